@@ -1,0 +1,217 @@
+"""What the broker needs from outside, named as protocols, and the small values they exchange.
+
+Above: router, bus, the daemon that composes them.  Below: the contract.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from lifebus_contract import (
+    CallbackResponse,
+    DispatchEnvelope,
+    FailureClass,
+    LifecycleEvent,
+    Receipt,
+    ReceiptStatus,
+    RetryClass,
+    tighten,
+)
+
+__all__ = [
+    "Appended",
+    "Entry",
+    "Invoker",
+    "Ledger",
+    "LedgerStatus",
+    "Page",
+    "Query",
+    "Refusal",
+    "Row",
+    "SessionHead",
+]
+
+
+class Refusal(Struct, frozen=True, kw_only=True):
+    """Why nothing was stored, as a value: it becomes an answer, a receipt or an exception at the edge."""
+
+    failure_class: FailureClass
+    detail: str
+    wished_retry: RetryClass | None = None
+    code: str | None = None
+
+    @property
+    def retry_class(self) -> RetryClass:
+        """The default retry class of the failure, or the wish where that is tighter."""
+        return tighten(self.failure_class, self.wished_retry)
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """A receipt that asks to be recorded; its `sequence` is still null.
+
+    `digest` is the content digest of what was asked (16 to 32 bytes), compared when the receipt's idempotency key
+    comes again; it is None exactly when the receipt has no idempotency key (design 3.5).
+    """
+
+    receipt: Receipt
+    digest: bytes | None = None
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """A recorded receipt: its place in the ledger's order, and its canonical JSON bytes (design 3.4, 4.4).
+
+    `position` is 0 for a receipt that no ledger keeps.
+    """
+
+    position: int
+    adapter_id: str
+    harness_session_id: str | None
+    sequence: int | None
+    receipt: bytes
+
+
+class Appended(Struct, frozen=True, kw_only=True):
+    """What became of one entry: a row (`replayed` when it was there before), or a refusal."""
+
+    row: Row | None = None
+    replayed: bool = False
+    refusal: Refusal | None = None
+
+
+class Query(Struct, frozen=True, kw_only=True):
+    """Which rows to read: after a position, at most `limit` rows and `max_bytes` of receipts, with filters.
+
+    `session` is the pair (adapter_id, harness_session_id).
+    """
+
+    after: int = 0
+    limit: int = 256
+    max_bytes: int = 262_144
+    adapter_id: str | None = None
+    session: tuple[str, str] | None = None
+    event: LifecycleEvent | None = None
+    status: ReceiptStatus | None = None
+    since_epoch_s: int | None = None
+
+
+class Page(Struct, frozen=True, kw_only=True):
+    """Rows in position order.
+
+    `next` is the position to continue after; `complete` says that nothing up to `head` is missing behind `next`.
+    `floor` is the smallest position still kept, minus one: a cursor below it gets `snapshot_required` (design 4.6).
+    """
+
+    epoch: str
+    rows: tuple[Row, ...]
+    next: int
+    head: int
+    floor: int
+    complete: bool
+    snapshot_required: bool = False
+
+
+class SessionHead(Struct, frozen=True, kw_only=True):
+    """What the fold over a session's rows knows (design 4.5)."""
+
+    adapter_id: str
+    harness_session_id: str
+    sequence: int
+    receipts: int
+    first_position: int
+    last_position: int
+    last_event: LifecycleEvent
+    last_status: ReceiptStatus
+    started_at_epoch_s: int
+    last_at_epoch_s: int
+    ended: bool
+    open_frames: tuple[str, ...]
+    harness_sequence: int | None
+
+
+class LedgerStatus(Struct, frozen=True, kw_only=True):
+    """How the ledger is: what it promises and whether it takes writes.
+
+    `writable` is false while the disk is full; `durability` is ``none``, ``full`` or ``relaxed``.
+    """
+
+    backend: str
+    durability: str
+    epoch: str
+    head: int
+    floor: int
+    writable: bool
+    queued: int
+    size_bytes: int
+    library: str
+
+
+class Ledger(Protocol):
+    """Where receipts are recorded: number and store together, acknowledge after commit (design 4).
+
+    Every implementation passes the one contract suite in tests/contract_suites/.
+    """
+
+    @property
+    def epoch(self) -> str:
+        """The random id of this history, as 32 hex digits (design 3.4)."""
+        ...
+
+    @property
+    def durable(self) -> bool:
+        """Whether a recorded receipt survives the process; without it every `sequence` is null."""
+        ...
+
+    @property
+    def head(self) -> int:
+        """The position of the newest committed row, 0 when there is none."""
+        ...
+
+    def append(self, entries: Sequence[Entry], done: Callable[[list[Appended]], None]) -> Refusal | None:
+        """Take the entries for one atomic append, in order; call `done` on the event loop once they are committed.
+
+        Returns a refusal, and never calls `done`, when the queue is full, the disk is full or the ledger is closed.
+        `done` gets one `Appended` an entry.  All new rows of one call are committed in one transaction.
+        """
+        ...
+
+    async def find(self, scopes: Sequence[tuple[str, str, str]]) -> list[tuple[bytes, Row] | None]:
+        """Return, for each (client_id, adapter_id, idempotency_key), the stored digest and row."""
+        ...
+
+    async def read(self, query: Query) -> Page:
+        """Return committed rows; never blocks the writer."""
+        ...
+
+    async def sessions(self, session: tuple[str, str] | None = None) -> list[SessionHead]:
+        """Return the heads of all sessions, newest last, or of one."""
+        ...
+
+    async def verify(self, *, tail: int | None = None) -> list[str]:
+        """Check hash chain, sequences, idempotency and fold (of the last `tail` rows); return what is wrong."""
+        ...
+
+    async def prune(self, keep_after: int) -> int:
+        """Drop whole rows up to a position, keep tombstones of their keys, and return the new floor."""
+        ...
+
+    def status(self) -> LedgerStatus:
+        """Return how the ledger is, without I/O."""
+        ...
+
+    async def aclose(self) -> None:
+        """Commit what is queued, then close; later appends are refused."""
+        ...
+
+
+class Invoker(Protocol):
+    """Someone who can ask a callback client: an in-process function, a ZeroMQ worker, later a command."""
+
+    async def invoke(self, envelope: DispatchEnvelope) -> CallbackResponse:
+        """Return the client's answer.
+
+        Raises:
+            LifebusError: the client cannot be reached (transport_error) or answered nonsense (invalid_request);
+                the router applies the deadline itself.
+        """
+        ...

@@ -1,0 +1,99 @@
+"""What clients ask of an adapter and what negotiation answers.
+
+Above: negotiation, receipts, envelopes.  Below: fields, failure, vocabulary.
+"""
+
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta
+
+from lifebus_contract.failure import FailureClass, RetryClass
+from lifebus_contract.fields import Count, Detail, Document, Identifier
+from lifebus_contract.vocabulary import (
+    EVENT_NAMES,
+    ManifestPlacementClass,
+    NegotiationOutcome,
+    RequirementLevel,
+    SupportState,
+)
+
+__all__ = [
+    "CAPABILITIES",
+    "CapabilityOutcome",
+    "CapabilityRequest",
+    "Degradation",
+    "Negotiation",
+]
+
+CAPABILITIES: Final = frozenset(
+    {
+        *(f"event:{name}" for name in EVENT_NAMES),
+        *(f"placement:{name.value}" for name in ManifestPlacementClass),
+        "context_pressure",
+        "native_receipts",
+        "lifeloop_synthesized_receipts",
+        "receipt_ledger",
+        "harness_session_id",
+        "harness_run_id",
+        "harness_task_id",
+        "session_rename",
+        "approval_surface",
+        "renewal.reset.native",
+        "renewal.reset.wrapper_mediated",
+        "renewal.reset.manual",
+        "renewal.continuation.observation",
+        "renewal.continuation.payload_delivery",
+    }
+)
+"""Every capability a client can ask for, one per claim of a manifest (lifeloop-reference, "Negotiation types")."""
+
+
+class CapabilityRequest(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """One capability a client wants, how much, and how strong (lifecycle-contract, "Capability Negotiation").
+
+    `support` is the weakest support that satisfies; `accept_partial` says that partial support will do (design 3.7).
+    """
+
+    capability: Identifier
+    level: RequirementLevel
+    support: SupportState = SupportState.SYNTHESIZED
+    accept_partial: bool = False
+
+    def __post_init__(self) -> None:
+        if self.capability not in CAPABILITIES:
+            raise ValueError(f"capability: `{self.capability[:64]}` is not a capability of the contract")
+        if self.support is SupportState.UNAVAILABLE:
+            raise ValueError("support: `unavailable` cannot be asked for")
+
+
+class Degradation(Document, frozen=True, kw_only=True):
+    """A capability that is weaker than it was (lifecycle-contract, "Mid-Session Degradation")."""
+
+    capability: Identifier
+    current_support: SupportState
+    event: Literal["capability.degraded"]
+    evidence: Detail
+    observed_at_epoch_s: Count
+    previous_support: SupportState
+    retry_class: RetryClass
+
+
+class CapabilityOutcome(Document, frozen=True, kw_only=True):
+    """What negotiation found for one request: what the manifest claims and what follows."""
+
+    capability: Identifier
+    level: RequirementLevel
+    wanted: SupportState
+    claimed: SupportState
+    outcome: NegotiationOutcome
+    reason: Detail
+
+
+class Negotiation(Document, frozen=True, kw_only=True):
+    """The result for all requests of one client: the worst outcome, and every single one (design 3.7)."""
+
+    adapter_id: Identifier
+    outcome: NegotiationOutcome
+    outcomes: Annotated[tuple[CapabilityOutcome, ...], Meta(max_length=64)]
+    failure_class: FailureClass | None
+    retry_class: RetryClass | None

@@ -1,0 +1,237 @@
+"""Bytes to contract types and back, with the first fault named by field and rule.
+
+JSON and MessagePack come from the same structs.  JSON is read strictly: no duplicate keys, no NaN, no lone
+surrogates, bounded size and depth (design 5, "Limits").  MessagePack readers that need the same strictness
+use `lifebus_transports.wire`.
+
+Above: doors, ledger, command line.  Below: every other contract module.
+"""
+
+import json
+import math
+import re
+from functools import cache
+from typing import Any, Final, TypeVar, cast
+
+import msgspec
+
+from lifebus_contract.capability import CapabilityRequest, Degradation, Negotiation
+from lifebus_contract.envelope import CallbackRequest, CallbackResponse, DispatchEnvelope, Emission, PayloadEnvelope
+from lifebus_contract.errors import InvalidRequest
+from lifebus_contract.fields import MAX_DEPTH, MAX_INTEGER, MAX_MESSAGE_BYTES, Document
+from lifebus_contract.manifest import AdapterManifest
+from lifebus_contract.receipt import PressureObservation, Receipt
+from lifebus_contract.vocabulary import CONTRACT_VERSION
+
+__all__ = [
+    "KINDS",
+    "MAX_ITEMS",
+    "check_plain",
+    "decode_json",
+    "decode_msgpack",
+    "encode_json",
+    "encode_msgpack",
+    "load_json",
+    "schema_for",
+    "validate",
+]
+
+T = TypeVar("T")
+
+MAX_ITEMS: Final = 4096
+"""Most containers and entries in a free-form part of a message (reliability, b2 "decode")."""
+
+KINDS: Final[dict[str, type[Document]]] = {
+    "request": CallbackRequest,
+    "response": CallbackResponse,
+    "payload": PayloadEnvelope,
+    "receipt": Receipt,
+    "manifest": AdapterManifest,
+    "dispatch": DispatchEnvelope,
+    "pressure": PressureObservation,
+    "degradation": Degradation,
+    "capability": CapabilityRequest,
+    "negotiation": Negotiation,
+    "emission": Emission,
+}
+"""Documents by the name that `lifebus validate` and `lifebus schema` use."""
+
+_JSON: Final = msgspec.json.Encoder(order="deterministic")
+_MSGPACK: Final = msgspec.msgpack.Encoder(order="deterministic")
+_AT: Final = re.compile(r"^(?P<rule>.*?) - at `(?P<path>[^`]*)`$", re.DOTALL)
+_UNKNOWN: Final = re.compile(r"unknown field `(?P<name>[^`]*)`")
+
+
+def encode_json(document: Document) -> bytes:
+    """Return the document as JSON; for a `Receipt` this is its canonical form (RFC 8785, design 4.4)."""
+    return _JSON.encode(document)
+
+
+def encode_msgpack(document: object) -> bytes:
+    """Return the document as MessagePack, maps in key order."""
+    return _MSGPACK.encode(document)
+
+
+def decode_json(data: bytes | str, kind: type[T]) -> T:
+    """Return the validated document that `data` holds.
+
+    Raises:
+        InvalidRequest: too large, not strict JSON, or against the contract; `field` and the text name what and why.
+    """
+    return validate(load_json(data), kind)
+
+
+def load_json(data: bytes | str, *, max_bytes: int = MAX_MESSAGE_BYTES, max_items: int = MAX_ITEMS) -> Any:
+    """Return strictly read plain JSON data.
+
+    Raises:
+        InvalidRequest: too large, malformed, duplicate keys, NaN or infinity, lone surrogates, too deep, or
+            integers outside ±2^53.
+    """
+    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    if len(raw) > max_bytes:
+        raise InvalidRequest(f"document of {len(raw)} bytes; the limit is {max_bytes}", code="too_large", field="$")
+    try:
+        value = json.loads(raw.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise InvalidRequest(f"nested deeper than {MAX_DEPTH} levels", code="too_deep", field="$") from None
+    except InvalidRequest:
+        raise
+    except ValueError as fault:  # JSONDecodeError, UnicodeDecodeError and over-long integers
+        raise InvalidRequest(f"not valid JSON: {_short(fault)}", code="malformed", field="$") from None
+    check_plain(value, max_items=max_items)
+    return value
+
+
+def decode_msgpack(data: bytes, kind: type[T]) -> T:
+    """Return the validated document that the MessagePack `data` holds.
+
+    Raises:
+        InvalidRequest: malformed or against the contract.
+    """
+    try:
+        return cast("T", _decoder(cast("Any", kind)).decode(data))
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as fault:
+        raise _explain(fault) from None
+
+
+def validate(value: Any, kind: type[T]) -> T:
+    """Return plain data, or an already built document, as a validated document.
+
+    Raises:
+        InvalidRequest: the data is against the contract.
+    """
+    plain = msgspec.to_builtins(value) if isinstance(value, msgspec.Struct) else value
+    try:
+        return msgspec.convert(plain, kind)
+    except (msgspec.ValidationError, RecursionError) as fault:
+        raise _explain(fault) from None
+
+
+def check_plain(value: Any, *, max_items: int = MAX_ITEMS) -> None:
+    """Refuse plain data that another reader might not understand in the same way.
+
+    Raises:
+        InvalidRequest: deeper than 32 levels, more than `max_items` entries, integers outside ±2^53, NaN or
+            infinity, lone surrogates.
+    """
+    budget = max_items
+    pending: list[tuple[Any, int, str]] = [(value, 1, "$")]
+    while pending:
+        item, depth, path = pending.pop()
+        if depth > MAX_DEPTH:
+            raise InvalidRequest(f"nested deeper than {MAX_DEPTH} levels", code="too_deep", field=path)
+        if isinstance(item, dict):
+            for key in item:
+                _check_scalar(key, path)
+            children = [(child, depth + 1, f"{path}.{key}") for key, child in item.items()]
+        elif isinstance(item, list | tuple):
+            children = [(child, depth + 1, f"{path}[{index}]") for index, child in enumerate(item)]
+        else:
+            _check_scalar(item, path)
+            continue
+        budget -= len(children) + 1
+        if budget < 0:
+            raise InvalidRequest(f"more than {max_items} entries", code="too_large", field=path)
+        pending.extend(children)
+
+
+@cache
+def schema_for(kind: str) -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of one of `KINDS`.
+
+    Raises:
+        InvalidRequest: there is no such kind.
+    """
+    if kind not in KINDS:
+        raise InvalidRequest(f"no such kind: `{kind[:64]}`; known are {', '.join(KINDS)}", code="unknown_kind")
+    schema = msgspec.json.schema(KINDS[kind])
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:lifebus:{CONTRACT_VERSION}:{kind}",
+        **schema,
+    }
+
+
+@cache
+def _decoder(kind: Any) -> "msgspec.msgpack.Decoder[Any]":
+    return msgspec.msgpack.Decoder(kind)
+
+
+def _check_scalar(value: Any, path: str) -> None:
+    if isinstance(value, str):
+        if not value.isascii() and not _is_scalar_text(value):
+            raise InvalidRequest("text with a lone surrogate", code="lone_surrogate", field=path)
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise InvalidRequest("numbers must be finite", code="not_finite", field=path)
+    elif isinstance(value, int) and not isinstance(value, bool) and not -MAX_INTEGER <= value <= MAX_INTEGER:
+        raise InvalidRequest("integers must lie within ±2^53", code="integer_range", field=path)
+
+
+def _is_scalar_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build an object, refusing a key that comes twice."""
+    built = dict(pairs)
+    if len(built) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise InvalidRequest(f"duplicate key `{key[:64]}`", code="duplicate_key", field=f"$.{key[:64]}")
+            seen.add(key)
+    return built
+
+
+def _refuse_constant(name: str) -> None:
+    raise InvalidRequest(f"`{name}` is not JSON", code="not_finite", field="$")
+
+
+def _explain(fault: Exception) -> InvalidRequest:
+    """Turn a decoder's complaint into a refusal that names the field and the rule."""
+    if isinstance(fault, RecursionError):
+        return InvalidRequest(f"nested deeper than {MAX_DEPTH} levels", code="too_deep", field="$")
+    text = _short(fault)
+    found = _AT.match(text)
+    rule, path = (found["rule"], found["path"]) if found else (text, "$")
+    unknown = _UNKNOWN.search(rule)
+    if unknown:
+        path = f"{path}.{unknown['name']}"
+        return InvalidRequest(f"unknown key `{path}`: {rule}", code="unknown_key", field=path)
+    if path.endswith(("schema_version", "contract_version")):
+        rule = f"schema_version mismatch: expected `{CONTRACT_VERSION}` ({rule})"
+        return InvalidRequest(f"{path}: {rule}", code="schema_version_mismatch", field=path)
+    code = "malformed" if not isinstance(fault, msgspec.ValidationError) else "against_contract"
+    return InvalidRequest(f"{path}: {rule}", code=code, field=path)
+
+
+def _short(fault: Exception) -> str:
+    """Return the fault's text, bounded and free of control characters."""
+    text = str(fault)[:300]
+    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,224 @@
+"""What goes into the bus and what clients answer: requests, payloads, dispatches, responses.
+
+Bodies stay opaque: nothing here looks into `body`, and nothing follows `body_ref`.
+
+Above: codec, negotiation, placement, router.  Below: fields, failure, vocabulary.
+"""
+
+from typing import Annotated, Any
+
+from msgspec import Meta, field
+
+from lifebus_contract.capability import CapabilityRequest
+from lifebus_contract.failure import FailureClass, RetryClass
+from lifebus_contract.fields import (
+    Count,
+    Detail,
+    Digest,
+    Document,
+    FactKey,
+    FactValue,
+    Identifier,
+    Metadata,
+    SchemaVersion,
+    VersionOrOne,
+    normalise_version,
+    refuse_unprintable,
+)
+from lifebus_contract.vocabulary import (
+    CONTRACT_VERSION,
+    FRAME_EVENTS,
+    FrameClass,
+    IntegrationMode,
+    LifecycleEvent,
+    PlacementClass,
+    ReceiptStatus,
+    RequirementLevel,
+)
+
+__all__ = [
+    "AcceptablePlacement",
+    "CallbackRequest",
+    "CallbackResponse",
+    "DispatchEnvelope",
+    "Emission",
+    "FrameContext",
+    "PayloadEnvelope",
+    "PayloadRef",
+    "Warning",
+]
+
+
+class Warning(Document, frozen=True, kw_only=True, omit_defaults=True):  # noqa: A001  the contract's own word
+    """A remark that changes nothing: a stable `code`, a `message`, and the capability it is about."""
+
+    code: Identifier
+    message: Detail
+    capability: Identifier | None = None
+
+
+class FrameContext(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """Which frame an event is about (lifecycle-contract, event rules; lifeloop-reference, "FrameContext").
+
+    A `subcall` names its parent; a `top_level` frame has none.
+    """
+
+    frame_id: Identifier
+    frame_class: FrameClass
+    parent_frame_id: Identifier | None = None
+
+    def __post_init__(self) -> None:
+        refuse_unprintable("frame_context", self.frame_id, self.parent_frame_id)
+        if self.frame_class is FrameClass.SUBCALL and self.parent_frame_id is None:
+            raise ValueError("frame_context: a `subcall` frame needs `parent_frame_id`")
+        if self.frame_class is FrameClass.TOP_LEVEL and self.parent_frame_id is not None:
+            raise ValueError("frame_context: a `top_level` frame must not have `parent_frame_id`")
+
+
+class PayloadRef(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """A payload named by a request without its body (lifeloop-reference, "PayloadRef")."""
+
+    payload_id: Identifier
+    payload_kind: Identifier
+    content_digest: Digest | None = None
+    byte_size: Count | None = None
+
+
+class CallbackRequest(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """One lifecycle moment, as adapters and emitters report it (lifeloop-reference, "CallbackRequest").
+
+    `frame.*` events need a frame context.  `sequence` is the harness's own number: evidence, not order (design 3.6).
+    `receipt.emitted` is a notification of lifebus itself and cannot be requested.
+    """
+
+    schema_version: SchemaVersion
+    event: LifecycleEvent
+    event_id: Identifier
+    adapter_id: Identifier
+    adapter_version: Identifier
+    invocation_id: Identifier
+    integration_mode: IntegrationMode
+    harness_session_id: Identifier | None = None
+    harness_run_id: Identifier | None = None
+    harness_task_id: Identifier | None = None
+    frame_context: FrameContext | None = None
+    capability_snapshot_ref: Identifier | None = None
+    payload_refs: Annotated[tuple[PayloadRef, ...], Meta(max_length=256)] = ()
+    sequence: Count | None = None
+    idempotency_key: Identifier | None = None
+    metadata: Metadata = field(default_factory=dict[str, Any])
+
+    def __post_init__(self) -> None:
+        if self.frame_context is None and self.event in FRAME_EVENTS:
+            raise ValueError(f"frame_context: event `{self.event.value}` needs a frame context")
+        if self.event is LifecycleEvent.RECEIPT_EMITTED:
+            raise ValueError("event: `receipt.emitted` is a notification of the bus and cannot be requested")
+        refuse_unprintable(
+            "request",
+            self.event_id,
+            self.adapter_id,
+            self.adapter_version,
+            self.invocation_id,
+            self.harness_session_id,
+            self.harness_run_id,
+            self.harness_task_id,
+            self.idempotency_key,
+        )
+
+
+class AcceptablePlacement(Document, frozen=True, kw_only=True):
+    """One placement a payload would accept, and how much it needs it."""
+
+    placement: PlacementClass
+    requirement: RequirementLevel
+
+
+class PayloadEnvelope(Document, frozen=True, kw_only=True):
+    """An opaque client payload (lifecycle-contract, "Opaque Payload Envelope").
+
+    `body` and `body_ref` exclude each other.  `byte_size` is the length of the body in UTF-8 bytes; whether it
+    is true is checked before dispatch (design 3.10), not here.
+    """
+
+    schema_version: VersionOrOne
+    payload_id: Identifier
+    client_id: Identifier
+    payload_kind: Identifier
+    format: Identifier
+    content_encoding: Identifier
+    byte_size: Count
+    acceptable_placements: Annotated[tuple[AcceptablePlacement, ...], Meta(min_length=1, max_length=16)]
+    body: str | None = None
+    body_ref: Identifier | None = None
+    content_digest: Digest | None = None
+    idempotency_key: Identifier | None = None
+    expires_at_epoch_s: Count | None = None
+    redaction: Identifier = "none"
+    metadata: Metadata = field(default_factory=dict[str, Any])
+
+    def __post_init__(self) -> None:
+        normalise_version(self)
+        if self.body is not None and self.body_ref is not None:
+            raise ValueError("body: `body` and `body_ref` are mutually exclusive")
+        if self.body is None and self.body_ref is None:
+            raise ValueError("body: one of `body` and `body_ref` is needed")
+        refuse_unprintable("payload", self.payload_id, self.client_id, self.payload_kind, self.idempotency_key)
+
+
+class DispatchEnvelope(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """What a callback client receives: the request and its payloads (lifecycle-contract, "Dispatch envelope")."""
+
+    schema_version: SchemaVersion
+    request: CallbackRequest
+    payloads: Annotated[tuple[PayloadEnvelope, ...], Meta(max_length=256)] = ()
+
+
+class CallbackResponse(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """What a callback client answers (lifeloop-reference, "CallbackResponse").
+
+    A `failed` status needs a failure class; other statuses must not carry one.
+    """
+
+    schema_version: SchemaVersion
+    status: ReceiptStatus
+    client_payloads: Annotated[tuple[PayloadEnvelope, ...], Meta(max_length=256)] = ()
+    receipt_refs: Annotated[tuple[Identifier, ...], Meta(max_length=256)] = ()
+    warnings: Annotated[tuple[Warning, ...], Meta(max_length=64)] = ()
+    failure_class: FailureClass | None = None
+    retry_class: RetryClass | None = None
+    metadata: Metadata = field(default_factory=dict[str, Any])
+
+    def __post_init__(self) -> None:
+        if self.status is ReceiptStatus.FAILED and self.failure_class is None:
+            raise ValueError("failure_class: a `failed` response needs a failure class")
+        if self.status is not ReceiptStatus.FAILED and (self.failure_class or self.retry_class):
+            raise ValueError("failure_class: only a `failed` response carries failure and retry class")
+
+    @classmethod
+    def ok(cls, status: ReceiptStatus = ReceiptStatus.OBSERVED, *payloads: PayloadEnvelope) -> "CallbackResponse":
+        """Return a response that reports success, with the payloads to deliver."""
+        return cls(schema_version=CONTRACT_VERSION, status=status, client_payloads=payloads)
+
+    @classmethod
+    def failed(cls, failure: FailureClass, retry: RetryClass | None = None) -> "CallbackResponse":
+        """Return a response that reports a failure; a retry class may only tighten the default."""
+        return cls(
+            schema_version=CONTRACT_VERSION, status=ReceiptStatus.FAILED, failure_class=failure, retry_class=retry
+        )
+
+
+class Emission(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """What a caller hands to the bus: a request, the payloads to deliver with it, and what it requires.
+
+    `warnings` and `telemetry` are what the adapter knows beside the request; they go into the receipts' `warnings`
+    and `telemetry_summary`.  This is the wire form of the request door; the specification leaves the transport of
+    requirements open.
+    """
+
+    request: CallbackRequest
+    payloads: Annotated[tuple[PayloadEnvelope, ...], Meta(max_length=256)] = ()
+    requirements: Annotated[tuple[CapabilityRequest, ...], Meta(max_length=64)] = ()
+    warnings: Annotated[tuple[Warning, ...], Meta(max_length=16)] = ()
+    telemetry: Annotated[dict[FactKey, FactValue], Meta(max_length=32)] = field(
+        default_factory=dict[FactKey, FactValue]
+    )

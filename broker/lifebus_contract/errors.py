@@ -1,0 +1,129 @@
+"""The one exception tree of lifebus.
+
+    LifebusError                 failure class, retry class, what to do next
+    ├── InvalidRequest           a document or call breaks the contract; names field and rule
+    ├── AdapterUnavailable       unknown adapter, other version, mode not claimed
+    ├── CapabilityRefused        a required capability cannot be had
+    ├── StateConflict            an idempotency key came back with other content
+    ├── TransportError           the broker cannot be reached, or hung up
+    │   └── BrokerBusy           the broker refused for now: a queue is full or the disk is
+    ├── DeadlineExceeded         no answer within the deadline; the outcome is unknown
+    └── InternalError            lifebus itself failed
+
+Above: everything that raises or catches.  Below: failure.py.
+"""
+
+from lifebus_contract.failure import FailureClass, RetryClass, tighten
+
+__all__ = [
+    "AdapterUnavailable",
+    "BrokerBusy",
+    "CapabilityRefused",
+    "DeadlineExceeded",
+    "InternalError",
+    "InvalidRequest",
+    "LifebusError",
+    "StateConflict",
+    "TransportError",
+    "error_for",
+]
+
+
+class LifebusError(Exception):
+    """Base of every error a caller may see; carries a failure class and a retry class.
+
+    `field` is the path of the first faulty field (``$.adapter_id``) where there is one,
+    `code` a short stable word that names the rule (``duplicate_id_conflict``).
+    """
+
+    default_failure = FailureClass.INTERNAL_ERROR
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        failure_class: FailureClass | None = None,
+        retry_class: RetryClass | None = None,
+        field: str | None = None,
+        code: str | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.failure_class = failure_class or self.default_failure
+        self.retry_class = tighten(self.failure_class, retry_class)
+        self.field = field
+        self.code = code
+
+    def __str__(self) -> str:
+        return f"{self.detail} [{self.failure_class.value}, {self.retry_class.value}]"
+
+
+class InvalidRequest(LifebusError):
+    """A document or call breaks the contract; `field` and `code` name where and which rule."""
+
+    default_failure = FailureClass.INVALID_REQUEST
+
+
+class AdapterUnavailable(LifebusError):
+    """The adapter is unknown, has another version, or does not claim the integration mode."""
+
+    default_failure = FailureClass.ADAPTER_UNAVAILABLE
+
+
+class CapabilityRefused(LifebusError):
+    """A required capability or placement cannot be had; nothing was dispatched."""
+
+    default_failure = FailureClass.CAPABILITY_UNSUPPORTED
+
+
+class StateConflict(LifebusError):
+    """An idempotency key was used before with other content."""
+
+    default_failure = FailureClass.STATE_CONFLICT
+
+
+class TransportError(LifebusError):
+    """The broker cannot be reached, or the connection ended."""
+
+    default_failure = FailureClass.TRANSPORT_ERROR
+
+
+class BrokerBusy(TransportError):
+    """The broker refused for now, before anything was stored; try again with the same key."""
+
+
+class DeadlineExceeded(LifebusError):
+    """No answer came in time; the outcome is unknown, so repeat with the same idempotency key."""
+
+    default_failure = FailureClass.TIMEOUT
+
+
+class InternalError(LifebusError):
+    """lifebus itself failed; the detail says where."""
+
+
+_BY_FAILURE: dict[FailureClass, type[LifebusError]] = {
+    FailureClass.INVALID_REQUEST: InvalidRequest,
+    FailureClass.PAYLOAD_TOO_LARGE: InvalidRequest,
+    FailureClass.ADAPTER_UNAVAILABLE: AdapterUnavailable,
+    FailureClass.CAPABILITY_UNSUPPORTED: CapabilityRefused,
+    FailureClass.OPERATOR_REQUIRED: CapabilityRefused,
+    FailureClass.PLACEMENT_UNAVAILABLE: CapabilityRefused,
+    FailureClass.STATE_CONFLICT: StateConflict,
+    FailureClass.TRANSPORT_ERROR: TransportError,
+    FailureClass.TIMEOUT: DeadlineExceeded,
+    FailureClass.INTERNAL_ERROR: InternalError,
+}
+
+
+def error_for(
+    failure_class: FailureClass,
+    detail: str,
+    *,
+    retry_class: RetryClass | None = None,
+    field: str | None = None,
+    code: str | None = None,
+) -> LifebusError:
+    """Return the exception that stands for a failure reported over a wire."""
+    kind = BrokerBusy if code == "busy" else _BY_FAILURE.get(failure_class, LifebusError)
+    return kind(detail, failure_class=failure_class, retry_class=retry_class, field=field, code=code)

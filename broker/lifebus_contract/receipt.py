@@ -1,0 +1,109 @@
+"""Receipts: the bounded record of every fact, and the observations they may carry.
+
+The fields stand in alphabetical order, so that encoding a receipt is already its canonical
+form (RFC 8785, design 4.4) and costs no sorting.
+
+Above: synthesis, ledger, clients.  Below: capability, fields, failure, vocabulary.
+"""
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, UnsetType
+
+from lifebus_contract.capability import Degradation
+from lifebus_contract.envelope import Warning  # noqa: A004  the contract's own word
+from lifebus_contract.failure import FailureClass, RetryClass
+from lifebus_contract.fields import (
+    Count,
+    Detail,
+    Digest,
+    Document,
+    FactKey,
+    FactValue,
+    Identifier,
+    VersionOrOne,
+    normalise_version,
+    refuse_unprintable,
+)
+from lifebus_contract.vocabulary import (
+    IntegrationMode,
+    LifecycleEvent,
+    PlacementClass,
+    PressureLevel,
+    ReceiptStatus,
+)
+
+__all__ = ["PayloadReceipt", "PressureObservation", "Receipt"]
+
+
+class PayloadReceipt(Document, frozen=True, kw_only=True):
+    """What became of one payload (lifecycle-contract, "Receipt Schema").
+
+    `content_digest` is left out, not null, where the payload carried none; it is never invented.
+    """
+
+    byte_size: Count
+    content_digest: Digest | UnsetType = UNSET
+    payload_id: Identifier
+    payload_kind: Identifier
+    placement: PlacementClass | None
+    status: ReceiptStatus
+
+
+class Receipt(Document, frozen=True, kw_only=True):
+    """One recorded lifecycle fact with every key of the specification, nullable ones as null (design 3.2).
+
+    `sequence` counts 1, 2, 3 … within (adapter_id, harness_session_id) of a durable ledger, else it is null
+    (design 3.3).  `at_epoch_s` is wall-clock seconds, data only.
+    """
+
+    adapter_id: Identifier
+    at_epoch_s: Count
+    capability_degradations: Annotated[tuple[Degradation, ...], Meta(max_length=64)]
+    client_id: Identifier
+    event: LifecycleEvent
+    event_id: Identifier
+    failure_class: FailureClass | None
+    harness_run_id: Identifier | None
+    harness_session_id: Identifier | None
+    harness_task_id: Identifier | None
+    idempotency_key: Identifier | None
+    integration_mode: IntegrationMode
+    invocation_id: Identifier
+    parent_receipt_id: Identifier | None
+    payload_receipts: Annotated[tuple[PayloadReceipt, ...], Meta(max_length=512)]
+    receipt_id: Identifier
+    retry_class: RetryClass | None
+    schema_version: VersionOrOne
+    sequence: Count | None
+    status: ReceiptStatus
+    telemetry_summary: Annotated[dict[FactKey, FactValue], Meta(max_length=64)]
+    warnings: Annotated[tuple[Warning, ...], Meta(max_length=64)]
+
+    def __post_init__(self) -> None:
+        normalise_version(self)
+        if self.event is LifecycleEvent.RECEIPT_EMITTED:
+            raise ValueError("event: `receipt.emitted` is a notification and must not itself produce a receipt")
+        if self.status is ReceiptStatus.FAILED and self.failure_class is None:
+            raise ValueError("failure_class: a `failed` receipt needs a failure class")
+        refuse_unprintable("receipt", self.adapter_id, self.client_id, self.harness_session_id, self.receipt_id)
+
+
+class PressureObservation(Document, frozen=True, kw_only=True):
+    """How full a context window is, with an honest denominator (design 3.11).
+
+    Without a known window there is no percentage.  `source` names where the numbers came from.
+    """
+
+    adapter_id: Identifier
+    context_used_pct: Annotated[int, Meta(ge=0, le=100)] | None
+    context_used_tokens: Count
+    context_window_tokens: Count | None
+    harness_session_id: Identifier | None
+    level: PressureLevel | None
+    observed_at_epoch_s: Count
+    source: Detail
+
+    def __post_init__(self) -> None:
+        if self.context_window_tokens in (None, 0) and (self.context_used_pct is not None or self.level is not None):
+            raise ValueError("context_used_pct: without a known window there is no percentage and no level")

@@ -1,0 +1,166 @@
+"""Every closed vocabulary of the lifecycle contract, spelled as it is on the wire.
+
+Above: all other contract modules.  Below: the standard library only.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+__all__ = [
+    "CONTRACT_VERSION",
+    "EVENT_NAMES",
+    "FRAME_EVENTS",
+    "SESSION_EVENTS",
+    "SUPPORT_STRENGTH",
+    "AdapterRole",
+    "ConformanceLevel",
+    "FrameClass",
+    "IntegrationMode",
+    "LifecycleEvent",
+    "ManifestPlacementClass",
+    "NegotiationOutcome",
+    "PlacementClass",
+    "PressureLevel",
+    "ReceiptStatus",
+    "RequirementLevel",
+    "SupportState",
+]
+
+CONTRACT_VERSION: Final = "lifeloop.v0.2"
+"""The contract this package speaks (lifecycle-contract, "Adapter Manifest"; design 3.1)."""
+
+
+class LifecycleEvent(StrEnum):
+    """The 14 lifecycle events (lifecycle-contract, "Lifecycle Event Vocabulary")."""
+
+    SESSION_STARTING = "session.starting"
+    SESSION_STARTED = "session.started"
+    FRAME_OPENING = "frame.opening"
+    FRAME_OPENED = "frame.opened"
+    CONTEXT_PRESSURE_OBSERVED = "context.pressure_observed"
+    CONTEXT_COMPACTED = "context.compacted"
+    FRAME_ENDING = "frame.ending"
+    FRAME_ENDED = "frame.ended"
+    SESSION_ENDING = "session.ending"
+    SESSION_ENDED = "session.ended"
+    SUPERVISOR_TICK = "supervisor.tick"
+    CAPABILITY_DEGRADED = "capability.degraded"
+    RECEIPT_EMITTED = "receipt.emitted"
+    RECEIPT_GAP_DETECTED = "receipt.gap_detected"
+
+
+class IntegrationMode(StrEnum):
+    """How an adapter is wired to its harness (lifecycle-contract, "Integration modes")."""
+
+    MANUAL_SKILL = "manual_skill"
+    LAUNCHER_WRAPPER = "launcher_wrapper"
+    NATIVE_HOOK = "native_hook"
+    REFERENCE_ADAPTER = "reference_adapter"
+    TELEMETRY_ONLY = "telemetry_only"
+
+
+class AdapterRole(StrEnum):
+    """The single role a manifest claims (lifecycle-contract, "Adapter roles")."""
+
+    PRIMARY_WORKER = "primary_worker"
+    WORKER = "worker"
+    SUPERVISOR = "supervisor"
+    OBSERVER = "observer"
+
+
+class SupportState(StrEnum):
+    """How strongly an adapter satisfies a claim (lifecycle-contract, "Support states")."""
+
+    NATIVE = "native"
+    SYNTHESIZED = "synthesized"
+    PARTIAL = "partial"
+    MANUAL = "manual"
+    UNAVAILABLE = "unavailable"
+
+
+class PlacementClass(StrEnum):
+    """Where a payload asks to land (lifecycle-contract, "Opaque Payload Envelope")."""
+
+    DEVELOPER_EQUIVALENT_FRAME = "developer_equivalent_frame"
+    PRE_PROMPT_FRAME = "pre_prompt_frame"
+    SIDE_CHANNEL_CONTEXT = "side_channel_context"
+    RECEIPT_ONLY = "receipt_only"
+
+
+class ManifestPlacementClass(StrEnum):
+    """Where an adapter accepts payloads (lifecycle-contract, "Manifest placement classes")."""
+
+    PRE_SESSION = "pre_session"
+    PRE_FRAME_LEADING = "pre_frame_leading"
+    PRE_FRAME_TRAILING = "pre_frame_trailing"
+    TOOL_RESULT = "tool_result"
+    MANUAL_OPERATOR = "manual_operator"
+
+
+class RequirementLevel(StrEnum):
+    """How much a client needs a capability (lifecycle-contract, "Capability Negotiation")."""
+
+    REQUIRED = "required"
+    PREFERRED = "preferred"
+    OPTIONAL = "optional"
+
+
+class NegotiationOutcome(StrEnum):
+    """What negotiation found (lifecycle-contract, "Capability Negotiation")."""
+
+    SATISFIED = "satisfied"
+    DEGRADED = "degraded"
+    UNSUPPORTED = "unsupported"
+    REQUIRES_OPERATOR = "requires_operator"
+
+
+class ReceiptStatus(StrEnum):
+    """What became of an operation or a payload (lifecycle-contract, "Receipt Schema")."""
+
+    OBSERVED = "observed"
+    DELIVERED = "delivered"
+    SKIPPED = "skipped"
+    DEGRADED = "degraded"
+    FAILED = "failed"
+
+
+class FrameClass(StrEnum):
+    """Whether a frame stands alone or inside another (lifeloop-reference, "FrameContext")."""
+
+    TOP_LEVEL = "top_level"
+    SUBCALL = "subcall"
+
+
+class ConformanceLevel(StrEnum):
+    """Whether every claim of a manifest is proven by a test (lifecycle-contract, "Manifest registry")."""
+
+    V1 = "v1"
+    PRE_CONFORMANCE = "pre_conformance"
+
+
+class PressureLevel(StrEnum):
+    """The observed fill of a context window (design 3.11)."""
+
+    LOW = "low"
+    MODERATE = "moderate"
+    HIGH = "high"
+    CRITICAL = "critical"
+
+
+EVENT_NAMES: Final = tuple(event.value for event in LifecycleEvent)
+"""The 14 event names in the order of the specification."""
+
+FRAME_EVENTS: Final = frozenset(event for event in LifecycleEvent if event.value.startswith("frame."))
+"""Events that need a frame context (lifecycle-contract, event rules)."""
+
+SESSION_EVENTS: Final = frozenset(event for event in LifecycleEvent if event.value.startswith("session."))
+"""Events that describe a top-level harness lifecycle."""
+
+SUPPORT_STRENGTH: Final = {
+    SupportState.UNAVAILABLE: 0,
+    SupportState.MANUAL: 1,
+    SupportState.PARTIAL: 2,
+    SupportState.SYNTHESIZED: 3,
+    SupportState.NATIVE: 4,
+}
+"""Order of strength, native strongest (design 3.7)."""
