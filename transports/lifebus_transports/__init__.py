@@ -1,1 +1,1 @@
-"""Placeholder."""
+"""The doors: bytes to messages and back.  Knows ZeroMQ, sockets and frames; never the broker."""

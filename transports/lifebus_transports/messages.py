@@ -1,0 +1,240 @@
+"""The bodies of every verb of the request door, and what subscribers read.
+
+Above: the doors, the client library, the daemon.  Below: the contract.
+"""
+
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct, field
+
+from lifebus_contract import (
+    CallbackResponse,
+    CapabilityRequest,
+    Emission,
+    FailureClass,
+    LifebusError,
+    LifecycleEvent,
+    ManifestPlacementClass,
+    PayloadEnvelope,
+    ReceiptStatus,
+    RetryClass,
+    error_for,
+)
+from lifebus_contract.fields import Count, Document, Identifier
+
+__all__ = [
+    "BODIES",
+    "Backfill",
+    "BackfillPage",
+    "Beacon",
+    "ClientInfo",
+    "DeliveredPayload",
+    "Emit",
+    "EmitAnswer",
+    "EmitResult",
+    "Marker",
+    "Negotiate",
+    "Nothing",
+    "RefusalInfo",
+    "Response",
+    "RowInfo",
+    "Serve",
+    "SessionInfo",
+    "SessionsAsk",
+]
+
+
+class Nothing(Document, frozen=True, kw_only=True):
+    """An empty body: `ping`, `status`, `clients`, `manifests`, `leave`."""
+
+
+class Emit(Document, frozen=True, kw_only=True):
+    """`emit`: one to 1,024 emissions of one client, recorded in order."""
+
+    client_id: Identifier
+    emissions: Annotated[tuple[Emission, ...], Meta(min_length=1, max_length=1024)]
+
+
+class RefusalInfo(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """Why a request, or one emission of a batch, was refused."""
+
+    failure_class: FailureClass
+    retry_class: RetryClass
+    detail: str
+    code: str | None = None
+    field: str | None = None
+
+    @classmethod
+    def of(cls, fault: LifebusError) -> "RefusalInfo":
+        """Return the wire form of an error."""
+        return cls(
+            failure_class=fault.failure_class,
+            retry_class=fault.retry_class,
+            detail=fault.detail[:1024],
+            code=fault.code,
+            field=fault.field[:256] if fault.field else None,
+        )
+
+    def error(self) -> LifebusError:
+        """Return the exception that stands for this refusal."""
+        return error_for(
+            self.failure_class, self.detail, retry_class=self.retry_class, field=self.field, code=self.code
+        )
+
+
+class DeliveredPayload(Document, frozen=True, kw_only=True):
+    """A payload that the emitter is to deliver, and the slot it was placed in."""
+
+    payload: PayloadEnvelope
+    slot: ManifestPlacementClass
+
+
+class EmitResult(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of one emission: receipts as canonical JSON bytes with their positions, or a refusal."""
+
+    receipts: tuple[bytes, ...] = ()
+    positions: tuple[int, ...] = ()
+    replayed: bool = False
+    deliveries: tuple[DeliveredPayload, ...] = ()
+    refusal: RefusalInfo | None = None
+
+
+class EmitAnswer(Document, frozen=True, kw_only=True):
+    """The answer to `emit`: one result an emission, in order."""
+
+    results: tuple[EmitResult, ...]
+
+
+class Negotiate(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """`negotiate`: what would an adapter give for these requirements."""
+
+    adapter_id: Identifier
+    requirements: Annotated[tuple[CapabilityRequest, ...], Meta(max_length=64)]
+
+
+class Serve(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """`serve`: register this connection as a callback client.
+
+    Dispatches come as `dispatch`; the worker repeats `serve` or sends `ping` at least every second, or it is taken
+    for gone after three.
+    """
+
+    client_id: Identifier
+    events: Annotated[tuple[LifecycleEvent, ...], Meta(min_length=1, max_length=14)]
+    adapters: Annotated[tuple[Identifier, ...], Meta(max_length=64)] = ()
+    requirements: Annotated[tuple[CapabilityRequest, ...], Meta(max_length=64)] = ()
+    deadline_ms: Annotated[int, Meta(ge=1, le=600_000)] = 2_000
+
+
+class Response(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """`response`: a worker's answer to the dispatch with this correlation id, or why it has none."""
+
+    response: CallbackResponse | None = None
+    refusal: RefusalInfo | None = None
+
+
+class Backfill(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """`backfill`: rows after a position.  Without `epoch` the current history is meant."""
+
+    epoch: str | None = None
+    after: Count = 0
+    limit: Annotated[int, Meta(ge=1, le=1024)] = 256
+    adapter_id: Identifier | None = None
+    session: tuple[Identifier, Identifier] | None = None
+    event: LifecycleEvent | None = None
+    status: ReceiptStatus | None = None
+    since_epoch_s: Count | None = None
+
+
+class RowInfo(Struct, frozen=True, array_like=True):
+    """One receipt on the wire: position, session sequence, canonical JSON bytes (design 4.6)."""
+
+    position: int
+    sequence: int | None
+    receipt: bytes
+
+
+class BackfillPage(Document, frozen=True, kw_only=True):
+    """The answer to `backfill`: complete up to `next`, or `snapshot_required`; never silently partial (design 4.6)."""
+
+    epoch: str
+    rows: tuple[RowInfo, ...]
+    next: int
+    head: int
+    floor: int
+    complete: bool
+    snapshot_required: bool = False
+
+
+class Marker(Document, frozen=True, kw_only=True):
+    """`marker`: publish on ``m/<nonce>/``, which proves to a joining subscriber that its pipe is live."""
+
+    nonce: Identifier
+
+
+class SessionsAsk(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """`sessions`: the heads of all sessions, or of one."""
+
+    session: tuple[Identifier, Identifier] | None = None
+
+
+class SessionInfo(Struct, frozen=True, kw_only=True):
+    """What the ledger knows of one session; fields as in `lifebus_broker.ports.SessionHead`."""
+
+    adapter_id: str
+    harness_session_id: str
+    sequence: int
+    receipts: int
+    first_position: int
+    last_position: int
+    last_event: LifecycleEvent
+    last_status: ReceiptStatus
+    started_at_epoch_s: int
+    last_at_epoch_s: int
+    ended: bool
+    open_frames: tuple[str, ...]
+    harness_sequence: int | None
+
+
+class ClientInfo(Struct, frozen=True, kw_only=True):
+    """A callback client that is registered now."""
+
+    client_id: str
+    kind: str
+    events: tuple[LifecycleEvent, ...]
+    adapters: tuple[str, ...]
+    deadline_ms: int
+    dispatched: int
+    failed: int
+
+
+class Beacon(Struct, frozen=True, kw_only=True):
+    """The heads, published each second on ``h/`` (design 4.6).
+
+    `number` counts up by one; a hole tells a subscriber that it lost a beacon.  `sessions` maps the topics of
+    sessions that changed since the last beacon to their newest sequence.
+    """
+
+    epoch: str
+    number: int
+    head: int
+    floor: int
+    closing: bool = False
+    sessions: dict[str, int] = field(default_factory=dict[str, int])
+
+
+BODIES: Final[dict[str, type[Document]]] = {
+    "emit": Emit,
+    "negotiate": Negotiate,
+    "serve": Serve,
+    "leave": Nothing,
+    "response": Response,
+    "backfill": Backfill,
+    "marker": Marker,
+    "sessions": SessionsAsk,
+    "clients": Nothing,
+    "manifests": Nothing,
+    "status": Nothing,
+    "ping": Nothing,
+}
+"""Every verb of the request door with the body it takes; a verb outside this table is refused."""

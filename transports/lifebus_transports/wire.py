@@ -1,0 +1,140 @@
+"""The frames of the ZeroMQ doors and strict MessagePack reading.  Sans-IO.
+
+A request or answer is two frames: a header (version byte, 8 bytes of correlation id, verb in ASCII) and a body (one
+MessagePack map).  docs/wire-protocol.md describes every verb.
+
+Above: the doors, the client library.  Below: the contract, msgpack.
+"""
+
+import struct
+from functools import cache
+from typing import Any, Final, TypeVar, cast
+
+import msgpack
+
+from lifebus_contract import InvalidRequest, decode_msgpack, encode_msgpack
+from lifebus_contract.codec import check_plain
+from lifebus_contract.fields import MAX_MESSAGE_BYTES
+
+__all__ = [
+    "ALL_TOPIC",
+    "ANSWER_OK",
+    "ANSWER_REFUSED",
+    "BEACON_TOPIC",
+    "decode_body",
+    "decode_header",
+    "encode_header",
+    "marker_topic",
+    "session_topic",
+]
+
+T = TypeVar("T")
+
+ANSWER_OK: Final = "ok"
+ANSWER_REFUSED: Final = "refused"
+
+ALL_TOPIC: Final = b"a/"
+"""Every receipt, in position order."""
+
+BEACON_TOPIC: Final = b"h/"
+"""The heads, once a second."""
+
+_HEAD: Final = struct.Struct(">BQ")
+_VERSION: Final = 1
+_MAX_VERB: Final = 32
+_SAFE: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~:@+=,")
+
+
+@cache
+def _verb_bytes(verb: str) -> bytes:
+    return verb.encode("ascii")
+
+
+def encode_header(correlation: int, verb: str) -> bytes:
+    """Return the header frame for a correlation id below 2^64 and a verb."""
+    return _HEAD.pack(_VERSION, correlation) + _verb_bytes(verb)
+
+
+def decode_header(frame: bytes) -> tuple[int, str]:
+    """Return the correlation id and the verb of a header frame.
+
+    Raises:
+        InvalidRequest: too short, too long, another version, or a verb that is not lower-case ASCII.
+    """
+    if not _HEAD.size < len(frame) <= _HEAD.size + _MAX_VERB:
+        raise InvalidRequest("header: wrong length", code="malformed", field="header")
+    version, correlation = _HEAD.unpack_from(frame)
+    if version != _VERSION:
+        raise InvalidRequest(f"header: protocol version {version}, expected {_VERSION}", code="version", field="header")
+    verb = frame[_HEAD.size :]
+    if not verb.isalpha() or not verb.islower():
+        raise InvalidRequest("header: the verb must be lower-case letters", code="malformed", field="header")
+    return correlation, verb.decode("ascii")
+
+
+def decode_body(body: bytes, kind: type[T]) -> T:
+    """Return the validated message in `body`, read as strictly as JSON is.
+
+    A body that our own encoder would have written is proven free of duplicate keys by encoding it again, which is
+    four times cheaper than a scan; any other body is scanned.
+
+    Raises:
+        InvalidRequest: too large, malformed, duplicate keys, too deep, or against the contract.
+    """
+    if len(body) > MAX_MESSAGE_BYTES:
+        raise InvalidRequest(f"message of {len(body)} bytes; the limit is {MAX_MESSAGE_BYTES}", code="too_large")
+    message = decode_msgpack(body, kind)
+    if encode_msgpack(message) != body:
+        _scan(body)
+    else:
+        _check_free_form(message)
+    return message
+
+
+def session_topic(adapter_id: str, harness_session_id: str | None) -> bytes:
+    """Return ``r/<adapter>/<session>/``; the closing delimiter keeps prefixes apart (design 4.6)."""
+    return b"r/%s/%s/" % (_quote(adapter_id), _quote(harness_session_id or ""))
+
+
+def marker_topic(nonce: str) -> bytes:
+    """Return the topic on which the marker of a join appears."""
+    return b"m/%s/" % _quote(nonce)
+
+
+def _quote(text: str) -> bytes:
+    """Percent-encode what could split or blur a topic."""
+    raw = text.encode()
+    if _SAFE.issuperset(raw):
+        return raw
+    return b"".join(bytes((byte,)) if byte in _SAFE else b"%%%02X" % byte for byte in raw)
+
+
+def _scan(body: bytes) -> None:
+    """Read the body once more as plain data, refusing what a typed reader passes over."""
+    try:
+        plain = msgpack.unpackb(
+            body, raw=False, strict_map_key=True, object_pairs_hook=_unique, max_ext_len=0, unicode_errors="strict"
+        )
+    except InvalidRequest:
+        raise
+    except (ValueError, msgpack.UnpackException, RecursionError) as fault:
+        raise InvalidRequest(f"not valid MessagePack: {type(fault).__name__}", code="malformed") from None
+    check_plain(plain, max_items=len(body))
+
+
+def _unique(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    built = dict(pairs)
+    if len(built) != len(pairs):
+        raise InvalidRequest("duplicate key in a map", code="duplicate_key")
+    return built
+
+
+def _check_free_form(message: object) -> None:
+    """Check the only parts of a typed message whose depth and numbers the types do not bound: `metadata`."""
+    for emission in cast("tuple[Any, ...]", getattr(message, "emissions", ())):
+        if emission.request.metadata:
+            check_plain(emission.request.metadata)
+        if emission.payloads:
+            check_plain([payload.metadata for payload in emission.payloads])
+    for payload in cast("tuple[Any, ...]", getattr(getattr(message, "response", None), "client_payloads", ())):
+        check_plain(payload.metadata)

@@ -1,0 +1,154 @@
+"""The receipt door: an XPUB socket on ipc.  A lossy, fast hint; the ledger is the guarantee (design 4.6).
+
+Rows go out as one message a commit on ``a/`` and one a session and commit on ``r/<adapter>/<session>/``, and only
+where somebody subscribed, so that a busy broker pays for what is read.
+
+Above: the daemon.  Below: wire, messages, zmq_socket.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+import zmq
+
+from lifebus_transports.messages import Beacon, RowInfo
+from lifebus_transports.wire import ALL_TOPIC, BEACON_TOPIC, marker_topic, session_topic
+from lifebus_transports.zap import DOMAIN
+from lifebus_transports.zmq_socket import Frames, SocketReader, make_socket
+
+__all__ = ["PublishedRow", "ReceiptDoor", "Topics"]
+
+_MAX_TOPIC = 1_024
+_MAX_ROWS = 256
+_SESSION_FAMILY = b"r/"
+_MAX_BEACON_SESSIONS = 1_024
+
+
+class PublishedRow(Protocol):
+    """What the door needs of a recorded receipt (fulfilled by `lifebus_broker.ports.Row`)."""
+
+    @property
+    def position(self) -> int:
+        """Its place in the ledger's order."""
+        ...
+
+    @property
+    def adapter_id(self) -> str:
+        """The adapter it is about."""
+        ...
+
+    @property
+    def harness_session_id(self) -> str | None:
+        """The session it is about."""
+        ...
+
+    @property
+    def sequence(self) -> int | None:
+        """Its number within the session."""
+        ...
+
+    @property
+    def receipt(self) -> bytes:
+        """Its canonical JSON."""
+        ...
+
+
+class Topics:
+    """Which topics somebody wants, so that nothing is encoded for nobody."""
+
+    def __init__(self) -> None:
+        self._subscribed: set[bytes] = set()
+
+    def note(self, message: bytes) -> bool:
+        """Take a subscription message of an XPUB socket; False when it is not one, or its topic is too long."""
+        if not message or message[0] > 1 or len(message) > _MAX_TOPIC:
+            return False
+        if message[0] == 1:
+            self._subscribed.add(message[1:])
+        else:
+            self._subscribed.discard(message[1:])
+        return True
+
+    def wants(self, topic: bytes) -> bool:
+        """Whether a message on exactly this topic would reach anybody."""
+        return any(topic.startswith(wanted) for wanted in self._subscribed)
+
+    def wants_family(self, prefix: bytes) -> bool:
+        """Whether any topic that starts with `prefix` is wanted."""
+        return any(wanted.startswith(prefix) or prefix.startswith(wanted) for wanted in self._subscribed)
+
+
+@dataclass(slots=True)
+class PublishCounters:
+    """What left the door since it opened."""
+
+    messages: int = 0
+    receipts: int = 0
+    malformed: int = 0
+
+
+class ReceiptDoor:
+    """Publishes on `address` until closed.  Never blocks: a subscriber that does not read loses messages and knows."""
+
+    def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", address: str, *, max_queued: int = 1_000) -> None:
+        self.counters = PublishCounters()
+        self._topics = Topics()
+        self._beacons = 0
+        self._socket = make_socket(context, zmq.XPUB, max_bytes=_MAX_TOPIC, domain=DOMAIN)
+        self._socket.setsockopt(zmq.SNDHWM, max_queued)
+        self._socket.bind(address)
+        self._reader = SocketReader(self._socket, self._subscription)
+
+    def close(self) -> None:
+        """Close; messages already handed to ZeroMQ leave within its linger of 200 ms."""
+        self._reader.close()
+        self._socket.close()
+
+    def publish(self, epoch: str, rows: Sequence[PublishedRow]) -> None:
+        """Publish the rows of one commit, in position order."""
+        self.counters.receipts += len(rows)
+        if self._topics.wants(ALL_TOPIC):
+            for start in range(0, len(rows), _MAX_ROWS):
+                self._send_rows(ALL_TOPIC, epoch, rows[start : start + _MAX_ROWS])
+        if self._topics.wants_family(_SESSION_FAMILY):
+            for topic, group in _by_session(rows).items():
+                if self._topics.wants(topic):
+                    self._send_rows(topic, epoch, group)
+
+    def publish_marker(self, epoch: str, nonce: str) -> None:
+        """Publish a joining subscriber's marker: it arrives behind everything published before."""
+        self._send(marker_topic(nonce), epoch, b"\x90")
+
+    def publish_beacon(
+        self, epoch: str, *, head: int, floor: int, sessions: dict[tuple[str, str], int], closing: bool = False
+    ) -> None:
+        """Publish the heads; `sessions` holds the newest sequence of each session that changed."""
+        names = {session_topic(*key).decode("ascii"): sequence for key, sequence in sessions.items()}
+        items = list(names.items())
+        for start in range(0, max(1, len(items)), _MAX_BEACON_SESSIONS):
+            self._beacons += 1
+            part = dict(items[start : start + _MAX_BEACON_SESSIONS])
+            beacon = Beacon(epoch=epoch, number=self._beacons, head=head, floor=floor, closing=closing, sessions=part)
+            self._send(BEACON_TOPIC, epoch, msgspec.msgpack.encode(beacon))
+
+    def _send_rows(self, topic: bytes, epoch: str, rows: Iterable[PublishedRow]) -> None:
+        body = [RowInfo(row.position, row.sequence, row.receipt) for row in rows]
+        self._send(topic, epoch, msgspec.msgpack.encode(body))
+
+    def _send(self, topic: bytes, epoch: str, body: bytes) -> None:
+        self._socket.send_multipart((topic, epoch.encode("ascii"), body), zmq.NOBLOCK)
+        self.counters.messages += 1
+        self._reader.poke()
+
+    def _subscription(self, frames: Frames) -> None:
+        if len(frames) != 1 or not self._topics.note(frames[0]):
+            self.counters.malformed += 1
+
+
+def _by_session(rows: Sequence[PublishedRow]) -> dict[bytes, list[PublishedRow]]:
+    groups: dict[bytes, list[PublishedRow]] = {}
+    for row in rows:
+        groups.setdefault(session_topic(row.adapter_id, row.harness_session_id), []).append(row)
+    return groups

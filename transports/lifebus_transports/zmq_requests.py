@@ -1,0 +1,131 @@
+"""The request door: a ROUTER socket on ipc.  Frames in, calls out, answers back.
+
+It knows verbs and limits, not what they mean: the daemon gives it one synchronous `handle`, which answers at once or
+later, once per request.
+
+Above: the daemon.  Below: wire, messages, zmq_socket.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+import zmq
+
+from lifebus_contract import InternalError, InvalidRequest, LifebusError, encode_msgpack
+from lifebus_contract.fields import Document
+from lifebus_transports.messages import BODIES, RefusalInfo
+from lifebus_transports.wire import ANSWER_OK, ANSWER_REFUSED, decode_body, decode_header, encode_header
+from lifebus_transports.zap import DOMAIN
+from lifebus_transports.zmq_socket import Frames, SocketReader, make_socket
+
+__all__ = ["Caller", "RequestCounters", "RequestDoor", "RequestHandler"]
+
+_log = structlog.get_logger("lifebus.requests")
+_REQUEST_FRAMES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asked, and which question: `peer` is the connection's routing id."""
+
+    peer: bytes
+    correlation: int
+
+
+class RequestHandler(Protocol):
+    """Handles one request; calls `door.answer` or `door.refuse` exactly once, now or later."""
+
+    def __call__(self, caller: Caller, verb: str, body: Document) -> None:
+        """Handle the request.
+
+        Raises:
+            LifebusError: becomes the refusal.
+        """
+        ...
+
+
+@dataclass(slots=True)
+class RequestCounters:
+    """What passed the door since it opened."""
+
+    requests: int = 0
+    malformed: int = 0
+    refused: int = 0
+    unanswerable: int = 0
+
+
+class RequestDoor:
+    """Listens on `address` until closed.  Bind it only while holding the instance lock (design 4.8)."""
+
+    def __init__(
+        self,
+        context: "zmq.Context[zmq.Socket[bytes]]",
+        address: str,
+        handle: RequestHandler,
+        *,
+        max_queued: int = 10_000,
+    ) -> None:
+        self.counters = RequestCounters()
+        self._handle = handle
+        self._socket = make_socket(context, zmq.ROUTER, domain=DOMAIN)
+        self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        self._socket.setsockopt(zmq.ROUTER_HANDOVER, 0)
+        self._socket.setsockopt(zmq.SNDHWM, max_queued)
+        self._socket.setsockopt(zmq.RCVHWM, max_queued)
+        self._socket.bind(address)
+        self._reader = SocketReader(self._socket, self._receive)
+
+    def close(self) -> None:
+        """Stop reading and close; answers already handed to ZeroMQ leave within its linger of 200 ms."""
+        self._reader.close()
+        self._socket.close()
+
+    def pause(self) -> None:
+        """Stop reading new requests; answers still go out."""
+        self._reader.close()
+
+    def answer(self, caller: Caller, body: object) -> bool:
+        """Send an answer; False when the caller is gone or does not read (it asks again with its key)."""
+        return self.send(caller.peer, caller.correlation, ANSWER_OK, body)
+
+    def refuse(self, caller: Caller, fault: LifebusError) -> bool:
+        """Send a refusal."""
+        self.counters.refused += 1
+        return self.send(caller.peer, caller.correlation, ANSWER_REFUSED, RefusalInfo.of(fault))
+
+    def send(self, peer: bytes, correlation: int, verb: str, body: object) -> bool:
+        """Send one message to a connection; False when it is gone or its queue is full."""
+        try:
+            self._socket.send_multipart((peer, encode_header(correlation, verb), encode_msgpack(body)), zmq.NOBLOCK)
+        except zmq.ZMQError:
+            self.counters.unanswerable += 1
+            return False
+        self._reader.poke()
+        return True
+
+    def _receive(self, frames: Frames) -> None:
+        if len(frames) != _REQUEST_FRAMES:
+            self.counters.malformed += 1
+            return
+        try:
+            correlation, verb = decode_header(frames[1])
+        except InvalidRequest:
+            self.counters.malformed += 1
+            return
+        self.counters.requests += 1
+        self._serve(Caller(frames[0], correlation), verb, frames[2])
+
+    def _serve(self, caller: Caller, verb: str, body: bytes) -> None:
+        try:
+            kind = BODIES.get(verb)
+            if kind is None:
+                raise InvalidRequest(f"no such verb: `{verb}`; known are {', '.join(BODIES)}", code="unknown_verb")
+            self._handle(caller, verb, decode_body(body, kind))
+        except LifebusError as fault:
+            if fault.code in {"malformed", "too_large", "duplicate_key"}:
+                self.counters.malformed += 1
+            self.refuse(caller, fault)
+        except Exception:  # a defect of ours must not take the door down
+            _log.exception("request_failed", verb=verb)
+            self.refuse(caller, InternalError("the broker failed on this request; see its log"))
