@@ -1,0 +1,52 @@
+# Each target does its own set-up: Python 3.11 or newer and make are all it takes.
+PYTHON ?= python3
+VENV := .venv
+BENCH := .venv-bench
+PIP := bin/pip install -qq --disable-pip-version-check
+ARGS ?=
+
+.PHONY: demo test check bench clean
+.DEFAULT_GOAL := demo
+
+demo: $(VENV)/.installed  ## the bus at work on recorded sessions, e.g. make demo ARGS="--speed 4"
+	@$(VENV)/bin/lifebus demo $(ARGS)
+
+test: $(VENV)/.developing  ## every test, e.g. make test ARGS="-k ledger"
+	@$(VENV)/bin/pytest -q $(ARGS)
+
+check: $(VENV)/.developing  ## lint, format, both type checkers, layers
+	@$(VENV)/bin/ruff check --quiet
+	@$(VENV)/bin/ruff format --check --quiet
+	@$(VENV)/bin/mypy --no-error-summary
+	@PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(VENV)/bin/pyright
+	@$(VENV)/bin/pytest -q tests/test_layers.py tests/test_house.py
+
+bench: $(BENCH)/.installed  ## lifebus beside Redis and JetStream, e.g. make bench ARGS="--quick"
+	@$(BENCH)/bin/python -m bench.run $(ARGS)
+
+clean:  ## everything that the other targets made
+	@rm -rf $(VENV) $(BENCH) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/bin/python $(BENCH)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit("lifebus needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
+	@echo "setting up $(patsubst %/bin/python,%,$@) (once)" >&2
+	@$(PYTHON) -m venv $(patsubst %/bin/python,%,$@)
+
+$(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
+	@$(VENV)/$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.developing: $(VENV)/.installed
+	@$(call group,$(VENV),dev)
+	@touch $@
+
+$(BENCH)/.installed: pyproject.toml | $(BENCH)/bin/python
+	@$(BENCH)/$(PIP) --editable .
+	@$(call group,$(BENCH),bench)
+	@touch $@
+
+# Older versions of pip cannot install a dependency group, so the names come from pyproject.toml.
+group = $(1)/bin/python -c \
+  'import sys, tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"][sys.argv[1]], sep="\n")' \
+  $(2) > $(1)/$(2).txt && $(1)/$(PIP) --requirement $(1)/$(2).txt

@@ -1,0 +1,1 @@
+"""Benchmarks: lifebus beside Redis Streams and NATS JetStream doing the same work.  Start with `make bench`."""

@@ -1,0 +1,110 @@
+"""NATS JetStream: file storage, a message id on every publish, acknowledgements counted on one inbox.
+
+The duplicate check is JetStream's own (`Nats-Msg-Id`); the number of a receipt is its stream's sequence.  Publishing
+with our own reply inbox costs the client less than one future a message, so this is the fast way for a Python client.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import nats
+
+from bench.peers.process import find_program, free_port, server, workspace
+from bench.workload import Item, Peer, Rate, Stopwatch
+
+CONFIG = """
+host: "127.0.0.1"
+port: {port}
+jetstream {{ store_dir: "{folder}"{sync} }}
+"""
+
+
+@contextmanager
+def running(*, always: bool) -> Iterator[Peer | None]:
+    """Provide a NATS server of our own, syncing every write or by its default (every two minutes); None if absent."""
+    program = find_program("nats-server")
+    if program is None:
+        yield None
+        return
+    port = free_port()
+    with workspace("nats") as folder:
+        config = folder / "nats.conf"
+        config.write_text(CONFIG.format(port=port, folder=folder, sync=", sync_interval: always" if always else ""))
+        with server([program, "-c", str(config)], port, folder / "log"):
+            yield JetStream(port, always=always)
+
+
+class JetStream:
+    """A client of that server."""
+
+    def __init__(self, port: int, *, always: bool) -> None:
+        self._url = f"nats://127.0.0.1:{port}"
+        self.name = "JetStream" if always else "JetStream (default sync)"
+        self.settings = f"file storage, Nats-Msg-Id, sync_interval {'always' if always else 'default (2 min)'}"
+        self.settings = f"{asyncio.run(self._create_stream())}, {self.settings}"
+
+    def batches(self, items: Sequence[Item], size: int, in_flight: int) -> Rate:
+        """Publish `size` messages and await their acknowledgements, `in_flight` such batches at a time."""
+        return asyncio.run(self._windowed(items, size, in_flight))
+
+    def singles(self, items: Sequence[Item], in_flight: int) -> Rate:
+        """Publish one message at a time, `in_flight` of them unacknowledged."""
+        return asyncio.run(self._windowed(items, 1, in_flight))
+
+    def one_by_one(self, items: Sequence[Item]) -> list[float]:
+        """Publish and await the acknowledgement, message by message."""
+        return asyncio.run(self._one_by_one(items))
+
+    async def _create_stream(self) -> str:
+        async with await nats.connect(self._url) as connection:
+            await connection.jetstream().add_stream(name="receipts", subjects=["r.>"], storage="file")
+            return f"nats-server {connection.connected_server_version}"
+
+    async def _windowed(self, items: Sequence[Item], size: int, in_flight: int) -> Rate:
+        async with await nats.connect(self._url, pending_size=16 * 1024 * 1024) as connection:
+            window = _Window()
+            inbox = connection.new_inbox()
+            await connection.subscribe(inbox, cb=window.acknowledge, pending_msgs_limit=-1, pending_bytes_limit=-1)
+            watch = Stopwatch()
+            for start in range(0, len(items), size):
+                await window.below(start - (in_flight - 1) * size)
+                for item in items[start : start + size]:
+                    headers = {"Nats-Msg-Id": item.key}
+                    await connection.publish(f"r.{item.session}", item.body, reply=inbox, headers=headers)
+            await window.below(len(items))
+            return watch.rate(window.acknowledged)
+
+    async def _one_by_one(self, items: Sequence[Item]) -> list[float]:
+        seconds = []
+        async with await nats.connect(self._url) as connection:
+            stream = connection.jetstream()
+            for item in items:
+                started = time.perf_counter()
+                await stream.publish(f"r.{item.session}", item.body, headers={"Nats-Msg-Id": item.key})
+                seconds.append(time.perf_counter() - started)
+        return seconds
+
+
+class _Window:
+    """Counts acknowledgements and wakes the publisher when enough have come."""
+
+    def __init__(self) -> None:
+        self.acknowledged = 0
+        self._wanted = 0
+        self._reached = asyncio.Event()
+
+    async def acknowledge(self, message: Any) -> None:
+        if b'"error"' in message.data:
+            raise RuntimeError(message.data)
+        self.acknowledged += 1
+        if self.acknowledged >= self._wanted:
+            self._reached.set()
+
+    async def below(self, wanted: int) -> None:
+        while self.acknowledged < wanted:
+            self._wanted = wanted
+            self._reached.clear()
+            await self._reached.wait()

@@ -1,0 +1,96 @@
+"""What every system under test has to do, and how what it did is written down.
+
+The work for each receipt is the same everywhere: check the idempotency key, take the next number of its session,
+append durably, publish to subscribers, acknowledge.  Every acknowledgement is counted.
+
+Above: the peers and the scenarios.  Below: nothing.
+"""
+
+import itertools
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+RECEIPT_BYTES = 400
+SESSIONS = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One receipt to record: its session, its idempotency key, and the bytes that a peer stores."""
+
+    session: int
+    key: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """How many acknowledgements came in how many seconds."""
+
+    acknowledged: int
+    seconds: float
+
+    @property
+    def per_second(self) -> float:
+        """Acknowledged receipts a second."""
+        return self.acknowledged / self.seconds
+
+
+class Peer(Protocol):
+    """A running system under test, seen from one client process."""
+
+    name: str
+    settings: str
+
+    def batches(self, items: Sequence[Item], size: int, in_flight: int) -> Rate:
+        """Record the items in batches of `size`, `in_flight` batches at a time."""
+        ...
+
+    def singles(self, items: Sequence[Item], in_flight: int) -> Rate:
+        """Record the items by one message each, `in_flight` messages at a time."""
+        ...
+
+    def one_by_one(self, items: Sequence[Item]) -> list[float]:
+        """Record the items one after the other; return the seconds that each took."""
+        ...
+
+
+_serials = itertools.count()
+
+
+def items(count: int, sessions: int = SESSIONS, size: int = RECEIPT_BYTES) -> list[Item]:
+    """Return `count` receipts with fresh idempotency keys, dealt over the sessions in turn."""
+    return [
+        Item(session=number % sessions, key=f"key-{number:012d}", body=_body(number, number % sessions, size))
+        for number in itertools.islice(_serials, count)
+    ]
+
+
+def chunks(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    """Cut the items into batches."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the value below which `share` (0 to 1) of the values lie."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+class Stopwatch:
+    """Seconds since it was made."""
+
+    def __init__(self) -> None:
+        self._started = time.perf_counter()
+
+    def rate(self, acknowledged: int) -> Rate:
+        """Return the rate at which that many acknowledgements came."""
+        return Rate(acknowledged=acknowledged, seconds=time.perf_counter() - self._started)
+
+
+def _body(number: int, session: int, size: int) -> bytes:
+    head = f'{{"receipt_id":"lfr_{number:026d}","harness_session_id":"s{session}","padding":"'.encode()
+    return head + b"x" * (size - len(head) - 2) + b'"}'
