@@ -175,8 +175,11 @@ class Ledger(Protocol):
         """
         ...
 
-    async def find(self, scopes: Sequence[tuple[str, str, str]]) -> list[tuple[bytes, Row] | None]:
-        """Return, for each (client_id, adapter_id, idempotency_key), the stored digest and row."""
+    async def find(self, scopes: Sequence[tuple[str, str, str]]) -> list[tuple[bytes, Row | None] | None]:
+        """Return, for each (client_id, adapter_id, idempotency_key), the stored digest and row.
+
+        None where the key is unknown; a row of None where only the tombstone is left.
+        """
         ...
 
     async def read(self, query: Query) -> Page:

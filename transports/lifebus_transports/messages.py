@@ -10,6 +10,7 @@ from msgspec import Meta, Struct, field
 from lifebus_contract import (
     CallbackResponse,
     CapabilityRequest,
+    DispatchEnvelope,
     Emission,
     FailureClass,
     LifebusError,
@@ -27,11 +28,14 @@ __all__ = [
     "Backfill",
     "BackfillPage",
     "Beacon",
+    "BrokerStatus",
     "ClientInfo",
     "DeliveredPayload",
+    "Dispatch",
     "Emit",
     "EmitAnswer",
     "EmitResult",
+    "LedgerInfo",
     "Marker",
     "Negotiate",
     "Nothing",
@@ -126,6 +130,14 @@ class Serve(Document, frozen=True, kw_only=True, omit_defaults=True):
     deadline_ms: Annotated[int, Meta(ge=1, le=600_000)] = 2_000
 
 
+class Dispatch(Document, frozen=True, kw_only=True):
+    """`dispatch`, from the broker to a worker: which of its clients is asked, what, and how long it may take."""
+
+    client_id: Identifier
+    envelope: DispatchEnvelope
+    deadline_ms: int
+
+
 class Response(Document, frozen=True, kw_only=True, omit_defaults=True):
     """`response`: a worker's answer to the dispatch with this correlation id, or why it has none."""
 
@@ -206,6 +218,33 @@ class ClientInfo(Struct, frozen=True, kw_only=True):
     deadline_ms: int
     dispatched: int
     failed: int
+
+
+class LedgerInfo(Struct, frozen=True, kw_only=True):
+    """How the ledger is; fields as in `lifebus_broker.ports.LedgerStatus`."""
+
+    backend: str
+    durability: str
+    epoch: str
+    head: int
+    floor: int
+    writable: bool
+    queued: int
+    size_bytes: int
+    library: str
+
+
+class BrokerStatus(Struct, frozen=True, kw_only=True):
+    """How the broker is: `counters` are per door since it started, `uptime_s` in whole seconds."""
+
+    version: str
+    contract_version: str
+    pid: int
+    uptime_s: int
+    runtime_dir: str
+    ledger: LedgerInfo
+    clients: int
+    counters: dict[str, int]
 
 
 class Beacon(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ Above: the doors, the client library.  Below: the contract, msgpack.
 """
 
 import struct
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final, TypeVar, cast
 
 import msgpack
@@ -91,6 +91,7 @@ def decode_body(body: bytes, kind: type[T]) -> T:
     return message
 
 
+@lru_cache(maxsize=16_384)
 def session_topic(adapter_id: str, harness_session_id: str | None) -> bytes:
     """Return ``r/<adapter>/<session>/``; the closing delimiter keeps prefixes apart (design 4.6)."""
     return b"r/%s/%s/" % (_quote(adapter_id), _quote(harness_session_id or ""))

@@ -22,7 +22,7 @@ __all__ = ["PublishedRow", "ReceiptDoor", "Topics"]
 
 _MAX_TOPIC = 1_024
 _MAX_ROWS = 256
-_SESSION_FAMILY = b"r/"
+_SESSION_DELIMITERS = 3
 _MAX_BEACON_SESSIONS = 1_024
 
 
@@ -59,25 +59,28 @@ class Topics:
     """Which topics somebody wants, so that nothing is encoded for nobody."""
 
     def __init__(self) -> None:
-        self._subscribed: set[bytes] = set()
+        self._whole: set[bytes] = set()
+        self._prefixes: set[bytes] = set()
 
     def note(self, message: bytes) -> bool:
         """Take a subscription message of an XPUB socket; False when it is not one, or its topic is too long."""
         if not message or message[0] > 1 or len(message) > _MAX_TOPIC:
             return False
+        topic = message[1:]
+        group = self._whole if topic.count(b"/") == _SESSION_DELIMITERS and topic.endswith(b"/") else self._prefixes
         if message[0] == 1:
-            self._subscribed.add(message[1:])
+            group.add(topic)
         else:
-            self._subscribed.discard(message[1:])
+            group.discard(topic)
         return True
 
     def wants(self, topic: bytes) -> bool:
         """Whether a message on exactly this topic would reach anybody."""
-        return any(topic.startswith(wanted) for wanted in self._subscribed)
+        return topic in self._whole or any(topic.startswith(prefix) for prefix in self._prefixes)
 
-    def wants_family(self, prefix: bytes) -> bool:
-        """Whether any topic that starts with `prefix` is wanted."""
-        return any(wanted.startswith(prefix) or prefix.startswith(wanted) for wanted in self._subscribed)
+    def wants_sessions(self) -> bool:
+        """Whether any session topic is wanted."""
+        return bool(self._whole) or any(prefix.startswith(b"r/") or not prefix for prefix in self._prefixes)
 
 
 @dataclass(slots=True)
@@ -112,7 +115,7 @@ class ReceiptDoor:
         if self._topics.wants(ALL_TOPIC):
             for start in range(0, len(rows), _MAX_ROWS):
                 self._send_rows(ALL_TOPIC, epoch, rows[start : start + _MAX_ROWS])
-        if self._topics.wants_family(_SESSION_FAMILY):
+        if self._topics.wants_sessions():
             for topic, group in _by_session(rows).items():
                 if self._topics.wants(topic):
                     self._send_rows(topic, epoch, group)

@@ -118,14 +118,18 @@ class RequestDoor:
 
     def _serve(self, caller: Caller, verb: str, body: bytes) -> None:
         try:
-            kind = BODIES.get(verb)
-            if kind is None:
-                raise InvalidRequest(f"no such verb: `{verb}`; known are {', '.join(BODIES)}", code="unknown_verb")
-            self._handle(caller, verb, decode_body(body, kind))
+            self._handle(caller, verb, decode_body(body, _body_of(verb)))
         except LifebusError as fault:
             if fault.code in {"malformed", "too_large", "duplicate_key"}:
                 self.counters.malformed += 1
             self.refuse(caller, fault)
-        except Exception:  # a defect of ours must not take the door down
+        except Exception:  # noqa: BLE001  a defect of ours must not take the door down
             _log.exception("request_failed", verb=verb)
             self.refuse(caller, InternalError("the broker failed on this request; see its log"))
+
+
+def _body_of(verb: str) -> type[Document]:
+    kind = BODIES.get(verb)
+    if kind is None:
+        raise InvalidRequest(f"no such verb: `{verb}`; known are {', '.join(BODIES)}", code="unknown_verb")
+    return kind

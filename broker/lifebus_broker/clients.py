@@ -1,0 +1,84 @@
+"""Callback clients: who wants which events, what they require, how long they may take.
+
+Above: router, bus.  Below: ports, the contract.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from lifebus_contract import CallbackResponse, CapabilityRequest, DispatchEnvelope, LifecycleEvent
+from lifebus_broker.ports import Invoker
+
+__all__ = ["CallbackClient", "ClientTable", "FunctionInvoker", "Handler"]
+
+Handler = Callable[[DispatchEnvelope], Awaitable[CallbackResponse]]
+"""An in-process callback client."""
+
+
+class FunctionInvoker:
+    """Invokes an in-process async function."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+
+    async def invoke(self, envelope: DispatchEnvelope) -> CallbackResponse:
+        """Return what the function returns; whatever it raises, the router maps."""
+        return await self._handler(envelope)
+
+
+@dataclass(slots=True, eq=False)
+class CallbackClient:
+    """One registered client.  Empty `adapters` means all; `deadline` is in seconds.
+
+    `kind` is ``function``, ``worker`` or ``command``.  `dispatched` and `failed` count since registration.
+    """
+
+    client_id: str
+    events: frozenset[LifecycleEvent]
+    invoker: Invoker
+    requirements: tuple[CapabilityRequest, ...] = ()
+    adapters: frozenset[str] = frozenset()
+    deadline: float = 2.0
+    kind: str = "function"
+    dispatched: int = field(default=0)
+    failed: int = field(default=0)
+
+
+class ClientTable:
+    """The registered clients, by id and by event.  A client that registers again replaces itself."""
+
+    def __init__(self) -> None:
+        self._clients: dict[str, CallbackClient] = {}
+        self._by_event: dict[LifecycleEvent, tuple[CallbackClient, ...]] = {}
+
+    def add(self, client: CallbackClient) -> CallbackClient | None:
+        """Register a client and return the one it replaces, if any."""
+        replaced = self._clients.pop(client.client_id, None)
+        self._clients[client.client_id] = client
+        self._index()
+        return replaced
+
+    def remove(self, client: CallbackClient) -> bool:
+        """Forget a client; False when it is not registered any more, or was replaced."""
+        if self._clients.get(client.client_id) is not client:
+            return False
+        del self._clients[client.client_id]
+        self._index()
+        return True
+
+    def wanting(self, event: LifecycleEvent, adapter_id: str) -> Sequence[CallbackClient]:
+        """Return the clients that want this event of this adapter, in the order of registration."""
+        clients = self._by_event.get(event)
+        if not clients:
+            return ()
+        return [client for client in clients if not client.adapters or adapter_id in client.adapters]
+
+    def all(self) -> tuple[CallbackClient, ...]:
+        """Return every registered client."""
+        return tuple(self._clients.values())
+
+    def _index(self) -> None:
+        self._by_event = {
+            event: tuple(client for client in self._clients.values() if event in client.events)
+            for event in LifecycleEvent
+        }
