@@ -1,0 +1,85 @@
+"""Claude Code's hooks, as measured with 2.1.330.
+
+- SessionStart with source `compact` is no new session; it comes before PostCompact here, after it in Codex.
+- PreCompact proves nothing: an automatic compaction may fail three times in a row.  PostCompact is proof.
+- `/compact` is not a frame: no UserPromptSubmit, no Stop, but SubagentStop for inner helpers that never started;
+  those have an empty `agent_type` and mean nothing.
+- `/clear` ends the session and starts one with a new id in the same process.
+- Esc, HTTP 400 and 401 fire no hook at all; HTTP 500 fires StopFailure.
+
+Above: the adapter in this folder.  Below: rules.
+"""
+
+from typing import Final
+
+from lifebus_adapters.rules import (
+    FRAME_CLOSE,
+    FRAME_OPEN,
+    SESSION_CLOSE,
+    SESSION_OPEN,
+    Fact,
+    HookRule,
+    HookTable,
+    IdentityPaths,
+)
+from lifebus_contract import LifecycleEvent
+
+__all__ = ["HOOKS"]
+
+_TRIGGER: Final = Fact("trigger")
+_AGENT_TYPE: Final = Fact("agent_type")
+_STOP_HOOK_ACTIVE: Final = Fact("stop_hook_active", bool)
+
+_TOOLS: Final = {
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "PostToolBatch",
+    "PermissionRequest",
+    "PermissionDenied",
+    "Elicitation",
+    "ElicitationResult",
+}
+_SURROUNDINGS: Final = {
+    "Setup",
+    "ConfigChange",
+    "InstructionsLoaded",
+    "CwdChanged",
+    "FileChanged",
+    "DirectoryAdded",
+    "WorktreeCreate",
+    "WorktreeRemove",
+    "PreModelSwitch",
+    "PostModelSwitch",
+}
+_DISPLAY: Final = {"Notification", "MessageDisplay", "UserPromptExpansion", "statusLine"}
+_TEAM: Final = {"TeammateIdle", "TaskCreated", "TaskCompleted"}
+
+HOOKS: Final = HookTable(
+    name=("hook_event_name",),
+    identity=IdentityPaths(
+        session=("session_id",), task=("prompt_id",), agent=("agent_id",), frame_seed=("session_id",)
+    ),
+    rules={
+        "SessionStart": HookRule(
+            events=SESSION_OPEN,
+            facts=(Fact("source"), Fact("model"), Fact("context_tokens", int)),
+            unless=("source", "compact"),
+        ),
+        "UserPromptSubmit": HookRule(events=FRAME_OPEN),
+        "SubagentStart": HookRule(events=FRAME_OPEN, facts=(_AGENT_TYPE,), subagent=True),
+        "PreCompact": HookRule(events=(LifecycleEvent.CONTEXT_PRESSURE_OBSERVED,), facts=(_TRIGGER,)),
+        "PostCompact": HookRule(events=(LifecycleEvent.CONTEXT_COMPACTED,), facts=(_TRIGGER,)),
+        "Stop": HookRule(events=FRAME_CLOSE, facts=(_STOP_HOOK_ACTIVE,)),
+        "StopFailure": HookRule(events=(LifecycleEvent.FRAME_ENDED,), facts=(Fact("error"),), frame_end="failed"),
+        "SubagentStop": HookRule(
+            events=FRAME_CLOSE,
+            facts=(_AGENT_TYPE, _STOP_HOOK_ACTIVE),
+            unless=("agent_type", ""),
+            subagent=True,
+        ),
+        "SessionEnd": HookRule(events=SESSION_CLOSE, facts=(Fact("reason"),)),
+    },
+    silent=frozenset(_TOOLS | _SURROUNDINGS | _DISPLAY | _TEAM),
+)
+"""What each Claude Code hook means."""

@@ -1,0 +1,21 @@
+"""Codex CLI: manifest, hooks and rendering in one adapter.
+
+Above: `ADAPTERS`.  Below: harness, manifests, the two modules here.
+"""
+
+from typing import Final
+
+from lifebus_adapters.codex import hooks, rendering
+from lifebus_adapters.harness import HarnessAdapter
+from lifebus_adapters.manifests import builtin
+from lifebus_contract import ConformanceLevel
+
+__all__ = ["ADAPTER"]
+
+ADAPTER: Final = HarnessAdapter(
+    registered=builtin("codex", ConformanceLevel.V1),
+    hooks=hooks.HOOKS,
+    slots=rendering.SLOTS,
+    native=rendering.native,
+)
+"""The adapter of Codex CLI."""

@@ -1,0 +1,80 @@
+"""The adapter of one harness: its manifest, hook table and way to answer, held together.
+
+Above: the harness folders.  Below: parsing, rules, adapter, the contract.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from lifebus_adapters.adapter import Delivery, HookAnswer, HookCall
+from lifebus_adapters.parsing import hook_name, parse_hook, read_payload
+from lifebus_adapters.rules import HookTable
+from lifebus_contract import (
+    Emission,
+    FailureClass,
+    IdSource,
+    ManifestPlacementClass,
+    RegisteredAdapter,
+    error_for,
+)
+from lifebus_contract.payload_text import render_payloads
+
+__all__ = ["HarnessAdapter", "hook_specific_output"]
+
+_NOTHING = HookAnswer()
+
+
+class HarnessAdapter(Struct, frozen=True, kw_only=True):
+    """An `Adapter` made of data.
+
+    `slots` says which hooks take context and where it lands; `native` wraps the context text into what the harness
+    reads from stdout.
+    """
+
+    registered: RegisteredAdapter
+    hooks: HookTable
+    slots: Mapping[str, ManifestPlacementClass]
+    native: Callable[[str, str], dict[str, Any]]
+
+    def parse(self, call: HookCall, ids: IdSource) -> tuple[Emission, ...]:
+        """Return the lifecycle events of a hook call (see `Adapter.parse`).
+
+        Raises:
+            InvalidRequest: the payload is not what this harness sends, or the hook is not known.
+        """
+        return parse_hook(call, ids, self.hooks, self.registered.manifest)
+
+    def render(self, call: HookCall, deliveries: Sequence[Delivery]) -> HookAnswer:
+        """Return the native answer that carries the deliveries; silence where there are none or the hook takes none.
+
+        Raises:
+            InvalidRequest: the payload names no known hook; or, with class `payload_too_large`, placement let
+                through more than the manifest claims.  A text cut short by the harness would be broken JSON.
+        """
+        if not deliveries:
+            return _NOTHING
+        hook = hook_name(call, read_payload(call), self.hooks)
+        slot = self.slots.get(hook)
+        if slot is None:
+            return _NOTHING
+        text = render_payloads([delivery.payload for delivery in deliveries])
+        self._refuse_oversize(text, slot)
+        return HookAnswer(stdout=msgspec.json.encode(self.native(hook, text)))
+
+    def _refuse_oversize(self, text: str, slot: ManifestPlacementClass) -> None:
+        limit = self.registered.manifest.placement[slot].max_bytes
+        size = len(text.encode())
+        if limit is not None and size > limit:
+            raise error_for(
+                FailureClass.PAYLOAD_TOO_LARGE,
+                f"context of {size} bytes; `{slot.value}` takes {limit}",
+                code="context_too_large",
+            )
+
+
+def hook_specific_output(hook: str, text: str) -> dict[str, Any]:
+    """Return the answer that Codex, Claude Code and Gemini CLI share; not one key more, or Codex drops it all."""
+    return {"hookSpecificOutput": {"hookEventName": hook, "additionalContext": text}}

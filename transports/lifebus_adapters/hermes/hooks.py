@@ -1,0 +1,43 @@
+"""Hermes' hooks, as measured with 0.19.0.
+
+- on_session_end fires at the end of every turn, on_session_finalize at the end of the session (and not with -z).
+- on_session_start fires for new sessions only, not when one is resumed.
+- After on_session_finalize a background pass may open and close another frame of the same session.
+- A failed model request fires api_request_error and no on_session_end.
+- pre/post_api_request carry token counts: samples for pressure levels, not events.
+
+Above: the adapter in this folder.  Below: rules, reading.
+"""
+
+from typing import Final
+
+from lifebus_adapters.reading import Payload, scalar
+from lifebus_adapters.rules import FRAME_OPEN, SESSION_OPEN, Fact, HookRule, HookTable, IdentityPaths
+from lifebus_contract import LifecycleEvent
+
+__all__ = ["HOOKS"]
+
+
+def _turn_end(payload: Payload) -> str:
+    """Return how the turn ended."""
+    if scalar(payload, "extra.interrupted", bool):
+        return "interrupted"
+    return "failed" if scalar(payload, "extra.completed", bool) is False else "completed"
+
+
+_MODEL: Final = Fact("extra.model")
+
+HOOKS: Final = HookTable(
+    name=("hook_event_name",),
+    identity=IdentityPaths(session=("session_id",), task=("extra.turn_id",), frame_seed=("session_id",)),
+    rules={
+        "on_session_start": HookRule(events=SESSION_OPEN, facts=(_MODEL, Fact("extra.platform"))),
+        "pre_llm_call": HookRule(events=FRAME_OPEN, facts=(_MODEL, Fact("extra.is_first_turn", bool))),
+        "post_llm_call": HookRule(events=(LifecycleEvent.FRAME_ENDING,)),
+        "on_session_end": HookRule(events=(LifecycleEvent.FRAME_ENDED,), frame_end=_turn_end),
+        "api_request_error": HookRule(events=(LifecycleEvent.FRAME_ENDED,), frame_end="failed"),
+        "on_session_finalize": HookRule(events=(LifecycleEvent.SESSION_ENDED,), facts=(Fact("extra.reason"),)),
+    },
+    silent=frozenset({"pre_api_request", "post_api_request", "pre_tool_call", "post_tool_call"}),
+)
+"""What each Hermes hook means."""

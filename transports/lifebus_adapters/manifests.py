@@ -1,0 +1,38 @@
+"""Manifests from JSON: the built-in ones, shipped beside each harness's code, and those of third parties.
+
+Above: every harness's folder, the daemon, the command line.  Below: the contract.
+"""
+
+from importlib import resources
+
+from lifebus_contract import AdapterManifest, ConformanceLevel, PlacementClass, RegisteredAdapter, decode_json
+
+__all__ = ["builtin", "load_manifest", "load_third_party"]
+
+
+def load_manifest(data: bytes) -> AdapterManifest:
+    """Return the manifest that the JSON `data` holds (lifecycle-contract, "Adapter Manifest").
+
+    Raises:
+        InvalidRequest: not strict JSON, an unknown key, or against the contract.
+    """
+    return decode_json(data, AdapterManifest)
+
+
+def load_third_party(data: bytes) -> RegisteredAdapter:
+    """Return a third party's manifest ready to be registered.
+
+    Nothing here has tested its claims, so it is pre-conformance, whatever it says.
+
+    Raises:
+        InvalidRequest: as `load_manifest`.
+    """
+    return RegisteredAdapter(manifest=load_manifest(data), conformance=ConformanceLevel.PRE_CONFORMANCE)
+
+
+def builtin(
+    adapter_id: str, conformance: ConformanceLevel, *, refused: frozenset[PlacementClass] = frozenset()
+) -> RegisteredAdapter:
+    """Return the manifest in the folder of a built-in adapter; read once, at import."""
+    data = resources.files("lifebus_adapters").joinpath(adapter_id, "manifest.json").read_bytes()
+    return RegisteredAdapter(manifest=load_manifest(data), conformance=conformance, refused_placements=refused)

@@ -1,0 +1,67 @@
+"""OpenClaw's plugin hooks, as captured from 2026.9.6.
+
+A plugin inside OpenClaw passes on ``{"hook": …, "event": …, "ctx": …}``.  A run is a frame.  session_start,
+session_end and the compaction hooks are documented, but were not seen in a local run: those are the Gateway's.
+
+Above: the adapter in this folder.  Below: rules, reading.
+"""
+
+from typing import Final
+
+from lifebus_adapters.reading import Payload, scalar
+from lifebus_adapters.rules import FRAME_OPEN, SESSION_CLOSE, SESSION_OPEN, Fact, HookRule, HookTable, IdentityPaths
+from lifebus_contract import LifecycleEvent
+
+__all__ = ["HOOKS"]
+
+
+def _run_end(payload: Payload) -> str:
+    """Return how the run ended."""
+    return "failed" if scalar(payload, "event.success", bool) is False else "completed"
+
+
+_MODEL: Final = Fact("ctx.modelId", name="model")
+_TRIGGER: Final = Fact("ctx.trigger")
+
+HOOKS: Final = HookTable(
+    name=("hook",),
+    identity=IdentityPaths(
+        session=("ctx.sessionId", "event.sessionId"),
+        run=("ctx.runId", "event.runId"),
+        frame_seed=("ctx.sessionId",),
+    ),
+    rules={
+        "session_start": HookRule(events=SESSION_OPEN),
+        "before_prompt_build": HookRule(events=FRAME_OPEN, facts=(_MODEL, _TRIGGER)),
+        "before_compaction": HookRule(events=(LifecycleEvent.CONTEXT_PRESSURE_OBSERVED,)),
+        "after_compaction": HookRule(events=(LifecycleEvent.CONTEXT_COMPACTED,)),
+        "before_agent_finalize": HookRule(
+            events=(LifecycleEvent.FRAME_ENDING,), facts=(Fact("event.stopHookActive", bool, "stop_hook_active"),)
+        ),
+        "agent_end": HookRule(
+            events=(LifecycleEvent.FRAME_ENDED,),
+            facts=(Fact("event.durationMs", int, "duration_ms"),),
+            frame_end=_run_end,
+        ),
+        "session_end": HookRule(events=SESSION_CLOSE, facts=(Fact("event.reason"),)),
+    },
+    silent=frozenset(
+        {
+            "after_tool_call",
+            "agent_turn_prepare",
+            "before_agent_reply",
+            "before_agent_run",
+            "before_message_write",
+            "before_model_resolve",
+            "before_tool_call",
+            "gateway_start",
+            "gateway_stop",
+            "llm_input",
+            "llm_output",
+            "model_call_ended",
+            "model_call_started",
+            "register",
+        }
+    ),
+)
+"""What each OpenClaw hook means."""

@@ -1,0 +1,84 @@
+"""OpenCode's plugin hooks and events, as captured from 1.18.33.
+
+A plugin inside OpenCode passes on ``{"hook": …, "input": …, "output": …}``; hook `event` is named by its event's type.
+
+- session.created comes for new sessions only, not when one is continued.
+- session.idle and session.error do not name a message, so a session has one frame, opened again and again under the
+  same synthesised id.
+- After session.compacted OpenCode runs another model step without chat.message.
+- `dispose` names no session; session.deleted does.
+- message.updated carries token counts: samples for pressure levels, not events.
+
+Above: the adapter in this folder.  Below: rules.
+"""
+
+from typing import Final
+
+from lifebus_adapters.rules import (
+    FRAME_CLOSE,
+    FRAME_OPEN,
+    SESSION_CLOSE,
+    SESSION_OPEN,
+    Fact,
+    HookRule,
+    HookTable,
+    IdentityPaths,
+)
+from lifebus_contract import LifecycleEvent
+
+__all__ = ["HOOKS"]
+
+_SESSION: Final = ("input.sessionID", "input.event.properties.sessionID")
+
+_HOOKS: Final = {
+    "init",
+    "config",
+    "event",
+    "chat.params",
+    "chat.headers",
+    "tool.definition",
+    "tool.execute.before",
+    "tool.execute.after",
+    "shell.env",
+    "experimental.chat.messages.transform",
+    "experimental.chat.system.transform",
+    "experimental.compaction.autocontinue",
+    "experimental.text.complete",
+}
+_EVENTS: Final = {
+    "catalog.updated",
+    "integration.updated",
+    "message.part.delta",
+    "message.part.updated",
+    "message.updated",
+    "reference.updated",
+    "session.diff",
+    "session.status",
+    "session.updated",
+}
+
+HOOKS: Final = HookTable(
+    name=("input.event.type", "hook"),
+    identity=IdentityPaths(
+        session=_SESSION,
+        event=("input.event.id", "output.message.id"),
+        frame_seed=_SESSION,
+    ),
+    rules={
+        "session.created": HookRule(
+            events=SESSION_OPEN, facts=(Fact("input.event.properties.info.version", name="harness_version"),)
+        ),
+        "chat.message": HookRule(events=FRAME_OPEN, facts=(Fact("output.message.model.modelID", name="model"),)),
+        "experimental.session.compacting": HookRule(events=(LifecycleEvent.CONTEXT_PRESSURE_OBSERVED,)),
+        "session.compacted": HookRule(events=(LifecycleEvent.CONTEXT_COMPACTED,)),
+        "session.idle": HookRule(events=FRAME_CLOSE),
+        "session.error": HookRule(
+            events=FRAME_CLOSE, facts=(Fact("input.event.properties.error.name", name="error"),), frame_end="failed"
+        ),
+        "session.deleted": HookRule(events=SESSION_CLOSE),
+        "dispose": HookRule(events=SESSION_CLOSE),
+    },
+    silent=frozenset(_HOOKS | _EVENTS),
+    sessionless=frozenset({"dispose"}),
+)
+"""What each OpenCode hook and event means."""

@@ -1,0 +1,215 @@
+"""From a native hook call to emissions, driven by the harness's table.  Pure.
+
+Rules that hold for every harness:
+
+- The payload's own hook name wins over the name on the command line, which may be stale in somebody's settings.
+- Prompts, answers, tool input and output stay where they are: only the facts a rule names are taken over.
+- All events of one call share `invocation_id` and `event_id`; the idempotency key is the call's id and the event,
+  so that a call that is sent again, or comes from the spool, is recorded once.
+
+Above: harness.  Below: rules, reading, adapter, the contract.
+"""
+
+from hashlib import sha256
+from typing import Any, Final, cast
+
+from msgspec import Struct
+
+from lifebus_adapters.adapter import HookCall
+from lifebus_adapters.reading import Payload, find, identifier, scalar
+from lifebus_adapters.rules import HookRule, HookTable, IdentityPaths
+from lifebus_contract import (
+    CONTRACT_VERSION,
+    FRAME_EVENTS,
+    SESSION_EVENTS,
+    AdapterManifest,
+    CallbackRequest,
+    Emission,
+    FrameClass,
+    FrameContext,
+    IdSource,
+    IntegrationMode,
+    InvalidRequest,
+    LifecycleEvent,
+    Warning,  # noqa: A004  the contract's own word
+    load_json,
+)
+from lifebus_contract.fields import FactValue
+from lifebus_contract.ids import EVENT, INVOCATION
+
+__all__ = ["MAX_ITEMS", "hook_name", "parse_hook", "read_payload"]
+
+MAX_ITEMS: Final = 65_536
+"""Most entries of a hook payload: some carry a whole conversation."""
+
+_CWD_CHARACTERS: Final = 1024
+
+
+class _Moment(Struct, frozen=True, kw_only=True):
+    """What all events of one hook call have in common."""
+
+    invocation_id: str
+    event_id: str
+    session: str | None
+    run: str | None
+    task: str | None
+    frame: FrameContext | None
+    frame_end: str | None
+    facts: dict[str, FactValue]
+    metadata: dict[str, Any]
+    warnings: tuple[Warning, ...]
+
+
+def read_payload(call: HookCall) -> Payload:
+    """Return the call's stdin as a plain object.
+
+    Raises:
+        InvalidRequest: not strict JSON, too large or deep, or not an object.
+    """
+    payload: Any = load_json(call.stdin, max_items=MAX_ITEMS)
+    if not isinstance(payload, dict):
+        raise InvalidRequest("a hook payload must be an object", code="wrong_type", field="$")
+    return cast("Payload", payload)
+
+
+def hook_name(call: HookCall, payload: Payload, table: HookTable) -> str:
+    """Return the hook's name: the payload's own, else that of the command line.
+
+    Raises:
+        InvalidRequest: neither names a hook that this harness has.
+    """
+    name = identifier(payload, *table.name) or call.hook
+    if name not in table.rules and name not in table.silent:
+        shown = name[:64] if name.isprintable() else "?"
+        raise InvalidRequest(f"no such hook: `{shown}`", code="unknown_hook", field=f"$.{table.name[-1]}")
+    return name
+
+
+def parse_hook(call: HookCall, ids: IdSource, table: HookTable, manifest: AdapterManifest) -> tuple[Emission, ...]:
+    """Return the emissions of a hook call in causal order; empty where it means nothing.
+
+    Raises:
+        InvalidRequest: the payload is not what this harness sends; `field` names where.
+    """
+    payload = read_payload(call)
+    name = hook_name(call, payload, table)
+    rule = table.rules.get(name)
+    if rule is None or (rule.unless and find(payload, rule.unless[0]) == rule.unless[1]):
+        return ()
+    moment = _moment(call, payload, name, table, ids)
+    return tuple(_emission(event, moment, call, manifest) for event in rule.events)
+
+
+def _emission(event: LifecycleEvent, moment: _Moment, call: HookCall, manifest: AdapterManifest) -> Emission:
+    request = CallbackRequest(
+        schema_version=CONTRACT_VERSION,
+        event=event,
+        event_id=moment.event_id,
+        adapter_id=manifest.adapter_id,
+        adapter_version=manifest.adapter_version,
+        invocation_id=moment.invocation_id,
+        integration_mode=IntegrationMode.NATIVE_HOOK,
+        harness_session_id=moment.session,
+        harness_run_id=moment.run,
+        harness_task_id=moment.task,
+        frame_context=moment.frame,
+        idempotency_key=f"{call.call_id}:{event.value}",
+        metadata=moment.metadata,
+    )
+    telemetry = dict(moment.facts)
+    if moment.frame is not None:
+        telemetry["frame_id"] = moment.frame.frame_id
+    if event is LifecycleEvent.FRAME_ENDED:
+        telemetry["frame_end"] = moment.frame_end
+    return Emission(request=request, warnings=moment.warnings, telemetry=telemetry)
+
+
+def _moment(call: HookCall, payload: Payload, name: str, table: HookTable, ids: IdSource) -> _Moment:
+    """Collect what a call is about, synthesising the ids that the harness does not supply and saying so."""
+    rule, paths = table.rules[name], table.identity
+    warnings: list[Warning] = []
+    about_session = rule.events[0] in SESSION_EVENTS
+    about_frame = rule.events[0] in FRAME_EVENTS
+    facts: dict[str, FactValue] = {"source_hook": name, **_facts(payload, rule)}
+    return _Moment(
+        session=_session(payload, name, table, warnings),
+        run=identifier(payload, *paths.run),
+        task=None if about_session else identifier(payload, *paths.task),
+        frame=_frame(payload, rule, paths, warnings) if about_frame else None,
+        frame_end=rule.frame_end if isinstance(rule.frame_end, str) else rule.frame_end(payload),
+        event_id=_event_id(payload, paths, warnings, about_session=about_session) or ids.make(EVENT),
+        invocation_id=ids.make(INVOCATION),
+        facts=facts,
+        metadata={**facts, **_cwd(call, payload)},
+        warnings=(*warnings, *_lateness(call)),
+    )
+
+
+def _session(payload: Payload, name: str, table: HookTable, warnings: list[Warning]) -> str | None:
+    session = identifier(payload, *table.identity.session)
+    if session is None and name not in table.sessionless:
+        raise InvalidRequest("a session id is needed", code="missing", field=f"$.{table.identity.session[0]}")
+    if session is None:
+        warnings.append(_NO_SESSION)
+    return session
+
+
+def _event_id(payload: Payload, paths: IdentityPaths, warnings: list[Warning], *, about_session: bool) -> str | None:
+    """Return the harness's own id: of the call, else of what it is about; the turn's id says nothing of a session."""
+    native = identifier(payload, *paths.event)
+    if native is None and not about_session:
+        native = identifier(payload, *paths.agent, *paths.task, *paths.run)
+    if native is None:
+        warnings.append(_SYNTHESIZED_EVENT)
+    return native
+
+
+def _frame(payload: Payload, rule: HookRule, paths: IdentityPaths, warnings: list[Warning]) -> FrameContext:
+    """Return the frame a call is about: the turn, or the sub-agent inside it."""
+    turn = identifier(payload, *paths.task, *paths.run)
+    if turn is None:
+        warnings.append(_SYNTHESIZED_FRAME)
+        turn = _digest(payload, paths.frame_seed)
+    agent = identifier(payload, *paths.agent)
+    if agent is None and rule.subagent:
+        raise InvalidRequest("a sub-agent hook must name its agent", code="missing", field=f"$.{paths.agent[0]}")
+    if agent is None:
+        return FrameContext(frame_id=turn, frame_class=FrameClass.TOP_LEVEL)
+    return FrameContext(frame_id=agent, frame_class=FrameClass.SUBCALL, parent_frame_id=turn)
+
+
+def _digest(payload: Payload, paths: tuple[str, ...]) -> str:
+    """Return an id that is the same whenever the fields at `paths` are."""
+    parts = [find(payload, path) for path in paths]
+    for path, part in zip(paths, parts, strict=True):
+        if part is not None and not isinstance(part, str):
+            raise InvalidRequest(f"`{path}` must be text", code="wrong_type", field=f"$.{path}")
+    return "frame_" + sha256("\0".join(part or "" for part in parts).encode()).hexdigest()[:32]
+
+
+def _facts(payload: Payload, rule: HookRule) -> dict[str, FactValue]:
+    found = {fact.key: scalar(payload, fact.path, fact.kind) for fact in rule.facts}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _cwd(call: HookCall, payload: Payload) -> dict[str, str]:
+    """Return the working directory, which clients need and receipts never show."""
+    value = find(payload, "cwd")
+    cwd = value if isinstance(value, str) and value else call.cwd
+    return {"cwd": cwd[:_CWD_CHARACTERS]} if cwd else {}
+
+
+def _lateness(call: HookCall) -> tuple[Warning, ...]:
+    if call.spooled_at_epoch_s is None:
+        return ()
+    return (Warning(code="spooled_late", message=f"spooled at {call.spooled_at_epoch_s} s, recorded later"),)
+
+
+_SYNTHESIZED_EVENT: Final = Warning(
+    code="event_id_synthesized", message="the hook supplies no id of its own; ordering is weaker"
+)
+_SYNTHESIZED_FRAME: Final = Warning(
+    code="frame_id_synthesized",
+    message="the hook supplies no turn id; equal turns of one session share a frame id",
+)
+_NO_SESSION: Final = Warning(code="identity_unavailable", message="the hook does not say which session it is about")

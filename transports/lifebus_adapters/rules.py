@@ -1,0 +1,91 @@
+"""What a harness's hook table is made of: frozen data, so that each `hooks.py` reads like the harness's own manual.
+
+Above: parsing and every harness's `hooks.py`.  Below: the contract.
+"""
+
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+from lifebus_adapters.reading import Payload
+from lifebus_contract import LifecycleEvent
+
+__all__ = [
+    "FRAME_CLOSE",
+    "FRAME_OPEN",
+    "SESSION_CLOSE",
+    "SESSION_OPEN",
+    "Fact",
+    "HookRule",
+    "HookTable",
+    "IdentityPaths",
+]
+
+SESSION_OPEN = (LifecycleEvent.SESSION_STARTING, LifecycleEvent.SESSION_STARTED)
+"""What one start hook yields."""
+
+SESSION_CLOSE = (LifecycleEvent.SESSION_ENDING, LifecycleEvent.SESSION_ENDED)
+"""What one end-of-session hook yields."""
+
+FRAME_OPEN = (LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OPENED)
+"""What one prompt hook yields: lifebus answers it with the deliveries, so the frame is open once it returns."""
+
+FRAME_CLOSE = (LifecycleEvent.FRAME_ENDING, LifecycleEvent.FRAME_ENDED)
+"""What one stop hook yields: lifebus never blocks a stop, so the frame has ended."""
+
+
+class Fact(Struct, frozen=True):
+    """A small fact that goes into `telemetry`: where it stands, its kind, its name if the last path part is not one."""
+
+    path: str
+    kind: type = str
+    name: str = ""
+
+    @property
+    def key(self) -> str:
+        """The key in `telemetry`."""
+        return self.name or self.path.rpartition(".")[2]
+
+
+class HookRule(Struct, frozen=True, kw_only=True):
+    """What one native hook means.
+
+    `unless` names a field and the value with which the hook means nothing.  `frame_end` says how a frame ended, in
+    one word or by a look at the payload.  `subagent` hooks are about a nested frame and must name the agent.
+    """
+
+    events: tuple[LifecycleEvent, ...]
+    facts: tuple[Fact, ...] = ()
+    unless: tuple[str, str] | None = None
+    frame_end: str | Callable[[Payload], str] = "completed"
+    subagent: bool = False
+
+
+class IdentityPaths(Struct, frozen=True, kw_only=True):
+    """Where a harness keeps its ids; the first path that holds one wins.
+
+    `event` is an id of the single hook call; where a harness has none, that of the agent, task or run stands in.
+    A frame is named by the task, else by the run, else by a digest of the `frame_seed` fields, which are equal in
+    the hooks that open and close it.
+    """
+
+    session: tuple[str, ...]
+    frame_seed: tuple[str, ...]
+    task: tuple[str, ...] = ()
+    run: tuple[str, ...] = ()
+    agent: tuple[str, ...] = ()
+    event: tuple[str, ...] = ()
+
+
+class HookTable(Struct, frozen=True, kw_only=True):
+    """Everything needed to read one harness's hooks.
+
+    `name` is where a payload names its own hook, `rules` what the hooks mean, `silent` the hooks that are known and
+    mean nothing.  `sessionless` hooks come without a session id.
+    """
+
+    name: tuple[str, ...]
+    identity: IdentityPaths
+    rules: Mapping[str, HookRule]
+    silent: frozenset[str]
+    sessionless: frozenset[str] = frozenset()
