@@ -1,1 +1,39 @@
-"""Placeholder."""
+"""lifebus for its users: connect, emit, serve, follow.
+
+    import lifebus
+
+    async with lifebus.connect() as bus:
+        await bus.emit(lifebus.make_request("session.started", "codex", session="s1"))
+        async for receipt in bus.receipts(session=("codex", "s1"), since="start"):
+            ...
+
+Names are loaded when they are first used, so that `lifebus version` and hooks do not pay for sockets.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lifebus.client import Bus, Emitted, connect
+    from lifebus.requests import make_request, new_id
+    from lifebus.subscription import Subscription
+    from lifebus.view import Cursor, Gap
+
+__all__ = ["Bus", "Cursor", "Emitted", "Gap", "Subscription", "connect", "make_request", "new_id"]
+
+_HOME = {
+    "Bus": "lifebus.client",
+    "Cursor": "lifebus.view",
+    "Emitted": "lifebus.client",
+    "Gap": "lifebus.view",
+    "Subscription": "lifebus.subscription",
+    "connect": "lifebus.client",
+    "make_request": "lifebus.requests",
+    "new_id": "lifebus.requests",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module `lifebus` has no attribute `{name}`")
+    return getattr(import_module(_HOME[name]), name)

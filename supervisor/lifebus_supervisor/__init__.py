@@ -1,1 +1,1 @@
-"""Placeholder."""
+"""Ticks, settings, and the daemon that composes broker and doors."""
