@@ -1,0 +1,94 @@
+"""Imports point down only, the pure halves stay pure, and no client's words enter the core (design 1)."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from layering import RULES, modules, rule_for, violations
+
+REPOSITORY = Path(__file__).parent.parent
+MODULES = dict(modules(REPOSITORY))
+CLIENT_WORDS = re.compile(r"\b(ccd|rlm|leases?|polic(?:y|ies))\b", re.IGNORECASE)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_imports_only_what_lies_below_it(module: str) -> None:
+    assert violations(module, MODULES[module].read_text()) == []
+
+
+def test_every_package_of_the_house_is_looked_at() -> None:
+    assert {name.split(".")[0] for name in MODULES} == {name.split(".")[0] for name in RULES}
+
+
+@pytest.mark.parametrize(
+    "module", [name for name in MODULES if name.startswith(("lifebus_contract", "lifebus_broker"))]
+)
+def test_no_word_that_belongs_to_a_client_stands_in_contract_or_broker(module: str) -> None:
+    assert CLIENT_WORDS.findall(MODULES[module].read_text()) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("lifebus_contract.receipt", "import zmq"),
+        ("lifebus_contract.receipt", "import asyncio"),
+        ("lifebus_contract.ids", "import random"),
+        ("lifebus_contract.codec", "from lifebus_broker.ports import Row"),
+        ("lifebus_contract.codec", "def f():\n    import lifebus_transports.wire"),
+        ("lifebus_contract.codec", "async def f(): ..."),
+        ("lifebus_adapters.codex", "import subprocess"),
+        ("lifebus_adapters.codex", "from lifebus_broker.registry import Registry"),
+        ("lifebus_broker.router", "import lifebus_transports"),
+        ("lifebus_broker.router", "import lifebus_adapters"),
+        ("lifebus_broker.router", "import zmq"),
+        ("lifebus_broker.router", "import socket"),
+        ("lifebus_broker.ledger.memory", "import apsw"),
+        ("lifebus_broker.ledger.sqlite", "import nats"),
+        ("lifebus_broker.ledger.sqlite", "import sqlite3"),
+        ("lifebus_broker.negotiation", "import anyio"),
+        ("lifebus_broker.placement", "async def decide(): ..."),
+        ("lifebus_broker.placement", "from lifebus_broker.router import Router"),
+        ("lifebus_broker.fold.heads", "import time"),
+        ("lifebus_transports.wire", "import lifebus_broker.bus"),
+        ("lifebus_transports.wire", "from lifebus.client import connect"),
+        ("lifebus_supervisor.daemon", "import lifebus"),
+        ("lifebus_supervisor.daemon", "import requests"),
+        ("lifebus.client", "def f():\n    from lifebus_broker.ports import Row"),
+        ("lifebus.client", "import lifebus_supervisor"),
+        ("lifebus.cli", "import lifebus_supervisor.daemon"),
+        ("lifebus.cli.tail", "from rich.table import Table"),
+        ("lifebus.cli.tail", "def f():\n    import lifebus_broker"),
+        ("lifebus.hook", "import lifebus_contract"),
+        ("lifebus.hook", "import msgpack"),
+        ("lifebus.hook", "def f():\n    import dataclasses"),
+        ("lifebus_broker.router", "from .ports import Row"),
+    ],
+)
+def test_the_guard_bites(module: str, source: str) -> None:
+    assert len(violations(module, source)) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("lifebus_contract.codec", "import json, msgspec\nfrom lifebus_contract.errors import InvalidRequest"),
+        ("lifebus_broker.ledger.sqlite", "import apsw"),
+        ("lifebus_broker.ledger.sqlite_reader", "import apsw"),
+        ("lifebus_broker.router", "import anyio\nasync def f(): ..."),
+        ("lifebus_broker.placement", "from lifebus_broker.ports import Refusal"),
+        ("lifebus_transports.wire", "import zmq, msgpack\nfrom lifebus_adapters.adapter import HookCall"),
+        ("lifebus_supervisor.daemon", "import lifebus_broker.bus, lifebus_transports.wire"),
+        ("lifebus.cli", "def up():\n    from lifebus_supervisor.daemon import run"),
+        ("lifebus.hook", "import sys, os, _socket"),
+    ],
+)
+def test_the_guard_lets_through_what_the_table_allows(module: str, source: str) -> None:
+    assert violations(module, source) == []
+
+
+def test_the_longest_prefix_decides() -> None:
+    assert rule_for("lifebus.client") is RULES["lifebus"]
+    assert rule_for("lifebus.hook") is RULES["lifebus.hook"]
+    assert rule_for("lifebus_broker.ledger.sqlite_writer") is RULES["lifebus_broker.ledger.sqlite"]
+    assert rule_for("lifebus_transports.wire") is RULES["lifebus_transports"]
