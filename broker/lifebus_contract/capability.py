@@ -79,12 +79,16 @@ class Degradation(Document, frozen=True, kw_only=True):
 
 
 class CapabilityOutcome(Document, frozen=True, kw_only=True):
-    """What negotiation found for one request: what the manifest claims and what follows."""
+    """What negotiation found for one request: what the manifest claims, what holds now, and what follows.
+
+    `current` is weaker than `claimed` where the capability degraded in mid-session.
+    """
 
     capability: Identifier
     level: RequirementLevel
     wanted: SupportState
     claimed: SupportState
+    current: SupportState
     outcome: NegotiationOutcome
     reason: Detail
 

@@ -1,0 +1,104 @@
+"""How to read each capability of the contract from a manifest.  Pure.
+
+Above: negotiation.  Below: contract.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from lifebus_contract import (
+    AdapterManifest,
+    CapabilityClaim,
+    InvalidRequest,
+    LifecycleEvent,
+    ManifestPlacementClass,
+    RenewalClaim,
+    SessionIdentityClaim,
+    SupportState,
+)
+
+__all__ = ["CLAIMS", "claim_of"]
+
+Claim = Callable[[AdapterManifest], SupportState]
+
+
+def claim_of(manifest: AdapterManifest, capability: str) -> SupportState:
+    """Return the support a manifest claims for one of `CAPABILITIES`; what it leaves out is `unavailable`.
+
+    Raises:
+        InvalidRequest: the contract knows no such capability.
+    """
+    claim = CLAIMS.get(capability)
+    if claim is None:
+        raise InvalidRequest(
+            f"capability: `{capability[:64]}` is not a capability of the contract",
+            code="unknown_capability",
+            field="$.capability",
+        )
+    return claim(manifest)
+
+
+def _event(event: LifecycleEvent) -> Claim:
+    def read(manifest: AdapterManifest) -> SupportState:
+        claim = manifest.lifecycle_events.get(event)
+        return SupportState.UNAVAILABLE if claim is None else claim.support
+
+    return read
+
+
+def _placement(slot: ManifestPlacementClass) -> Claim:
+    def read(manifest: AdapterManifest) -> SupportState:
+        claim = manifest.placement.get(slot)
+        return SupportState.UNAVAILABLE if claim is None else claim.support
+
+    return read
+
+
+def _optional(surface: Callable[[AdapterManifest], CapabilityClaim | None]) -> Claim:
+    def read(manifest: AdapterManifest) -> SupportState:
+        claim = surface(manifest)
+        return SupportState.UNAVAILABLE if claim is None else claim.support
+
+    return read
+
+
+def _identity(part: Callable[[SessionIdentityClaim], SupportState]) -> Claim:
+    def read(manifest: AdapterManifest) -> SupportState:
+        claim = manifest.session_identity
+        return SupportState.UNAVAILABLE if claim is None else part(claim)
+
+    return read
+
+
+def _renewal(part: Callable[[RenewalClaim], SupportState]) -> Claim:
+    def read(manifest: AdapterManifest) -> SupportState:
+        claim = manifest.renewal
+        return SupportState.UNAVAILABLE if claim is None else part(claim)
+
+    return read
+
+
+def _native_if(emits: bool) -> SupportState:
+    """Read a truth value as a support state: claimed at all is claimed in full."""
+    return SupportState.NATIVE if emits else SupportState.UNAVAILABLE
+
+
+CLAIMS: Final[dict[str, Claim]] = {
+    **{f"event:{event.value}": _event(event) for event in LifecycleEvent},
+    **{f"placement:{slot.value}": _placement(slot) for slot in ManifestPlacementClass},
+    "context_pressure": lambda manifest: manifest.context_pressure.support,
+    "native_receipts": lambda manifest: _native_if(manifest.receipts.native),
+    "lifeloop_synthesized_receipts": lambda manifest: _native_if(manifest.receipts.lifeloop_synthesized),
+    "receipt_ledger": lambda manifest: manifest.receipts.receipt_ledger,
+    "harness_session_id": _identity(lambda claim: claim.harness_session_id),
+    "harness_run_id": _identity(lambda claim: claim.harness_run_id),
+    "harness_task_id": _identity(lambda claim: claim.harness_task_id),
+    "session_rename": _optional(lambda manifest: manifest.session_rename),
+    "approval_surface": _optional(lambda manifest: manifest.approval_surface),
+    "renewal.reset.native": _renewal(lambda claim: claim.reset.native),
+    "renewal.reset.wrapper_mediated": _renewal(lambda claim: claim.reset.wrapper_mediated),
+    "renewal.reset.manual": _renewal(lambda claim: claim.reset.manual),
+    "renewal.continuation.observation": _renewal(lambda claim: claim.continuation.observation),
+    "renewal.continuation.payload_delivery": _renewal(lambda claim: claim.continuation.payload_delivery),
+}
+"""How to read each capability of the contract from a manifest."""

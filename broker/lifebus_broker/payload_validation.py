@@ -1,0 +1,71 @@
+"""Whether payloads are what they say they are, before anything is dispatched (design 3.10).  Pure.
+
+A body is measured and hashed, never parsed and never repeated in a refusal; a `body_ref` is never followed,
+so its size, digest and encoding are the client's word.
+
+Above: router.  Below: contract, ports.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Final
+
+from lifebus_broker.ports import Refusal
+from lifebus_contract import FailureClass, PayloadEnvelope
+from lifebus_contract.fields import MAX_MESSAGE_BYTES
+
+__all__ = ["ENCODINGS", "MAX_BODY_BYTES", "check_payload", "check_payloads"]
+
+ENCODINGS: Final = frozenset({"utf8"})
+"""Encodings a body may have; binary data travels as text in a format of the client's own."""
+
+MAX_BODY_BYTES: Final = MAX_MESSAGE_BYTES // 2
+"""Largest body, in UTF-8 bytes: escaped and with its envelope it still fits into one message."""
+
+
+def check_payloads(payloads: Sequence[PayloadEnvelope], now_epoch_s: int) -> Refusal | None:
+    """Return why the first faulty payload is refused, or None; payload ids must not repeat."""
+    seen: set[str] = set()
+    for payload in payloads:
+        if payload.payload_id in seen:
+            return _refuse(payload, "duplicate_payload", "payload_id: comes twice in one request")
+        seen.add(payload.payload_id)
+        refusal = check_payload(payload, now_epoch_s)
+        if refusal is not None:
+            return refusal
+    return None
+
+
+def check_payload(payload: PayloadEnvelope, now_epoch_s: int) -> Refusal | None:
+    """Return why the payload is refused, or None: expiry, encoding, size and digest, in this order."""
+    expiry = payload.expires_at_epoch_s
+    if expiry is not None and expiry <= now_epoch_s:
+        return _refuse(payload, "payload_expired", f"expires_at_epoch_s: expired at {expiry}, it is {now_epoch_s}")
+    if payload.body is None:
+        return None
+    return _check_body(payload, payload.body)
+
+
+def _check_body(payload: PayloadEnvelope, body: str) -> Refusal | None:
+    if payload.content_encoding not in ENCODINGS:
+        known = ", ".join(sorted(ENCODINGS))
+        return _refuse(payload, "unknown_encoding", f"content_encoding: a body must be one of {known}")
+    try:
+        data = body.encode()
+    except UnicodeEncodeError:
+        return _refuse(payload, "lone_surrogate", "body: is not valid UTF-8 text")
+    if len(data) > MAX_BODY_BYTES:
+        detail = f"body: {len(data)} bytes; the limit is {MAX_BODY_BYTES}"
+        return _refuse(payload, "body_too_large", detail, FailureClass.PAYLOAD_TOO_LARGE)
+    if len(data) != payload.byte_size:
+        return _refuse(payload, "byte_size_mismatch", f"byte_size: says {payload.byte_size}, the body has {len(data)}")
+    digest = payload.content_digest
+    if digest is not None and digest != f"sha256:{hashlib.sha256(data).hexdigest()}":
+        return _refuse(payload, "digest_mismatch", "content_digest: is not the SHA-256 of the body")
+    return None
+
+
+def _refuse(
+    payload: PayloadEnvelope, code: str, detail: str, failure: FailureClass = FailureClass.INVALID_REQUEST
+) -> Refusal:
+    return Refusal(failure_class=failure, detail=f"payload `{payload.payload_id[:64]}`: {detail}", code=code)

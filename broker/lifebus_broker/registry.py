@@ -1,0 +1,75 @@
+"""The adapters this broker knows, by id (lifecycle-contract, "Manifest registry").  Pure.
+
+The registry is handed its manifests by whoever composes the broker; it imports no adapter.
+
+Above: router, negotiation's callers, the daemon.  Below: contract, ports.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+from lifebus_broker.ports import Refusal
+from lifebus_contract import FailureClass, IntegrationMode, InvalidRequest, RegisteredAdapter
+
+__all__ = ["Registry"]
+
+_SHOWN = 64
+"""How much of a caller's identifier a refusal repeats, in characters."""
+
+
+class Registry:
+    """Finds the adapter that a request names, or says why it cannot be had.
+
+    Raises:
+        InvalidRequest: two of the adapters have the same id.
+    """
+
+    def __init__(self, adapters: Iterable[RegisteredAdapter]) -> None:
+        self._adapters: dict[str, RegisteredAdapter] = {}
+        for adapter in adapters:
+            adapter_id = adapter.manifest.adapter_id
+            if adapter_id in self._adapters:
+                raise InvalidRequest(
+                    f"adapter_id: `{adapter_id[:_SHOWN]}` is registered twice",
+                    code="duplicate_adapter",
+                    field="$.adapter_id",
+                )
+            self._adapters[adapter_id] = adapter
+
+    def get(self, adapter_id: str) -> RegisteredAdapter | None:
+        """Return the adapter of that id, or None."""
+        return self._adapters.get(adapter_id)
+
+    def all(self) -> tuple[RegisteredAdapter, ...]:
+        """Return every adapter, in the order of registration."""
+        return tuple(self._adapters.values())
+
+    def resolve(self, adapter_id: str, adapter_version: str, mode: IntegrationMode) -> RegisteredAdapter | Refusal:
+        """Return the adapter a request names, or an `adapter_unavailable` refusal with the reason (design 3.8)."""
+        adapter = self._adapters.get(adapter_id)
+        if adapter is None:
+            return _refuse("unknown_adapter", f"no adapter `{adapter_id[:_SHOWN]}`; {self._suggestion(adapter_id)}")
+        manifest = adapter.manifest
+        if manifest.adapter_version != adapter_version:
+            return _refuse(
+                "adapter_version_mismatch",
+                f"adapter `{adapter_id[:_SHOWN]}` is version `{manifest.adapter_version[:_SHOWN]}`,"
+                f" not `{adapter_version[:_SHOWN]}`",
+            )
+        if mode not in manifest.integration_modes:
+            claimed = ", ".join(f"`{known}`" for known in manifest.integration_modes)
+            return _refuse(
+                "mode_not_claimed", f"adapter `{adapter_id[:_SHOWN]}` does not claim mode `{mode}`; it claims {claimed}"
+            )
+        return adapter
+
+    def _suggestion(self, adapter_id: str) -> str:
+        """Return what to try instead of an id that nobody has."""
+        near = difflib.get_close_matches(adapter_id[:_SHOWN], self._adapters, n=1)
+        if near:
+            return f"did you mean `{near[0]}`?"
+        return f"known are {', '.join(self._adapters)}" if self._adapters else "no adapter is registered"
+
+
+def _refuse(code: str, detail: str) -> Refusal:
+    return Refusal(failure_class=FailureClass.ADAPTER_UNAVAILABLE, detail=detail, code=code)
