@@ -1,0 +1,308 @@
+"""The hook: carries one call of a harness to the broker, and the broker's answer back (design 5).
+
+Run as ``python -I -S hook.py ADAPTER [HOOK]`` by the harness, with the hook's payload on stdin, which is never
+parsed here.  It ends within 300 ms.  It exits 0 and prints nothing, whatever goes wrong: harnesses read exit 2 as
+a refusal, so only an answer of the broker may cause it.  A call that got no whole answer goes to the spool.
+
+The whole file is start-up cost: built-in modules only, no `os`, `json`, `socket` or `signal`.
+
+Above: the harness.  Below: the hook door (lifebus_transports.hook_door) and the spool (lifebus_transports.spool).
+"""
+
+import sys
+
+try:
+    import posix
+    from _json import encode_basestring_ascii as quoted
+    from _socket import AF_UNIX, SOCK_STREAM, SOL_SOCKET, socket
+    from time import time
+except ImportError:  # a Python that is not CPython on a POSIX system has no way to the broker
+    sys.exit(0)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Callable
+else:
+    import _signal as signal  # `signal` itself would import `enum`
+
+EXCHANGE_S = 0.25
+"""Seconds for stdin, connection and answer together, counted from the start of this file."""
+
+SPOOL_S = 0.03
+"""Seconds for the spool after that."""
+
+MAX_STDIN = 262_144
+"""Bytes of stdin that are carried; of a larger payload only the size is."""
+
+MAX_HEADER = 16_384
+"""Bytes of the header line."""
+
+MAX_ANSWER = 1_048_576
+"""Bytes of an answer."""
+
+MAX_SPOOL = 16 * 1_048_576
+"""Bytes of the whole spool; calls beyond are dropped and counted."""
+
+MAX_TEXT = 4096
+"""Bytes of the working directory, or of one variable; longer ones are left out, never cut."""
+
+VARIABLES = (
+    b"CLAUDE_CODE_ENTRYPOINT",
+    b"CLAUDE_CODE_SESSION_ID",
+    b"CLAUDE_PROJECT_DIR",
+    b"CODEX_HOME",
+    b"GEMINI_CWD",
+    b"GEMINI_PROJECT_DIR",
+    b"GEMINI_SESSION_ID",
+    b"HERMES_HOME",
+    b"OPENCLAW_SESSION_ID",
+    b"OPENCLAW_STATE_DIR",
+    b"OPENCODE_CONFIG_DIR",
+    b"OPENCODE_SESSION_ID",
+)
+"""What is carried of the environment: paths and session ids, by name, never a key or token."""
+
+
+end = posix._exit  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  skips a clean-up that costs time
+
+
+class Call:
+    """One hook call: who calls, and what came on stdin."""
+
+    def __init__(self, adapter: str, hook: str) -> None:
+        self.adapter = adapter
+        self.hook = hook
+        self.call_id = "hook-" + posix.urandom(16).hex()
+        self.stdin = b""
+        self.size = 0
+
+    def read_stdin(self) -> None:
+        """Read until the harness closes stdin; a payload over the limit is counted to its end, and not kept."""
+        try:
+            while not posix.isatty(0) and (chunk := posix.read(0, 65_536)):
+                self.size += len(chunk)
+                self.stdin = self.stdin + chunk if self.size <= MAX_STDIN else b""
+        except OSError:  # the harness gave no stdin
+            return
+
+    def record(self, spooled_at: int | None = None) -> bytes:
+        """Return the header line and stdin as the door reads them, and marked as the spool keeps them."""
+        marks = f',"oversized":{self.size}' if self.size > MAX_STDIN else ""
+        if spooled_at is not None:
+            marks += f',"spooled_at_epoch_s":{spooled_at}'
+        header = self.header(working_directory(), environment(), marks)
+        if len(header) > MAX_HEADER:
+            header = self.header("", "", marks)
+        return header.encode() + self.stdin
+
+    def header(self, cwd: str, env: str, marks: str) -> str:
+        """Return the header line, all ASCII; `env` and `marks` are JSON members already."""
+        return (
+            f'{{"v":1,"call_id":"{self.call_id}","adapter":{quoted(self.adapter)},"hook":{quoted(self.hook)},'
+            f'"cwd":{quoted(cwd)},"env":{{{env}}},"size":{len(self.stdin)}{marks}}}\n'
+        )
+
+
+def working_directory() -> str:
+    """Return the working directory, or nothing when it is gone or too long."""
+    try:
+        path = posix.getcwdb()
+    except OSError:
+        return ""
+    return path.decode("utf-8", "replace") if len(path) <= MAX_TEXT else ""
+
+
+def environment() -> str:
+    """Return the selected variables as the members of a JSON object."""
+    found = ((name, posix.environ.get(name, b"")) for name in VARIABLES)
+    return ",".join(
+        f"{quoted(name.decode())}:{quoted(value.decode('utf-8', 'replace'))}"
+        for name, value in found
+        if 0 < len(value) <= MAX_TEXT
+    )
+
+
+def directory(own: bytes, xdg: bytes, default: bytes) -> bytes:
+    """Return the directory that variable `own` names, else `lifebus` below `xdg`, else `default` below home."""
+    explicit, base = posix.environ.get(own, b""), posix.environ.get(xdg, b"")
+    if explicit:
+        return explicit
+    if base.startswith(b"/"):
+        return base + b"/lifebus"
+    return home() + default
+
+
+def home() -> bytes:
+    """Return the user's home directory; the account's own where the harness gave none."""
+    given = posix.environ.get(b"HOME", b"")
+    if given.startswith(b"/"):
+        return given
+    import pwd  # noqa: PLC0415  rare, and it reads the account database
+
+    return pwd.getpwuid(posix.geteuid()).pw_dir.encode("utf-8", "surrogateescape")
+
+
+def ask(record: bytes) -> tuple[int, bytes]:
+    """Return the exit code and the stdout that the broker answers.
+
+    Raises:
+        OSError: the broker is away, refuses, hangs up or belongs to another user.
+        ValueError: the answer is not whole.
+    """
+    broker = socket(AF_UNIX, SOCK_STREAM)
+    broker.connect(directory(b"LIFEBUS_RUNTIME_DIR", b"XDG_RUNTIME_DIR", b"/.local/state/lifebus/run") + b"/hook.sock")
+    refuse_stranger(broker)
+    broker.sendall(record)
+    answer = b""
+    while len(answer) <= MAX_ANSWER and (chunk := broker.recv(65_536)):
+        answer += chunk
+    broker.close()
+    return parse(answer)
+
+
+def refuse_stranger(broker: socket) -> None:
+    """Refuse a broker of another user, where the kernel tells (Linux): its words would reach the model."""
+    try:
+        from _socket import SO_PEERCRED  # noqa: PLC0415  other systems rely on the directory's mode
+    except ImportError:
+        return
+    uid = int.from_bytes(broker.getsockopt(SOL_SOCKET, SO_PEERCRED, 12)[4:8], sys.byteorder)
+    if uid != posix.geteuid():
+        raise PermissionError
+
+
+def parse(answer: bytes) -> tuple[int, bytes]:
+    """Return exit code and stdout of an answer: ``<exit code> <stdout length>`` and a newline, then stdout.
+
+    Raises:
+        ValueError: the answer is cut off, too long or something else.
+    """
+    line, _, stdout = answer.partition(b"\n")
+    code, length = line.split(b" ")
+    if not (code.isdigit() and length.isdigit()) or int(code) > 255 or int(length) != len(stdout):  # noqa: PLR2004
+        raise ValueError
+    return int(code), stdout
+
+
+def spool(call: Call) -> None:
+    """Append the call to the spool; what does not fit any more is counted by the size of `dropped`.
+
+    Raises:
+        OSError: the spool cannot be written, or is not ours alone.
+    """
+    record = call.record(int(time())) + b"\n"
+    folder = open_folder(directory(b"LIFEBUS_STATE_DIR", b"XDG_STATE_HOME", b"/.local/state/lifebus") + b"/spool")
+    file = open_calls(folder)
+    before = posix.fstat(file).st_size
+    if before + look(b"calls.claimed", folder)[1] + len(record) > MAX_SPOOL:
+        posix.write(open_file(b"dropped", folder), b".")
+    elif posix.write(file, record) != len(record):  # the disk is full
+        posix.ftruncate(file, before)
+        posix.write(open_file(b"dropped", folder), b".")
+
+
+def open_folder(path: bytes) -> int:
+    """Return the spool's folder, made where missing; refuse one that others may enter."""
+    parts = path.split(b"/")
+    for depth in range(1, len(parts) + 1):
+        try:
+            posix.mkdir(b"/".join(parts[:depth]), 0o700)
+        except OSError:  # it is there, or opening it says what is wrong
+            continue
+    folder = posix.open(path, posix.O_RDONLY | posix.O_DIRECTORY | posix.O_NOFOLLOW | posix.O_CLOEXEC)
+    found = posix.fstat(folder)
+    if found.st_uid != posix.geteuid() or found.st_mode & 0o077:
+        raise PermissionError
+    return folder
+
+
+def open_calls(folder: int) -> int:
+    """Return the spool file, locked, and not one that the broker has just claimed by renaming it."""
+    while True:
+        file = open_file(b"calls", folder)
+        posix.lockf(file, posix.F_LOCK, 0)
+        if look(b"calls", folder)[0] == posix.fstat(file).st_ino:
+            return file
+        posix.close(file)
+
+
+def look(name: bytes, folder: int) -> tuple[int, int]:
+    """Return inode number and size of a file in the folder, zeros where there is none."""
+    try:
+        found = posix.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return 0, 0
+    return found.st_ino, found.st_size
+
+
+def open_file(name: bytes, folder: int) -> int:
+    """Return a regular file of ours in the folder, open for appending."""
+    flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_NOFOLLOW | posix.O_NONBLOCK | posix.O_CLOEXEC
+    file = posix.open(name, flags, 0o600, dir_fd=folder)
+    found = posix.fstat(file)
+    if found.st_uid != posix.geteuid() or found.st_mode & 0o170_000 != 0o100_000:  # noqa: PLR2004  S_IFREG
+        raise PermissionError
+    return file
+
+
+class GivenUp(BaseException):
+    """The time is over, or the harness wants the hook to end; not an OSError, so that nothing swallows it."""
+
+
+def give_up(*_: object) -> None:
+    """Signal handler: end the exchange with the broker."""
+    raise GivenUp
+
+
+def leave(*_: object) -> None:
+    """Signal handler: end the process, successfully."""
+    end(0)
+
+
+def arm(seconds: float, handler: "Callable[..., None]") -> None:
+    """Have `handler` called after so many seconds, or as soon as the harness signals."""
+    numbers = (signal.SIGALRM, signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+    for number in numbers:
+        signal.signal(number, handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def print_out(stdout: bytes) -> None:
+    """Write the answer to stdout for as long as the harness reads it in time."""
+    try:
+        while stdout:
+            stdout = stdout[posix.write(1, stdout) :]
+    except (OSError, GivenUp):
+        return
+
+
+def main(arguments: list[str]) -> int:
+    """Carry one call; return the exit code that the broker answered, else 0.
+
+    Raises:
+        BaseException: whatever stands in the way of the spool.
+    """
+    if not 1 <= len(arguments) <= 2 or not all(len(word) <= 128 and word.isascii() for word in arguments):  # noqa: PLR2004
+        posix.write(2, b"usage: hook.py ADAPTER [HOOK]\n")
+        return 0
+    call = Call(arguments[0], arguments[1] if arguments[1:] else "")
+    try:
+        arm(EXCHANGE_S, give_up)
+        call.read_stdin()
+        code, stdout = ask(call.record())
+    except BaseException:  # noqa: BLE001  there is nobody to tell, and the call must not be lost
+        arm(SPOOL_S, leave)
+        spool(call)
+        return 0
+    print_out(stdout)
+    return code
+
+
+if __name__ == "__main__":
+    status = 0
+    try:
+        status = main(sys.argv[1:])
+    finally:
+        end(status)

@@ -1,0 +1,175 @@
+r"""The hook protocol without I/O: a header line of JSON and stdin verbatim; back come exit code and stdout (design 5).
+
+    hook -> door   {"v":1,"call_id":…,"adapter":…,"hook":…,"cwd":…,"env":{…},"size":N}\n  then N bytes of stdin
+    door -> hook   <exit code> <stdout length>\n  then that many bytes of stdout, then the end of the stream
+
+A payload over the limit is not sent: the header has `size` 0 and its true size as `oversized`.  A record of the spool
+is the same frame, with `spooled_at_epoch_s`, and a newline behind it.
+
+Above: hook_door.py, spool.py.  Below: the contract, `HookCall` and `HookAnswer` of the adapters.
+"""
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from lifebus_adapters.adapter import HookAnswer, HookCall
+from lifebus_contract import InvalidRequest, load_json, validate
+
+__all__ = [
+    "BUSY",
+    "MAX_ANSWER_BYTES",
+    "MAX_HEADER_BYTES",
+    "MAX_STDIN_BYTES",
+    "CallFrame",
+    "CallHeader",
+    "CallReader",
+    "decode_answer",
+    "encode_answer",
+    "encode_call",
+    "parse_header",
+]
+
+MAX_HEADER_BYTES: Final = 16_384
+"""Longest header line, in bytes, with its newline."""
+
+MAX_STDIN_BYTES: Final = 262_144
+"""Largest payload, in bytes (design 5, "Limits")."""
+
+MAX_ANSWER_BYTES: Final = 1_048_576
+"""Largest stdout of an answer, in bytes; the hook reads no more."""
+
+BUSY: Final = b"busy\n"
+"""What the door says when it takes no more calls; anything but a whole answer makes the hook spool its call."""
+
+_MAX_HEADER_ITEMS: Final = 128
+
+CallId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")]
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.:-]{0,128}$")]
+Variable = Annotated[str, Meta(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
+Text = Annotated[str, Meta(max_length=4096)]
+Size = Annotated[int, Meta(ge=0, le=MAX_STDIN_BYTES)]
+Oversize = Annotated[int, Meta(gt=MAX_STDIN_BYTES)]
+Epoch = Annotated[int, Meta(ge=0)]
+
+
+class CallHeader(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The header line: who calls, from where, and how many bytes of stdin follow.
+
+    `oversized` is the true size of a payload that was too large to be sent.
+    """
+
+    v: Literal[1]
+    call_id: CallId
+    adapter: Name
+    hook: Name
+    cwd: Text
+    env: Annotated[dict[Variable, Text], Meta(max_length=32)]
+    size: Size
+    oversized: Oversize | None = None
+    spooled_at_epoch_s: Epoch | None = None
+
+
+class CallFrame(Struct, frozen=True, kw_only=True):
+    """A whole frame: the header and the stdin behind it."""
+
+    header: CallHeader
+    stdin: bytes
+
+    @property
+    def call(self) -> HookCall:
+        """The call as adapters take it."""
+        head = self.header
+        return HookCall(
+            call_id=head.call_id,
+            adapter_id=head.adapter,
+            hook=head.hook,
+            cwd=head.cwd,
+            env=head.env,
+            stdin=self.stdin,
+            spooled_at_epoch_s=head.spooled_at_epoch_s,
+        )
+
+
+class CallReader:
+    """Collects the bytes of one connection until they are one whole frame."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+        self._header: CallHeader | None = None
+
+    def feed(self, data: bytes) -> CallFrame | None:
+        """Take what has come; return the frame once it is whole.
+
+        Raises:
+            InvalidRequest: no frame can start or go on like this.
+        """
+        self._bytes += data
+        if self._header is None:
+            self._header = self._take_header()
+        if self._header is None or len(self._bytes) < self._header.size:
+            return None
+        if len(self._bytes) > self._header.size:
+            raise InvalidRequest("more bytes than the header says", code="trailing_bytes", field="$.size")
+        return CallFrame(header=self._header, stdin=bytes(self._bytes))
+
+    def _take_header(self) -> CallHeader | None:
+        if self._bytes and self._bytes[0] != ord("{"):  # an HTTP verb, another protocol, noise
+            raise InvalidRequest("not a hook call", code="malformed", field="$")
+        end = self._bytes.find(b"\n", 0, MAX_HEADER_BYTES)
+        if end >= 0:
+            line = bytes(self._bytes[:end])
+            del self._bytes[: end + 1]
+            return parse_header(line)
+        if len(self._bytes) >= MAX_HEADER_BYTES:
+            raise InvalidRequest(f"a header over {MAX_HEADER_BYTES} bytes", code="too_large", field="$")
+        return None
+
+
+def parse_header(line: bytes) -> CallHeader:
+    """Return the header that a line (without its newline) holds.
+
+    Raises:
+        InvalidRequest: not strict JSON, not exactly the keys of a header, or a value out of its bounds.
+    """
+    header = validate(load_json(line, max_bytes=MAX_HEADER_BYTES, max_items=_MAX_HEADER_ITEMS), CallHeader)
+    if header.oversized is not None and header.size:
+        raise InvalidRequest("an oversized payload is not sent", code="against_contract", field="$.oversized")
+    if not header.adapter:
+        raise InvalidRequest("no adapter is named", code="against_contract", field="$.adapter")
+    return header
+
+
+def encode_call(call: HookCall) -> bytes:
+    """Return the frame of a call, for whoever plays the hook: the demo, a replay, a test."""
+    header = CallHeader(
+        v=1,
+        call_id=call.call_id,
+        adapter=call.adapter_id,
+        hook=call.hook,
+        cwd=call.cwd,
+        env=dict(call.env),
+        size=len(call.stdin),
+        spooled_at_epoch_s=call.spooled_at_epoch_s,
+    )
+    return msgspec.json.encode(header) + b"\n" + call.stdin
+
+
+def encode_answer(answer: HookAnswer) -> bytes:
+    """Return the bytes of an answer."""
+    return b"%d %d\n%b" % (answer.exit_code, len(answer.stdout), answer.stdout)
+
+
+def decode_answer(data: bytes) -> HookAnswer:
+    """Return the answer that a connection brought until its end.
+
+    Raises:
+        InvalidRequest: the answer is cut off, or none (`busy` among them).
+    """
+    line, _, stdout = data.partition(b"\n")
+    match line.split(b" "):
+        case [code, length] if code.isdigit() and length.isdigit() and int(length) == len(stdout) and int(code) < 256:  # noqa: PLR2004
+            return HookAnswer(stdout=stdout, exit_code=int(code))
+        case _:
+            raise InvalidRequest("not a whole answer", code="busy" if data == BUSY else "malformed", field="$")

@@ -1,0 +1,46 @@
+"""Who is at the other end of a Unix stream socket, as the kernel tells it (reliability b2).
+
+Above: hook_door.py.  Below: the standard library.
+"""
+
+import os
+import socket
+import struct
+from typing import Final, Protocol
+
+__all__ = ["PeerSocket", "is_same_user", "peer_uid"]
+
+_UCRED: Final = struct.Struct("=iII")
+"""Linux `struct ucred`: pid, uid, gid."""
+
+_XUCRED: Final = struct.Struct("=II")
+"""The start of macOS `struct xucred`: version, uid; the groups follow."""
+
+_PEERCRED: Final[int | None] = getattr(socket, "SO_PEERCRED", None)
+"""Linux has it, macOS has `LOCAL_PEERCRED` at level `SOL_LOCAL`, which Python does not name."""
+
+_SOL_LOCAL: Final = 0
+_LOCAL_PEERCRED: Final = 1
+
+
+class PeerSocket(Protocol):
+    """The one method that is needed here: of a socket, or of what a framework shows of it."""
+
+    def getsockopt(self, level: int, optname: int, buflen: int, /) -> bytes:
+        """Return the raw value of a socket option."""
+        ...
+
+
+def peer_uid(connection: PeerSocket) -> int | None:
+    """Return the user id of the process that connected, or None where the system cannot tell."""
+    try:
+        if _PEERCRED is not None:
+            return int(_UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, _PEERCRED, _UCRED.size))[1])
+        return int(_XUCRED.unpack_from(connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, 128))[1])
+    except (OSError, struct.error):
+        return None
+
+
+def is_same_user(connection: PeerSocket) -> bool:
+    """Whether the peer runs as we do; no when the system cannot tell."""
+    return peer_uid(connection) == os.geteuid()

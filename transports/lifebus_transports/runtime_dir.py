@@ -1,0 +1,173 @@
+"""The runtime directory: ours alone, and held by one broker at a time (design 4.8, 5; reliability b2).
+
+Above: the daemon, hook_door.py, spool.py.  Below: the standard library and the contract's errors.
+"""
+
+import fcntl
+import json
+import os
+import stat
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from lifebus_contract import FailureClass, LifebusError
+
+__all__ = [
+    "MAX_SOCKET_PATH_BYTES",
+    "Lock",
+    "check_socket_path",
+    "ensure_private_directory",
+    "hold_lock",
+    "open_private_directory",
+    "remove_stale_socket",
+    "take_runtime_dir",
+]
+
+MAX_SOCKET_PATH_BYTES: Final = 107
+"""Longest path of a Unix socket on Linux, without its final zero."""
+
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Lock:
+    """The single-instance lock; held until it is closed or the process ends.  Use it in a `with` block."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor: int | None = descriptor
+
+    @property
+    def held(self) -> bool:
+        """Whether it is still held."""
+        return self._descriptor is not None
+
+    def close(self) -> None:
+        """Let go; the file stays, because removing it would let two brokers hold two different ones."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def take_runtime_dir(directory: Path, *, started_at_epoch_s: int | None = None) -> Lock:
+    """Set the umask to 077, make or check the directory, and hold its lock: the first thing a daemon does.
+
+    Raises:
+        LifebusError: as `ensure_private_directory` and `hold_lock`.
+    """
+    os.umask(0o077)
+    ensure_private_directory(directory)
+    return hold_lock(directory / "lock", started_at_epoch_s=started_at_epoch_s)
+
+
+def ensure_private_directory(path: Path) -> Path:
+    """Make the directory (0700) where it is missing, and return it once it is proved to be ours alone.
+
+    Raises:
+        LifebusError: `directory_unusable`, `directory_owner` or `directory_mode`; the text says what to do.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, exist_ok=True)
+    except OSError as fault:
+        raise _refusal(f"cannot make {path}: {fault.strerror}", "directory_unusable") from fault
+    os.close(open_private_directory(path))
+    return path
+
+
+def open_private_directory(path: Path) -> int:
+    """Return a descriptor of the directory; it is no symbolic link, ours, and closed to everybody else.
+
+    Raises:
+        LifebusError: as `ensure_private_directory`.
+    """
+    try:
+        descriptor = os.open(path, _DIRECTORY)
+    except OSError as fault:
+        raise _refusal(f"cannot open {path}: {fault.strerror} (no link is followed)", "directory_unusable") from fault
+    found = os.fstat(descriptor)
+    mode = stat.S_IMODE(found.st_mode)
+    if found.st_uid == os.geteuid() and not mode & 0o077:
+        return descriptor
+    os.close(descriptor)
+    if found.st_uid != os.geteuid():
+        raise _refusal(f"{path} belongs to user {found.st_uid}, not to us; use another one", "directory_owner")
+    raise _refusal(f"{path} has mode {mode:04o}, others may enter; run: chmod 700 {path}", "directory_mode")
+
+
+def check_socket_path(path: Path) -> Path:
+    """Return the path if a Unix socket can have it.
+
+    Raises:
+        LifebusError: `socket_path_too_long`.
+    """
+    length = len(os.fsencode(path))
+    if length > MAX_SOCKET_PATH_BYTES:
+        raise _refusal(
+            f"{path} has {length} bytes, a socket path may have {MAX_SOCKET_PATH_BYTES}; "
+            "set LIFEBUS_RUNTIME_DIR to a shorter directory",
+            "socket_path_too_long",
+        )
+    return path
+
+
+def hold_lock(path: Path, *, started_at_epoch_s: int | None = None) -> Lock:
+    """Hold the single-instance lock for as long as the process lives; call it before any bind (design 4.8).
+
+    Raises:
+        LifebusError: `already_running`, naming the holder; `directory_unusable`.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    except OSError as fault:
+        raise _refusal(f"cannot open {path}: {fault.strerror}", "directory_unusable") from fault
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        holder = _holder(descriptor)
+        os.close(descriptor)
+        raise _refusal(f"{path.parent} is held by {holder}; stop it, or use another one", "already_running") from None
+    started = int(time.time()) if started_at_epoch_s is None else started_at_epoch_s
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "started_at_epoch_s": started}).encode(), 0)
+    return Lock(path, descriptor)
+
+
+def remove_stale_socket(path: Path, lock: Lock) -> None:
+    """Remove what a dead broker left at `path`; allowed only to the holder of the lock of that directory.
+
+    Raises:
+        LifebusError: `lock_not_held`, or `not_a_socket` where something else is in the way.
+    """
+    if not lock.held or lock.path.parent != path.parent:
+        raise LifebusError(f"the lock of {path.parent} is not held", code="lock_not_held")
+    try:
+        kind = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(kind):
+        raise _refusal(f"{path} is in the way and no socket; move it away", "not_a_socket")
+    path.unlink()
+
+
+def _holder(descriptor: int) -> str:
+    """Describe who wrote the lock file; it is only ever written by the holder, but may be empty just then."""
+    try:
+        noted: Any = json.loads(os.pread(descriptor, 256, 0))
+        since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(int(noted["started_at_epoch_s"])))
+        return f"process {int(noted['pid'])}, running since {since}"
+    except (ValueError, KeyError, TypeError, OverflowError, OSError):
+        return "another process"
+
+
+def _refusal(detail: str, code: str) -> LifebusError:
+    return LifebusError(detail, failure_class=FailureClass.OPERATOR_REQUIRED, code=code)
