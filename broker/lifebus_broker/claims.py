@@ -19,7 +19,7 @@ from lifebus_contract import (
 
 __all__ = ["CLAIMS", "claim_of"]
 
-Claim = Callable[[AdapterManifest], SupportState]
+_Claim = Callable[[AdapterManifest], SupportState]
 
 
 def claim_of(manifest: AdapterManifest, capability: str) -> SupportState:
@@ -38,7 +38,7 @@ def claim_of(manifest: AdapterManifest, capability: str) -> SupportState:
     return claim(manifest)
 
 
-def _event(event: LifecycleEvent) -> Claim:
+def _event(event: LifecycleEvent) -> _Claim:
     def read(manifest: AdapterManifest) -> SupportState:
         claim = manifest.lifecycle_events.get(event)
         return SupportState.UNAVAILABLE if claim is None else claim.support
@@ -46,7 +46,7 @@ def _event(event: LifecycleEvent) -> Claim:
     return read
 
 
-def _placement(slot: ManifestPlacementClass) -> Claim:
+def _placement(slot: ManifestPlacementClass) -> _Claim:
     def read(manifest: AdapterManifest) -> SupportState:
         claim = manifest.placement.get(slot)
         return SupportState.UNAVAILABLE if claim is None else claim.support
@@ -54,7 +54,7 @@ def _placement(slot: ManifestPlacementClass) -> Claim:
     return read
 
 
-def _optional(surface: Callable[[AdapterManifest], CapabilityClaim | None]) -> Claim:
+def _optional(surface: Callable[[AdapterManifest], CapabilityClaim | None]) -> _Claim:
     def read(manifest: AdapterManifest) -> SupportState:
         claim = surface(manifest)
         return SupportState.UNAVAILABLE if claim is None else claim.support
@@ -62,7 +62,7 @@ def _optional(surface: Callable[[AdapterManifest], CapabilityClaim | None]) -> C
     return read
 
 
-def _identity(part: Callable[[SessionIdentityClaim], SupportState]) -> Claim:
+def _identity(part: Callable[[SessionIdentityClaim], SupportState]) -> _Claim:
     def read(manifest: AdapterManifest) -> SupportState:
         claim = manifest.session_identity
         return SupportState.UNAVAILABLE if claim is None else part(claim)
@@ -70,7 +70,7 @@ def _identity(part: Callable[[SessionIdentityClaim], SupportState]) -> Claim:
     return read
 
 
-def _renewal(part: Callable[[RenewalClaim], SupportState]) -> Claim:
+def _renewal(part: Callable[[RenewalClaim], SupportState]) -> _Claim:
     def read(manifest: AdapterManifest) -> SupportState:
         claim = manifest.renewal
         return SupportState.UNAVAILABLE if claim is None else part(claim)
@@ -83,7 +83,7 @@ def _native_if(emits: bool) -> SupportState:
     return SupportState.NATIVE if emits else SupportState.UNAVAILABLE
 
 
-CLAIMS: Final[dict[str, Claim]] = {
+CLAIMS: Final[dict[str, _Claim]] = {
     **{f"event:{event.value}": _event(event) for event in LifecycleEvent},
     **{f"placement:{slot.value}": _placement(slot) for slot in ManifestPlacementClass},
     "context_pressure": lambda manifest: manifest.context_pressure.support,

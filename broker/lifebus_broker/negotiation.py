@@ -26,7 +26,7 @@ from lifebus_contract import (
 
 __all__ = ["claim_of", "degradations_of", "negotiate", "warnings_of"]
 
-SEVERITY: Final = {
+_SEVERITY: Final = {
     NegotiationOutcome.SATISFIED: 0,
     NegotiationOutcome.DEGRADED: 1,
     NegotiationOutcome.REQUIRES_OPERATOR: 2,
@@ -34,13 +34,13 @@ SEVERITY: Final = {
 }
 """Which outcome is worse; what an operator can mend is better than what nobody can."""
 
-FAILURE: Final = {
+_FAILURE: Final = {
     NegotiationOutcome.REQUIRES_OPERATOR: FailureClass.OPERATOR_REQUIRED,
     NegotiationOutcome.UNSUPPORTED: FailureClass.CAPABILITY_UNSUPPORTED,
 }
 """The outcomes that refuse before dispatch, and their failure classes."""
 
-DEGRADED_RETRY: Final = {
+_DEGRADED_RETRY: Final = {
     SupportState.MANUAL: RetryClass.RETRY_AFTER_OPERATOR,
     SupportState.UNAVAILABLE: RetryClass.RETRY_AFTER_RECONFIGURE,
 }
@@ -67,8 +67,8 @@ def negotiate(
             retry_class=None,
         )
     outcomes = tuple(_evaluate(registered.manifest, request, overrides or {}) for request in requests)
-    worst = max((found.outcome for found in outcomes), key=SEVERITY.__getitem__)
-    failure = FAILURE.get(worst)
+    worst = max((found.outcome for found in outcomes), key=_SEVERITY.__getitem__)
+    failure = _FAILURE.get(worst)
     return Negotiation(
         adapter_id=adapter_id,
         outcome=worst,
@@ -88,7 +88,7 @@ def degradations_of(negotiation: Negotiation, at_epoch_s: int) -> tuple[Degradat
             evidence=found.reason,
             observed_at_epoch_s=at_epoch_s,
             previous_support=found.claimed if _is_lost(found) else found.wanted,
-            retry_class=tighten(FailureClass.CAPABILITY_DEGRADED, DEGRADED_RETRY.get(found.current)),
+            retry_class=tighten(FailureClass.CAPABILITY_DEGRADED, _DEGRADED_RETRY.get(found.current)),
         )
         for found in negotiation.outcomes
         if found.outcome is NegotiationOutcome.DEGRADED

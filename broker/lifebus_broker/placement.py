@@ -67,6 +67,8 @@ def place(
     A slot's limit counts the rendered text of everything in it, so `used` carries what earlier events of the same
     hook call put there.
     """
+    if not payloads:
+        return PlacementResult(used=used)
     landings: list[_Landing] = []
     now_used = used
     for payload in payloads:

@@ -47,9 +47,9 @@ __all__ = [
 MAX_WARNINGS: Final = 64
 """How many warnings a receipt carries; of more, the last place says how many were left out."""
 
-NOTHING_PLACED: Final = PlacementResult()
+_NOTHING_PLACED: Final = PlacementResult()
 
-DELIVERY_NOT_OBSERVED: Final = Warning(
+_DELIVERY_NOT_OBSERVED: Final = Warning(
     code="delivery_not_observed",
     message="the client reported a delivery, but no payload was placed",
 )
@@ -82,7 +82,7 @@ def observed(
     *,
     emission: Emission,
     negotiation: Negotiation | None = None,
-    placement: PlacementResult = NOTHING_PLACED,
+    placement: PlacementResult = _NOTHING_PLACED,
     **stamp: Unpack[Stamp],
 ) -> Receipt:
     """Return the receipt of a fact that no client answered; payloads of the emitter may have been placed with it."""
@@ -96,7 +96,7 @@ def from_response(
     emission: Emission,
     response: CallbackResponse,
     negotiation: Negotiation | None = None,
-    placement: PlacementResult = NOTHING_PLACED,
+    placement: PlacementResult = _NOTHING_PLACED,
     **stamp: Unpack[Stamp],
 ) -> Receipt:
     """Return the receipt of a client's answer.
@@ -124,7 +124,7 @@ def failed(
     emission: Emission,
     refusal: Refusal,
     negotiation: Negotiation | None = None,
-    placement: PlacementResult = NOTHING_PLACED,
+    placement: PlacementResult = _NOTHING_PLACED,
     **stamp: Unpack[Stamp],
 ) -> Receipt:
     """Return the receipt of an operation that lifebus refused or that broke; a warning says why."""
@@ -227,7 +227,7 @@ def _settle(
     status = _status(said, placed, weaker=weaker)
     warnings = remarks + placement.warnings + _negotiated(negotiation)
     if said is ReceiptStatus.DELIVERED and placed.isdisjoint({ReceiptStatus.DELIVERED, ReceiptStatus.DEGRADED}):
-        warnings = (DELIVERY_NOT_OBSERVED, *warnings)
+        warnings = (_DELIVERY_NOT_OBSERVED, *warnings)
     return _Verdict(
         status=status,
         payload_receipts=placement.receipts,

@@ -157,7 +157,8 @@ class PayloadEnvelope(Document, frozen=True, kw_only=True):
     metadata: Metadata = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
-        normalise_version(self)
+        if self.schema_version == 1:
+            normalise_version(self)
         if self.body is not None and self.body_ref is not None:
             raise ValueError("body: `body` and `body_ref` are mutually exclusive")
         if self.body is None and self.body_ref is None:
