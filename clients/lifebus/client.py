@@ -38,6 +38,7 @@ from lifebus_contract import (
 )
 from lifebus_contract.codec import decode_receipt
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
+from lifebus_transports.directories import default_runtime_dir
 from lifebus_transports.messages import (
     Backfill,
     BackfillPage,
@@ -52,7 +53,6 @@ from lifebus_transports.messages import (
     SessionInfo,
     SessionsAsk,
 )
-from lifebus_transports.runtime_dir import default_runtime_dir
 
 __all__ = ["Bus", "Emitted", "connect"]
 

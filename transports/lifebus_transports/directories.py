@@ -1,0 +1,40 @@
+"""Where lifebus keeps its files for this user, by the same rules as the hook (design 5).  Pure.
+
+A relative path in an XDG variable is ignored, as the XDG specification asks.
+
+Above: the client library, config, the command line.  Below: the standard library.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+__all__ = ["default_config_path", "default_runtime_dir", "default_state_dir"]
+
+
+def default_runtime_dir(environ: Mapping[str, str] | None = None) -> Path:
+    """Return the directory of the sockets: `LIFEBUS_RUNTIME_DIR`, else `lifebus` below `XDG_RUNTIME_DIR`."""
+    return _directory(environ, "LIFEBUS_RUNTIME_DIR", "XDG_RUNTIME_DIR", "lifebus", ".local/state/lifebus/run")
+
+
+def default_state_dir(environ: Mapping[str, str] | None = None) -> Path:
+    """Return the directory of ledger and spool: `LIFEBUS_STATE_DIR`, else `lifebus` below `XDG_STATE_HOME`."""
+    return _directory(environ, "LIFEBUS_STATE_DIR", "XDG_STATE_HOME", "lifebus", ".local/state/lifebus")
+
+
+def default_config_path(environ: Mapping[str, str] | None = None) -> Path:
+    """Return the configuration file: `LIFEBUS_CONFIG`, else `lifebus/config.toml` below `XDG_CONFIG_HOME`."""
+    return _directory(
+        environ, "LIFEBUS_CONFIG", "XDG_CONFIG_HOME", "lifebus/config.toml", ".config/lifebus/config.toml"
+    )
+
+
+def _directory(environ: Mapping[str, str] | None, own: str, xdg: str, below_xdg: str, below_home: str) -> Path:
+    variables = os.environ if environ is None else environ
+    explicit, base = variables.get(own, ""), variables.get(xdg, "")
+    if explicit:
+        return Path(explicit)
+    if base.startswith("/"):
+        return Path(base) / below_xdg
+    home = variables.get("HOME", "")
+    return (Path(home) if home.startswith("/") else Path.home()) / below_home
