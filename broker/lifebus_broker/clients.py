@@ -6,8 +6,8 @@ Above: router, bus.  Below: ports, the contract.
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from lifebus_contract import CallbackResponse, CapabilityRequest, DispatchEnvelope, LifecycleEvent
 from lifebus_broker.ports import Invoker
+from lifebus_contract import CallbackResponse, CapabilityRequest, DispatchEnvelope, LifecycleEvent
 
 __all__ = ["CallbackClient", "ClientTable", "FunctionInvoker", "Handler"]
 

@@ -168,8 +168,14 @@ def missing_range(last: int | None, seen: int | None) -> tuple[int, int] | None:
 
 
 def request_digest(emission: Emission) -> bytes:
-    """Return 32 bytes that stand for everything the caller sent (design 3.5): SHA-256 of its MessagePack form."""
-    return hashlib.sha256(encode_msgpack(emission)).digest()
+    """Return 32 bytes that stand for everything the caller said (design 3.5): SHA-256 of its MessagePack form.
+
+    `warnings` stay out: they are lifebus's own remarks, and a call that comes again from the spool bears one more.
+    """
+    if emission.payloads or emission.requirements or emission.telemetry:
+        said = (emission.request, emission.payloads, emission.requirements, emission.telemetry)
+        return hashlib.sha256(encode_msgpack(said)).digest()
+    return hashlib.sha256(encode_msgpack(emission.request)).digest()
 
 
 def _draft(emission: Emission, stamp: Stamp, verdict: _Verdict) -> Receipt:

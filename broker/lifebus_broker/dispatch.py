@@ -1,0 +1,228 @@
+"""Dispatches one emission to its callback clients: in parallel, each with its own deadline, isolation and receipt.
+
+A client's receipt is appended when that client is done, so a slow one delays nobody's.  A key that was used before
+invokes no client again (design 3.5).
+
+Above: bus.  Below: router, invocation, ports.
+"""
+
+from collections.abc import Sequence
+
+import anyio
+from msgspec import Struct
+
+from lifebus_broker.clients import CallbackClient
+from lifebus_broker.invocation import ask
+from lifebus_broker.negotiation import negotiate
+from lifebus_broker.placement import NO_SLOTS_USED, SlotUse
+from lifebus_broker.ports import Appended, Entry, Ledger, Refusal, Row
+from lifebus_broker.router import Delivery, Plan, Router
+from lifebus_broker.synthesis import request_digest
+from lifebus_contract import (
+    CONTRACT_VERSION,
+    DispatchEnvelope,
+    Emission,
+    FailureClass,
+    Receipt,
+    RegisteredAdapter,
+)
+
+__all__ = ["Dispatcher", "Job", "Outcome", "entry_of"]
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What became of one emission: recorded rows and payloads to deliver, or a refusal.
+
+    `parent` is the receipt that the next event of the same invocation names as its parent; `used` its slot use.
+    """
+
+    rows: tuple[Row, ...] = ()
+    replayed: bool = False
+    deliveries: tuple[Delivery, ...] = ()
+    refusal: Refusal | None = None
+    parent: str | None = None
+    used: SlotUse = NO_SLOTS_USED
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """One emission to dispatch: whose, what was planned, and until when (in event-loop time, None for no bound).
+
+    `parent` is the receipt before it in the same invocation; `gap` a detected jump to record with it.
+    """
+
+    client_id: str
+    emission: Emission
+    plan: Plan
+    parent: str | None = None
+    gap: Receipt | None = None
+    deadline: float | None = None
+
+
+class Dispatcher:
+    """Performs plans.  The same key is never under way twice."""
+
+    def __init__(self, router: Router, ledger: Ledger) -> None:
+        self.router = router
+        self._ledger = ledger
+        self._under_way: dict[tuple[str, str, str], anyio.Event] = {}
+
+    async def dispatch(self, job: Job) -> Outcome:
+        """Record the plan's receipt, ask its clients, record each answer; return when all of that is durable."""
+        request = job.emission.request
+        if job.plan.refusal is not None:
+            return Outcome(refusal=job.plan.refusal)
+        if request.idempotency_key is None:
+            return await self._perform(job, {})
+        scope = (job.client_id, request.adapter_id, request.idempotency_key)
+        while (other := self._under_way.get(scope)) is not None:
+            await other.wait()
+        self._under_way[scope] = anyio.Event()
+        try:
+            return await self._once(job, request.idempotency_key)
+        finally:
+            self._under_way.pop(scope).set()
+
+    async def _once(self, job: Job, key: str) -> Outcome:
+        """Look first whether the key was used: by whom, and for the same content."""
+        names = [job.client_id, *(client.client_id for client in job.plan.clients)]
+        adapter_id = job.emission.request.adapter_id
+        found = await self._ledger.find([(name, adapter_id, key) for name in names])
+        digest = request_digest(job.emission)
+        stored: dict[str, Row] = {}
+        for name, entry in zip(names, found, strict=True):
+            if entry is None:
+                continue
+            if entry[0] != digest:
+                return Outcome(refusal=_CONFLICT)
+            if entry[1] is None:
+                return Outcome(refusal=_PRUNED)
+            stored[name] = entry[1]
+        if job.client_id in stored and job.plan.receipt is None:
+            return Outcome(rows=(stored[job.client_id],), replayed=True)
+        return await self._perform(job, stored)
+
+    async def _perform(self, job: Job, stored: dict[str, Row]) -> Outcome:
+        work = _Work(self, job)
+        refusal = await work.record_root()
+        if refusal is not None:
+            return Outcome(refusal=refusal)
+        async with anyio.create_task_group() as tasks:
+            for client in job.plan.clients:
+                if client.client_id in stored:
+                    work.replayed.append(stored[client.client_id])
+                else:
+                    tasks.start_soon(work.ask_client, client)
+        return work.outcome()
+
+    async def append(self, entries: Sequence[Entry]) -> list[Appended] | Refusal:
+        """Append and wait until it is durable, or return why it was refused."""
+        finished = anyio.Event()
+        result: list[Appended] = []
+
+        def done(appended: list[Appended]) -> None:
+            result.extend(appended)
+            finished.set()
+
+        refusal = self._ledger.append(entries, done)
+        if refusal is not None:
+            return refusal
+        with anyio.CancelScope(shield=True):  # handed over: it will be durable whether or not anybody waits
+            await finished.wait()
+        return result
+
+
+class _Work:
+    """One dispatch under way: what was recorded so far, and which slots are used."""
+
+    def __init__(self, dispatcher: Dispatcher, job: Job) -> None:
+        self.replayed: list[Row] = []
+        self._dispatcher = dispatcher
+        self._job = job
+        self._used = job.plan.used
+        self._appended: list[Appended] = []
+        self._deliveries: list[Delivery] = list(job.plan.deliveries)
+        self._first = job.plan.receipt.receipt_id if job.plan.receipt is not None else None
+        self._parent = self._first or job.parent
+        self._refusal: Refusal | None = None
+
+    async def record_root(self) -> Refusal | None:
+        """Record the emitter's own receipt and a detected gap, in one transaction."""
+        receipts = [receipt for receipt in (self._job.gap, self._job.plan.receipt) if receipt is not None]
+        if not receipts:
+            return None
+        await self._record(*receipts)
+        return self._refusal
+
+    async def ask_client(self, client: CallbackClient) -> None:
+        """Negotiate for one client, ask it, and record its receipt."""
+        registered = self._job.plan.registered
+        if registered is None:
+            raise ValueError("a plan with clients names its adapter")
+        receipt = await self._answer_of(client, registered)
+        self._first = self._first or receipt.receipt_id
+        await self._record(receipt)
+
+    async def _answer_of(self, client: CallbackClient, registered: RegisteredAdapter) -> Receipt:
+        router, emission = self._dispatcher.router, self._job.emission
+        negotiation = negotiate(registered, client.requirements) if client.requirements else None
+        if negotiation is not None and negotiation.failure_class is not None:
+            return router.refuse_client(client, emission, negotiation, self._parent)
+        envelope = DispatchEnvelope(
+            schema_version=CONTRACT_VERSION, request=emission.request, payloads=emission.payloads
+        )
+        answer = await ask(client, envelope, _seconds_left(client.deadline, self._job.deadline))
+        receipt, placement = router.conclude(
+            client, emission, registered, negotiation, answer, parent=self._parent, used=self._used
+        )
+        self._used = placement.used
+        self._deliveries.extend(placement.deliveries)
+        return receipt
+
+    async def _record(self, *receipts: Receipt) -> None:
+        """Append receipts in one transaction; the first refusal is the dispatch's."""
+        result = await self._dispatcher.append([entry_of(receipt, self._job.emission) for receipt in receipts])
+        if isinstance(result, Refusal):
+            self._refusal = self._refusal or result
+            return
+        self._appended.extend(result)
+        for one in result:
+            self._refusal = self._refusal or one.refusal
+
+    def outcome(self) -> Outcome:
+        """Return what became of the emission."""
+        if self._refusal is not None:
+            return Outcome(refusal=self._refusal)
+        rows = [*self.replayed, *(one.row for one in self._appended if one.row is not None)]
+        return Outcome(
+            rows=tuple(sorted(rows, key=lambda row: row.position)),
+            replayed=bool(rows) and all(one.replayed for one in self._appended),
+            deliveries=tuple(self._deliveries),
+            parent=self._first,
+            used=self._used,
+        )
+
+
+def entry_of(receipt: Receipt, emission: Emission) -> Entry:
+    """Return the ledger entry of a receipt; the digest of what was asked goes with an idempotency key."""
+    if receipt.idempotency_key is None:
+        return Entry(receipt=receipt)
+    return Entry(receipt=receipt, digest=request_digest(emission))
+
+
+_CONFLICT = Refusal(
+    failure_class=FailureClass.STATE_CONFLICT,
+    detail="the idempotency key was used before with other content",
+    code="duplicate_id_conflict",
+)
+_PRUNED = Refusal(
+    failure_class=FailureClass.STATE_CONFLICT,
+    detail="the key was used before; its receipt is pruned from the ledger",
+    code="history_pruned",
+)
+
+
+def _seconds_left(client_deadline: float, deadline: float | None) -> float:
+    """Return how long a client may take: its own deadline, or what is left of the hook's."""
+    if deadline is None:
+        return client_deadline
+    return max(0.0, min(client_deadline, deadline - anyio.current_time()))

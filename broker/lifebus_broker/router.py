@@ -1,0 +1,171 @@
+"""Decides what becomes of an emission before anybody is asked: refused, recorded, or dispatched.  Sync, no I/O.
+
+validate (done by the types) -> resolve adapter -> negotiate -> place payloads -> draft the receipt (design 2).
+
+Above: bus.  Below: registry, negotiation, placement, payload_validation, synthesis, clients.
+"""
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from lifebus_broker.clients import CallbackClient, ClientTable
+from lifebus_broker.negotiation import negotiate
+from lifebus_broker.payload_validation import check_payloads
+from lifebus_broker.placement import NO_SLOTS_USED, PlacementResult, Slot, SlotUse, place
+from lifebus_broker.ports import Refusal
+from lifebus_broker.registry import Registry
+from lifebus_broker.synthesis import Stamp, failed, from_response, gap_detected, observed
+from lifebus_contract import (
+    CallbackResponse,
+    Emission,
+    IdSource,
+    InvalidRequest,
+    Negotiation,
+    PayloadEnvelope,
+    Receipt,
+    RegisteredAdapter,
+)
+from lifebus_contract.ids import EVENT, RECEIPT
+
+__all__ = ["Plan", "Router"]
+
+Delivery = tuple[PayloadEnvelope, Slot]
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """What is to be done with one emission.
+
+    With a `refusal` nothing is recorded.  A `receipt` is recorded in the emitter's name; `clients` are then asked.
+    `deliveries` and `used` come from the emitter's own payloads.
+    """
+
+    refusal: Refusal | None = None
+    receipt: Receipt | None = None
+    registered: RegisteredAdapter | None = None
+    clients: Sequence[CallbackClient] = ()
+    deliveries: tuple[Delivery, ...] = ()
+    used: SlotUse = NO_SLOTS_USED
+
+
+class Router:
+    """The deciding half of the broker.  Ids and time come from outside; nothing is remembered between calls."""
+
+    def __init__(self, registry: Registry, clients: ClientTable, ids: IdSource, clock: Callable[[], float]) -> None:
+        self.registry = registry
+        self.clients = clients
+        self._ids = ids
+        self._clock = clock
+
+    def plan(
+        self, client_id: str, emission: Emission, parent: str | None = None, used: SlotUse = NO_SLOTS_USED
+    ) -> Plan:
+        """Return what is to be done; `parent` is the receipt before it in the same invocation."""
+        request = emission.request
+        registered = self.registry.resolve(request.adapter_id, request.adapter_version, request.integration_mode)
+        if isinstance(registered, Refusal):
+            return Plan(refusal=registered)
+        clients = self.clients.wanting(request.event, request.adapter_id)
+        if emission.payloads or emission.requirements:
+            return self._plan_delivery(emission, registered, clients, self._stamp(client_id, parent), used)
+        if clients:
+            return Plan(registered=registered, clients=clients, used=used)
+        return Plan(receipt=observed(emission=emission, **self._stamp(client_id, parent)), used=used)
+
+    def conclude(
+        self,
+        client: CallbackClient,
+        emission: Emission,
+        registered: RegisteredAdapter,
+        negotiation: Negotiation | None,
+        answer: CallbackResponse | Refusal,
+        *,
+        parent: str | None,
+        used: SlotUse,
+    ) -> tuple[Receipt, PlacementResult]:
+        """Return the receipt of a client that was asked, and what becomes of the payloads it sent."""
+        stamp = self._stamp(client.client_id, parent)
+        nothing = PlacementResult(used=used)
+        if isinstance(answer, Refusal):
+            return failed(emission=emission, refusal=answer, negotiation=negotiation, **stamp), nothing
+        refusal = check_payloads(answer.client_payloads, stamp["at_epoch_s"])
+        if refusal is not None:
+            return failed(emission=emission, refusal=refusal, negotiation=negotiation, **stamp), nothing
+        placement = place(answer.client_payloads, emission.request, registered, used)
+        if placement.refusal is not None:
+            receipt = failed(
+                emission=emission, refusal=placement.refusal, negotiation=negotiation, placement=placement, **stamp
+            )
+            return receipt, placement
+        receipt = from_response(
+            emission=emission, response=answer, negotiation=negotiation, placement=placement, **stamp
+        )
+        return receipt, placement
+
+    def refuse_client(
+        self, client: CallbackClient, emission: Emission, negotiation: Negotiation, parent: str | None
+    ) -> Receipt:
+        """Return the receipt of a client that is not asked, because a capability it requires cannot be had."""
+        stamp = self._stamp(client.client_id, parent)
+        return failed(emission=emission, refusal=_unmet(negotiation), negotiation=negotiation, **stamp)
+
+    def gap(self, client_id: str, emission: Emission, missing: tuple[int, int], parent: str | None) -> Receipt:
+        """Return the receipt of a jump in the harness's own sequence (design 3.6)."""
+        stamp = self._stamp(client_id, parent)
+        return gap_detected(emission=emission, event_id=self._ids.make(EVENT), missing=missing, **stamp)
+
+    def negotiate(self, adapter_id: str, client: CallbackClient) -> Negotiation:
+        """Return what the adapter gives for a client's requirements.
+
+        Raises:
+            InvalidRequest: no such adapter.
+        """
+        registered = self.registry.get(adapter_id)
+        if registered is None:
+            raise InvalidRequest(f"no adapter `{adapter_id[:64]}`", code="unknown_adapter")
+        return negotiate(registered, client.requirements)
+
+    def _plan_delivery(
+        self,
+        emission: Emission,
+        registered: RegisteredAdapter,
+        clients: Sequence[CallbackClient],
+        stamp: Stamp,
+        used: SlotUse,
+    ) -> Plan:
+        """Plan an emission that requires something or brings payloads; a refusal is a recorded fact."""
+        negotiation = negotiate(registered, emission.requirements) if emission.requirements else None
+        if negotiation is not None and negotiation.failure_class is not None:
+            receipt = failed(emission=emission, refusal=_unmet(negotiation), negotiation=negotiation, **stamp)
+            return Plan(receipt=receipt, used=used)
+        refusal = check_payloads(emission.payloads, stamp["at_epoch_s"])
+        if refusal is not None:
+            return Plan(receipt=failed(emission=emission, refusal=refusal, **stamp), used=used)
+        placed = place(emission.payloads, emission.request, registered, used)
+        if placed.refusal is not None:
+            receipt = failed(emission=emission, refusal=placed.refusal, placement=placed, **stamp)
+            return Plan(receipt=receipt, used=used)
+        return Plan(
+            receipt=observed(emission=emission, negotiation=negotiation, placement=placed, **stamp),
+            registered=registered,
+            clients=clients,
+            deliveries=placed.deliveries,
+            used=placed.used,
+        )
+
+    def _stamp(self, client_id: str, parent: str | None) -> Stamp:
+        return {
+            "receipt_id": self._ids.make(RECEIPT),
+            "at_epoch_s": int(self._clock()),
+            "client_id": client_id,
+            "parent_receipt_id": parent,
+        }
+
+
+def _unmet(negotiation: Negotiation) -> Refusal:
+    """Return the refusal for a required capability that cannot be had."""
+    reasons = [found.reason for found in negotiation.outcomes if found.outcome is negotiation.outcome]
+    failure = negotiation.failure_class
+    if failure is None:
+        raise ValueError("a negotiation that did not fail has nothing to refuse")
+    return Refusal(failure_class=failure, detail="; ".join(reasons)[:1024], code="requirement_unmet")
