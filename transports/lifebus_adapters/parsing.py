@@ -169,7 +169,7 @@ def _frame(payload: Payload, rule: HookRule, paths: IdentityPaths, warnings: lis
     turn = identifier(payload, *paths.task, *paths.run)
     if turn is None:
         warnings.append(_SYNTHESIZED_FRAME)
-        turn = _digest(payload, paths.frame_seed)
+        turn = _synthesized_frame_id(payload, paths)
     agent = identifier(payload, *paths.agent)
     if agent is None and rule.subagent:
         raise InvalidRequest("a sub-agent hook must name its agent", code="missing", field=f"$.{paths.agent[0]}")
@@ -178,13 +178,15 @@ def _frame(payload: Payload, rule: HookRule, paths: IdentityPaths, warnings: lis
     return FrameContext(frame_id=agent, frame_class=FrameClass.SUBCALL, parent_frame_id=turn)
 
 
-def _digest(payload: Payload, paths: tuple[str, ...]) -> str:
-    """Return an id that is the same whenever the fields at `paths` are."""
-    parts = [find(payload, path) for path in paths]
-    for path, part in zip(paths, parts, strict=True):
-        if part is not None and not isinstance(part, str):
+def _synthesized_frame_id(payload: Payload, paths: IdentityPaths) -> str:
+    """Return an id that is the same whenever the session and the seed fields are."""
+    parts = [identifier(payload, *paths.session) or ""]
+    for path in paths.frame_seed:
+        seed = find(payload, path)
+        if seed is not None and not isinstance(seed, str):
             raise InvalidRequest(f"`{path}` must be text", code="wrong_type", field=f"$.{path}")
-    return "frame_" + sha256("\0".join(part or "" for part in parts).encode()).hexdigest()[:32]
+        parts.append(seed or "")
+    return "frame_" + sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
 def _facts(payload: Payload, rule: HookRule) -> dict[str, FactValue]:

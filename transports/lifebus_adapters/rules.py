@@ -65,16 +65,16 @@ class IdentityPaths(Struct, frozen=True, kw_only=True):
     """Where a harness keeps its ids; the first path that holds one wins.
 
     `event` is an id of the single hook call; where a harness has none, that of the agent, task or run stands in.
-    A frame is named by the task, else by the run, else by a digest of the `frame_seed` fields, which are equal in
-    the hooks that open and close it.
+    A frame is named by the task, else by the run, else by a digest of the session and the `frame_seed` fields,
+    which are equal in the hooks that open and close it.
     """
 
     session: tuple[str, ...]
-    frame_seed: tuple[str, ...]
     task: tuple[str, ...] = ()
     run: tuple[str, ...] = ()
     agent: tuple[str, ...] = ()
     event: tuple[str, ...] = ()
+    frame_seed: tuple[str, ...] = ()
 
 
 class HookTable(Struct, frozen=True, kw_only=True):

@@ -58,7 +58,7 @@ _TEAM: Final = {"TeammateIdle", "TaskCreated", "TaskCompleted"}
 HOOKS: Final = HookTable(
     name=("hook_event_name",),
     identity=IdentityPaths(
-        session=("session_id",), task=("prompt_id",), agent=("agent_id",), frame_seed=("session_id",)
+        session=("session_id",), task=("prompt_id",), agent=("agent_id",)
     ),
     rules={
         "SessionStart": HookRule(

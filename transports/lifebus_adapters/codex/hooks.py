@@ -32,7 +32,7 @@ _STOP_HOOK_ACTIVE: Final = Fact("stop_hook_active", bool)
 
 HOOKS: Final = HookTable(
     name=("hook_event_name",),
-    identity=IdentityPaths(session=("session_id",), task=("turn_id",), agent=("agent_id",), frame_seed=("session_id",)),
+    identity=IdentityPaths(session=("session_id",), task=("turn_id",), agent=("agent_id",)),
     rules={
         "SessionStart": HookRule(events=SESSION_OPEN, facts=(Fact("source"), _MODEL), unless=("source", "compact")),
         "UserPromptSubmit": HookRule(events=FRAME_OPEN, facts=(_MODEL,)),

@@ -26,7 +26,7 @@ __all__ = ["HOOKS"]
 
 HOOKS: Final = HookTable(
     name=("hook_event_name",),
-    identity=IdentityPaths(session=("session_id",), frame_seed=("session_id", "prompt")),
+    identity=IdentityPaths(session=("session_id",), frame_seed=("prompt",)),
     rules={
         "SessionStart": HookRule(events=SESSION_OPEN, facts=(Fact("source"),)),
         "BeforeAgent": HookRule(events=FRAME_OPEN),

@@ -29,7 +29,7 @@ _MODEL: Final = Fact("extra.model")
 
 HOOKS: Final = HookTable(
     name=("hook_event_name",),
-    identity=IdentityPaths(session=("session_id",), task=("extra.turn_id",), frame_seed=("session_id",)),
+    identity=IdentityPaths(session=("session_id",), task=("extra.turn_id",)),
     rules={
         "on_session_start": HookRule(events=SESSION_OPEN, facts=(_MODEL, Fact("extra.platform"))),
         "pre_llm_call": HookRule(events=FRAME_OPEN, facts=(_MODEL, Fact("extra.is_first_turn", bool))),

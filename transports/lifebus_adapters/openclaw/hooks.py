@@ -28,7 +28,6 @@ HOOKS: Final = HookTable(
     identity=IdentityPaths(
         session=("ctx.sessionId", "event.sessionId"),
         run=("ctx.runId", "event.runId"),
-        frame_seed=("ctx.sessionId",),
     ),
     rules={
         "session_start": HookRule(events=SESSION_OPEN),

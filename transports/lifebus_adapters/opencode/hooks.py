@@ -62,7 +62,6 @@ HOOKS: Final = HookTable(
     identity=IdentityPaths(
         session=_SESSION,
         event=("input.event.id", "output.message.id"),
-        frame_seed=_SESSION,
     ),
     rules={
         "session.created": HookRule(
