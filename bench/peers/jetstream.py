@@ -30,7 +30,7 @@ def running(*, always: bool) -> Iterator[Peer | None]:
         yield None
         return
     port = free_port()
-    with workspace("nats") as folder:
+    with workspace() as folder:
         config = folder / "nats.conf"
         config.write_text(CONFIG.format(port=port, folder=folder, sync=", sync_interval: always" if always else ""))
         with server([program, "-c", str(config)], port, folder / "log"):

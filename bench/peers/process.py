@@ -1,14 +1,19 @@
-"""Starting and stopping a server for the length of a benchmark: loopback, free port, own temporary directory."""
+"""Starting and stopping a server for the length of a benchmark: own directory, own port or sockets, own log."""
 
+import contextlib
+import os
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+_START_LIMIT_S = 30.0
+_STOP_LIMIT_S = 10.0
 
 
 def find_program(name: str) -> str | None:
@@ -26,37 +31,55 @@ def free_port() -> int:
 
 
 @contextmanager
-def workspace(name: str) -> Iterator[Path]:
-    """Provide a directory on the disk that holds the temporary files; it is removed at the end."""
-    folder = Path(tempfile.mkdtemp(prefix=f"lifebus-bench-{name}-"))
+def workspace() -> Iterator[Path]:
+    """Provide a directory, removed at the end; in the user's cache, so that all systems write to the same real disk."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    cache.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="lifebus-bench-", dir=cache))
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@contextmanager
-def server(command: Sequence[str], port: int, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a server until the block ends; the block starts once its port takes connections."""
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
-        try:
-            _await_port(port, process, log)
-            yield process
-        finally:
-            process.terminate()
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+def start(
+    command: Sequence[str], ready: Callable[[], bool], log: Path, env: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a server and return once it is ready.
 
-
-def _await_port(port: int, process: subprocess.Popen[bytes], log: Path, limit: float = 15.0) -> None:
-    deadline = time.monotonic() + limit
+    Raises:
+        RuntimeError: it ended or was not ready in time; the text holds the end of its log.
+    """
+    with log.open("ab") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL, env=env)
+    deadline = time.monotonic() + _START_LIMIT_S
     while time.monotonic() < deadline and process.poll() is None:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.02)
-    raise RuntimeError(f"the server did not start:\n{log.read_text(errors='replace')[-2000:]}")
+        if ready():
+            return process
+        time.sleep(0.005)
+    stop(process)
+    raise RuntimeError(f"{command[0]} did not start:\n{log.read_text(errors='replace')[-2000:]}")
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End a server: ask, wait, kill."""
+    process.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_STOP_LIMIT_S)
+    process.kill()
+    process.wait()
+
+
+@contextmanager
+def server(command: Sequence[str], port: int, log: Path) -> Iterator[None]:
+    """Run a server until the block ends; the block starts once its port takes connections."""
+    process = start(command, lambda: _listens(port), log)
+    try:
+        yield
+    finally:
+        stop(process)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -37,7 +37,7 @@ def running() -> Iterator[Peer | None]:
         yield None
         return
     port = free_port()
-    with workspace("redis") as folder:
+    with workspace() as folder:
         command = [program, "--bind", "127.0.0.1", "--port", str(port), "--dir", str(folder), "--save", ""]
         command += ["--appendonly", "yes", "--appendfsync", "always"]
         with server(command, port, folder / "log"):

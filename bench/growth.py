@@ -1,0 +1,118 @@
+"""What only lifebus is asked: flat cost, flat memory, a quick return after a kill, quiet when idle, many subscribers.
+
+Above: run.  Below: lifebus_client, followers.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import psutil
+
+from bench.followers import expect, following
+from bench.lifebus_client import Broker, Lifebus, broker
+from bench.report import Aim
+from bench.workload import Rate, items
+
+_WINDOW = 5_000
+_WINDOWS = 5
+_CHUNK = 20_000
+_FOLLOWERS = 10
+_MEBIBYTE = 1024 * 1024
+
+
+@dataclass(slots=True)
+class Growth:
+    """Microseconds a receipt by receipts in the ledger and by sessions; the broker's memory in MiB by receipts."""
+
+    by_receipts: dict[int, float] = field(default_factory=dict)
+    by_sessions: dict[int, float] = field(default_factory=dict)
+    memory: dict[int, float] = field(default_factory=dict)
+    first_answer_s: float | None = None
+    idle_share: float | None = None
+
+
+def followed(receipts: int) -> tuple[Rate, Rate, float, int]:
+    """Return the rate without and with ten subscribers, the seconds until all had all, and the gaps they saw."""
+    with broker() as running:
+        system = Lifebus(running.runtime_dir)
+        system.batches(items(2_000), 64, 16)
+        alone = system.batches(items(receipts), 64, 16)
+        work = items(receipts)
+        with following(running.runtime_dir, _FOLLOWERS, receipts) as process:
+            attended = system.batches(work, 64, 16)
+            seconds, gaps = expect(process, "done")
+    return alone, attended, float(seconds), int(gaps)
+
+
+def grow(largest: int, most_sessions: int, idle_s: float, say: Callable[[str], None]) -> Growth:
+    """Fill one ledger, measuring at each power of ten; then kill the broker, start it again, and let it idle."""
+    growth = Growth()
+    with broker() as running:
+        system = Lifebus(running.runtime_dir)
+        recorded = _by_receipts(running, system, growth, largest, say)
+        sessions = 10
+        while sessions <= most_sessions:
+            growth.by_sessions[sessions] = _cost(system, sessions)
+            say(f"{sessions:,} sessions: {growth.by_sessions[sessions]:.1f} µs a receipt")
+            sessions *= 10
+        say(f"killing the broker with {recorded:,} receipts and more in its ledger")
+        growth.first_answer_s = _return_after_kill(running)
+        growth.idle_share = _idle_share(running, idle_s)
+    return growth
+
+
+def aims(growth: Growth) -> list[Aim]:
+    """Return the aims of growth; costs are compared with those of the smallest ledger and the fewest sessions."""
+    first, last = (list(growth.memory.values()) or [0.0])[0], (list(growth.memory.values()) or [0.0])[-1]
+    return [
+        _flat("cost a receipt, largest ledger to smallest", growth.by_receipts),
+        _flat("cost a receipt, most sessions to fewest", growth.by_sessions),
+        Aim(text="first acknowledgement after a kill", limit=1, measured=growth.first_answer_s, at_most=True, unit="s"),
+        Aim(text="idle broker", limit=1, measured=growth.idle_share, at_most=True, unit="% of a core"),
+        Aim(text="memory growth over the ledger's", limit=20, measured=last - first, at_most=True, unit="MiB"),
+    ]
+
+
+def _flat(text: str, costs: dict[int, float]) -> Aim:
+    figures = list(costs.values())
+    return Aim(text=text, limit=1.15, measured=figures[-1] / figures[0] if figures else None, at_most=True)
+
+
+def _by_receipts(running: Broker, system: Lifebus, growth: Growth, largest: int, say: Callable[[str], None]) -> int:
+    recorded, target = 0, 1_000
+    while target <= largest:
+        while recorded < target:
+            recorded += system.batches(items(min(_CHUNK, target - recorded)), 64, 16).acknowledged
+        growth.memory[target] = psutil.Process(running.pid).memory_info().rss / _MEBIBYTE
+        growth.by_receipts[target] = _cost(system, 50)
+        recorded += _WINDOW * _WINDOWS
+        say(f"{target:,} receipts: {growth.by_receipts[target]:.1f} µs a receipt, {growth.memory[target]:.0f} MiB")
+        target *= 10
+    return recorded
+
+
+def _cost(system: Lifebus, sessions: int) -> float:
+    """Return the microseconds that a receipt takes now: the median of some windows."""
+    size = max(_WINDOW, sessions)
+    windows = [system.batches(items(size, sessions), 64, 16).per_second for _ in range(_WINDOWS)]
+    return 1e6 / statistics.median(windows)
+
+
+def _return_after_kill(running: Broker) -> float:
+    running.kill()
+    started = time.perf_counter()
+    running.start()
+    Lifebus(running.runtime_dir).one_by_one(items(1))
+    return time.perf_counter() - started
+
+
+def _idle_share(running: Broker, seconds: float) -> float:
+    """Return the share of a core, in percent, that the broker takes with nothing to do."""
+    process = psutil.Process(running.pid)
+    time.sleep(1)
+    before = process.cpu_times()
+    time.sleep(seconds)
+    after = process.cpu_times()
+    return 100 * (after.user + after.system - before.user - before.system) / seconds

@@ -1,0 +1,138 @@
+"""`make bench`: lifebus beside Redis Streams and NATS JetStream, then alone.  It prints and never asserts.
+
+Above: the Makefile.  Below: throughput, growth, hook_cost, report.
+"""
+
+import argparse
+import os
+import platform
+import time
+
+from rich.console import Console
+
+from bench import growth, hook_cost, throughput
+from bench.lifebus_client import Lifebus, broker
+from bench.peers.process import workspace
+from bench.report import Aim, print_aims, print_table
+from bench.throughput import Results, Sizes
+from bench.workload import RECEIPT_BYTES, SESSIONS, items
+
+_FSYNCS = 300
+
+
+def main() -> None:
+    """Run the parts that were asked for and print their figures, then every aim."""
+    asked = _arguments()
+    console, notes = Console(width=140), Console(stderr=True)
+    aims: list[Aim] = []
+    sizes = _sizes(quick=asked.quick)
+    _print_machine(console, sizes)
+    if "peers" in asked.parts:
+        results, settings = throughput.compare(sizes, notes.print)
+        _print_comparison(console, results, settings)
+        aims += throughput.aims(results)
+    if "followers" in asked.parts:
+        aims.append(_followers(console, sizes))
+    if "growth" in asked.parts:
+        largest, sessions, idle_s = (10_000, 100, 3.0) if asked.quick else (1_000_000, 10_000, 20.0)
+        grown = growth.grow(asked.receipts or largest, sessions, idle_s, notes.print)
+        _print_growth(console, grown)
+        aims += growth.aims(grown)
+    if "hook" in asked.parts:
+        aims.append(_hook(console, runs=50 if asked.quick else 200))
+    print_aims(console, aims)
+
+
+def _arguments() -> argparse.Namespace:
+    parts = ("peers", "followers", "growth", "hook")
+    parser = argparse.ArgumentParser(prog="make bench", description="Measure lifebus beside its peers.")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"only these parts: {', '.join(parts)}")
+    parser.add_argument("--quick", action="store_true", help="small sizes, one round: a smoke test in two minutes")
+    parser.add_argument("--receipts", type=int, help="the largest ledger of the growth part (default one million)")
+    asked = parser.parse_args()
+    if unknown := set(asked.parts) - set(parts):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    asked.parts = asked.parts or list(parts)
+    return asked
+
+
+def _sizes(*, quick: bool) -> Sizes:
+    if quick:
+        return Sizes(receipts=5_000, closed_loop=500, rounds=1)
+    return Sizes(receipts=50_000, closed_loop=3_000, rounds=3)
+
+
+def _print_machine(console: Console, sizes: Sizes) -> None:
+    console.print(
+        f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    )
+    console.print(f"one fdatasync of 400 bytes: {_fdatasync_us():.0f} µs (median of {_FSYNCS})")
+    console.print(f"{sizes.receipts:,} receipts a scenario over {SESSIONS} sessions, {sizes.rounds} rounds, median")
+    console.print(
+        f"peers store {RECEIPT_BYTES} bytes a receipt; lifebus stores {_receipt_size()} (all keys of the contract)"
+    )
+    console.print("client and server in separate processes; every acknowledgement is counted\n")
+
+
+def _fdatasync_us() -> float:
+    seconds = []
+    with workspace() as folder:
+        descriptor = os.open(folder / "probe", os.O_CREAT | os.O_WRONLY)
+        for _ in range(_FSYNCS):
+            os.write(descriptor, b"x" * 400)
+            started = time.perf_counter()
+            os.fdatasync(descriptor)
+            seconds.append(time.perf_counter() - started)
+        os.close(descriptor)
+    return 1e6 * sorted(seconds)[_FSYNCS // 2]
+
+
+def _receipt_size() -> int:
+    with broker() as running:
+        system = Lifebus(running.runtime_dir)
+        system.batches(items(64), 64, 1)
+        return system.receipt_size()
+
+
+def _print_comparison(console: Console, results: Results, settings: dict[str, str]) -> None:
+    for name, text in settings.items():
+        console.print(f"{name}: {text}")
+    console.print()
+    rows = [
+        (scenario, *(f"{systems[name]:,.0f}" if name in systems else "–" for name in settings))
+        for scenario, systems in results.items()
+    ]
+    print_table(console, "Acknowledged receipts a second (one at a time: µs)", ("", *settings), rows)
+
+
+def _followers(console: Console, sizes: Sizes) -> Aim:
+    alone, attended, seconds, gaps = growth.followed(sizes.receipts)
+    rows = [
+        ("no subscriber", f"{alone.per_second:,.0f}"),
+        ("10 subscribers attached", f"{attended.per_second:,.0f}"),
+        ("… deliveries a second, all 10", f"{10 * sizes.receipts / seconds:,.0f}"),
+        ("… gaps seen", str(gaps)),
+    ]
+    print_table(console, "Fan-out: acknowledged receipts a second", ("", "lifebus"), rows)
+    share = attended.per_second / alone.per_second
+    return Aim(text="acknowledged rate with 10 subscribers, each getting all: × without", limit=0.6, measured=share)
+
+
+def _print_growth(console: Console, grown: growth.Growth) -> None:
+    rows = [
+        (f"{count:,} receipts", f"{cost:.1f}", f"{grown.memory[count]:.0f}")
+        for count, cost in grown.by_receipts.items()
+    ]
+    rows += [(f"{count:,} sessions", f"{cost:.1f}", "") for count, cost in grown.by_sessions.items()]
+    print_table(console, "Growth", ("", "µs a receipt", "MiB resident"), rows)
+
+
+def _hook(console: Console, runs: int) -> Aim:
+    bare, hook = hook_cost.measure(runs)
+    rows = [("python -I -S -c pass", f"{bare * 1e3:.1f}"), ("the hook, answered by a broker", f"{hook * 1e3:.1f}")]
+    print_table(console, "One hook as a whole process", ("", "ms (median)"), rows)
+    return Aim(text="hook as a whole process: × python -I -S -c pass", limit=1.6, measured=hook / bare, at_most=True)
+
+
+if __name__ == "__main__":
+    main()

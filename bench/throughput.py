@@ -1,0 +1,103 @@
+"""The comparison: every system does the same work in the same minutes, in turns, and the median turn counts.
+
+Above: run.  Below: workload, the peers, lifebus_client.
+"""
+
+import statistics
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from bench.lifebus_client import Lifebus, broker
+from bench.peers import jetstream, redis_streams
+from bench.report import Aim, ratio
+from bench.workload import Peer, items, percentile
+
+LIFEBUS, REDIS, JETSTREAM, RELAXED = "lifebus", "Redis Streams", "JetStream", "JetStream (default sync)"
+
+BATCHES = "batches of 64, 1 at a time (client libraries)"
+MANY_BATCHES = "batches of 64, 16 at a time (bare connections)"
+PIPELINES = "batches of 1,000, 1 at a time (client libraries)"
+SINGLES = "1 message a request, 1,000 in flight (bare connections)"
+MEDIAN, SLOWEST = "one at a time, p50 (client libraries)", "one at a time, p99 (client libraries)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """How much each scenario does, and how often."""
+
+    receipts: int
+    closed_loop: int
+    rounds: int
+
+
+Results = dict[str, dict[str, float]]
+"""Scenario to system to figure: acknowledged receipts a second, or microseconds."""
+
+
+def compare(sizes: Sizes, say: Callable[[str], None]) -> tuple[Results, dict[str, str]]:
+    """Measure every system that is installed; return the medians and each system's settings."""
+    turns: dict[str, dict[str, list[float]]] = {}
+    settings: dict[str, str] = {}
+    for turn in range(sizes.rounds):
+        for start in SYSTEMS:
+            with start() as system:
+                if system is None:
+                    continue
+                say(f"round {turn + 1} of {sizes.rounds}: {system.name}")
+                settings[system.name] = system.settings
+                for scenario, figure in _measure(system, sizes):
+                    turns.setdefault(scenario, {}).setdefault(system.name, []).append(figure)
+    medians = {
+        scenario: {name: statistics.median(figures) for name, figures in systems.items()}
+        for scenario, systems in turns.items()
+    }
+    return medians, settings
+
+
+def aims(results: Results) -> list[Aim]:
+    """Return the aims that compare lifebus with its peers."""
+
+    def by(scenario: str, peer: str) -> float | None:
+        return ratio(results[scenario].get(LIFEBUS), results[scenario].get(peer))
+
+    fastest = max(results[PIPELINES].get(REDIS, 0), results[SINGLES].get(REDIS, 0))
+    return [
+        Aim(text="batches of 64, 1 at a time: × Redis", limit=1.25, measured=by(BATCHES, REDIS)),
+        Aim(text="batches of 64, 16 at a time: × Redis", limit=1.25, measured=by(MANY_BATCHES, REDIS)),
+        Aim(text="batches of 64, 1 at a time: × JetStream", limit=4, measured=by(BATCHES, JETSTREAM)),
+        Aim(text="batches of 64, 16 at a time: × JetStream", limit=4, measured=by(MANY_BATCHES, JETSTREAM)),
+        Aim(
+            text="1 message a request, 1,000 in flight: × Redis's best of the same and pipelines of 1,000",
+            limit=0.5,
+            measured=ratio(results[SINGLES].get(LIFEBUS), fastest),
+        ),
+        Aim(text="one at a time, p50: × Redis", limit=1.1, measured=by(MEDIAN, REDIS), at_most=True),
+    ]
+
+
+def _measure(system: Peer, sizes: Sizes) -> Iterator[tuple[str, float]]:
+    system.batches(items(2_000), 64, 1)  # warm up
+    yield BATCHES, system.batches(items(sizes.receipts), 64, 1).per_second
+    yield MANY_BATCHES, system.batches(items(sizes.receipts), 64, 16).per_second
+    yield PIPELINES, system.batches(items(sizes.receipts), 1_000, 1).per_second
+    yield SINGLES, system.singles(items(sizes.receipts), 1_000).per_second
+    seconds = system.one_by_one(items(sizes.closed_loop))
+    yield MEDIAN, percentile(seconds, 0.50) * 1e6
+    yield SLOWEST, percentile(seconds, 0.99) * 1e6
+
+
+@contextmanager
+def _lifebus() -> Iterator[Peer | None]:
+    with broker() as running:
+        yield Lifebus(running.runtime_dir)
+
+
+SYSTEMS: tuple[Callable[[], AbstractContextManager[Peer | None]], ...] = (
+    _lifebus,
+    redis_streams.running,
+    partial(jetstream.running, always=True),
+    partial(jetstream.running, always=False),
+)
+"""How to start each system; one that is not installed yields None."""
