@@ -178,9 +178,9 @@ def parse(answer: bytes) -> tuple[int, bytes]:
     Raises:
         ValueError: the answer is cut off, too long or something else.
     """
-    line, _, stdout = answer.partition(b"\n")
+    line, newline, stdout = answer.partition(b"\n")
     code, length = line.split(b" ")
-    if not (code.isdigit() and length.isdigit()) or int(code) > 255 or int(length) != len(stdout):  # noqa: PLR2004
+    if not newline or not (code.isdigit() and length.isdigit()) or int(code) > 255 or int(length) != len(stdout):  # noqa: PLR2004
         raise ValueError
     return int(code), stdout
 

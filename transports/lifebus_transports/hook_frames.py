@@ -40,6 +40,9 @@ MAX_STDIN_BYTES: Final = 262_144
 MAX_ANSWER_BYTES: Final = 1_048_576
 """Largest stdout of an answer, in bytes; the hook reads no more."""
 
+MAX_EXIT_CODE: Final = 255
+"""Largest exit code of a process."""
+
 BUSY: Final = b"busy\n"
 """What the door says when it takes no more calls; anything but a whole answer makes the hook spool its call."""
 
@@ -167,9 +170,11 @@ def decode_answer(data: bytes) -> HookAnswer:
     Raises:
         InvalidRequest: the answer is cut off, or none (`busy` among them).
     """
-    line, _, stdout = data.partition(b"\n")
+    line, newline, stdout = data.partition(b"\n")
     match line.split(b" "):
-        case [code, length] if code.isdigit() and length.isdigit() and int(length) == len(stdout) and int(code) < 256:  # noqa: PLR2004
-            return HookAnswer(stdout=stdout, exit_code=int(code))
+        case [code, length] if newline and code.isdigit() and length.isdigit():
+            if int(code) <= MAX_EXIT_CODE and int(length) == len(stdout):
+                return HookAnswer(stdout=stdout, exit_code=int(code))
         case _:
-            raise InvalidRequest("not a whole answer", code="busy" if data == BUSY else "malformed", field="$")
+            pass
+    raise InvalidRequest("not a whole answer", code="busy" if data == BUSY else "malformed", field="$")

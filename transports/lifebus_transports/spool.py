@@ -151,6 +151,10 @@ def _claim(folder: int, fresh: bool, counters: SpoolCounters) -> bytes | None:
         file = os.open(_CLAIMED, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except FileNotFoundError:
         return None
+    except OSError as fault:  # a link, a directory: not a file that a hook has made
+        _log.warning("spool.foreign_file", error=fault.strerror)
+        counters.left = True
+        return None
     with os.fdopen(file, "rb") as claimed:
         found = os.fstat(file)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or not _writers_done(file):
