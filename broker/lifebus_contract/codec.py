@@ -7,6 +7,7 @@ use `lifebus_transports.wire`.
 Above: doors, ledger, command line.  Below: every other contract module.
 """
 
+import inspect
 import json
 import math
 import re
@@ -175,7 +176,7 @@ def check_plain(value: Any, *, max_items: int = MAX_ITEMS) -> None:
 
 @cache
 def schema_for(kind: str) -> dict[str, Any]:
-    """Return the JSON Schema (2020-12) of one of `KINDS`.
+    """Return the JSON Schema (2020-12) of one of `KINDS`; rules between fields are beyond it and stand in `validate`.
 
     Raises:
         InvalidRequest: there is no such kind.
@@ -183,6 +184,9 @@ def schema_for(kind: str) -> dict[str, Any]:
     if kind not in KINDS:
         raise InvalidRequest(f"no such kind: `{kind[:64]}`; known are {', '.join(KINDS)}", code="unknown_kind")
     schema = msgspec.json.schema(KINDS[kind])
+    for definition in schema["$defs"].values():
+        if "description" in definition:
+            definition["description"] = inspect.cleandoc(definition["description"])
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:lifebus:{CONTRACT_VERSION}:{kind}",

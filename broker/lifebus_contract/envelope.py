@@ -5,9 +5,9 @@ Bodies stay opaque: nothing here looks into `body`, and nothing follows `body_re
 Above: codec, negotiation, placement, router.  Below: fields, failure, vocabulary.
 """
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from msgspec import Meta, field
+from msgspec import Meta
 
 from lifebus_contract.capability import CapabilityRequest
 from lifebus_contract.failure import FailureClass, RetryClass
@@ -106,7 +106,7 @@ class CallbackRequest(Document, frozen=True, kw_only=True, omit_defaults=True):
     payload_refs: Annotated[tuple[PayloadRef, ...], Meta(max_length=256)] = ()
     sequence: Count | None = None
     idempotency_key: Identifier | None = None
-    metadata: Metadata = field(default_factory=dict[str, Any])
+    metadata: Metadata = {}  # noqa: RUF012  msgspec makes a new one each time, and leaves it out when empty
 
     def __post_init__(self) -> None:
         if self.frame_context is None and self.event in FRAME_EVENTS:
@@ -154,7 +154,7 @@ class PayloadEnvelope(Document, frozen=True, kw_only=True):
     idempotency_key: Identifier | None = None
     expires_at_epoch_s: Count | None = None
     redaction: Identifier = "none"
-    metadata: Metadata = field(default_factory=dict[str, Any])
+    metadata: Metadata = {}  # noqa: RUF012  msgspec makes a new one each time, and leaves it out when empty
 
     def __post_init__(self) -> None:
         if self.schema_version == 1:
@@ -187,7 +187,7 @@ class CallbackResponse(Document, frozen=True, kw_only=True, omit_defaults=True):
     warnings: Annotated[tuple[Warning, ...], Meta(max_length=64)] = ()
     failure_class: FailureClass | None = None
     retry_class: RetryClass | None = None
-    metadata: Metadata = field(default_factory=dict[str, Any])
+    metadata: Metadata = {}  # noqa: RUF012  msgspec makes a new one each time, and leaves it out when empty
 
     def __post_init__(self) -> None:
         if self.status is ReceiptStatus.FAILED and self.failure_class is None:
@@ -220,6 +220,4 @@ class Emission(Document, frozen=True, kw_only=True, omit_defaults=True):
     payloads: Annotated[tuple[PayloadEnvelope, ...], Meta(max_length=256)] = ()
     requirements: Annotated[tuple[CapabilityRequest, ...], Meta(max_length=64)] = ()
     warnings: Annotated[tuple[Warning, ...], Meta(max_length=16)] = ()
-    telemetry: Annotated[dict[FactKey, FactValue], Meta(max_length=32)] = field(
-        default_factory=dict[FactKey, FactValue]
-    )
+    telemetry: Annotated[dict[FactKey, FactValue], Meta(max_length=32)] = {}  # noqa: RUF012  msgspec makes a new one each time, and leaves it out when empty

@@ -146,6 +146,16 @@ class AdapterManifest(Document, frozen=True, kw_only=True, omit_defaults=True):
             strange = set(claim.modes) - set(self.integration_modes)
             if strange:
                 raise ValueError(f"lifecycle_events: `{event.value}` names modes outside `integration_modes`")
+        if set(self.integration_modes) == {IntegrationMode.TELEMETRY_ONLY}:
+            self._refuse_control()
+
+    def _refuse_control(self) -> None:
+        """Refuse what an adapter that only watches cannot do (lifecycle-contract, "Integration modes")."""
+        for slot, placed in self.placement.items():
+            if placed.support not in {SupportState.UNAVAILABLE, SupportState.MANUAL}:
+                raise ValueError(f"placement: `{slot.value}` cannot be `{placed.support}` in a telemetry_only manifest")
+        if self.renewal is not None and self.renewal.reset.native is not SupportState.UNAVAILABLE:
+            raise ValueError("renewal: `reset.native` must be `unavailable` in a telemetry_only manifest")
 
 
 class RegisteredAdapter(Document, frozen=True, kw_only=True):
