@@ -4,9 +4,9 @@ Above: config, daemon.  Below: msgspec.
 """
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 __all__ = ["LedgerSettings", "LimitSettings", "LogSettings", "Settings"]
 
@@ -15,22 +15,22 @@ class LedgerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Where receipts are recorded.  `memory` promises nothing beyond the process (design 4)."""
 
     backend: Literal["sqlite", "memory"] = "sqlite"
-    path: str = "auto"
+    path: Annotated[str, Meta(min_length=1)] = "auto"
     """The SQLite file; ``auto`` is ``ledger.db`` in the state directory."""
 
 
 class LimitSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Bounds and deadlines; times in milliseconds."""
 
-    hook_answer_ms: int = 250
+    hook_answer_ms: Annotated[int, Meta(ge=10, le=250)] = 250
     """How long a hook waits for clients before it is answered with nothing (design 5)."""
-    dispatches: int = 1_024
+    dispatches: Annotated[int, Meta(ge=1, le=65_536)] = 1_024
     """Dispatches to callback clients under way at once; more are refused as busy."""
-    backfills: int = 8
+    backfills: Annotated[int, Meta(ge=1, le=64)] = 8
     """Reads of the ledger under way at once; more are refused as busy (reliability, e3)."""
-    beacon_ms: int = 1_000
+    beacon_ms: Annotated[int, Meta(ge=50, le=60_000)] = 1_000
     """How often the heads are published (design 4.6)."""
-    shutdown_ms: int = 5_000
+    shutdown_ms: Annotated[int, Meta(ge=100, le=60_000)] = 5_000
     """How long a stop may take."""
 
 

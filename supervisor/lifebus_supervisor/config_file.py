@@ -1,0 +1,85 @@
+"""The configuration file as a flat list of dotted keys, each with its line.
+
+Above: config.  Below: tomllib.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, cast
+
+from msgspec import Struct
+
+from lifebus_contract import FailureClass, LifebusError
+
+__all__ = ["ConfigurationError", "FileValue", "read_file"]
+
+_MAX_BYTES: Final = 1_048_576
+_TABLE: Final = re.compile(r"^\s*\[\s*([A-Za-z0-9_.\-\"' ]+?)\s*\]")
+_KEY: Final = re.compile(r"^\s*([A-Za-z0-9_.\-\"']+)\s*=")
+
+
+class ConfigurationError(LifebusError):
+    """The broker was told something it cannot do; `problems` holds one sentence each (exit code 78)."""
+
+    default_failure = FailureClass.OPERATOR_REQUIRED
+
+    def __init__(self, problems: list[str], *, field: str | None = None) -> None:
+        super().__init__("\n".join(problems), code="configuration", field=field)
+        self.problems = tuple(problems)
+
+
+class FileValue(Struct, frozen=True, kw_only=True):
+    """One value of the file: its dotted key, and its line where that could be found."""
+
+    key: str
+    value: Any
+    line: int | None
+
+
+def read_file(path: Path) -> list[FileValue]:
+    """Return what the file says, in its order; tables inside of tables stay values.
+
+    Raises:
+        ConfigurationError: unreadable, too large, or not TOML; the text names the line.
+    """
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(_MAX_BYTES + 1)
+    except OSError as fault:
+        raise ConfigurationError([f"{path}: cannot be read: {fault.strerror}"]) from fault
+    if len(raw) > _MAX_BYTES:
+        raise ConfigurationError([f"{path}: larger than {_MAX_BYTES} bytes"])
+    try:
+        text = raw.decode()
+        data = tomllib.loads(text)
+    except (ValueError, RecursionError) as fault:  # tomllib names the line and column
+        raise ConfigurationError([f"{path}: not valid TOML: {fault}"]) from None
+    lines = _lines_of(text)
+    return [FileValue(key=key, value=value, line=lines.get(key)) for key, value in _flat(data)]
+
+
+def _flat(data: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield top-level values, and the values of top-level tables under dotted keys."""
+    for key, value in data.items():
+        if isinstance(value, dict):
+            yield from ((f"{key}.{name}", inner) for name, inner in cast("dict[str, Any]", value).items())
+        else:
+            yield key, value
+
+
+def _lines_of(text: str) -> dict[str, int]:
+    """Return the line of each dotted key, as far as a plain scan can tell."""
+    lines: dict[str, int] = {}
+    table = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _TABLE.match(line):
+            table = _plain(header[1]) + "."
+        elif key := _KEY.match(line):
+            lines.setdefault(table + _plain(key[1]), number)
+    return lines
+
+
+def _plain(key: str) -> str:
+    return re.sub(r"[\"' ]", "", key)
