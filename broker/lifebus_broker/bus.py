@@ -36,7 +36,7 @@ _MAX_EVIDENCE = 10_000
 class Bus:
     """The broker.  Runs on one event loop; `tasks` is the task group that owns dispatches.
 
-    `clock` returns wall-clock seconds.
+    `fanout` is the one whose `publish` the ledger calls with committed rows.  `clock` returns wall-clock seconds.
     """
 
     def __init__(
@@ -44,6 +44,7 @@ class Bus:
         *,
         registry: Registry,
         ledger: Ledger,
+        fanout: Fanout,
         ids: IdSource,
         clock: Callable[[], float],
         tasks: TaskGroup,
@@ -52,7 +53,7 @@ class Bus:
         self.registry = registry
         self.ledger = ledger
         self.clients = ClientTable()
-        self.fanout = Fanout()
+        self.fanout = fanout
         self.router = Router(registry, self.clients, ids, clock)
         self._tasks = tasks
         self._dispatcher = Dispatcher(self.router, ledger)
@@ -88,12 +89,12 @@ class Bus:
         return client
 
     async def emit(
-        self, client_id: str, emissions: Sequence[Emission], *, budget: float | None = None
+        self, client_id: str, emissions: Sequence[Emission], *, budget: float | None = None, dispatch: bool = True
     ) -> list[Outcome]:
         """Record emissions and return their outcomes when they are durable.
 
-        `budget` bounds the deadlines of all clients together, in seconds.  Cancelling the caller does not undo what
-        was handed to the ledger.
+        `budget` bounds the deadlines of all clients together, in seconds; without `dispatch` no client is asked.
+        Cancelling the caller does not undo what was handed to the ledger.
         """
         finished = anyio.Event()
         outcomes: list[Outcome] = []
@@ -102,13 +103,21 @@ class Bus:
             outcomes.extend(result)
             finished.set()
 
-        self.submit(client_id, emissions, done, budget=budget)
+        self.submit(client_id, emissions, done, budget=budget, dispatch=dispatch)
         await finished.wait()
         return outcomes
 
-    def submit(self, client_id: str, emissions: Sequence[Emission], done: Done, *, budget: float | None = None) -> None:
+    def submit(
+        self,
+        client_id: str,
+        emissions: Sequence[Emission],
+        done: Done,
+        *,
+        budget: float | None = None,
+        dispatch: bool = True,
+    ) -> None:
         """Take emissions in order and call `done` once; returns at once, and so never waits for a client."""
-        if any(self._needs_dispatch(emission) for emission in emissions):
+        if dispatch and any(self._needs_dispatch(emission) for emission in emissions):
             self._start(client_id, emissions, done, budget)
         else:
             self._append(emissions, self._plan_all(client_id, emissions), done)

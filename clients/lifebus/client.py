@@ -1,4 +1,4 @@
-"""The client library: emit, negotiate, serve, follow.  `async with lifebus.connect() as bus: …`
+"""The client library: emit, negotiate, serve, follow.
 
 Above: users, the command line, the blocking facade.  Below: connection, subscription, worker.
 """
@@ -50,6 +50,7 @@ from lifebus_transports.messages import (
     EmitResult,
     Negotiate,
     Nothing,
+    Serve,
     SessionInfo,
     SessionsAsk,
 )
@@ -142,16 +143,14 @@ class Bus:
         Raises:
             LifebusError: the broker refused the registration.
         """
-        await serve(
-            self._connection,
-            client_id or self.client_id,
-            tuple(LifecycleEvent(event) for event in events),
-            handler,
+        registration = Serve(
+            client_id=client_id or self.client_id,
+            events=tuple(LifecycleEvent(event) for event in events),
             adapters=tuple(adapters),
             requirements=tuple(requirements),
-            deadline=deadline,
-            on_ready=on_ready or _nothing,
+            deadline_ms=int(deadline * 1000),
         )
+        await serve(self._connection, registration, handler, on_ready or _nothing)
 
     def receipts(
         self,
@@ -305,9 +304,7 @@ def _emitted(result: EmitResult) -> Emitted:
     )
 
 
-def _settle(
-    batch: list[tuple[Emission, "asyncio.Future[EmitResult]"]], answer: "asyncio.Future[bytes]"
-) -> None:
+def _settle(batch: list[tuple[Emission, "asyncio.Future[EmitResult]"]], answer: "asyncio.Future[bytes]") -> None:
     """Give every caller of a message its own result."""
     if answer.cancelled():
         _fail(batch, TransportError("the connection was closed before the answer came"))

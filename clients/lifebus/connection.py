@@ -8,7 +8,7 @@ import itertools
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Final, TypeVar
 
 import anyio
 import zmq
@@ -23,9 +23,10 @@ __all__ = ["Connection"]
 
 T = TypeVar("T")
 
-_MAX_PENDING = 10_000
-_RECONNECT_MS = (50, 150)
-_RECONNECT_MAX_MS = 5_000
+_MAX_PENDING: Final = 10_000
+_MAX_ANSWER_BYTES: Final = 16 * 1_048_576  # an answer may be larger than any request: it holds many receipts
+_RECONNECT_MS: Final = (50, 150)
+_RECONNECT_MAX_MS: Final = 5_000
 
 
 class Connection:
@@ -114,13 +115,13 @@ class Connection:
 
 def connected_socket(context: "zmq.Context[zmq.Socket[bytes]]", kind: int, path: Path) -> "zmq.Socket[bytes]":
     """Return a socket connected to an ipc path, which reconnects by itself with a jittered, growing delay."""
-    socket: Any = make_socket(context, kind)
+    socket = make_socket(context, kind, max_bytes=_MAX_ANSWER_BYTES)
     socket.setsockopt(zmq.RECONNECT_IVL, random.randint(*_RECONNECT_MS))  # noqa: S311  jitter, not a secret
     socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MAX_MS)
     socket.setsockopt(zmq.SNDHWM, _MAX_PENDING)
     socket.setsockopt(zmq.RCVHWM, _MAX_PENDING)
     socket.connect(f"ipc://{path}")
-    return socket  # type: ignore[no-any-return]  # pyzmq's options are typed per socket class
+    return socket
 
 
 def _busy(detail: str) -> BrokerBusy:

@@ -63,6 +63,4 @@ def make_request(
 
 def tick_request(adapter_id: str, adapter_version: str, session: str | None) -> CallbackRequest:
     """Return a `supervisor.tick` request."""
-    return make_request(
-        LifecycleEvent.SUPERVISOR_TICK, adapter_id, adapter_version=adapter_version, session=session
-    )
+    return make_request(LifecycleEvent.SUPERVISOR_TICK, adapter_id, adapter_version=adapter_version, session=session)

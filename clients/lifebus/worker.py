@@ -13,13 +13,11 @@ from lifebus.connection import Connection
 from lifebus_contract import (
     BrokerBusy,
     CallbackResponse,
-    CapabilityRequest,
     DeadlineExceeded,
     DispatchEnvelope,
     FailureClass,
     InvalidRequest,
     LifebusError,
-    LifecycleEvent,
     TransportError,
     decode_msgpack,
     encode_msgpack,
@@ -39,33 +37,16 @@ _REFRESH_S = 1.0
 _MAX_RUNNING = 64
 
 
-async def serve(
-    connection: Connection,
-    client_id: str,
-    events: tuple[LifecycleEvent, ...],
-    handler: Handler,
-    *,
-    adapters: tuple[str, ...],
-    requirements: tuple[CapabilityRequest, ...],
-    deadline: float,
-    on_ready: Callable[[], None],
-) -> None:
-    """Answer dispatches for `client_id` until cancelled.
+async def serve(connection: Connection, registration: Serve, handler: Handler, on_ready: Callable[[], None]) -> None:
+    """Answer dispatches under a registration until cancelled; `on_ready` is called when the broker has taken it.
 
     Raises:
         LifebusError: the broker refused the registration, or the connection serves already.
     """
     if connection.on_push is not None:
         raise InvalidRequest("this connection already serves; open another one", code="already_serving")
-    registration = Serve(
-        client_id=client_id,
-        events=events,
-        adapters=adapters,
-        requirements=requirements,
-        deadline_ms=int(deadline * 1000),
-    )
     async with anyio.create_task_group() as tasks:
-        connection.on_push = _Dispatches(connection, handler, tasks, deadline)
+        connection.on_push = _Dispatches(connection, handler, tasks, registration.deadline_ms / 1000)
         try:
             await connection.ask("serve", registration, Nothing, timeout=5.0)
             on_ready()

@@ -45,6 +45,8 @@ __all__ = [
     "Serve",
     "SessionInfo",
     "SessionsAsk",
+    "Verify",
+    "VerifyAnswer",
 ]
 
 
@@ -190,6 +192,19 @@ class SessionsAsk(Document, frozen=True, kw_only=True, omit_defaults=True):
     session: tuple[Identifier, Identifier] | None = None
 
 
+class Verify(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """`verify`: check the ledger, whole or the last `tail` rows."""
+
+    tail: Count | None = None
+
+
+class VerifyAnswer(Document, frozen=True, kw_only=True):
+    """The answer to `verify`: up to which position was checked, and what is wrong."""
+
+    checked: int
+    faults: tuple[str, ...]
+
+
 class SessionInfo(Struct, frozen=True, kw_only=True):
     """What the ledger knows of one session; fields as in `lifebus_broker.ports.SessionHead`."""
 
@@ -271,6 +286,7 @@ BODIES: Final[dict[str, type[Document]]] = {
     "backfill": Backfill,
     "marker": Marker,
     "sessions": SessionsAsk,
+    "verify": Verify,
     "clients": Nothing,
     "manifests": Nothing,
     "status": Nothing,

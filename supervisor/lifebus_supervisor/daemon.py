@@ -1,0 +1,279 @@
+"""The composition root: ledger, bus and doors in one task group, started in order, stopped in reverse.
+
+Above: the command line, tests.  Below: everything else.
+"""
+
+import gc
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Final
+
+import anyio
+import anyio.lowlevel
+import structlog
+import zmq
+from anyio.abc import TaskGroup
+from lifebus_broker.ledger.sqlite import SqliteLedger
+
+from lifebus_adapters import ADAPTERS, load_third_party
+from lifebus_broker.bus import Bus
+from lifebus_broker.fanout import Fanout
+from lifebus_broker.ledger.memory import MemoryLedger
+from lifebus_broker.ports import Ledger
+from lifebus_broker.registry import Registry
+from lifebus_contract import IdSource, InvalidRequest, LifebusError, RegisteredAdapter
+from lifebus_supervisor.hooks import HookCalls
+from lifebus_supervisor.service import Service
+from lifebus_supervisor.settings import Settings
+from lifebus_transports.hook_door import DoorCounters, serve_hooks
+from lifebus_transports.runtime_dir import (
+    Lock,
+    check_socket_path,
+    ensure_private_directory,
+    remove_stale_socket,
+    take_runtime_dir,
+)
+from lifebus_transports.spool import SpoolCounters, drain_spool
+from lifebus_transports.zap import UserGate
+from lifebus_transports.zmq_receipts import ReceiptDoor
+from lifebus_transports.zmq_requests import RequestDoor
+
+__all__ = ["EXIT_HELD", "EXIT_IO", "EXIT_OK", "EXIT_SETTINGS", "Daemon", "Halt", "run", "running"]
+
+EXIT_OK: Final = 0
+EXIT_HELD: Final = 69
+"""Another broker holds the runtime directory."""
+EXIT_IO: Final = 74
+"""The ledger's storage failed: nothing more is acknowledged (design 4.3)."""
+EXIT_SETTINGS: Final = 78
+
+_SWITCH_S: Final = 0.0005
+"""How long a thread may keep the interpreter while the ledger's writer waits for it."""
+_GC_THRESHOLD: Final = 20_000
+_SWEEP_S: Final = 1.0
+_log = structlog.get_logger("lifebus.daemon")
+
+
+class Halt:
+    """The end of a broker: an event and an exit code.  The first reason counts."""
+
+    def __init__(self) -> None:
+        self.event = anyio.Event()
+        self.exit_code = EXIT_OK
+
+    def stop(self, exit_code: int = EXIT_OK) -> None:
+        """Ask for the end."""
+        if not self.event.is_set():
+            self.exit_code = exit_code
+            self.event.set()
+
+    def storage_failed(self, fault: Exception) -> None:
+        """Stop because nothing can be made durable any more (design 4.3)."""
+        _log.error("ledger_failed", fault=type(fault).__name__, detail=str(fault)[:200])
+        self.stop(EXIT_IO)
+
+
+class Daemon:
+    """A running broker.  `bus` is the broker in this process; `halt` ends it and says how it ended."""
+
+    def __init__(self, settings: Settings, bus: Bus, service: Service, halt: Halt) -> None:
+        self.settings = settings
+        self.bus = bus
+        self.service = service
+        self.halt = halt
+        self.hook_counters = DoorCounters()
+        self.spool = SpoolCounters()
+        service.count_more = self.counters
+
+    def counters(self) -> dict[str, int]:
+        """Return what the hook door and the spool counted."""
+        door, spool = self.hook_counters, self.spool
+        return {
+            "hook_calls": door.calls,
+            "hook_late": door.late,
+            "hook_failed": door.failed,
+            "hook_refused": door.refused,
+            "hook_busy": door.busy,
+            "hook_malformed": door.malformed + door.cut_off + door.oversized,
+            "spool_drained": spool.drained,
+            "spool_dropped": spool.dropped,
+            "spool_malformed": spool.malformed,
+        }
+
+
+async def run(settings: Settings, *, on_ready: Callable[[Daemon], None] | None = None) -> int:
+    """Run a broker until SIGTERM or SIGINT, or until its ledger fails; return the exit code.
+
+    Raises:
+        LifebusError: it cannot start; `code` is ``already_running`` when another broker holds the directory.
+    """
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async with running(settings) as daemon:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_stop_on_signal, signals, daemon)
+                if on_ready is not None:
+                    on_ready(daemon)
+                await daemon.halt.event.wait()
+                tasks.cancel_scope.cancel()
+            return daemon.halt.exit_code
+
+
+@asynccontextmanager
+async def running(settings: Settings) -> AsyncIterator[Daemon]:
+    """Start a broker, yield it when every door is open, and stop it in order.
+
+    Raises:
+        LifebusError: it cannot start.
+    """
+    registry = Registry([*(adapter.registered for adapter in ADAPTERS.values()), *_third_party(settings)])
+    async with AsyncExitStack() as stack:
+        lock = stack.enter_context(take_runtime_dir(settings.runtime_dir))
+        ensure_private_directory(settings.state_dir)
+        tasks = await stack.enter_async_context(anyio.create_task_group())
+        daemon = await _compose(settings, registry, stack, tasks)
+        _open_doors(daemon, lock, stack)
+        await _open_hook_door(daemon, lock, tasks)
+        tasks.start_soon(_beacons, daemon)
+        tasks.start_soon(_sweeps, daemon)
+        _settle_interpreter()
+        _log.info("ready", runtime_dir=str(settings.runtime_dir), epoch=daemon.bus.ledger.epoch)
+        try:
+            yield daemon
+        finally:
+            with anyio.move_on_after(settings.limits.shutdown_ms / 1000 * 0.6, shield=True):
+                await _drain(daemon)
+            tasks.cancel_scope.cancel()
+
+
+async def _compose(settings: Settings, registry: Registry, stack: AsyncExitStack, tasks: TaskGroup) -> Daemon:
+    """Open the ledger and put the bus on it."""
+    halt, fanout = Halt(), Fanout()
+    ledger = await _open_ledger(settings, fanout, halt)
+    stack.push_async_callback(_close_ledger, ledger)
+    bus = Bus(
+        registry=registry,
+        ledger=ledger,
+        fanout=fanout,
+        ids=IdSource(lambda: time.time_ns() // 1_000_000, os.urandom),
+        clock=time.time,
+        tasks=tasks,
+        max_dispatches=settings.limits.dispatches,
+    )
+    return Daemon(settings, bus, Service(bus, settings, tasks), halt)
+
+
+async def _open_ledger(settings: Settings, fanout: Fanout, halt: Halt) -> Ledger:
+    if settings.ledger.backend == "memory":
+        return MemoryLedger(entropy=os.urandom, committed=fanout.publish)
+    return await SqliteLedger.open(
+        settings.ledger_path, entropy=os.urandom, committed=fanout.publish, failed=halt.storage_failed
+    )
+
+
+def _open_doors(daemon: Daemon, lock: Lock, stack: AsyncExitStack) -> None:
+    """Bind the ZeroMQ doors, the gate that knows the peers first."""
+    directory = daemon.settings.runtime_dir
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    stack.callback(context.destroy, linger=200)
+    gate = UserGate(context, {os.geteuid()})
+    stack.callback(gate.close)
+    addresses = [check_socket_path(directory / name) for name in ("requests.ipc", "receipts.ipc")]
+    for path in addresses:
+        remove_stale_socket(path, lock)
+        stack.callback(path.unlink, missing_ok=True)
+    receipts = ReceiptDoor(context, f"ipc://{addresses[1]}")
+    stack.callback(receipts.close)
+    requests = RequestDoor(context, f"ipc://{addresses[0]}", daemon.service.handle)
+    stack.callback(requests.close)
+    daemon.service.attach(requests, receipts)
+    epoch = daemon.bus.ledger.epoch
+    daemon.bus.fanout.listen(lambda rows: receipts.publish(epoch, rows))
+
+
+async def _open_hook_door(daemon: Daemon, lock: Lock, tasks: TaskGroup) -> None:
+    """Take in what hooks left while no broker ran, in order, and only then open the door to new calls."""
+    settings = daemon.settings
+    calls = HookCalls(daemon.bus, ADAPTERS, settings.limits.hook_answer_ms / 1000 * 0.8)
+    daemon.spool = await drain_spool(ensure_private_directory(settings.state_dir / "spool"), calls.handle)
+    path = settings.runtime_dir / "hook.sock"
+    remove_stale_socket(path, lock)
+
+    async def serve(*, task_status: anyio.abc.TaskStatus[None]) -> None:
+        try:
+            await serve_hooks(path, calls.handle, counters=daemon.hook_counters, task_status=task_status)
+        finally:
+            path.unlink(missing_ok=True)
+
+    await tasks.start(serve)
+
+
+async def _beacons(daemon: Daemon) -> None:
+    """Publish the heads, so that the loss of a last message is noticed too (design 4.6)."""
+    while True:
+        await anyio.sleep(daemon.settings.limits.beacon_ms / 1000)
+        _publish_beacon(daemon)
+
+
+async def _sweeps(daemon: Daemon) -> None:
+    while True:
+        await anyio.sleep(_SWEEP_S)
+        daemon.service.workers.sweep()
+
+
+def _publish_beacon(daemon: Daemon, *, closing: bool = False) -> None:
+    status = daemon.bus.ledger.status()
+    daemon.service.receipts.publish_beacon(
+        status.epoch,
+        head=status.head,
+        floor=status.floor,
+        sessions=daemon.bus.fanout.take_changed(),
+        closing=closing,
+    )
+
+
+async def _drain(daemon: Daemon) -> None:
+    """Take nothing new, finish what was taken, say goodbye."""
+    daemon.service.draining = True
+    while daemon.bus.dispatches or daemon.bus.ledger.status().queued:  # noqa: ASYNC110  the writer is a thread
+        await anyio.sleep(0.01)
+    await anyio.lowlevel.checkpoint()  # the acknowledgements of the last commit are sent in this turn of the loop
+    _publish_beacon(daemon, closing=True)
+
+
+async def _close_ledger(ledger: Ledger) -> None:
+    with anyio.move_on_after(1.5, shield=True):
+        await ledger.aclose()
+
+
+async def _stop_on_signal(signals: AsyncIterator[signal.Signals], daemon: Daemon) -> None:
+    """Stop in order at the first signal, at once at the second: the ledger is as safe then."""
+    async for number in signals:
+        if daemon.halt.event.is_set():
+            os._exit(128 + number)
+        _log.info("stopping", signal=number.name)
+        daemon.halt.stop()
+
+
+def _third_party(settings: Settings) -> list[RegisteredAdapter]:
+    """Load the manifests that the settings name."""
+    found: list[RegisteredAdapter] = []
+    for path in settings.manifests:
+        try:
+            found.append(load_third_party(path.read_bytes()))
+        except OSError as fault:
+            raise InvalidRequest(f"manifest {path}: {fault.strerror}", code="manifest_unreadable") from None
+        except LifebusError as fault:
+            raise InvalidRequest(f"manifest {path}: {fault.detail}", code="manifest_invalid") from None
+    return found
+
+
+def _settle_interpreter() -> None:
+    """Let the writer thread have the interpreter soon, and spare the collector what lives as long as the process."""
+    sys.setswitchinterval(_SWITCH_S)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_GC_THRESHOLD, 50, 100)
