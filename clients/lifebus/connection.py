@@ -91,11 +91,14 @@ class Connection:
 
         Raises:
             BrokerBusy: the broker does not read.
+            TransportError: the connection is closed.
         """
         try:
             self._socket.send_multipart((encode_header(number, verb), encode_msgpack(body)), zmq.NOBLOCK)
         except zmq.Again:
             raise _busy("the broker does not read") from None
+        except zmq.ZMQError:
+            raise TransportError("the connection is closed", code="closed") from None
         self._reader.poke()
 
     def _receive(self, frames: Frames) -> None:

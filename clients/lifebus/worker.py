@@ -33,6 +33,7 @@ _log = structlog.get_logger("lifebus.worker")
 Handler = Callable[[DispatchEnvelope], Awaitable[CallbackResponse]]
 """What a callback client does with one dispatch."""
 
+_FIRST_S = 5.0
 _REFRESH_S = 1.0
 _MAX_RUNNING = 64
 
@@ -45,17 +46,20 @@ async def serve(connection: Connection, registration: Serve, handler: Handler, o
     """
     if connection.on_push is not None:
         raise InvalidRequest("this connection already serves; open another one", code="already_serving")
-    async with anyio.create_task_group() as tasks:
-        connection.on_push = _Dispatches(connection, handler, tasks, registration.deadline_ms / 1000)
-        try:
-            await connection.ask("serve", registration, Nothing, timeout=5.0)
-            on_ready()
-            await _stay(connection, registration)
-        finally:
-            connection.on_push = None
-            tasks.cancel_scope.cancel()
-            with anyio.CancelScope(shield=True):
-                await _leave(connection)
+    try:
+        async with anyio.create_task_group() as tasks:
+            connection.on_push = _Dispatches(connection, handler, tasks, registration.deadline_ms / 1000)
+            try:
+                await connection.ask("serve", registration, Nothing, timeout=_FIRST_S)
+                on_ready()
+                await _stay(connection, registration)
+            finally:
+                connection.on_push = None
+                tasks.cancel_scope.cancel()
+                with anyio.CancelScope(shield=True):
+                    await _leave(connection)
+    except* LifebusError as group:
+        raise group.exceptions[0] from None
 
 
 class _Dispatches:

@@ -1,0 +1,49 @@
+"""Running brokers for tests: enter them inside the test, never across a fixture's yield."""
+
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import lifebus
+from lifebus_supervisor.daemon import Daemon, running
+from lifebus_supervisor.settings import LedgerSettings, LimitSettings, Settings
+
+
+@contextmanager
+def short_directory() -> Iterator[Path]:
+    """A private directory whose path is short enough for a socket."""
+    path = Path(tempfile.mkdtemp(prefix="lb-"))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def settings_in(directory: Path, *, backend: str = "sqlite", **limits: int) -> Settings:
+    return Settings(
+        runtime_dir=directory / "run",
+        state_dir=directory / "state",
+        ledger=LedgerSettings(backend="memory" if backend == "memory" else "sqlite"),
+        limits=LimitSettings(beacon_ms=limits.pop("beacon_ms", 50), **limits),
+    )
+
+
+@asynccontextmanager
+async def running_bus(*, backend: str = "sqlite", directory: Path | None = None, **limits: int) -> AsyncIterator[Daemon]:
+    """A broker in this process with all its doors open, in a directory of its own unless one is given."""
+    if directory is not None:
+        async with running(settings_in(directory, backend=backend, **limits)) as daemon:
+            yield daemon
+        return
+    with short_directory() as own:
+        async with running(settings_in(own, backend=backend, **limits)) as daemon:
+            yield daemon
+
+
+@asynccontextmanager
+async def connected(daemon: Daemon, client_id: str = "test") -> AsyncIterator[lifebus.Bus]:
+    """A client of a running broker."""
+    async with lifebus.connect(client_id, runtime_dir=daemon.settings.runtime_dir) as bus:
+        yield bus
