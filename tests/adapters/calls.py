@@ -64,6 +64,12 @@ def hooks_of(adapter_id: str) -> HookTable:
     return adapter.hooks
 
 
+def slots_of(adapter_id: str) -> dict[str, ManifestPlacementClass]:
+    adapter = ADAPTERS[adapter_id]
+    assert isinstance(adapter, HarnessAdapter)
+    return dict(adapter.slots)
+
+
 def adapter_of(path: Path) -> Adapter:
     return ADAPTERS[path.parent.parent.name]
 
@@ -74,6 +80,7 @@ def delivery(
     event: LifecycleEvent = LifecycleEvent.SESSION_STARTING,
     slot: ManifestPlacementClass = ManifestPlacementClass.PRE_SESSION,
     payload_id: str = "pay_1",
+    placement: PlacementClass = PlacementClass.PRE_PROMPT_FRAME,
 ) -> Delivery:
     payload = PayloadEnvelope(
         schema_version="lifeloop.v0.2",
@@ -83,9 +90,7 @@ def delivery(
         format="text",
         content_encoding="utf8",
         byte_size=len(body.encode()),
-        acceptable_placements=(
-            AcceptablePlacement(placement=PlacementClass.PRE_PROMPT_FRAME, requirement=RequirementLevel.PREFERRED),
-        ),
+        acceptable_placements=(AcceptablePlacement(placement=placement, requirement=RequirementLevel.PREFERRED),),
         body=body,
     )
     return Delivery(event=event, payload=payload, slot=slot)

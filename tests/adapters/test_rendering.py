@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from adapters.calls import CAPTURE_FILES, adapter_of, call, captured, delivery, hooks_of
+from adapters.calls import CAPTURE_FILES, adapter_of, call, captured, delivery, hooks_of, slots_of
 from lifebus_adapters import ADAPTERS, Delivery, HookAnswer
-from lifebus_adapters.harness import HarnessAdapter
 from lifebus_contract import FailureClass, InvalidRequest, LifebusError
 from lifebus_contract.payload_text import text_size
 
@@ -98,15 +97,12 @@ def test_bodies_in_any_script_arrive_whole() -> None:
 
 
 def _context_hooks() -> list[tuple[str, str]]:
-    adapters = [(name, adapter) for name, adapter in ADAPTERS.items() if isinstance(adapter, HarnessAdapter)]
-    return [(name, hook) for name, adapter in adapters for hook in adapter.slots]
+    return [(name, hook) for name in ADAPTERS for hook in slots_of(name)]
 
 
 @pytest.mark.parametrize(("adapter_id", "hook"), _context_hooks())
 def test_context_of_exactly_the_claimed_size_is_rendered_and_one_byte_more_refused(adapter_id: str, hook: str) -> None:
-    adapter = ADAPTERS[adapter_id]
-    assert isinstance(adapter, HarnessAdapter)
-    limit = adapter.registered.manifest.placement[adapter.slots[hook]].max_bytes
+    limit = ADAPTERS[adapter_id].registered.manifest.placement[slots_of(adapter_id)[hook]].max_bytes
     assert limit is not None
     body = "x" * (limit - text_size([delivery("").payload]))
     assert _answer(adapter_id, hook, delivery(body)).stdout

@@ -1,0 +1,115 @@
+"""The six built-in manifests, and how manifests of third parties are read."""
+
+import json
+from typing import Any
+
+import pytest
+
+from adapters.calls import hooks_of, slots_of
+from lifebus_adapters import ADAPTERS, load_manifest, load_third_party
+from lifebus_contract import (
+    CONTRACT_VERSION,
+    ConformanceLevel,
+    InvalidRequest,
+    LifecycleEvent,
+    ManifestPlacementClass,
+    PlacementClass,
+    SupportState,
+    encode_json,
+)
+
+ALL = pytest.mark.parametrize("adapter_id", list(ADAPTERS))
+
+
+def test_six_harnesses_are_known() -> None:
+    assert sorted(ADAPTERS) == ["claude", "codex", "gemini", "hermes", "openclaw", "opencode"]
+
+
+@ALL
+def test_a_manifest_names_its_adapter_version_and_contract(adapter_id: str) -> None:
+    manifest = ADAPTERS[adapter_id].registered.manifest
+    assert (manifest.adapter_id, manifest.adapter_version) == (adapter_id, "0.1.0")
+    assert manifest.contract_version == CONTRACT_VERSION
+
+
+@ALL
+def test_a_manifest_leaves_no_event_and_no_slot_unsaid(adapter_id: str) -> None:
+    manifest = ADAPTERS[adapter_id].registered.manifest
+    assert list(manifest.lifecycle_events) == list(LifecycleEvent)
+    assert list(manifest.placement) == list(ManifestPlacementClass)
+
+
+@ALL
+def test_an_event_is_claimed_exactly_if_some_hook_yields_it_or_the_bus_makes_it(adapter_id: str) -> None:
+    yielded = {event for rule in hooks_of(adapter_id).rules.values() for event in rule.events}
+    made = {LifecycleEvent.SUPERVISOR_TICK, LifecycleEvent.RECEIPT_EMITTED, LifecycleEvent.RECEIPT_GAP_DETECTED}
+    claims = ADAPTERS[adapter_id].registered.manifest.lifecycle_events
+    claimed = {event for event, claim in claims.items() if claim.support is not SupportState.UNAVAILABLE}
+    assert claimed == yielded | made
+
+
+@ALL
+def test_a_slot_is_claimed_exactly_if_some_hook_fills_it(adapter_id: str) -> None:
+    claims = ADAPTERS[adapter_id].registered.manifest.placement
+    claimed = {slot for slot, claim in claims.items() if claim.support is not SupportState.UNAVAILABLE}
+    assert claimed == set(slots_of(adapter_id).values())
+    assert all(claims[slot].max_bytes for slot in claimed)
+
+
+@pytest.mark.parametrize("adapter_id", ["gemini", "hermes", "opencode", "openclaw"])
+def test_harnesses_with_user_role_context_refuse_the_developer_equivalent_frame(adapter_id: str) -> None:
+    registered = ADAPTERS[adapter_id].registered
+    assert registered.conformance is ConformanceLevel.PRE_CONFORMANCE
+    assert registered.refused_placements == {PlacementClass.DEVELOPER_EQUIVALENT_FRAME}
+
+
+@pytest.mark.parametrize("adapter_id", ["codex", "claude"])
+def test_codex_and_claude_place_prompt_time_context_after_the_prompt(adapter_id: str) -> None:
+    placement = ADAPTERS[adapter_id].registered.manifest.placement
+    assert placement[ManifestPlacementClass.PRE_FRAME_LEADING].support is SupportState.UNAVAILABLE
+    assert placement[ManifestPlacementClass.PRE_FRAME_TRAILING].support is SupportState.NATIVE
+
+
+def _third_party(**changes: Any) -> bytes:
+    manifest = json.loads(encode_json(ADAPTERS["codex"].registered.manifest))
+    return json.dumps(manifest | {"adapter_id": "acme"} | changes).encode()
+
+
+def test_a_third_partys_manifest_is_pre_conformance() -> None:
+    registered = load_third_party(_third_party())
+    assert registered.manifest.adapter_id == "acme"
+    assert registered.conformance is ConformanceLevel.PRE_CONFORMANCE
+    assert registered.refused_placements == frozenset()
+
+
+@ALL
+def test_a_manifest_survives_the_round_trip(adapter_id: str) -> None:
+    manifest = ADAPTERS[adapter_id].registered.manifest
+    assert load_manifest(encode_json(manifest)) == manifest
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"invented": 1}, "invented"),
+        ({"contract_version": "lifeloop.v9"}, "contract_version"),
+        ({"adapter_id": ""}, "adapter_id"),
+        ({"integration_modes": []}, "integration_modes"),
+        ({"integration_modes": ["telemetry_only"]}, "lifecycle_events"),
+        (
+            {"lifecycle_events": {"session.exploded": {"support": "native", "modes": ["native_hook"]}}},
+            "session.exploded",
+        ),
+        ({"placement": {"pre_session": {"support": "splendid"}}}, "splendid"),
+    ],
+)
+def test_a_faulty_manifest_is_refused_with_the_fault_named(changes: dict[str, Any], named: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        load_third_party(_third_party(**changes))
+    assert named in f"{refused.value.detail} {refused.value.field}"
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{", b'{"adapter_id":"a","adapter_id":"b"}', b"\xff"])
+def test_what_is_not_a_strict_object_is_no_manifest(data: bytes) -> None:
+    with pytest.raises(InvalidRequest):
+        load_third_party(data)
