@@ -1,4 +1,4 @@
-"""What the README says is true: its example runs, its commands and files exist, its table is that of the manifests."""
+"""What the documents say is true: the example runs, what they name exists, their tables are those of the code."""
 
 import os
 import re
@@ -6,9 +6,12 @@ import sys
 from pathlib import Path
 
 import anyio
+import msgspec
 import pytest
 
 from harness_matrix import README, matrix, split
+from lifebus_supervisor.config import KEYS, load, variable_of
+from lifebus_transports.messages import BODIES
 from running import running_bus
 
 REPOSITORY = README.parent
@@ -32,6 +35,37 @@ async def test_the_example_runs_against_a_real_broker() -> None:
 
 def test_the_table_of_harnesses_is_that_of_the_manifests() -> None:
     assert split(README.read_text())[1] == matrix()
+
+
+def test_every_setting_is_documented_with_its_variable_and_default() -> None:
+    text = (REPOSITORY / "docs/configuration.md").read_text()
+    rows = dict(re.findall(r"^\| `([\w.]+)` \| `(LIFEBUS_\w+)` \|", text, re.MULTILINE))
+    defaults = dict(re.findall(r"^\| `(\w+\.\w+)` \| `\w+` \| `(\w+)` \|", text, re.MULTILINE))
+    _, origins = load({}, {"HOME": "/nowhere"})
+
+    assert rows == {key: variable_of(key) for key in KEYS}
+    assert defaults == {key: str(origins[key].value) for key in KEYS if "." in key}
+
+
+def test_the_example_of_a_configuration_is_valid(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```toml\n(.*?)```", (REPOSITORY / "docs/configuration.md").read_text(), re.DOTALL)
+    (tmp_path / "config.toml").write_text(example)
+
+    settings, _ = load({}, {"HOME": "/nowhere"}, tmp_path / "config.toml")
+
+    assert settings.limits.hook_answer_ms == 150
+
+
+@pytest.mark.parametrize("verb", BODIES)
+def test_every_verb_is_documented_with_the_keys_of_its_body(verb: str) -> None:
+    row = re.search(
+        rf"^\| `{verb}` \| `{{(.*?)}}` \|", (REPOSITORY / "docs/wire-protocol.md").read_text(), re.MULTILINE
+    )
+    fields = msgspec.structs.fields(BODIES[verb])
+    keys = [key for key in (row.group(1) if row else "").split(", ") if key]
+
+    assert row is not None
+    assert keys == [field.encode_name if field.required else f"{field.encode_name}?" for field in fields]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
