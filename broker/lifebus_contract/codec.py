@@ -62,7 +62,8 @@ KINDS: Final[dict[str, type[Document]]] = {
 _JSON: Final = msgspec.json.Encoder(order="deterministic")
 _MSGPACK: Final = msgspec.msgpack.Encoder(order="deterministic")
 _RECEIPT: Final = msgspec.json.Decoder(Receipt)
-_AT: Final = re.compile(r"^(?P<rule>.*?) - at `(?P<path>[^`]*)`$", re.DOTALL)
+_AT: Final = re.compile(r"^(?P<rule>.*?) - at (?:`key` in )?`(?P<path>[^`]*)`$", re.DOTALL)
+_BETWEEN_FIELDS: Final = re.compile(r"(?P<name>[a-z_]+): ")
 _UNKNOWN: Final = re.compile(r"unknown field `(?P<name>[^`]*)`")
 
 
@@ -253,6 +254,10 @@ def _explain(fault: Exception) -> InvalidRequest:
     if unknown:
         path = f"{path}.{unknown['name']}"
         return InvalidRequest(f"unknown key `{path}`: {rule}", code="unknown_key", field=path)
+    own = _BETWEEN_FIELDS.match(rule)
+    if own:  # a rule of the document's own, which starts with the field
+        path = f"{path}.{own['name']}"
+        return InvalidRequest(f"{path}: {rule[own.end() :]}", code="against_contract", field=path)
     if path.endswith(("schema_version", "contract_version")):
         rule = f"schema_version mismatch: expected `{CONTRACT_VERSION}` ({rule})"
         return InvalidRequest(f"{path}: {rule}", code="schema_version_mismatch", field=path)

@@ -52,9 +52,10 @@ __all__ = [
 class Warning(Document, frozen=True, kw_only=True, omit_defaults=True):  # noqa: A001  the contract's own word
     """A remark that changes nothing: a stable `code`, a `message`, and the capability it is about."""
 
+    # in alphabetical order, because receipts carry it and their JSON is canonical as it is encoded
+    capability: Identifier | None = None
     code: Identifier
     message: Detail
-    capability: Identifier | None = None
 
 
 class FrameContext(Document, frozen=True, kw_only=True, omit_defaults=True):
@@ -68,7 +69,7 @@ class FrameContext(Document, frozen=True, kw_only=True, omit_defaults=True):
     parent_frame_id: Identifier | None = None
 
     def __post_init__(self) -> None:
-        refuse_unprintable("frame_context", self.frame_id, self.parent_frame_id)
+        refuse_unprintable(self, f"{self.frame_id}{self.parent_frame_id}")
         if self.frame_class is FrameClass.SUBCALL and self.parent_frame_id is None:
             raise ValueError("frame_context: a `subcall` frame needs `parent_frame_id`")
         if self.frame_class is FrameClass.TOP_LEVEL and self.parent_frame_id is not None:
@@ -114,15 +115,9 @@ class CallbackRequest(Document, frozen=True, kw_only=True, omit_defaults=True):
         if self.event is LifecycleEvent.RECEIPT_EMITTED:
             raise ValueError("event: `receipt.emitted` is a notification of the bus and cannot be requested")
         refuse_unprintable(
-            "request",
-            self.event_id,
-            self.adapter_id,
-            self.adapter_version,
-            self.invocation_id,
-            self.harness_session_id,
-            self.harness_run_id,
-            self.harness_task_id,
-            self.idempotency_key,
+            self,
+            f"{self.event_id}{self.adapter_id}{self.adapter_version}{self.invocation_id}{self.harness_session_id}"
+            f"{self.harness_run_id}{self.harness_task_id}{self.idempotency_key}",
         )
 
 
@@ -163,7 +158,7 @@ class PayloadEnvelope(Document, frozen=True, kw_only=True):
             raise ValueError("body: `body` and `body_ref` are mutually exclusive")
         if self.body is None and self.body_ref is None:
             raise ValueError("body: one of `body` and `body_ref` is needed")
-        refuse_unprintable("payload", self.payload_id, self.client_id, self.payload_kind, self.idempotency_key)
+        refuse_unprintable(self, f"{self.payload_id}{self.client_id}{self.payload_kind}{self.idempotency_key}")
 
 
 class DispatchEnvelope(Document, frozen=True, kw_only=True, omit_defaults=True):

@@ -141,7 +141,7 @@ class AdapterManifest(Document, frozen=True, kw_only=True, omit_defaults=True):
     known_degradations: tuple[KnownDegradation, ...] = ()
 
     def __post_init__(self) -> None:
-        refuse_unprintable("manifest", self.adapter_id, self.adapter_version)
+        refuse_unprintable(self, f"{self.adapter_id}{self.adapter_version}")
         for event, claim in self.lifecycle_events.items():
             strange = set(claim.modes) - set(self.integration_modes)
             if strange:

@@ -87,7 +87,7 @@ class Receipt(Document, frozen=True, kw_only=True):
             raise ValueError("event: `receipt.emitted` is a notification and must not itself produce a receipt")
         if self.status is ReceiptStatus.FAILED and self.failure_class is None:
             raise ValueError("failure_class: a `failed` receipt needs a failure class")
-        refuse_unprintable("receipt", f"{self.adapter_id}{self.client_id}{self.harness_session_id}{self.receipt_id}")
+        refuse_unprintable(self, f"{self.adapter_id}{self.client_id}{self.harness_session_id}{self.receipt_id}")
 
 
 class PressureObservation(Document, frozen=True, kw_only=True):

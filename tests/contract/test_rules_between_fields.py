@@ -1,0 +1,120 @@
+"""Rules that tie several fields of a document together."""
+
+from typing import Any
+
+import pytest
+
+from golden import golden
+from lifebus_contract import (
+    FRAME_EVENTS,
+    KINDS,
+    AdapterManifest,
+    CallbackRequest,
+    CallbackResponse,
+    FailureClass,
+    InvalidRequest,
+    LifecycleEvent,
+    PayloadEnvelope,
+    Receipt,
+    ReceiptStatus,
+    RetryClass,
+    validate,
+)
+
+TOP = {"frame_id": "f1", "frame_class": "top_level"}
+SUBCALL = {"frame_id": "f2", "frame_class": "subcall", "parent_frame_id": "f1"}
+REQUESTABLE = [event for event in LifecycleEvent if event is not LifecycleEvent.RECEIPT_EMITTED]
+
+
+@pytest.mark.parametrize("event", sorted(FRAME_EVENTS))
+def test_a_frame_event_needs_a_frame_context(event: LifecycleEvent) -> None:
+    refused("request", golden("request", event=event.value, frame_context=None), "frame_context: event `frame.")
+
+
+@pytest.mark.parametrize("event", [event for event in REQUESTABLE if event not in FRAME_EVENTS])
+def test_any_other_event_may_do_without_a_frame_context(event: LifecycleEvent) -> None:
+    assert validate(golden("request", event=event.value, frame_context=None), CallbackRequest).frame_context is None
+
+
+@pytest.mark.parametrize("context", [TOP, SUBCALL])
+def test_a_whole_frame_context_is_taken(context: dict[str, Any]) -> None:
+    request = validate(golden("request", frame_context=context), CallbackRequest)
+    assert request.frame_context is not None
+    assert request.frame_context.frame_id == context["frame_id"]
+
+
+@pytest.mark.parametrize(
+    ("context", "rule"),
+    [
+        (SUBCALL | {"parent_frame_id": None}, "`subcall` frame needs `parent_frame_id`"),
+        (TOP | {"parent_frame_id": "f0"}, "`top_level` frame must not have `parent_frame_id`"),
+        (TOP | {"frame_id": ""}, "length >= 1"),
+        ({"frame_id": "f1"}, "missing required field `frame_class`"),
+        ({"frame_class": "top_level"}, "missing required field `frame_id`"),
+        ({}, "missing required field"),
+        (TOP | {"depth": 0}, "unknown key `$.frame_context.depth`"),
+    ],
+)
+def test_a_half_filled_frame_context_is_refused(context: dict[str, Any], rule: str) -> None:
+    refused("request", golden("request", frame_context=context), rule)
+
+
+@pytest.mark.parametrize("kind", ["request", "receipt"])
+def test_receipt_emitted_is_a_notification_only(kind: str) -> None:
+    refused(kind, golden(kind, event="receipt.emitted"), "`receipt.emitted` is a notification")
+
+
+def test_a_payload_has_a_body_or_a_reference_but_not_both() -> None:
+    refused("payload", golden("payload", body="x", body_ref="store:1"), "`body` and `body_ref` are mutually exclusive")
+    refused("payload", golden("payload", body=None, body_ref=None), "one of `body` and `body_ref` is needed")
+    assert validate(golden("payload", body="", body_ref=None), PayloadEnvelope).body == ""
+
+
+@pytest.mark.parametrize("kind", ["response", "receipt"])
+def test_failed_needs_a_failure_class(kind: str) -> None:
+    refused(kind, golden(kind, status="failed", failure_class=None), "needs a failure class")
+
+
+@pytest.mark.parametrize("status", [status for status in ReceiptStatus if status is not ReceiptStatus.FAILED])
+def test_only_a_failed_response_carries_a_failure(status: ReceiptStatus) -> None:
+    refused("response", golden("response", status=status.value), "only a `failed` response")
+    fine = golden("response", status=status.value, failure_class=None, retry_class=None)
+    assert validate(fine, CallbackResponse).status is status
+
+
+def test_responses_are_built_in_one_call() -> None:
+    payload = validate(golden("payload"), PayloadEnvelope)
+    done = CallbackResponse.ok(ReceiptStatus.DELIVERED, payload)
+    broken = CallbackResponse.failed(FailureClass.TIMEOUT, RetryClass.DO_NOT_RETRY)
+    assert (done.status, done.client_payloads, done.failure_class) == (ReceiptStatus.DELIVERED, (payload,), None)
+    assert (broken.status, broken.failure_class) == (ReceiptStatus.FAILED, FailureClass.TIMEOUT)
+    assert broken.retry_class is RetryClass.DO_NOT_RETRY
+
+
+def test_a_supported_event_names_the_modes_it_comes_through() -> None:
+    events = {"session.starting": {"support": "native", "modes": []}}
+    refused("manifest", golden("manifest", lifecycle_events=events), "names at least one integration mode")
+    events = {"session.starting": {"support": "native", "modes": ["launcher_wrapper"]}}
+    refused("manifest", golden("manifest", lifecycle_events=events), "modes outside `integration_modes`")
+    events = {"session.starting": {"support": "unavailable"}}
+    assert validate(golden("manifest", lifecycle_events=events), AdapterManifest)
+
+
+@pytest.mark.parametrize("window", [None, 0])
+def test_pressure_without_a_window_has_no_percentage_and_no_level(window: int | None) -> None:
+    rule = "without a known window there is no percentage and no level"
+    refused("pressure", golden("pressure", context_window_tokens=window), rule)
+    refused("pressure", golden("pressure", context_window_tokens=window, context_used_pct=None), rule)
+    refused("pressure", golden("pressure", context_window_tokens=window, level=None), rule)
+
+
+def test_documents_cannot_be_changed() -> None:
+    receipt = validate(golden("receipt"), Receipt)
+    with pytest.raises(AttributeError):
+        receipt.status = ReceiptStatus.OBSERVED  # type: ignore[misc]  # that it cannot be set is the point
+
+
+def refused(kind: str, document: dict[str, Any], rule: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        validate(document, KINDS[kind])
+    assert rule in caught.value.detail
