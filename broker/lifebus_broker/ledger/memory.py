@@ -1,0 +1,219 @@
+"""A ledger without a disk: it orders and deduplicates while the process lives, and promises nothing more.
+
+Above: bus, tests.  Below: fold, ports, contract.
+"""
+
+import asyncio
+import os
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Final
+
+from lifebus_broker.fold import extend_head
+from lifebus_broker.ledger.refusals import CLOSED, PRUNED, conflicting, unrecordable
+from lifebus_broker.ports import Appended, Entry, LedgerStatus, Page, Query, Refusal, Row, SessionHead
+from lifebus_contract import Receipt, encode_json
+
+__all__ = ["MAX_BYTES", "MAX_KEYS", "MAX_ROWS", "MemoryLedger"]
+
+MAX_ROWS: Final = 100_000
+"""Rows that are kept for readers; older ones fall below the floor."""
+
+MAX_KEYS: Final = 200_000
+"""Idempotency keys that are remembered; the oldest is forgotten first."""
+
+MAX_BYTES: Final = 256 * 1024 * 1024
+"""Bytes of receipts that are kept for readers."""
+
+
+class MemoryLedger:
+    """Implements `ports.Ledger` in memory: `durable` is false, every `sequence` is null (design 3.3).
+
+    Duplicates are recognised for the life of the process, within the newest `max_keys` keys.  `committed` is
+    called on the event loop with the new rows of an append, after its `done`.
+    """
+
+    def __init__(
+        self,
+        *,
+        entropy: Callable[[int], bytes] = os.urandom,
+        committed: Callable[[list[Row]], None] | None = None,
+        max_rows: int = MAX_ROWS,
+        max_keys: int = MAX_KEYS,
+    ) -> None:
+        self._epoch = entropy(16).hex()
+        self._committed = committed
+        self._rows: deque[tuple[Row, Receipt]] = deque()
+        self._keys: OrderedDict[tuple[str, str, str], tuple[bytes, int]] = OrderedDict()
+        self._heads: OrderedDict[tuple[str, str], SessionHead] = OrderedDict()
+        self._max_rows, self._max_keys = max_rows, max_keys
+        self._head = self._floor = self._bytes = 0
+        self._closed = False
+
+    @property
+    def epoch(self) -> str:
+        """The random id of this process's history, as 32 hex digits."""
+        return self._epoch
+
+    @property
+    def durable(self) -> bool:
+        """False: nothing survives the process."""
+        return False
+
+    @property
+    def head(self) -> int:
+        """The position of the newest row, 0 when there is none."""
+        return self._head
+
+    def append(self, entries: Sequence[Entry], done: Callable[[list[Appended]], None]) -> Refusal | None:
+        """Record the entries at once; `done` is called in the loop's next turn (ports.Ledger.append)."""
+        if self._closed:
+            return CLOSED
+        results = [self._record(entry) for entry in entries]
+        self._trim()
+        asyncio.get_running_loop().call_soon(self._deliver, results, done)
+        return None
+
+    async def find(self, scopes: Sequence[tuple[str, str, str]]) -> list[tuple[bytes, Row | None] | None]:
+        """Return the stored digest and row of each key (ports.Ledger.find)."""
+        known = [self._keys.get(scope) for scope in scopes]
+        return [None if found is None else (found[0], self._row_at(found[1])) for found in known]
+
+    async def read(self, query: Query) -> Page:
+        """Return rows that are still kept (ports.Ledger.read)."""
+        if query.after < self._floor:
+            return self._page((), self._floor, complete=False, snapshot_required=True)
+        rows: list[Row] = []
+        size = 0
+        for row, receipt in islice(self._rows, query.after - self._floor, None):
+            if not _matches(query, row, receipt):
+                continue
+            size += len(row.receipt)
+            if rows and (size > query.max_bytes or len(rows) >= query.limit):
+                return self._page(tuple(rows), rows[-1].position, complete=False)
+            rows.append(row)
+        return self._page(tuple(rows), max(query.after, self._head), complete=True)
+
+    async def sessions(self, session: tuple[str, str] | None = None) -> list[SessionHead]:
+        """Return the heads of all sessions, newest last, or of one."""
+        if session is not None:
+            head = self._heads.get(session)
+            return [] if head is None else [head]
+        return list(self._heads.values())
+
+    async def verify(self, *, tail: int | None = None) -> list[str]:  # noqa: ARG002  there is no chain to check
+        """Check that positions have no holes; memory has no chain and no stored fold."""
+        positions = [row.position for row, _ in self._rows]
+        expected = list(range(self._floor + 1, self._head + 1))
+        return [] if positions == expected else ["positions are not contiguous"]
+
+    async def prune(self, keep_after: int) -> int:
+        """Drop rows up to a position; their keys stay (ports.Ledger.prune)."""
+        while self._rows and self._rows[0][0].position <= keep_after:
+            self._drop_oldest()
+        return self._floor
+
+    def status(self) -> LedgerStatus:
+        """Return how the ledger is."""
+        return LedgerStatus(
+            backend="memory",
+            durability="none",
+            epoch=self._epoch,
+            head=self._head,
+            floor=self._floor,
+            writable=not self._closed,
+            queued=0,
+            size_bytes=self._bytes,
+            library="memory",
+        )
+
+    async def aclose(self) -> None:
+        """Refuse later appends."""
+        self._closed = True
+
+    def _record(self, entry: Entry) -> Appended:
+        """Record one entry, or find what its key stands for."""
+        receipt = entry.receipt
+        scope = None
+        if receipt.idempotency_key is not None and entry.digest is not None:
+            scope = (receipt.client_id, receipt.adapter_id, receipt.idempotency_key)
+            known = self._keys.get(scope)
+            if known is not None:
+                return self._known(scope[2], known, entry.digest)
+        try:
+            text = encode_json(receipt)
+        except (UnicodeError, ValueError) as fault:
+            return unrecordable(fault)
+        self._head += 1
+        if scope is not None and entry.digest is not None:
+            self._keys[scope] = (entry.digest, self._head)
+        return Appended(row=self._keep(receipt, text))
+
+    def _known(self, key: str, known: tuple[bytes, int], digest: bytes) -> Appended:
+        if known[0] != digest:
+            return conflicting(key)
+        row = self._row_at(known[1])
+        return PRUNED if row is None else Appended(row=row, replayed=True)
+
+    def _keep(self, receipt: Receipt, text: bytes) -> Row:
+        row = Row(
+            position=self._head,
+            adapter_id=receipt.adapter_id,
+            harness_session_id=receipt.harness_session_id,
+            sequence=None,
+            receipt=text,
+        )
+        self._rows.append((row, receipt))
+        self._bytes += len(text)
+        if receipt.harness_session_id is not None:
+            key = (receipt.adapter_id, receipt.harness_session_id)
+            head = extend_head(self._heads.pop(key, None), receipt, self._head)
+            if head is not None:
+                self._heads[key] = head
+        return row
+
+    def _trim(self) -> None:
+        """Keep every store within its bound, the oldest going first."""
+        while len(self._rows) > self._max_rows or self._bytes > MAX_BYTES:
+            self._drop_oldest()
+        while len(self._keys) > self._max_keys:
+            self._keys.popitem(last=False)
+        while len(self._heads) > self._max_rows:
+            self._heads.popitem(last=False)
+
+    def _drop_oldest(self) -> None:
+        row, _ = self._rows.popleft()
+        self._floor = row.position
+        self._bytes -= len(row.receipt)
+
+    def _row_at(self, position: int) -> Row | None:
+        return self._rows[position - self._floor - 1][0] if position > self._floor else None
+
+    def _deliver(self, results: list[Appended], done: Callable[[list[Appended]], None]) -> None:
+        """Acknowledge, then publish (design 4.1)."""
+        done(results)
+        new = [result.row for result in results if result.row is not None and not result.replayed]
+        if new and self._committed is not None:
+            self._committed(new)
+
+    def _page(self, rows: tuple[Row, ...], next_: int, *, complete: bool, snapshot_required: bool = False) -> Page:
+        return Page(
+            epoch=self._epoch,
+            rows=rows,
+            next=next_,
+            head=self._head,
+            floor=self._floor,
+            complete=complete,
+            snapshot_required=snapshot_required,
+        )
+
+
+def _matches(query: Query, row: Row, receipt: Receipt) -> bool:
+    return (
+        (query.adapter_id is None or row.adapter_id == query.adapter_id)
+        and (query.session is None or (row.adapter_id, row.harness_session_id) == query.session)
+        and (query.event is None or receipt.event is query.event)
+        and (query.status is None or receipt.status is query.status)
+        and (query.since_epoch_s is None or receipt.at_epoch_s >= query.since_epoch_s)
+    )

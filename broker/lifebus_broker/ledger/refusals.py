@@ -1,0 +1,68 @@
+"""Every way in which a ledger says no, as values.
+
+Above: the ledgers.  Below: ports, contract.
+"""
+
+from typing import Final
+
+from lifebus_broker.ports import Appended, Refusal
+from lifebus_contract import FailureClass
+
+__all__ = [
+    "BUSY",
+    "CLOSED",
+    "DISK_FULL",
+    "FAILED",
+    "OVERSIZED",
+    "PRUNED",
+    "conflicting",
+    "unrecordable",
+]
+
+BUSY: Final = Refusal(
+    failure_class=FailureClass.TRANSPORT_ERROR, code="busy", detail="the ledger's queue is full; try again"
+)
+"""Too much is queued; nothing was stored."""
+
+DISK_FULL: Final = Refusal(
+    failure_class=FailureClass.TRANSPORT_ERROR, code="disk_full", detail="the ledger's disk is full; reading goes on"
+)
+"""Writes are refused until space returns; nothing was stored."""
+
+CLOSED: Final = Refusal(failure_class=FailureClass.TRANSPORT_ERROR, code="closed", detail="the ledger is closed")
+"""The broker is going down; nothing was stored."""
+
+FAILED: Final = Refusal(
+    failure_class=FailureClass.INTERNAL_ERROR, code="ledger_failed", detail="the ledger stopped after an I/O error"
+)
+"""The disk cannot be trusted any more; nothing was stored."""
+
+OVERSIZED: Final = Refusal(
+    failure_class=FailureClass.PAYLOAD_TOO_LARGE,
+    code="batch_too_large",
+    detail="more entries than the queue ever holds",
+)
+"""One append is larger than the whole queue."""
+
+PRUNED: Final = Appended(
+    refusal=Refusal(
+        failure_class=FailureClass.STATE_CONFLICT,
+        code="history_pruned",
+        detail="this was recorded before, but its receipt has been pruned",
+    )
+)
+"""A known key with the same content whose receipt is no longer kept (design 3.5)."""
+
+
+def conflicting(key: str) -> Appended:
+    """Return the answer to a known idempotency key that came with other content (design 3.5)."""
+    detail = f"idempotency key `{key[:64]}` was used before with other content"
+    return Appended(
+        refusal=Refusal(failure_class=FailureClass.STATE_CONFLICT, code="duplicate_id_conflict", detail=detail)
+    )
+
+
+def unrecordable(fault: Exception) -> Appended:
+    """Return the answer to an entry that has no canonical form, such as text with a lone surrogate."""
+    detail = f"the receipt cannot be written down: {type(fault).__name__}"
+    return Appended(refusal=Refusal(failure_class=FailureClass.INVALID_REQUEST, code="unrecordable", detail=detail))

@@ -1,0 +1,267 @@
+"""The durable ledger: SQLite in WAL mode, one writer thread, acknowledgement after the commit (design 4).
+
+Above: bus, daemon.  Below: sqlite_writer (thread), sqlite_store (transactions), sqlite_reader (queries).
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Self, TypeVar, TypeVarTuple
+
+import anyio
+import anyio.to_thread
+import apsw
+import structlog
+from msgspec import Struct
+
+from lifebus_broker.ledger.refusals import BUSY, CLOSED, DISK_FULL, FAILED, OVERSIZED
+from lifebus_broker.ledger.sqlite_reader import Reader
+from lifebus_broker.ledger.sqlite_schema import check_library
+from lifebus_broker.ledger.sqlite_store import Store
+from lifebus_broker.ledger.sqlite_verify import verify
+from lifebus_broker.ledger.sqlite_writer import Answers, Job, Reports, Task, Writer
+from lifebus_broker.ports import Appended, Entry, LedgerStatus, Page, Query, Refusal, Row, SessionHead
+from lifebus_contract import InternalError
+
+__all__ = ["BOOT_TAIL", "MAX_QUEUED", "MAX_QUEUED_WEIGHT", "SqliteLedger"]
+
+MAX_QUEUED: Final = 4096
+"""Most entries that wait for a commit; one more append is refused as busy."""
+
+MAX_QUEUED_WEIGHT: Final = 32 * 1024 * 1024
+"""Most estimated bytes that wait for a commit."""
+
+BOOT_TAIL: Final = 1000
+"""Rows whose chain is verified at every open."""
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+_LOG: Final[structlog.stdlib.BoundLogger] = structlog.get_logger("lifebus.ledger")
+
+
+class Listeners(Struct, frozen=True, kw_only=True):
+    """Whom the ledger tells, on the event loop: new rows after their `done`; the error that ended writing."""
+
+    committed: Callable[[list[Row]], None] | None = None
+    failed: Callable[[Exception], None] | None = None
+
+
+class SqliteLedger:
+    """Implements `ports.Ledger` on a file.  Made by `open`, ended by `aclose`."""
+
+    def __init__(
+        self, path: Path, vfs: str | None, store: Store, reader: Reader, durability: str, listeners: Listeners
+    ) -> None:
+        """Take over an opened store and reader; must run on the event loop.  Use `open`."""
+        self._path, self._vfs, self._store, self._reader = path, vfs, store, reader
+        self._durability = durability
+        self._epoch, self._head, self._floor = store.epoch, store.head, store.floor
+        self._listeners = listeners
+        self._loop = asyncio.get_running_loop()
+        self._one_reader = anyio.CapacityLimiter(1)
+        self._queued = self._weight = 0
+        self._refusal: Refusal | None = None
+        tell = self._tell
+        self._writer = Writer(
+            store,
+            Reports(
+                committed=partial(tell, self._on_committed),
+                writable=partial(tell, self._on_writable),
+                finished=partial(tell, self._on_finished),
+                failed=partial(tell, self._on_failed),
+            ),
+        )
+        self._writer.start()
+
+    @classmethod
+    async def open(
+        cls,
+        path: Path,
+        *,
+        entropy: Callable[[int], bytes] = os.urandom,
+        committed: Callable[[list[Row]], None] | None = None,
+        failed: Callable[[Exception], None] | None = None,
+        relaxed: bool = False,
+        vfs: str | None = None,
+    ) -> Self:
+        """Open or create the ledger file and check the tail of its chain.
+
+        `committed` gets the new rows of each transaction, after the `done` of its appends; `failed` gets the error
+        after which nothing is acknowledged any more.  `relaxed` trades the last moments before a power cut for speed.
+
+        Raises:
+            InternalError: SQLite is too old, the file cannot be read, is of another format, or its tail is damaged.
+        """
+        check_library(apsw.sqlite_lib_version())
+        epoch = entropy(16).hex()
+        synchronous = "NORMAL" if relaxed else "FULL"
+        store, reader = await anyio.to_thread.run_sync(_open, path, epoch, synchronous, vfs)
+        listeners = Listeners(committed=committed, failed=failed)
+        return cls(path, vfs, store, reader, "relaxed" if relaxed else "full", listeners)
+
+    @property
+    def epoch(self) -> str:
+        """The random id of this file's history, as 32 hex digits."""
+        return self._epoch
+
+    @property
+    def durable(self) -> bool:
+        """True: an acknowledged receipt survives the process, and unless relaxed a power cut."""
+        return True
+
+    @property
+    def head(self) -> int:
+        """The position of the newest acknowledged row, 0 when there is none."""
+        return self._head
+
+    def append(self, entries: Sequence[Entry], done: Callable[[list[Appended]], None]) -> Refusal | None:
+        """Queue one atomic append; `done` is called once it is committed (ports.Ledger.append)."""
+        count, weight = len(entries), _weight_of(entries)
+        if self._refusal is not None:
+            return self._refusal
+        if count > MAX_QUEUED or weight > MAX_QUEUED_WEIGHT:
+            return OVERSIZED
+        if self._queued + count > MAX_QUEUED or self._weight + weight > MAX_QUEUED_WEIGHT:
+            return BUSY
+        self._queued += count
+        self._weight += weight
+        self._writer.submit(Job(entries, done, weight))
+        return None
+
+    async def find(self, scopes: Sequence[tuple[str, str, str]]) -> list[tuple[bytes, Row | None] | None]:
+        """Return the stored digest and row of each key (ports.Ledger.find)."""
+        return await self._in_thread(self._reader.find, scopes, limiter=self._one_reader)
+
+    async def read(self, query: Query) -> Page:
+        """Return committed rows (ports.Ledger.read).
+
+        A page looks at a bounded number of rows, so with filters it may be empty and yet not `complete`.
+        """
+        return await self._in_thread(self._reader.page, query, limiter=self._one_reader)
+
+    async def sessions(self, session: tuple[str, str] | None = None) -> list[SessionHead]:
+        """Return the heads of all sessions, newest last, or of one."""
+        return await self._in_thread(self._reader.sessions, session, limiter=self._one_reader)
+
+    async def verify(self, *, tail: int | None = None) -> list[str]:
+        """Check chain, sequences, keys and heads, of the last `tail` rows or of all; return what is wrong."""
+        return await self._in_thread(verify, self._path, tail, self._vfs)
+
+    async def prune(self, keep_after: int) -> int:
+        """Move the floor; the rows below it are deleted piece by piece between later commits."""
+        future: asyncio.Future[Any] = self._loop.create_future()
+        if self._refusal in (CLOSED, FAILED):
+            raise InternalError("the ledger is not open", code="closed")
+        self._writer.submit(Task(lambda store: store.prune_to(keep_after), partial(_resolve, future)))
+        self._floor = await future
+        return self._floor
+
+    def status(self) -> LedgerStatus:
+        """Return how the ledger is, without I/O."""
+        return LedgerStatus(
+            backend="sqlite",
+            durability=self._durability,
+            epoch=self._epoch,
+            head=self._head,
+            floor=self._floor,
+            writable=self._refusal is None,
+            queued=self._queued,
+            size_bytes=self._store.size_bytes,
+            library=f"SQLite {apsw.sqlite_lib_version()}",
+        )
+
+    async def aclose(self) -> None:
+        """Commit what is queued, then close the file."""
+        if self._refusal is not CLOSED:
+            self._refusal = CLOSED
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(self._writer.stop)
+                await anyio.to_thread.run_sync(self._reader.close, limiter=self._one_reader)
+
+    async def _in_thread(
+        self, work: Callable[[*Ts], T], *arguments: *Ts, limiter: anyio.CapacityLimiter | None = None
+    ) -> T:
+        """Run a query in a worker thread; an error of the file ends the ledger."""
+        try:
+            return await anyio.to_thread.run_sync(work, *arguments, limiter=limiter)
+        except apsw.Error as fault:
+            self._on_failed(fault)
+            raise InternalError(f"the ledger cannot be read: {type(fault).__name__}", code="ledger_failed") from fault
+
+    def _tell(self, receive: Callable[[*Ts], None], *arguments: *Ts) -> None:
+        """Hand something from the writer thread to the loop; a loop that is gone need not know."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(receive, *arguments)
+
+    def _on_committed(self, answers: Answers, rows: list[Row]) -> None:
+        """Acknowledge, then publish (design 4.1)."""
+        if rows:
+            self._head = rows[-1].position
+        for job, results in answers:
+            self._queued -= len(job.entries)
+            self._weight -= job.weight
+            _call(job.done, results)
+        if rows and self._listeners.committed is not None:
+            self._listeners.committed(rows)
+
+    def _on_writable(self, writable: bool) -> None:
+        _LOG.warning("ledger.writable" if writable else "ledger.disk_full")
+        if self._refusal in (None, DISK_FULL):
+            self._refusal = None if writable else DISK_FULL
+
+    def _on_finished(self, task: Task, result: Any) -> None:
+        task.done(result)
+
+    def _on_failed(self, fault: BaseException) -> None:
+        if self._refusal is FAILED:
+            return
+        _LOG.critical("ledger.failed", error=type(fault).__name__, detail=str(fault)[:200])
+        self._refusal = FAILED
+        if self._listeners.failed is not None:
+            self._listeners.failed(fault if isinstance(fault, Exception) else InternalError(repr(fault)))
+
+
+def _open(path: Path, epoch: str, synchronous: str, vfs: str | None) -> tuple[Store, Reader]:
+    """Open both connections and check the newest rows."""
+    try:
+        store = Store(path, epoch=epoch, synchronous=synchronous, vfs=vfs)
+        reader = Reader(path, vfs=vfs)
+        wrong = verify(path, BOOT_TAIL, vfs)
+    except apsw.Error as fault:
+        detail = f"the ledger {path.name} cannot be opened: {type(fault).__name__}: {str(fault)[:200]}"
+        raise InternalError(detail, code="ledger_failed") from fault
+    if wrong:
+        reader.close()
+        store.close()
+        raise InternalError(f"the ledger {path.name} is damaged: {wrong[0]}", code="ledger_damaged")
+    return store, reader
+
+
+def _weight_of(entries: Sequence[Entry]) -> int:
+    """Return about how many bytes the receipts will take."""
+    weight = 0
+    for entry in entries:
+        receipt = entry.receipt
+        items = len(receipt.payload_receipts) + len(receipt.capability_degradations) + len(receipt.warnings)
+        weight += 640 + 320 * items + 64 * len(receipt.telemetry_summary)
+    return weight
+
+
+def _call(done: Callable[[list[Appended]], None], results: list[Appended]) -> None:
+    """Acknowledge one append; a caller that fails must not keep the others waiting."""
+    try:
+        done(results)
+    except Exception:
+        _LOG.exception("ledger.done_failed")
+
+
+def _resolve(future: "asyncio.Future[Any]", result: Any) -> None:
+    if future.done():
+        return
+    if isinstance(result, BaseException):
+        future.set_exception(InternalError(f"the ledger stopped: {type(result).__name__}", code="ledger_failed"))
+    else:
+        future.set_result(result)

@@ -1,0 +1,129 @@
+"""The ledger file: its tables, how it is opened, and which SQLite may touch it.
+
+Above: sqlite_store, sqlite_reader.  Below: APSW.
+"""
+
+import os
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from lifebus_contract import InternalError
+
+__all__ = ["FORMAT", "MARK_EVERY", "OLDEST_LIBRARY", "check_library", "create", "open_reader", "open_writer"]
+
+FORMAT: Final = 1
+"""Version of the file's layout, in `PRAGMA user_version`."""
+
+OLDEST_LIBRARY: Final = (3, 51, 3)
+"""SQLite 3.7.0 to 3.51.2 can corrupt a write-ahead log (design 4.1)."""
+
+MARK_EVERY: Final = 64
+"""A session's every 64th sequence leaves a mark, so that reading a session can start anywhere near."""
+
+_PAGE_BYTES: Final = 4096
+_WRITER_CACHE_KIB: Final = 65_536
+_READER_CACHE_KIB: Final = 8_192
+
+_TABLES: Final = f"""
+CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE streams (
+  stream INTEGER PRIMARY KEY, adapter_id TEXT NOT NULL, harness_session_id TEXT NOT NULL,
+  first_position INTEGER NOT NULL, started_at_epoch_s INTEGER NOT NULL,
+  UNIQUE (adapter_id, harness_session_id));
+CREATE TABLE rows (
+  position INTEGER PRIMARY KEY, stream INTEGER NOT NULL, previous INTEGER NOT NULL, sequence INTEGER,
+  at_epoch_s INTEGER NOT NULL, event TEXT NOT NULL, status TEXT NOT NULL,
+  ended INTEGER NOT NULL, open_frames TEXT, harness_sequence INTEGER,
+  link BLOB NOT NULL, receipt BLOB NOT NULL);
+CREATE TABLE keys (key TEXT PRIMARY KEY, digest BLOB NOT NULL, position INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE tips (stream INTEGER PRIMARY KEY, position INTEGER NOT NULL);
+CREATE TABLE bases (
+  stream INTEGER PRIMARY KEY, position INTEGER NOT NULL, sequence INTEGER,
+  at_epoch_s INTEGER NOT NULL, event TEXT NOT NULL, status TEXT NOT NULL,
+  ended INTEGER NOT NULL, open_frames TEXT, harness_sequence INTEGER, link BLOB NOT NULL);
+CREATE TABLE marks (stream INTEGER, position INTEGER, PRIMARY KEY (stream, position)) WITHOUT ROWID;
+CREATE TABLE seconds (second INTEGER PRIMARY KEY, position INTEGER NOT NULL);
+CREATE VIEW intake AS SELECT position, stream, previous, sequence, at_epoch_s, event, status,
+  ended, open_frames, harness_sequence, link, receipt, '' AS key, x'' AS digest FROM rows;
+CREATE TRIGGER take INSTEAD OF INSERT ON intake WHEN NEW.position IS NOT NULL BEGIN
+  INSERT INTO rows VALUES (NEW.position, NEW.stream, NEW.previous, NEW.sequence, NEW.at_epoch_s, NEW.event,
+    NEW.status, NEW.ended, NEW.open_frames, NEW.harness_sequence, NEW.link, NEW.receipt);
+  INSERT INTO keys SELECT NEW.key, NEW.digest, NEW.position WHERE NEW.key IS NOT NULL;
+  INSERT INTO marks SELECT NEW.stream, NEW.position WHERE NEW.sequence % {MARK_EVERY} = 0;
+END;
+"""
+# rows      one receipt each; `previous` leads to the stream's receipt before it, which costs no index
+#           (an index by session would touch as many pages a commit as there are sessions in it);
+#           ended, open_frames and harness_sequence are the fold over the session up to this row
+# keys      idempotency key -> digest and position; a position at or below the floor is a tombstone
+# tips      stream -> its newest row up to meta.pointed; newer rows speak for themselves
+# bases     the head of a stream as of its newest pruned row
+# marks     every 64th receipt of a session
+# seconds   second -> the first position whose receipt is that late; every row before it is earlier
+# intake    one statement stores rows, keys and marks: one transaction in one call, the interpreter's lock
+#           is given up once a commit and not once a row
+
+
+def check_library(version: str) -> None:
+    """Refuse a SQLite with the write-ahead log bug.
+
+    Raises:
+        InternalError: `version`, such as ``3.40.1``, is older than `OLDEST_LIBRARY`.
+    """
+    if tuple(int(part) for part in version.split(".")) < OLDEST_LIBRARY:
+        oldest = ".".join(map(str, OLDEST_LIBRARY))
+        raise InternalError(
+            f"SQLite {version} can corrupt a write-ahead log; need {oldest} or newer", code="sqlite_too_old"
+        )
+
+
+def open_writer(path: Path, *, synchronous: str = "FULL", vfs: str | None = None) -> apsw.Connection:
+    """Open the ledger file for its only writer, creating it empty and private if it is not there.
+
+    Raises:
+        apsw.Error: the file cannot be opened or is not a database.
+    """
+    if vfs is None and not path.exists():
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    connection = apsw.Connection(str(path), vfs=vfs, statementcachesize=64)
+    connection.set_busy_timeout(5000)
+    for pragma in (
+        f"page_size = {_PAGE_BYTES}",
+        "journal_mode = WAL",
+        f"synchronous = {synchronous}",
+        "fullfsync = ON",
+        "checkpoint_fullfsync = ON",
+        "wal_autocheckpoint = 0",  # the writer does it by hand: SQLite swallows the errors of its own
+        f"cache_size = -{_WRITER_CACHE_KIB}",
+        "trusted_schema = OFF",
+    ):
+        connection.execute(f"PRAGMA {pragma}").fetchall()
+    return connection
+
+
+def open_reader(path: Path, *, vfs: str | None = None) -> apsw.Connection:
+    """Open a second, read-only connection; in WAL mode it never waits for the writer, nor the writer for it."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs, statementcachesize=64)
+    connection.set_busy_timeout(5000)
+    connection.execute(f"PRAGMA cache_size = -{_READER_CACHE_KIB}").fetchall()
+    return connection
+
+
+def create(connection: apsw.Connection, epoch: str) -> None:
+    """Create the tables in an empty file, in one transaction; leave an existing ledger alone.
+
+    Raises:
+        InternalError: the file is a database of another format.
+    """
+    version = connection.pragma("user_version")
+    if version == FORMAT:
+        return
+    if version or connection.execute("SELECT count(*) FROM sqlite_schema").get:
+        raise InternalError(f"ledger format {version}; this program knows {FORMAT}", code="ledger_format")
+    with connection:
+        connection.execute(_TABLES)
+        values = (("epoch", epoch), ("floor", 0), ("pruned", 0), ("pointed", 0))
+        connection.executemany("INSERT INTO meta VALUES (?, ?)", values)
+        connection.pragma("user_version", FORMAT)

@@ -1,0 +1,198 @@
+"""The transactions on a ledger file: everything the writer thread does to the disk, one method each.
+
+A receipt's row carries the fold of its session up to it, so a session's head is committed with the receipt.
+Only the pointer from a stream to its newest row trails behind: it is written every `POINT_EVERY` rows, in the
+transaction of a commit and together with the position up to which it holds; boot reads the rows after that.
+
+Above: sqlite_writer.  Below: sqlite_schema, sqlite_statements, drafting, APSW.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+import apsw
+import msgspec
+
+from lifebus_broker.fold import SessionState
+from lifebus_broker.ledger import sqlite_statements as sql
+from lifebus_broker.ledger.drafting import Draft, Known, StreamKey, Tip
+from lifebus_broker.ledger.sqlite_schema import create, open_writer
+
+__all__ = ["MAX_TIPS", "POINT_EVERY", "PRUNE_STEP", "Store"]
+
+POINT_EVERY: Final = 8192
+"""Rows after which the pointers to the newest rows are written; boot reads at most about as many."""
+
+MAX_TIPS: Final = 32_768
+"""Streams whose tips are kept in memory."""
+
+PRUNE_STEP: Final = 1024
+"""Most rows that one transaction deletes, so that appends need not wait long."""
+
+_PROBE_BYTES: Final = 262_144
+_FRAME_BYTES: Final = 4096
+
+
+class Store:
+    """Owns the writing connection.  Every method may raise `apsw.Error`; after one nothing has changed.
+
+    `head` is the newest committed position, `floor` the newest dropped one, `pruned` the newest deleted one;
+    `size_bytes` is how large the file was at the last checkpoint.
+    """
+
+    def __init__(self, path: Path, *, epoch: str, synchronous: str = "FULL", vfs: str | None = None) -> None:
+        self.connection = open_writer(path, synchronous=synchronous, vfs=vfs)
+        self._execute = self.connection.cursor().execute
+        create(self.connection, epoch)
+        meta = dict(self._all("SELECT key, value FROM meta"))
+        self.epoch: str = meta["epoch"]
+        self.floor: int = meta["floor"]
+        self.pruned: int = meta["pruned"]
+        newest = self._one("SELECT max(position) FROM rows")
+        self.head: int = max(newest[0] or 0, self.floor)
+        self.newest_second: int = self._one("SELECT max(second) FROM seconds")[0] or 0
+        self._next_stream: int = (self._one("SELECT max(stream) FROM streams")[0] or 0) + 1
+        self._tips: dict[StreamKey, Tip] = {}
+        self._unpointed: dict[int, int] = {}
+        self._pointed: int = meta["pointed"]
+        self._load_tail()
+        self.checkpoint()
+
+    @property
+    def log_bytes(self) -> int:
+        """About how much is in the write-ahead log since the last checkpoint."""
+        return self._frames * _FRAME_BYTES
+
+    def tip_of(self, place: StreamKey) -> Tip:
+        """Return the newest committed receipt of a stream; a new stream gets its number."""
+        tip = self._tips.get(place)
+        if tip is None:
+            found = self._one(sql.TIP, (place[0], place[1] or ""))
+            if found is None:
+                tip = Tip(self._next_stream)
+                self._next_stream += 1
+            else:
+                tip = _tip(*found)
+            self._tips[place] = tip
+        return tip
+
+    def lookup(self, keys: Iterable[str]) -> dict[str, Known]:
+        """Return what the keys stand for, where they are known."""
+        return sql.known(self._execute, list(keys), self.floor)
+
+    def write(self, draft: Draft) -> None:
+        """Commit a draft; a key that is known already raises `apsw.ConstraintError`."""
+        if not draft.rows:
+            return
+        due = draft.head - self._pointed >= POINT_EVERY
+        if due or draft.streams or draft.seconds or len(draft.rows) > sql.WIDEST:
+            with self._transaction():
+                sql.insert_all(self._execute, sql.NEW_STREAM, 5, draft.streams)
+                sql.insert_all(self._execute, sql.NEW_SECOND, 2, draft.seconds)
+                sql.insert_rows(self._execute, draft.values)
+                if due:
+                    self._point(draft)
+        else:
+            sql.insert_rows(self._execute, draft.values)
+        self._accept(draft)
+
+    def prune_to(self, floor: int) -> int:
+        """Move the floor and return it; `prune_step` then deletes what lies below."""
+        floor = min(max(floor, self.floor), self.head)
+        with self._transaction():
+            self._set("floor", floor)
+            self._execute(sql.DROP_SECONDS, (floor, floor))
+        self.floor = floor
+        return floor
+
+    def prune_step(self) -> bool:
+        """Delete up to `PRUNE_STEP` rows below the floor, keeping the heads of their streams; say if any are left."""
+        last = min(self.pruned + PRUNE_STEP, self.floor)
+        if last > self.pruned:
+            span = (self.pruned, last)
+            with self._transaction():
+                for statement in (sql.KEEP_BASES, sql.DROP_MARKS, sql.DROP_ROWS):
+                    self._execute(statement, span)
+                self._set("pruned", last)
+            self.pruned = last
+            self._frames += PRUNE_STEP
+        return self.pruned < self.floor
+
+    def checkpoint(self) -> None:
+        """Move the write-ahead log into the file, as far as no reader needs it."""
+        self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        self._frames = 0
+        self.size_bytes = self.connection.pragma("page_count") * self.connection.pragma("page_size")
+
+    def probe(self) -> None:
+        """Find out whether the disk takes writes again, by writing and removing something of some size."""
+        self.checkpoint()
+        self._execute("INSERT OR REPLACE INTO meta VALUES ('probe', zeroblob(?))", (_PROBE_BYTES,))
+        self._execute("DELETE FROM meta WHERE key = 'probe'")
+
+    def close(self) -> None:
+        """Close the file, folding the write-ahead log into it where possible."""
+        self.connection.close()
+
+    def _accept(self, draft: Draft) -> None:
+        """The draft is committed: its tips are the tips now."""
+        self._tips.update(draft.tips)
+        if draft.head - self._pointed >= POINT_EVERY:
+            self._pointed = draft.head
+            self._unpointed.clear()
+            self._forget()
+        else:
+            for tip in draft.tips.values():
+                self._unpointed[tip.stream] = tip.position
+        self.head, self.newest_second = draft.head, draft.newest_second
+        self._frames += 4 + (draft.bytes + len(draft.rows) * 256) // _FRAME_BYTES
+
+    def _forget(self) -> None:
+        """Keep the tips within their bound; all of them are pointed to."""
+        excess = len(self._tips) - MAX_TIPS
+        for place in list(self._tips)[: max(excess, 0)]:
+            del self._tips[place]
+
+    def _point(self, draft: Draft) -> None:
+        """Write where the newest rows are."""
+        newest = self._unpointed | {tip.stream: tip.position for tip in draft.tips.values()}
+        sql.insert_all(self._execute, sql.POINT, 2, list(chain.from_iterable(newest.items())))
+        self._set("pointed", draft.head)
+
+    def _load_tail(self) -> None:
+        """Read the tips that no pointer leads to yet."""
+        for adapter, session, *rest in self._all(sql.TAIL_TIPS, (self._pointed,)):
+            tip = _tip(*rest)
+            self._tips[adapter, session or None] = tip
+            self._unpointed[tip.stream] = tip.position
+
+    def _set(self, key: str, value: int) -> None:
+        self._execute("UPDATE meta SET value = ? WHERE key = ?", (value, key))
+
+    def _one(self, statement: str, values: tuple[object, ...] = ()) -> Any:
+        return self._execute(statement, values).fetchone()
+
+    def _all(self, statement: str, values: tuple[object, ...] = ()) -> list[Any]:
+        return self._execute(statement, values).fetchall()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """One transaction; whatever is raised inside takes it back."""
+        self._execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._execute("COMMIT")
+        except BaseException:
+            if self.connection.in_transaction:
+                self._execute("ROLLBACK")
+            raise
+
+
+def _tip(
+    stream: int, position: int, sequence: int, link: bytes, ended: int, frames: str | None, counted: int | None
+) -> Tip:
+    open_frames = () if frames is None else msgspec.json.decode(frames, type=tuple[str, ...])
+    return Tip(stream, position, sequence, link, SessionState(bool(ended), open_frames, counted))

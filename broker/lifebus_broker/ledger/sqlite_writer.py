@@ -1,0 +1,224 @@
+"""The thread that owns the writing connection: take what is queued, commit it, report, and stop at the first lie.
+
+Group commit without waiting: a transaction holds what has queued up during the one before (design 4.1).  The
+loop is told once a transaction.  A full disk pauses writing until a probe succeeds; any other error of the
+database ends the thread, because what reached the disk is unknown (design 4.3).
+
+Above: sqlite.  Below: sqlite_store, drafting.
+"""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from queue import Empty, SimpleQueue
+from typing import Any, Final
+
+import apsw
+from msgspec import Struct
+
+from lifebus_broker.ledger.drafting import Draft, Known, key_of
+from lifebus_broker.ledger.refusals import BUSY, DISK_FULL, FAILED
+from lifebus_broker.ledger.sqlite_store import Store
+from lifebus_broker.ports import Appended, Entry, Refusal, Row
+
+__all__ = ["COMMIT_ROWS", "COMMIT_WEIGHT", "Job", "Reports", "Task", "Writer"]
+
+COMMIT_ROWS: Final = 512
+"""Rows after which no further append joins a transaction."""
+
+COMMIT_WEIGHT: Final = 1_048_576
+"""Estimated bytes after which no further append joins a transaction."""
+
+_CHECKPOINT_BYTES: Final = 16 * 1024 * 1024
+_IDLE_CHECKPOINT_BYTES: Final = 1024 * 1024
+_IDLE_SECONDS: Final = 0.2
+_PROBE_SECONDS: Final = 1.0
+
+
+class Job(Struct, frozen=True):
+    """One append that waits for its transaction."""
+
+    entries: Sequence[Entry]
+    done: Callable[[list[Appended]], None]
+    weight: int
+
+
+class Task(Struct, frozen=True):
+    """Something else to do between two transactions; `done` gets the result or the exception."""
+
+    run: Callable[[Store], Any]
+    done: Callable[[Any], None]
+
+
+Answers = list[tuple[Job, list[Appended]]]
+
+
+class Reports(Struct, frozen=True):
+    """Whom the thread tells; each is called in the thread and hands over to the loop.
+
+    `committed` gets answers and new rows, `writable` whether the disk takes writes, `finished` the result of a
+    task, `failed` what ended the thread.
+    """
+
+    committed: Callable[[Answers, list[Row]], None]
+    writable: Callable[[bool], None]
+    finished: Callable[[Task, Any], None]
+    failed: Callable[[BaseException], None]
+
+
+class Writer:
+    """Runs `store` in its own thread, from `start` until `stop` or the first error."""
+
+    def __init__(self, store: Store, reports: Reports) -> None:
+        self._store = store
+        self._reports = reports
+        self._queue: SimpleQueue[Job | Task | None] = SimpleQueue()
+        self._held: Job | Task | None = None
+        self._stopping = self._full = False
+        self._thread = threading.Thread(target=self._run, name="lifebus-ledger", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def submit(self, item: Job | Task) -> None:
+        """Queue an append or a task; never waits."""
+        self._queue.put(item)
+
+    def stop(self) -> None:
+        """Let the thread end after what is queued, and wait for that; blocks."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                self._turn()
+            self._store.close()
+        except Exception as fault:  # noqa: BLE001  whatever it is, nothing more may be acknowledged
+            self._fail(fault)
+
+    def _turn(self) -> None:
+        """Do the next thing."""
+        item = self._take(self._patience())
+        if isinstance(item, Job):
+            self._commit(self._gather(item))
+        elif isinstance(item, Task):
+            self._do(item)
+        elif not self._stopping:
+            self._idle()
+        if self._store.log_bytes > _CHECKPOINT_BYTES:
+            self._guard(self._store.checkpoint)
+        if self._store.pruned < self._store.floor and not self._full:
+            self._guard(self._store.prune_step)
+
+    def _patience(self) -> float | None:
+        """Return how long to wait for work, in seconds, before doing what is done while idle."""
+        if self._full:
+            return _PROBE_SECONDS
+        if self._store.pruned < self._store.floor:
+            return 0
+        return _IDLE_SECONDS if self._store.log_bytes > _IDLE_CHECKPOINT_BYTES else None
+
+    def _take(self, timeout: float | None) -> Job | Task | None:
+        """Return the next item, None when there is none in time or the thread has to stop."""
+        if self._held is not None:
+            item, self._held = self._held, None
+            return item
+        try:
+            item = self._queue.get(timeout=timeout) if timeout != 0 else self._queue.get_nowait()
+        except Empty:
+            return None
+        if item is None:
+            self._stopping = True
+        return item
+
+    def _gather(self, first: Job) -> list[Job]:
+        """Return the first append and those that have queued up behind it, within the bounds of a transaction."""
+        jobs, rows, weight = [first], len(first.entries), first.weight
+        while rows < COMMIT_ROWS and weight < COMMIT_WEIGHT:
+            item = self._take(0)
+            if not isinstance(item, Job):
+                self._held = item
+                break
+            jobs.append(item)
+            rows += len(item.entries)
+            weight += item.weight
+        return jobs
+
+    def _commit(self, jobs: list[Job]) -> None:
+        """Commit the appends in one transaction and report them; refuse them where the disk is full."""
+        if self._full:
+            self._refuse(jobs, DISK_FULL)
+            return
+        try:
+            answers, rows = self._write(jobs)
+        except apsw.FullError:
+            self._set_full(True)
+            self._refuse(jobs, DISK_FULL)
+        except apsw.BusyError:
+            self._refuse(jobs, BUSY)
+        else:
+            self._reports.committed(answers, rows)
+
+    def _write(self, jobs: list[Job]) -> tuple[Answers, list[Row]]:
+        try:
+            return self._attempt(jobs, {})
+        except apsw.ConstraintError:  # a key that is known: rare, because the router looks before it asks
+            return self._attempt(jobs, self._store.lookup(_keys(jobs)))
+
+    def _attempt(self, jobs: list[Job], known: Mapping[str, Known]) -> tuple[Answers, list[Row]]:
+        store = self._store
+        draft = Draft(store.tip_of, head=store.head, newest_second=store.newest_second, known=known)
+        try:
+            answers = [(job, draft.add(job.entries)) for job in jobs]
+            store.write(draft)
+        except BaseException:
+            draft.withdraw()
+            raise
+        return answers, draft.rows
+
+    def _refuse(self, jobs: list[Job], refusal: Refusal) -> None:
+        self._reports.committed([(job, [Appended(refusal=refusal)] * len(job.entries)) for job in jobs], [])
+
+    def _do(self, task: Task) -> None:
+        try:
+            result = task.run(self._store)
+        except (apsw.FullError, apsw.BusyError) as fault:
+            result = fault
+        self._reports.finished(task, result)
+
+    def _idle(self) -> None:
+        if self._full:
+            self._guard(self._store.probe)
+        elif self._store.log_bytes > _IDLE_CHECKPOINT_BYTES:
+            self._guard(self._store.checkpoint)
+
+    def _guard(self, act: Callable[[], Any]) -> None:
+        """Do something that is not an append; it shows as well whether the disk takes writes."""
+        try:
+            act()
+        except apsw.FullError:
+            self._set_full(True)
+        except apsw.BusyError:
+            return
+        else:
+            self._set_full(False)
+
+    def _set_full(self, full: bool) -> None:
+        if full != self._full:
+            self._full = full
+            self._reports.writable(not full)
+
+    def _fail(self, fault: BaseException) -> None:
+        """Stop for good: what is still queued was never written, what was being written stays unanswered."""
+        self._reports.failed(fault)
+        while (item := self._take(0)) is not None:
+            if isinstance(item, Job):
+                self._refuse([item], FAILED)
+            else:
+                self._reports.finished(item, fault)
+
+
+def _keys(jobs: list[Job]) -> list[str]:
+    receipts = (entry.receipt for job in jobs for entry in job.entries if entry.digest is not None)
+    return [key_of(r.client_id, r.adapter_id, r.idempotency_key) for r in receipts if r.idempotency_key is not None]
