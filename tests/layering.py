@@ -64,7 +64,7 @@ RULES: dict[str, Rule] = {
     "lifebus": _rule("lifebus_contract lifebus_transports", "anyio zmq msgpack msgspec structlog platformdirs"),
     "lifebus.cli": _rule(
         "lifebus_contract lifebus_adapters lifebus_transports lifebus_supervisor",
-        "anyio msgspec cyclopts rich structlog platformdirs",
+        "anyio msgspec cyclopts rich structlog platformdirs apsw zmq",
     ),
     "lifebus.hook": _rule(),
 }
