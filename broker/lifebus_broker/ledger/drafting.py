@@ -19,7 +19,18 @@ from lifebus_broker.ledger.refusals import PRUNED, conflicting, unrecordable
 from lifebus_broker.ports import Appended, Entry, Row
 from lifebus_contract import Receipt, encode_json
 
-__all__ = ["COLUMNS", "NO_LINK", "Draft", "Known", "StreamKey", "Tip", "frames_text", "key_of", "link_after"]
+__all__ = [
+    "COLUMNS",
+    "NO_LINK",
+    "Draft",
+    "Known",
+    "StreamKey",
+    "Tip",
+    "frames_text",
+    "key_of",
+    "link_after",
+    "state_from",
+]
 
 StreamKey = tuple[str, str | None]
 """(adapter_id, harness_session_id): one chain of receipts; those without a session share one an adapter."""
@@ -64,6 +75,12 @@ def link_after(previous: bytes, receipt: bytes) -> bytes:
 def frames_text(state: SessionState) -> str | None:
     """Return the open frames as a JSON list, None when there are none."""
     return msgspec.json.encode(state.open_frames).decode() if state.open_frames else None
+
+
+def state_from(ended: int, frames: str | None, harness_sequence: int | None) -> SessionState:
+    """Return the state that a row's columns hold."""
+    open_frames = () if frames is None else msgspec.json.decode(frames, type=tuple[str, ...])
+    return SessionState(bool(ended), open_frames, harness_sequence)
 
 
 class Draft:

@@ -42,36 +42,36 @@ Ts = TypeVarTuple("Ts")
 _LOG: Final[structlog.stdlib.BoundLogger] = structlog.get_logger("lifebus.ledger")
 
 
-class Listeners(Struct, frozen=True, kw_only=True):
-    """Whom the ledger tells, on the event loop: new rows after their `done`; the error that ended writing."""
+class _Opened(Struct, frozen=True, kw_only=True):
+    """What `SqliteLedger.open` hands to the ledger: the file, and whom to tell."""
 
-    committed: Callable[[list[Row]], None] | None = None
-    failed: Callable[[Exception], None] | None = None
+    path: Path
+    vfs: str | None
+    store: Store
+    reader: Reader
+    durability: str
+    committed: Callable[[list[Row]], None] | None
+    failed: Callable[[Exception], None] | None
 
 
 class SqliteLedger:
     """Implements `ports.Ledger` on a file.  Made by `open`, ended by `aclose`."""
 
-    def __init__(
-        self, path: Path, vfs: str | None, store: Store, reader: Reader, durability: str, listeners: Listeners
-    ) -> None:
-        """Take over an opened store and reader; must run on the event loop.  Use `open`."""
-        self._path, self._vfs, self._store, self._reader = path, vfs, store, reader
-        self._durability = durability
-        self._epoch, self._head, self._floor = store.epoch, store.head, store.floor
-        self._listeners = listeners
+    def __init__(self, opened: _Opened) -> None:
+        """Take over an opened file; must run on the event loop.  Use `open`."""
+        self._opened, self._reader = opened, opened.reader
+        self._head, self._floor = opened.store.head, opened.store.floor
         self._loop = asyncio.get_running_loop()
         self._one_reader = anyio.CapacityLimiter(1)
         self._queued = self._weight = 0
         self._refusal: Refusal | None = None
-        tell = self._tell
         self._writer = Writer(
-            store,
+            opened.store,
             Reports(
-                committed=partial(tell, self._on_committed),
-                writable=partial(tell, self._on_writable),
-                finished=partial(tell, self._on_finished),
-                failed=partial(tell, self._on_failed),
+                committed=lambda answers, rows: self._tell(self._on_committed, answers, rows),
+                writable=lambda writable: self._tell(self._on_writable, writable),
+                finished=lambda task, result: self._tell(task.done, result),
+                failed=lambda fault: self._tell(self._on_failed, fault),
             ),
         )
         self._writer.start()
@@ -96,16 +96,24 @@ class SqliteLedger:
             InternalError: SQLite is too old, the file cannot be read, is of another format, or its tail is damaged.
         """
         check_library(apsw.sqlite_lib_version())
-        epoch = entropy(16).hex()
         synchronous = "NORMAL" if relaxed else "FULL"
-        store, reader = await anyio.to_thread.run_sync(_open, path, epoch, synchronous, vfs)
-        listeners = Listeners(committed=committed, failed=failed)
-        return cls(path, vfs, store, reader, "relaxed" if relaxed else "full", listeners)
+        store, reader = await anyio.to_thread.run_sync(_open, path, entropy(16).hex(), synchronous, vfs)
+        return cls(
+            _Opened(
+                path=path,
+                vfs=vfs,
+                store=store,
+                reader=reader,
+                durability="relaxed" if relaxed else "full",
+                committed=committed,
+                failed=failed,
+            )
+        )
 
     @property
     def epoch(self) -> str:
         """The random id of this file's history, as 32 hex digits."""
-        return self._epoch
+        return self._opened.store.epoch
 
     @property
     def durable(self) -> bool:
@@ -148,7 +156,7 @@ class SqliteLedger:
 
     async def verify(self, *, tail: int | None = None) -> list[str]:
         """Check chain, sequences, keys and heads, of the last `tail` rows or of all; return what is wrong."""
-        return await self._in_thread(verify, self._path, tail, self._vfs)
+        return await self._in_thread(verify, self._opened.path, tail, self._opened.vfs)
 
     async def prune(self, keep_after: int) -> int:
         """Move the floor; the rows below it are deleted piece by piece between later commits."""
@@ -163,13 +171,13 @@ class SqliteLedger:
         """Return how the ledger is, without I/O."""
         return LedgerStatus(
             backend="sqlite",
-            durability=self._durability,
-            epoch=self._epoch,
+            durability=self._opened.durability,
+            epoch=self.epoch,
             head=self._head,
             floor=self._floor,
             writable=self._refusal is None,
             queued=self._queued,
-            size_bytes=self._store.size_bytes,
+            size_bytes=self._opened.store.size_bytes,
             library=f"SQLite {apsw.sqlite_lib_version()}",
         )
 
@@ -204,24 +212,21 @@ class SqliteLedger:
             self._queued -= len(job.entries)
             self._weight -= job.weight
             _call(job.done, results)
-        if rows and self._listeners.committed is not None:
-            self._listeners.committed(rows)
+        if rows and self._opened.committed is not None:
+            self._opened.committed(rows)
 
     def _on_writable(self, writable: bool) -> None:
         _LOG.warning("ledger.writable" if writable else "ledger.disk_full")
         if self._refusal in (None, DISK_FULL):
             self._refusal = None if writable else DISK_FULL
 
-    def _on_finished(self, task: Task, result: Any) -> None:
-        task.done(result)
-
     def _on_failed(self, fault: BaseException) -> None:
         if self._refusal is FAILED:
             return
         _LOG.critical("ledger.failed", error=type(fault).__name__, detail=str(fault)[:200])
         self._refusal = FAILED
-        if self._listeners.failed is not None:
-            self._listeners.failed(fault if isinstance(fault, Exception) else InternalError(repr(fault)))
+        if self._opened.failed is not None:
+            self._opened.failed(fault if isinstance(fault, Exception) else InternalError(repr(fault)))
 
 
 def _open(path: Path, epoch: str, synchronous: str, vfs: str | None) -> tuple[Store, Reader]:
@@ -254,7 +259,7 @@ def _call(done: Callable[[list[Appended]], None], results: list[Appended]) -> No
     """Acknowledge one append; a caller that fails must not keep the others waiting."""
     try:
         done(results)
-    except Exception:
+    except Exception:  # noqa: BLE001  whatever it is, it is not the ledger's
         _LOG.exception("ledger.done_failed")
 
 

@@ -3,17 +3,16 @@
 Above: sqlite, which runs these methods in a worker thread.  Below: sqlite_schema, sqlite_statements, APSW.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
 from msgspec import Struct
 
 from lifebus_broker.ledger import sqlite_statements as sql
-from lifebus_broker.ledger.drafting import key_of
-from lifebus_broker.ledger.sqlite_schema import MARK_EVERY, open_reader
+from lifebus_broker.ledger.drafting import key_of, state_from
+from lifebus_broker.ledger.sqlite_schema import MARK_EVERY, executor, open_reader
 from lifebus_broker.ports import Page, Query, Row, SessionHead
 from lifebus_contract import LifecycleEvent, ReceiptStatus
 
@@ -34,7 +33,8 @@ WITH newest(stream, position) AS (
 heads AS (
   SELECT r.* FROM newest n CROSS JOIN (SELECT {columns} FROM rows) r ON r.position = n.position
   UNION ALL
-  SELECT b.* FROM newest n CROSS JOIN (SELECT {columns} FROM bases) b ON b.stream = n.stream AND b.position = n.position)
+  SELECT b.* FROM newest n CROSS JOIN (SELECT {columns} FROM bases) b
+    ON b.stream = n.stream AND b.position = n.position)
 SELECT s.adapter_id, s.harness_session_id, h.sequence, s.first_position, h.position, h.event, h.status,
   s.started_at_epoch_s, h.at_epoch_s, h.ended, h.open_frames, h.harness_sequence
 FROM heads h JOIN streams s USING (stream)
@@ -74,7 +74,7 @@ class Reader:
 
     def __init__(self, path: Path, *, vfs: str | None = None) -> None:
         self.connection = open_reader(path, vfs=vfs)
-        self._execute = self.connection.cursor().execute
+        self._execute = executor(self.connection)
 
     def close(self) -> None:
         """Close the connection."""
@@ -90,9 +90,9 @@ class Reader:
     def sessions(self, session: tuple[str, str] | None) -> list[SessionHead]:
         """Return the heads of all sessions in the order of their newest rows, or of one."""
         if session is None:
-            return [_head(*found) for found in self._execute(_ALL_HEADS).fetchall()]
+            return [_head(found) for found in self._execute(_ALL_HEADS).fetchall()]
         names = {"adapter": session[0], "session": session[1]}
-        return [_head(*found) for found in self._execute(_ONE_HEAD, names).fetchall()]
+        return [_head(found) for found in self._execute(_ONE_HEAD, names).fetchall()]
 
     def page(self, query: Query) -> Page:
         """Return one page of rows."""
@@ -113,7 +113,7 @@ class Reader:
         return meta.page(tuple(rows), next_, complete=not cut and last >= meta.head)
 
     @contextmanager
-    def _snapshot(self) -> Iterator["_Meta"]:
+    def _snapshot(self) -> Generator["_Meta"]:
         """One read transaction, in which everything is as of one moment."""
         self._execute("BEGIN")
         try:
@@ -176,8 +176,10 @@ class _Meta(Struct, frozen=True):
         )
 
 
-def _head(adapter: str, session: str, sequence: int, first: int, last: int, *rest: Any) -> SessionHead:
-    event, status, started, at, ended, frames, counted = rest
+def _head(found: Sequence[Any]) -> SessionHead:
+    """Return what `_HEADS` selects as a head."""
+    adapter, session, sequence, first, last, event, status, started, at, *folded = found
+    state = state_from(*folded)
     return SessionHead(
         adapter_id=adapter,
         harness_session_id=session,
@@ -189,7 +191,7 @@ def _head(adapter: str, session: str, sequence: int, first: int, last: int, *res
         last_status=ReceiptStatus(status),
         started_at_epoch_s=started,
         last_at_epoch_s=at,
-        ended=bool(ended),
-        open_frames=() if frames is None else msgspec.json.decode(frames, type=tuple[str, ...]),
-        harness_sequence=counted,
+        ended=state.ended,
+        open_frames=state.open_frames,
+        harness_sequence=state.harness_sequence,
     )

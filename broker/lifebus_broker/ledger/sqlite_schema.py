@@ -4,14 +4,29 @@ Above: sqlite_store, sqlite_reader.  Below: APSW.
 """
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import apsw
 
 from lifebus_contract import InternalError
 
-__all__ = ["FORMAT", "MARK_EVERY", "OLDEST_LIBRARY", "check_library", "create", "open_reader", "open_writer"]
+__all__ = [
+    "FORMAT",
+    "MARK_EVERY",
+    "OLDEST_LIBRARY",
+    "Execute",
+    "check_library",
+    "create",
+    "executor",
+    "open_reader",
+    "open_writer",
+]
+
+Execute = Callable[..., Any]
+"""`apsw.Cursor.execute`: a statement, its values; a cursor over what it selects."""
+
 
 FORMAT: Final = 1
 """Version of the file's layout, in `PRAGMA user_version`."""
@@ -26,7 +41,7 @@ _PAGE_BYTES: Final = 4096
 _WRITER_CACHE_KIB: Final = 65_536
 _READER_CACHE_KIB: Final = 8_192
 
-_TABLES: Final = f"""
+_TABLES: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE streams (
   stream INTEGER PRIMARY KEY, adapter_id TEXT NOT NULL, harness_session_id TEXT NOT NULL,
@@ -51,7 +66,7 @@ CREATE TRIGGER take INSTEAD OF INSERT ON intake WHEN NEW.position IS NOT NULL BE
   INSERT INTO rows VALUES (NEW.position, NEW.stream, NEW.previous, NEW.sequence, NEW.at_epoch_s, NEW.event,
     NEW.status, NEW.ended, NEW.open_frames, NEW.harness_sequence, NEW.link, NEW.receipt);
   INSERT INTO keys SELECT NEW.key, NEW.digest, NEW.position WHERE NEW.key IS NOT NULL;
-  INSERT INTO marks SELECT NEW.stream, NEW.position WHERE NEW.sequence % {MARK_EVERY} = 0;
+  INSERT INTO marks SELECT NEW.stream, NEW.position WHERE NEW.sequence % 64 = 0;
 END;
 """
 # rows      one receipt each; `previous` leads to the stream's receipt before it, which costs no index
@@ -99,7 +114,7 @@ def open_writer(path: Path, *, synchronous: str = "FULL", vfs: str | None = None
         f"cache_size = -{_WRITER_CACHE_KIB}",
         "trusted_schema = OFF",
     ):
-        connection.execute(f"PRAGMA {pragma}").fetchall()
+        executor(connection)(f"PRAGMA {pragma}").fetchall()
     return connection
 
 
@@ -107,7 +122,7 @@ def open_reader(path: Path, *, vfs: str | None = None) -> apsw.Connection:
     """Open a second, read-only connection; in WAL mode it never waits for the writer, nor the writer for it."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs, statementcachesize=64)
     connection.set_busy_timeout(5000)
-    connection.execute(f"PRAGMA cache_size = -{_READER_CACHE_KIB}").fetchall()
+    executor(connection)(f"PRAGMA cache_size = -{_READER_CACHE_KIB}").fetchall()
     return connection
 
 
@@ -117,13 +132,19 @@ def create(connection: apsw.Connection, epoch: str) -> None:
     Raises:
         InternalError: the file is a database of another format.
     """
-    version = connection.pragma("user_version")
+    execute = executor(connection)
+    (version,) = execute("PRAGMA user_version").fetchone()
     if version == FORMAT:
         return
-    if version or connection.execute("SELECT count(*) FROM sqlite_schema").get:
+    if version or execute("SELECT count(*) FROM sqlite_schema").fetchone() != (0,):
         raise InternalError(f"ledger format {version}; this program knows {FORMAT}", code="ledger_format")
     with connection:
-        connection.execute(_TABLES)
-        values = (("epoch", epoch), ("floor", 0), ("pruned", 0), ("pointed", 0))
-        connection.executemany("INSERT INTO meta VALUES (?, ?)", values)
-        connection.pragma("user_version", FORMAT)
+        execute(_TABLES)
+        execute("INSERT INTO meta VALUES ('epoch', ?), ('floor', 0), ('pruned', 0), ('pointed', 0)", (epoch,))
+        execute(f"PRAGMA user_version = {FORMAT}")
+
+
+def executor(connection: apsw.Connection) -> Execute:
+    """Return a way to run statements; APSW's own types leave out the buffer protocol and so say little."""
+    execute: Execute = connection.cursor().execute  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return execute

@@ -4,25 +4,21 @@ APSW gives up the interpreter's lock at every step of a statement and has to wai
 costs more than the row itself when the event loop is busy.  So rows are written by statements with room for many
 rows; places that stay empty are bound to NULL and skipped by the trigger.
 
-Above: sqlite_store, sqlite_reader.  Below: drafting, ports.
+Above: sqlite_store, sqlite_reader.  Below: sqlite_schema, drafting, ports.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 from lifebus_broker.ledger.drafting import COLUMNS, Known
+from lifebus_broker.ledger.sqlite_schema import Execute
 from lifebus_broker.ports import Row
-
-Execute = Callable[..., Any]
-"""`apsw.Cursor.execute`."""
 
 _WIDTHS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 WIDEST: Final = _WIDTHS[-1]
 """Most rows that one statement takes."""
-
-_HEAD: Final = "stream, position, sequence, at_epoch_s, event, status, ended, open_frames, harness_sequence, link"
 
 TIP: Final = """
 SELECT s.stream, coalesce(r.position, b.position, 0), coalesce(r.sequence, b.sequence, 0), coalesce(r.link, b.link),
@@ -44,8 +40,9 @@ ROW: Final = """
 SELECT r.position, s.adapter_id, s.harness_session_id, r.sequence, r.receipt
 FROM rows r JOIN streams s USING (stream)"""
 
-KEEP_BASES: Final = f"""
-INSERT OR REPLACE INTO bases ({_HEAD}) SELECT {_HEAD} FROM rows
+KEEP_BASES: Final = """
+INSERT OR REPLACE INTO bases
+SELECT stream, position, sequence, at_epoch_s, event, status, ended, open_frames, harness_sequence, link FROM rows
 WHERE position IN (SELECT max(position) FROM rows WHERE position > ? AND position <= ? GROUP BY stream)"""
 DROP_MARKS: Final = """
 DELETE FROM marks WHERE (stream, position) IN

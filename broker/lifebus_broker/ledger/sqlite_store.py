@@ -7,19 +7,17 @@ transaction of a commit and together with the position up to which it holds; boo
 Above: sqlite_writer.  Below: sqlite_schema, sqlite_statements, drafting, APSW.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 import apsw
-import msgspec
 
-from lifebus_broker.fold import SessionState
 from lifebus_broker.ledger import sqlite_statements as sql
-from lifebus_broker.ledger.drafting import Draft, Known, StreamKey, Tip
-from lifebus_broker.ledger.sqlite_schema import create, open_writer
+from lifebus_broker.ledger.drafting import Draft, Known, StreamKey, Tip, state_from
+from lifebus_broker.ledger.sqlite_schema import create, executor, open_writer
 
 __all__ = ["MAX_TIPS", "POINT_EVERY", "PRUNE_STEP", "Store"]
 
@@ -45,7 +43,7 @@ class Store:
 
     def __init__(self, path: Path, *, epoch: str, synchronous: str = "FULL", vfs: str | None = None) -> None:
         self.connection = open_writer(path, synchronous=synchronous, vfs=vfs)
-        self._execute = self.connection.cursor().execute
+        self._execute = executor(self.connection)
         create(self.connection, epoch)
         meta = dict(self._all("SELECT key, value FROM meta"))
         self.epoch: str = meta["epoch"]
@@ -75,7 +73,7 @@ class Store:
                 tip = Tip(self._next_stream)
                 self._next_stream += 1
             else:
-                tip = _tip(*found)
+                tip = _tip(found)
             self._tips[place] = tip
         return tip
 
@@ -125,7 +123,7 @@ class Store:
         """Move the write-ahead log into the file, as far as no reader needs it."""
         self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         self._frames = 0
-        self.size_bytes = self.connection.pragma("page_count") * self.connection.pragma("page_size")
+        self.size_bytes = self._one("PRAGMA page_count")[0] * self._one("PRAGMA page_size")[0]
 
     def probe(self) -> None:
         """Find out whether the disk takes writes again, by writing and removing something of some size."""
@@ -165,7 +163,7 @@ class Store:
     def _load_tail(self) -> None:
         """Read the tips that no pointer leads to yet."""
         for adapter, session, *rest in self._all(sql.TAIL_TIPS, (self._pointed,)):
-            tip = _tip(*rest)
+            tip = _tip(rest)
             self._tips[adapter, session or None] = tip
             self._unpointed[tip.stream] = tip.position
 
@@ -176,10 +174,10 @@ class Store:
         return self._execute(statement, values).fetchone()
 
     def _all(self, statement: str, values: tuple[object, ...] = ()) -> list[Any]:
-        return self._execute(statement, values).fetchall()
+        return list(self._execute(statement, values))
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _transaction(self) -> Generator[None]:
         """One transaction; whatever is raised inside takes it back."""
         self._execute("BEGIN IMMEDIATE")
         try:
@@ -191,8 +189,7 @@ class Store:
             raise
 
 
-def _tip(
-    stream: int, position: int, sequence: int, link: bytes, ended: int, frames: str | None, counted: int | None
-) -> Tip:
-    open_frames = () if frames is None else msgspec.json.decode(frames, type=tuple[str, ...])
-    return Tip(stream, position, sequence, link, SessionState(bool(ended), open_frames, counted))
+def _tip(found: Sequence[Any]) -> Tip:
+    """Return what `TIP` or `TAIL_TIPS` selects as a tip."""
+    stream, position, sequence, link, *state = found
+    return Tip(stream, position, sequence, link, state_from(*state))

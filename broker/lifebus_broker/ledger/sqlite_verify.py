@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from lifebus_broker.fold import INITIAL, SessionState, advance
-from lifebus_broker.ledger.drafting import NO_LINK, frames_text, key_of, link_after
-from lifebus_broker.ledger.sqlite_schema import open_reader
+from lifebus_broker.ledger.drafting import NO_LINK, frames_text, key_of, link_after, state_from
+from lifebus_broker.ledger.sqlite_schema import executor, open_reader
 from lifebus_contract import Receipt
 
 __all__ = ["verify"]
@@ -78,12 +78,13 @@ class _Check:
     """One pass over the rows, in position order."""
 
     def __init__(self, connection: apsw.Connection) -> None:
-        self._execute = connection.cursor().execute
+        self._execute = executor(connection)
         self._wrong: list[str] = []
         self._seen: dict[int, _Seen] = {}
         self._keys = 0
 
     def run(self, tail: int | None) -> list[str]:
+        """Return the findings of one pass."""
         pruned, pointed = self._meta("pruned"), self._meta("pointed")
         pointers = dict(self._execute("SELECT stream, position FROM tips WHERE position > ?", (pruned,)).fetchall())
         head = self._execute("SELECT max(position) FROM rows").fetchone()[0] or pruned
@@ -143,10 +144,9 @@ class _Check:
         count = self._execute("SELECT count(*) FROM keys WHERE position > ?", (pruned,)).fetchone()[0]
         if count < self._keys:
             self._wrong.append(f"{count} idempotency keys for {self._keys} receipts")
-        for name in ("integrity_check",):
-            found = self._execute(f"PRAGMA {name}(5)").fetchone()[0]
-            if found != "ok":
-                self._wrong.append(f"SQLite: {str(found)[:200]}")
+        found = self._execute("PRAGMA integrity_check(1)").fetchone()[0]
+        if found != "ok":
+            self._wrong.append(f"SQLite: {str(found)[:200]}")
 
     def _before(self, row: _Row) -> _Seen:
         """Return what a row continues that is not part of this pass."""
@@ -155,9 +155,8 @@ class _Check:
         found = self._execute(_BEFORE, (row.previous, row.stream)).fetchone()
         if found is None:
             return _Seen()
-        position, sequence, link, ended, frames, counted = found
-        open_frames = () if frames is None else msgspec.json.decode(frames, type=tuple[str, ...])
-        return _Seen(position, sequence or 0, link, SessionState(bool(ended), open_frames, counted))
+        position, sequence, link, *state = found
+        return _Seen(position, sequence or 0, link, state_from(*state))
 
     def _compare(self, row: _Row, what: str, stored: Any, expected: Any) -> None:
         if stored != expected:

@@ -121,9 +121,9 @@ class Writer:
 
     def _take(self, timeout: float | None) -> Job | Task | None:
         """Return the next item, None when there is none in time or the thread has to stop."""
-        if self._held is not None:
-            item, self._held = self._held, None
-            return item
+        held, self._held = self._held, None
+        if held is not None:
+            return held
         try:
             item = self._queue.get(timeout=timeout) if timeout != 0 else self._queue.get_nowait()
         except Empty:
