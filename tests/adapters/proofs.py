@@ -2,6 +2,8 @@
 
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -9,12 +11,14 @@ import pytest
 from adapters.calls import CAPTURE_FILES, captured, events, hooks_of, ids, parse
 from adapters.hook_bus import hook_bus, receipts
 from lifebus_adapters import ADAPTERS
+from lifebus_broker.ledger.sqlite import SqliteLedger
 from lifebus_contract import (
     CallbackRequest,
     Emission,
     IntegrationMode,
     InvalidRequest,
     LifecycleEvent,
+    Receipt,
     ReceiptStatus,
     validate,
 )
@@ -111,12 +115,21 @@ async def receipts_are_lifebuss_own(adapter_id: str) -> None:
     assert [receipt.event.value for receipt in recorded] == ["frame.ending", "frame.ended"]
 
 
-async def the_ledger_replays(adapter_id: str) -> None:
-    async with hook_bus() as bus:
-        first, _ = await bus.hook(adapter_id, PROMPT, call_id="same")
-        again, _ = await bus.hook(adapter_id, PROMPT, call_id="same")
-    assert len(first) == 2
-    assert again == []
+async def the_ledger_numbers_and_keeps(adapter_id: str) -> None:
+    """Receipts of a session are numbered without a hole, and a call that comes again after a restart adds none."""
+    with TemporaryDirectory() as folder:
+        recorded = [await _after_opening(Path(folder), adapter_id) for _ in range(2)]
+    assert [receipt.sequence for receipt in recorded[0]] == [1, 2]
+    assert recorded[1] == []
+
+
+async def _after_opening(folder: Path, adapter_id: str) -> list[Receipt]:
+    ledger = await SqliteLedger.open(folder / "ledger.db")
+    try:
+        async with hook_bus(ledger) as bus:
+            return (await bus.hook(adapter_id, PROMPT, call_id="same"))[0]
+    finally:
+        await ledger.aclose()
 
 
 async def session_ids_are_the_harnesss(adapter_id: str) -> None:

@@ -131,13 +131,16 @@ def _moment(call: HookCall, payload: Payload, name: str, table: HookTable, ids: 
     about_session = rule.events[0] in SESSION_EVENTS
     about_frame = rule.events[0] in FRAME_EVENTS
     facts: dict[str, FactValue] = {"source_hook": name, **_facts(payload, rule)}
+    session = _session(payload, name, table, warnings)
+    frame = _frame(payload, rule, paths, warnings) if about_frame else None
+    native = _event_id(payload, paths, warnings, about_session=about_session)
     return _Moment(
-        session=_session(payload, name, table, warnings),
+        session=session,
         run=identifier(payload, *paths.run),
         task=None if about_session else identifier(payload, *paths.task),
-        frame=_frame(payload, rule, paths, warnings) if about_frame else None,
+        frame=frame,
         frame_end=rule.frame_end if isinstance(rule.frame_end, str) else rule.frame_end(payload),
-        event_id=_event_id(payload, paths, warnings, about_session=about_session) or ids.make(EVENT),
+        event_id=native or ids.make(EVENT),
         invocation_id=ids.make(INVOCATION),
         facts=facts,
         metadata={**facts, **_cwd(call, payload)},

@@ -1,0 +1,31 @@
+"""Adapters touch nothing but their arguments: no clock, randomness, files, sockets, processes or environment."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import lifebus_adapters
+
+SOURCES = sorted(Path(lifebus_adapters.__file__).parent.rglob("*.py"))
+ALLOWED = {"collections", "hashlib", "importlib", "lifebus_adapters", "lifebus_contract", "msgspec", "typing"}
+FORBIDDEN_CALLS = {"open", "print", "input", "eval", "exec", "__import__"}
+
+
+def _imports(tree: ast.Module) -> set[str]:
+    found = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    found |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    return {name.partition(".")[0] for name in found}
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_an_adapter_module_imports_nothing_that_can_touch_the_world(source: Path) -> None:
+    tree = ast.parse(source.read_text())
+    calls = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    assert _imports(tree) <= ALLOWED
+    assert not calls & FORBIDDEN_CALLS
+
+
+def test_only_the_manifests_are_read_from_the_package() -> None:
+    readers = [path.name for path in SOURCES if "importlib" in _imports(ast.parse(path.read_text()))]
+    assert readers == ["manifests.py"]
