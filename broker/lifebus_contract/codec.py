@@ -152,7 +152,7 @@ def check_plain(value: Any, *, max_items: int = MAX_ITEMS) -> None:
 
     Raises:
         InvalidRequest: deeper than 32 levels, more than `max_items` entries, integers outside ±2^53, NaN or
-            infinity, lone surrogates.
+            infinity, lone surrogates, keys that are not text, values that JSON does not have.
     """
     budget = max_items
     pending: list[tuple[Any, int, str]] = [(value, 1, "$")]
@@ -160,18 +160,18 @@ def check_plain(value: Any, *, max_items: int = MAX_ITEMS) -> None:
         item, depth, path = pending.pop()
         if depth > MAX_DEPTH:
             raise InvalidRequest(f"nested deeper than {MAX_DEPTH} levels", code="too_deep", field=path)
-        if _is_map(item):
-            for key in item:
-                _check_scalar(key, path)
-            children = [(child, depth + 1, f"{path}.{key}") for key, child in item.items()]
-        elif _is_list(item):
-            children = [(child, depth + 1, f"{path}[{index}]") for index, child in enumerate(item)]
-        else:
+        if not _is_map(item) and not _is_list(item):
             _check_scalar(item, path)
             continue
-        budget -= len(children) + 1
+        budget -= len(item) + 1
         if budget < 0:
             raise InvalidRequest(f"more than {max_items} entries", code="too_large", field=path)
+        if _is_map(item):
+            for key in item:
+                _check_key(key, path)
+            children = [(child, depth + 1, f"{path}.{key}") for key, child in item.items()]
+        else:
+            children = [(child, depth + 1, f"{path}[{index}]") for index, child in enumerate(item)]
         pending.extend(children)
 
 
@@ -208,6 +208,12 @@ def _is_list(value: Any) -> TypeGuard[Sequence[Any]]:
     return isinstance(value, list | tuple)
 
 
+def _check_key(key: Any, path: str) -> None:
+    if not isinstance(key, str):
+        raise InvalidRequest("the keys of a map must be text", code="not_json", field=path)
+    _check_scalar(key, path)
+
+
 def _check_scalar(value: Any, path: str) -> None:
     if isinstance(value, str):
         if not value.isascii() and not _is_scalar_text(value):
@@ -215,8 +221,11 @@ def _check_scalar(value: Any, path: str) -> None:
     elif isinstance(value, float):
         if not math.isfinite(value):
             raise InvalidRequest("numbers must be finite", code="not_finite", field=path)
-    elif isinstance(value, int) and not isinstance(value, bool) and not -MAX_INTEGER <= value <= MAX_INTEGER:
-        raise InvalidRequest("integers must lie within ±2^53", code="integer_range", field=path)
+    elif isinstance(value, int):
+        if not -MAX_INTEGER <= value <= MAX_INTEGER:
+            raise InvalidRequest("integers must lie within ±2^53", code="integer_range", field=path)
+    elif value is not None:  # MessagePack also has bytes, times and extensions
+        raise InvalidRequest("a value that JSON does not have", code="not_json", field=path)
 
 
 def _is_scalar_text(value: str) -> bool:

@@ -7,12 +7,20 @@ Above: the doors, the client library.  Below: the contract, msgpack.
 """
 
 import struct
+from collections.abc import Iterable
 from functools import cache, lru_cache
 from typing import Any, Final, TypeVar, cast
 
 import msgpack
 
-from lifebus_contract import InvalidRequest, decode_msgpack, encode_msgpack
+from lifebus_contract import (
+    CallbackResponse,
+    Emission,
+    InvalidRequest,
+    PayloadEnvelope,
+    decode_msgpack,
+    encode_msgpack,
+)
 from lifebus_contract.codec import check_plain
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
 
@@ -84,10 +92,9 @@ def decode_body(body: bytes, kind: type[T]) -> T:
     if len(body) > MAX_MESSAGE_BYTES:
         raise InvalidRequest(f"message of {len(body)} bytes; the limit is {MAX_MESSAGE_BYTES}", code="too_large")
     message = decode_msgpack(body, kind)
+    _check_free_form(message)
     if encode_msgpack(message) != body:
-        _scan(body)
-    else:
-        _check_free_form(message)
+        _refuse_duplicates(body)
     return message
 
 
@@ -110,17 +117,14 @@ def _quote(text: str) -> bytes:
     return b"".join(bytes((byte,)) if byte in _SAFE else b"%%%02X" % byte for byte in raw)
 
 
-def _scan(body: bytes) -> None:
-    """Read the body once more as plain data, refusing what a typed reader passes over."""
+def _refuse_duplicates(body: bytes) -> None:
+    """Read the body once more as plain data, refusing the one thing that a typed reader passes over."""
     try:
-        plain = msgpack.unpackb(
-            body, raw=False, strict_map_key=True, object_pairs_hook=_unique, max_ext_len=0, unicode_errors="strict"
-        )
+        msgpack.unpackb(body, strict_map_key=True, object_pairs_hook=_unique, max_ext_len=0)
     except InvalidRequest:
         raise
-    except (ValueError, msgpack.UnpackException, RecursionError) as fault:
+    except (ValueError, TypeError, msgpack.UnpackException, RecursionError) as fault:
         raise InvalidRequest(f"not valid MessagePack: {type(fault).__name__}", code="malformed") from None
-    check_plain(plain, max_items=len(body))
 
 
 def _unique(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
@@ -131,11 +135,18 @@ def _unique(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
 
 
 def _check_free_form(message: object) -> None:
-    """Check the only parts of a typed message whose depth and numbers the types do not bound: `metadata`."""
-    for emission in cast("tuple[Any, ...]", getattr(message, "emissions", ())):
+    """Check the only parts of a typed message whose depth, size and values the types do not bound: `metadata`."""
+    for emission in cast("tuple[Emission, ...]", getattr(message, "emissions", ())):
         if emission.request.metadata:
             check_plain(emission.request.metadata)
-        if emission.payloads:
-            check_plain([payload.metadata for payload in emission.payloads])
-    for payload in cast("tuple[Any, ...]", getattr(getattr(message, "response", None), "client_payloads", ())):
-        check_plain(payload.metadata)
+        _check_payloads(emission.payloads)
+    response: CallbackResponse | None = getattr(message, "response", None)
+    if response is not None:
+        check_plain(response.metadata)
+        _check_payloads(response.client_payloads)
+
+
+def _check_payloads(payloads: Iterable[PayloadEnvelope]) -> None:
+    for payload in payloads:
+        if payload.metadata:
+            check_plain(payload.metadata)
