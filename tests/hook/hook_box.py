@@ -57,7 +57,7 @@ class HookBox:
         return {"PATH": os.defpath, "HOME": str(self.base), **own, **self.extra}
 
     def start(self, *arguments: str, **options: Any) -> "subprocess.Popen[bytes]":
-        pipes = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         return subprocess.Popen([*COMMAND, *arguments], **{"env": self.env, **pipes, **options})
 
     def run(self, stdin: bytes = b"{}", *arguments: str, **options: Any) -> HookRun:

@@ -75,7 +75,7 @@ def test_a_working_directory_that_is_gone_is_left_out(box: HookBox) -> None:
 
 def test_the_header_stays_within_its_limit_by_leaving_things_out(box: HookBox) -> None:
     calls: list[CallFrame] = []
-    box.extra = {name: "\x01" * 3000 for name in ("CODEX_HOME", "HERMES_HOME", "GEMINI_CWD")}
+    box.extra = dict.fromkeys(("CODEX_HOME", "HERMES_HOME", "GEMINI_CWD"), "\x01" * 3000)
     with scripted_broker(box, answering(b"0 0\n", calls)):
         box.run(b"payload")
     assert (calls[0].header.env, calls[0].header.cwd, calls[0].stdin) == ({}, "", b"payload")

@@ -139,8 +139,11 @@ def test_a_harness_that_ends_the_hook_gets_exit_0_and_the_call_is_kept(box: Hook
 
 
 def test_a_blocked_alarm_does_not_make_the_hook_wait_for_ever(box: HookBox) -> None:
-    blocking = f"import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM]); os.execv({COMMAND[0]!r}, {[*COMMAND, 'codex']!r})"
-    with subprocess.Popen([sys.executable, "-c", blocking], stdin=subprocess.PIPE, env=box.env) as hook:
+    blocking = "import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM]); "
+    blocking += "os.execv(sys.argv[1], sys.argv[1:])"
+    with subprocess.Popen(
+        [sys.executable, "-c", blocking, *COMMAND, "codex"], stdin=subprocess.PIPE, env=box.env
+    ) as hook:
         assert hook.wait(PATIENCE_S) == 0
     assert len(box.spooled()) == 1
 

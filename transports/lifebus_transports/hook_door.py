@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from lifebus_adapters.adapter import HookAnswer, HookCall
 from lifebus_contract import BrokerBusy, InvalidRequest
-from lifebus_transports.hook_frames import BUSY, MAX_ANSWER_BYTES, CallFrame, CallReader, encode_answer
+from lifebus_transports.hook_frames import BUSY, CallFrame, CallReader, encode_answer
 from lifebus_transports.peer import is_same_user
 from lifebus_transports.runtime_dir import check_socket_path
 
@@ -161,14 +161,13 @@ class _Door:
 
     async def _handled(self, call: HookCall) -> bytes:
         try:
-            data = encode_answer(await self._handle(call))
+            return encode_answer(await self._handle(call))
         except BrokerBusy:
             self._count("busy")
             return BUSY
         except Exception as fault:  # noqa: BLE001  a broken handler must not take the door down
             self._count("failed", call_id=call.call_id, error=type(fault).__name__)
             return _EMPTY
-        return data if len(data) <= MAX_ANSWER_BYTES else _EMPTY
 
     def _count(self, what: str, **facts: object) -> None:
         """Count a mishap; log the 1st, 2nd, 4th, 8th … of a kind, and never what a peer sent unchecked."""

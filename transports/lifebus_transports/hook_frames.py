@@ -38,7 +38,7 @@ MAX_STDIN_BYTES: Final = 262_144
 """Largest payload, in bytes (design 5, "Limits")."""
 
 MAX_ANSWER_BYTES: Final = 1_048_576
-"""Largest stdout of an answer, in bytes; the hook reads no more."""
+"""Largest answer, in bytes with its first line; the hook reads no more."""
 
 MAX_EXIT_CODE: Final = 255
 """Largest exit code of a process."""
@@ -48,9 +48,9 @@ BUSY: Final = b"busy\n"
 
 _MAX_HEADER_ITEMS: Final = 128
 
-CallId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")]
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.:-]{0,128}$")]
-Variable = Annotated[str, Meta(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
+CallId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.:-]{1,128}\Z")]
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.:-]{0,128}\Z")]
+Variable = Annotated[str, Meta(pattern=r"^[A-Z][A-Z0-9_]{0,63}\Z")]
 Text = Annotated[str, Meta(max_length=4096)]
 Size = Annotated[int, Meta(ge=0, le=MAX_STDIN_BYTES)]
 Oversize = Annotated[int, Meta(gt=MAX_STDIN_BYTES)]
@@ -160,8 +160,15 @@ def encode_call(call: HookCall) -> bytes:
 
 
 def encode_answer(answer: HookAnswer) -> bytes:
-    """Return the bytes of an answer."""
-    return b"%d %d\n%b" % (answer.exit_code, len(answer.stdout), answer.stdout)
+    """Return the bytes of an answer.
+
+    Raises:
+        ValueError: no process can exit like that, or the hook would not read so much.
+    """
+    data = b"%d %d\n%b" % (answer.exit_code, len(answer.stdout), answer.stdout)
+    if not 0 <= answer.exit_code <= MAX_EXIT_CODE or len(data) > MAX_ANSWER_BYTES:
+        raise ValueError(f"exit code {answer.exit_code} with {len(answer.stdout)} bytes is no answer")
+    return data
 
 
 def decode_answer(data: bytes) -> HookAnswer:

@@ -138,7 +138,7 @@ def _record_at(data: bytes, at: int) -> tuple[CallFrame | None, int]:
     except InvalidRequest:
         return None, at
     stop = end + 1 + header.size
-    if data[stop : stop + 1] != b"\n" or (stop + 1 < len(data) and not data.startswith(_START, stop + 1)):
+    if data[stop : stop + 2] not in (b"\n", b"\n{"):  # its end was torn off, and others follow in its place
         return None, at
     return CallFrame(header=header, stdin=data[end + 1 : stop]), stop + 1
 
