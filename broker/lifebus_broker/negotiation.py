@@ -154,12 +154,10 @@ def _is_lost(found: CapabilityOutcome) -> bool:
 def _reason(
     request: CapabilityRequest, claimed: SupportState, current: SupportState, outcome: NegotiationOutcome
 ) -> str:
-    """Say in one line what was wanted, what there is, and what follows."""
-    have = f"{current} support" if current is claimed else f"{current} support, degraded from {claimed}"
-    if outcome is NegotiationOutcome.SATISFIED:
-        if current is SupportState.UNAVAILABLE:
-            return "optional and unavailable: left out"
-        return f"{have} meets the wish for {request.support}"
-    if current is SupportState.PARTIAL:
-        have = f"{have} was not accepted"
-    return f"{request.level} as {request.support}: {have}"
+    """Say in one line what was asked for, what there is, and what follows."""
+    if outcome is NegotiationOutcome.SATISFIED and current is SupportState.UNAVAILABLE:
+        return f"{request.capability}: optional and unavailable: left out"
+    asked = f"{request.capability}: {request.level} as {request.support}"
+    have = f"is {current}" if current is claimed else f"is {current}, was {claimed}"
+    unaccepted = current is SupportState.PARTIAL and outcome is not NegotiationOutcome.SATISFIED
+    return f"{asked}, {have}{', which was not accepted' if unaccepted else ''}"
