@@ -32,7 +32,7 @@ SESSION, FRAME = ("session.starting", "session.started"), ("frame.opening", "fra
 OTHER = ("frame.ending", "frame.ended", "session.ending", "session.ended", "context.compacted", "supervisor.tick")
 
 
-def adapter(refused: tuple[str, ...] = (), **slots: Any) -> RegisteredAdapter:
+def adapter(refused: tuple[str, ...] = (), /, **slots: Any) -> RegisteredAdapter:
     claims = {slot: claim if isinstance(claim, dict) else {"support": claim} for slot, claim in slots.items()}
     return RegisteredAdapter(
         manifest=validate(golden("manifest", placement=claims), AdapterManifest),
@@ -246,11 +246,11 @@ def test_slots_have_limits_of_their_own() -> None:
 
 
 def test_an_adapter_may_narrow_the_table() -> None:
-    narrow = adapter(refused=(DEVELOPER,), **ALL_NATIVE)
+    narrow = adapter((DEVELOPER,), **ALL_NATIVE)
     found = placed(payload(DEVELOPER, PROMPT), on=narrow)
     assert landed(found) == [(PROMPT, "delivered")]
     assert found.rejections[0][1].reason is RejectionReason.REFUSED_BY_ADAPTER
-    assert landed(placed(payload(RECEIPT), on=adapter(refused=(RECEIPT,)))) == [(RECEIPT, "observed")]
+    assert landed(placed(payload(RECEIPT), on=adapter((RECEIPT,)))) == [(RECEIPT, "observed")]
 
 
 def test_what_comes_by_telemetry_cannot_carry_a_payload() -> None:
