@@ -5,6 +5,7 @@ Above: the command line, tests.  Below: everything else.
 
 import gc
 import os
+import random
 import signal
 import sys
 import time
@@ -158,7 +159,7 @@ async def _compose(settings: Settings, registry: Registry, stack: AsyncExitStack
         registry=registry,
         ledger=ledger,
         fanout=fanout,
-        ids=IdSource(lambda: time.time_ns() // 1_000_000, os.urandom),
+        ids=IdSource(lambda: time.time_ns() // 1_000_000, random.Random(os.urandom(32)).randbytes),  # noqa: S311  names
         clock=time.time,
         tasks=tasks,
         max_dispatches=settings.limits.dispatches,
