@@ -42,21 +42,22 @@ COLUMNS: Final = 14
 """How many values a drafted row has in `Draft.values`, in the order of the view `intake`."""
 
 
+Known = tuple[bytes, Row | None]
+"""What an idempotency key stands for: its digest and row; a row of None means that its receipt was pruned."""
+
+
 class Tip(Struct, frozen=True):
-    """The newest receipt of a stream: what the next one continues; position 0 in a stream without any."""
+    """The newest receipt of a stream: what the next one continues; position 0 in a stream without any.
+
+    `frames` are the open frames of `state` as the row's column holds them: a JSON list, None when there are none.
+    """
 
     stream: int
     position: int = 0
     sequence: int = 0
     link: bytes = NO_LINK
     state: SessionState = INITIAL
-
-
-class Known(Struct, frozen=True):
-    """What an idempotency key stands for; a row of None means that its receipt was pruned."""
-
-    digest: bytes
-    row: Row | None
+    frames: str | None = None
 
 
 def key_of(client_id: str, adapter_id: str, idempotency_key: str) -> str:
@@ -78,7 +79,7 @@ def frames_text(state: SessionState) -> str | None:
 
 
 def state_from(ended: int, frames: str | None, harness_sequence: int | None) -> SessionState:
-    """Return the state that a row's columns hold."""
+    """Return the state that the columns of a row hold."""
     open_frames = () if frames is None else msgspec.json.decode(frames, type=tuple[str, ...])
     return SessionState(bool(ended), open_frames, harness_sequence)
 
@@ -108,62 +109,83 @@ class Draft:
         self.bytes = 0
         self._tip_of = tip_of
         self._known = dict(known)
-        self._numbered: list[Receipt] = []
+        self._added: list[Sequence[Entry]] = []
 
     def add(self, entries: Sequence[Entry]) -> list[Appended]:
         """Draft one append; the answers hold once the transaction is committed."""
+        self._added.append(entries)
         results: list[Appended] = []
         for entry in entries:
-            receipt, digest = entry.receipt, entry.digest
-            raw = receipt.idempotency_key
+            receipt, digest, raw = entry.receipt, entry.digest, entry.receipt.idempotency_key
             if raw is None or digest is None:
                 results.append(self._place(receipt, None, None))
                 continue
-            key = key_of(receipt.client_id, receipt.adapter_id, raw)
+            key = f"{receipt.client_id}\x1f{receipt.adapter_id}\x1f{raw}"  # as key_of, without the call
             known = self._known.get(key)
-            if known is None:
-                result = self._place(receipt, key, digest)
-                if result.row is not None:
-                    self._known[key] = Known(digest, result.row)
-            elif known.digest != digest:
-                result = conflicting(raw)
-            else:
-                result = PRUNED if known.row is None else Appended(row=known.row, replayed=True)
+            if known is not None:
+                results.append(_answer(known, raw, digest))
+                continue
+            result = self._place(receipt, key, digest)
             results.append(result)
+            if result.row is not None:
+                self._known[key] = (digest, result.row)
         return results
 
     def withdraw(self) -> None:
         """Take the sequences off the receipts again: the transaction did not happen."""
-        for receipt in self._numbered:
-            force_setattr(receipt, "sequence", None)
+        for entries in self._added:
+            for entry in entries:
+                force_setattr(entry.receipt, "sequence", None)
 
     def _place(self, receipt: Receipt, key: str | None, digest: bytes | None) -> Appended:
         """Give the receipt its position, sequence and link, and note what has to be stored."""
         adapter, session = place = (receipt.adapter_id, receipt.harness_session_id)
         tip = self.tips.get(place) or self._tip_of(place)
-        position, sequence, text = self.head + 1, None, b""
+        sequence = None
         if session is not None:
             sequence = tip.sequence + 1
             force_setattr(receipt, "sequence", sequence)
-            self._numbered.append(receipt)
         try:
             text = encode_json(receipt)
         except (UnicodeError, ValueError) as fault:
             force_setattr(receipt, "sequence", None)
             return unrecordable(fault)
-        at, event = receipt.at_epoch_s, receipt.event
+        self.head = position = self.head + 1
+        at, event, state, frames = receipt.at_epoch_s, receipt.event, tip.state, tip.frames
         if not tip.position:
             self.streams += (tip.stream, adapter, session or "", position, at)
         if at > self.newest_second:
             self.newest_second = at
             self.seconds += (at, position)
-        state = advance(tip.state, event, receipt.telemetry_summary)
+        after = advance(state, event, receipt.telemetry_summary)
+        if after is not state:
+            state, frames = after, frames_text(after)
         link = sha256(tip.link + text).digest()
-        self.values += (position, tip.stream, tip.position, sequence, at, event, receipt.status)
-        self.values += (state.ended, frames_text(state), state.harness_sequence, link, text, key, digest)
-        self.tips[place] = Tip(tip.stream, position, sequence or 0, link, state)
-        self.head = position
+        self.values += (
+            position,
+            tip.stream,
+            tip.position,
+            sequence,
+            at,
+            event,
+            receipt.status,
+            state.ended,
+            frames,
+            state.harness_sequence,
+            link,
+            text,
+            key,
+            digest,
+        )
+        self.tips[place] = Tip(tip.stream, position, sequence or 0, link, state, frames)
         self.bytes += len(text)
         row = Row(position=position, adapter_id=adapter, harness_session_id=session, sequence=sequence, receipt=text)
         self.rows.append(row)
         return Appended(row=row)
+
+
+def _answer(known: Known, key: str, digest: bytes) -> Appended:
+    """Return what an entry gets whose key is known (design 3.5)."""
+    if known[0] != digest:
+        return conflicting(key)
+    return PRUNED if known[1] is None else Appended(row=known[1], replayed=True)

@@ -85,7 +85,7 @@ class Reader:
         keys = [key_of(*scope) for scope in scopes]
         with self._snapshot() as meta:
             known = sql.known(self._execute, keys, meta.floor)
-        return [(known[key].digest, known[key].row) if key in known else None for key in keys]
+        return [known.get(key) for key in keys]
 
     def sessions(self, session: tuple[str, str] | None) -> list[SessionHead]:
         """Return the heads of all sessions in the order of their newest rows, or of one."""

@@ -85,7 +85,7 @@ def known(execute: Execute, keys: list[str], floor: int) -> dict[str, Known]:
         part = keys[start : start + WIDEST]
         width = next(width for width in _WIDTHS if width >= len(part))
         found += execute(_statement(_KNOWN, width, 1), part + [None] * (width - len(part)))
-    return {key: Known(digest, _row_at(execute, position, floor)) for key, digest, position in found}
+    return {key: (digest, _row_at(execute, position, floor)) for key, digest, position in found}
 
 
 def to_row(position: int, adapter_id: str, session: str, sequence: int | None, receipt: bytes) -> Row:

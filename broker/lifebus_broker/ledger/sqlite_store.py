@@ -192,4 +192,4 @@ class Store:
 def _tip(found: Sequence[Any]) -> Tip:
     """Return what `TIP` or `TAIL_TIPS` selects as a tip."""
     stream, position, sequence, link, *state = found
-    return Tip(stream, position, sequence, link, state_from(*state))
+    return Tip(stream, position, sequence, link, state_from(*state), state[1])
