@@ -21,6 +21,7 @@ from lifebus_adapters.adapter import HookAnswer, HookCall
 from lifebus_transports.hook_door import serve_hooks
 
 AIM = 1.6
+BARE_CASE, ANSWERED = "python -I -S -c pass", "hook, answered"
 PAYLOAD = b'{"session_id":"0000005d","hook_event_name":"UserPromptSubmit","cwd":"/home/dev/project","prompt":"%b"}'
 HOOK = str(Path(lifebus.__file__).with_name("hook.py"))
 BARE = (sys.executable, "-I", "-S", "-c", "pass")
@@ -49,48 +50,54 @@ def timed(command: tuple[str, ...], environment: dict[str, str], payload: Path) 
     return seconds, printed
 
 
-def measure(base: Path, rounds: int) -> None:
-    """Time the cases in turns and print medians and ratios."""
+def collect(rounds: int) -> dict[str, list[float]]:
+    """Start the door, time the cases, stop the door; return the seconds of each case."""
+    with (
+        tempfile.TemporaryDirectory(prefix="lb-") as name,
+        subprocess.Popen([sys.executable, __file__, "--door", name], stdout=subprocess.PIPE) as door,
+    ):
+        try:
+            if door.stdout is None or not door.stdout.readline():
+                raise SystemExit("the door did not open")
+            return take_turns(Path(name), rounds)
+        finally:
+            door.terminate()
+
+
+def take_turns(base: Path, rounds: int) -> dict[str, list[float]]:
+    """Time the cases in turns."""
     up = {"LIFEBUS_RUNTIME_DIR": str(base), "LIFEBUS_STATE_DIR": str(base / "state"), "PATH": os.defpath}
     away = {**up, "LIFEBUS_RUNTIME_DIR": str(base / "nowhere")}
     payload = base / "payload"
     payload.write_bytes(PAYLOAD % (b"x" * 1000))
-    cases = {"python -I -S -c pass": (BARE, up), "hook, answered": (CALL, up), "hook, spooled": (CALL, away)}
+    cases = {BARE_CASE: (BARE, up), ANSWERED: (CALL, up), "hook, spooled": (CALL, away)}
     times: dict[str, list[float]] = {name: [] for name in cases}
     for turn in range(rounds + 5):
         for name, (command, environment) in cases.items():
             seconds, printed = timed(command, environment, payload)
-            if (name == "hook, answered") != bool(printed):
+            if (name == ANSWERED) != bool(printed):
                 raise SystemExit(f"{name}: printed {len(printed)} bytes")
             if turn >= 5:  # the first turns fill caches
                 times[name].append(seconds)
-    report(times)
+    return times
 
 
 def report(times: dict[str, list[float]]) -> None:
     """Print the figures; the aim is for the answered call."""
-    bare = statistics.median(times["python -I -S -c pass"])
+    bare = statistics.median(times[BARE_CASE])
     print(f"{'case':24}{'p50 ms':>9}{'p99 ms':>9}{'ratio':>8}")
     for name, values in times.items():
         middle, high = statistics.median(values), statistics.quantiles(values, n=100)[98]
         print(f"{name:24}{middle * 1e3:9.2f}{high * 1e3:9.2f}{middle / bare:8.2f}")
-    ratio = statistics.median(times["hook, answered"]) / bare
+    ratio = statistics.median(times[ANSWERED]) / bare
     print(f"aim: hook, answered at most {AIM} x bare: {ratio:.2f}, {'met' if ratio <= AIM else 'NOT met'}")
 
 
 def main() -> None:
-    """Start the door, measure, stop the door."""
+    """Measure and print."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     print(f"hook: {rounds} rounds, payload 1.1 kB, Python {platform.python_version()}, {os.cpu_count()} cores")
-    with tempfile.TemporaryDirectory(prefix="lb-") as name:
-        base = Path(name)
-        with subprocess.Popen([sys.executable, __file__, "--door", name], stdout=subprocess.PIPE) as door:
-            if door.stdout is None or not door.stdout.readline():
-                raise SystemExit("the door did not open")
-            try:
-                measure(base, rounds)
-            finally:
-                door.terminate()
+    report(collect(rounds))
 
 
 async def serve(base: Path) -> None:

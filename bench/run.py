@@ -1,16 +1,17 @@
 """`make bench`: lifebus beside Redis Streams and NATS JetStream, then alone.  It prints and never asserts.
 
-Above: the Makefile.  Below: throughput, growth, hook_cost, report.
+Above: the Makefile.  Below: throughput, growth, bench_hook, report.
 """
 
 import argparse
 import os
 import platform
+import statistics
 import time
 
 from rich.console import Console
 
-from bench import growth, hook_cost, throughput
+from bench import bench_hook, growth, throughput
 from bench.lifebus_client import Lifebus, broker
 from bench.peers.process import workspace
 from bench.report import Aim, print_aims, print_table
@@ -128,10 +129,13 @@ def _print_growth(console: Console, grown: growth.Growth) -> None:
 
 
 def _hook(console: Console, runs: int) -> Aim:
-    bare, hook = hook_cost.measure(runs)
-    rows = [("python -I -S -c pass", f"{bare * 1e3:.1f}"), ("the hook, answered by a broker", f"{hook * 1e3:.1f}")]
-    print_table(console, "One hook as a whole process", ("", "ms (median)"), rows)
-    return Aim(text="hook as a whole process: × python -I -S -c pass", limit=1.6, measured=hook / bare, at_most=True)
+    medians = {name: 1e3 * statistics.median(seconds) for name, seconds in bench_hook.collect(runs).items()}
+    rows = [(name, f"{middle:.1f}") for name, middle in medians.items()]
+    print_table(console, "One hook as a whole process, door answering at once", ("", "ms (median)"), rows)
+    share = medians[bench_hook.ANSWERED] / medians[bench_hook.BARE_CASE]
+    return Aim(
+        text="hook as a whole process: × python -I -S -c pass", limit=bench_hook.AIM, measured=share, at_most=True
+    )
 
 
 if __name__ == "__main__":

@@ -61,7 +61,8 @@ class JetStream:
     async def _create_stream(self) -> str:
         async with await nats.connect(self._url) as connection:
             await connection.jetstream().add_stream(name="receipts", subjects=["r.>"], storage="file")
-            return f"nats-server {connection.connected_server_version}"
+            version = connection.connected_server_version
+            return f"nats-server {version.major}.{version.minor}.{version.patch}"
 
     async def _windowed(self, items: Sequence[Item], size: int, in_flight: int) -> Rate:
         async with await nats.connect(self._url, pending_size=16 * 1024 * 1024) as connection:
