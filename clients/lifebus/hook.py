@@ -17,38 +17,41 @@ try:
     from _json import encode_basestring_ascii as quoted
     from _socket import AF_UNIX, SOCK_STREAM, SOL_SOCKET, socket
     from time import time
+
+    TYPE_CHECKING = False  # `typing` costs more than the whole hook
 except ImportError:  # a Python that is not CPython on a POSIX system has no way to the broker
     sys.exit(0)
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
     from collections.abc import Callable
 else:
     import _signal as signal  # `signal` itself would import `enum`
 
-EXCHANGE_S = 0.25
+__all__ = ["main"]
+
+_EXCHANGE_S = 0.24
 """Seconds for stdin, connection and answer together, counted from the start of this file."""
 
-SPOOL_S = 0.03
-"""Seconds for the spool after that."""
+_SPOOL_S = 0.04
+"""Seconds for the spool, beside what the exchange has left."""
 
-MAX_STDIN = 262_144
+_MAX_STDIN = 262_144
 """Bytes of stdin that are carried; of a larger payload only the size is."""
 
-MAX_HEADER = 16_384
+_MAX_HEADER = 16_384
 """Bytes of the header line."""
 
-MAX_ANSWER = 1_048_576
+_MAX_ANSWER = 1_048_576
 """Bytes of an answer."""
 
-MAX_SPOOL = 16 * 1_048_576
+_MAX_SPOOL = 16 * 1_048_576
 """Bytes of the whole spool; calls beyond are dropped and counted."""
 
-MAX_TEXT = 4096
+_MAX_TEXT = 4096
 """Bytes of the working directory, or of one variable; longer ones are left out, never cut."""
 
-VARIABLES = (
+_VARIABLES = (
     b"CLAUDE_CODE_ENTRYPOINT",
     b"CLAUDE_CODE_SESSION_ID",
     b"CLAUDE_PROJECT_DIR",
@@ -65,16 +68,16 @@ VARIABLES = (
 """What is carried of the environment: paths and session ids, by name, never a key or token."""
 
 
-end = posix._exit  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  skips a clean-up that costs time
+_end = posix._exit  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  skips a clean-up that costs time
 
 
-class Call:
+class _Call:
     """One hook call: who calls, and what came on stdin."""
 
     def __init__(self, adapter: str, hook: str) -> None:
         self.adapter = adapter
         self.hook = hook
-        self.call_id = "hook-" + posix.urandom(16).hex()
+        self.call_id = "hook-" + hex(int(time() * 1000))[2:] + "-" + posix.urandom(8).hex()  # noqa: FURB116
         self.stdin = b""
         self.size = 0
 
@@ -83,16 +86,16 @@ class Call:
         try:
             while not posix.isatty(0) and (chunk := posix.read(0, 65_536)):
                 self.size += len(chunk)
-                self.stdin = self.stdin + chunk if self.size <= MAX_STDIN else b""
+                self.stdin = self.stdin + chunk if self.size <= _MAX_STDIN else b""
         except OSError:  # the harness gave no stdin
             return
 
     def record(self, marks: str = "") -> bytes:
         """Return the header line and stdin as the door reads them; `marks` are more members of the header."""
-        if self.size > MAX_STDIN:
+        if self.size > _MAX_STDIN:
             marks += ',"oversized":' + str(self.size)
-        header = self.header(working_directory(), environment(), marks)
-        if len(header) > MAX_HEADER:
+        header = self.header(_working_directory(), _environment(), marks)
+        if len(header) > _MAX_HEADER:
             header = self.header("", "", marks)
         return header.encode() + self.stdin
 
@@ -103,36 +106,36 @@ class Call:
         return text + '},"size":' + str(len(self.stdin)) + marks + "}\n"
 
 
-def working_directory() -> str:
+def _working_directory() -> str:
     """Return the working directory, or nothing when it is gone or too long."""
     try:
         path = posix.getcwdb()
     except OSError:
         return ""
-    return path.decode("utf-8", "replace") if len(path) <= MAX_TEXT else ""
+    return path.decode("utf-8", "replace") if len(path) <= _MAX_TEXT else ""
 
 
-def environment() -> str:
+def _environment() -> str:
     """Return the selected variables as the members of a JSON object."""
     members: list[str] = []
-    for name in VARIABLES:
+    for name in _VARIABLES:
         value = posix.environ.get(name, b"")
-        if 0 < len(value) <= MAX_TEXT:
+        if 0 < len(value) <= _MAX_TEXT:
             members.append(quoted(name.decode()) + ":" + quoted(value.decode("utf-8", "replace")))
     return ",".join(members)
 
 
-def directory(own: bytes, xdg: bytes, default: bytes) -> bytes:
+def _directory(own: bytes, xdg: bytes, default: bytes) -> bytes:
     """Return the directory that variable `own` names, else `lifebus` below `xdg`, else `default` below home."""
     explicit, base = posix.environ.get(own, b""), posix.environ.get(xdg, b"")
     if explicit:
         return explicit
     if base.startswith(b"/"):
         return base + b"/lifebus"
-    return home() + default
+    return _home() + default
 
 
-def home() -> bytes:
+def _home() -> bytes:
     """Return the user's home directory; the account's own where the harness gave none."""
     given = posix.environ.get(b"HOME", b"")
     if given.startswith(b"/"):
@@ -142,7 +145,7 @@ def home() -> bytes:
     return pwd.getpwuid(posix.geteuid()).pw_dir.encode("utf-8", "surrogateescape")
 
 
-def ask(record: bytes) -> tuple[int, bytes]:
+def _ask(record: bytes) -> tuple[int, bytes]:
     """Return the exit code and the stdout that the broker answers.
 
     Raises:
@@ -150,17 +153,17 @@ def ask(record: bytes) -> tuple[int, bytes]:
         ValueError: the answer is not whole.
     """
     broker = socket(AF_UNIX, SOCK_STREAM)
-    broker.connect(directory(b"LIFEBUS_RUNTIME_DIR", b"XDG_RUNTIME_DIR", b"/.local/state/lifebus/run") + b"/hook.sock")
-    refuse_stranger(broker)
+    broker.connect(_directory(b"LIFEBUS_RUNTIME_DIR", b"XDG_RUNTIME_DIR", b"/.local/state/lifebus/run") + b"/hook.sock")
+    _refuse_stranger(broker)
     broker.sendall(record)
     answer = b""
-    while len(answer) <= MAX_ANSWER and (chunk := broker.recv(65_536)):
+    while len(answer) <= _MAX_ANSWER and (chunk := broker.recv(65_536)):
         answer += chunk
     broker.close()
-    return parse(answer)
+    return _parse(answer)
 
 
-def refuse_stranger(broker: socket) -> None:
+def _refuse_stranger(broker: socket) -> None:
     """Refuse a broker of another user, where the kernel tells (Linux): its words would reach the model."""
     try:
         from _socket import SO_PEERCRED  # noqa: PLC0415  other systems rely on the directory's mode
@@ -171,7 +174,7 @@ def refuse_stranger(broker: socket) -> None:
         raise PermissionError
 
 
-def parse(answer: bytes) -> tuple[int, bytes]:
+def _parse(answer: bytes) -> tuple[int, bytes]:
     """Return exit code and stdout of an answer: ``<exit code> <stdout length>`` and a newline, then stdout.
 
     Raises:
@@ -184,24 +187,24 @@ def parse(answer: bytes) -> tuple[int, bytes]:
     return int(code), stdout
 
 
-def spool(call: Call) -> None:
+def _spool(call: _Call) -> None:
     """Append the call to the spool; what does not fit any more is counted by the size of `dropped`.
 
     Raises:
         OSError: the spool cannot be written, or is not ours alone.
     """
     record = call.record(',"spooled_at_epoch_s":' + str(int(time()))) + b"\n"
-    folder = open_folder(directory(b"LIFEBUS_STATE_DIR", b"XDG_STATE_HOME", b"/.local/state/lifebus") + b"/spool")
-    file = open_calls(folder)
+    folder = _open_folder(_directory(b"LIFEBUS_STATE_DIR", b"XDG_STATE_HOME", b"/.local/state/lifebus") + b"/spool")
+    file = _open_calls(folder)
     before = posix.fstat(file).st_size
-    if before + look(b"calls.claimed", folder)[1] + len(record) > MAX_SPOOL:
-        posix.write(open_file(b"dropped", folder), b".")
+    if before + _look(b"calls.claimed", folder)[1] + len(record) > _MAX_SPOOL:
+        posix.write(_open_file(b"dropped", folder), b".")
     elif posix.write(file, record) != len(record):  # the disk is full
         posix.ftruncate(file, before)
-        posix.write(open_file(b"dropped", folder), b".")
+        posix.write(_open_file(b"dropped", folder), b".")
 
 
-def open_folder(path: bytes) -> int:
+def _open_folder(path: bytes) -> int:
     """Return the spool's folder, made where missing; refuse one that others may enter."""
     parts = path.split(b"/")
     for depth in range(1, len(parts) + 1):
@@ -216,17 +219,17 @@ def open_folder(path: bytes) -> int:
     return folder
 
 
-def open_calls(folder: int) -> int:
+def _open_calls(folder: int) -> int:
     """Return the spool file, locked, and not one that the broker has just claimed by renaming it."""
     while True:
-        file = open_file(b"calls", folder)
+        file = _open_file(b"calls", folder)
         posix.lockf(file, posix.F_LOCK, 0)
-        if look(b"calls", folder)[0] == posix.fstat(file).st_ino:
+        if _look(b"calls", folder)[0] == posix.fstat(file).st_ino:
             return file
         posix.close(file)
 
 
-def look(name: bytes, folder: int) -> tuple[int, int]:
+def _look(name: bytes, folder: int) -> tuple[int, int]:
     """Return inode number and size of a file in the folder, zeros where there is none."""
     try:
         found = posix.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -235,7 +238,7 @@ def look(name: bytes, folder: int) -> tuple[int, int]:
     return found.st_ino, found.st_size
 
 
-def open_file(name: bytes, folder: int) -> int:
+def _open_file(name: bytes, folder: int) -> int:
     """Return a regular file of ours in the folder, open for appending."""
     flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_NOFOLLOW | posix.O_NONBLOCK | posix.O_CLOEXEC
     file = posix.open(name, flags, 0o600, dir_fd=folder)
@@ -245,21 +248,21 @@ def open_file(name: bytes, folder: int) -> int:
     return file
 
 
-class GivenUp(BaseException):
+class _GivenUp(BaseException):
     """The time is over, or the harness wants the hook to end; not an OSError, so that nothing swallows it."""
 
 
-def give_up(*_: object) -> None:
+def _give_up(*_: object) -> None:
     """Signal handler: end the exchange with the broker."""
-    raise GivenUp
+    raise _GivenUp
 
 
-def leave(*_: object) -> None:
+def _leave(*_: object) -> None:
     """Signal handler: end the process, successfully."""
-    end(0)
+    _end(0)
 
 
-def arm(seconds: float, handler: "Callable[..., None]") -> None:
+def _arm(seconds: float, handler: "Callable[..., None]") -> None:
     """Have `handler` called after so many seconds, or as soon as the harness signals."""
     numbers = (signal.SIGALRM, signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
     for number in numbers:
@@ -268,12 +271,12 @@ def arm(seconds: float, handler: "Callable[..., None]") -> None:
     signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
-def print_out(stdout: bytes) -> None:
+def _print_out(stdout: bytes) -> None:
     """Write the answer to stdout for as long as the harness reads it in time."""
     try:
         while stdout:
             stdout = stdout[posix.write(1, stdout) :]
-    except (OSError, GivenUp):
+    except (OSError, _GivenUp):
         return
 
 
@@ -286,16 +289,16 @@ def main(arguments: list[str]) -> int:
     if not 1 <= len(arguments) <= 2 or not all(len(word) <= 128 and word.isascii() for word in arguments):  # noqa: PLR2004
         posix.write(2, b"usage: hook.py ADAPTER [HOOK]\n")
         return 0
-    call = Call(arguments[0], arguments[1] if arguments[1:] else "")
+    call = _Call(arguments[0], arguments[1] if arguments[1:] else "")
     try:
-        arm(EXCHANGE_S, give_up)
+        _arm(_EXCHANGE_S, _give_up)
         call.read_stdin()
-        code, stdout = ask(call.record())
+        code, stdout = _ask(call.record())
     except BaseException:  # noqa: BLE001  there is nobody to tell, and the call must not be lost
-        arm(SPOOL_S, leave)
-        spool(call)
+        _arm(signal.getitimer(signal.ITIMER_REAL)[0] + _SPOOL_S, _leave)
+        _spool(call)
         return 0
-    print_out(stdout)
+    _print_out(stdout)
     return code
 
 
@@ -304,4 +307,4 @@ if __name__ == "__main__":
     try:
         status = main(sys.argv[1:])
     finally:
-        end(status)
+        _end(status)

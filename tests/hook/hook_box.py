@@ -67,6 +67,16 @@ class HookBox:
             stdout, stderr = hook.communicate(stdin, timeout=PATIENCE_S)
         return HookRun(hook.returncode, stdout, stderr, time.monotonic() - began)
 
+    def start_many(self, count: int, stdin: bytes) -> "list[subprocess.Popen[bytes]]":
+        """Start hooks at once, named Hook0, Hook1 …, that find their stdin in a file."""
+        file = self.base / "payload"
+        file.write_bytes(stdin)
+        hooks: list[subprocess.Popen[bytes]] = []
+        for number in range(count):
+            with file.open("rb") as payload:
+                hooks.append(self.start("codex", f"Hook{number}", stdin=payload))
+        return hooks
+
     def spooled(self) -> list[HookCall]:
         """Return the calls in the spool, all of which must be whole."""
         file = self.spool / "calls"

@@ -133,8 +133,8 @@ def test_a_harness_that_does_not_read_stdout_is_not_waited_for(box: HookBox) -> 
 def test_twenty_hooks_at_once_all_get_their_answer(box: HookBox) -> None:
     calls: list[CallFrame] = []
     with scripted_broker(box, answering(b"0 2\nok", calls)):
-        hooks = [box.start("codex", f"Hook{number}") for number in range(20)]
-        outputs = [hook.communicate(b"{}", timeout=PATIENCE_S)[0] for hook in hooks]
+        hooks = box.start_many(20, b"{}")
+        outputs = [hook.communicate(timeout=PATIENCE_S)[0] for hook in hooks]
     answered = {frame.header.hook for frame in calls}
     late = {call.hook for call in box.spooled()}
     assert answered | late == {f"Hook{number}" for number in range(20)}

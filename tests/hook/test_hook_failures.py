@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from hook.hook_box import COMMAND, PATIENCE_S, HookBox, HookRun, answering, receive_call, scripted_broker
+from lifebus_transports.directories import default_runtime_dir, default_state_dir
 from lifebus_transports.hook_frames import CallFrame
 
 QUICK_S = 5.0
@@ -205,12 +206,17 @@ def test_an_oversized_payload_is_remembered_by_its_size(box: HookBox) -> None:
 
 
 def test_twenty_hooks_at_once_spool_whole_records(box: HookBox) -> None:
-    hooks = [box.start("codex", f"Hook{number}") for number in range(20)]
-    for hook in hooks:
-        assert hook.communicate(b"y" * 100_000, timeout=PATIENCE_S)[0] == b""
+    for hook in box.start_many(20, b"y" * 100_000):
+        assert hook.communicate(timeout=PATIENCE_S) == (b"", b"")
     calls = box.spooled()
     assert {call.hook for call in calls} == {f"Hook{number}" for number in range(20)}
     assert len({call.call_id for call in calls}) == 20
+
+
+def test_a_hook_without_a_home_takes_the_account_s_own(tmp_path: Path) -> None:
+    env = {"LIFEBUS_STATE_DIR": str(tmp_path / "state")}
+    subprocess.run([*COMMAND, "codex"], env=env, input=b"{}", check=True, timeout=PATIENCE_S)
+    assert (tmp_path / "state" / "spool" / "calls").is_file()
 
 
 @pytest.mark.parametrize(
@@ -225,6 +231,7 @@ def test_the_state_directory_follows_xdg(tmp_path: Path, variables: dict[str, st
     env = {"HOME": str(tmp_path), **{name: value.format(base=tmp_path) for name, value in variables.items()}}
     subprocess.run([*COMMAND, "codex"], env=env, input=b"{}", check=True, timeout=PATIENCE_S)
     assert (tmp_path / where / "calls").is_file()
+    assert default_state_dir(env) / "spool" == tmp_path / where
 
 
 @pytest.mark.parametrize(
@@ -245,3 +252,4 @@ def test_the_runtime_directory_follows_xdg(tmp_path: Path, variables: dict[str, 
                 receive_call(connection)
                 connection.sendall(b"7 0\n")
             assert hook.wait(PATIENCE_S) == 7
+    assert default_runtime_dir(env) == tmp_path / where

@@ -179,10 +179,10 @@ async def test_hooks_go_on_spooling_while_a_drain_runs(tmp_path: Path, broker: B
 async def test_no_call_is_lost_between_hooks_and_drains_at_the_same_time(tmp_path: Path, broker: Broker) -> None:
     box = HookBox(tmp_path)
     box.spool.mkdir(parents=True, mode=0o700)
-    hooks = [box.start("codex", f"Hook{number}") for number in range(30)]
+    hooks = await anyio.to_thread.run_sync(box.start_many, 30, b"{}")
     async with anyio.create_task_group() as tasks:
         for hook in hooks:
-            tasks.start_soon(anyio.to_thread.run_sync, hook.communicate, b"{}", PATIENCE_S)
+            tasks.start_soon(anyio.to_thread.run_sync, hook.communicate, None, PATIENCE_S)
         while any(hook.returncode is None for hook in hooks):
             await drain_spool(box.spool, broker.handle)
     await drain_spool(box.spool, broker.handle)

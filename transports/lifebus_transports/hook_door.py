@@ -35,7 +35,7 @@ _log: Final = structlog.get_logger("lifebus.hook_door")
 class DoorLimits(Struct, frozen=True, kw_only=True):
     """What one call may take: seconds to send it, to answer it and to handle it; and how many are taken at once.
 
-    `answer_s` lies below the 0.25 s that the hook waits; what is answered later would be spooled and come twice.
+    `answer_s` lies below the 0.24 s that the hook waits; what is answered later would be spooled and come twice.
     """
 
     read_s: float = 2.0

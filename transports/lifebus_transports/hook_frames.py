@@ -20,6 +20,7 @@ from lifebus_contract import InvalidRequest, load_json, validate
 __all__ = [
     "BUSY",
     "MAX_ANSWER_BYTES",
+    "MAX_EXIT_CODE",
     "MAX_HEADER_BYTES",
     "MAX_STDIN_BYTES",
     "CallFrame",
@@ -48,13 +49,13 @@ BUSY: Final = b"busy\n"
 
 _MAX_HEADER_ITEMS: Final = 128
 
-CallId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.:-]{1,128}\Z")]
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.:-]{0,128}\Z")]
-Variable = Annotated[str, Meta(pattern=r"^[A-Z][A-Z0-9_]{0,63}\Z")]
-Text = Annotated[str, Meta(max_length=4096)]
-Size = Annotated[int, Meta(ge=0, le=MAX_STDIN_BYTES)]
-Oversize = Annotated[int, Meta(gt=MAX_STDIN_BYTES)]
-Epoch = Annotated[int, Meta(ge=0)]
+_CallId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.:-]{1,128}\Z")]
+_Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.:-]{0,128}\Z")]
+_Variable = Annotated[str, Meta(pattern=r"^[A-Z][A-Z0-9_]{0,63}\Z")]
+_Text = Annotated[str, Meta(max_length=4096)]
+_Size = Annotated[int, Meta(ge=0, le=MAX_STDIN_BYTES)]
+_Oversize = Annotated[int, Meta(gt=MAX_STDIN_BYTES)]
+_Epoch = Annotated[int, Meta(ge=0)]
 
 
 class CallHeader(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -64,14 +65,14 @@ class CallHeader(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     """
 
     v: Literal[1]
-    call_id: CallId
-    adapter: Name
-    hook: Name
-    cwd: Text
-    env: Annotated[dict[Variable, Text], Meta(max_length=32)]
-    size: Size
-    oversized: Oversize | None = None
-    spooled_at_epoch_s: Epoch | None = None
+    call_id: _CallId
+    adapter: _Name
+    hook: _Name
+    cwd: _Text
+    env: Annotated[dict[_Variable, _Text], Meta(max_length=32)]
+    size: _Size
+    oversized: _Oversize | None = None
+    spooled_at_epoch_s: _Epoch | None = None
 
 
 class CallFrame(Struct, frozen=True, kw_only=True):

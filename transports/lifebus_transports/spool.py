@@ -25,7 +25,7 @@ from lifebus_transports.runtime_dir import open_private_directory
 
 __all__ = ["SpoolCounters", "drain_spool", "split_records"]
 
-MAX_SPOOL_BYTES: Final = 16 * 1_048_576
+_MAX_SPOOL_BYTES: Final = 16 * 1_048_576
 """Bytes that hooks put into a spool at most."""
 
 _CALLS: Final = "calls"
@@ -160,7 +160,7 @@ def _claim(folder: int, fresh: bool, counters: SpoolCounters) -> bytes | None:
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or not _writers_done(file):
             counters.left = True
             return None
-        return claimed.read(MAX_SPOOL_BYTES)
+        return claimed.read(_MAX_SPOOL_BYTES)
 
 
 def _writers_done(file: int) -> bool:
