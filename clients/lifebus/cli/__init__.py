@@ -1,0 +1,57 @@
+"""The command line.  Each command is a module that is imported when it is asked for, so that all start quickly.
+
+Above: the shell.  Below: app, errors, the commands.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+
+__all__ = ["main", "run"]
+
+
+def main() -> None:
+    """Run the command of `sys.argv` and exit with its code: the entry point `lifebus`."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code; whatever goes wrong is told on stderr, without a traceback."""
+    from lifebus.cli.exits import ExitCode  # noqa: PLC0415  main() stays cheap to import
+
+    _prepare_streams()
+    try:
+        code = _dispatch(arguments)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the interpreter's last flush must not complain
+        return ExitCode.CLOSED_PIPE
+    except Exception as fault:  # noqa: BLE001  the user gets one sentence, never a traceback
+        from lifebus.cli.errors import report  # noqa: PLC0415
+
+        return report(fault)
+    return code
+
+
+def _dispatch(arguments: Sequence[str]) -> int:
+    from cyclopts import CycloptsError  # noqa: PLC0415
+
+    from lifebus.cli.app import make_app  # noqa: PLC0415
+
+    try:
+        result = make_app()(list(arguments), exit_on_error=False, print_error=False, result_action="return_value")
+    except CycloptsError as fault:
+        from lifebus.cli.arguments import UsageError  # noqa: PLC0415
+
+        raise UsageError(str(fault)) from None
+    return int(result) if isinstance(result, int) else 0
+
+
+def _prepare_streams() -> None:
+    """Let nothing that is printed fail for its letters."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")

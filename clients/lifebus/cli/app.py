@@ -1,0 +1,59 @@
+"""The tree of commands.  Only names and one-line helps are here; a command's module is imported when it runs.
+
+Above: the entry point.  Below: cyclopts, the commands.
+"""
+
+import sys
+from typing import Final
+
+from cyclopts import App, Group, Parameter
+
+__all__ = ["COMMANDS", "make_app"]
+
+_BUS: Final = ("The bus", 1)
+_READ: Final = ("Look", 2)
+_CONTRACT: Final = ("The contract", 3)
+_CARE: Final = ("Care", 4)
+
+COMMANDS: Final = {
+    "up": (_BUS, "up:up", "Run the broker in the foreground."),
+    "demo": (_BUS, "demo:demo", "Show the bus at work on recorded sessions."),
+    "emit": (_BUS, "emit:emit", "Record a lifecycle event."),
+    "tail": (_READ, "tail:tail", "Follow receipts as they come, or read old ones."),
+    "sessions": (_READ, "sessions:sessions", "List the sessions in the ledger."),
+    "receipts": (_READ, "receipts:app", "Read, export and verify the ledger."),
+    "clients": (_READ, "clients:clients", "List the callback clients that are connected."),
+    "status": (_READ, "status:status", "Show how the broker is."),
+    "manifest": (_CONTRACT, "manifest:app", "What each adapter claims."),
+    "negotiate": (_CONTRACT, "negotiate:negotiate", "Ask what an adapter gives for requirements."),
+    "validate": (_CONTRACT, "validate:validate", "Check documents against the contract."),
+    "schema": (_CONTRACT, "validate:schema", "Print the JSON Schema of a document."),
+    "events": (_CONTRACT, "events:events", "List the lifecycle events."),
+    "doctor": (_CARE, "doctor:doctor", "Check everything; say what is wrong and how to mend it."),
+    "config": (_CARE, "config:app", "Show and check the settings."),
+    "completions": (_CARE, "completions:completions", "Print a completion script for a shell."),
+    "version": (_CARE, "version:version", "Print the versions."),
+}
+"""Every command: its group, where its function or sub-app lives, and its help."""
+
+
+def make_app() -> App:
+    """Return the application; nothing of a command is imported yet."""
+    groups = {group: Group(group[0], sort_key=group[1]) for group, _, _ in COMMANDS.values()}
+    app = App(
+        name="lifebus",
+        help="A lifecycle bus for AI coding harnesses: events in, receipts out, on a durable ledger.",
+        version=_version,
+        default_parameter=Parameter(negative=()),
+        help_format="plaintext",
+        help_formatter="default" if sys.stdout.isatty() else "plain",
+    )
+    for name, (group, target, text) in COMMANDS.items():
+        app.command(f"lifebus.cli.{target}", name=name, help=text, group=groups[group])
+    return app
+
+
+def _version() -> str:
+    from lifebus_supervisor.version import VERSION  # noqa: PLC0415
+
+    return VERSION

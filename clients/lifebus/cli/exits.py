@@ -1,0 +1,61 @@
+"""Exit codes of every command, and which failure leads to which.
+
+Above: all commands.  Below: the standard library.
+"""
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from lifebus_contract import LifebusError
+
+__all__ = ["ExitCode", "exit_code_of"]
+
+
+class ExitCode(IntEnum):
+    """What a command says to the shell (docs/configuration.md has the table)."""
+
+    OK = 0
+    NEGATIVE = 1
+    """It worked, and the answer is no: invalid document, unmet requirement, failed check, recorded failure."""
+    USAGE = 2
+    BAD_DATA = 65
+    """What was given to be sent is against the contract."""
+    UNAVAILABLE = 69
+    """No broker answers, it is busy, or another one holds the directory."""
+    SOFTWARE = 70
+    """A defect of lifebus."""
+    IO = 74
+    """A file cannot be read or written, or the ledger failed."""
+    CONFIGURATION = 78
+    INTERRUPTED = 130
+    CLOSED_PIPE = 141
+
+
+_BY_FAILURE: Final = {
+    "invalid_request": ExitCode.BAD_DATA,
+    "payload_too_large": ExitCode.BAD_DATA,
+    "transport_error": ExitCode.UNAVAILABLE,
+    "timeout": ExitCode.UNAVAILABLE,
+    "internal_error": ExitCode.SOFTWARE,
+}
+_BY_CODE: Final = {
+    "configuration": ExitCode.CONFIGURATION,
+    "manifest_unreadable": ExitCode.CONFIGURATION,
+    "manifest_invalid": ExitCode.CONFIGURATION,
+    "duplicate_adapter": ExitCode.CONFIGURATION,
+    "socket_path_too_long": ExitCode.CONFIGURATION,
+    "runtime_dir_owner": ExitCode.CONFIGURATION,
+    "runtime_dir_mode": ExitCode.CONFIGURATION,
+    "runtime_dir_unusable": ExitCode.CONFIGURATION,
+    "not_a_socket": ExitCode.CONFIGURATION,
+    "already_running": ExitCode.UNAVAILABLE,
+    "unreadable": ExitCode.IO,
+}
+
+
+def exit_code_of(fault: "LifebusError") -> ExitCode:
+    """Return the exit code of an error; refusals that are a fact about the world count as a negative answer."""
+    if fault.code in _BY_CODE:
+        return _BY_CODE[fault.code]
+    return _BY_FAILURE.get(fault.failure_class.value, ExitCode.NEGATIVE)

@@ -1,0 +1,64 @@
+"""Printing receipts one by one, in the form that the reader wants.
+
+Above: tail, receipts, emit.  Below: receipt_text, terminal.
+"""
+
+import sys
+from typing import Final, Literal
+
+import msgspec
+
+from lifebus.cli.receipt_text import COLUMNS, gap_text, short_line, whole_line
+from lifebus.cli.terminal import clean, paint, put, put_bytes, status_color
+from lifebus.view import Cursor, Gap
+from lifebus_contract import Receipt, encode_json
+
+__all__ = ["Form", "ReceiptPrinter"]
+
+Form = Literal["columns", "lines", "json"]
+"""For people at a terminal, for pipes, for programs."""
+
+_WIDTHS: Final = tuple(width for _, width in COLUMNS)
+
+
+class ReceiptPrinter:
+    """Prints receipts and gaps to stdout; `count` says how many receipts there were."""
+
+    def __init__(self, *, json: bool) -> None:
+        self.count = 0
+        self.form: Form = "json" if json else "columns" if sys.stdout.isatty() else "lines"
+
+    def show(self, item: Receipt | Gap, cursor: Cursor | None = None) -> None:
+        """Print one item.  In JSON it is `{"cursor":…,"receipt":…}`, or `{"cursor":…,"gap":…}`, on one line."""
+        if isinstance(item, Receipt):
+            self.count += 1
+        if self.form == "json":
+            self._json(item, cursor)
+        elif isinstance(item, Gap):
+            put(paint(gap_text(item), "yellow"))
+        elif self.form == "lines":
+            put(clean(whole_line(item)))
+        else:
+            self._columns(item)
+
+    def _json(self, item: Receipt | Gap, cursor: Cursor | None) -> None:
+        """Write the receipt's canonical bytes as they are, so that their digest can be checked."""
+        kind, body = ("gap", msgspec.json.encode(item)) if isinstance(item, Gap) else ("receipt", encode_json(item))
+        head = b'{"cursor":"%s",' % str(cursor).encode() if cursor is not None else b"{"
+        put_bytes(head + b'"%s":%s}' % (kind.encode(), body))
+        sys.stdout.flush()
+
+    def _columns(self, receipt: Receipt) -> None:
+        if self.count == 1:
+            titles = (title.ljust(width) for title, width in COLUMNS)
+            put(paint(" ".join(titles).rstrip(), "bold"))
+        session, sequence, event, status, note = (clean(cell) for cell in short_line(receipt))
+        color = status_color(receipt.status.value)
+        cells = [
+            session.ljust(_WIDTHS[0]),
+            sequence.rjust(_WIDTHS[1]),
+            event.ljust(_WIDTHS[2]),
+            paint(status.ljust(_WIDTHS[3]), color),
+            paint(note, color or "dim"),
+        ]
+        put(" ".join(cells).rstrip())

@@ -1,0 +1,76 @@
+"""Receipts as text: short and aligned for people, whole for pipes, canonical for programs.
+
+Above: tail, receipts, emit, the demo.  Below: the contract.
+"""
+
+from datetime import UTC, datetime
+from typing import Final
+
+from lifebus.view import Gap
+from lifebus_contract import Receipt
+
+__all__ = ["COLUMNS", "gap_text", "note_of", "placement_of", "session_label", "short_line", "time_of", "whole_line"]
+
+COLUMNS: Final = (("session", 15), ("seq", 4), ("event", 25), ("status", 9), ("note", 23))
+"""The columns of a short line with their widths: 80 with one space between."""
+
+_SESSION_TAIL: Final = 6
+
+
+def session_label(receipt: Receipt) -> str:
+    """Return adapter and the end of the session id, which differs where their beginnings do not."""
+    session = receipt.harness_session_id
+    if session is None:
+        return receipt.adapter_id[:15]
+    tail = session if len(session) <= _SESSION_TAIL else "…" + session[-_SESSION_TAIL:]
+    return f"{receipt.adapter_id[: 14 - len(tail)]} {tail}"
+
+
+def placement_of(receipt: Receipt) -> str:
+    """Return where payloads went, or would have gone: each placement once."""
+    return " ".join(dict.fromkeys(one.placement.value for one in receipt.payload_receipts if one.placement))
+
+
+def note_of(receipt: Receipt) -> str:
+    """Return the one thing worth saying beside the status: the failure, the placement, or what is degraded."""
+    if receipt.failure_class is not None:
+        return receipt.failure_class.value
+    if placement := placement_of(receipt):
+        return f"→ {placement}"
+    return " ".join(one.capability for one in receipt.capability_degradations)
+
+
+def short_line(receipt: Receipt) -> tuple[str, ...]:
+    """Return the cells of `COLUMNS`."""
+    sequence = "-" if receipt.sequence is None else str(receipt.sequence)
+    return session_label(receipt), sequence, receipt.event.value, receipt.status.value, note_of(receipt)
+
+
+def whole_line(receipt: Receipt) -> str:
+    """Return a line that a pipe can cut: time, session, sequence, event, status, then named extras."""
+    extras = {
+        "client": receipt.client_id,
+        "placement": placement_of(receipt),
+        "failure": receipt.failure_class.value if receipt.failure_class else "",
+        "degraded": ",".join(one.capability for one in receipt.capability_degradations),
+        "receipt": receipt.receipt_id,
+    }
+    sequence = "-" if receipt.sequence is None else str(receipt.sequence)
+    session = f"{receipt.adapter_id}/{receipt.harness_session_id or '-'}"
+    head = (time_of(receipt), session, sequence, receipt.event.value, receipt.status.value)
+    return " ".join([*head, *(f"{name}={value}" for name, value in extras.items() if value)])
+
+
+def gap_text(gap: Gap) -> str:
+    """Return what is lost, and why."""
+    if gap.until is None:
+        return f"gap: the ledger has another history now (after {gap.after}: {gap.reason})"
+    return f"gap: positions {gap.after + 1} to {gap.until} are gone ({gap.reason})"
+
+
+def time_of(receipt: Receipt) -> str:
+    """Return the receipt's time in RFC 3339, in UTC."""
+    try:
+        return datetime.fromtimestamp(receipt.at_epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return f"@{receipt.at_epoch_s}"

@@ -1,0 +1,117 @@
+"""Output: data on stdout, talk on stderr, colour only where it is wanted, nothing that could steer a terminal.
+
+Above: all commands.  Below: the standard library and msgspec.
+"""
+
+import os
+import sys
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TextIO
+
+__all__ = ["clean", "color_wanted", "paint", "put", "put_bytes", "put_json", "put_table", "say", "status_color"]
+
+_COLORS: Final = {
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "cyan": "36",
+    "dim": "2",
+    "bold": "1",
+}
+_STATUS_COLORS: Final = {
+    "observed": "",
+    "delivered": "green",
+    "skipped": "dim",
+    "degraded": "yellow",
+    "failed": "red",
+}
+
+
+def color_wanted(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether to colour: NO_COLOR says no, then FORCE_COLOR yes, then TERM=dumb no, then whether it is a terminal."""
+    if environ.get("NO_COLOR"):
+        return False
+    if environ.get("FORCE_COLOR", "0") not in {"", "0"}:
+        return True
+    return environ.get("TERM") != "dumb" and stream.isatty()
+
+
+def paint(text: str, color: str, stream: TextIO | None = None) -> str:
+    """Return the text in a colour by name, or as it is where colour is not wanted."""
+    if not color or not color_wanted(stream or sys.stdout):
+        return text
+    return f"\x1b[{_COLORS[color]}m{text}\x1b[0m"
+
+
+def status_color(status: str) -> str:
+    """Return the colour of a receipt status; empty for the plain ones."""
+    return _STATUS_COLORS.get(status, "")
+
+
+def clean(text: object) -> str:
+    """Return text with every unprintable character escaped: what others wrote must not steer the terminal."""
+    plain = str(text)
+    if plain.isprintable():
+        return plain
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape", "surrogatepass").decode("ascii")
+        for letter in plain
+    )
+
+
+def say(message: str, *, color: str = "") -> None:
+    """Tell the user something, on stderr; lines stay lines."""
+    for line in message.split("\n"):
+        sys.stderr.write(paint(clean(line), color, sys.stderr) + "\n")
+    sys.stderr.flush()
+
+
+def put(line: str) -> None:
+    """Write one line of data to stdout and flush it, so that a reader sees it at once."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def put_bytes(line: bytes) -> None:
+    """Write one line of raw bytes to stdout; flushed with the buffer."""
+    sys.stdout.buffer.write(line + b"\n")
+
+
+def put_json(value: Any, *, indent: int = 2) -> None:
+    """Write a JSON document to stdout; with an indent of 0 it is one line."""
+    import msgspec  # noqa: PLC0415  not every command needs it
+
+    encoded = msgspec.json.encode(value, enc_hook=str)
+    put((msgspec.json.format(encoded, indent=indent) if indent else encoded).decode())
+
+
+def put_table(
+    titles: Sequence[str], rows: Iterable[Sequence[str]], *, color_of: Mapping[str, str] | None = None
+) -> None:
+    """Write aligned columns without lines; cells that `color_of` knows are coloured by it."""
+    cells = [[clean(cell) for cell in row] for row in rows]
+    widths = [max(_width(row[index]) for row in [list(titles), *cells]) for index in range(len(titles))]
+    put(paint(_joined(titles, widths), "bold"))
+    colors = color_of or {}
+    for row in cells:
+        last = len(row) - 1
+        parts = [
+            paint(cell, colors.get(cell, "")) + ("" if index == last else " " * (widths[index] - _width(cell)))
+            for index, cell in enumerate(row)
+        ]
+        put("  ".join(parts).rstrip())
+
+
+def _joined(row: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _width(text: str) -> int:
+    """Return how many columns the text takes: wide letters take two, marks none."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+        for letter in text
+    )

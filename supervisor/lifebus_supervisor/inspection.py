@@ -1,0 +1,143 @@
+"""What can be told without a running broker: about a ledger file, the configured adapters, a document.
+
+Above: the command line.  Below: lifebus_adapters, lifebus_broker.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+
+from lifebus_adapters import ADAPTERS, load_third_party
+from lifebus_broker.ledger.sqlite_reader import Reader
+from lifebus_broker.ledger.sqlite_schema import check_library
+from lifebus_broker.ledger.sqlite_verify import verify
+from lifebus_broker.negotiation import negotiate
+from lifebus_broker.payload_validation import check_payload
+from lifebus_broker.ports import Query
+from lifebus_broker.registry import Registry
+from lifebus_contract import (
+    AdapterUnavailable,
+    CapabilityRequest,
+    InvalidRequest,
+    LifebusError,
+    Negotiation,
+    PayloadEnvelope,
+    RegisteredAdapter,
+)
+from lifebus_supervisor.settings import Settings
+from lifebus_transports.messages import Backfill
+
+__all__ = ["check_body", "check_libraries", "configured_adapters", "negotiate_here", "receipts_of_file", "verify_file"]
+
+
+def check_libraries() -> str:
+    """Return the version of SQLite.
+
+    Raises:
+        LifebusError: it is one that can damage a ledger.
+    """
+    version = apsw.sqlite_lib_version()
+    check_library(version)
+    return version
+
+
+def verify_file(path: Path, tail: int | None = None) -> tuple[int, list[str]]:
+    """Return the newest position of a ledger file, and what is wrong with it; nothing is written.
+
+    Raises:
+        LifebusError: it cannot be read.
+    """
+    try:
+        with closing(Reader(_existing(path))) as reader:
+            head = reader.page(Query(after=2**53 - 1, limit=1)).head
+        return head, verify(path, tail)
+    except apsw.Error as fault:
+        raise _unreadable(path, str(fault)) from fault
+
+
+def receipts_of_file(path: Path, query: Backfill) -> Iterator[bytes]:
+    """Yield the canonical receipts of a ledger file that the query asks for, in position order, up to the newest.
+
+    Raises:
+        LifebusError: it cannot be read.
+    """
+    try:
+        with closing(Reader(_existing(path))) as reader:
+            after = max(query.after, reader.page(_query(query, 0)).floor)
+            while True:
+                page = reader.page(_query(query, after))
+                yield from (row.receipt for row in page.rows)
+                after = page.next
+                if page.complete:
+                    return
+    except apsw.Error as fault:
+        raise _unreadable(path, str(fault)) from fault
+
+
+def configured_adapters(settings: Settings) -> Registry:
+    """Return the built-in adapters and those of the configured manifests.
+
+    Raises:
+        InvalidRequest: a manifest cannot be read, is against the contract, or takes an id that is taken.
+    """
+    return Registry([*(adapter.registered for adapter in ADAPTERS.values()), *map(_third_party, settings.manifests)])
+
+
+def negotiate_here(settings: Settings, adapter_id: str, requirements: Sequence[CapabilityRequest]) -> Negotiation:
+    """Return what the adapter gives for the requirements, by the manifests that a broker would load.
+
+    Raises:
+        AdapterUnavailable: no such adapter.
+    """
+    registry = configured_adapters(settings)
+    registered = registry.get(adapter_id)
+    if registered is None:
+        known = ", ".join(one.manifest.adapter_id for one in registry.all())
+        raise AdapterUnavailable(f"no adapter `{adapter_id[:64]}`; known are {known}", code="unknown_adapter")
+    return negotiate(registered, requirements)
+
+
+def check_body(payload: PayloadEnvelope) -> None:
+    """Check what a payload says about its body: size, digest, encoding, expiry (design 3.10).
+
+    Raises:
+        InvalidRequest: it says something else than the body shows.
+    """
+    refusal = check_payload(payload, int(time.time()))
+    if refusal is not None:
+        field = refusal.detail.partition(":")[0]
+        raise InvalidRequest(refusal.detail, code=refusal.code, field=f"$.{field}" if field.isidentifier() else "$")
+
+
+def _third_party(path: Path) -> RegisteredAdapter:
+    try:
+        return load_third_party(path.read_bytes())
+    except OSError as fault:
+        raise InvalidRequest(f"manifest {path}: {fault.strerror}", code="manifest_unreadable") from fault
+    except LifebusError as fault:
+        raise InvalidRequest(f"manifest {path}: {fault.detail}", code="manifest_invalid") from fault
+
+
+def _query(asked: Backfill, after: int) -> Query:
+    return Query(
+        after=after,
+        limit=asked.limit,
+        adapter_id=asked.adapter_id,
+        session=asked.session,
+        event=asked.event,
+        status=asked.status,
+        since_epoch_s=asked.since_epoch_s,
+    )
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise _unreadable(path, "there is no such ledger")
+    return path
+
+
+def _unreadable(path: Path, why: str) -> LifebusError:
+    return LifebusError(f"{path}: {why}", code="unreadable")
