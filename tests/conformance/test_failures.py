@@ -1,0 +1,144 @@
+"""Conformance: failure-class mapping tests for every adapter."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from golden import golden
+from lifebus_adapters import ADAPTERS, HookCall
+from lifebus_broker.negotiation import negotiate
+from lifebus_broker.payload_validation import check_payload
+from lifebus_broker.placement import place
+from lifebus_broker.ports import Refusal
+from lifebus_broker.registry import Registry
+from lifebus_broker.synthesis import Stamp, failed
+from lifebus_contract import (
+    DEFAULT_RETRY,
+    AdapterManifest,
+    CallbackRequest,
+    CapabilityRequest,
+    Emission,
+    FailureClass,
+    IdSource,
+    IntegrationMode,
+    InvalidRequest,
+    ManifestPlacementClass,
+    PayloadEnvelope,
+    RequirementLevel,
+    SupportState,
+    validate,
+)
+
+REGISTRY = Registry([adapter.registered for adapter in ADAPTERS.values()])
+STAMP: Stamp = {"receipt_id": "lfr_1", "at_epoch_s": 1, "client_id": "notes", "parent_receipt_id": None}
+
+
+def manifest(adapter_id: str) -> AdapterManifest:
+    return ADAPTERS[adapter_id].registered.manifest
+
+
+def resolving(adapter_id: str, version: str, mode: IntegrationMode) -> FailureClass:
+    found = REGISTRY.resolve(adapter_id, version, mode)
+    assert isinstance(found, Refusal)
+    return found.failure_class
+
+
+def negotiating(adapter_id: str, support: SupportState) -> FailureClass | None:
+    wish = CapabilityRequest(capability="event:frame.opening", level=RequirementLevel.REQUIRED)
+    return negotiate(ADAPTERS[adapter_id].registered, [wish], {wish.capability: support}).failure_class
+
+
+def placing(adapter_id: str, placement: str, size: int) -> FailureClass:
+    wishes = [{"placement": placement, "requirement": "required"}]
+    payload = validate(golden("payload", body="x" * size, acceptable_placements=wishes), PayloadEnvelope)
+    request = validate(golden("request", event="frame.opening"), CallbackRequest)
+    found = place([payload], request, ADAPTERS[adapter_id].registered)
+    assert found.refusal is not None
+    return found.refusal.failure_class
+
+
+def validating(**changes: Any) -> FailureClass:
+    found = check_payload(validate(golden("payload", **changes), PayloadEnvelope), 1)
+    assert found is not None
+    return found.failure_class
+
+
+def parsing(adapter_id: str, stdin: bytes) -> FailureClass:
+    call = HookCall(call_id="c", adapter_id=adapter_id, hook="SessionStart", cwd="/", env={}, stdin=stdin)
+    with pytest.raises(InvalidRequest) as caught:
+        ADAPTERS[adapter_id].parse(call, IdSource(lambda: 1, bytes))
+    return caught.value.failure_class
+
+
+MAPPING: dict[str, tuple[Callable[[str], FailureClass | None], FailureClass]] = {
+    "another version": (
+        lambda name: resolving(name, "0.0.0", IntegrationMode.NATIVE_HOOK),
+        FailureClass.ADAPTER_UNAVAILABLE,
+    ),
+    "an unclaimed mode": (
+        lambda name: resolving(name, manifest(name).adapter_version, IntegrationMode.REFERENCE_ADAPTER),
+        FailureClass.ADAPTER_UNAVAILABLE,
+    ),
+    "a misspelt id": (
+        lambda name: resolving(f"{name}x", manifest(name).adapter_version, IntegrationMode.NATIVE_HOOK),
+        FailureClass.ADAPTER_UNAVAILABLE,
+    ),
+    "a capability that is gone": (
+        lambda name: negotiating(name, SupportState.UNAVAILABLE),
+        FailureClass.CAPABILITY_UNSUPPORTED,
+    ),
+    "a capability by hand": (lambda name: negotiating(name, SupportState.MANUAL), FailureClass.OPERATOR_REQUIRED),
+    "a placement nobody offers": (
+        lambda name: placing(name, "side_channel_context", 1),
+        FailureClass.PLACEMENT_UNAVAILABLE,
+    ),
+    "a payload over the limit": (
+        lambda name: placing(name, "pre_prompt_frame", 100_000),
+        FailureClass.PAYLOAD_TOO_LARGE,
+    ),
+    "a payload that lies about its size": (lambda _: validating(byte_size=1), FailureClass.INVALID_REQUEST),
+    "nonsense from the harness": (lambda name: parsing(name, b"\x00nonsense"), FailureClass.INVALID_REQUEST),
+}
+
+
+@pytest.mark.parametrize("adapter_id", ADAPTERS)
+@pytest.mark.parametrize("fault", MAPPING)
+def test_failure_class_mapping_for_every_adapter(adapter_id: str, fault: str) -> None:
+    found, expected = MAPPING[fault]
+    assert found(adapter_id) is expected
+
+
+@pytest.mark.parametrize("failure", list(FailureClass))
+def test_every_failure_class_reaches_the_receipt_with_its_default_retry_class(failure: FailureClass) -> None:
+    emission = validate({"request": golden("request")}, Emission)
+    receipt = failed(emission=emission, refusal=Refusal(failure_class=failure, detail="why"), **STAMP)
+    assert (receipt.status, receipt.failure_class, receipt.retry_class) == ("failed", failure, DEFAULT_RETRY[failure])
+
+
+@pytest.mark.parametrize(
+    ("condition", "failure"),
+    [
+        ({"renewal.reset.wrapper_mediated": "unavailable"}, FailureClass.CAPABILITY_UNSUPPORTED),
+        ({"renewal.reset.wrapper_mediated": "manual"}, FailureClass.OPERATOR_REQUIRED),
+    ],
+)
+def test_renewal_conditions_use_the_existing_failure_classes(condition: dict[str, str], failure: FailureClass) -> None:
+    capable = golden("manifest")
+    capable["renewal"]["reset"]["wrapper_mediated"] = "synthesized"
+    registered = ADAPTERS["codex"].registered
+    registered = type(registered)(
+        manifest=validate(capable, AdapterManifest), conformance=registered.conformance, refused_placements=frozenset()
+    )
+    wishes = [CapabilityRequest(capability=name, level=RequirementLevel.REQUIRED) for name in condition]
+    assert negotiate(registered, wishes).outcome == "satisfied"
+    now = {name: SupportState(support) for name, support in condition.items()}
+    assert negotiate(registered, wishes, now).failure_class is failure
+
+
+@pytest.mark.parametrize("adapter_id", ADAPTERS)
+def test_every_adapter_declares_the_failures_it_is_known_for(adapter_id: str) -> None:
+    declared = manifest(adapter_id)
+    assert FailureClass.INVALID_REQUEST in declared.failure_modes
+    limited = any(declared.placement[slot].max_bytes for slot in ManifestPlacementClass)
+    assert (FailureClass.PAYLOAD_TOO_LARGE in declared.failure_modes) is limited

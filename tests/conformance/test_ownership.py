@@ -1,0 +1,65 @@
+"""Conformance: static checks that the core does not own what belongs to clients."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from lifebus_contract import KINDS
+
+REPOSITORY = Path(__file__).parents[2]
+CORE = [
+    path
+    for package in ("lifebus_contract", "lifebus_broker")
+    for path in sorted((REPOSITORY / "broker" / package).rglob("*"))
+    if path.suffix in {".py", ".json"}
+]
+CLIENT_WORDS = "ccd|rlm|leases?|polic(?:y|ies)|continuity|trajector(?:y|ies)|recursive.inference"
+OWNED = re.compile(rf"(?<![a-z])(?:{CLIENT_WORDS})(?![a-z])", re.IGNORECASE)
+OPAQUE = ("body", "body_ref", "format", "metadata")
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(REPOSITORY).as_posix()
+
+
+@pytest.mark.parametrize("path", CORE, ids=name_of)
+def test_no_client_owned_word_stands_in_contract_or_broker(path: Path) -> None:
+    assert OWNED.findall(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("text", ["class CcdState:", "import ccd", "renewal_lease_id", "# a policy", "RLM", "leases"])
+def test_the_check_would_find_one(text: str) -> None:
+    assert OWNED.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text))
+
+
+@pytest.mark.parametrize("path", [path for path in CORE if path.suffix == ".py"], ids=name_of)
+def test_the_core_imports_no_client_and_no_adapter(path: Path) -> None:
+    imported = {
+        name.split(".")[0]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
+    assert imported.isdisjoint({"lifebus", "lifebus_adapters", "lifebus_transports", "lifebus_supervisor"})
+
+
+def test_only_rendering_and_checking_ever_touch_a_body() -> None:
+    readers = {
+        path.name
+        for path in CORE
+        if path.suffix == ".py"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in {"body", "body_ref"} and isinstance(node.ctx, ast.Load)
+    }
+    assert readers == {"envelope.py", "payload_text.py", "payload_validation.py"}
+
+
+def test_receipts_have_no_room_for_a_body() -> None:
+    assert set(OPAQUE).isdisjoint(KINDS["receipt"].__struct_fields__)
