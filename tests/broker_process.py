@@ -104,6 +104,7 @@ def start_broker(directory: Path, **settings: str) -> BrokerProcess:
     """
     ready, writing = os.pipe()
     environment = {
+        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
         "PATH": os.defpath,
         "HOME": str(directory),
         "LIFEBUS_RUNTIME_DIR": str(directory / "run"),
