@@ -19,7 +19,7 @@ import apsw
 
 from lifebus_broker.ledger.sqlite import SqliteLedger
 from lifebus_broker.ports import Appended, Entry
-from lifebus_contract import IntegrationMode, LifecycleEvent, Receipt, ReceiptStatus
+from lifebus_contract import IntegrationMode, LifecycleEvent, Receipt, ReceiptStatus, encode_json
 
 _IN_FLIGHT = 2048
 _PART = 16_384
@@ -132,45 +132,40 @@ async def measure(rows: int, batch: int, sessions: int, prefill: int) -> Figures
 def main() -> None:
     """Measure every combination and print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=100_000)
-    parser.add_argument("--large", type=int, default=1_000_000)
-    parser.add_argument("--switch-interval", type=float, default=sys.getswitchinterval())
-    parser.add_argument("--only", help="batch,sessions,prefill")
+    parser.add_argument("--rows", type=int, default=100_000, help="rows a run")
+    parser.add_argument("--large", type=int, default=1_000_000, help="rows in the large ledger")
+    parser.add_argument("--switch-interval", type=float, default=sys.getswitchinterval(), help="seconds")
+    parser.add_argument("--only", help="batch,sessions,prefilled")
     options = parser.parse_args()
     sys.setswitchinterval(options.switch_interval)
-    size = len(msg_size(receipt(1, 1)))
     print(
-        f"SQLite {apsw.sqlite_lib_version()}, WAL, synchronous=FULL; {size} bytes a receipt; {options.rows} rows a run; "
-        f"{_IN_FLIGHT} entries in flight; {os.cpu_count()} cores; switch interval {sys.getswitchinterval()} s"
+        f"SQLite {apsw.sqlite_lib_version()}, WAL, synchronous=FULL; "
+        f"{len(encode_json(receipt(1, 1)))} bytes a receipt; {options.rows} rows a run; {_IN_FLIGHT} entries in flight; {os.cpu_count()} cores; "
+        f"switch interval {options.switch_interval} s"
     )
-    print(
-        f"{'batch':>6}{'sessions':>9}{'prefilled':>10}{'rows/s':>9}{'writer µs':>10}{'loop µs':>9}{'ack ms p50/p99/max':>22}"
-    )
-    large = options.large
-    plan = [
-        (64, 10, 1_000),
-        (64, 10_000, 20_000),
-        (64, 10, large),
-        (64, 10_000, large),
-        (1, 10, 1_000),
-        (512, 10, 1_000),
-    ]
-    if options.only:
-        plan = [tuple(map(int, options.only.split(",")))]
-    for batch, sessions, prefill in plan:
+    print(f"{'batch':>6}{'sessions':>9}{'prefilled':>10}{'rows/s':>9}{'writer µs':>10}{'loop µs':>9}", end="")
+    print(f"{'ack ms p50/p99/max':>22}")
+    for batch, sessions, prefill in plan(options.only, options.large):
         found = asyncio.run(measure(options.rows, batch, sessions, prefill))
-        acks = f"{found.ack_p50:.1f}/{found.ack_p99:.1f}/{found.ack_max:.1f}"
-        print(
-            f"{batch:>6}{sessions:>9}{prefill:>10}{found.rows_a_second:>9.0f}{found.writer_us:>10.2f}{found.loop_us:>9.2f}{acks:>22}",
-            flush=True,
-        )
+        print(f"{batch:>6}{sessions:>9}{prefill:>10}{found.rows_a_second:>9.0f}", end="")
+        print(f"{found.writer_us:>10.2f}{found.loop_us:>9.2f}", end="")
+        print(f"{f'{found.ack_p50:.1f}/{found.ack_p99:.1f}/{found.ack_max:.1f}':>22}", flush=True)
 
 
-def msg_size(document: Receipt) -> bytes:
-    """Return the bytes of a receipt."""
-    from lifebus_contract import encode_json
-
-    return encode_json(document)
+def plan(only: str | None, large: int) -> list[tuple[int, int, int]]:
+    """Return (batch, sessions, prefilled) of each run."""
+    if only:
+        batch, sessions, prefill = map(int, only.split(","))
+        return [(batch, sessions, prefill)]
+    few, many = 10, 10_000
+    return [
+        (64, few, 1_000),
+        (64, many, 20_000),
+        (64, few, large),
+        (64, many, large),
+        (1, few, 1_000),
+        (512, few, 1_000),
+    ]
 
 
 if __name__ == "__main__":

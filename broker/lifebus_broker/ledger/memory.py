@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Final
 
+import anyio.lowlevel
+
 from lifebus_broker.fold import extend_head
 from lifebus_broker.ledger.refusals import CLOSED, PRUNED, conflicting, unrecordable
 from lifebus_broker.ports import Appended, Entry, LedgerStatus, Page, Query, Refusal, Row, SessionHead
@@ -129,8 +131,9 @@ class MemoryLedger:
         )
 
     async def aclose(self) -> None:
-        """Refuse later appends."""
+        """Answer what was taken, and refuse later appends."""
         self._closed = True
+        await anyio.lowlevel.checkpoint()
 
     def _record(self, entry: Entry) -> Appended:
         """Record one entry, or find what its key stands for."""
