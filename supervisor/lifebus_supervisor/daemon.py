@@ -113,14 +113,14 @@ async def run(settings: Settings, *, on_ready: Callable[[Daemon], None] | None =
         LifebusError: it cannot start; `code` is ``already_running`` when another broker holds the directory.
     """
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async with running(settings) as daemon:
-            async with anyio.create_task_group() as tasks:
+        async with anyio.create_task_group() as tasks:
+            async with running(settings) as daemon:
                 tasks.start_soon(_stop_on_signal, signals, daemon)
                 if on_ready is not None:
                     on_ready(daemon)
                 await daemon.halt.event.wait()
-                tasks.cancel_scope.cancel()
-            return daemon.halt.exit_code
+            tasks.cancel_scope.cancel()
+        return daemon.halt.exit_code
 
 
 @asynccontextmanager
@@ -239,7 +239,9 @@ def _publish_beacon(daemon: Daemon, *, closing: bool = False) -> None:
 async def _drain(daemon: Daemon) -> None:
     """Take nothing new, finish what was taken, say goodbye."""
     daemon.service.draining = True
-    while daemon.bus.dispatches or daemon.bus.ledger.status().queued:  # noqa: ASYNC110  the writer is a thread
+    while daemon.halt.exit_code != EXIT_IO and (  # nothing would become durable any more
+        daemon.bus.dispatches or daemon.bus.ledger.status().queued
+    ):
         await anyio.sleep(0.01)
     await anyio.lowlevel.checkpoint()  # the acknowledgements of the last commit are sent in this turn of the loop
     _publish_beacon(daemon, closing=True)
