@@ -1,6 +1,8 @@
 """Negotiation as a table: what is asked, what the manifest claims, what follows (design 3.7)."""
 
+import re
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -232,3 +234,9 @@ def test_a_lost_capability_is_named_with_what_was_promised_even_when_the_dispatc
 
 def test_the_order_of_strength_is_the_designs() -> None:
     assert sorted(SUPPORT_STRENGTH, key=SUPPORT_STRENGTH.__getitem__, reverse=True) == list(STATES)
+
+
+def test_the_table_in_the_documentation_is_this_one() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "contract-decisions.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (required|preferred|optional) (\w+) \|(.*)\|$", text, re.MULTILINE)
+    assert {(level, wanted): tuple(cells.replace(" ", "").split("|")) for level, wanted, cells in rows} == TABLE
