@@ -112,15 +112,15 @@ async def run(settings: Settings, *, on_ready: Callable[[Daemon], None] | None =
     Raises:
         LifebusError: it cannot start; `code` is ``already_running`` when another broker holds the directory.
     """
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async with anyio.create_task_group() as tasks:
-            async with running(settings) as daemon:
+    async with running(settings) as daemon:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            if on_ready is not None:
+                on_ready(daemon)
+            async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_stop_on_signal, signals, daemon)
-                if on_ready is not None:
-                    on_ready(daemon)
                 await daemon.halt.event.wait()
-            tasks.cancel_scope.cancel()
-        return daemon.halt.exit_code
+                tasks.cancel_scope.cancel()
+    return daemon.halt.exit_code
 
 
 @asynccontextmanager
@@ -239,12 +239,17 @@ def _publish_beacon(daemon: Daemon, *, closing: bool = False) -> None:
 async def _drain(daemon: Daemon) -> None:
     """Take nothing new, finish what was taken, say goodbye."""
     daemon.service.draining = True
-    while daemon.halt.exit_code != EXIT_IO and (  # nothing would become durable any more
-        daemon.bus.dispatches or daemon.bus.ledger.status().queued
-    ):
+    while _unfinished(daemon):  # noqa: ASYNC110  the writer is a thread
         await anyio.sleep(0.01)
     await anyio.lowlevel.checkpoint()  # the acknowledgements of the last commit are sent in this turn of the loop
     _publish_beacon(daemon, closing=True)
+
+
+def _unfinished(daemon: Daemon) -> bool:
+    """Whether something taken is not durable yet; once the ledger has failed, nothing will be."""
+    if daemon.halt.exit_code == EXIT_IO:
+        return False
+    return bool(daemon.bus.dispatches or daemon.bus.ledger.status().queued)
 
 
 async def _close_ledger(ledger: Ledger) -> None:
@@ -253,10 +258,8 @@ async def _close_ledger(ledger: Ledger) -> None:
 
 
 async def _stop_on_signal(signals: AsyncIterator[signal.Signals], daemon: Daemon) -> None:
-    """Stop in order at the first signal, at once at the second: the ledger is as safe then."""
+    """Stop in order at the first signal; the next one meets no receiver and ends the process, the ledger as safe."""
     async for number in signals:
-        if daemon.halt.event.is_set():
-            os._exit(128 + number)
         _log.info("stopping", signal=number.name)
         daemon.halt.stop()
 
