@@ -89,8 +89,9 @@ class Lifebus:
 
     name = "lifebus"
 
-    def __init__(self, runtime_dir: Path) -> None:
-        self._runtime_dir = runtime_dir
+    def __init__(self, running: Broker) -> None:
+        self.pid = running.pid
+        self._runtime_dir = running.runtime_dir
         self.settings = asyncio.run(self._describe())
 
     def batches(self, items: Sequence[Item], size: int, in_flight: int) -> Rate:

@@ -35,7 +35,8 @@ def ratio(ours: float | None, theirs: float | None) -> float | None:
 
 def print_table(console: Console, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print rows of text under a heading; all columns but the first are numbers."""
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    console.print(title, style="bold")
+    table = Table(box=None, pad_edge=False)
     for number, name in enumerate(head):
         table.add_column(name, justify="right" if number else "left")
     for row in rows:

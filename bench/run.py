@@ -15,7 +15,7 @@ from bench import bench_hook, growth, throughput
 from bench.lifebus_client import Lifebus, broker
 from bench.peers.process import workspace
 from bench.report import Aim, print_aims, print_table
-from bench.throughput import Results, Sizes
+from bench.throughput import Figure, Results, Sizes
 from bench.workload import RECEIPT_BYTES, SESSIONS, items
 
 _FSYNCS = 300
@@ -90,7 +90,7 @@ def _fdatasync_us() -> float:
 
 def _receipt_size() -> int:
     with broker() as running:
-        system = Lifebus(running.runtime_dir)
+        system = Lifebus(running)
         system.batches(items(64), 64, 1)
         return system.receipt_size()
 
@@ -99,11 +99,17 @@ def _print_comparison(console: Console, results: Results, settings: dict[str, st
     for name, text in settings.items():
         console.print(f"{name}: {text}")
     console.print()
-    rows = [
-        (scenario, *(f"{systems[name]:,.0f}" if name in systems else "–" for name in settings))
-        for scenario, systems in results.items()
+    rates = "Acknowledged receipts a second (one at a time: µs)"
+    print_table(console, rates, ("", *settings), _rows(results, settings, lambda found: f"{found.value:,.0f}"))
+    cost = "CPU time of the server, µs a receipt"
+    print_table(console, cost, ("", *settings), _rows(results, settings, lambda found: f"{found.server_us:.0f}"))
+
+
+def _rows(results: Results, systems: Iterable[str], text: Callable[[Figure], str]) -> list[list[str]]:
+    return [
+        [scenario, *(text(found[name]) if name in found else "–" for name in systems)]
+        for scenario, found in results.items()
     ]
-    print_table(console, "Acknowledged receipts a second (one at a time: µs)", ("", *settings), rows)
 
 
 def _followers(console: Console, sizes: Sizes) -> Aim:

@@ -9,10 +9,12 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
+import psutil
+
 from bench.lifebus_client import Lifebus, broker
 from bench.peers import jetstream, redis_streams
 from bench.report import Aim, ratio
-from bench.workload import Peer, items, percentile
+from bench.workload import Item, Peer, Rate, cpu_seconds, items, percentile
 
 LIFEBUS, REDIS, JETSTREAM, RELAXED = "lifebus", "Redis Streams", "JetStream", "JetStream (default sync)"
 
@@ -32,13 +34,21 @@ class Sizes:
     rounds: int
 
 
-Results = dict[str, dict[str, float]]
-"""Scenario to system to figure: acknowledged receipts a second, or microseconds."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One measurement: receipts a second (one at a time: microseconds), and the server's CPU time a receipt in µs."""
+
+    value: float
+    server_us: float
+
+
+Results = dict[str, dict[str, Figure]]
+"""Scenario to system to figure."""
 
 
 def compare(sizes: Sizes, say: Callable[[str], None]) -> tuple[Results, dict[str, str]]:
     """Measure every system that is installed; return the medians and each system's settings."""
-    turns: dict[str, dict[str, list[float]]] = {}
+    turns: dict[str, dict[str, list[Figure]]] = {}
     settings: dict[str, str] = {}
     for turn in range(sizes.rounds):
         for start in SYSTEMS:
@@ -50,8 +60,7 @@ def compare(sizes: Sizes, say: Callable[[str], None]) -> tuple[Results, dict[str
                 for scenario, figure in _measure(system, sizes):
                     turns.setdefault(scenario, {}).setdefault(system.name, []).append(figure)
     medians = {
-        scenario: {name: statistics.median(figures) for name, figures in systems.items()}
-        for scenario, systems in turns.items()
+        scenario: {name: _median(figures) for name, figures in systems.items()} for scenario, systems in turns.items()
     }
     return medians, settings
 
@@ -59,10 +68,14 @@ def compare(sizes: Sizes, say: Callable[[str], None]) -> tuple[Results, dict[str
 def aims(results: Results) -> list[Aim]:
     """Return the aims that compare lifebus with its peers."""
 
-    def by(scenario: str, peer: str) -> float | None:
-        return ratio(results[scenario].get(LIFEBUS), results[scenario].get(peer))
+    def of(scenario: str, system: str) -> float | None:
+        figure = results[scenario].get(system)
+        return figure.value if figure else None
 
-    fastest = max(results[PIPELINES].get(REDIS, 0), results[SINGLES].get(REDIS, 0))
+    def by(scenario: str, peer: str) -> float | None:
+        return ratio(of(scenario, LIFEBUS), of(scenario, peer))
+
+    fastest = max(of(PIPELINES, REDIS) or 0, of(SINGLES, REDIS) or 0)
     return [
         Aim(text="batches of 64, 1 at a time: × Redis", limit=1.25, measured=by(BATCHES, REDIS)),
         Aim(text="batches of 64, 16 at a time: × Redis", limit=1.25, measured=by(MANY_BATCHES, REDIS)),
@@ -71,27 +84,44 @@ def aims(results: Results) -> list[Aim]:
         Aim(
             text="1 message a request, 1,000 in flight: × Redis's best of the same and pipelines of 1,000",
             limit=0.5,
-            measured=ratio(results[SINGLES].get(LIFEBUS), fastest),
+            measured=ratio(of(SINGLES, LIFEBUS), fastest),
         ),
         Aim(text="one at a time, p50: × Redis", limit=1.1, measured=by(MEDIAN, REDIS), at_most=True),
     ]
 
 
-def _measure(system: Peer, sizes: Sizes) -> Iterator[tuple[str, float]]:
+def _measure(system: Peer, sizes: Sizes) -> Iterator[tuple[str, Figure]]:
+    server = psutil.Process(system.pid)
     system.batches(items(2_000), 64, 1)  # warm up
-    yield BATCHES, system.batches(items(sizes.receipts), 64, 1).per_second
-    yield MANY_BATCHES, system.batches(items(sizes.receipts), 64, 16).per_second
-    yield PIPELINES, system.batches(items(sizes.receipts), 1_000, 1).per_second
-    yield SINGLES, system.singles(items(sizes.receipts), 1_000).per_second
+
+    def timed(count: int, work: Callable[[list[Item]], Rate]) -> Figure:
+        prepared = items(count)
+        before = cpu_seconds(server)
+        rate = work(prepared)
+        return Figure(value=rate.per_second, server_us=1e6 * (cpu_seconds(server) - before) / count)
+
+    yield BATCHES, timed(sizes.receipts, lambda work: system.batches(work, 64, 1))
+    yield MANY_BATCHES, timed(sizes.receipts, lambda work: system.batches(work, 64, 16))
+    yield PIPELINES, timed(sizes.receipts, lambda work: system.batches(work, 1_000, 1))
+    yield SINGLES, timed(sizes.receipts, lambda work: system.singles(work, 1_000))
+    before = cpu_seconds(server)
     seconds = system.one_by_one(items(sizes.closed_loop))
-    yield MEDIAN, percentile(seconds, 0.50) * 1e6
-    yield SLOWEST, percentile(seconds, 0.99) * 1e6
+    server_us = 1e6 * (cpu_seconds(server) - before) / sizes.closed_loop
+    yield MEDIAN, Figure(value=percentile(seconds, 0.50) * 1e6, server_us=server_us)
+    yield SLOWEST, Figure(value=percentile(seconds, 0.99) * 1e6, server_us=server_us)
+
+
+def _median(figures: list[Figure]) -> Figure:
+    return Figure(
+        value=statistics.median(figure.value for figure in figures),
+        server_us=statistics.median(figure.server_us for figure in figures),
+    )
 
 
 @contextmanager
 def _lifebus() -> Iterator[Peer | None]:
     with broker() as running:
-        yield Lifebus(running.runtime_dir)
+        yield Lifebus(running)
 
 
 SYSTEMS: tuple[Callable[[], AbstractContextManager[Peer | None]], ...] = (

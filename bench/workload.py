@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import psutil
+
 RECEIPT_BYTES = 400
 SESSIONS = 50
 
@@ -43,6 +45,8 @@ class Peer(Protocol):
 
     name: str
     settings: str
+    pid: int
+    """The server's process, whose CPU time is measured."""
 
     def batches(self, items: Sequence[Item], size: int, in_flight: int) -> Rate:
         """Record the items in batches of `size`, `in_flight` batches at a time."""
@@ -78,6 +82,12 @@ def percentile(values: Sequence[float], share: float) -> float:
     """Return the value below which `share` (0 to 1) of the values lie."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def cpu_seconds(process: psutil.Process) -> float:
+    """Return the processor time that a process has taken, which no neighbour on the machine changes."""
+    times = process.cpu_times()
+    return float(times.user + times.system)
 
 
 class Stopwatch:

@@ -33,14 +33,15 @@ def running(*, always: bool) -> Iterator[Peer | None]:
     with workspace() as folder:
         config = folder / "nats.conf"
         config.write_text(CONFIG.format(port=port, folder=folder, sync=", sync_interval: always" if always else ""))
-        with server([program, "-c", str(config)], port, folder / "log"):
-            yield JetStream(port, always=always)
+        with server([program, "-c", str(config)], port, folder / "log") as pid:
+            yield JetStream(port, pid, always=always)
 
 
 class JetStream:
     """A client of that server."""
 
-    def __init__(self, port: int, *, always: bool) -> None:
+    def __init__(self, port: int, pid: int, *, always: bool) -> None:
+        self.pid = pid
         self._url = f"nats://127.0.0.1:{port}"
         self.name = "JetStream" if always else "JetStream (default sync)"
         self.settings = f"file storage, Nats-Msg-Id, sync_interval {'always' if always else 'default (2 min)'}"

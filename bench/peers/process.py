@@ -71,11 +71,11 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def server(command: Sequence[str], port: int, log: Path) -> Iterator[None]:
-    """Run a server until the block ends; the block starts once its port takes connections."""
+def server(command: Sequence[str], port: int, log: Path) -> Iterator[int]:
+    """Run a server until the block ends, which gets its process id once its port takes connections."""
     process = start(command, lambda: _listens(port), log)
     try:
-        yield
+        yield process.pid
     finally:
         stop(process)
 

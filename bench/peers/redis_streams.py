@@ -40,8 +40,8 @@ def running() -> Iterator[Peer | None]:
     with workspace() as folder:
         command = [program, "--bind", "127.0.0.1", "--port", str(port), "--dir", str(folder), "--save", ""]
         command += ["--appendonly", "yes", "--appendfsync", "always"]
-        with server(command, port, folder / "log"):
-            yield RedisStreams(port)
+        with server(command, port, folder / "log") as pid:
+            yield RedisStreams(port, pid)
 
 
 class RedisStreams:
@@ -49,7 +49,8 @@ class RedisStreams:
 
     name = "Redis Streams"
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, pid: int) -> None:
+        self.pid = pid
         self._address = ("127.0.0.1", port)
         self._redis = redis.Redis("127.0.0.1", port)
         self._redis.script_load(SCRIPT)
