@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from golden import golden
 from lifebus_broker.placement import NO_SLOTS_USED, PlacementResult, Rejection, RejectionReason, Slot, SlotUse, place
@@ -277,3 +279,44 @@ def test_receipts_come_in_the_order_of_the_payloads() -> None:
     found = placed(*(payload(f"{DEVELOPER}/preferred", payload_id=name) for name in names))
     assert [receipt.payload_id for receipt in found.receipts] == names
     assert [name for name, _ in slots(found)] == names
+
+
+WISHES = st.lists(
+    st.tuples(st.sampled_from(list(PlacementClass)), st.sampled_from(["required", "preferred", "optional"])),
+    min_size=1,
+    max_size=3,
+)
+LIMITS = st.dictionaries(
+    st.sampled_from(SLOTS),
+    st.fixed_dictionaries(
+        {"support": st.sampled_from(["native", "synthesized", "partial", "manual", "unavailable"])},
+        optional={"max_bytes": st.integers(0, 400)},
+    ),
+)
+
+
+@given(
+    st.lists(st.tuples(WISHES, st.text("aé🚀", max_size=60)), max_size=5),
+    LIMITS,
+    st.sampled_from(SESSION + FRAME + OTHER),
+)
+@settings(deadline=None)
+def test_whatever_is_placed_fits_and_is_accounted_for(
+    asked: list[tuple[list[tuple[str, str]], str]], limits: dict[str, Any], event: str
+) -> None:
+    payloads = [
+        payload(*(f"{placement}/{level}" for placement, level in wishes), payload_id=f"pay_{number}", body=body)
+        for number, (wishes, body) in enumerate(asked)
+    ]
+    on = adapter(**limits)
+    found = placed(*payloads, event=event, on=on)
+    delivered = [name for name, _ in slots(found)]
+    assert [receipt.payload_id for receipt in found.receipts] == [each.payload_id for each in payloads]
+    assert delivered == [
+        receipt.payload_id for receipt in found.receipts if receipt.status in {"delivered", "degraded"}
+    ]
+    assert (found.refusal is not None) == any(receipt.status == "failed" for receipt in found.receipts)
+    for slot, carried in found.used.items():
+        limit = on.manifest.placement[slot].max_bytes
+        assert on.manifest.placement[slot].support in {"native", "synthesized", "partial"}
+        assert limit is None or text_size(carried) <= limit
