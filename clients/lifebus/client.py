@@ -1,43 +1,36 @@
 """The client library: emit, negotiate, serve, follow.
 
-Above: users, the command line, the blocking facade.  Below: connection, subscription, worker.
+Above: users, the command line, the blocking facade.  Below: outbox, subscription, worker, connection.
 """
 
-import asyncio
-import random
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import overload
 
-import anyio
 import zmq
 from msgspec import Struct
 
 from lifebus.connection import Connection
+from lifebus.outbox import Outbox
 from lifebus.requests import tick_request
 from lifebus.subscription import Subscription
 from lifebus.view import Cursor
 from lifebus.worker import Handler, serve
 from lifebus_contract import (
     AdapterManifest,
-    BrokerBusy,
     CallbackRequest,
     CapabilityRequest,
     DeadlineExceeded,
     Emission,
-    InvalidRequest,
     LifebusError,
     LifecycleEvent,
     Negotiation,
     Receipt,
     TransportError,
-    decode_msgpack,
-    encode_msgpack,
 )
 from lifebus_contract.codec import decode_receipt
-from lifebus_contract.fields import MAX_MESSAGE_BYTES
 from lifebus_transports.directories import default_runtime_dir
 from lifebus_transports.messages import (
     Backfill,
@@ -45,21 +38,17 @@ from lifebus_transports.messages import (
     BrokerStatus,
     ClientInfo,
     DeliveredPayload,
-    Emit,
-    EmitAnswer,
     EmitResult,
     Negotiate,
     Nothing,
     Serve,
     SessionInfo,
     SessionsAsk,
+    Verify,
+    VerifyAnswer,
 )
 
 __all__ = ["Bus", "Emitted", "connect"]
-
-_BATCH = 64
-_ATTEMPT_S = 1.0
-_PAUSE_S = (0.05, 1.0)
 
 
 class Emitted(Struct, frozen=True, kw_only=True):
@@ -83,7 +72,7 @@ class Bus:
         self.client_id = client_id
         self.timeout = timeout
         self._connection = connection
-        self._outbox: list[tuple[Emission, asyncio.Future[EmitResult]]] = []
+        self._outbox = Outbox(connection, client_id)
 
     @overload
     async def emit(self, emission: Emission | CallbackRequest, /) -> Emitted: ...
@@ -94,8 +83,8 @@ class Bus:
     ) -> Emitted | list[Emitted]:
         """Record one lifecycle moment, or several in order, and return when it is durable.
 
-        Callers of the same tick share one message.  Where every emission carries an idempotency key, silence and
-        "busy" are met by asking again with the same key until the timeout, which cannot record anything twice.
+        Callers of the same tick share one message.  "Busy" is met by asking again until the timeout, and so is
+        silence where every emission carries an idempotency key, which cannot record anything twice.
 
         Raises:
             LifebusError: one emission was refused, or no answer came.  In a list a refusal stands in its place.
@@ -195,69 +184,15 @@ class Bus:
         """Return how the broker and its ledger are."""
         return await self._connection.ask("status", Nothing(), BrokerStatus, timeout=self.timeout)
 
+    async def verify(self, tail: int | None = None) -> VerifyAnswer:
+        """Have the broker check chain, sequences and keys of its ledger, whole or the newest `tail` rows.
+
+        A large ledger takes minutes: the deadline is a hundred times the bus's.
+        """
+        return await self._connection.ask("verify", Verify(tail=tail), VerifyAnswer, timeout=100 * self.timeout)
+
     async def _record(self, emissions: Sequence[Emission]) -> list[Emitted]:
-        keyed = all(one.request.idempotency_key for one in emissions)
-        deadline = anyio.current_time() + self.timeout
-        pause = _PAUSE_S[0]
-        while True:
-            left = deadline - anyio.current_time()
-            try:
-                results = await self._attempt(emissions, min(_ATTEMPT_S, left) if keyed else left)
-            except (DeadlineExceeded, BrokerBusy) as fault:
-                left = deadline - anyio.current_time()
-                if left <= 0 or not (keyed or isinstance(fault, BrokerBusy)):
-                    raise
-                await anyio.sleep(min(left, random.uniform(0, pause)))  # noqa: S311  full jitter, not a secret
-                pause = min(pause * 2, _PAUSE_S[1])
-            else:
-                return [_emitted(result) for result in results]
-
-    async def _attempt(self, emissions: Sequence[Emission], wait: float) -> list[EmitResult]:
-        futures = [self._queue(emission) for emission in emissions]
-        try:
-            with anyio.fail_after(max(wait, 0.001)):
-                results = [await future for future in futures]
-        except TimeoutError:
-            raise DeadlineExceeded(f"no acknowledgement within {wait:g} s; it may be recorded") from None
-        finally:
-            for future in futures:
-                future.cancel()
-        if results[0].refusal is not None and results[0].refusal.code == "busy":
-            raise results[0].refusal.error()
-        return results
-
-    def _queue(self, emission: Emission) -> "asyncio.Future[EmitResult]":
-        """Put an emission into the message of this tick."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[EmitResult] = loop.create_future()
-        if not self._outbox:
-            loop.call_soon(self._flush)
-        self._outbox.append((emission, future))
-        return future
-
-    def _flush(self) -> None:
-        waiting, self._outbox = self._outbox, []
-        for start in range(0, len(waiting), _BATCH):
-            self._send([item for item in waiting[start : start + _BATCH] if not item[1].done()])
-
-    def _send(self, batch: list[tuple[Emission, "asyncio.Future[EmitResult]"]]) -> None:
-        """Send one message; split it when it is over the limit, so that one large payload hurts no neighbour."""
-        if not batch:
-            return
-        body = Emit(client_id=self.client_id, emissions=tuple(emission for emission, _ in batch))
-        try:
-            if len(encode_msgpack(body)) > MAX_MESSAGE_BYTES:
-                if len(batch) == 1:
-                    raise InvalidRequest(f"an emission may take {MAX_MESSAGE_BYTES} bytes", code="too_large")
-                middle = len(batch) // 2
-                self._send(batch[:middle])
-                self._send(batch[middle:])
-                return
-            _, answer = self._connection.post("emit", body)
-        except LifebusError as fault:
-            _fail(batch, fault)
-            return
-        answer.add_done_callback(lambda done: _settle(batch, done))
+        return [_emitted(result) for result in await self._outbox.record(emissions, seconds=self.timeout)]
 
 
 @asynccontextmanager
@@ -266,7 +201,7 @@ async def connect(
     *,
     runtime_dir: str | Path | None = None,
     timeout: float = 5.0,  # noqa: ASYNC109  the default deadline of every call on the bus
-) -> AsyncIterator[Bus]:
+) -> AsyncGenerator[Bus]:
     """Connect to the broker of this user and yield a `Bus`.
 
     `client_id` is the stable label under which idempotency keys are scoped.  `timeout` bounds every call, in seconds.
@@ -302,27 +237,6 @@ def _emitted(result: EmitResult) -> Emitted:
         deliveries=result.deliveries,
         refusal=result.refusal.error() if result.refusal else None,
     )
-
-
-def _settle(batch: list[tuple[Emission, "asyncio.Future[EmitResult]"]], answer: "asyncio.Future[bytes]") -> None:
-    """Give every caller of a message its own result."""
-    if answer.cancelled():
-        _fail(batch, TransportError("the connection was closed before the answer came"))
-        return
-    fault = answer.exception()
-    if fault is not None:
-        _fail(batch, fault)
-        return
-    results = decode_msgpack(answer.result(), EmitAnswer).results
-    for (_, future), result in zip(batch, results, strict=True):
-        if not future.done():
-            future.set_result(result)
-
-
-def _fail(batch: list[tuple[Emission, "asyncio.Future[EmitResult]"]], fault: BaseException) -> None:
-    for _, future in batch:
-        if not future.done():
-            future.set_exception(fault)
 
 
 def _nothing() -> None:

@@ -30,12 +30,16 @@ _RECONNECT_MAX_MS: Final = 5_000
 
 
 class Connection:
-    """A DEALER socket on the event loop.  Cancelling a waiting caller loses only that caller's answer."""
+    """A DEALER socket on the event loop.  Cancelling a waiting caller loses only that caller's answer.
+
+    `closing` holds what else ends with this connection.
+    """
 
     def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", runtime_dir: Path) -> None:
         self.context = context
         self.runtime_dir = runtime_dir
         self.on_push: Callable[[int, str, bytes], None] | None = None
+        self.closing: set[Callable[[], None]] = set()
         self._numbers = itertools.count(1)
         self._pending: dict[int, asyncio.Future[bytes]] = {}
         self._socket = connected_socket(context, zmq.DEALER, runtime_dir / "requests.ipc")
@@ -43,6 +47,8 @@ class Connection:
 
     def close(self) -> None:
         """Close the socket; callers still waiting get a `TransportError`."""
+        for close in tuple(self.closing):
+            close()
         self._reader.close()
         self._socket.close()
         pending, self._pending = self._pending, {}
@@ -58,20 +64,21 @@ class Connection:
             BrokerBusy: this side's or the broker's queue is full.
             LifebusError: the broker refused.
         """
-        number, future = self.post(verb, body)
+        future = self.post(verb, encode_msgpack(body))
         try:
             with anyio.fail_after(timeout):
                 return decode_msgpack(await future, answer)
         except TimeoutError:
             raise DeadlineExceeded(f"no answer to `{verb}` within {timeout:g} s from {self.runtime_dir}") from None
         finally:
-            self._pending.pop(number, None)
+            future.cancel()
 
-    def post(self, verb: str, body: Document) -> tuple[int, "asyncio.Future[bytes]"]:
-        """Send a question and return its number and the future of its raw answer.
+    def post(self, verb: str, body: bytes) -> "asyncio.Future[bytes]":
+        """Send an encoded question and return the future of its raw answer; cancelling it forgets the question.
 
         Raises:
             BrokerBusy: too many questions are open, or the broker does not read.
+            TransportError: the connection is closed.
         """
         if len(self._pending) >= _MAX_PENDING:
             raise _busy("too many questions are waiting for an answer")
@@ -84,17 +91,17 @@ class Connection:
         except LifebusError:
             future.cancel()
             raise
-        return number, future
+        return future
 
-    def push(self, number: int, verb: str, body: Document) -> None:
-        """Send one message that expects no answer of its own (a worker's `response`).
+    def push(self, number: int, verb: str, body: bytes) -> None:
+        """Send one encoded message that expects no answer of its own (a worker's `response`).
 
         Raises:
             BrokerBusy: the broker does not read.
             TransportError: the connection is closed.
         """
         try:
-            self._socket.send_multipart((encode_header(number, verb), encode_msgpack(body)), zmq.NOBLOCK)
+            self._socket.send_multipart((encode_header(number, verb), body), zmq.NOBLOCK)
         except zmq.Again:
             raise _busy("the broker does not read") from None
         except zmq.ZMQError:

@@ -3,10 +3,9 @@
 Join: subscribe, wait for a marker that proves the pipe live, then fetch the backfill from the cursor, then go live.
 Whatever the live stream loses, the view notices and the ledger fills.
 
-Above: client.  Below: connection, view.
+Above: client.  Below: connection, feed, view.
 """
 
-import asyncio
 import random
 from collections import deque
 from collections.abc import Callable
@@ -15,12 +14,12 @@ from typing import Final
 
 import anyio
 import msgspec
-import zmq
 
-from lifebus.connection import Connection, connected_socket
+from lifebus.connection import Connection
+from lifebus.feed import Feed
 from lifebus.requests import new_id
 from lifebus.view import Cursor, Gap, View
-from lifebus_contract import BrokerBusy, DeadlineExceeded, InvalidRequest, Receipt, TransportError
+from lifebus_contract import BrokerBusy, DeadlineExceeded, Receipt, TransportError
 from lifebus_contract.codec import decode_receipt
 from lifebus_transports.messages import (
     Backfill,
@@ -34,7 +33,7 @@ from lifebus_transports.messages import (
     SessionsAsk,
 )
 from lifebus_transports.wire import ALL_TOPIC, BEACON_TOPIC, marker_topic, session_topic
-from lifebus_transports.zmq_socket import Frames, SocketReader
+from lifebus_transports.zmq_socket import Frames
 
 __all__ = ["Since", "Subscription"]
 
@@ -52,8 +51,9 @@ _beacons = msgspec.msgpack.Decoder(Beacon)
 class Subscription:
     """An async iterator of `Receipt` and `Gap`.  Use it from one task at a time.
 
-    `cursor` is the place of the last item returned: hand it to a later subscription as `since` to go on from there.
-    Leaving the `async for` early is fine; `aclose` frees the socket at once.
+    `cursor` is the place after the last item returned, or where the subscription started: hand it to a later one as
+    `since` to go on from there.  Leaving the `async for` early and dropping the subscription frees its socket;
+    `aclose` frees it at once.
     """
 
     def __init__(
@@ -74,83 +74,90 @@ class Subscription:
         self._until_head = until_head
         self._timeout = timeout
         self._ready: deque[RowInfo | Gap] = deque()
-        self._wake = asyncio.Event()
         self._view: View | None = None
-        self._nonce = new_id("m").lower()
+        self._feed: Feed | None = None
         self._marked = False
-        self._last: int | None = None
-        self._socket: zmq.Socket[bytes] | None = None
-        self._reader: SocketReader | None = None
+        self._ended = False
+        self._last: Cursor | None = None
 
     def __aiter__(self) -> "Subscription":
         return self
 
     async def __anext__(self) -> Receipt | Gap:
+        if self._ended:
+            raise StopAsyncIteration
         view = self._view or await self._join()
         while True:
             while self._ready:
                 item = self._take(view, self._ready.popleft())
                 if item is not None:
                     return item
-            if self._last is not None and view.position >= self._last:
+            if self._last is not None and view.epoch == self._last.epoch and view.position >= self._last.position:
                 await self.aclose()
+            if self._ended:
                 raise StopAsyncIteration
-            if view.behind:
-                await self._refill(view)
-            else:
-                self._wake.clear()
-                await self._wake.wait()
+            await self._more(view)
 
     async def aclose(self) -> None:
         """Stop following and free the socket; the iterator is done then."""
-        if self._reader is not None and self._socket is not None:
-            self._reader.close()
-            self._socket.close()
-            self._reader = self._socket = None
+        self._ended = True
+        self._close_feed()
+
+    def _close_feed(self) -> None:
+        if self._feed is not None:
+            self._feed.close()
 
     def _take(self, view: View, item: RowInfo | Gap) -> Receipt | Gap | None:
         if isinstance(item, Gap):
-            self.cursor = Cursor(view.epoch, item.until or item.after)
+            self.cursor = Cursor(view.epoch, view.position if item.until is None else item.until)
             return item
         self.cursor = Cursor(view.epoch, item.position)
-        if self._last is not None and item.position > self._last:
+        if self._last is not None and item.position > self._last.position:
             return None
         receipt = decode_receipt(item.receipt)
         if self._session and (receipt.adapter_id, receipt.harness_session_id) != self._session:
             return None
         return receipt if self._where is None or self._where(receipt) else None
 
+    async def _more(self, view: View) -> None:
+        """Wait for live rows, or fetch what is missing."""
+        feed = self._feed
+        if feed is None or feed.closed:
+            raise TransportError("the connection is closed", code="closed")
+        if view.behind:
+            await self._refill(view)
+        else:
+            feed.wake.clear()
+            await feed.wake.wait()
+
     async def _join(self) -> View:
-        """Open the socket, prove it live, and place the view where the user wants to start."""
-        if self._reader is not None:
-            raise InvalidRequest("this subscription has ended; make a new one", code="ended")
-        status = await self._connection.ask("status", Nothing(), BrokerStatus, timeout=self._timeout)
-        by_session = self._session is not None and status.ledger.durability != "none"
-        topic = session_topic(*self._session) if self._session and by_session else ALL_TOPIC
-        self._open(topic)
-        await self._wait_for_marker()
-        view = View(epoch=status.ledger.epoch, position=0, by_session=by_session, topic=topic.decode("ascii"))
-        await self._place(view)
+        """Open the feed, prove it live, and place the view where the user wants to start."""
+        try:
+            status = await self._connection.ask("status", Nothing(), BrokerStatus, timeout=self._timeout)
+            durable = status.ledger.durability != "none"
+            await self._prove_feed(self._session if durable else None)
+            view = View(epoch=status.ledger.epoch, position=0, session=self._session if durable else None)
+            await self._place(view)
+        except BaseException:
+            self._close_feed()
+            raise
+        self.cursor = Cursor(view.epoch, view.position)
         self._view = view
         return view
 
-    def _open(self, topic: bytes) -> None:
-        path = self._connection.runtime_dir / "receipts.ipc"
-        self._socket = connected_socket(self._connection.context, zmq.SUB, path)
-        for wanted in (topic, BEACON_TOPIC, marker_topic(self._nonce)):
-            self._socket.setsockopt(zmq.SUBSCRIBE, wanted)
-        self._reader = SocketReader(self._socket, self._receive)
-
-    async def _wait_for_marker(self) -> None:
-        """Ask for the marker until it arrives: the subscription may not have reached the broker yet."""
+    async def _prove_feed(self, session: tuple[str, str] | None) -> None:
+        """Open the feed and ask for a marker until it arrives: the subscription may not have reached the broker yet."""
+        self._marked = False
+        nonce = new_id("m").lower()
+        topic = ALL_TOPIC if session is None else session_topic(*session)
+        feed = self._feed = Feed(self._connection, (topic, BEACON_TOPIC, marker_topic(nonce)), self._receive)
         with anyio.move_on_after(self._timeout):
             while not self._marked:
-                await self._connection.ask("marker", Marker(nonce=self._nonce), Nothing, timeout=self._timeout)
+                await self._connection.ask("marker", Marker(nonce=nonce), Nothing, timeout=self._timeout)
                 with anyio.move_on_after(_MARKER_WAIT_S):
-                    await self._wake.wait()
-                self._wake.clear()
+                    await feed.wake.wait()
+                feed.wake.clear()
         if not self._marked:
-            await self.aclose()
             raise TransportError("the broker answers, but its receipt stream does not reach here", code="no_stream")
 
     async def _place(self, view: View) -> None:
@@ -160,13 +167,13 @@ class Subscription:
         if isinstance(self._since, Cursor):
             view.epoch, view.position = self._since.epoch, self._since.position
         elif isinstance(self._since, datetime):
-            view.position = await self._position_at(int(self._since.timestamp()), newest.head)
+            view.position = await self._position_at(int(self._since.timestamp()), newest)
         elif self._since is None:
             view.position = newest.head
         elif self._since != "start":
             view.position = int(self._since)
         if self._until_head:
-            self._last = newest.head
+            self._last = Cursor(newest.epoch, newest.head)
         if self._session and self._since is None:
             heads = await self._connection.ask(
                 "sessions", SessionsAsk(session=self._session), list[SessionInfo], timeout=self._timeout
@@ -176,18 +183,26 @@ class Subscription:
         elif view.position == 0:
             view.sequence = 0
 
-    async def _position_at(self, epoch_s: int, head: int) -> int:
-        page = await self._page(Backfill(after=0, limit=1, since_epoch_s=epoch_s))
-        return page.rows[0].position - 1 if page.rows else head
+    async def _position_at(self, epoch_s: int, newest: BackfillPage) -> int:
+        """Return the position before the first receipt as late as `epoch_s`.
+
+        Where that is the oldest one kept, earlier ones may be gone: 0, from where the ledger answers with a gap.
+        """
+        after = newest.floor
+        while after < newest.head:
+            page = await self._page(Backfill(after=after, limit=1, since_epoch_s=epoch_s))
+            if page.rows:
+                before = page.rows[0].position - 1
+                return 0 if before == page.floor else before
+            after = page.next
+        return after
 
     async def _refill(self, view: View) -> None:
         """Fetch one page and put what follows into the queue."""
-        session = self._session if self._view_by_session() else None
-        page = await self._page(Backfill(epoch=view.epoch, after=view.position, session=session))
+        page = await self._page(view.ask())
         self._ready.extend(view.fill(page))
-
-    def _view_by_session(self) -> bool:
-        return self._session is not None and self._view is not None and self._view.by_session
+        if self._last is not None and page.epoch != self._last.epoch:
+            self._last = Cursor(page.epoch, page.head)
 
     async def _page(self, query: Backfill) -> BackfillPage:
         """Ask for a page until the broker answers; a storm of askers spreads out by full jitter."""
@@ -211,7 +226,6 @@ class Subscription:
             self._marked = True
         elif self._view is not None:
             self._offer(self._view, epoch.decode("ascii"), body)
-        self._wake.set()
 
     def _offer(self, view: View, epoch: str, body: bytes) -> None:
         if len(self._ready) >= _MAX_READY:

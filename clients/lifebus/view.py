@@ -3,7 +3,7 @@
 Live rows may be lost; positions over the whole ledger, or sequences within one session, show it.  Then the view is
 `behind`, holds live rows back, and wants backfill pages until one is complete.
 
-Above: subscription.  Below: lifebus_transports.messages.
+Above: subscription.  Below: lifebus_transports.
 """
 
 from collections import deque
@@ -12,7 +12,8 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from lifebus_transports.messages import BackfillPage, Beacon, RowInfo
+from lifebus_transports.messages import Backfill, BackfillPage, Beacon, RowInfo
+from lifebus_transports.wire import session_topic
 
 __all__ = ["Cursor", "Gap", "View"]
 
@@ -56,19 +57,26 @@ class Gap(Struct, frozen=True, kw_only=True):
 class View:
     """Applies rows in order, each once.
 
-    `by_session` counts in session sequences, otherwise in positions.  `position` is the last position applied or
-    skipped; `sequence` the last session sequence applied, None while it is not known yet.
+    With a `session` (adapter_id, harness_session_id) it counts in that session's sequences, otherwise in positions.
+    `position` is the last position applied or skipped; `sequence` the last session sequence applied, None while it is
+    not known yet.  While it is `behind`, it wants the answer to `ask`.
     """
 
-    def __init__(self, *, epoch: str, position: int, by_session: bool, topic: str = "") -> None:
+    def __init__(self, *, epoch: str, position: int, session: tuple[str, str] | None = None) -> None:
         self.epoch = epoch
         self.position = position
+        self.session = session
         self.sequence: int | None = None
         self.behind = True
-        self.by_session = by_session
-        self._topic = topic
+        self._topic = "" if session is None else session_topic(*session).decode("ascii")
+        self._doubt = False
         self._held: deque[RowInfo] = deque()
         self._beacon: int | None = None
+
+    def ask(self) -> Backfill:
+        """Return the question for the next page."""
+        self._doubt = False
+        return Backfill(epoch=self.epoch, after=self.position, session=self.session)
 
     def offer(self, epoch: str, rows: Iterable[RowInfo]) -> list[RowInfo]:
         """Take live rows; return those that follow what was applied."""
@@ -81,7 +89,10 @@ class View:
         return self._apply(rows)
 
     def fill(self, page: BackfillPage) -> list[RowInfo | Gap]:
-        """Take a page that was asked for from `position`; return what follows, gaps in their place."""
+        """Take the page that `ask` asked for; return what follows, gaps in their place.
+
+        A complete page ends the catching up, unless something heard since the question may be newer than the page.
+        """
         if page.epoch != self.epoch:
             return [self._start_over(page)]
         if page.snapshot_required:
@@ -93,7 +104,7 @@ class View:
             if row.position > self.position:
                 result.extend(self._step(row))
         self.position = max(self.position, page.next)
-        if page.complete:
+        if page.complete and not self._doubt:
             self.behind = False
             held, self._held = self._held, deque()
             result.extend(self._apply(held))
@@ -101,24 +112,28 @@ class View:
 
     def note_beacon(self, beacon: Beacon) -> None:
         """Compare the heads with what was applied: the loss of a last message shows here."""
-        missed_one = self._beacon is not None and beacon.number != self._beacon + 1
+        missed_one = self._beacon is None or beacon.number != self._beacon + 1
         self._beacon = beacon.number
-        if beacon.epoch != self.epoch or missed_one:
-            self.behind = True
-        elif not self.by_session:
-            self.behind = self.behind or beacon.head > self.position
-        elif beacon.sessions.get(self._topic, 0) > (self.sequence or 0):
-            self.behind = True
+        if beacon.epoch != self.epoch:
+            self._fall_behind()
+        elif self.session is None or self.sequence is None:
+            if beacon.head > self.position:
+                self._fall_behind()
+        elif missed_one or beacon.sessions.get(self._topic, 0) > self.sequence:
+            self._fall_behind()
 
     def lose(self) -> None:
         """Forget live rows that could not be kept; the ledger has them."""
         self._held.clear()
-        self.behind = True
+        self._fall_behind()
+
+    def _fall_behind(self) -> None:
+        self.behind = self._doubt = True
 
     def _hold(self, rows: Iterable[RowInfo]) -> None:
         self._held.extend(rows)
         if len(self._held) > _MAX_HELD:
-            self._held.clear()
+            self.lose()
 
     def _apply(self, rows: Iterable[RowInfo]) -> list[RowInfo]:
         """Return the rows that follow without a hole; at a hole become behind and hold the rest."""
@@ -130,7 +145,7 @@ class View:
             if number <= last:
                 continue
             if number != last + 1:
-                self.behind = True
+                self._fall_behind()
                 self._hold([row, *pending])
                 break
             self._advance(row)
@@ -140,7 +155,7 @@ class View:
     def _step(self, row: RowInfo) -> Sequence[RowInfo | Gap]:
         """Apply a row of a page, which the ledger promises to be the next; say so if it is not."""
         number, last = self._number(row)
-        unknown = self.by_session and self.sequence is None
+        unknown = self.session is not None and (self.sequence is None or row.sequence is None)
         before = self.position
         self._advance(row)
         if unknown or number == last + 1:
@@ -149,7 +164,7 @@ class View:
 
     def _number(self, row: RowInfo) -> tuple[int, int]:
         """Return the row's number in the order this view counts in, and the last one applied."""
-        if self.by_session and row.sequence is not None:
+        if self.session is not None and row.sequence is not None:
             return row.sequence, self.sequence or 0
         return row.position, self.position
 

@@ -98,12 +98,12 @@ class _Dispatches:
 
     def _reply(self, number: int, outcome: CallbackResponse | LifebusError) -> None:
         if isinstance(outcome, LifebusError):
-            message = Response(refusal=RefusalInfo.of(outcome))
+            message = encode_msgpack(Response(refusal=RefusalInfo.of(outcome)))
         else:
-            message = Response(response=outcome)
-            if len(encode_msgpack(message)) > MAX_MESSAGE_BYTES:
+            message = encode_msgpack(Response(response=outcome))
+            if len(message) > MAX_MESSAGE_BYTES:
                 fault = LifebusError("the response is too large", failure_class=FailureClass.PAYLOAD_TOO_LARGE)
-                message = Response(refusal=RefusalInfo.of(fault))
+                message = encode_msgpack(Response(refusal=RefusalInfo.of(fault)))
         try:
             self._connection.push(number, "response", message)
         except BrokerBusy:

@@ -1,0 +1,57 @@
+"""The published messages of a few topics: one SUB socket, which ends with its owner or with its connection.
+
+Above: subscription.  Below: connection, lifebus_transports.
+"""
+
+import asyncio
+import weakref
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+import zmq
+
+from lifebus.connection import Connection, connected_socket
+from lifebus_transports.zmq_socket import Frames, SocketReader
+
+__all__ = ["Feed"]
+
+
+class Feed:
+    """Hands every message to `receive`, a method of the owner, and sets `wake` after it.
+
+    The event loop holds the feed, and the feed does not hold its owner: an owner that nobody refers to any more frees
+    the socket.  `wake` is also set when the feed closes.
+    """
+
+    def __init__(self, connection: Connection, topics: Iterable[bytes], receive: Callable[[Frames], None]) -> None:
+        self.wake = asyncio.Event()
+        self.closed = False
+        self._connection = connection
+        loop = asyncio.get_running_loop()
+        self._receive = weakref.WeakMethod(receive, lambda _: _soon(loop, self.close))
+        self._socket = connected_socket(connection.context, zmq.SUB, connection.runtime_dir / "receipts.ipc")
+        for topic in topics:
+            self._socket.setsockopt(zmq.SUBSCRIBE, topic)
+        self._reader = SocketReader(self._socket, self._take)
+        connection.closing.add(self.close)
+
+    def close(self) -> None:
+        """Free the socket; closing twice is fine."""
+        if not self.closed:
+            self.closed = True
+            self._connection.closing.discard(self.close)
+            self._reader.close()
+            self._socket.close()
+            self.wake.set()
+
+    def _take(self, frames: Frames) -> None:
+        receive = self._receive()
+        if receive is not None:
+            receive(frames)
+            self.wake.set()
+
+
+def _soon(loop: asyncio.AbstractEventLoop, close: Callable[[], None]) -> None:
+    """Close on the loop: the collector may run in any thread, or after the loop's end."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(close)
