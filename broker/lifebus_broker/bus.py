@@ -21,6 +21,7 @@ from lifebus_broker.placement import NO_SLOTS_USED, SlotUse
 from lifebus_broker.ports import Appended, Ledger, Refusal, Row
 from lifebus_broker.registry import Registry
 from lifebus_broker.router import Plan, Router
+from lifebus_broker.strands import strands_of
 from lifebus_broker.synthesis import missing_range
 from lifebus_contract import CapabilityRequest, Emission, FailureClass, IdSource, LifecycleEvent, Receipt
 
@@ -165,26 +166,43 @@ class Bus:
     async def _dispatch_all(
         self, client_id: str, emissions: Sequence[Emission], done: Done, budget: float | None
     ) -> None:
-        """Dispatch emissions one after the other: their order is the order of the facts."""
-        outcomes: list[Outcome] = []
-        chains: dict[str, tuple[str | None, SlotUse]] = {}
+        """Dispatch what belongs together in order, strangers side by side: none waits for a neighbour's client."""
+        outcomes: dict[int, Outcome] = {}
         deadline = None if budget is None else anyio.current_time() + budget
+
+        async def dispatch(strand: list[int]) -> None:
+            chains: dict[str, tuple[str | None, SlotUse]] = {}
+            for index in strand:
+                outcomes[index] = await self._dispatch(client_id, emissions[index], chains, deadline)
+
         try:
-            for emission in emissions:
-                parent, used = chains.get(emission.request.invocation_id, (None, NO_SLOTS_USED))
-                plan = self.router.plan(client_id, emission, parent, used)
-                gap = await self._gap(client_id, emission, plan)
-                job = Job(client_id=client_id, emission=emission, plan=plan, parent=parent, gap=gap, deadline=deadline)
-                outcome = await self._dispatcher.dispatch(job)
-                chains[emission.request.invocation_id] = (outcome.parent or parent, outcome.used)
-                outcomes.append(outcome)
-        except Exception as fault:  # noqa: BLE001  a defect of ours costs this request, not everybody's bus
+            async with anyio.create_task_group() as tasks:
+                for strand in strands_of(emissions):
+                    tasks.start_soon(dispatch, strand)
+        except Exception:  # noqa: BLE001  a defect of ours costs this request, not everybody's bus
             _log.exception("dispatch_failed")
-            broken = Refusal(failure_class=FailureClass.INTERNAL_ERROR, detail=f"dispatch: {type(fault).__name__}")
-            outcomes.extend([Outcome(refusal=broken)] * (len(emissions) - len(outcomes)))
         finally:
             self._running -= 1
-        done(outcomes)
+        done([outcomes.get(index, _BROKEN) for index in range(len(emissions))])
+
+    async def _dispatch(
+        self,
+        client_id: str,
+        emission: Emission,
+        chains: dict[str, tuple[str | None, SlotUse]],
+        deadline: float | None,
+    ) -> Outcome:
+        """Dispatch one emission; `chains` holds the parent and the used slots of each invocation so far."""
+        request = emission.request
+        parent, used = chains.get(request.invocation_id, (None, NO_SLOTS_USED))
+        plan = self.router.plan(client_id, emission, parent, used)
+        gap = await self._gap(client_id, emission, plan)
+        job = Job(client_id=client_id, emission=emission, plan=plan, parent=parent, gap=gap, deadline=deadline)
+        outcome = await self._dispatcher.dispatch(job)
+        chains[request.invocation_id] = (outcome.parent or parent, outcome.used)
+        if outcome.refusal is not None and request.harness_session_id is not None:
+            self._evidence.pop((request.adapter_id, request.harness_session_id), None)  # the ledger knows better
+        return outcome
 
     async def _gap(self, client_id: str, emission: Emission, plan: Plan) -> Receipt | None:
         """Compare the harness's own number with the last one seen; a jump is a fact of its own (design 3.6)."""
@@ -208,6 +226,7 @@ class Bus:
 _BUSY = Refusal(
     failure_class=FailureClass.TRANSPORT_ERROR, detail="too many dispatches are under way; try again", code="busy"
 )
+_BROKEN = Outcome(refusal=Refusal(failure_class=FailureClass.INTERNAL_ERROR, detail="the dispatch broke; see the log"))
 
 
 def _acknowledge(plans: Sequence[Plan], done: Done, appended: list[Appended]) -> None:

@@ -9,7 +9,7 @@ Above: bus.  Below: router, invocation, ports.
 from collections.abc import Sequence
 
 import anyio
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from lifebus_broker.clients import CallbackClient
 from lifebus_broker.invocation import ask
@@ -191,7 +191,8 @@ class _Work:
     def outcome(self) -> Outcome:
         """Return what became of the emission."""
         if self._refusal is not None:
-            return Outcome(refusal=self._refusal)
+            unsafe = self._job.emission.request.idempotency_key is None and any(one.row for one in self._appended)
+            return Outcome(refusal=_as_partial(self._refusal) if unsafe else self._refusal)
         rows = [*self.replayed, *(one.row for one in self._appended if one.row is not None)]
         return Outcome(
             rows=tuple(sorted(rows, key=lambda row: row.position)),
@@ -207,6 +208,11 @@ def entry_of(receipt: Receipt, emission: Emission) -> Entry:
     if receipt.idempotency_key is None:
         return Entry(receipt=receipt)
     return Entry(receipt=receipt, digest=request_digest(emission))
+
+
+def _as_partial(refusal: Refusal) -> Refusal:
+    """Return a refusal that does not promise that nothing was stored: without a key, do not just ask again."""
+    return structs.replace(refusal, code="partly_recorded", detail=f"recorded in part, then: {refusal.detail}")
 
 
 _CONFLICT = Refusal(

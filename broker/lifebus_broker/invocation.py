@@ -5,6 +5,8 @@ A client that hangs, crashes or talks nonsense costs its own receipt and nobody 
 Above: dispatch.  Below: clients, ports, the contract.
 """
 
+import asyncio
+
 import anyio
 import msgspec
 import structlog
@@ -18,6 +20,7 @@ from lifebus_contract import (
     InvalidRequest,
     LifebusError,
     RetryClass,
+    TransportError,
     validate,
 )
 
@@ -32,7 +35,7 @@ async def ask(client: CallbackClient, envelope: DispatchEnvelope, seconds: float
     answer: CallbackResponse | Refusal
     try:
         with anyio.fail_after(seconds):
-            answer = _checked(client, await client.invoker.invoke(envelope))
+            answer = _checked(client, await _invoke(client, envelope))
     except Exception as fault:  # noqa: BLE001  whatever a client does becomes its own receipt
         answer = explain(fault, seconds)
         _log.warning(
@@ -41,6 +44,22 @@ async def ask(client: CallbackClient, envelope: DispatchEnvelope, seconds: float
     if isinstance(answer, Refusal):
         client.failed += 1
     return answer
+
+
+async def _invoke(client: CallbackClient, envelope: DispatchEnvelope) -> object:
+    """Ask the client; a cancellation that it made up itself is a crash, not the end of its neighbours.
+
+    Raises:
+        TransportError: the client cancelled itself.
+        Exception: whatever else comes out of the client.
+    """
+    task = asyncio.current_task()
+    try:
+        return await client.invoker.invoke(envelope)
+    except asyncio.CancelledError:
+        if task is None or task.cancelling():
+            raise
+        raise TransportError("the client cancelled itself", code="crashed") from None
 
 
 def explain(fault: Exception, seconds: float) -> Refusal:

@@ -9,7 +9,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
@@ -124,7 +124,7 @@ async def run(settings: Settings, *, on_ready: Callable[[Daemon], None] | None =
 
 
 @asynccontextmanager
-async def running(settings: Settings) -> AsyncIterator[Daemon]:
+async def running(settings: Settings) -> AsyncGenerator[Daemon]:
     """Start a broker, yield it when every door is open, and stop it in order.
 
     Raises:
@@ -186,7 +186,7 @@ def _open_doors(daemon: Daemon, lock: Lock, stack: AsyncExitStack) -> None:
     for path in addresses:
         remove_stale_socket(path, lock)
         stack.callback(path.unlink, missing_ok=True)
-    receipts = ReceiptDoor(context, f"ipc://{addresses[1]}")
+    receipts = ReceiptDoor(context, f"ipc://{addresses[1]}", first_beacon=time.time_ns() // 1_000_000)
     stack.callback(receipts.close)
     requests = RequestDoor(context, f"ipc://{addresses[0]}", daemon.service.handle)
     stack.callback(requests.close)

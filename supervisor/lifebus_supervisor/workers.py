@@ -4,11 +4,13 @@ Above: service.  Below: lifebus_broker, lifebus_transports.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
 
 from lifebus_broker.clients import CallbackClient, ClientTable
+from lifebus_contract import StateConflict
 from lifebus_transports.messages import Serve
 from lifebus_transports.zmq_requests import Caller
 from lifebus_transports.zmq_workers import Dispatches, WorkerInvoker
@@ -21,6 +23,16 @@ LEASE_S: Final = 3.0
 _log = structlog.get_logger("lifebus.workers")
 
 
+@dataclass(slots=True)
+class _Lease:
+    """A connection that serves: as which client, on what wish, and when it was heard last."""
+
+    client: CallbackClient
+    wish: Serve
+    seen: float
+    replaced: bool = False
+
+
 class Workers:
     """Registers, renews and drops workers.  `now` is the monotonic clock, in seconds."""
 
@@ -28,20 +40,29 @@ class Workers:
         self._clients = clients
         self._dispatches = dispatches
         self._now = now
-        self._leases: dict[bytes, tuple[CallbackClient, Serve, float]] = {}
+        self._leases: dict[bytes, _Lease] = {}
 
     def serve(self, caller: Caller, wish: Serve) -> None:
-        """Register the connection as a callback client, or renew its lease."""
-        known = self._leases.get(caller.peer)
-        if known is not None and known[1] == wish:
-            self._leases[caller.peer] = (known[0], wish, self._now())
+        """Register the connection as a callback client, or renew its lease.
+
+        Raises:
+            StateConflict: another connection has taken this client's place; the newest one keeps it.
+        """
+        lease = self._leases.get(caller.peer)
+        if lease is not None and lease.replaced:
+            raise StateConflict(f"another worker serves as `{wish.client_id[:64]}` now", code="replaced")
+        if lease is not None and lease.wish == wish:
+            lease.seen = self._now()
             return
-        if known is not None:
+        if lease is not None:
             self._drop(caller.peer, "changed")
+        self._register(caller.peer, wish)
+
+    def _register(self, peer: bytes, wish: Serve) -> None:
         client = CallbackClient(
             client_id=wish.client_id,
             events=frozenset(wish.events),
-            invoker=WorkerInvoker(self._dispatches, caller.peer, wish.client_id, wish.deadline_ms),
+            invoker=WorkerInvoker(self._dispatches, peer, wish.client_id, wish.deadline_ms),
             requirements=wish.requirements,
             adapters=frozenset(wish.adapters),
             deadline=wish.deadline_ms / 1000,
@@ -49,10 +70,10 @@ class Workers:
         )
         replaced = self._clients.add(client)
         if replaced is not None and isinstance(replaced.invoker, WorkerInvoker):
-            self._leases.pop(replaced.invoker.peer, None)
+            self._leases[replaced.invoker.peer].replaced = True
             self._dispatches.fail(replaced.invoker.peer)
             _log.warning("worker_replaced", client_id=wish.client_id)
-        self._leases[caller.peer] = (client, wish, self._now())
+        self._leases[peer] = _Lease(client, wish, self._now())
         _log.info("worker_joined", client_id=wish.client_id, events=len(wish.events))
 
     def leave(self, caller: Caller) -> None:
@@ -63,11 +84,11 @@ class Workers:
     def sweep(self) -> None:
         """Drop workers that were silent for longer than their lease."""
         overdue = self._now() - LEASE_S
-        for peer in [peer for peer, (_, _, seen) in self._leases.items() if seen < overdue]:
+        for peer in [peer for peer, lease in self._leases.items() if lease.seen < overdue]:
             self._drop(peer, "silent")
 
     def _drop(self, peer: bytes, why: str) -> None:
-        client, _, _ = self._leases.pop(peer)
+        client = self._leases.pop(peer).client
         self._clients.remove(client)
         self._dispatches.fail(peer)
         _log.info("worker_gone", client_id=client.client_id, why=why)

@@ -20,7 +20,7 @@ from lifebus_transports.zmq_socket import Frames, SocketReader, make_socket
 
 __all__ = ["PublishedRow", "ReceiptDoor", "Topics"]
 
-_MAX_TOPIC = 1_024
+_MAX_TOPIC = 8_192  # two percent-encoded identifiers of 256 characters fit
 _MAX_ROWS = 256
 _SESSION_DELIMITERS = 3
 _MAX_BEACON_SESSIONS = 1_024
@@ -93,12 +93,23 @@ class PublishCounters:
 
 
 class ReceiptDoor:
-    """Publishes on `address` until closed.  Never blocks: a subscriber that does not read loses messages and knows."""
+    """Publishes on `address` until closed.  Never blocks: a subscriber that does not read loses messages and knows.
 
-    def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", address: str, *, max_queued: int = 1_000) -> None:
+    `first_beacon` must lie beyond the numbers of every earlier door at this address, so that a subscriber which comes
+    back after a restart sees that it missed something.
+    """
+
+    def __init__(
+        self,
+        context: "zmq.Context[zmq.Socket[bytes]]",
+        address: str,
+        *,
+        max_queued: int = 1_000,
+        first_beacon: int = 1,
+    ) -> None:
         self.counters = PublishCounters()
         self._topics = Topics()
-        self._beacons = 0
+        self._beacons = first_beacon - 1
         self._socket = make_socket(context, zmq.XPUB, max_bytes=_MAX_TOPIC, domain=DOMAIN)
         self._socket.setsockopt(zmq.SNDHWM, max_queued)
         self._socket.bind(address)
