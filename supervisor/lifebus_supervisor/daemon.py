@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Final
 
 import anyio
@@ -52,6 +53,7 @@ EXIT_IO: Final = 74
 """The ledger's storage failed: nothing more is acknowledged (design 4.3)."""
 EXIT_SETTINGS: Final = 78
 
+_REQUESTS, _RECEIPTS, _HOOKS = "requests.ipc", "receipts.ipc", "hook.sock"
 _SWITCH_S: Final = 0.0005
 """How long a thread may keep the interpreter while the ledger's writer waits for it."""
 _GC_THRESHOLD: Final = 20_000
@@ -133,11 +135,15 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
     registry = Registry([*(adapter.registered for adapter in ADAPTERS.values()), *_third_party(settings)])
     async with AsyncExitStack() as stack:
         lock = stack.enter_context(take_runtime_dir(settings.runtime_dir))
+        _claim_sockets(settings.runtime_dir, lock)
         ensure_private_directory(settings.state_dir)
+        halt, fanout = Halt(), Fanout()
+        ledger = await _open_ledger(settings, fanout, halt)
+        stack.push_async_callback(_close_ledger, ledger)
         tasks = await stack.enter_async_context(anyio.create_task_group())
-        daemon = await _compose(settings, registry, stack, tasks)
-        _open_doors(daemon, lock, stack)
-        await _open_hook_door(daemon, lock, tasks)
+        daemon = _compose(settings, Parts(registry, ledger, fanout, tasks), halt)
+        _open_doors(daemon, stack)
+        await _open_hook_door(daemon, tasks)
         tasks.start_soon(_beacons, daemon)
         tasks.start_soon(_sweeps, daemon)
         _settle_interpreter()
@@ -150,15 +156,19 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
             tasks.cancel_scope.cancel()
 
 
-async def _compose(settings: Settings, registry: Registry, stack: AsyncExitStack, tasks: TaskGroup) -> Daemon:
-    """Open the ledger and put the bus on it."""
-    halt, fanout = Halt(), Fanout()
-    ledger = await _open_ledger(settings, fanout, halt)
-    stack.push_async_callback(_close_ledger, ledger)
+def _claim_sockets(directory: Path, lock: Lock) -> None:
+    """Check the paths of the doors, and remove what a dead broker left there."""
+    for name in (_REQUESTS, _RECEIPTS, _HOOKS):
+        remove_stale_socket(check_socket_path(directory / name), lock)
+
+
+def _compose(settings: Settings, parts: "Parts", halt: Halt) -> Daemon:
+    """Put the bus on its parts."""
+    tasks = parts.tasks
     bus = Bus(
-        registry=registry,
-        ledger=ledger,
-        fanout=fanout,
+        registry=parts.registry,
+        ledger=parts.ledger,
+        fanout=parts.fanout,
         ids=IdSource(lambda: time.time_ns() // 1_000_000, random.Random(os.urandom(32)).randbytes),  # noqa: S311  names
         clock=time.time,
         tasks=tasks,
@@ -175,16 +185,15 @@ async def _open_ledger(settings: Settings, fanout: Fanout, halt: Halt) -> Ledger
     )
 
 
-def _open_doors(daemon: Daemon, lock: Lock, stack: AsyncExitStack) -> None:
+def _open_doors(daemon: Daemon, stack: AsyncExitStack) -> None:
     """Bind the ZeroMQ doors, the gate that knows the peers first."""
     directory = daemon.settings.runtime_dir
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     stack.callback(context.destroy, linger=200)
     gate = UserGate(context, {os.geteuid()})
     stack.callback(gate.close)
-    addresses = [check_socket_path(directory / name) for name in ("requests.ipc", "receipts.ipc")]
+    addresses = [directory / _REQUESTS, directory / _RECEIPTS]
     for path in addresses:
-        remove_stale_socket(path, lock)
         stack.callback(path.unlink, missing_ok=True)
     receipts = ReceiptDoor(context, f"ipc://{addresses[1]}", first_beacon=time.time_ns() // 1_000_000)
     stack.callback(receipts.close)
@@ -195,13 +204,12 @@ def _open_doors(daemon: Daemon, lock: Lock, stack: AsyncExitStack) -> None:
     daemon.bus.fanout.listen(lambda rows: receipts.publish(epoch, rows))
 
 
-async def _open_hook_door(daemon: Daemon, lock: Lock, tasks: TaskGroup) -> None:
+async def _open_hook_door(daemon: Daemon, tasks: TaskGroup) -> None:
     """Take in what hooks left while no broker ran, in order, and only then open the door to new calls."""
     settings = daemon.settings
     calls = HookCalls(daemon.bus, ADAPTERS, settings.limits.hook_answer_ms / 1000 * 0.8)
     daemon.spool = await drain_spool(ensure_private_directory(settings.state_dir / "spool"), calls.handle)
-    path = settings.runtime_dir / "hook.sock"
-    remove_stale_socket(path, lock)
+    path = settings.runtime_dir / _HOOKS
 
     async def serve(*, task_status: anyio.abc.TaskStatus[None]) -> None:
         try:
