@@ -8,6 +8,7 @@ import os
 import platform
 import statistics
 import time
+from collections.abc import Callable, Iterable
 
 from rich.console import Console
 
