@@ -141,7 +141,7 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
         ledger = await _open_ledger(settings, fanout, halt)
         stack.push_async_callback(_close_ledger, ledger)
         tasks = await stack.enter_async_context(anyio.create_task_group())
-        daemon = _compose(settings, Parts(registry, ledger, fanout, tasks), halt)
+        daemon = _compose(settings, halt, registry=registry, ledger=ledger, fanout=fanout, tasks=tasks)
         _open_doors(daemon, stack)
         await _open_hook_door(daemon, tasks)
         tasks.start_soon(_beacons, daemon)
@@ -162,13 +162,14 @@ def _claim_sockets(directory: Path, lock: Lock) -> None:
         remove_stale_socket(check_socket_path(directory / name), lock)
 
 
-def _compose(settings: Settings, parts: "Parts", halt: Halt) -> Daemon:
+def _compose(
+    settings: Settings, halt: Halt, *, registry: Registry, ledger: Ledger, fanout: Fanout, tasks: TaskGroup
+) -> Daemon:
     """Put the bus on its parts."""
-    tasks = parts.tasks
     bus = Bus(
-        registry=parts.registry,
-        ledger=parts.ledger,
-        fanout=parts.fanout,
+        registry=registry,
+        ledger=ledger,
+        fanout=fanout,
         ids=IdSource(lambda: time.time_ns() // 1_000_000, random.Random(os.urandom(32)).randbytes),  # noqa: S311  names
         clock=time.time,
         tasks=tasks,
