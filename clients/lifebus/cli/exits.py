@@ -45,12 +45,15 @@ _BY_CODE: Final = {
     "manifest_invalid": ExitCode.CONFIGURATION,
     "duplicate_adapter": ExitCode.CONFIGURATION,
     "socket_path_too_long": ExitCode.CONFIGURATION,
-    "runtime_dir_owner": ExitCode.CONFIGURATION,
-    "runtime_dir_mode": ExitCode.CONFIGURATION,
-    "runtime_dir_unusable": ExitCode.CONFIGURATION,
+    "directory_owner": ExitCode.CONFIGURATION,
+    "directory_mode": ExitCode.CONFIGURATION,
+    "directory_unusable": ExitCode.CONFIGURATION,
     "not_a_socket": ExitCode.CONFIGURATION,
     "already_running": ExitCode.UNAVAILABLE,
     "unreadable": ExitCode.IO,
+    "ledger_failed": ExitCode.IO,
+    "ledger_damaged": ExitCode.IO,
+    "ledger_format": ExitCode.IO,
 }
 
 
