@@ -15,7 +15,7 @@ from lifebus_broker.payload_validation import check_payloads
 from lifebus_broker.placement import NO_SLOTS_USED, PlacementResult, Slot, SlotUse, place
 from lifebus_broker.ports import Refusal
 from lifebus_broker.registry import Registry
-from lifebus_broker.synthesis import Stamp, failed, from_response, gap_detected, observed
+from lifebus_broker.synthesis import Stamp, failed, from_response, gap_detected, observed, observed_alone
 from lifebus_contract import (
     CallbackResponse,
     Emission,
@@ -70,7 +70,8 @@ class Router:
             return self._plan_delivery(emission, registered, clients, self._stamp(client_id, parent), used)
         if clients:
             return Plan(registered=registered, clients=clients, used=used)
-        return Plan(receipt=observed(emission=emission, **self._stamp(client_id, parent)), used=used)
+        receipt_id = self._ids.make(RECEIPT)
+        return Plan(receipt=observed_alone(emission, receipt_id, int(self._clock()), client_id, parent), used=used)
 
     def conclude(
         self,

@@ -41,6 +41,7 @@ __all__ = [
     "gap_detected",
     "missing_range",
     "observed",
+    "observed_alone",
     "request_digest",
 ]
 
@@ -89,6 +90,35 @@ def observed(
     if negotiation is None and not placement.receipts:
         return _draft(emission, stamp, _OBSERVED)
     return _draft(emission, stamp, _settle(ReceiptStatus.OBSERVED, (), negotiation, placement, stamp["at_epoch_s"]))
+
+
+def observed_alone(emission: Emission, receipt_id: str, at_epoch_s: int, client_id: str, parent: str | None) -> Receipt:
+    """Return the receipt of a fact that asks for nothing and that no client wants: most receipts are this one."""
+    request = emission.request
+    return Receipt(
+        adapter_id=request.adapter_id,
+        at_epoch_s=at_epoch_s,
+        capability_degradations=(),
+        client_id=client_id,
+        event=request.event,
+        event_id=request.event_id,
+        failure_class=None,
+        harness_run_id=request.harness_run_id,
+        harness_session_id=request.harness_session_id,
+        harness_task_id=request.harness_task_id,
+        idempotency_key=request.idempotency_key,
+        integration_mode=request.integration_mode,
+        invocation_id=request.invocation_id,
+        parent_receipt_id=parent,
+        payload_receipts=(),
+        receipt_id=receipt_id,
+        retry_class=None,
+        schema_version=CONTRACT_VERSION,
+        sequence=None,
+        status=_OBSERVED.status,
+        telemetry_summary=_facts(emission),
+        warnings=emission.warnings,
+    )
 
 
 def from_response(

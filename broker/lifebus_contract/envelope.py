@@ -5,7 +5,7 @@ Bodies stay opaque: nothing here looks into `body`, and nothing follows `body_re
 Above: codec, negotiation, placement, router.  Below: fields, failure, vocabulary.
 """
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta
 
@@ -48,6 +48,9 @@ __all__ = [
     "Warning",
 ]
 
+_SUBCALL: Final = FrameClass.SUBCALL  # a member's name costs eight times a module's, and this is asked of every receipt
+_RECEIPT_EMITTED: Final = LifecycleEvent.RECEIPT_EMITTED
+
 
 class Warning(Document, frozen=True, kw_only=True, omit_defaults=True):  # noqa: A001  the contract's own word
     """A remark that changes nothing: a stable `code`, a `message`, and the capability it is about."""
@@ -69,11 +72,11 @@ class FrameContext(Document, frozen=True, kw_only=True, omit_defaults=True):
     parent_frame_id: Identifier | None = None
 
     def __post_init__(self) -> None:
-        refuse_unprintable(self, f"{self.frame_id}{self.parent_frame_id}")
-        if self.frame_class is FrameClass.SUBCALL and self.parent_frame_id is None:
-            raise ValueError("frame_context: a `subcall` frame needs `parent_frame_id`")
-        if self.frame_class is FrameClass.TOP_LEVEL and self.parent_frame_id is not None:
-            raise ValueError("frame_context: a `top_level` frame must not have `parent_frame_id`")
+        if not f"{self.frame_id}{self.parent_frame_id}".isprintable():
+            refuse_unprintable(self)
+        if (self.parent_frame_id is None) is (self.frame_class is _SUBCALL):
+            needs = "needs" if self.frame_class is _SUBCALL else "must not have"
+            raise ValueError(f"frame_context: a `{self.frame_class.value}` frame {needs} `parent_frame_id`")
 
 
 class PayloadRef(Document, frozen=True, kw_only=True, omit_defaults=True):
@@ -112,13 +115,14 @@ class CallbackRequest(Document, frozen=True, kw_only=True, omit_defaults=True):
     def __post_init__(self) -> None:
         if self.frame_context is None and self.event in FRAME_EVENTS:
             raise ValueError(f"frame_context: event `{self.event.value}` needs a frame context")
-        if self.event is LifecycleEvent.RECEIPT_EMITTED:
+        if self.event is _RECEIPT_EMITTED:
             raise ValueError("event: `receipt.emitted` is a notification of the bus and cannot be requested")
-        refuse_unprintable(
-            self,
+        identifiers = (
             f"{self.event_id}{self.adapter_id}{self.adapter_version}{self.invocation_id}{self.harness_session_id}"
-            f"{self.harness_run_id}{self.harness_task_id}{self.idempotency_key}",
+            f"{self.harness_run_id}{self.harness_task_id}{self.idempotency_key}"
         )
+        if not identifiers.isprintable():
+            refuse_unprintable(self)
 
 
 class AcceptablePlacement(Document, frozen=True, kw_only=True):
@@ -158,7 +162,8 @@ class PayloadEnvelope(Document, frozen=True, kw_only=True):
             raise ValueError("body: `body` and `body_ref` are mutually exclusive")
         if self.body is None and self.body_ref is None:
             raise ValueError("body: one of `body` and `body_ref` is needed")
-        refuse_unprintable(self, f"{self.payload_id}{self.client_id}{self.payload_kind}{self.idempotency_key}")
+        if not f"{self.payload_id}{self.client_id}{self.payload_kind}{self.idempotency_key}".isprintable():
+            refuse_unprintable(self)
 
 
 class DispatchEnvelope(Document, frozen=True, kw_only=True, omit_defaults=True):

@@ -81,22 +81,16 @@ def normalise_version(document: Document) -> None:
     msgspec.structs.force_setattr(document, "schema_version", CONTRACT_VERSION)
 
 
-def refuse_unprintable(document: Document, identifiers: str) -> None:
-    """Refuse control characters and other unprintable ones in identifiers; they end up in topics, logs, terminals.
+def refuse_unprintable(document: Document) -> None:
+    """Say which text of a document holds control characters; identifiers end up in topics, logs and terminals.
 
-    `identifiers` are all of them in one string (an absent one reads `None`, which is printable): one look costs a
-    twentieth of a pattern a field, and only a bad one pays for finding out which it was.
+    Called once one joined look at the identifiers has found some: a look costs a twentieth of a pattern a field.
 
     Raises:
-        ValueError: an identifier holds such a character; msgspec adds the path.
+        ValueError: always; msgspec adds the path.
     """
-    if not identifiers.isprintable():
-        texts = {name: getattr(document, name) for name in document.__struct_fields__}
-        guilty = next(
-            (name for name, text in texts.items() if isinstance(text, str) and _stains(text, identifiers)), "identifier"
-        )
-        raise ValueError(f"{guilty}: must not hold control or unprintable characters")
-
-
-def _stains(text: str, identifiers: str) -> bool:
-    return not text.isprintable() and text in identifiers
+    texts = {name: getattr(document, name) for name in document.__struct_fields__ if name != "body"}
+    guilty = next(
+        (name for name, text in texts.items() if isinstance(text, str) and not text.isprintable()), "document"
+    )
+    raise ValueError(f"{guilty}: must not hold control or unprintable characters")

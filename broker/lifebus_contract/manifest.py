@@ -141,7 +141,8 @@ class AdapterManifest(Document, frozen=True, kw_only=True, omit_defaults=True):
     known_degradations: tuple[KnownDegradation, ...] = ()
 
     def __post_init__(self) -> None:
-        refuse_unprintable(self, f"{self.adapter_id}{self.adapter_version}")
+        if not f"{self.adapter_id}{self.adapter_version}".isprintable():
+            refuse_unprintable(self)
         for event, claim in self.lifecycle_events.items():
             strange = set(claim.modes) - set(self.integration_modes)
             if strange:

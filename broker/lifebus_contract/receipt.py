@@ -6,7 +6,7 @@ form (RFC 8785, design 4.4) and costs no sorting.
 Above: synthesis, ledger, clients.  Below: capability, fields, failure, vocabulary.
 """
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -34,6 +34,9 @@ from lifebus_contract.vocabulary import (
 )
 
 __all__ = ["PayloadReceipt", "PressureObservation", "Receipt"]
+
+_RECEIPT_EMITTED: Final = LifecycleEvent.RECEIPT_EMITTED  # a member's name costs eight times a module's
+_FAILED: Final = ReceiptStatus.FAILED
 
 
 class PayloadReceipt(Document, frozen=True, kw_only=True):
@@ -83,11 +86,12 @@ class Receipt(Document, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.schema_version == 1:
             normalise_version(self)
-        if self.event is LifecycleEvent.RECEIPT_EMITTED:
+        if self.event is _RECEIPT_EMITTED:
             raise ValueError("event: `receipt.emitted` is a notification and must not itself produce a receipt")
-        if self.status is ReceiptStatus.FAILED and self.failure_class is None:
+        if self.status is _FAILED and self.failure_class is None:
             raise ValueError("failure_class: a `failed` receipt needs a failure class")
-        refuse_unprintable(self, f"{self.adapter_id}{self.client_id}{self.harness_session_id}{self.receipt_id}")
+        if not f"{self.adapter_id}{self.client_id}{self.harness_session_id}{self.receipt_id}".isprintable():
+            refuse_unprintable(self)
 
 
 class PressureObservation(Document, frozen=True, kw_only=True):
