@@ -1,0 +1,120 @@
+"""The callback clients of the demonstration: one delivers a payload, one wishes too much, one demands too much.
+
+Above: stage.  Below: the client library.
+"""
+
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+import anyio
+from anyio.abc import TaskStatus
+from msgspec import Struct
+
+from lifebus.client import connect
+from lifebus.requests import new_id
+from lifebus_contract import (
+    CONTRACT_VERSION,
+    AcceptablePlacement,
+    CallbackResponse,
+    CapabilityRequest,
+    DispatchEnvelope,
+    LifecycleEvent,
+    PayloadEnvelope,
+    PlacementClass,
+    ReceiptStatus,
+    RequirementLevel,
+    SupportState,
+)
+
+__all__ = ["CLIENTS", "PAYLOAD_TEXT", "DemoClient", "serve_client"]
+
+PAYLOAD_TEXT = "Remember: the tests run with `make test`."
+"""What the delivering client has to say to the harness."""
+
+
+class DemoClient(Struct, frozen=True, kw_only=True):
+    """A callback client: what it wants to hear of whom, what it asks for, and whether it delivers."""
+
+    client_id: str
+    adapter: str
+    event: LifecycleEvent
+    requirements: tuple[CapabilityRequest, ...] = ()
+    delivers: bool = False
+    story: str
+
+
+CLIENTS = (
+    DemoClient(
+        client_id="demo.notes",
+        adapter="codex",
+        event=LifecycleEvent.SESSION_STARTING,
+        delivers=True,
+        story="delivers a payload at the start of each Codex session",
+    ),
+    DemoClient(
+        client_id="demo.wishes",
+        adapter="claude",
+        event=LifecycleEvent.FRAME_OPENED,
+        requirements=(CapabilityRequest(capability="placement:pre_frame_leading", level=RequirementLevel.PREFERRED),),
+        story="would like to speak before the prompt, which Claude Code cannot do: degraded",
+    ),
+    DemoClient(
+        client_id="demo.demands",
+        adapter="gemini",
+        event=LifecycleEvent.SESSION_STARTED,
+        requirements=(
+            CapabilityRequest(
+                capability="context_pressure", level=RequirementLevel.REQUIRED, support=SupportState.NATIVE
+            ),
+        ),
+        story="needs context pressure natively, which Gemini CLI does not tell: refused, and never run",
+    ),
+)
+"""The clients, with what each shows."""
+
+
+async def serve_client(
+    client: DemoClient,
+    runtime_dir: Path,
+    note_dispatch: Callable[[str], None],
+    *,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+) -> None:
+    """Be the client until cancelled; started once the broker has registered it."""
+
+    async def handle(envelope: DispatchEnvelope) -> CallbackResponse:
+        note_dispatch(client.client_id)
+        if client.delivers:
+            return CallbackResponse.ok(ReceiptStatus.DELIVERED, _payload(client, envelope))
+        return CallbackResponse.ok(ReceiptStatus.OBSERVED)
+
+    async with connect(client.client_id, runtime_dir=runtime_dir) as bus:
+        await bus.serve(
+            [client.event],
+            handle,
+            adapters=[client.adapter],
+            requirements=client.requirements,
+            on_ready=task_status.started,
+        )
+
+
+def _payload(client: DemoClient, envelope: DispatchEnvelope) -> PayloadEnvelope:
+    body = PAYLOAD_TEXT
+    return PayloadEnvelope(
+        schema_version=CONTRACT_VERSION,
+        payload_id=new_id("pay_"),
+        client_id=client.client_id,
+        payload_kind="demo.note",
+        format="text",
+        content_encoding="utf8",
+        byte_size=len(body.encode()),
+        content_digest=f"sha256:{sha256(body.encode()).hexdigest()}",
+        body=body,
+        acceptable_placements=(
+            AcceptablePlacement(
+                placement=PlacementClass.DEVELOPER_EQUIVALENT_FRAME, requirement=RequirementLevel.REQUIRED
+            ),
+        ),
+        metadata={"for": envelope.request.event_id},
+    )

@@ -1,0 +1,71 @@
+"""Plays recordings: one real hook process a call, at the recorded pace, as the harness would run it.
+
+Above: stage.  Below: the hook, recordings.
+"""
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Protocol
+
+import anyio
+
+from lifebus.demo.recordings import HookStep, Recording
+
+__all__ = ["HookResult", "Player", "Watcher"]
+
+
+class HookResult:
+    """What a hook process gave back to its harness."""
+
+    def __init__(self, adapter: str, hook: str, exit_code: int, stdout: bytes) -> None:
+        self.adapter = adapter
+        self.hook = hook
+        self.exit_code = exit_code
+        self.stdout = stdout
+
+
+class Watcher(Protocol):
+    """Who wants to know what hooks gave back."""
+
+    def hook_answered(self, result: HookResult) -> None:
+        """Take one result."""
+        ...
+
+
+class Player:
+    """Runs hooks.  `speed` divides the recorded pauses; None leaves them out."""
+
+    def __init__(self, environment: Mapping[str, str], cwd: Path, speed: float | None, watcher: Watcher) -> None:
+        self.results: list[HookResult] = []
+        self._environment = environment
+        self._cwd = cwd
+        self._speed = speed
+        self._watcher = watcher
+        self._script = str(resources.files("lifebus").joinpath("hook.py"))
+
+    async def play(self, recordings: list[Recording]) -> None:
+        """Play the recordings of one harness, one after the other."""
+        for recording in recordings:
+            begun = anyio.current_time()
+            for step in recording.steps:
+                if self._speed is not None:
+                    await anyio.sleep_until(begun + step.at / self._speed)
+                await self._call(recording.adapter, step)
+            if self._speed is not None and recording is not recordings[-1]:
+                await anyio.sleep(1 / self._speed)
+
+    async def _call(self, adapter: str, step: HookStep) -> None:
+        ran = await anyio.run_process(
+            [sys.executable, "-I", "-S", self._script, adapter, step.hook],
+            input=bytes(step.stdin),
+            stderr=subprocess.DEVNULL,
+            env=self._environment,
+            cwd=self._cwd,
+            check=False,
+        )
+        result = HookResult(adapter, step.hook, ran.returncode, ran.stdout)
+        self.results.append(result)
+        self._watcher.hook_answered(result)
