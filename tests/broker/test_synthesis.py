@@ -3,8 +3,10 @@
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 from msgspec import structs
 
+from documents import documents
 from golden import golden, without
 from lifebus_broker.negotiation import negotiate
 from lifebus_broker.placement import PlacementResult, place
@@ -17,6 +19,7 @@ from lifebus_broker.synthesis import (
     gap_detected,
     missing_range,
     observed,
+    observed_alone,
     request_digest,
 )
 from lifebus_contract import (
@@ -104,6 +107,12 @@ def test_telemetry_names_the_frame_and_what_the_adapter_knows() -> None:
     assert summary == {"turns": 3, "frame_id": "frame-2", "parent_frame_id": "frame-1", "harness_sequence": 42}
     bare = emission(event="session.started", frame_context=None, sequence=None)
     assert observed(emission=bare, **STAMP).telemetry_summary == {"turns": 3}
+
+
+@given(documents("emission"))
+@settings(deadline=None)
+def test_the_short_way_to_a_plain_receipt_leads_to_the_same_one(fact: Emission) -> None:
+    assert observed_alone(fact, "lfr_9", 1234, "notes", "lfr_8") == observed(emission=fact, **STAMP)
 
 
 def test_making_a_receipt_leaves_the_emission_alone() -> None:
