@@ -20,7 +20,6 @@ import anyio
 import psutil
 
 PATIENCE_S = 20.0
-EXIT_SETTINGS = 78
 
 
 class BrokerProcess:
@@ -45,7 +44,7 @@ class BrokerProcess:
 
     @property
     def log(self) -> str:
-        """Everything that it has logged."""
+        """Everything that the newest broker in this directory has logged."""
         return (self.directory / "log").read_text(errors="backslashreplace")
 
     @property
@@ -76,6 +75,11 @@ class BrokerProcess:
     async def ended(self, patience: float = PATIENCE_S) -> int:
         """Wait for its end and return the exit code, negative for a signal."""
         return await asyncio.to_thread(self._process.wait, patience)
+
+    async def terminate(self) -> int:
+        """Ask it to stop, and return its exit code."""
+        self.signal(signal.SIGTERM)
+        return await self.ended()
 
     async def kill(self) -> None:
         """End it as the kernel does when memory is short: without a last word."""
@@ -114,7 +118,7 @@ def start_broker(directory: Path, **settings: str) -> BrokerProcess:
         **settings,
     }
     try:
-        with (directory / "log").open("ab") as log:
+        with (directory / "log").open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, str(Path(__file__)), str(writing)],
                 env=environment,
@@ -151,7 +155,8 @@ async def until(condition: Callable[[], bool], patience: float = PATIENCE_S) -> 
 
 def main(ready: int) -> int:
     """Be the broker: as `lifebus up` does it, with a pipe to tell that it is ready."""
-    from lifebus_contract import LifebusError  # noqa: PLC0415  the parent needs none of this
+    from lifebus.cli.errors import report  # noqa: PLC0415  the parent needs none of this
+    from lifebus_contract import LifebusError  # noqa: PLC0415
     from lifebus_supervisor import config, daemon, log  # noqa: PLC0415
 
     def tell(_: daemon.Daemon) -> None:
@@ -162,8 +167,7 @@ def main(ready: int) -> int:
         log.configure(settings.log)
         return asyncio.run(daemon.run(settings, on_ready=tell))
     except LifebusError as fault:
-        sys.stderr.write(f"{fault.detail}\n")
-        return daemon.EXIT_HELD if fault.code == "already_running" else EXIT_SETTINGS
+        return report(fault)
 
 
 if __name__ == "__main__":
