@@ -142,7 +142,7 @@ class View:
         while pending:
             row = pending.popleft()
             number, last = self._number(row)
-            if number <= last:
+            if number <= last or row.position <= self.position:
                 continue
             if number != last + 1:
                 self._fall_behind()

@@ -1,0 +1,134 @@
+"""A model of ledger, publisher and lossy pipe, to play a view against."""
+
+from collections.abc import Sequence
+from itertools import count
+
+from lifebus.view import Gap, View
+from lifebus_transports.messages import Backfill, BackfillPage, Beacon, RowInfo
+from lifebus_transports.wire import session_topic
+
+ADAPTER = "codex"
+Message = Beacon | tuple[str, list[RowInfo]]
+
+
+class ModelLedger:
+    """One history: rows in position order, sequences per session, a floor."""
+
+    def __init__(self, epoch: str) -> None:
+        self.epoch = epoch
+        self.floor = 0
+        self.rows: list[tuple[RowInfo, str]] = []
+        self._sequences: dict[str, int] = {}
+
+    @property
+    def head(self) -> int:
+        return len(self.rows)
+
+    def commit(self, sessions: Sequence[str]) -> list[tuple[RowInfo, str]]:
+        new: list[tuple[RowInfo, str]] = []
+        for session in sessions:
+            self._sequences[session] = self._sequences.get(session, 0) + 1
+            name = f"{self.epoch}/{self.head + 1}".encode()
+            new.append((RowInfo(self.head + 1, self._sequences[session], name), session))
+            self.rows.append(new[-1])
+        return new
+
+    def wanted(self, session: tuple[str, str] | None, after: int = 0) -> list[RowInfo]:
+        return [row for row, name in self.rows[after:] if session is None or session[1] == name]
+
+    def page(self, query: Backfill, limit: int) -> BackfillPage:
+        if query.epoch != self.epoch or query.after < self.floor:
+            return self._page((), self.floor, complete=False, snapshot_required=True)
+        found = self.wanted(query.session, query.after)
+        if len(found) > limit:
+            return self._page(found[:limit], found[limit - 1].position, complete=False)
+        return self._page(found, max(query.after, self.head), complete=True)
+
+    def _page(
+        self, rows: Sequence[RowInfo], next_: int, *, complete: bool, snapshot_required: bool = False
+    ) -> BackfillPage:
+        return BackfillPage(
+            epoch=self.epoch,
+            rows=tuple(rows),
+            next=next_,
+            head=self.head,
+            floor=self.floor,
+            complete=complete,
+            snapshot_required=snapshot_required,
+        )
+
+
+class LossyBus:
+    """Broker and subscriber with everything between them in the test's hands."""
+
+    def __init__(self, session: tuple[str, str] | None, history: Sequence[str], start: int) -> None:
+        self.session = session
+        self.ledger = ModelLedger("e1")
+        self.ledger.commit(history)
+        self.past: list[ModelLedger] = []
+        self.start = min(start, self.ledger.head)
+        self.view = View(epoch="e1", position=self.start, session=session)
+        if self.start == 0:
+            self.view.sequence = 0
+        self.seen: list[RowInfo | Gap] = []
+        self.pipe: list[Message] = []
+        self.page: BackfillPage | None = None
+        self._beacons = count(1)
+        self._changed: dict[str, int] = {}
+
+    def commit(self, sessions: Sequence[str]) -> None:
+        """Commit rows and publish them as the door does."""
+        new = self.ledger.commit(sessions)
+        for row, session in new:
+            self._changed[session_topic(ADAPTER, session).decode()] = row.sequence or 0
+        published = [row for row, session in new if self.session is None or session == self.session[1]]
+        if published:
+            self.pipe.append((self.ledger.epoch, published))
+
+    def beacon(self) -> None:
+        changed, self._changed = self._changed, {}
+        number = next(self._beacons)
+        ledger = self.ledger
+        self.pipe.append(
+            Beacon(epoch=ledger.epoch, number=number, head=ledger.head, floor=ledger.floor, sessions=changed)
+        )
+
+    def restart(self, *, new_history: bool) -> None:
+        """Start the broker again: what it knew of changes is gone, beacon numbers begin elsewhere."""
+        self._changed = {}
+        self._beacons = count(1_000 * (len(self.past) + 1) + next(self._beacons))
+        if new_history:
+            self.past.append(self.ledger)
+            self.ledger = ModelLedger(f"e{len(self.past) + 1}")
+
+    def prune(self, keep: int) -> None:
+        self.ledger.floor = max(self.ledger.floor, self.ledger.head - keep)
+
+    def receive(self, message: Message) -> None:
+        if isinstance(message, Beacon):
+            self.view.note_beacon(message)
+        else:
+            self.seen.extend(self.view.offer(*message))
+
+    def ask(self, limit: int) -> None:
+        """Ask if the view wants to; the broker reads now, the answer comes whenever it comes."""
+        if self.view.behind and self.page is None:
+            self.page = self.ledger.page(self.view.ask(), limit)
+
+    def answer(self) -> None:
+        if self.page is not None:
+            page, self.page = self.page, None
+            self.seen.extend(self.view.fill(page))
+
+    def settle(self) -> None:
+        """Lose what is under way; then one beacon arrives, and pages as long as they are wanted."""
+        self.pipe.clear()
+        self.answer()
+        self.beacon()
+        self.receive(self.pipe.pop())
+        for _ in range(3 * self.ledger.head + 10):
+            if not self.view.behind:
+                return
+            self.ask(3)
+            self.answer()
+        raise AssertionError("the view never caught up")
