@@ -92,7 +92,8 @@ class Router:
         refusal = check_payloads(answer.client_payloads, stamp["at_epoch_s"])
         if refusal is not None:
             return failed(emission=emission, refusal=refusal, negotiation=negotiation, **stamp), nothing
-        placement = place(answer.client_payloads, emission.request, registered, used)
+        sent = () if answer.failure_class is not None else answer.client_payloads  # a failure delivers nothing
+        placement = place(sent, emission.request, registered, used)
         if placement.refusal is not None:
             receipt = failed(
                 emission=emission, refusal=placement.refusal, negotiation=negotiation, placement=placement, **stamp

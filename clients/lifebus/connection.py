@@ -17,7 +17,7 @@ from lifebus_contract import BrokerBusy, DeadlineExceeded, LifebusError, Transpo
 from lifebus_contract.fields import Document
 from lifebus_transports.messages import RefusalInfo
 from lifebus_transports.wire import ANSWER_OK, ANSWER_REFUSED, decode_header, encode_header
-from lifebus_transports.zmq_socket import Frames, SocketReader, make_socket
+from lifebus_transports.zmq_socket import Frames, SocketReader, make_socket, send_now
 
 __all__ = ["Connection"]
 
@@ -43,7 +43,7 @@ class Connection:
         self._numbers = itertools.count(1)
         self._pending: dict[int, asyncio.Future[bytes]] = {}
         self._socket = connected_socket(context, zmq.DEALER, runtime_dir / "requests.ipc")
-        self._reader = SocketReader(self._socket, self._receive)
+        self._reader = SocketReader(self._socket, self._receive, at_least=2)
 
     def close(self) -> None:
         """Close the socket; callers still waiting get a `TransportError`."""
@@ -101,7 +101,7 @@ class Connection:
             TransportError: the connection is closed.
         """
         try:
-            self._socket.send_multipart((encode_header(number, verb), body), zmq.NOBLOCK)
+            send_now(self._socket, encode_header(number, verb), body)
         except zmq.Again:
             raise _busy("the broker does not read") from None
         except zmq.ZMQError:

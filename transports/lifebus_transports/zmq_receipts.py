@@ -16,7 +16,7 @@ import zmq
 from lifebus_transports.messages import Beacon, RowInfo
 from lifebus_transports.wire import ALL_TOPIC, BEACON_TOPIC, marker_topic, session_topic
 from lifebus_transports.zap import DOMAIN
-from lifebus_transports.zmq_socket import Frames, SocketReader, make_socket
+from lifebus_transports.zmq_socket import Frames, SocketReader, make_socket, send_now
 
 __all__ = ["PublishedRow", "ReceiptDoor", "Topics"]
 
@@ -152,7 +152,7 @@ class ReceiptDoor:
         self._send(topic, epoch, msgspec.msgpack.encode(body))
 
     def _send(self, topic: bytes, epoch: str, body: bytes) -> None:
-        self._socket.send_multipart((topic, epoch.encode("ascii"), body), zmq.NOBLOCK)
+        send_now(self._socket, topic, epoch.encode("ascii"), body)
         self.counters.messages += 1
         self._reader.poke()
 

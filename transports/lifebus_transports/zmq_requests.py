@@ -17,7 +17,7 @@ from lifebus_contract.fields import Document
 from lifebus_transports.messages import BODIES, RefusalInfo
 from lifebus_transports.wire import ANSWER_OK, ANSWER_REFUSED, decode_body, decode_header, encode_header
 from lifebus_transports.zap import DOMAIN
-from lifebus_transports.zmq_socket import Frames, SocketReader, make_socket
+from lifebus_transports.zmq_socket import Frames, SocketReader, make_socket, send_now
 
 __all__ = ["Caller", "RequestCounters", "RequestDoor", "RequestHandler"]
 
@@ -74,7 +74,7 @@ class RequestDoor:
         self._socket.setsockopt(zmq.SNDHWM, max_queued)
         self._socket.setsockopt(zmq.RCVHWM, max_queued)
         self._socket.bind(address)
-        self._reader = SocketReader(self._socket, self._receive)
+        self._reader = SocketReader(self._socket, self._receive, at_least=2)
 
     def close(self) -> None:
         """Stop reading and close; answers already handed to ZeroMQ leave within its linger of 200 ms."""
@@ -97,7 +97,7 @@ class RequestDoor:
     def send(self, peer: bytes, correlation: int, verb: str, body: object) -> bool:
         """Send one message to a connection; False when it is gone or its queue is full."""
         try:
-            self._socket.send_multipart((peer, encode_header(correlation, verb), encode_msgpack(body)), zmq.NOBLOCK)
+            send_now(self._socket, peer, encode_header(correlation, verb), encode_msgpack(body))
         except zmq.ZMQError:
             self.counters.unanswerable += 1
             return False

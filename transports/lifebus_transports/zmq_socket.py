@@ -14,9 +14,16 @@ import zmq
 
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
 
-__all__ = ["Frames", "SocketReader", "make_socket"]
+__all__ = ["Frames", "SocketReader", "make_socket", "send_now"]
 
 Frames = list[bytes]
+
+# As plain numbers: the library's enum flags cost more to combine than the call they are for.
+_NOW: Final = int(zmq.NOBLOCK)
+_NOW_AND_MORE: Final = int(zmq.NOBLOCK) | int(zmq.SNDMORE)
+_MORE: Final = int(zmq.RCVMORE)
+_EVENTS: Final = int(zmq.EVENTS)
+_READABLE: Final = int(zmq.POLLIN)
 
 _DRAIN: Final = 128
 _CHEAP_LOOKS: Final = 2  # to ask costs a third of an `Again`; in a burst it is not worth asking
@@ -25,13 +32,17 @@ _CHEAP_LOOKS: Final = 2  # to ask costs a third of an `Again`; in a burst it is 
 class SocketReader:
     """Calls `handle(frames)` on the event loop for every message of a socket.
 
+    `at_least` is how many frames every message of this kind of socket has; asking for more costs, so the first ones
+    are taken unasked.
+
     The descriptor is edge-triggered: it tells of new messages only once, and a send may swallow the edge.  So every
     wake-up drains until nothing is left, and `poke` must be called after sends.
     """
 
-    def __init__(self, socket: "zmq.Socket[bytes]", handle: Callable[[Frames], None]) -> None:
+    def __init__(self, socket: "zmq.Socket[bytes]", handle: Callable[[Frames], None], *, at_least: int = 1) -> None:
         self._socket = socket
         self._handle = handle
+        self._at_least = at_least
         self._loop = asyncio.get_running_loop()
         self._fd = int(socket.getsockopt(zmq.FD))
         self._poked = False
@@ -54,14 +65,37 @@ class SocketReader:
     def _drain(self) -> None:
         self._poked = False
         for turn in range(_DRAIN):
-            if self._closed or (turn < _CHEAP_LOOKS and not self._socket.getsockopt(zmq.EVENTS) & zmq.POLLIN):
+            if self._closed or (turn < _CHEAP_LOOKS and not self._is_readable()):
                 return
             try:
-                frames = self._socket.recv_multipart(zmq.NOBLOCK)
+                frames = self._receive()
             except zmq.Again:
                 return
             self._handle(frames)
         self.poke()
+
+    def _is_readable(self) -> bool:
+        return bool(int(self._socket.getsockopt(_EVENTS)) & _READABLE)
+
+    def _receive(self) -> Frames:
+        """Return the frames of one message; ZeroMQ delivers all of them or none."""
+        socket = self._socket
+        frames = [socket.recv(_NOW) for _ in range(self._at_least)]
+        while socket.getsockopt(_MORE):
+            frames.append(socket.recv(_NOW))
+        return frames
+
+
+def send_now(socket: "zmq.Socket[bytes]", *frames: bytes) -> None:
+    """Send one message without waiting.
+
+    Raises:
+        zmq.Again: the peer's queue is full.
+        zmq.ZMQError: the peer is gone, or the socket is closed.
+    """
+    for frame in frames[:-1]:
+        socket.send(frame, _NOW_AND_MORE)
+    socket.send(frames[-1], _NOW)
 
 
 def make_socket(
