@@ -17,22 +17,29 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; whatever goes wrong is told on stderr, without a traceback."""
-    from lifebus.cli.exits import ExitCode  # noqa: PLC0415  main() stays cheap to import
-
     _prepare_streams()
     try:
         code = _dispatch(arguments)
         sys.stdout.flush()
-    except KeyboardInterrupt:
+    except (Exception, KeyboardInterrupt, BaseExceptionGroup) as fault:  # noqa: BLE001  one sentence, never a traceback
+        return _conclude(fault)
+    return code
+
+
+def _conclude(fault: BaseException) -> int:
+    """Return the exit code of whatever ended a command."""
+    from lifebus.cli.errors import first_cause, report  # noqa: PLC0415  only when something went wrong
+    from lifebus.cli.exits import ExitCode  # noqa: PLC0415
+
+    cause = first_cause(fault)
+    if isinstance(cause, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:
+    if isinstance(cause, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the interpreter's last flush must not complain
         return ExitCode.CLOSED_PIPE
-    except Exception as fault:  # noqa: BLE001  the user gets one sentence, never a traceback
-        from lifebus.cli.errors import report  # noqa: PLC0415
-
-        return report(fault)
-    return code
+    if not isinstance(cause, Exception):
+        raise cause
+    return report(fault)
 
 
 def _dispatch(arguments: Sequence[str]) -> int:

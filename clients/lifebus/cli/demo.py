@@ -66,11 +66,11 @@ def _show(speed: float) -> "list[Check]":
 
 
 def _console() -> "Console":
-    from rich.console import Console  # noqa: PLC0415
+    from lifebus.demo.view import PipeConsole  # noqa: PLC0415
 
     colored = color_wanted(sys.stdout)
     terminal = sys.stdout.isatty()
-    return Console(force_terminal=terminal, no_color=not colored, color_system="auto" if colored else None)
+    return PipeConsole(force_terminal=terminal, no_color=not colored, color_system="auto" if colored else None)
 
 
 def _quieten() -> None:

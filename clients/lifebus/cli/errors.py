@@ -12,7 +12,7 @@ from lifebus.cli.exits import ExitCode, exit_code_of
 from lifebus.cli.terminal import say
 from lifebus_contract import LifebusError
 
-__all__ = ["explain", "report"]
+__all__ = ["explain", "first_cause", "report"]
 
 _NEXT: Final = {
     "no_broker": "start one with `lifebus up`, or see `lifebus doctor`",
@@ -27,7 +27,7 @@ _NEXT: Final = {
 
 def explain(fault: BaseException) -> tuple[ExitCode, list[str]]:
     """Return the exit code of an error and the lines that tell it."""
-    cause = _first(fault)
+    cause = first_cause(fault)
     if isinstance(cause, UsageError):
         return ExitCode.USAGE, [str(cause), "`lifebus --help` and `lifebus COMMAND --help` show what there is"]
     if isinstance(cause, LifebusError):
@@ -64,7 +64,7 @@ def _lines_of(fault: LifebusError) -> Iterator[str]:
         yield _NEXT[fault.code]
 
 
-def _first(fault: BaseException) -> BaseException:
+def first_cause(fault: BaseException) -> BaseException:
     """Return the first single error in nested groups."""
     cause = fault
     while isinstance(cause, BaseExceptionGroup):

@@ -50,14 +50,14 @@ CLIENTS = (
         adapter="codex",
         event=LifecycleEvent.SESSION_STARTING,
         delivers=True,
-        story="delivers a payload at the start of each Codex session",
+        story="delivers a payload as a Codex session starts",
     ),
     DemoClient(
         client_id="demo.wishes",
         adapter="claude",
         event=LifecycleEvent.FRAME_OPENED,
         requirements=(CapabilityRequest(capability="placement:pre_frame_leading", level=RequirementLevel.PREFERRED),),
-        story="would like to speak before the prompt, which Claude Code cannot do: degraded",
+        story="wishes to speak before the prompt; Claude Code cannot: degraded",
     ),
     DemoClient(
         client_id="demo.demands",
@@ -68,7 +68,7 @@ CLIENTS = (
                 capability="context_pressure", level=RequirementLevel.REQUIRED, support=SupportState.NATIVE
             ),
         ),
-        story="needs context pressure natively, which Gemini CLI does not tell: refused, and never run",
+        story="demands native context pressure of Gemini CLI: refused",
     ),
 )
 """The clients, with what each shows."""

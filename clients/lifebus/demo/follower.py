@@ -72,7 +72,13 @@ async def follow(
 
 
 async def follow_with_a_break(
-    runtime_dir: Path, follower: Follower, progress: Progress, *, stop_after: int, resume: anyio.Event
+    runtime_dir: Path,
+    follower: Follower,
+    progress: Progress,
+    *,
+    stop_after: int,
+    resume: anyio.Event,
+    note: Callable[[str], None],
 ) -> None:
     """Follow on a connection of its own, hang up after some receipts, and go on from the cursor when told to."""
     async with connect(f"demo.{follower.name}", runtime_dir=runtime_dir) as bus:
@@ -84,10 +90,12 @@ async def follow_with_a_break(
                 break
         await receipts.aclose()
     follower.stopped, follower.stopped_at = True, follower.position
+    note(f"`{follower.name}` hangs up after {len(follower.seen)} receipts")
     await resume.wait()
     async with connect(f"demo.{follower.name}", runtime_dir=runtime_dir) as bus:
         follower.missed = (await bus.status()).ledger.head - follower.position
         follower.stopped = False
+        note(f"`{follower.name}` comes back, {follower.missed} receipts behind, and asks for what it missed")
         receipts = bus.receipts(since=follower.cursor)
         async for item in receipts:
             follower.take(item, receipts.cursor)

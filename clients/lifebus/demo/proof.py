@@ -58,7 +58,7 @@ def check_facts(rows: Sequence[LedgerRow], dispatched: Sequence[str]) -> list[Ch
         Check(
             "refusal",
             bool(refused) and not ran,
-            f"{len(refused)} receipts say `failed`, capability_unsupported; that client was never run",
+            f"{len(refused)} receipts say `failed`; that client never ran",
         ),
     ]
 
@@ -67,14 +67,14 @@ def check_hooks(results: Sequence[HookResult], expected: int, late: int) -> list
     """Check that every recorded call went through a hook, none hurt its harness, and the payload reached one."""
     hurt = [result for result in results if result.exit_code != 0]
     reached = [result for result in results if PAYLOAD_TEXT.encode() in result.stdout]
-    spooled = f", {late} of them by the spool" if late else ""
+    spooled = f", {late} into the spool" if late else ""
     return [
         Check(
             "hooks",
             len(results) == expected and not hurt,
-            f"{len(results)} of {expected} recorded calls went through the hook{spooled}; all exited 0",
+            f"{len(results)} of {expected} recorded calls went through it{spooled}",
         ),
-        Check("payload", bool(reached), f"the payload's text is in the stdout of {len(reached)} Codex hooks"),
+        Check("payload", bool(reached), f"its text is in the stdout of {len(reached)} Codex hooks"),
     ]
 
 
@@ -85,10 +85,10 @@ def _check_follower(rows: Sequence[LedgerRow], follower: Follower) -> Check:
         if follower.session in (None, (row.receipt.adapter_id, row.receipt.harness_session_id))
     ]
     holds = bool(wanted) and follower.seen == wanted and not follower.gaps
-    text = f"saw {len(wanted)} of {len(wanted)} receipts, each once, in order"
+    text = f"saw all {len(wanted)} receipts, each once, in order"
     if follower.stopped_at is not None:
         holds = holds and follower.missed > 0
-        text += f"; stopped at {follower.stopped_at}, {follower.missed} behind, caught up"
+        text = f"saw all {len(wanted)}, each once, in order; was {follower.missed} behind"
     if not holds:
         text = f"saw {len(follower.seen)}, the ledger has {len(wanted)}; {_first_difference(follower.seen, wanted)}"
     return Check(follower.name, holds, text)

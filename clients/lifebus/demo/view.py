@@ -16,10 +16,10 @@ from lifebus.demo.callbacks import CLIENTS
 from lifebus.demo.player import HookResult
 from lifebus.demo.proof import Check
 from lifebus.demo.recordings import HARNESSES
-from lifebus.demo.stage import Stage, describe
+from lifebus.demo.stage import Stage
 from lifebus_contract import Receipt, ReceiptStatus
 
-__all__ = ["SilentView", "TableView", "print_summary"]
+__all__ = ["PipeConsole", "SilentView", "TableView", "print_summary"]
 
 _STYLES: Final = {
     ReceiptStatus.OBSERVED: "",
@@ -53,12 +53,25 @@ class SilentView:
         """Show nothing."""
 
 
+class PipeConsole(Console):
+    """A console that lets its caller decide what a closed pipe means."""
+
+    def on_broken_pipe(self) -> None:
+        """Pass it on.
+
+        Raises:
+            BrokenPipeError: always.
+        """
+        raise BrokenPipeError
+
+
 class TableView:
     """Receipts scroll by in a table; on a terminal a line below says how far each follower is."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._stage: Stage | None = None
+        self._shown = False
         self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
 
     def __enter__(self) -> Self:
@@ -82,7 +95,7 @@ class TableView:
         for client in CLIENTS:
             self._print(Text.assemble((f"{client.client_id} ", "bold"), client.story))
         sessions = sum(follower.session is not None for follower in stage.followers)
-        self._print(Text(f"followers: everything, one for each of {sessions} sessions, and `late`, which will stop"))
+        self._print(Text(f"followers: everything, each of {sessions} sessions, and `late`, which will hang up"))
         self._print(Text())
         self._print(Text(" ".join(title.ljust(width) for title, width in COLUMNS).rstrip(), "bold"))
 
@@ -91,28 +104,34 @@ class TableView:
         cells = [clean(cell) for cell in short_line(receipt)]
         widths = [width for _, width in COLUMNS]
         style = _STYLES[receipt.status]
-        self._print(
-            Text.assemble(
-                (cells[0].ljust(widths[0]), _HARNESS_STYLES.get(receipt.adapter_id, "")),
-                " ",
-                (cells[1].rjust(widths[1]), "dim"),
-                " ",
-                cells[2].ljust(widths[2]),
-                " ",
-                (cells[3].ljust(widths[3]), style),
-                " ",
-                (cells[4], style or "dim"),
-            )
+        row = Text.assemble(
+            (cells[0].ljust(widths[0]), _HARNESS_STYLES.get(receipt.adapter_id, "")),
+            " ",
+            (cells[1].rjust(widths[1]), "dim"),
+            " ",
+            cells[2].ljust(widths[2]),
+            " ",
+            (cells[3].ljust(widths[3]), style),
+            " ",
+            (cells[4], style or "dim"),
         )
+        row.rstrip()
+        self._print(row)
 
     def note(self, text: str) -> None:
         """Show a remark between the rows."""
         self._print(Text(f"  {text}", "italic"))
 
     def hook_answered(self, result: HookResult) -> None:
-        """Show what a harness would have read."""
-        if result.stdout.strip() not in {b"", b"{}"}:
-            self._print(Text(f"  {clean(describe(result).strip())}", "green"), wrap=True)
+        """Show what a harness would have read: the first time whole, then in a line."""
+        printed = clean(result.stdout.decode(errors="replace").strip())
+        if printed in {"", "{}"}:
+            return
+        head = f"  {HARNESSES[result.adapter]}'s {result.hook} hook printed "
+        self._print(Text(head + ("the payload again" if self._shown else "this for the model:"), "green"))
+        if not self._shown:
+            self._print(Text(printed, "green"), wrap=True)
+        self._shown = True
 
     def _print(self, line: RenderableType, *, wrap: bool = False) -> None:
         if not self._console.is_terminal:
@@ -142,5 +161,5 @@ def print_summary(console: Console, checks: list[Check]) -> None:
     console.print()
     console.print(Text("What to type next", "bold"))
     for command, why in _NEXT:
-        console.print(Text.assemble("  ", (command, "cyan"), "  " if why else "", (why, "dim")), highlight=False)
+        console.print(Text.assemble("  ", (command.ljust(15), "cyan"), " ", (why, "dim")), highlight=False)
     console.print(Text("Nothing was left behind.", "dim"))

@@ -1,0 +1,193 @@
+"""The client library for scripts without an event loop.
+
+    import lifebus.blocking
+
+    with lifebus.blocking.connect() as bus:
+        bus.emit(lifebus.make_request("session.started", "codex", session="s1"))
+        for receipt in bus.receipts(since="start", until_head=True):
+            print(receipt.event)
+
+The work is done on an event loop in a thread of its own, which ends with the `with` block.
+
+Above: scripts.  Below: client.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Final, cast, overload
+
+import anyio.to_thread
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from lifebus.client import Bus, Emitted
+from lifebus.client import connect as connect_async
+from lifebus.subscription import Subscription
+from lifebus.view import Cursor, Gap
+from lifebus_contract import (
+    AdapterManifest,
+    CallbackRequest,
+    CallbackResponse,
+    CapabilityRequest,
+    DispatchEnvelope,
+    Emission,
+    LifecycleEvent,
+    Negotiation,
+    Receipt,
+)
+from lifebus_transports.messages import Backfill, BackfillPage, BrokerStatus, ClientInfo, SessionInfo, VerifyAnswer
+
+__all__ = ["BlockingBus", "BlockingSubscription", "connect"]
+
+_END: Final = object()
+
+
+class BlockingSubscription:
+    """Iterates over `Receipt` and `Gap`; `cursor` is the place of the last one.  Use it from one thread at a time."""
+
+    def __init__(self, portal: BlockingPortal, subscription: Subscription) -> None:
+        self._portal = portal
+        self._subscription = subscription
+
+    @property
+    def cursor(self) -> Cursor | None:
+        """The place of the last item, to go on from with a later subscription."""
+        return self._subscription.cursor
+
+    def close(self) -> None:
+        """Stop following."""
+        self._portal.call(self._subscription.aclose)
+
+    def __iter__(self) -> Iterator[Receipt | Gap]:
+        return self
+
+    def __next__(self) -> Receipt | Gap:
+        found = self._portal.call(self._next)
+        if found is _END:
+            raise StopIteration
+        return cast("Receipt | Gap", found)
+
+    async def _next(self) -> object:
+        try:
+            return await anext(self._subscription)
+        except StopAsyncIteration:
+            return _END
+
+
+class BlockingBus:
+    """`lifebus.client.Bus` with calls that return when they are done; the methods and errors are the same."""
+
+    def __init__(self, portal: BlockingPortal, bus: Bus) -> None:
+        self._portal = portal
+        self._bus = bus
+
+    @overload
+    def emit(self, emission: Emission | CallbackRequest, /) -> Emitted: ...
+    @overload
+    def emit(self, emission: Sequence[Emission | CallbackRequest], /) -> list[Emitted]: ...
+    def emit(
+        self, emission: Emission | CallbackRequest | Sequence[Emission | CallbackRequest], /
+    ) -> Emitted | list[Emitted]:
+        """Record one lifecycle moment, or several in order, and return when it is durable.
+
+        Raises:
+            LifebusError: one emission was refused, or no answer came.  In a list a refusal stands in its place.
+        """
+        if isinstance(emission, Emission | CallbackRequest):
+            return self._portal.call(self._bus.emit, emission)
+        return self._portal.call(self._bus.emit, list(emission))
+
+    def tick(self, adapter_id: str, *, adapter_version: str = "0.1.0", session: str | None = None) -> Emitted:
+        """Drive one supervisor tick.
+
+        Raises:
+            LifebusError: the tick was refused, or no answer came.
+        """
+        return self._portal.call(partial(self._bus.tick, adapter_id, adapter_version=adapter_version, session=session))
+
+    def negotiate(self, adapter_id: str, requirements: Iterable[CapabilityRequest]) -> Negotiation:
+        """Return what the adapter would give for these requirements.
+
+        Raises:
+            AdapterUnavailable: no such adapter.
+        """
+        return self._portal.call(self._bus.negotiate, adapter_id, tuple(requirements))
+
+    def receipts(
+        self,
+        *,
+        session: tuple[str, str] | None = None,
+        since: Cursor | int | datetime | str | None = None,
+        where: Callable[[Receipt], bool] | None = None,
+        until_head: bool = False,
+    ) -> BlockingSubscription:
+        """Return an iterator of receipts and, where history is gone, gaps; see `Bus.receipts`."""
+        follow = partial(self._bus.receipts, session=session, since=since, where=where, until_head=until_head)
+        return BlockingSubscription(self._portal, self._portal.call(follow))
+
+    def serve(
+        self,
+        events: Iterable[LifecycleEvent | str],
+        handler: Callable[[DispatchEnvelope], CallbackResponse],
+        *,
+        adapters: Iterable[str] = (),
+        requirements: Iterable[CapabilityRequest] = (),
+        deadline: float = 2.0,
+    ) -> None:
+        """Be a callback client until the process is interrupted; `handler` runs in a thread, one a dispatch.
+
+        Raises:
+            LifebusError: the broker refused the registration.
+        """
+
+        async def answer(envelope: DispatchEnvelope) -> CallbackResponse:
+            return await anyio.to_thread.run_sync(handler, envelope, abandon_on_cancel=True)
+
+        self._portal.call(
+            partial(self._bus.serve, events, answer, adapters=adapters, requirements=requirements, deadline=deadline)
+        )
+
+    def read(self, query: Backfill) -> BackfillPage:
+        """Return one page of recorded receipts.
+
+        Raises:
+            BrokerBusy: too many reads are under way.
+        """
+        return self._portal.call(self._bus.read, query)
+
+    def sessions(self, session: tuple[str, str] | None = None) -> list[SessionInfo]:
+        """Return what the ledger knows of all sessions, or of one."""
+        return self._portal.call(self._bus.sessions, session)
+
+    def clients(self) -> list[ClientInfo]:
+        """Return the callback clients that are registered now."""
+        return self._portal.call(self._bus.clients)
+
+    def manifests(self) -> list[AdapterManifest]:
+        """Return the manifests of the running broker."""
+        return self._portal.call(self._bus.manifests)
+
+    def status(self) -> BrokerStatus:
+        """Return how the broker and its ledger are."""
+        return self._portal.call(self._bus.status)
+
+    def verify(self, tail: int | None = None) -> VerifyAnswer:
+        """Have the broker check its ledger, whole or the newest `tail` rows."""
+        return self._portal.call(self._bus.verify, tail)
+
+
+@contextmanager
+def connect(
+    client_id: str = "lifebus-python", *, runtime_dir: str | Path | None = None, timeout: float = 5.0
+) -> Generator[BlockingBus]:
+    """Connect to the broker of this user and yield a `BlockingBus`; `timeout` bounds every call, in seconds.
+
+    Raises:
+        TransportError: no broker answers.
+    """
+    with start_blocking_portal() as portal:
+        opening = portal.call(partial(connect_async, client_id, runtime_dir=runtime_dir, timeout=timeout))
+        with portal.wrap_async_context_manager(opening) as bus:
+            yield BlockingBus(portal, bus)
