@@ -139,10 +139,10 @@ def main() -> None:
     options = parser.parse_args()
     sys.setswitchinterval(options.switch_interval)
     print(
-        f"SQLite {apsw.sqlite_lib_version()}, WAL, synchronous=FULL; "
-        f"{len(encode_json(receipt(1, 1)))} bytes a receipt; {options.rows} rows a run; {_IN_FLIGHT} entries in flight; {os.cpu_count()} cores; "
-        f"switch interval {options.switch_interval} s"
+        f"SQLite {apsw.sqlite_lib_version()}, WAL, synchronous=FULL; {len(encode_json(receipt(1, 1)))} bytes a receipt"
     )
+    print(f"{options.rows} rows a run, {_IN_FLIGHT} entries in flight, {os.cpu_count()} cores", end=", ")
+    print(f"switch interval {options.switch_interval} s")
     print(f"{'batch':>6}{'sessions':>9}{'prefilled':>10}{'rows/s':>9}{'writer µs':>10}{'loop µs':>9}", end="")
     print(f"{'ack ms p50/p99/max':>22}")
     for batch, sessions, prefill in plan(options.only, options.large):

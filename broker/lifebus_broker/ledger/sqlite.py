@@ -6,7 +6,7 @@ Above: bus, daemon.  Below: sqlite_writer (thread), sqlite_store (transactions),
 import asyncio
 import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar, TypeVarTuple
@@ -232,17 +232,18 @@ class SqliteLedger:
 def _open(path: Path, epoch: str, synchronous: str, vfs: str | None) -> tuple[Store, Reader]:
     """Open both connections and check the newest rows."""
     try:
-        store = Store(path, epoch=epoch, synchronous=synchronous, vfs=vfs)
-        reader = Reader(path, vfs=vfs)
-        wrong = verify(path, BOOT_TAIL, vfs)
+        with ExitStack() as undo:
+            store = Store.open(path, epoch=epoch, synchronous=synchronous, vfs=vfs)
+            undo.callback(store.close)
+            reader = Reader(path, vfs=vfs)
+            undo.callback(reader.close)
+            if wrong := verify(path, BOOT_TAIL, vfs):
+                raise InternalError(f"the ledger {path.name} is damaged: {wrong[0]}", code="ledger_damaged")
+            undo.pop_all()
+            return store, reader
     except apsw.Error as fault:
         detail = f"the ledger {path.name} cannot be opened: {type(fault).__name__}: {str(fault)[:200]}"
         raise InternalError(detail, code="ledger_failed") from fault
-    if wrong:
-        reader.close()
-        store.close()
-        raise InternalError(f"the ledger {path.name} is damaged: {wrong[0]}", code="ledger_damaged")
-    return store, reader
 
 
 def _weight_of(entries: Sequence[Entry]) -> int:

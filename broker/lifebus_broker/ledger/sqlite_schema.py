@@ -40,6 +40,7 @@ MARK_EVERY: Final = 64
 _PAGE_BYTES: Final = 4096
 _WRITER_CACHE_KIB: Final = 65_536
 _READER_CACHE_KIB: Final = 8_192
+_BUSY_MS: Final = 5000
 
 _TABLES: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -103,9 +104,10 @@ def open_writer(path: Path, *, synchronous: str = "FULL", vfs: str | None = None
     if vfs is None and not path.exists():
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     connection = apsw.Connection(str(path), vfs=vfs, statementcachesize=64)
-    connection.set_busy_timeout(5000)
-    for pragma in (
+    return _prepared(
+        connection,
         f"page_size = {_PAGE_BYTES}",
+        "synchronous = EXTRA",  # or the first journal may come back after a power cut and undo everything
         "journal_mode = WAL",
         f"synchronous = {synchronous}",
         "fullfsync = ON",
@@ -113,17 +115,13 @@ def open_writer(path: Path, *, synchronous: str = "FULL", vfs: str | None = None
         "wal_autocheckpoint = 0",  # the writer does it by hand: SQLite swallows the errors of its own
         f"cache_size = -{_WRITER_CACHE_KIB}",
         "trusted_schema = OFF",
-    ):
-        executor(connection)(f"PRAGMA {pragma}").fetchall()
-    return connection
+    )
 
 
 def open_reader(path: Path, *, vfs: str | None = None) -> apsw.Connection:
     """Open a second, read-only connection; in WAL mode it never waits for the writer, nor the writer for it."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs, statementcachesize=64)
-    connection.set_busy_timeout(5000)
-    executor(connection)(f"PRAGMA cache_size = -{_READER_CACHE_KIB}").fetchall()
-    return connection
+    return _prepared(connection, f"cache_size = -{_READER_CACHE_KIB}")
 
 
 def create(connection: apsw.Connection, epoch: str) -> None:
@@ -148,3 +146,15 @@ def executor(connection: apsw.Connection) -> Execute:
     """Return a way to run statements; APSW's own types leave out the buffer protocol and so say little."""
     execute: Execute = connection.cursor().execute  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     return execute
+
+
+def _prepared(connection: apsw.Connection, *pragmas: str) -> apsw.Connection:
+    """Apply the settings; a file that refuses them is closed again."""
+    try:
+        connection.set_busy_timeout(_BUSY_MS)
+        for pragma in pragmas:
+            executor(connection)(f"PRAGMA {pragma}").fetchall()
+    except BaseException:
+        connection.close()
+        raise
+    return connection

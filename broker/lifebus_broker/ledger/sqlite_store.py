@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import apsw
 
@@ -41,10 +41,11 @@ class Store:
     `size_bytes` is how large the file was at the last checkpoint.
     """
 
-    def __init__(self, path: Path, *, epoch: str, synchronous: str = "FULL", vfs: str | None = None) -> None:
-        self.connection = open_writer(path, synchronous=synchronous, vfs=vfs)
-        self._execute = executor(self.connection)
-        create(self.connection, epoch)
+    def __init__(self, connection: apsw.Connection, epoch: str) -> None:
+        """Read what is in the file, or create it with this epoch; use `open`."""
+        self.connection = connection
+        self._execute = executor(connection)
+        create(connection, epoch)
         meta = dict(self._all("SELECT key, value FROM meta"))
         self.epoch: str = meta["epoch"]
         self.floor: int = meta["floor"]
@@ -58,6 +59,20 @@ class Store:
         self._pointed: int = meta["pointed"]
         self._load_tail()
         self.checkpoint()
+
+    @classmethod
+    def open(cls, path: Path, *, epoch: str, synchronous: str = "FULL", vfs: str | None = None) -> Self:
+        """Open the file, or create it with this epoch.
+
+        Raises:
+            InternalError: the file is of another format.
+        """
+        connection = open_writer(path, synchronous=synchronous, vfs=vfs)
+        try:
+            return cls(connection, epoch)
+        except BaseException:
+            connection.close()
+            raise
 
     @property
     def log_bytes(self) -> int:

@@ -1,0 +1,115 @@
+"""A power cut at any moment loses nothing that was acknowledged, and leaves a sound ledger (design 4.1)."""
+
+import random
+from pathlib import Path
+
+import apsw
+import pytest
+
+from contract_suites.receipts import entry
+from crash.disks import ForgetfulDisk
+from lifebus_broker.ledger import sqlite_store
+from lifebus_broker.ledger.drafting import Draft
+from lifebus_broker.ledger.sqlite_store import Store
+from lifebus_broker.ledger.sqlite_verify import verify
+
+EPOCH = "0123456789abcdef" * 2
+SEEDS = 100
+
+
+@pytest.fixture(autouse=True)
+def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_store, "POINT_EVERY", 8)
+    monkeypatch.setattr(sqlite_store, "PRUNE_STEP", 4)
+
+
+def work(store: Store, chance: random.Random, acknowledged: dict[str, bytes]) -> None:
+    """Do what a writer does until the power goes; note what has been committed."""
+    for _ in range(12):
+        first = store.head + 1
+        entries = [
+            entry(n, key=f"k{n}", harness_session_id=chance.choice(["s1", "s2", None]))
+            for n in range(first, first + chance.choice([1, 2, 5, 20]))
+        ]
+        draft = Draft(store.tip_of, head=store.head, newest_second=store.newest_second, known={})
+        answers = draft.add(entries)
+        store.write(draft)
+        acknowledged |= {f"k{n}": answer.row.receipt for n, answer in enumerate(answers, first) if answer.row}
+        if chance.random() < 0.2:
+            store.checkpoint()
+        if chance.random() < 0.1:
+            store.prune_to(store.head // 3)
+        if chance.random() < 0.3:
+            store.prune_step()
+
+
+def run_until_cut(
+    directory: Path, cut_at: int, chance: random.Random, acknowledged: dict[str, bytes], *, synchronous: str = "FULL"
+) -> Path:
+    """Work in `directory` until the power goes; return a directory with what is left."""
+    disk = ForgetfulDisk(directory.as_posix(), cut_at)
+    for path in directory.iterdir():
+        if path.suffix != ".db-shm":
+            disk.load(path)
+    store = None
+    try:
+        store = Store.open(directory / "ledger.db", epoch=EPOCH, synchronous=synchronous, vfs=disk.name)
+        work(store, chance, acknowledged)
+    except apsw.Error:
+        assert disk.is_cut
+    left = directory.with_name(f"{directory.name}x")
+    left.mkdir()
+    for file, content in disk.image(chance).items():
+        if not file.endswith("-shm"):
+            (left / file).write_bytes(content)
+    disk.repair()
+    if store is not None:
+        store.close()
+    disk.unregister()
+    return left
+
+
+def survivors(path: Path) -> dict[str, bytes]:
+    """Return the receipts by key, and tombstones as empty bytes, read with plain SQL."""
+    connection = apsw.Connection(str(path))
+    if not connection.table_exists(None, "keys"):
+        return {}
+    found = connection.execute("SELECT k.key, r.receipt FROM keys k LEFT JOIN rows r USING (position)").fetchall()
+    connection.close()
+    return {str(key).split("\x1f")[2]: bytes(receipt or b"") for key, receipt in found}
+
+
+def missing(path: Path, acknowledged: dict[str, bytes]) -> list[str]:
+    left = survivors(path) if path.exists() and path.stat().st_size else {}
+    return [key for key, receipt in acknowledged.items() if left.get(key, b"?") not in (receipt, b"")]
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_nothing_acknowledged_is_lost_by_two_power_cuts_in_a_row(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    directory = tmp_path / "a"
+    directory.mkdir()
+    acknowledged: dict[str, bytes] = {}
+    for _ in range(2):
+        cut_at = chance.randrange(1, 120)
+        directory = run_until_cut(directory, cut_at, chance, acknowledged)
+        assert missing(directory / "ledger.db", acknowledged) == []
+    path = directory / "ledger.db"
+    store = Store.open(path, epoch=EPOCH)
+    while store.prune_step():
+        pass
+    assert verify(path) == []
+    assert store.head >= max((int(key[1:]) for key in acknowledged), default=0)
+    store.close()
+
+
+def test_the_test_notices_a_ledger_that_does_not_sync(tmp_path: Path) -> None:
+    lost = 0
+    for seed in range(20):
+        chance = random.Random(seed)
+        directory = tmp_path / f"n{seed}"
+        directory.mkdir()
+        acknowledged: dict[str, bytes] = {}
+        left = run_until_cut(directory, 60, chance, acknowledged, synchronous="NORMAL")
+        lost += len(missing(left / "ledger.db", acknowledged))
+    assert lost > 0
