@@ -28,9 +28,10 @@ from lifebus_contract import (
 )
 from lifebus_contract.ids import EVENT, RECEIPT
 
-__all__ = ["Plan", "Router"]
+__all__ = ["Delivery", "Plan", "Router"]
 
 Delivery = tuple[PayloadEnvelope, Slot]
+"""A payload that is to be delivered, and the slot it goes to."""
 
 
 class Plan(Struct, frozen=True, kw_only=True):

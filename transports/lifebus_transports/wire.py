@@ -74,10 +74,14 @@ def decode_header(frame: bytes) -> tuple[int, str]:
     version, correlation = _HEAD.unpack_from(frame)
     if version != _VERSION:
         raise InvalidRequest(f"header: protocol version {version}, expected {_VERSION}", code="version", field="header")
-    verb = frame[_HEAD.size :]
-    if not verb.isalpha() or not verb.islower():
+    return correlation, _verb_of(frame[_HEAD.size :])
+
+
+@lru_cache(maxsize=64)
+def _verb_of(name: bytes) -> str:
+    if not name.isalpha() or not name.islower():
         raise InvalidRequest("header: the verb must be lower-case letters", code="malformed", field="header")
-    return correlation, verb.decode("ascii")
+    return name.decode("ascii")
 
 
 def decode_body(body: bytes, kind: type[T]) -> T:

@@ -18,7 +18,7 @@ from lifebus_transports.wire import ALL_TOPIC, BEACON_TOPIC, marker_topic, sessi
 from lifebus_transports.zap import DOMAIN
 from lifebus_transports.zmq_socket import Frames, SocketReader, make_socket, send_now
 
-__all__ = ["PublishedRow", "ReceiptDoor", "Topics"]
+__all__ = ["PublishCounters", "PublishedRow", "ReceiptDoor", "Topics"]
 
 _MAX_TOPIC = 8_192  # two percent-encoded identifiers of 256 characters fit
 _MAX_ROWS = 256
