@@ -104,11 +104,22 @@ class LossyBus:
     def prune(self, keep: int) -> None:
         self.ledger.floor = max(self.ledger.floor, self.ledger.head - keep)
 
-    def receive(self, message: Message) -> None:
+    def deliver(self, place: int, *, times: int = 1) -> None:
+        """Take a message out of the pipe, if there are so many, and let it arrive so many times."""
+        for message in self.pipe[place : place + 1]:
+            del self.pipe[place]
+            for _ in range(times):
+                self._receive(message)
+
+    def _receive(self, message: Message) -> None:
         if isinstance(message, Beacon):
             self.view.note_beacon(message)
         else:
             self.seen.extend(self.view.offer(*message))
+
+    def cancel(self) -> None:
+        """Give up the question that is under way."""
+        self.page = None
 
     def ask(self, limit: int) -> None:
         """Ask if the view wants to; the broker reads now, the answer comes whenever it comes."""
@@ -125,7 +136,7 @@ class LossyBus:
         self.pipe.clear()
         self.answer()
         self.beacon()
-        self.receive(self.pipe.pop())
+        self.deliver(0)
         for _ in range(3 * self.ledger.head + 10):
             if not self.view.behind:
                 return
