@@ -10,7 +10,7 @@ import random
 from collections import deque
 from collections.abc import Callable
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 
 import anyio
 import msgspec
@@ -21,6 +21,7 @@ from lifebus.requests import new_id
 from lifebus.view import Cursor, Gap, View
 from lifebus_contract import BrokerBusy, DeadlineExceeded, Receipt, TransportError
 from lifebus_contract.codec import decode_receipt
+from lifebus_contract.fields import Document
 from lifebus_transports.messages import (
     Backfill,
     BackfillPage,
@@ -39,6 +40,8 @@ __all__ = ["Since", "Subscription"]
 
 Since = Cursor | int | datetime | str | None
 """Where a subscription starts: a cursor, a position, a time, ``"start"``, or None for what comes from now on."""
+
+T = TypeVar("T")
 
 _MAX_READY: Final = 4_096
 _MARKER_WAIT_S: Final = 0.25
@@ -175,9 +178,7 @@ class Subscription:
         if self._until_head:
             self._last = Cursor(newest.epoch, newest.head)
         if self._session and self._since is None:
-            heads = await self._connection.ask(
-                "sessions", SessionsAsk(session=self._session), list[SessionInfo], timeout=self._timeout
-            )
+            heads = await self._read("sessions", SessionsAsk(session=self._session), list[SessionInfo])
             view.sequence = heads[0].sequence if heads else 0
             view.position = heads[0].last_position if heads else view.position
         elif view.position == 0:
@@ -205,11 +206,14 @@ class Subscription:
             self._last = Cursor(page.epoch, page.head)
 
     async def _page(self, query: Backfill) -> BackfillPage:
-        """Ask for a page until the broker answers; a storm of askers spreads out by full jitter."""
+        return await self._read("backfill", query, BackfillPage)
+
+    async def _read(self, verb: str, body: Document, answer: type[T]) -> T:
+        """Ask the ledger until the broker answers; a storm of askers spreads out by full jitter."""
         pause = _PAUSE_S[0]
         while True:
             try:
-                return await self._connection.ask("backfill", query, BackfillPage, timeout=self._timeout)
+                return await self._connection.ask(verb, body, answer, timeout=self._timeout)
             except (BrokerBusy, DeadlineExceeded):
                 await anyio.sleep(random.uniform(0, pause))  # noqa: S311  jitter, not a secret
                 pause = min(pause * 2, _PAUSE_S[1])
