@@ -8,9 +8,8 @@ Each is an APSW VFS; a ledger is put on it with `vfs=disk.name`.
 import random
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import apsw
 
@@ -190,10 +189,10 @@ _CODES = {
 }
 
 
-def _error(kind: Callable[[str], apsw.Error], code: int) -> apsw.Error:
-    fault = kind("injected")
+def _error(kind: type[apsw.Error], code: int) -> apsw.Error:
+    fault: Any = kind("injected")
     fault.extendedresult = code
-    return fault
+    return cast("apsw.Error", fault)
 
 
 def _torn(write: tuple[int, bytes | None], chance: random.Random) -> tuple[int, bytes | None]:

@@ -2,6 +2,7 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -74,9 +75,9 @@ def survivors(path: Path) -> dict[str, bytes]:
     connection = apsw.Connection(str(path))
     if not connection.table_exists(None, "keys"):
         return {}
-    found = connection.execute("SELECT k.key, r.receipt FROM keys k LEFT JOIN rows r USING (position)").fetchall()
+    found: list[Any] = connection.execute("SELECT key, receipt FROM keys LEFT JOIN rows USING (position)").fetchall()
     connection.close()
-    return {str(key).split("\x1f")[2]: bytes(receipt or b"") for key, receipt in found}
+    return {key.split("\x1f")[2]: receipt or b"" for key, receipt in found}
 
 
 def missing(path: Path, acknowledged: dict[str, bytes]) -> list[str]:

@@ -64,6 +64,7 @@ class SqliteLedger:
         self._loop = asyncio.get_running_loop()
         self._one_reader = anyio.CapacityLimiter(1)
         self._queued = self._weight = 0
+        self._closing = False
         self._refusal: Refusal | None = None
         self._writer = Writer(
             opened.store,
@@ -183,11 +184,21 @@ class SqliteLedger:
 
     async def aclose(self) -> None:
         """Commit what is queued, then close the file."""
-        if self._refusal is not CLOSED:
-            self._refusal = CLOSED
-            with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(self._writer.stop)
-                await anyio.to_thread.run_sync(self._reader.close, limiter=self._one_reader)
+        if self._closing:
+            return
+        self._closing = True
+        self._refusal = FAILED if self._refusal is FAILED else CLOSED
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(self._writer.stop)
+            await anyio.to_thread.run_sync(self._close, limiter=self._one_reader)
+
+    def _close(self) -> None:
+        """Close both connections, the writing one last, because it tidies up."""
+        try:
+            self._reader.close()
+            self._opened.store.close(failed=self._refusal is FAILED)
+        except apsw.Error as fault:  # all that was acknowledged is in the log; the next open finds it there
+            _LOG.error("ledger.close_failed", error=type(fault).__name__)  # noqa: TRY400  the trace says no more
 
     async def _in_thread(
         self, work: Callable[[*Ts], T], *arguments: *Ts, limiter: anyio.CapacityLimiter | None = None

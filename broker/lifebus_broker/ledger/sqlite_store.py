@@ -146,8 +146,9 @@ class Store:
         self._execute("INSERT OR REPLACE INTO meta VALUES ('probe', zeroblob(?))", (_PROBE_BYTES,))
         self._execute("DELETE FROM meta WHERE key = 'probe'")
 
-    def close(self) -> None:
-        """Close the file, folding the write-ahead log into it where possible."""
+    def close(self, *, failed: bool = False) -> None:
+        """Close the file, moving the write-ahead log into it, unless the disk `failed`: then it stays as it is."""
+        self.connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(failed))
         self.connection.close()
 
     def _accept(self, draft: Draft) -> None:

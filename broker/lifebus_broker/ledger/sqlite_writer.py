@@ -93,7 +93,6 @@ class Writer:
         try:
             while not self._stopping:
                 self._turn()
-            self._store.close()
         except Exception as fault:  # noqa: BLE001  whatever it is, nothing more may be acknowledged
             self._fail(fault)
 

@@ -1,0 +1,230 @@
+"""After an I/O error nothing is acknowledged any more; a full disk only pauses writing (design 4.3)."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from contract_suites.receipts import append, entry, every_row, keyed, recorded
+from crash.disks import FaultyDisk, FullDisk, SlowDisk
+from lifebus_broker.ledger import sqlite_store, sqlite_writer
+from lifebus_broker.ledger.sqlite import MAX_QUEUED, SqliteLedger
+from lifebus_broker.ledger.sqlite_verify import verify
+from lifebus_broker.ports import Appended, Query, Refusal
+from lifebus_contract import FailureClass, InternalError, RetryClass
+
+ROUNDS = 8
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"  # APSW reports injected errors where SQLite swallows them
+)
+
+
+class Run:
+    """One run of a ledger on a faulty disk: what was acknowledged before and after it failed."""
+
+    def __init__(self, path: Path, disk: FaultyDisk) -> None:
+        self.path, self.disk = path, disk
+        self.acknowledged: list[bytes] = []
+        self.late: list[bytes] = []
+        self.fault: list[Exception] = []
+
+    async def go(self) -> None:
+        try:
+            ledger = await SqliteLedger.open(self.path, vfs=self.disk.name, failed=self.fault.append)
+        except InternalError as refused:
+            self.fault.append(refused)
+            return
+        for number in range(ROUNDS):
+            entries = [entry(number * 3 + n, key=f"k{number * 3 + n}", harness_session_id=f"s{n}") for n in range(3)]
+            if ledger.append(entries, self._acknowledge) is None:
+                await self._settled(ledger)
+            if number % 4 == 3:
+                await self._read(ledger)
+        if self.fault:
+            refusal = ledger.append([entry(99)], self._acknowledge)
+            assert refusal is not None
+            assert refusal.code == "ledger_failed"
+            assert not ledger.status().writable
+        await ledger.aclose()
+
+    def _acknowledge(self, answers: list[Appended]) -> None:
+        where = self.late if self.fault else self.acknowledged
+        where += [answer.row.receipt for answer in answers if answer.row is not None]
+
+    async def _settled(self, ledger: SqliteLedger) -> None:
+        """Wait until the queue is empty or the ledger has failed."""
+        async with asyncio.timeout(10):
+            while ledger.status().queued and not self.fault:  # noqa: ASYNC110  a thread reports
+                await asyncio.sleep(0)
+
+    async def _read(self, ledger: SqliteLedger) -> None:
+        try:
+            await ledger.read(Query())
+        except InternalError:
+            assert self.fault
+
+
+async def survive(path: Path, acknowledged: list[bytes]) -> None:
+    """Open the file on a sound disk: everything acknowledged is there, and it goes on."""
+    ledger = await SqliteLedger.open(path)
+    rows = await every_row(ledger)
+    assert [row.receipt for row in rows][: len(acknowledged)] == acknowledged
+    await recorded(ledger, [entry(1000)])
+    await ledger.aclose()
+    assert verify(path) == []
+
+
+@pytest.mark.parametrize("sticky", [False, True], ids=["once", "sticky"])
+@pytest.mark.parametrize("kind", ["write", "sync", "read", "truncate"])
+async def test_nothing_is_acknowledged_after_the_nth_call_failed(
+    tmp_path: Path, kind: str, sticky: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_writer, "_CHECKPOINT_BYTES", 40_000)
+    monkeypatch.setattr(sqlite_store, "POINT_EVERY", 8)
+    failures = 0
+    for number in range(1, 400):
+        path = tmp_path / f"{number}.db"
+        disk = FaultyDisk(f"{path}-disk", number, sticky=sticky, kinds=(kind,))
+        run = Run(path, disk)
+        await run.go()
+        untouched = not disk.failed
+        disk.unregister()
+        if untouched:
+            break
+        failures += 1
+        assert run.late == []
+        await survive(path, run.acknowledged)
+    else:
+        pytest.fail("the sweep never came to an end")
+    assert untouched
+    assert failures > 0 or kind == "truncate"
+    assert len(run.acknowledged) == ROUNDS * 3
+
+
+async def test_a_full_disk_refuses_writes_serves_reads_and_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_writer, "_PROBE_SECONDS", 0.02)
+    disk = FullDisk("full-disk")
+    ledger = await SqliteLedger.open(tmp_path / "ledger.db", vfs=disk.name)
+    rows = await recorded(ledger, keyed(range(10)))
+    for round_ in range(5):
+        disk.room = round_ * 3000
+        refused = await fill(ledger, 1000 * (round_ + 1))
+        assert refused.failure_class is FailureClass.TRANSPORT_ERROR
+        assert refused.retry_class is RetryClass.SAFE_RETRY
+        assert refused.code == "disk_full"
+        assert not ledger.status().writable
+        at_once = ledger.append([entry(1)], lambda _: None)
+        assert at_once is not None
+        assert at_once.code == "disk_full"
+        rows = await every_row(ledger)
+        disk.room = None
+        await writable(ledger)
+        rows += await recorded(ledger, keyed([2_000 + round_], harness_session_id=f"new{round_}"))
+    assert await every_row(ledger) == rows
+    assert await ledger.verify() == []
+    await ledger.aclose()
+    disk.unregister()
+
+
+async def test_a_file_that_may_not_grow_refuses_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_writer, "_PROBE_SECONDS", 0.02)
+    ledger = await SqliteLedger.open(tmp_path / "ledger.db")
+    await recorded(ledger, keyed(range(100)))
+    connection = ledger._opened.store.connection
+    connection.pragma("max_page_count", connection.pragma("page_count"))
+    assert (await fill(ledger, 1000)).code == "disk_full"
+    head = ledger.head
+    assert len(await every_row(ledger)) == head
+    connection.pragma("max_page_count", 1_000_000)
+    await writable(ledger)
+    (row,) = await recorded(ledger, [entry(5000)])
+    assert row.position == head + 1
+    assert row.sequence == head + 1
+    assert await ledger.verify() == []
+    await ledger.aclose()
+
+
+async def test_sequences_taken_back_by_a_full_disk_are_null_again(tmp_path: Path) -> None:
+    disk = FullDisk("null-again")
+    ledger = await SqliteLedger.open(tmp_path / "ledger.db", vfs=disk.name)
+    disk.room = 0
+    made = entry(1)
+    (answer,) = await append(ledger, [made])
+    assert answer.refusal is not None
+    assert made.receipt.sequence is None
+    disk.room = None
+    await ledger.aclose()
+    disk.unregister()
+
+
+async def test_nothing_is_acknowledged_before_the_log_is_synced(tmp_path: Path) -> None:
+    disk = SlowDisk("slow-ack")
+    ledger = await SqliteLedger.open(tmp_path / "ledger.db", vfs=disk.name)
+    disk.gate.clear()
+    answers: list[Appended] = []
+    ledger.append([entry(1)], answers.extend)
+    await asyncio.to_thread(disk.waiting.wait, 10)
+    assert answers == []
+    assert ledger.head == 0
+    assert (await ledger.read(Query())).rows == ()
+    disk.gate.set()
+    await append(ledger, [])
+    assert len(answers) == 1
+    await ledger.aclose()
+    disk.unregister()
+
+
+async def test_readers_do_not_wait_for_a_writer_that_waits_for_the_disk(tmp_path: Path) -> None:
+    disk = SlowDisk("slow-read")
+    ledger = await SqliteLedger.open(tmp_path / "ledger.db", vfs=disk.name)
+    rows = await recorded(ledger, keyed(range(5)))
+    disk.gate.clear()
+    ledger.append([entry(9)], lambda _: None)
+    await asyncio.to_thread(disk.waiting.wait, 10)
+    async with asyncio.timeout(5):
+        assert list((await ledger.read(Query())).rows) == rows
+        assert len(await ledger.sessions()) == 1
+        assert (await ledger.find([("alice", "codex", "k000001")]))[0] is not None
+    disk.gate.set()
+    await ledger.aclose()
+    disk.unregister()
+
+
+async def test_a_full_queue_refuses_at_once_and_takes_again_when_it_has_drained(tmp_path: Path) -> None:
+    disk = SlowDisk("slow-queue")
+    ledger = await SqliteLedger.open(tmp_path / "ledger.db", vfs=disk.name)
+    disk.gate.clear()
+    answers: list[Appended] = []
+    taken = 0
+    while (refusal := ledger.append([entry(taken + n) for n in range(64)], answers.extend)) is None:
+        taken += 64
+    assert (refusal.code, refusal.retry_class) == ("busy", RetryClass.SAFE_RETRY)
+    assert taken == MAX_QUEUED
+    assert ledger.status().queued == taken
+    disk.gate.set()
+    async with asyncio.timeout(10):
+        while ledger.status().queued:  # noqa: ASYNC110  a thread reports
+            await asyncio.sleep(0)
+    assert len(answers) == taken
+    await recorded(ledger, [entry(9999)])
+    await ledger.aclose()
+    disk.unregister()
+
+
+async def fill(ledger: SqliteLedger, first: int) -> Refusal:
+    """Append until the disk is full; return the refusal."""
+    for number in range(first, first + 900):
+        (answer,) = await append(ledger, [entry(number, key=f"f{number}")])
+        if answer.refusal is not None:
+            return answer.refusal
+    pytest.fail("the disk never became full")
+
+
+async def writable(ledger: SqliteLedger) -> None:
+    """Wait until the ledger takes writes."""
+    async with asyncio.timeout(10):
+        while not ledger.status().writable:  # noqa: ASYNC110  a thread reports
+            await asyncio.sleep(0)
