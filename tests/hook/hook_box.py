@@ -128,3 +128,16 @@ def answering(answer: bytes, calls: list[CallFrame] | None = None) -> Callable[[
         connection.sendall(answer)
 
     return serve
+
+
+@contextmanager
+def locked_by_another(file: Path) -> Iterator[None]:
+    hold = (
+        "import os, sys; f = os.open(sys.argv[1], os.O_WRONLY); os.lockf(f, os.F_LOCK, 0); print(flush=True); input()"
+    )
+    command = [sys.executable, "-c", hold, str(file)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        yield
+        writer.kill()

@@ -10,10 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from hook.hook_box import COMMAND, PATIENCE_S, HookBox, HookRun, answering, receive_call, scripted_broker
+from hook.hook_box import (
+    COMMAND,
+    PATIENCE_S,
+    HookBox,
+    HookRun,
+    answering,
+    locked_by_another,
+    receive_call,
+    scripted_broker,
+)
 from lifebus_transports.directories import default_runtime_dir, default_state_dir
 from lifebus_transports.hook_frames import CallFrame
 
+WAITING = Path("/proc/locks")
 QUICK_S = 5.0
 """Loose bound for "the hook gave up by itself", on a loaded machine; the bench measures the real figure."""
 
@@ -104,7 +114,7 @@ def test_a_broker_of_another_user_is_not_believed(box: HookBox) -> None:
     box.runtime.mkdir(mode=0o700)
     stranger = (
         "import os, socket, sys; s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); os.setuid(65534); s.listen()\n"
-        "print(flush=True); c, _ = s.accept(); c.sendall(b'2 4\\nevil'); c.close()"
+        "print(flush=True); c, _ = s.accept(); c.recv(65536); c.sendall(b'2 4\\nevil'); c.close()"
     )
     command = [sys.executable, "-c", stranger, str(box.socket_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as broker:
@@ -217,6 +227,27 @@ def test_a_hook_without_a_home_takes_the_account_s_own(tmp_path: Path) -> None:
     env = {"LIFEBUS_STATE_DIR": str(tmp_path / "state")}
     subprocess.run([*COMMAND, "codex"], env=env, input=b"{}", check=True, timeout=PATIENCE_S)
     assert (tmp_path / "state" / "spool" / "calls").is_file()
+
+
+@pytest.mark.skipif(not WAITING.exists(), reason="only Linux tells who waits for a lock")
+def test_a_hook_that_waited_for_a_claimed_file_writes_to_a_new_one(box: HookBox) -> None:
+    box.spool.mkdir(parents=True, mode=0o700)
+    calls, claimed = box.spool / "calls", box.spool / "calls.claimed"
+    calls.touch(mode=0o600)
+    with locked_by_another(calls):
+        hook = box.start("codex", "Stop", stdin=subprocess.DEVNULL)
+        waited = waits_for_a_lock(hook)
+        calls.rename(claimed)
+    with hook:
+        assert (waited, hook.wait(PATIENCE_S)) == (True, 0)
+    assert (claimed.stat().st_size, len(box.spooled())) == (0, 1)
+
+
+def waits_for_a_lock(process: "subprocess.Popen[bytes]") -> bool:
+    while process.poll() is None:
+        if any("->" in line and f" {process.pid} " in line for line in WAITING.read_text().splitlines()):
+            return True
+    return False
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,6 @@
 import json
 import os
 import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
@@ -14,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hook.hook_box import PATIENCE_S, HookBox
+from hook.hook_box import PATIENCE_S, HookBox, locked_by_another
 from lifebus_adapters.adapter import HookAnswer, HookCall
 from lifebus_contract import BrokerBusy, InvalidRequest, LifebusError
 from lifebus_transports import spool
@@ -68,19 +65,6 @@ def names(directory: Path) -> list[str]:
 def open_to_others(directory: Path) -> Path:
     directory.chmod(0o755)
     return directory
-
-
-@contextmanager
-def locked_by_another(file: Path) -> Iterator[None]:
-    hold = (
-        "import os, sys; f = os.open(sys.argv[1], os.O_WRONLY); os.lockf(f, os.F_LOCK, 0); print(flush=True); input()"
-    )
-    command = [sys.executable, "-c", hold, str(file)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
-        assert writer.stdout is not None
-        writer.stdout.readline()
-        yield
-        writer.kill()
 
 
 async def test_what_real_hooks_spooled_is_drained_in_order(tmp_path: Path, broker: Broker) -> None:
@@ -177,15 +161,17 @@ async def test_hooks_go_on_spooling_while_a_drain_runs(tmp_path: Path, broker: B
 
 
 async def test_no_call_is_lost_between_hooks_and_drains_at_the_same_time(tmp_path: Path, broker: Broker) -> None:
-    box = HookBox(tmp_path)
-    box.spool.mkdir(parents=True, mode=0o700)
+    box, one_at_a_time = HookBox(tmp_path), anyio.Lock()
     hooks = await anyio.to_thread.run_sync(box.start_many, 30, b"{}")
+
+    async def drain_at_the_end_of(hook: "subprocess.Popen[bytes]") -> None:
+        await anyio.to_thread.run_sync(hook.communicate, None, PATIENCE_S)
+        async with one_at_a_time:
+            await drain_spool(box.spool, broker.handle)
+
     async with anyio.create_task_group() as tasks:
         for hook in hooks:
-            tasks.start_soon(anyio.to_thread.run_sync, hook.communicate, None, PATIENCE_S)
-        while any(hook.returncode is None for hook in hooks):
-            await drain_spool(box.spool, broker.handle)
-    await drain_spool(box.spool, broker.handle)
+            tasks.start_soon(drain_at_the_end_of, hook)
     assert sorted(call.hook for call in broker.calls) == sorted(f"Hook{number}" for number in range(30))
 
 
