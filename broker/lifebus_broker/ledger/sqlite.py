@@ -198,7 +198,7 @@ class SqliteLedger:
             self._reader.close()
             self._opened.store.close(failed=self._refusal is FAILED)
         except apsw.Error as fault:  # all that was acknowledged is in the log; the next open finds it there
-            _LOG.error("ledger.close_failed", error=type(fault).__name__)  # noqa: TRY400  the trace says no more
+            _LOG.error("ledger.close_failed", error=type(fault).__name__)
 
     async def _in_thread(
         self, work: Callable[[*Ts], T], *arguments: *Ts, limiter: anyio.CapacityLimiter | None = None

@@ -112,7 +112,8 @@ class _Check:
         """Compare one row with its receipt and with the row before it in its stream."""
         try:
             receipt = _DECODER.decode(row.receipt)
-        except (msgspec.DecodeError, UnicodeError):
+            link_after(row.link, row.receipt)
+        except (msgspec.DecodeError, UnicodeError, TypeError):  # text where bytes belong is damage as well
             self._note(row.position, "does not hold a receipt")
             return
         before = self._seen.get(row.stream) or self._before(row)
