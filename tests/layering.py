@@ -66,6 +66,7 @@ RULES: dict[str, Rule] = {
         "lifebus_contract lifebus_adapters lifebus_transports lifebus_supervisor",
         "anyio msgspec cyclopts rich structlog platformdirs apsw zmq",
     ),
+    "lifebus.demo": _rule("lifebus_contract lifebus_transports", "anyio msgspec rich structlog"),
     "lifebus.hook": _rule(),
 }
 """The table of design 1, longest prefix first; the standard library is allowed unless a rule says never."""

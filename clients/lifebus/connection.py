@@ -19,7 +19,7 @@ from lifebus_transports.messages import RefusalInfo
 from lifebus_transports.wire import ANSWER_OK, ANSWER_REFUSED, decode_header, encode_header
 from lifebus_transports.zmq_socket import Frames, SocketReader, make_socket, send_now
 
-__all__ = ["Connection"]
+__all__ = ["Connection", "connected_socket"]
 
 T = TypeVar("T")
 

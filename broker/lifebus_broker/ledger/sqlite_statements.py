@@ -15,6 +15,24 @@ from lifebus_broker.ledger.drafting import COLUMNS, Known
 from lifebus_broker.ledger.sqlite_schema import Execute
 from lifebus_broker.ports import Row
 
+__all__ = [
+    "DROP_MARKS",
+    "DROP_ROWS",
+    "DROP_SECONDS",
+    "KEEP_BASES",
+    "NEW_SECOND",
+    "NEW_STREAM",
+    "POINT",
+    "ROW",
+    "TAIL_TIPS",
+    "TIP",
+    "WIDEST",
+    "insert_all",
+    "insert_rows",
+    "known",
+    "to_row",
+]
+
 _WIDTHS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 WIDEST: Final = _WIDTHS[-1]

@@ -20,7 +20,7 @@ from lifebus_broker.ledger.refusals import BUSY, DISK_FULL, FAILED
 from lifebus_broker.ledger.sqlite_store import Store
 from lifebus_broker.ports import Appended, Entry, Refusal, Row
 
-__all__ = ["COMMIT_ROWS", "COMMIT_WEIGHT", "Job", "Reports", "Task", "Writer"]
+__all__ = ["COMMIT_ROWS", "COMMIT_WEIGHT", "Answers", "Job", "Reports", "Task", "Writer"]
 
 COMMIT_ROWS: Final = 512
 """Rows after which no further append joins a transaction."""
@@ -50,6 +50,7 @@ class Task(Struct, frozen=True):
 
 
 Answers = list[tuple[Job, list[Appended]]]
+"""What became of the entries of each job of a commit."""
 
 
 class Reports(Struct, frozen=True):

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = App(name="config")
-File = Annotated[Path | None, Parameter(name="--config", env_var="LIFEBUS_CONFIG")]
+_File = Annotated[Path | None, Parameter(name="--config", env_var="LIFEBUS_CONFIG")]
 
 
 @app.default
 @app.command
-def show(*, config: File = None, origin: bool = False, json: bool = False) -> ExitCode:
+def show(*, config: _File = None, origin: bool = False, json: bool = False) -> ExitCode:
     """Show the settings in force.
 
     Args:
