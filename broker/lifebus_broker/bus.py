@@ -131,12 +131,12 @@ class Bus:
     def _plan_all(self, client_id: str, emissions: Sequence[Emission]) -> list[Plan]:
         """Plan every emission; those of one invocation are chained and share the slots of the hook's answer."""
         if len(emissions) == 1:
-            return [self.router.plan(client_id, emissions[0])]
+            return [self.router.plan(client_id, emissions[0], dispatch=False)]
         plans: list[Plan] = []
         chains: dict[str, tuple[str | None, SlotUse]] = {}
         for emission in emissions:
             parent, used = chains.get(emission.request.invocation_id, (None, NO_SLOTS_USED))
-            plan = self.router.plan(client_id, emission, parent, used)
+            plan = self.router.plan(client_id, emission, parent, used, dispatch=False)
             if plan.receipt is not None:
                 chains[emission.request.invocation_id] = (plan.receipt.receipt_id, plan.used)
             plans.append(plan)

@@ -59,14 +59,23 @@ class Router:
         self._clock = clock
 
     def plan(
-        self, client_id: str, emission: Emission, parent: str | None = None, used: SlotUse = NO_SLOTS_USED
+        self,
+        client_id: str,
+        emission: Emission,
+        parent: str | None = None,
+        used: SlotUse = NO_SLOTS_USED,
+        *,
+        dispatch: bool = True,
     ) -> Plan:
-        """Return what is to be done; `parent` is the receipt before it in the same invocation."""
+        """Return what is to be done; `parent` is the receipt before it in the same invocation.
+
+        Without `dispatch` no client is asked, whoever wants the event.
+        """
         request = emission.request
         registered = self.registry.resolve(request.adapter_id, request.adapter_version, request.integration_mode)
         if isinstance(registered, Refusal):
             return Plan(refusal=registered)
-        clients = self.clients.wanting(request.event, request.adapter_id)
+        clients = self.clients.wanting(request.event, request.adapter_id) if dispatch else ()
         if emission.payloads or emission.requirements:
             return self._plan_delivery(emission, registered, clients, self._stamp(client_id, parent), used)
         if clients:
