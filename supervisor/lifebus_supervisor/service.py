@@ -154,6 +154,7 @@ class Service:
             "requests_refused": self.requests.counters.refused,
             "answers_lost": self.requests.counters.unanswerable,
             "receipts_published": self.receipts.counters.receipts,
+            "subscriptions_refused": self.receipts.counters.malformed,
             "dispatches": self.bus.dispatches,
         }
         self._answer(

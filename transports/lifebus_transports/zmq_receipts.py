@@ -23,6 +23,10 @@ __all__ = ["PublishCounters", "PublishedRow", "ReceiptDoor", "Topics"]
 _MAX_TOPIC = 8_192  # two percent-encoded identifiers of 256 characters fit
 _MAX_ROWS = 256
 _SESSION_DELIMITERS = 3
+_SESSIONS = b"r/"
+_ABOVE_SESSIONS = frozenset((b"", b"a", ALL_TOPIC, b"r"))
+_MAX_WHOLE = 65_536
+_MAX_PREFIXES = 1_024
 _MAX_BEACON_SESSIONS = 1_024
 
 
@@ -56,23 +60,30 @@ class PublishedRow(Protocol):
 
 
 class Topics:
-    """Which topics somebody wants, so that nothing is encoded for nobody."""
+    """Which receipt topics somebody wants, so that nothing is encoded for nobody.
+
+    Topics of whole sessions and prefixes of topics are kept apart, because a prefix costs a look at every message.
+    Both are bounded: who comes too late is not served live, notices by the beacons, and reads the ledger instead.
+    """
 
     def __init__(self) -> None:
         self._whole: set[bytes] = set()
         self._prefixes: set[bytes] = set()
 
     def note(self, message: bytes) -> bool:
-        """Take a subscription message of an XPUB socket; False when it is not one, or its topic is too long."""
+        """Take a subscription message of an XPUB socket; False when it is not one, is too long or one too many."""
         if not message or message[0] > 1 or len(message) > _MAX_TOPIC:
             return False
         topic = message[1:]
-        group = self._whole if topic.count(b"/") == _SESSION_DELIMITERS and topic.endswith(b"/") else self._prefixes
-        if message[0] == 1:
-            group.add(topic)
-        else:
+        if not topic.startswith(_SESSIONS) and topic not in _ABOVE_SESSIONS:
+            return True  # beacons and markers are published whoever listens
+        whole = topic.count(b"/") == _SESSION_DELIMITERS and topic.endswith(b"/")
+        group, bound = (self._whole, _MAX_WHOLE) if whole else (self._prefixes, _MAX_PREFIXES)
+        if message[0] == 0:
             group.discard(topic)
-        return True
+        elif len(group) < bound:
+            group.add(topic)
+        return message[0] == 0 or topic in group
 
     def wants(self, topic: bytes) -> bool:
         """Whether a message on exactly this topic would reach anybody."""
@@ -80,7 +91,7 @@ class Topics:
 
     def wants_sessions(self) -> bool:
         """Whether any session topic is wanted."""
-        return bool(self._whole) or any(prefix.startswith(b"r/") or not prefix for prefix in self._prefixes)
+        return bool(self._whole) or any(prefix not in {b"a", ALL_TOPIC} for prefix in self._prefixes)
 
 
 @dataclass(slots=True)
