@@ -23,6 +23,7 @@ PURE_BROKER = {
     "placement",
     "registry",
     "slots",
+    "strands",
     "synthesis",
 }
 """The deciding half of the broker: values in, values out."""
