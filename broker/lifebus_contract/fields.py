@@ -47,13 +47,13 @@ Label = Annotated[str, Meta(min_length=1, max_length=256)]
 Detail = Annotated[str, Meta(max_length=1024)]
 """Free text of up to 1,024 characters: evidence, messages (reliability, b2)."""
 
-Digest = Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}$")]
+Digest = Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}$(?!\n)")]
 """`sha256:` and 64 lower-case hex digits."""
 
 Count = Annotated[int, Meta(ge=0, le=MAX_INTEGER)]
 """A non-negative integer that every JSON reader can hold."""
 
-FactKey = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_.]*$", max_length=64)]
+FactKey = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_.]*$(?!\n)", max_length=64)]
 """A key of `telemetry_summary`: lower-case ASCII, so that byte order is RFC 8785 order."""
 
 FactValue = Annotated[str, Meta(max_length=1024)] | Annotated[int, Meta(ge=-MAX_INTEGER, le=MAX_INTEGER)] | bool | None

@@ -19,19 +19,19 @@ import anyio.lowlevel
 import structlog
 import zmq
 from anyio.abc import TaskGroup
-from lifebus_broker.ledger.sqlite import SqliteLedger
 
 from lifebus_adapters import ADAPTERS, load_third_party
 from lifebus_broker.bus import Bus
 from lifebus_broker.fanout import Fanout
 from lifebus_broker.ledger.memory import MemoryLedger
+from lifebus_broker.ledger.sqlite import SqliteLedger
 from lifebus_broker.ports import Ledger
 from lifebus_broker.registry import Registry
 from lifebus_contract import IdSource, InvalidRequest, LifebusError, RegisteredAdapter
 from lifebus_supervisor.hooks import HookCalls
+from lifebus_supervisor.intake import SOCKET, HookIntake
 from lifebus_supervisor.service import Service
 from lifebus_supervisor.settings import Settings
-from lifebus_transports.hook_door import DoorCounters, serve_hooks
 from lifebus_transports.runtime_dir import (
     Lock,
     check_socket_path,
@@ -39,7 +39,6 @@ from lifebus_transports.runtime_dir import (
     remove_stale_socket,
     take_runtime_dir,
 )
-from lifebus_transports.spool import SpoolCounters, drain_spool
 from lifebus_transports.zap import UserGate
 from lifebus_transports.zmq_receipts import ReceiptDoor
 from lifebus_transports.zmq_requests import RequestDoor
@@ -88,24 +87,8 @@ class Daemon:
         self.bus = bus
         self.service = service
         self.halt = halt
-        self.hook_counters = DoorCounters()
-        self.spool = SpoolCounters()
-        service.count_more = self.counters
-
-    def counters(self) -> dict[str, int]:
-        """Return what the hook door and the spool counted."""
-        door, spool = self.hook_counters, self.spool
-        return {
-            "hook_calls": door.calls,
-            "hook_late": door.late,
-            "hook_failed": door.failed,
-            "hook_refused": door.refused,
-            "hook_busy": door.busy,
-            "hook_malformed": door.malformed + door.cut_off + door.oversized,
-            "spool_drained": spool.drained,
-            "spool_dropped": spool.dropped,
-            "spool_malformed": spool.malformed,
-        }
+        self.hooks = HookIntake(HookCalls(bus, ADAPTERS, settings.limits.hook_answer_ms / 1000 * 0.8), settings)
+        service.count_more = self.hooks.counters
 
 
 async def run(settings: Settings, *, on_ready: Callable[[Daemon], None] | None = None) -> int:
@@ -143,7 +126,7 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
         tasks = await stack.enter_async_context(anyio.create_task_group())
         daemon = _compose(settings, halt, registry=registry, ledger=ledger, fanout=fanout, tasks=tasks)
         _open_doors(daemon, stack)
-        await _open_hook_door(daemon, tasks)
+        await daemon.hooks.open(tasks)
         tasks.start_soon(_beacons, daemon)
         tasks.start_soon(_sweeps, daemon)
         _settle_interpreter()
@@ -158,7 +141,7 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
 
 def _claim_sockets(directory: Path, lock: Lock) -> None:
     """Check the paths of the doors, and remove what a dead broker left there."""
-    for name in (_REQUESTS, _RECEIPTS, _HOOKS):
+    for name in (_REQUESTS, _RECEIPTS, SOCKET):
         remove_stale_socket(check_socket_path(directory / name), lock)
 
 
@@ -203,22 +186,6 @@ def _open_doors(daemon: Daemon, stack: AsyncExitStack) -> None:
     daemon.service.attach(requests, receipts)
     epoch = daemon.bus.ledger.epoch
     daemon.bus.fanout.listen(lambda rows: receipts.publish(epoch, rows))
-
-
-async def _open_hook_door(daemon: Daemon, tasks: TaskGroup) -> None:
-    """Take in what hooks left while no broker ran, in order, and only then open the door to new calls."""
-    settings = daemon.settings
-    calls = HookCalls(daemon.bus, ADAPTERS, settings.limits.hook_answer_ms / 1000 * 0.8)
-    daemon.spool = await drain_spool(ensure_private_directory(settings.state_dir / "spool"), calls.handle)
-    path = settings.runtime_dir / _HOOKS
-
-    async def serve(*, task_status: anyio.abc.TaskStatus[None]) -> None:
-        try:
-            await serve_hooks(path, calls.handle, counters=daemon.hook_counters, task_status=task_status)
-        finally:
-            path.unlink(missing_ok=True)
-
-    await tasks.start(serve)
 
 
 async def _beacons(daemon: Daemon) -> None:

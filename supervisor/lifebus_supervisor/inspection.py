@@ -108,8 +108,8 @@ def check_body(payload: PayloadEnvelope) -> None:
     """
     refusal = check_payload(payload, int(time.time()))
     if refusal is not None:
-        field = refusal.detail.partition(":")[0]
-        raise InvalidRequest(refusal.detail, code=refusal.code, field=f"$.{field}" if field.isidentifier() else "$")
+        rule = refusal.detail.removeprefix(f"payload `{payload.payload_id[:64]}`: ")
+        raise InvalidRequest(refusal.detail, code=refusal.code, field=f"$.{rule.partition(':')[0]}")
 
 
 def _third_party(path: Path) -> RegisteredAdapter:

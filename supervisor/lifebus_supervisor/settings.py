@@ -22,7 +22,7 @@ class LedgerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class LimitSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Bounds and deadlines; times in milliseconds."""
 
-    hook_answer_ms: Annotated[int, Meta(ge=10, le=250)] = 250
+    hook_answer_ms: Annotated[int, Meta(ge=10, le=220)] = 220
     """How long a hook waits for clients before it is answered with nothing (design 5)."""
     dispatches: Annotated[int, Meta(ge=1, le=65_536)] = 1_024
     """Dispatches to callback clients under way at once; more are refused as busy."""
