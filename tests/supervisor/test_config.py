@@ -75,7 +75,7 @@ def test_manifests_come_from_file_variable_and_flag(tmp_path: Path) -> None:
         ("[limits]\nbeacon_ms = 'soon'", 2, "`limits.beacon_ms` is 'soon': Expected `int`, got `str`"),
         ("[limits]\nbeacon_ms = true", 2, "`limits.beacon_ms`"),
         ("[limits]\nbackfills = 0", 2, "Expected `int` >= 1"),
-        ("[limits]\nhook_answer_ms = 9000", 2, "Expected `int` <= 250"),
+        ("[limits]\nhook_answer_ms = 9000", 2, "Expected `int` <= 220"),
         ('\n[ledger]\n# which\nbackend = "mysql"', 4, "one of sqlite, memory"),
         ('[ledger]\npath = "ledger.db"', 2, "a path here is absolute"),
         ('manifests = ["mine.json"]', 1, "a path here is absolute"),
