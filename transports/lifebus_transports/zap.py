@@ -27,7 +27,7 @@ def admit(address: str, mechanism: str, users: Collection[int]) -> int | None:
     parts = address.split(":")
     if mechanism != "NULL" or len(parts) != 4 or parts[0] != "localhost":  # noqa: PLR2004  the form above
         return None
-    if not parts[1].isdecimal() or int(parts[1]) not in users:
+    if not (parts[1].isascii() and parts[1].isdecimal()) or int(parts[1]) not in users:
         return None
     return int(parts[1])
 
