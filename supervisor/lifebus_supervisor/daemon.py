@@ -88,7 +88,6 @@ class Daemon:
         self.service = service
         self.halt = halt
         self.hooks = HookIntake(HookCalls(bus, ADAPTERS, settings.limits.hook_answer_ms / 1000 * 0.8), settings)
-        service.count_more = self.hooks.counters
 
 
 async def run(settings: Settings, *, on_ready: Callable[[Daemon], None] | None = None) -> int:
@@ -184,6 +183,7 @@ def _open_doors(daemon: Daemon, stack: AsyncExitStack) -> None:
     requests = RequestDoor(context, f"ipc://{addresses[0]}", daemon.service.handle)
     stack.callback(requests.close)
     daemon.service.attach(requests, receipts)
+    daemon.service.count_more = lambda: {"peers_refused": gate.refused, **daemon.hooks.counters()}
     epoch = daemon.bus.ledger.epoch
     daemon.bus.fanout.listen(lambda rows: receipts.publish(epoch, rows))
 
