@@ -32,6 +32,9 @@ async def one_receipt(bus: lifebus.Bus) -> Receipt:
     return receipt
 
 
+HUGE = payload("worker", body="x" * 300_000)
+
+
 async def test_a_worker_is_asked_and_its_payload_comes_back_to_the_emitter() -> None:
     async with running_bus() as daemon, connected(daemon) as bus, connected(daemon, "notes") as worker:
         note = payload("notes")
@@ -81,11 +84,10 @@ async def test_a_worker_that_goes_in_the_middle_of_a_dispatch_leaves_a_transport
             await asyncio.Event().wait()
             raise AssertionError("nobody wakes it")
 
-        async with asyncio.TaskGroup() as tasks:
-            async with connected(daemon, "worker") as worker, serving(worker, think, deadline=60):
-                asking = tasks.create_task(one_receipt(bus))
-                async with asyncio.timeout(SECONDS):
-                    await started.wait()
+        async with connected(daemon, "worker") as worker, serving(worker, think, deadline=60):
+            asking = asyncio.ensure_future(one_receipt(bus))
+            await asyncio.wait_for(started.wait(), SECONDS)
+        await asking
         assert asking.result().failure_class is FailureClass.TRANSPORT_ERROR
         assert daemon.bus.clients.all() == ()
 
@@ -225,18 +227,25 @@ async def test_the_newest_of_two_workers_of_one_name_stays_and_the_other_is_told
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("lifebus.worker._REFRESH_S", 0.02)
-    async with running_bus() as daemon, connected(daemon) as old, connected(daemon) as new, connected(daemon) as bus:
-        async with serving(old, content) as first, serving(new, content) as second, asyncio.timeout(SECONDS):
-            (registered,) = daemon.bus.clients.all()
-            await asyncio.wait([first])
-            fault = first.exception()
-            assert isinstance(fault, StateConflict)
-            assert fault.code == "replaced"
-            requests = daemon.service.requests.counters.requests
-            await until(lambda: daemon.service.requests.counters.requests > requests + 3)
-            assert daemon.bus.clients.all() == (registered,)
-            assert not second.done()
-            assert (await one_receipt(bus)).status is ReceiptStatus.OBSERVED
+    async with (
+        running_bus() as daemon,
+        connected(daemon) as bus,
+        connected(daemon, "worker") as old,
+        connected(daemon, "worker") as new,
+        serving(old, content) as first,
+        serving(new, content) as second,
+        asyncio.timeout(SECONDS),
+    ):
+        (registered,) = daemon.bus.clients.all()
+        await asyncio.wait([first])
+        fault = first.exception()
+        assert isinstance(fault, StateConflict)
+        assert fault.code == "replaced"
+        requests = daemon.service.requests.counters.requests
+        await until(lambda: daemon.service.requests.counters.requests > requests + 3)
+        assert daemon.bus.clients.all() == (registered,)
+        assert not second.done()
+        assert (await one_receipt(bus)).status is ReceiptStatus.OBSERVED
 
 
 async def test_a_dispatch_under_way_fails_when_its_worker_is_replaced() -> None:
