@@ -12,6 +12,7 @@ The work is done on an event loop in a thread of its own, which ends with the `w
 Above: scripts.  Below: client.
 """
 
+import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -19,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, cast, overload
 
+import anyio
 import anyio.to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
@@ -42,6 +44,7 @@ from lifebus_transports.messages import Backfill, BackfillPage, BrokerStatus, Cl
 __all__ = ["BlockingBus", "BlockingSubscription", "connect"]
 
 _END: Final = object()
+_LOOK_S: Final = 0.5
 
 
 class BlockingSubscription:
@@ -135,8 +138,12 @@ class BlockingBus:
         adapters: Iterable[str] = (),
         requirements: Iterable[CapabilityRequest] = (),
         deadline: float = 2.0,
+        on_ready: Callable[[], None] | None = None,
+        stop: threading.Event | None = None,
     ) -> None:
-        """Be a callback client until the process is interrupted; `handler` runs in a thread, one a dispatch.
+        """Be a callback client until `stop` is set or the process is interrupted.
+
+        `handler` runs in a thread, one a dispatch.  `on_ready` is called when the broker has registered the client.
 
         Raises:
             LifebusError: the broker refused the registration.
@@ -145,9 +152,15 @@ class BlockingBus:
         async def answer(envelope: DispatchEnvelope) -> CallbackResponse:
             return await anyio.to_thread.run_sync(handler, envelope, abandon_on_cancel=True)
 
-        self._portal.call(
-            partial(self._bus.serve, events, answer, adapters=adapters, requirements=requirements, deadline=deadline)
-        )
+        async def serve() -> None:
+            async with anyio.create_task_group() as tasks:
+                if stop is not None:
+                    tasks.start_soon(_cancel_when, stop, tasks.cancel_scope)
+                await self._bus.serve(
+                    events, answer, adapters=adapters, requirements=requirements, deadline=deadline, on_ready=on_ready
+                )
+
+        self._portal.call(serve)
 
     def read(self, query: Backfill) -> BackfillPage:
         """Return one page of recorded receipts.
@@ -176,6 +189,13 @@ class BlockingBus:
     def verify(self, tail: int | None = None) -> VerifyAnswer:
         """Have the broker check its ledger, whole or the newest `tail` rows."""
         return self._portal.call(self._bus.verify, tail)
+
+
+async def _cancel_when(stop: threading.Event, scope: anyio.CancelScope) -> None:
+    """Cancel once the event of another thread is set."""
+    while not await anyio.to_thread.run_sync(stop.wait, _LOOK_S, abandon_on_cancel=True):
+        pass
+    scope.cancel()
 
 
 @contextmanager

@@ -98,6 +98,7 @@ async def run(settings: Settings, *, on_ready: Callable[[Daemon], None] | None =
     """
     async with running(settings) as daemon:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            _log.info("ready", runtime_dir=str(settings.runtime_dir), epoch=daemon.bus.ledger.epoch)
             if on_ready is not None:
                 on_ready(daemon)
             async with anyio.create_task_group() as tasks:
@@ -129,7 +130,6 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
         tasks.start_soon(_beacons, daemon)
         tasks.start_soon(_sweeps, daemon)
         _settle_interpreter()
-        _log.info("ready", runtime_dir=str(settings.runtime_dir), epoch=daemon.bus.ledger.epoch)
         try:
             yield daemon
         finally:

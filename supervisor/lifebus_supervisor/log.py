@@ -10,8 +10,8 @@ import logging
 import re
 import sys
 import time
-from collections.abc import Callable, MutableMapping
-from typing import Any, Final, TextIO, cast
+from collections.abc import Callable, MutableMapping, Sequence
+from typing import Any, Final, TextIO, TypeGuard, cast
 
 import msgspec
 import structlog
@@ -128,15 +128,22 @@ def escape(_logger: Any, _method: str, event: EventDict) -> EventDict:
 
 
 def _without_private(value: Any, depth: int) -> Any:
-    if isinstance(value, MutableMapping):
-        entries = cast("MutableMapping[Any, Any]", value).items()
+    if _is_map(value) and depth < _MAX_DEPTH:
         return {
             key: _HIDDEN if _is_private(str(key)) and item is not None else _without_private(item, depth + 1)
-            for key, item in entries
+            for key, item in value.items()
         }
-    if isinstance(value, list | tuple) and depth < _MAX_DEPTH:
-        return [_without_private(item, depth + 1) for item in cast("list[Any]", value)]
-    return cast("Any", value)
+    if _is_list(value) and depth < _MAX_DEPTH:
+        return [_without_private(item, depth + 1) for item in value]
+    return value
+
+
+def _is_map(value: Any) -> TypeGuard[MutableMapping[Any, Any]]:
+    return isinstance(value, MutableMapping)
+
+
+def _is_list(value: Any) -> TypeGuard[Sequence[Any]]:
+    return isinstance(value, list | tuple)
 
 
 def _is_private(key: str) -> bool:
@@ -148,11 +155,10 @@ def _escaped(value: Any, depth: int) -> Any:
         return value
     if depth >= _MAX_DEPTH:
         return "[too deep]"
-    if isinstance(value, MutableMapping):
-        entries = cast("MutableMapping[Any, Any]", value).items()
-        return {_printable(str(key)): _trace_or_text(key, item, depth) for key, item in entries}
-    if isinstance(value, list | tuple):
-        return [_escaped(item, depth + 1) for item in cast("list[Any]", value)[:64]]
+    if _is_map(value):
+        return {_printable(str(key)): _trace_or_text(key, item, depth) for key, item in value.items()}
+    if _is_list(value):
+        return [_escaped(item, depth + 1) for item in value[:64]]
     return _printable(value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value))
 
 

@@ -3,6 +3,7 @@
 Above: tail, receipts, emit.  Below: receipt_text, terminal.
 """
 
+import shutil
 import sys
 from typing import Final, Literal
 
@@ -54,6 +55,8 @@ class ReceiptPrinter:
             put(paint(" ".join(titles).rstrip(), "bold"))
         session, sequence, event, status, note = (clean(cell) for cell in short_line(receipt))
         color = status_color(receipt.status.value)
+        room = max(8, shutil.get_terminal_size().columns - sum(_WIDTHS[:4]) - 4)
+        note = note if len(note) <= room else note[: room - 1] + "…"
         cells = [
             session.ljust(_WIDTHS[0]),
             sequence.rjust(_WIDTHS[1]),

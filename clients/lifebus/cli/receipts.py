@@ -1,5 +1,6 @@
 """`lifebus receipts`: read, export and verify the ledger."""
 
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -87,6 +88,7 @@ def export(*, since: str | None = None, filters: Filters = ANYTHING, connecting:
         count = on_bus(connecting, lambda bus: _export(bus, query))
     except TransportError as fault:
         count = _write(_receipts_here(fault, query))
+    sys.stdout.flush()
     say(f"{count} receipts")
     return ExitCode.OK
 

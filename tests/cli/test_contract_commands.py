@@ -1,0 +1,167 @@
+"""validate, schema, events, manifest, negotiate: the contract from the shell, with or without a broker."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from command_line import Shell
+from lifebus.requests import make_request
+from lifebus_contract import EVENT_NAMES, KINDS, encode_json
+
+REQUEST = encode_json(make_request("session.started", "codex", session="s"))
+PAYLOAD = {
+    "schema_version": "lifeloop.v0.2",
+    "payload_id": "pay_1",
+    "client_id": "me",
+    "payload_kind": "text",
+    "format": "text",
+    "content_encoding": "utf8",
+    "byte_size": 5,
+    "body": "hello",
+    "acceptable_placements": [{"placement": "pre_prompt_frame", "requirement": "required"}],
+}
+
+
+def test_a_valid_document_is_valid_from_file_and_stdin(alone: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "request.json"
+    file.write_bytes(REQUEST)
+    assert (
+        alone.call("validate", "request", str(file)).out,
+        alone.run("validate", "request", "-", stdin=REQUEST).out,
+    ) == (
+        f"{file}: valid\n",
+        "valid\n",
+    )
+    assert alone.call("validate", "request", "--json", stdin=REQUEST).json == {"valid": True}
+
+
+def test_an_invalid_document_names_field_and_rule_and_exits_1(alone: Shell) -> None:
+    ran = alone.call("validate", "request", "--json", stdin=REQUEST.replace(b'"session.started"', b'"session.begun"'))
+    assert ran.code == 1
+    assert ran.json["field"] == "$.event"
+    text = alone.call("validate", "request", stdin=b'{"surprise": 1}')
+    assert (text.code, text.err) == (1, "")
+    assert text.out.startswith("invalid: unknown key `$.surprise`")
+
+
+def test_jsonl_gives_one_verdict_a_line(alone: Shell) -> None:
+    lines = b"\n".join([REQUEST, b"{}", b"", REQUEST, b"x" * 400_000, REQUEST]) + b"\n"
+    ran = alone.call("validate", "request", "-", "--jsonl", "--json", stdin=lines)
+    assert ran.code == 1
+    assert [(line["line"], line["valid"]) for line in ran.lines] == [
+        (1, True),
+        (2, False),
+        (3, False),
+        (4, True),
+        (5, False),
+        (6, True),
+    ]
+    text = alone.call("validate", "request", "--jsonl", stdin=lines).out.splitlines()
+    assert [line.split(":")[0] for line in text] == ["1", "2", "3", "4", "5", "6"]
+    assert alone.call("validate", "request", "--jsonl", stdin=REQUEST + b"\n").code == 0
+
+
+def test_a_payload_is_checked_against_its_body(alone: Shell) -> None:
+    assert alone.call("validate", "payload", stdin=json.dumps(PAYLOAD).encode()).code == 0
+    lie = alone.call("validate", "payload", "--json", stdin=json.dumps({**PAYLOAD, "byte_size": 6}).encode())
+    assert lie.code == 1
+    assert lie.json["field"] == "$.byte_size"
+
+
+@pytest.mark.parametrize("kind", ["request", "response", "payload", "receipt", "manifest", "dispatch", "pressure"])
+def test_every_kind_can_be_checked_and_has_a_schema(alone: Shell, kind: str) -> None:
+    assert alone.call("validate", kind, stdin=b"{}").code == 1
+    schema = alone.call("schema", kind).json
+    jsonschema.Draft202012Validator.check_schema(schema)
+
+
+def test_schema_lists_the_kinds_and_suggests_one(alone: Shell) -> None:
+    assert alone.call("schema").out.split() == list(KINDS)
+    ran = alone.call("schema", "reciept")
+    assert (ran.code, ran.out) == (2, "")
+    assert "did you mean receipt?" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("validate",), 2),
+        (("validate", "reqest"), 2),
+        (("validate", "request", "/nonexistent"), 74),
+        (("validate", "request", "/"), 74),
+        (("validate", "request", "--jsnl"), 2),
+        (("validate", "request", "a", "b"), 2),
+        (("manifest", "check", "/nonexistent"), 74),
+        (("manifest", "show", "codx"), 2),
+        (("manifest", "shw"), 2),
+        (("negotiate", "codex"), 2),
+        (("negotiate",), 2),
+        (("negotiate", "codex", "--require", "nothing"), 2),
+        (("negotiate", "codex", "--require", "context_pressure=unavailable"), 2),
+        (("completions", "tcsh"), 2),
+        (("nonsense",), 2),
+        (("demo", "--speed", "0"), 2),
+        (("demo", "--speed", "fast"), 2),
+    ],
+)
+def test_bad_usage_is_told_in_a_sentence(alone: Shell, arguments: tuple[str, ...], code: int) -> None:
+    ran = alone.call(*arguments)
+    assert (ran.code, ran.out) == (code, "")
+    assert ran.err.startswith("lifebus: ")
+    assert "Traceback" not in ran.err
+
+
+def test_events_lists_all_fourteen(alone: Shell) -> None:
+    found = alone.call("events", "--json").json
+    assert [one["event"] for one in found] == list(EVENT_NAMES)
+    assert [one["event"] for one in found if not one["can_be_emitted"]] == ["receipt.emitted"]
+    assert len(alone.call("events").out.splitlines()) == 15
+
+
+def test_manifests_are_listed_and_shown(alone: Shell) -> None:
+    adapters = {one["adapter"]: one["level"] for one in alone.call("manifest", "list", "--json").json}
+    assert list(adapters) == ["codex", "claude", "gemini", "opencode", "hermes", "openclaw"]
+    assert alone.call("manifest").out == alone.call("manifest", "list").out
+    shown = alone.call("manifest", "show", "codex", "--json")
+    assert shown.json["adapter_id"] == "codex"
+    assert alone.call("validate", "manifest", stdin=shown.out.encode()).code == 0
+    assert "session.started" in alone.call("manifest", "show", "codex").out
+
+
+def test_a_third_partys_manifest_is_checked_and_then_counts(alone: Shell, tmp_path: Path) -> None:
+    manifest = alone.call("manifest", "show", "codex", "--json").json
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps(manifest))
+    taken = alone.call("manifest", "check", str(file), "--json")
+    assert (taken.code, taken.json["code"]) == (1, "taken")
+    file.write_text(json.dumps({**manifest, "adapter_id": "mine"}))
+    assert alone.call("manifest", "check", str(file)).code == 0
+    listed = alone.call("manifest", "list", "--json", LIFEBUS_MANIFESTS=str(file)).json
+    assert (listed[-1]["adapter"], listed[-1]["level"]) == ("mine", "pre_conformance")
+    file.write_text("{}")
+    assert alone.call("manifest", "check", str(file)).code == 1
+    assert alone.call("manifest", "list", LIFEBUS_MANIFESTS=str(file)).code == 78
+
+
+def test_negotiate_says_yes_or_no_by_its_exit_code_with_and_without_a_broker(bus: Shell, alone: Shell) -> None:
+    satisfied = ("negotiate", "codex", "--require", "placement:pre_session=native")
+    degraded = ("negotiate", "codex", "--prefer", "placement:pre_frame_leading")
+    unsupported = ("negotiate", "gemini", "--require", "context_pressure=native", "--want", "session_rename")
+    for shell in (bus, alone):
+        assert shell.call(*satisfied, "--json").json["outcome"] == "satisfied"
+        assert [shell.call(*one).code for one in (satisfied, degraded, unsupported)] == [0, 1, 1]
+        outcome = shell.call(*unsupported, "--json").json
+        assert (outcome["outcome"], outcome["failure_class"]) == ("unsupported", "capability_unsupported")
+        assert len(outcome["outcomes"]) == 2
+    assert "judging by the manifests" in alone.call(*satisfied).err
+    partial = ("negotiate", "codex", "--require", "context_pressure")
+    assert [alone.call(*partial).code, alone.call(*partial, "--accept-partial").code] == [1, 0]
+
+
+def test_negotiate_with_an_unknown_adapter_names_the_known_ones(bus: Shell, alone: Shell) -> None:
+    for shell in (bus, alone):
+        ran = shell.call("negotiate", "codx", "--require", "context_pressure")
+        assert ran.code == 1
+        assert "codex, claude, gemini" in ran.err

@@ -1,0 +1,124 @@
+"""The demonstration proves what it claims, and its proof can fail."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import Shell
+from lifebus.demo.follower import Follower
+from lifebus.demo.player import HookResult
+from lifebus.demo.proof import LedgerRow, check_facts, check_followers, check_hooks, check_sequences
+from lifebus.demo.recordings import HARNESSES, load_recordings, sessions_of
+from lifebus.view import Gap
+from lifebus_contract import CONTRACT_VERSION, Receipt, validate
+
+
+def row(position: int, session: str, sequence: int | None, **fields: Any) -> LedgerRow:
+    plain = {
+        **dict.fromkeys(("failure_class", "harness_run_id", "harness_task_id", "idempotency_key"), None),
+        **dict.fromkeys(("parent_receipt_id", "retry_class"), None),
+        **dict.fromkeys(("capability_degradations", "payload_receipts", "warnings"), ()),
+        "adapter_id": "codex",
+        "at_epoch_s": 1,
+        "client_id": "c",
+        "event": "session.started",
+        "event_id": "evt_1",
+        "harness_session_id": session,
+        "integration_mode": "native_hook",
+        "invocation_id": "inv_1",
+        "receipt_id": f"lfr_{position}",
+        "schema_version": CONTRACT_VERSION,
+        "sequence": sequence,
+        "status": "observed",
+        "telemetry_summary": {},
+        **fields,
+    }
+    return LedgerRow(position, validate(plain, Receipt))
+
+
+ROWS = [row(1, "a", 1), row(2, "b", 1), row(3, "a", 2)]
+
+
+def follower(*seen: int, session: tuple[str, str] | None = None) -> Follower:
+    found = Follower("f", session)
+    found.seen = [(position, f"lfr_{position}") for position in seen]
+    return found
+
+
+def test_a_follower_that_saw_everything_once_in_order_holds() -> None:
+    checks = check_followers(ROWS, [follower(1, 2, 3), follower(1, 3, session=("codex", "a"))])
+    assert [check.holds for check in checks] == [True, True]
+
+
+@pytest.mark.parametrize("seen", [(), (1, 2), (1, 3), (2, 1, 3), (1, 2, 2, 3), (1, 2, 3, 4)])
+def test_a_loss_a_double_a_swap_and_a_surplus_are_found(seen: tuple[int, ...]) -> None:
+    (check,) = check_followers(ROWS, [follower(*seen)])
+    assert not check.holds
+    assert "the ledger has 3" in check.text
+
+
+def test_a_gap_and_a_late_follower_that_was_never_late_do_not_hold() -> None:
+    with_gap = follower(1, 2, 3)
+    with_gap.gaps.append(Gap(epoch="e", after=0, until=1, reason="pruned"))
+    never_late = follower(1, 2, 3)
+    never_late.stopped_at = 3
+    assert [check.holds for check in check_followers(ROWS, [with_gap, never_late])] == [False, False]
+
+
+def test_a_hole_in_a_sequence_or_in_the_positions_is_found() -> None:
+    assert check_sequences(ROWS).holds
+    assert not check_sequences([row(1, "a", 1), row(2, "a", 3)]).holds
+    assert not check_sequences([row(1, "a", 1), row(3, "a", 2)]).holds
+    assert not check_sequences([row(1, "a", None)]).holds
+    assert not check_sequences([]).holds
+
+
+def test_hooks_must_all_have_run_and_hurt_nobody_and_carried_the_payload() -> None:
+    good = HookResult("codex", "SessionStart", 0, b"Remember: the tests run with `make test`.")
+    assert [check.holds for check in check_hooks([good], 1, 0)] == [True, True]
+    assert [check.holds for check in check_hooks([good], 2, 0)] == [False, True]
+    assert [check.holds for check in check_hooks([HookResult("codex", "Stop", 2, b"")], 1, 0)] == [False, False]
+
+
+def test_degradation_and_refusal_must_be_there_and_the_refused_client_must_not_have_run() -> None:
+    refused = row(5, "a", 4, status="failed", failure_class="capability_unsupported", client_id="demands")
+    facts = [row(4, "a", 3, status="degraded"), refused]
+    assert [check.holds for check in check_facts(facts, ["other"])] == [True, True]
+    assert [check.holds for check in check_facts(facts, ["demands"])] == [True, False]
+    assert [check.holds for check in check_facts(ROWS, [])] == [False, False]
+
+
+def test_recordings_of_three_harnesses_are_shipped() -> None:
+    recordings = load_recordings()
+    assert {recording.adapter for recording in recordings} == set(HARNESSES)
+    assert len(sessions_of(recordings)) >= 3
+
+
+def test_demo_check_proves_every_claim_and_leaves_nothing_behind(alone: Shell, tmp_path: Path) -> None:
+    ran = alone.run("demo", "--check", TMPDIR=str(tmp_path))
+    assert (ran.code, ran.err) == (0, "")
+    lines = ran.out.splitlines()
+    assert all(line.startswith("ok ") for line in lines)
+    names = {line.split()[1].rstrip(":") for line in lines}
+    assert {"everything", "late", "sequences", "chain", "hooks", "payload", "degradation", "refusal", "broker"} <= names
+    assert list(tmp_path.iterdir()) == []
+    assert not (alone.directory / "state").exists()
+
+
+def test_the_demo_shows_its_table_in_80_columns_and_says_what_to_type_next(alone: Shell) -> None:
+    ran = alone.on_terminal("demo", "--speed", "1000", variables={"NO_COLOR": "1", "TERM": "dumb"})
+    lines = ran.out.replace("\r\n", "\n").splitlines()
+    assert ran.code == 0
+    assert any(line.split() == ["session", "seq", "event", "status", "note"] for line in lines)
+    assert any("failed" in line and "capability_unsupported" in line for line in lines)
+    assert any("Remember: the tests run" in line for line in lines)
+    assert "What is proved" in lines
+    assert any("lifebus up" in line for line in lines)
+
+
+def test_in_a_pipe_the_demo_prints_plain_lines(alone: Shell) -> None:
+    ran = alone.run("demo", "--speed", "1000")
+    assert (ran.code, ran.err) == (0, "")
+    assert "\x1b" not in ran.out
+    assert "→ developer_equivalent_frame" in ran.out

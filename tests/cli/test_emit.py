@@ -1,0 +1,125 @@
+"""`lifebus emit`: what is recorded is printed, what is refused is told, and the exit code says which."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import Shell, broker_up
+from lifebus.requests import make_request
+from lifebus_contract import encode_json
+
+
+def request(**fields: Any) -> bytes:
+    return encode_json(make_request("session.started", "codex", session="from-file", **fields))
+
+
+def test_an_event_is_recorded_and_its_receipt_printed(alone: Shell) -> None:
+    with broker_up(alone):
+        ran = alone.run("emit", "session.started", "--adapter", "codex", "--session", "s")
+        assert (ran.code, ran.err) == (0, "")
+        assert " codex/s 1 session.started observed " in ran.out
+        assert alone.call("receipts", "--json").lines[0]["receipt"]["client_id"] == "lifebus-cli"
+
+
+def test_the_same_key_records_once(alone: Shell) -> None:
+    with broker_up(alone):
+        arguments = ("emit", "session.started", "--adapter", "codex", "--key", "k", "--json")
+        first = alone.call(*arguments, "--client", "me").lines[0]
+        assert not first["replayed"]
+        other = alone.call("emit", "session.ended", *arguments[2:], "--client", "me")
+        assert other.code == 1
+        assert other.lines[0]["refusal"]["failure_class"] == "state_conflict"
+        assert len(alone.call("receipts", "--json").lines) == 1
+
+
+def test_an_unmet_requirement_is_a_failed_receipt_and_exit_code_1(bus: Shell) -> None:
+    ran = bus.call("emit", "session.started", "--adapter", "codex", "--require", "renewal.reset.native", "--json")
+    assert ran.code == 1
+    assert ran.lines[0]["receipts"][0]["failure_class"] == "capability_unsupported"
+
+
+def test_a_payload_is_placed(bus: Shell, tmp_path: Path) -> None:
+    note = tmp_path / "note.txt"
+    note.write_text("Grüße")
+    placed = ("--payload", str(note), "--placement", "developer_equivalent_frame", "--json")
+    ran = bus.call("emit", "session.starting", "--adapter", "codex", "--session", "p", *placed)
+    assert ran.code == 0
+    assert ran.lines[0]["deliveries"][0]["payload"]["body"] == "Grüße"
+    assert ran.lines[0]["receipts"][0]["payload_receipts"][0]["byte_size"] == 7
+
+
+def test_a_frame_event_takes_its_frame_from_flags(bus: Shell) -> None:
+    frame = ("--frame", "f2", "--parent-frame", "f1", "--session", "frames")
+    assert bus.call("emit", "frame.opened", "--adapter", "codex", *frame).code == 0
+    ran = bus.call("emit", "frame.opened", "--adapter", "codex", "--session", "frames")
+    assert (ran.code, ran.out) == (65, "")
+    assert "frame_context" in ran.err
+
+
+def test_documents_come_from_a_file_or_stdin_one_or_many(bus: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "request.json"
+    file.write_bytes(request())
+    assert bus.call("emit", "--file", str(file), "--json").lines[0]["receipts"][0]["sequence"] == 1
+    assert bus.run("emit", "--file", "-", "--json", stdin=request()).lines[0]["receipts"][0]["sequence"] == 2
+    emission = json.dumps({"request": json.loads(request())}).encode()
+    many = bus.call("emit", "--file", "-", "--jsonl", "--json", stdin=b"\n".join([request(), emission, request()]))
+    assert [line["receipts"][0]["sequence"] for line in many.lines] == [3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ((), 2, "give an EVENT"),
+        (("session.started", "--file", "x"), 2, "give an EVENT"),
+        (("session.started",), 2, "--adapter"),
+        (("session.startd", "--adapter", "codex"), 2, "did you mean session.started?"),
+        (("session.started", "--adapter", "codx"), 1, "did you mean `codex`?"),
+        (("session.started", "--adapter", "codex", "--adapter-version", "9"), 1, "is version `0.1.0`"),
+        (("session.started", "--adapter", "codex", "--mode", "psychic"), 65, "integration_mode"),
+        (("session.started", "--adapter", "codex", "--session", ""), 65, "harness_session_id"),
+        (("session.started", "--adapter", "codex", "--session", "a\nb"), 65, "control"),
+        (("session.started", "--adapter", "codex", "--session", "x" * 257), 65, "harness_session_id"),
+        (("session.started", "--adapter", "codex", "--require", "magic"), 2, "--require"),
+        (("session.started", "--adapter", "codex", "--prefer", "context_pressure=much"), 2, "support"),
+        (("receipt.emitted", "--adapter", "codex"), 65, "cannot be requested"),
+        (("session.started", "--adapter", "codex", "--payload", "/nonexistent"), 74, "No such file"),
+        (("--file", "/nonexistent"), 74, "No such file"),
+        (("--file", "/"), 74, "directory"),
+        (("--file", "--jsn"), 2, "unknown option"),
+    ],
+)
+def test_bad_input_is_told_in_a_sentence(bus: Shell, arguments: tuple[str, ...], code: int, said: str) -> None:
+    ran = bus.call("emit", *arguments)
+    assert (ran.code, ran.out) == (code, "")
+    assert said in ran.err
+    assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        *(b"", b"{", b"[]", b"null", b'{"event": NaN}', b'{"a": 1, "a": 2}', b"\xff\xfe", b'"\\ud800"'),
+        b"[" * 100_000,
+        b'{"request": 1}',
+        b"x" * 300_000,
+    ],
+)
+def test_a_document_that_is_none_is_bad_data(bus: Shell, document: bytes) -> None:
+    ran = bus.call("emit", "--file", "-", stdin=document)
+    assert (ran.code, ran.out) == (65, "")
+    assert "Traceback" not in ran.err
+    assert len(ran.err) < 2_000
+
+
+def test_a_bad_line_among_many_names_its_number(bus: Shell) -> None:
+    ran = bus.call("emit", "--file", "-", "--jsonl", stdin=request() + b"\n{}\n")
+    assert ran.code == 65
+    assert "line 2: " in ran.err
+
+
+def test_an_argument_that_is_not_utf8_is_refused_in_a_sentence(bus: Shell) -> None:
+    ran = bus.run("emit", "session.started", "--adapter", "codex", "--session", "\udcff")
+    assert ran.code == 65
+    assert "Traceback" not in ran.err

@@ -1,0 +1,92 @@
+"""What every command has in common: colour, help, versions, exit codes, completions, and no traceback ever."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from command_line import Shell
+from lifebus.cli.app import COMMANDS
+from lifebus.cli.errors import explain
+from lifebus.cli.exits import ExitCode, exit_code_of
+from lifebus_contract import FailureClass, error_for
+
+
+@pytest.mark.parametrize(
+    ("variables", "coloured"),
+    [
+        ({}, True),
+        ({"NO_COLOR": "1"}, False),
+        ({"TERM": "dumb"}, False),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, False),
+        ({"TERM": "dumb", "FORCE_COLOR": "1"}, True),
+    ],
+)
+def test_colour_on_a_terminal(alone: Shell, variables: dict[str, str], coloured: bool) -> None:
+    assert ("\x1b[" in alone.on_terminal("manifest", "list", variables=variables).out) is coloured
+
+
+def test_colour_in_a_pipe_only_when_forced(alone: Shell) -> None:
+    assert "\x1b" not in alone.call("manifest", "list").out
+    assert "\x1b[" in alone.call("manifest", "list", FORCE_COLOR="1").out
+    assert "\x1b" not in alone.call("validate", "request", stdin=b"{}").out
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_every_command_has_help_without_boxes_in_a_pipe(alone: Shell, command: str) -> None:
+    ran = alone.call(*command.split(), "--help")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith("Usage: lifebus")
+    assert not set("│─╭╰┃━") & set(ran.out)
+
+
+def test_the_help_lists_every_command(alone: Shell) -> None:
+    words = alone.call("--help").out
+    assert all(f"  {name}: " in words for name in COMMANDS)
+
+
+def test_help_alone_imports_no_command(alone: Shell) -> None:
+    code = "import sys; from lifebus.cli import run; run(['--help']); print({'zmq', 'apsw'} & set(sys.modules))"
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=alone.environment
+    )
+    assert ran.stdout.splitlines()[-1] == "set()"
+
+
+def test_version_names_package_contract_and_libraries(alone: Shell) -> None:
+    assert "lifeloop.v0.2" in alone.run("version").out
+    assert set(alone.call("version", "--json").json) == {"lifebus", "contract", "python", "sqlite", "zeromq"}
+    assert alone.call("--version").out.strip() == alone.call("version", "--json").json["lifebus"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completions_name_the_commands(alone: Shell, shell: str) -> None:
+    script = alone.call("completions", shell).out
+    assert all(name in script for name in COMMANDS)
+
+
+def test_every_failure_class_has_an_exit_code_of_the_table() -> None:
+    codes = {failure: exit_code_of(error_for(failure, "x")) for failure in FailureClass}
+    assert codes[FailureClass.INVALID_REQUEST] is ExitCode.BAD_DATA
+    assert codes[FailureClass.TRANSPORT_ERROR] is ExitCode.UNAVAILABLE
+    assert codes[FailureClass.CAPABILITY_UNSUPPORTED] is ExitCode.NEGATIVE
+    assert set(codes.values()) <= set(ExitCode)
+
+
+def test_a_defect_is_told_in_a_sentence_with_exit_code_70() -> None:
+    code, lines = explain(ExceptionGroup("g", [ExceptionGroup("h", [RuntimeError("boom")])]))
+    assert code is ExitCode.SOFTWARE
+    assert lines[0] == "a defect of lifebus: RuntimeError: boom"
+
+
+def test_hostile_text_in_an_error_cannot_steer_the_terminal(alone: Shell) -> None:
+    ran = alone.call("validate", "re\x1b[2Jquest")
+    assert ran.code == 2
+    assert "\x1b" not in ran.err
+
+
+def test_the_exit_codes_are_in_the_documentation() -> None:
+    text = (Path(__file__).parent.parent.parent / "docs/configuration.md").read_text()
+    table = {line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| ")}
+    assert {str(int(code)) for code in ExitCode} <= table

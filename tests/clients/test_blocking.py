@@ -1,0 +1,105 @@
+"""The blocking facade: the same bus for scripts without an event loop."""
+
+import threading
+
+import pytest
+
+import lifebus
+import lifebus.blocking
+from command_line import PATIENCE_S, Shell, broker_up
+from lifebus_contract import (
+    CallbackRequest,
+    CallbackResponse,
+    CapabilityRequest,
+    DispatchEnvelope,
+    InvalidRequest,
+    LifebusError,
+    Receipt,
+    ReceiptStatus,
+    RequirementLevel,
+    TransportError,
+)
+from lifebus_transports.messages import Backfill
+from running import short_directory
+
+
+def started(session: str = "s") -> CallbackRequest:
+    return lifebus.make_request("session.started", "codex", session=session)
+
+
+def test_a_script_emits_reads_and_asks() -> None:
+    with short_directory() as directory:
+        shell = Shell(directory)
+        with broker_up(shell), lifebus.blocking.connect("script", runtime_dir=directory / "run") as bus:
+            assert bus.emit(started()).receipts[0].sequence == 1
+            assert [one.positions for one in bus.emit([started(), started("t")])] == [(2,), (3,)]
+            assert bus.tick("codex", session="s").receipts[0].event == "supervisor.tick"
+            seen = [item.sequence for item in bus.receipts(since="start", until_head=True) if isinstance(item, Receipt)]
+            assert seen == [1, 2, 1, 3]
+            wish = CapabilityRequest(capability="context_pressure", level=RequirementLevel.PREFERRED)
+            assert bus.negotiate("codex", [wish]).outcome == "degraded"
+            assert {one.harness_session_id for one in bus.sessions()} == {"s", "t"}
+            assert (bus.clients(), len(bus.manifests()), bus.status().ledger.head) == ([], 6, 4)
+            assert bus.read(Backfill(limit=1)).next == 1
+            assert bus.verify().faults == ()
+
+
+def test_a_subscription_waits_for_what_comes_and_can_go_on_from_its_cursor() -> None:
+    with short_directory() as directory:
+        shell = Shell(directory)
+        with broker_up(shell), lifebus.blocking.connect(runtime_dir=directory / "run") as bus:
+            bus.emit(started())
+            receipts = bus.receipts(session=("codex", "s"), since="start")
+            assert isinstance(next(receipts), Receipt)
+            later = threading.Timer(0.05, bus.emit, (started(),))
+            later.start()
+            item = next(receipts)
+            later.join()
+            assert isinstance(item, Receipt)
+            assert item.sequence == 2
+            cursor = receipts.cursor
+            receipts.close()
+            bus.emit(started())
+            assert len(list(bus.receipts(since=cursor, until_head=True))) == 1
+
+
+def test_errors_come_through_as_they_are() -> None:
+    with short_directory() as directory:
+        with pytest.raises(TransportError, match="no broker"), lifebus.blocking.connect(runtime_dir=directory):
+            pass
+        shell = Shell(directory)
+        with broker_up(shell), lifebus.blocking.connect(runtime_dir=directory / "run") as bus:
+            with pytest.raises(InvalidRequest):
+                bus.emit(lifebus.make_request("session.started", "codex", session=""))
+            with pytest.raises(LifebusError, match="did you mean `codex`"):
+                bus.emit(lifebus.make_request("session.started", "codx"))
+
+
+def test_a_handler_in_plain_python_serves_dispatches_from_threads() -> None:
+    asked: list[str] = []
+    registered, stop = threading.Event(), threading.Event()
+
+    def handle(_: DispatchEnvelope) -> CallbackResponse:
+        asked.append(threading.current_thread().name)
+        return CallbackResponse.ok(ReceiptStatus.SKIPPED)
+
+    def serve() -> None:
+        with lifebus.blocking.connect("worker", runtime_dir=directory / "run") as bus:
+            bus.serve(["session.started"], handle, on_ready=registered.set, stop=stop)
+
+    with (
+        short_directory() as directory,
+        broker_up(Shell(directory)),
+        lifebus.blocking.connect("emitter", runtime_dir=directory / "run") as bus,
+    ):
+        serving = threading.Thread(target=serve)
+        serving.start()
+        assert registered.wait(PATIENCE_S)
+        assert bus.emit(started()).receipts[0].status is ReceiptStatus.SKIPPED
+        assert bus.clients()[0].client_id == "worker"
+        stop.set()
+        serving.join(PATIENCE_S)
+        assert not serving.is_alive()
+        assert bus.clients() == []
+    assert asked
+    assert asked[0] != threading.main_thread().name
