@@ -31,7 +31,9 @@ def settings_in(directory: Path, *, backend: str = "sqlite", **limits: int) -> S
 
 
 @asynccontextmanager
-async def running_bus(*, backend: str = "sqlite", directory: Path | None = None, **limits: int) -> AsyncIterator[Daemon]:
+async def running_bus(
+    *, backend: str = "sqlite", directory: Path | None = None, **limits: int
+) -> AsyncIterator[Daemon]:
     """A broker in this process with all its doors open, in a directory of its own unless one is given."""
     if directory is not None:
         async with running(settings_in(directory, backend=backend, **limits)) as daemon:

@@ -265,8 +265,8 @@ class BrokerStatus(Struct, frozen=True, kw_only=True):
 class Beacon(Struct, frozen=True, kw_only=True):
     """The heads, published each second on ``h/`` (design 4.6).
 
-    `number` counts up by one from some start; a hole tells a subscriber that it lost a beacon.  `sessions` maps the topics of
-    sessions that changed since the last beacon to their newest sequence.
+    `number` counts up by one from some start; a hole tells a subscriber that it lost a beacon.  `sessions` maps the
+    topics of sessions that changed since the last beacon to their newest sequence.
     """
 
     epoch: str
