@@ -34,6 +34,8 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "blocking":
+        return import_module("lifebus.blocking")
     if name not in _HOME:
         raise AttributeError(f"module `lifebus` has no attribute `{name}`")
     return getattr(import_module(_HOME[name]), name)

@@ -1,11 +1,13 @@
 """The demonstration proves what it claims, and its proof can fail."""
 
+import signal
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
-from command_line import Shell
+from command_line import PATIENCE_S, Shell
 from lifebus.demo.follower import Follower
 from lifebus.demo.player import HookResult
 from lifebus.demo.proof import LedgerRow, check_facts, check_followers, check_hooks, check_sequences
@@ -122,3 +124,29 @@ def test_in_a_pipe_the_demo_prints_plain_lines(alone: Shell) -> None:
     assert (ran.code, ran.err) == (0, "")
     assert "\x1b" not in ran.out
     assert "→ developer_equivalent_frame" in ran.out
+
+
+def test_ctrl_c_ends_the_demo_its_broker_and_its_directory(alone: Shell, tmp_path: Path) -> None:
+    environment = {**alone.environment, "TMPDIR": str(tmp_path)}
+    with alone.started("demo", "--speed", "0.1", env=environment) as process:
+        assert process.stdout is not None
+        shown = iter(process.stdout.readline, b"")
+        broker = next(int(line.split()[2].rstrip(b",")) for line in shown if line.startswith(b"broker: process"))
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_S) == 130
+        assert process.stderr is not None
+        assert b"Traceback" not in process.stderr.read()
+    assert not psutil.pid_exists(broker)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reader_that_goes_away_ends_the_demo_quietly(alone: Shell, tmp_path: Path) -> None:
+    environment = {**alone.environment, "TMPDIR": str(tmp_path)}
+    with alone.started("demo", "--speed", "1000", env=environment) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        process.stdout = None
+        _, told = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, told) == (141, b"")
+    assert list(tmp_path.iterdir()) == []

@@ -86,6 +86,15 @@ def test_hostile_text_in_an_error_cannot_steer_the_terminal(alone: Shell) -> Non
     assert "\x1b" not in ran.err
 
 
+@pytest.mark.parametrize(("closed", "code"), [("<&-", 0), (">&-", 0), ("2>&-", 0), (">/dev/full", 74)])
+def test_streams_that_are_closed_or_full_are_no_defect(alone: Shell, closed: str, code: int) -> None:
+    script = f'"{sys.executable}" -m lifebus events {closed}'
+    ran = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, env=alone.environment, check=False)
+    assert ran.returncode == code
+    assert "Traceback" not in ran.stderr
+    assert "Exception ignored" not in ran.stderr
+
+
 def test_the_exit_codes_are_in_the_documentation() -> None:
     text = (Path(__file__).parent.parent.parent / "docs/configuration.md").read_text()
     table = {line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| ")}

@@ -1,5 +1,7 @@
 """Commands that look at a running broker: data on stdout, talk on stderr, JSON where it is asked for."""
 
+import signal
+
 import apsw
 import pytest
 
@@ -138,3 +140,14 @@ def test_commands_that_need_a_broker_say_that_there_is_none_and_exit_69(alone: S
     assert (ran.code, ran.out) == (69, "")
     assert "no broker at" in ran.err
     assert "lifebus up" in ran.err
+
+
+def test_a_broker_that_hangs_is_unavailable_within_the_timeout(alone: Shell) -> None:
+    with broker_up(alone) as up:
+        up.process.send_signal(signal.SIGSTOP)
+        try:
+            ran = alone.call("status", "--timeout", "200ms")
+        finally:
+            up.process.send_signal(signal.SIGCONT)
+        assert (ran.code, ran.out) == (69, "")
+        assert "does not answer" in ran.err

@@ -3,6 +3,7 @@
 Above: the shell.  Below: app, errors, the commands.
 """
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -35,11 +36,19 @@ def _conclude(fault: BaseException) -> int:
     if isinstance(cause, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
     if isinstance(cause, BrokenPipeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the interpreter's last flush must not complain
+        _forget_stdout()
         return ExitCode.CLOSED_PIPE
     if not isinstance(cause, Exception):
         raise cause
+    if isinstance(cause, OSError):
+        _forget_stdout()
     return report(fault)
+
+
+def _forget_stdout() -> None:
+    """Send what is still buffered nowhere: the interpreter's last flush must not complain."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _dispatch(arguments: Sequence[str]) -> int:
@@ -57,7 +66,11 @@ def _dispatch(arguments: Sequence[str]) -> int:
 
 
 def _prepare_streams() -> None:
-    """Let nothing that is printed fail for its letters."""
+    """Let nothing that is printed fail for its letters, and stand in for streams that the caller has closed."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)  # takes the free number, which a socket would get otherwise
+            setattr(sys, name, os.fdopen(nowhere, mode, encoding="utf-8", closefd=False))
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
