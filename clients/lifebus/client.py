@@ -3,6 +3,7 @@
 Above: users, the command line, the blocking facade.  Below: outbox, subscription, worker, connection.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -222,7 +223,8 @@ async def connect(
         yield Bus(connection, client_id, timeout)
     finally:
         connection.close()
-        context.destroy(linger=200)
+        leaving = asyncio.get_running_loop().run_in_executor(None, context.term)  # blocks for at most the linger
+        await asyncio.shield(leaving)
 
 
 def _emission(what: Emission | CallbackRequest) -> Emission:

@@ -98,7 +98,7 @@ class SqliteLedger:
         """
         check_library(apsw.sqlite_lib_version())
         synchronous = "NORMAL" if relaxed else "FULL"
-        store, reader = await anyio.to_thread.run_sync(_open, path, entropy(16).hex(), synchronous, vfs)
+        store, reader = await _opened(path, entropy(16).hex(), synchronous, vfs)
         return cls(
             _Opened(
                 path=path,
@@ -238,6 +238,20 @@ class SqliteLedger:
         self._refusal = FAILED
         if self._opened.failed is not None:
             self._opened.failed(fault if isinstance(fault, Exception) else InternalError(repr(fault)))
+
+
+async def _opened(path: Path, epoch: str, synchronous: str, vfs: str | None) -> tuple[Store, Reader]:
+    """Open in a thread; who is cancelled meanwhile waits for the thread and leaves the file closed."""
+    opening = asyncio.get_running_loop().run_in_executor(None, _open, path, epoch, synchronous, vfs)
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait((opening,))
+        if opening.exception() is None:
+            for connection in opening.result():
+                connection.close()
+        raise
 
 
 def _open(path: Path, epoch: str, synchronous: str, vfs: str | None) -> tuple[Store, Reader]:
