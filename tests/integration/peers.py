@@ -107,9 +107,10 @@ def zmtp_connection(path: Path, kind: bytes) -> Iterator[socket.socket]:
 
 
 class Traffic:
-    """An honest client that emits one after the other, and an honest follower of everything."""
+    """An honest client that emits one after the other, and an honest follower of its session, or of everything."""
 
-    def __init__(self) -> None:
+    def __init__(self, session: str | None) -> None:
+        self.session = session
         self.acked: list[Receipt] = []
         self.seen: list[Receipt | lifebus.Gap] = []
         self.stop = False
@@ -120,7 +121,7 @@ class Traffic:
             self.acked.extend(result.receipts)
 
     async def follow(self, bus: lifebus.Bus) -> None:
-        async for item in bus.receipts(since="start"):
+        async for item in bus.receipts(session=("codex", self.session) if self.session else None, since="start"):
             self.seen.append(item)
 
     async def goes_on(self, count: int = 20) -> None:
@@ -130,9 +131,9 @@ class Traffic:
 
 
 @asynccontextmanager
-async def honest_traffic(runtime_dir: Path) -> AsyncIterator[Traffic]:
+async def honest_traffic(runtime_dir: Path, session: str | None = None) -> AsyncIterator[Traffic]:
     """Honest traffic inside the block, which in the end has lost nothing, doubled nothing and kept its order."""
-    traffic = Traffic()
+    traffic = Traffic(session)
     async with lifebus.connect("honest", runtime_dir=runtime_dir) as bus, anyio.create_task_group() as tasks:
         tasks.start_soon(traffic.follow, bus)
         async with anyio.create_task_group() as emitting:

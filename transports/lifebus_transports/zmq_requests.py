@@ -6,8 +6,9 @@ later, once per request.
 Above: the daemon.  Below: wire, messages, zmq_socket.
 """
 
+from collections import deque
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
 import zmq
@@ -23,6 +24,9 @@ __all__ = ["Caller", "RequestCounters", "RequestDoor", "RequestHandler"]
 
 _log = structlog.get_logger("lifebus.requests")
 _REQUEST_FRAMES = 3
+_MAX_UNSENT: Final = 16 * 1_048_576
+_LARGE: Final = zmq.COPY_THRESHOLD  # ZeroMQ tells of these when they have left
+_MAX_NOTED: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +69,15 @@ class RequestDoor:
         handle: RequestHandler,
         *,
         max_queued: int = 10_000,
+        max_unread: int = 1_000,
     ) -> None:
         self.counters = RequestCounters()
+        self._unsent: dict[bytes, deque[tuple[zmq.MessageTracker, int]]] = {}
         self._handle = handle
         self._socket = make_socket(context, zmq.ROUTER, domain=DOMAIN)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         self._socket.setsockopt(zmq.ROUTER_HANDOVER, 0)
-        self._socket.setsockopt(zmq.SNDHWM, max_queued)
+        self._socket.setsockopt(zmq.SNDHWM, max_unread)
         self._socket.setsockopt(zmq.RCVHWM, max_queued)
         self._socket.bind(address)
         self._reader = SocketReader(self._socket, self._receive, at_least=2)
@@ -95,14 +101,35 @@ class RequestDoor:
         return self.send(caller.peer, caller.correlation, ANSWER_REFUSED, RefusalInfo.of(fault))
 
     def send(self, peer: bytes, correlation: int, verb: str, body: object) -> bool:
-        """Send one message to a connection; False when it is gone or its queue is full."""
+        """Send one message to a connection; False when it is gone or its queue is full, in messages or in bytes."""
+        header, encoded = encode_header(correlation, verb), encode_msgpack(body)
         try:
-            send_now(self._socket, peer, encode_header(correlation, verb), encode_msgpack(body))
+            if len(encoded) < _LARGE:
+                send_now(self._socket, peer, header, encoded)
+            else:
+                self._send_large(peer, header, encoded)
         except zmq.ZMQError:
             self.counters.unanswerable += 1
             return False
         self._reader.poke()
         return True
+
+    def _send_large(self, peer: bytes, header: bytes, body: bytes) -> None:
+        """Send what would add up to much if the peer does not read: it is counted until it has left.
+
+        Raises:
+            ZMQError: gone, or 16 MiB wait for this peer.
+        """
+        unsent = self._unsent.setdefault(peer, deque())
+        while unsent and unsent[0][0].done:
+            unsent.popleft()
+        if sum(size for _, size in unsent) > _MAX_UNSENT:
+            raise zmq.Again
+        tracker = self._socket.send_multipart((peer, header, body), zmq.NOBLOCK, copy=False, track=True)
+        if tracker is not None:
+            unsent.append((tracker, len(body)))
+        if len(self._unsent) > _MAX_NOTED:
+            self._unsent = {peer: left for peer, left in self._unsent.items() if left and not left[-1][0].done}
 
     def _receive(self, frames: Frames) -> None:
         if len(frames) != _REQUEST_FRAMES:
