@@ -3,6 +3,7 @@
 Above: stage.  Below: the hook, recordings.
 """
 
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -58,14 +59,36 @@ class Player:
                 await anyio.sleep(1 / self._speed)
 
     async def _call(self, adapter: str, step: HookStep) -> None:
-        ran = await anyio.run_process(
-            [sys.executable, "-I", "-S", self._script, adapter, step.hook],
-            input=bytes(step.stdin),
-            stderr=subprocess.DEVNULL,
-            env=self._environment,
-            cwd=self._cwd,
-            check=False,
-        )
+        payload = _pipe_with(bytes(step.stdin))
+        try:
+            ran = await anyio.run_process(
+                [sys.executable, "-I", "-S", self._script, adapter, step.hook],
+                stdin=payload,
+                stderr=subprocess.DEVNULL,
+                env=self._environment,
+                cwd=self._cwd,
+                check=False,
+            )
+        finally:
+            os.close(payload)
         result = HookResult(adapter, step.hook, ran.returncode, ran.stdout)
         self.results.append(result)
         self._watcher.hook_answered(result)
+
+
+def _pipe_with(data: bytes) -> int:
+    """Return the reading end of a pipe that holds the data; a hook that gives up early breaks nothing then.
+
+    Raises:
+        BlockingIOError: more data than a pipe holds, which no recorded call has.
+    """
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    try:
+        written = os.write(writing, data)
+    finally:
+        os.close(writing)
+    if written != len(data):
+        os.close(reading)
+        raise BlockingIOError("a recorded call is larger than a pipe")
+    return reading
