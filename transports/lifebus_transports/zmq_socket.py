@@ -71,7 +71,11 @@ class SocketReader:
                 frames = self._receive()
             except zmq.Again:
                 return
-            self._handle(frames)
+            try:
+                self._handle(frames)
+            except BaseException:
+                self.poke()  # the messages behind it are not to blame
+                raise
         self.poke()
 
     def _is_readable(self) -> bool:
