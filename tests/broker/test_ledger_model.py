@@ -148,7 +148,7 @@ def _place(row: Row) -> tuple[str, str | None]:
 
 TestLedgerModel = LedgerMachine.TestCase
 TestLedgerModel.settings = settings(
-    max_examples=50,
+    max_examples=25,
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -198,7 +198,7 @@ async def test_pruned_rows_are_deleted_and_heads_outlive_them(path: Path) -> Non
     heads = fold_rows(rows)
     ledger = await SqliteLedger.open(path)
     await ledger.prune(119)
-    store = ledger._opened.store
+    store = ledger._file.store
     async with asyncio.timeout(10):
         while store.pruned < 119:  # noqa: ASYNC110  a thread deletes
             await asyncio.sleep(0)
@@ -222,7 +222,7 @@ async def test_an_interrupted_prune_goes_on_after_the_next_open(path: Path) -> N
     ledger = await SqliteLedger.open(path)
     assert ledger.status().floor == 30
     async with asyncio.timeout(10):
-        while ledger._opened.store.pruned < 30:  # noqa: ASYNC110  a thread deletes
+        while ledger._file.store.pruned < 30:  # noqa: ASYNC110  a thread deletes
             await asyncio.sleep(0)
     assert await ledger.verify() == []
     await ledger.aclose()

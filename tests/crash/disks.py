@@ -165,18 +165,19 @@ class FullDisk(Disk):
 
 
 class SlowDisk(Disk):
-    """Stops in `xSync` of the write-ahead log while `gate` is closed."""
+    """Stops in `xSync` of the write-ahead log while `gate` is closed; fails there afterwards if it is `broken`."""
 
     def __init__(self, name: str) -> None:
         self.gate = threading.Event()
         self.waiting = threading.Event()
+        self.broken = False
         self.gate.set()
         super().__init__(name)
 
     def check(self, call: str, path: str) -> None:
         if call == "sync" and path.endswith("-wal") and not self.gate.is_set():
             self.waiting.set()
-            if not self.gate.wait(10):
+            if not self.gate.wait(10) or self.broken:
                 raise _error(apsw.IOError, apsw.SQLITE_IOERR_FSYNC)
 
 

@@ -13,7 +13,7 @@ from lifebus_broker.ledger.sqlite_verify import verify
 from lifebus_broker.ports import Appended, Query, Refusal
 from lifebus_contract import FailureClass, InternalError, RetryClass
 
-ROUNDS = 8
+ROUNDS = 6
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning"  # APSW reports injected errors where SQLite swallows them
@@ -133,7 +133,7 @@ async def test_a_file_that_may_not_grow_refuses_and_resumes(tmp_path: Path, monk
     monkeypatch.setattr(sqlite_writer, "_PROBE_SECONDS", 0.02)
     ledger = await SqliteLedger.open(tmp_path / "ledger.db")
     await recorded(ledger, keyed(range(100)))
-    connection = ledger._opened.store.connection
+    connection = ledger._file.store.connection
     connection.pragma("max_page_count", connection.pragma("page_count"))
     assert (await fill(ledger, 1000)).code == "disk_full"
     head = ledger.head
@@ -211,6 +211,51 @@ async def test_a_full_queue_refuses_at_once_and_takes_again_when_it_has_drained(
     assert len(answers) == taken
     await recorded(ledger, [entry(9999)])
     await ledger.aclose()
+    disk.unregister()
+
+
+async def test_what_was_never_written_is_refused_and_what_was_being_written_stays_unanswered(tmp_path: Path) -> None:
+    disk = SlowDisk("slow-broken")
+    faults: list[Exception] = []
+    ledger = await SqliteLedger.open(tmp_path / "ledger.db", vfs=disk.name, failed=faults.append)
+    disk.gate.clear()
+    answers: dict[int, list[Appended]] = {}
+    ledger.append([entry(1)], lambda results: answers.update({1: results}))
+    await asyncio.to_thread(disk.waiting.wait, 10)
+    ledger.append([entry(2)], lambda results: answers.update({2: results}))
+    pruning = asyncio.create_task(ledger.prune(1))
+    await asyncio.sleep(0)
+    disk.broken = True
+    disk.gate.set()
+    with pytest.raises(InternalError, match="stopped"):
+        await pruning
+    assert [answer.refusal and answer.refusal.code for answer in answers[2]] == ["ledger_failed"]
+    assert 1 not in answers
+    assert len(faults) == 1
+    with pytest.raises(InternalError, match="not open"):
+        await ledger.prune(1)
+    await ledger.aclose()
+    disk.unregister()
+
+
+async def test_a_reader_that_meets_an_error_stops_the_acknowledgements_too(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    ledger = await SqliteLedger.open(path)
+    await recorded(ledger, keyed(range(300)))
+    await ledger.aclose()
+    disk = FaultyDisk("bad-read", 1_000_000, sticky=True, kinds=("read",))
+    faults: list[Exception] = []
+    answers: list[Appended] = []
+    ledger = await SqliteLedger.open(path, vfs=disk.name, failed=faults.append)
+    disk.left = 1
+    with pytest.raises(InternalError, match="cannot be read"):
+        await every_row(ledger, after=1)
+    assert len(faults) == 1
+    refusal = ledger.append([entry(1)], answers.extend)
+    assert refusal is not None
+    assert refusal.code == "ledger_failed"
+    await ledger.aclose()
+    assert answers == []
     disk.unregister()
 
 

@@ -1,12 +1,12 @@
 """The durable ledger: SQLite in WAL mode, one writer thread, acknowledgement after the commit (design 4).
 
-Above: bus, daemon.  Below: sqlite_writer (thread), sqlite_store (transactions), sqlite_reader (queries).
+Above: bus, daemon.  Below: sqlite_file (opening), sqlite_writer (thread), sqlite_verify.
 """
 
 import asyncio
 import os
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar, TypeVarTuple
@@ -15,18 +15,17 @@ import anyio
 import anyio.to_thread
 import apsw
 import structlog
-from msgspec import Struct
 
+from lifebus_broker.ledger.drafting import weight_of
 from lifebus_broker.ledger.refusals import BUSY, CLOSED, DISK_FULL, FAILED, OVERSIZED
-from lifebus_broker.ledger.sqlite_reader import Reader
+from lifebus_broker.ledger.sqlite_file import UNTRUSTED, LedgerFile, open_file
 from lifebus_broker.ledger.sqlite_schema import check_library
-from lifebus_broker.ledger.sqlite_store import Store
 from lifebus_broker.ledger.sqlite_verify import verify
 from lifebus_broker.ledger.sqlite_writer import Answers, Job, Reports, Task, Writer
 from lifebus_broker.ports import Appended, Entry, LedgerStatus, Page, Query, Refusal, Row, SessionHead
-from lifebus_contract import InternalError
+from lifebus_contract import BrokerBusy, InternalError, LifebusError
 
-__all__ = ["BOOT_TAIL", "MAX_QUEUED", "MAX_QUEUED_WEIGHT", "SqliteLedger"]
+__all__ = ["MAX_QUEUED", "MAX_QUEUED_WEIGHT", "SqliteLedger"]
 
 MAX_QUEUED: Final = 4096
 """Most entries that wait for a commit; one more append is refused as busy."""
@@ -34,40 +33,31 @@ MAX_QUEUED: Final = 4096
 MAX_QUEUED_WEIGHT: Final = 32 * 1024 * 1024
 """Most estimated bytes that wait for a commit."""
 
-BOOT_TAIL: Final = 1000
-"""Rows whose chain is verified at every open."""
-
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 _LOG: Final[structlog.stdlib.BoundLogger] = structlog.get_logger("lifebus.ledger")
 
 
-class _Opened(Struct, frozen=True, kw_only=True):
-    """What `SqliteLedger.open` hands to the ledger: the file, and whom to tell."""
-
-    path: Path
-    vfs: str | None
-    store: Store
-    reader: Reader
-    durability: str
-    committed: Callable[[list[Row]], None] | None
-    failed: Callable[[Exception], None] | None
-
-
 class SqliteLedger:
     """Implements `ports.Ledger` on a file.  Made by `open`, ended by `aclose`."""
 
-    def __init__(self, opened: _Opened) -> None:
+    def __init__(
+        self,
+        file: LedgerFile,
+        committed: Callable[[list[Row]], None] | None,
+        failed: Callable[[Exception], None] | None,
+    ) -> None:
         """Take over an opened file; must run on the event loop.  Use `open`."""
-        self._opened, self._reader = opened, opened.reader
-        self._head, self._floor = opened.store.head, opened.store.floor
+        self._file, self._reader = file, file.reader
+        self._publish, self._fault = committed, failed
+        self._head, self._floor = file.store.head, file.store.floor
         self._loop = asyncio.get_running_loop()
         self._one_reader = anyio.CapacityLimiter(1)
         self._queued = self._weight = 0
         self._closing = False
         self._refusal: Refusal | None = None
         self._writer = Writer(
-            opened.store,
+            file.store,
             Reports(
                 committed=lambda answers, rows: self._tell(self._on_committed, answers, rows),
                 writable=lambda writable: self._tell(self._on_writable, writable),
@@ -97,24 +87,13 @@ class SqliteLedger:
             InternalError: SQLite is too old, the file cannot be read, is of another format, or its tail is damaged.
         """
         check_library(apsw.sqlite_lib_version())
-        synchronous = "NORMAL" if relaxed else "FULL"
-        store, reader = await _opened(path, entropy(16).hex(), synchronous, vfs)
-        return cls(
-            _Opened(
-                path=path,
-                vfs=vfs,
-                store=store,
-                reader=reader,
-                durability="relaxed" if relaxed else "full",
-                committed=committed,
-                failed=failed,
-            )
-        )
+        file = await open_file(path, epoch=entropy(16).hex(), relaxed=relaxed, vfs=vfs)
+        return cls(file, committed, failed)
 
     @property
     def epoch(self) -> str:
         """The random id of this file's history, as 32 hex digits."""
-        return self._opened.store.epoch
+        return self._file.store.epoch
 
     @property
     def durable(self) -> bool:
@@ -128,7 +107,7 @@ class SqliteLedger:
 
     def append(self, entries: Sequence[Entry], done: Callable[[list[Appended]], None]) -> Refusal | None:
         """Queue one atomic append; `done` is called once it is committed (ports.Ledger.append)."""
-        count, weight = len(entries), _weight_of(entries)
+        count, weight = len(entries), weight_of(entries)
         if self._refusal is not None:
             return self._refusal
         if count > MAX_QUEUED or weight > MAX_QUEUED_WEIGHT:
@@ -157,7 +136,7 @@ class SqliteLedger:
 
     async def verify(self, *, tail: int | None = None) -> list[str]:
         """Check chain, sequences, keys and heads, of the last `tail` rows or of all; return what is wrong."""
-        return await self._in_thread(verify, self._opened.path, tail, self._opened.vfs)
+        return await self._in_thread(verify, self._file.path, tail, self._file.vfs)
 
     async def prune(self, keep_after: int) -> int:
         """Move the floor; the rows below it are deleted piece by piece between later commits."""
@@ -172,13 +151,13 @@ class SqliteLedger:
         """Return how the ledger is, without I/O."""
         return LedgerStatus(
             backend="sqlite",
-            durability=self._opened.durability,
+            durability="relaxed" if self._file.relaxed else "full",
             epoch=self.epoch,
             head=self._head,
             floor=self._floor,
             writable=self._refusal is None,
             queued=self._queued,
-            size_bytes=self._opened.store.size_bytes,
+            size_bytes=self._file.store.size_bytes,
             library=f"SQLite {apsw.sqlite_lib_version()}",
         )
 
@@ -195,8 +174,7 @@ class SqliteLedger:
     def _close(self) -> None:
         """Close both connections, the writing one last, because it tidies up."""
         try:
-            self._reader.close()
-            self._opened.store.close(failed=self._refusal is FAILED)
+            self._file.close(failed=self._refusal is FAILED)
         except apsw.Error as fault:  # all that was acknowledged is in the log; the next open finds it there
             _LOG.error("ledger.close_failed", error=type(fault).__name__)
 
@@ -206,9 +184,11 @@ class SqliteLedger:
         """Run a query in a worker thread; an error of the file ends the ledger."""
         try:
             return await anyio.to_thread.run_sync(work, *arguments, limiter=limiter)
-        except apsw.Error as fault:
+        except UNTRUSTED as fault:
             self._on_failed(fault)
             raise InternalError(f"the ledger cannot be read: {type(fault).__name__}", code="ledger_failed") from fault
+        except apsw.Error as fault:
+            raise BrokerBusy(f"the ledger cannot be read now: {type(fault).__name__}", code="busy") from fault
 
     def _tell(self, receive: Callable[[*Ts], None], *arguments: *Ts) -> None:
         """Hand something from the writer thread to the loop; a loop that is gone need not know."""
@@ -216,15 +196,17 @@ class SqliteLedger:
             self._loop.call_soon_threadsafe(receive, *arguments)
 
     def _on_committed(self, answers: Answers, rows: list[Row]) -> None:
-        """Acknowledge, then publish (design 4.1)."""
+        """Acknowledge, then publish (design 4.1); never after the disk has failed."""
+        if self._refusal is FAILED:
+            return
         if rows:
             self._head = rows[-1].position
         for job, results in answers:
             self._queued -= len(job.entries)
             self._weight -= job.weight
             _call(job.done, results)
-        if rows and self._opened.committed is not None:
-            self._opened.committed(rows)
+        if rows and self._publish is not None:
+            self._publish(rows)
 
     def _on_writable(self, writable: bool) -> None:
         _LOG.warning("ledger.writable" if writable else "ledger.disk_full")
@@ -232,53 +214,20 @@ class SqliteLedger:
             self._refusal = None if writable else DISK_FULL
 
     def _on_failed(self, fault: BaseException) -> None:
+        """Stop for good: what is still queued was never written, what was being written stays unanswered."""
         if self._refusal is FAILED:
             return
         _LOG.critical("ledger.failed", error=type(fault).__name__, detail=str(fault)[:200])
         self._refusal = FAILED
-        if self._opened.failed is not None:
-            self._opened.failed(fault if isinstance(fault, Exception) else InternalError(repr(fault)))
-
-
-async def _opened(path: Path, epoch: str, synchronous: str, vfs: str | None) -> tuple[Store, Reader]:
-    """Open in a thread; who is cancelled meanwhile waits for the thread and leaves the file closed."""
-    opening = asyncio.get_running_loop().run_in_executor(None, _open, path, epoch, synchronous, vfs)
-    try:
-        return await asyncio.shield(opening)
-    except asyncio.CancelledError:
-        with anyio.CancelScope(shield=True):
-            await asyncio.wait((opening,))
-        if opening.exception() is None:
-            for connection in opening.result():
-                connection.close()
-        raise
-
-
-def _open(path: Path, epoch: str, synchronous: str, vfs: str | None) -> tuple[Store, Reader]:
-    """Open both connections and check the newest rows."""
-    try:
-        with ExitStack() as undo:
-            store = Store.open(path, epoch=epoch, synchronous=synchronous, vfs=vfs)
-            undo.callback(store.close)
-            reader = Reader(path, vfs=vfs)
-            undo.callback(reader.close)
-            if wrong := verify(path, BOOT_TAIL, vfs):
-                raise InternalError(f"the ledger {path.name} is damaged: {wrong[0]}", code="ledger_damaged")
-            undo.pop_all()
-            return store, reader
-    except apsw.Error as fault:
-        detail = f"the ledger {path.name} cannot be opened: {type(fault).__name__}: {str(fault)[:200]}"
-        raise InternalError(detail, code="ledger_failed") from fault
-
-
-def _weight_of(entries: Sequence[Entry]) -> int:
-    """Return about how many bytes the receipts will take."""
-    weight = 0
-    for entry in entries:
-        receipt = entry.receipt
-        items = len(receipt.payload_receipts) + len(receipt.capability_degradations) + len(receipt.warnings)
-        weight += 640 + 320 * items + 64 * len(receipt.telemetry_summary)
-    return weight
+        if self._fault is not None:
+            self._fault(fault if isinstance(fault, Exception) else InternalError(repr(fault)))
+        for item in self._writer.abandon():
+            if isinstance(item, Job):
+                self._queued -= len(item.entries)
+                self._weight -= item.weight
+                _call(item.done, [Appended(refusal=FAILED)] * len(item.entries))
+            else:
+                item.done(fault)
 
 
 def _call(done: Callable[[list[Appended]], None], results: list[Appended]) -> None:
@@ -293,6 +242,13 @@ def _resolve(future: "asyncio.Future[Any]", result: Any) -> None:
     if future.done():
         return
     if isinstance(result, BaseException):
-        future.set_exception(InternalError(f"the ledger stopped: {type(result).__name__}", code="ledger_failed"))
+        future.set_exception(_refused(result))
     else:
         future.set_result(result)
+
+
+def _refused(fault: BaseException) -> LifebusError:
+    """Return what the caller of a task gets when the file refused it."""
+    if isinstance(fault, apsw.FullError | apsw.BusyError):
+        return BrokerBusy(f"the ledger takes no writes now: {type(fault).__name__}", code="busy")
+    return InternalError(f"the ledger stopped: {type(fault).__name__}", code="ledger_failed")

@@ -121,7 +121,8 @@ class Reader:
             head = self._execute("SELECT max(position) FROM rows").fetchone()[0] or 0
             yield _Meta(meta["epoch"], max(head, meta["floor"]), meta["floor"])
         finally:
-            self._execute("ROLLBACK")
+            if self.connection.in_transaction:  # some errors end it by themselves
+                self._execute("ROLLBACK")
 
     def _first_since(self, second: int, head: int) -> int:
         """Return the position before which no receipt is as late as `second`."""

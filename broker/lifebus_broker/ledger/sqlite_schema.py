@@ -95,7 +95,7 @@ def check_library(version: str) -> None:
         )
 
 
-def open_writer(path: Path, *, synchronous: str = "FULL", vfs: str | None = None) -> apsw.Connection:
+def open_writer(path: Path, *, relaxed: bool = False, vfs: str | None = None) -> apsw.Connection:
     """Open the ledger file for its only writer, creating it empty and private if it is not there.
 
     Raises:
@@ -109,7 +109,7 @@ def open_writer(path: Path, *, synchronous: str = "FULL", vfs: str | None = None
         f"page_size = {_PAGE_BYTES}",
         "synchronous = EXTRA",  # or the first journal may come back after a power cut and undo everything
         "journal_mode = WAL",
-        f"synchronous = {synchronous}",
+        "synchronous = NORMAL" if relaxed else "synchronous = FULL",
         "fullfsync = ON",
         "checkpoint_fullfsync = ON",
         "wal_autocheckpoint = 0",  # the writer does it by hand: SQLite swallows the errors of its own
@@ -121,7 +121,7 @@ def open_writer(path: Path, *, synchronous: str = "FULL", vfs: str | None = None
 def open_reader(path: Path, *, vfs: str | None = None) -> apsw.Connection:
     """Open a second, read-only connection; in WAL mode it never waits for the writer, nor the writer for it."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs, statementcachesize=64)
-    return _prepared(connection, f"cache_size = -{_READER_CACHE_KIB}")
+    return _prepared(connection, f"cache_size = -{_READER_CACHE_KIB}", "temp_store = MEMORY")
 
 
 def create(connection: apsw.Connection, epoch: str) -> None:

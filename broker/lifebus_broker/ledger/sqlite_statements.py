@@ -73,7 +73,10 @@ NEW_STREAM: Final = "INSERT INTO streams VALUES "
 NEW_SECOND: Final = "INSERT INTO seconds VALUES "
 POINT: Final = "INSERT OR REPLACE INTO tips VALUES "
 _INTAKE: Final = "INSERT INTO intake VALUES "
-_KNOWN: Final = "SELECT k.key, k.digest, k.position FROM keys k WHERE k.key IN "
+_KNOWN: Final = """
+SELECT k.key, k.digest, k.position, s.adapter_id, s.harness_session_id, r.sequence, r.receipt
+FROM keys k LEFT JOIN rows r ON r.position = k.position LEFT JOIN streams s ON s.stream = r.stream
+WHERE k.key IN """
 
 
 def insert_rows(execute: Execute, values: list[object]) -> None:
@@ -97,13 +100,14 @@ def insert_all(execute: Execute, statement: str, columns: int, values: Sequence[
 
 
 def known(execute: Execute, keys: list[str], floor: int) -> dict[str, Known]:
-    """Return digest and row of the keys that are there."""
-    found: list[tuple[str, bytes, int]] = []
+    """Return digest and row of the keys that are there; of the receipts below the floor the digest only."""
+    found: dict[str, Known] = {}
     for start in range(0, len(keys), WIDEST):
         part = keys[start : start + WIDEST]
         width = next(width for width in _WIDTHS if width >= len(part))
-        found += execute(_statement(_KNOWN, width, 1), part + [None] * (width - len(part)))
-    return {key: (digest, _row_at(execute, position, floor)) for key, digest, position in found}
+        for key, digest, position, *rest in execute(_statement(_KNOWN, width, 1), part + [None] * (width - len(part))):
+            found[key] = (digest, to_row(position, *rest) if position > floor else None)
+    return found
 
 
 def to_row(position: int, adapter_id: str, session: str, sequence: int | None, receipt: bytes) -> Row:
@@ -115,13 +119,6 @@ def to_row(position: int, adapter_id: str, session: str, sequence: int | None, r
         sequence=sequence,
         receipt=receipt,
     )
-
-
-def _row_at(execute: Execute, position: int, floor: int) -> Row | None:
-    if position <= floor:
-        return None
-    found = execute(f"{ROW} WHERE r.position = ?", (position,)).fetchone()
-    return None if found is None else to_row(*found)
 
 
 @cache

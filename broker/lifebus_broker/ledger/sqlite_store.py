@@ -8,7 +8,7 @@ Above: sqlite_writer.  Below: sqlite_schema, sqlite_statements, drafting, APSW.
 """
 
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Self
@@ -21,7 +21,7 @@ from lifebus_broker.ledger.sqlite_schema import create, executor, open_writer
 
 __all__ = ["MAX_TIPS", "POINT_EVERY", "PRUNE_STEP", "Store"]
 
-POINT_EVERY: Final = 8192
+POINT_EVERY: Final = 2048
 """Rows after which the pointers to the newest rows are written; boot reads at most about as many."""
 
 MAX_TIPS: Final = 32_768
@@ -58,16 +58,18 @@ class Store:
         self._unpointed: dict[int, int] = {}
         self._pointed: int = meta["pointed"]
         self._load_tail()
-        self.checkpoint()
+        self.size_bytes = self._size()
+        with suppress(apsw.FullError):  # a full disk can be read
+            self.checkpoint()
 
     @classmethod
-    def open(cls, path: Path, *, epoch: str, synchronous: str = "FULL", vfs: str | None = None) -> Self:
+    def open(cls, path: Path, *, epoch: str, relaxed: bool = False, vfs: str | None = None) -> Self:
         """Open the file, or create it with this epoch.
 
         Raises:
             InternalError: the file is of another format.
         """
-        connection = open_writer(path, synchronous=synchronous, vfs=vfs)
+        connection = open_writer(path, relaxed=relaxed, vfs=vfs)
         try:
             return cls(connection, epoch)
         except BaseException:
@@ -138,7 +140,7 @@ class Store:
         """Move the write-ahead log into the file, as far as no reader needs it."""
         self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         self._frames = 0
-        self.size_bytes = self._one("PRAGMA page_count")[0] * self._one("PRAGMA page_size")[0]
+        self.size_bytes = self._size()
 
     def probe(self) -> None:
         """Find out whether the disk takes writes again, by writing and removing something of some size."""
@@ -182,6 +184,9 @@ class Store:
             tip = _tip(rest)
             self._tips[adapter, session or None] = tip
             self._unpointed[tip.stream] = tip.position
+
+    def _size(self) -> int:
+        return int(self._one("PRAGMA page_count")[0] * self._one("PRAGMA page_size")[0])
 
     def _set(self, key: str, value: int) -> None:
         self._execute("UPDATE meta SET value = ? WHERE key = ?", (value, key))

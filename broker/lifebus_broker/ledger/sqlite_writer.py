@@ -9,6 +9,7 @@ Above: sqlite.  Below: sqlite_store, drafting.
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ import apsw
 from msgspec import Struct
 
 from lifebus_broker.ledger.drafting import Draft, Known, key_of
-from lifebus_broker.ledger.refusals import BUSY, DISK_FULL, FAILED
+from lifebus_broker.ledger.refusals import BUSY, DISK_FULL
 from lifebus_broker.ledger.sqlite_store import Store
 from lifebus_broker.ports import Appended, Entry, Refusal, Row
 
@@ -90,12 +91,23 @@ class Writer:
         self._queue.put(None)
         self._thread.join()
 
+    def abandon(self) -> list[Job | Task]:
+        """Let the thread end as soon as it can, and return what it has not begun."""
+        items: list[Job | Task] = [] if self._held is None else [self._held]
+        with suppress(Empty):
+            while True:
+                item = self._queue.get_nowait()
+                if item is not None:
+                    items.append(item)
+        self._queue.put(None)
+        return items
+
     def _run(self) -> None:
         try:
             while not self._stopping:
                 self._turn()
         except Exception as fault:  # noqa: BLE001  whatever it is, nothing more may be acknowledged
-            self._fail(fault)
+            self._reports.failed(fault)
 
     def _turn(self) -> None:
         """Do the next thing."""
@@ -208,15 +220,6 @@ class Writer:
         if full != self._full:
             self._full = full
             self._reports.writable(not full)
-
-    def _fail(self, fault: BaseException) -> None:
-        """Stop for good: what is still queued was never written, what was being written stays unanswered."""
-        self._reports.failed(fault)
-        while (item := self._take(0)) is not None:
-            if isinstance(item, Job):
-                self._refuse([item], FAILED)
-            else:
-                self._reports.finished(item, fault)
 
 
 def _keys(jobs: list[Job]) -> list[str]:
