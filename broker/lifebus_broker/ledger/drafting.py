@@ -171,32 +171,17 @@ class Draft:
             force_setattr(receipt, "sequence", None)
             return unrecordable(fault)
         self.head = position = self.head + 1
-        at, event, state, frames = receipt.at_epoch_s, receipt.event, tip.state, tip.frames
+        at, event = receipt.at_epoch_s, receipt.event
         if not tip.position:
             self.streams += (tip.stream, adapter, session or "", position, at)
         if at > self.newest_second:
             self.newest_second = at
             self.seconds += (at, position)
-        after = advance(state, event, receipt.telemetry_summary)
-        if after is not state:
-            state, frames = after, frames_text(after)
+        state = advance(tip.state, event, receipt.telemetry_summary)
+        frames = tip.frames if state.open_frames is tip.state.open_frames else frames_text(state)
         link = link_after(tip.link, text)
-        self.values += (
-            position,
-            tip.stream,
-            tip.position,
-            sequence,
-            at,
-            event,
-            receipt.status,
-            state.ended,
-            frames,
-            state.harness_sequence,
-            link,
-            text,
-            key,
-            digest,
-        )
+        self.values += (position, tip.stream, tip.position, sequence, at, event, receipt.status)
+        self.values += (state.ended, frames, state.harness_sequence, link, text, key, digest)
         self.tips[place] = Tip(tip.stream, position, sequence or 0, link, state, frames)
         self.bytes += len(text)
         row = Row(position=position, adapter_id=adapter, harness_session_id=session, sequence=sequence, receipt=text)
