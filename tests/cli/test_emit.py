@@ -1,12 +1,13 @@
 """`lifebus emit`: what is recorded is printed, what is refused is told, and the exit code says which."""
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from command_line import Shell, broker_up
+from command_line import PATIENCE_S, Shell, broker_up
 from lifebus.requests import make_request
 from lifebus_contract import encode_json
 
@@ -123,3 +124,24 @@ def test_an_argument_that_is_not_utf8_is_refused_in_a_sentence(bus: Shell) -> No
     ran = bus.run("emit", "session.started", "--adapter", "codex", "--session", "\udcff")
     assert ran.code == 65
     assert "Traceback" not in ran.err
+
+
+def test_lines_are_recorded_as_they_come(bus: Shell) -> None:
+    with bus.started("emit", "--file", "-", "--jsonl", "--json", stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for sequence in (1, 2):
+            process.stdin.write(request().replace(b"from-file", b"stream") + b"\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["receipts"][0]["sequence"] == sequence
+        process.stdin.close()
+        assert process.wait(PATIENCE_S) == 0
+        process.stdin = None
+
+
+def test_more_lines_than_fit_into_a_message_are_all_recorded(alone: Shell) -> None:
+    with broker_up(alone):
+        ran = alone.call("emit", "--file", "-", "--jsonl", "--json", stdin=b"\n".join(request() for _ in range(1_000)))
+        assert ran.code == 0
+        assert [line["positions"][0] for line in ran.lines] == list(range(1, 1_001))
+        assert alone.call("receipts", "verify").code == 0

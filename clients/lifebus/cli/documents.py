@@ -4,16 +4,18 @@ Above: validate, manifest, emit, negotiate.  Below: the contract.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated, BinaryIO, Final
 
 from cyclopts import Parameter
 
 from lifebus.cli.arguments import UsageError
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
 
-__all__ = ["DocumentPath", "is_stdin", "read_document", "read_lines"]
+__all__ = ["DocumentPath", "is_stdin", "read_batches", "read_document", "read_lines"]
+
+_CHUNK_BYTES: Final = 65_536
 
 DocumentPath = Annotated[Path | None, Parameter(allow_leading_hyphen=True)]
 """A file, or stdin for none and ``-``."""
@@ -43,21 +45,36 @@ def read_document(path: Path | None) -> bytes:
 
 
 def read_lines(path: Path | None) -> Iterator[bytes]:
-    """Yield a file's lines, or stdin's, as they come; of a line over the limit only as much as shows that it is.
+    """Yield a file's lines, or stdin's, as they come; see `read_batches`.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    for batch in read_batches(path):
+        yield from batch
+
+
+def read_batches(path: Path | None) -> Iterator[list[bytes]]:
+    """Yield the lines that are there, then wait for more; of a line over the limit only as much as shows that it is.
 
     Raises:
         OSError: it cannot be read.
     """
     if path is None or is_stdin(path):
-        yield from _lines(sys.stdin.buffer)
+        yield from _batches(sys.stdin.buffer)
         return
     with path.open("rb") as stream:
-        yield from _lines(stream)
+        yield from _batches(stream)
 
 
-def _lines(stream: BinaryIO) -> Iterator[bytes]:
-    while line := stream.readline(MAX_MESSAGE_BYTES + 2):
-        if len(line) == MAX_MESSAGE_BYTES + 2 and not line.endswith(b"\n"):
-            while (rest := stream.readline(65_536)) and not rest.endswith(b"\n"):
-                pass
-        yield line.rstrip(b"\r\n")
+def _batches(stream: BinaryIO) -> Iterator[list[bytes]]:
+    read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
+    rest = b""
+    while chunk := read(_CHUNK_BYTES):
+        *lines, last = chunk.split(b"\n")
+        whole = [(rest + line if number == 0 else line) for number, line in enumerate(lines)]
+        rest = (last if lines else rest + last)[: MAX_MESSAGE_BYTES + 1]
+        if whole:
+            yield [line[: MAX_MESSAGE_BYTES + 1].removesuffix(b"\r") for line in whole]
+    if rest:
+        yield [rest.removesuffix(b"\r")]

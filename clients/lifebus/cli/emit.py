@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from lifebus.cli.arguments import DEFAULTS, Connecting, UsageError, parse_choice
 from lifebus.cli.broker import CLIENT_ID, on_bus
-from lifebus.cli.documents import DocumentPath, read_document, read_lines
+from lifebus.cli.documents import DocumentPath, read_batches, read_document
 from lifebus.cli.exits import ExitCode, exit_code_of
 from lifebus.cli.negotiate import Wishes, parse_requirements
 from lifebus.cli.terminal import put_json, say
@@ -26,7 +26,7 @@ from lifebus_contract import (
 )
 
 if TYPE_CHECKING:
-    from lifebus.client import Emitted
+    from lifebus.client import Bus, Emitted
 
 __all__ = ["Delivery", "Details", "emit"]
 
@@ -101,17 +101,14 @@ def emit(
     """
     if (event is None) == (file is None):
         raise UsageError("give an EVENT with its flags, or --file with documents")
-    emissions = iter([_made(event, details, delivery)]) if event is not None else _read(file, jsonl=jsonl)
+    batches = iter([[_made(event, details, delivery)]]) if event is not None else _read(file, jsonl=jsonl)
 
-    async def send(bus: Any) -> ExitCode:
+    async def send(bus: "Bus") -> ExitCode:
         code = ExitCode.OK
-        batch: list[Emission] = []
-        for emission in emissions:
-            batch.append(emission)
-            if len(batch) == _BATCH:
-                code = _shown(await bus.emit(batch), code, json=connecting.json)
-                batch = []
-        return _shown(await bus.emit(batch), code, json=connecting.json) if batch else code
+        for batch in batches:
+            for start in range(0, len(batch), _BATCH):
+                code = _shown(await bus.emit(batch[start : start + _BATCH]), code, json=connecting.json)
+        return code
 
     return on_bus(connecting, send, client_id=client)
 
@@ -162,13 +159,15 @@ def _payload(path: Path, delivery: Delivery) -> PayloadEnvelope:
     return validate(plain, PayloadEnvelope)
 
 
-def _read(path: Path | None, *, jsonl: bool) -> Iterator[Emission]:
-    """Yield the emissions of a file."""
+def _read(path: Path | None, *, jsonl: bool) -> Iterator[list[Emission]]:
+    """Yield the emissions of a file: of a stream as many at a time as are there."""
     if not jsonl:
-        yield _document(read_document(path), "")
+        yield [_document(read_document(path), "")]
         return
-    for number, line in enumerate(read_lines(path), 1):
-        yield _document(line, f"line {number}: ")
+    number = 0
+    for batch in read_batches(path):
+        yield [_document(line, f"line {number}: ") for number, line in enumerate(batch, number + 1)]
+        number += len(batch)
 
 
 def _document(data: bytes, where: str) -> Emission:
