@@ -44,7 +44,7 @@ def make_app() -> App:
         name="lifebus",
         help="A lifecycle bus for AI coding harnesses: events in, receipts out, on a durable ledger.",
         version=_version,
-        default_parameter=Parameter(negative=()),
+        default_parameter=Parameter(negative=(), show_default=False),
         help_format="plaintext",
         help_formatter="default" if sys.stdout.isatty() else "plain",
     )

@@ -54,7 +54,7 @@ class Connecting:
     runtime_dir: Annotated[Path | None, Parameter(env_var="LIFEBUS_RUNTIME_DIR")] = None
     "The directory with the broker's sockets."
     timeout: str = "5s"
-    "How long to wait for the broker."
+    "How long to wait for the broker: 5s unless told."
 
     @property
     def seconds(self) -> float:

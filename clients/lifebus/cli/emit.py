@@ -41,9 +41,9 @@ class Details:
     adapter: str | None = None
     "The adapter's id, e.g. codex."
     adapter_version: str = "0.1.0"
-    "The adapter's version."
+    "The adapter's version: 0.1.0 unless told."
     mode: str = "native_hook"
-    "The integration mode."
+    "The integration mode: native_hook unless told."
     session: str | None = None
     "The harness's session id."
     frame: str | None = None
@@ -62,9 +62,9 @@ class Delivery:
     payload: Path | None = None
     "A text file to deliver as a payload."
     kind: str = "text"
-    "The payload's kind."
+    "The payload's kind: text unless told."
     placement: tuple[str, ...] = ("pre_prompt_frame",)
-    "Where the payload may land."
+    "Where the payload may land: pre_prompt_frame unless told."
     require: Wishes = ()
     "A capability that must be had."
     prefer: Wishes = ()
@@ -94,7 +94,7 @@ def emit(
         event: The event, e.g. session.started.
         file: A request or emission in JSON instead of flags; `-` is stdin.
         jsonl: The file holds one document a line.
-        client: The client id under which it is recorded.
+        client: The client id under which it is recorded: lifebus-cli unless told.
         details: What the event is about.
         delivery: What is delivered with it.
         connecting: Where the broker is, and the form of the answer.

@@ -35,7 +35,7 @@ def list_receipts(
     """List the newest receipts, the newest last.
 
     Args:
-        last: How many.
+        last: How many, 20 unless told.
         since: Only since a time: 10m ago, or 2026-11-21T20:00:00Z.
         filters: Which receipts.
         connecting: Where the broker is, and the form of the answer.
