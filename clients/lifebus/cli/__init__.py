@@ -52,6 +52,10 @@ def _forget_stdout() -> None:
 
 
 def _dispatch(arguments: Sequence[str]) -> int:
+    if list(arguments) == ["version"]:  # prompts and scripts ask often, and nothing is to be parsed
+        from lifebus.cli.version import version  # noqa: PLC0415
+
+        return version()
     from cyclopts import CycloptsError  # noqa: PLC0415
 
     from lifebus.cli.app import make_app  # noqa: PLC0415
