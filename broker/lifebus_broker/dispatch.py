@@ -15,7 +15,7 @@ from lifebus_broker.clients import CallbackClient
 from lifebus_broker.invocation import ask
 from lifebus_broker.negotiation import negotiate
 from lifebus_broker.placement import NO_SLOTS_USED, SlotUse
-from lifebus_broker.ports import Appended, Entry, Ledger, Refusal, Row
+from lifebus_broker.ports import EMITTER, Appended, Entry, Ledger, Refusal, Row
 from lifebus_broker.router import Delivery, Plan, Router
 from lifebus_broker.synthesis import request_digest
 from lifebus_contract import (
@@ -26,6 +26,7 @@ from lifebus_contract import (
     Receipt,
     RegisteredAdapter,
 )
+from lifebus_contract.codec import decode_receipt
 
 __all__ = ["Dispatcher", "Job", "Outcome", "entry_of"]
 
@@ -97,8 +98,9 @@ class Dispatcher:
             if entry[1] is None:
                 return Outcome(refusal=_PRUNED)
             stored[name] = entry[1]
-        if job.client_id in stored and job.plan.receipt is None:
-            return Outcome(rows=(stored[job.client_id],), replayed=True)
+        mine = stored.get(job.client_id)
+        if mine is not None and job.plan.receipt is None and _is_by(mine, job.client_id):
+            return Outcome(rows=(mine,), replayed=True)  # recorded when nobody wanted it
         return await self._perform(job, stored)
 
     async def _perform(self, job: Job, stored: dict[str, Row]) -> Outcome:
@@ -143,6 +145,7 @@ class _Work:
         self._deliveries: list[Delivery] = list(job.plan.deliveries)
         self._first = job.plan.receipt.receipt_id if job.plan.receipt is not None else None
         self._parent = self._first or job.parent
+        self._told = structs.replace(job.emission, telemetry={**job.emission.telemetry, EMITTER: job.client_id})
         self._refusal: Refusal | None = None
 
     async def record_root(self) -> Refusal | None:
@@ -163,16 +166,16 @@ class _Work:
         await self._record(receipt)
 
     async def _answer_of(self, client: CallbackClient, registered: RegisteredAdapter) -> Receipt:
-        router, emission = self._dispatcher.router, self._job.emission
+        router, emission, told = self._dispatcher.router, self._job.emission, self._told
         negotiation = negotiate(registered, client.requirements) if client.requirements else None
         if negotiation is not None and negotiation.failure_class is not None:
-            return router.refuse_client(client, emission, negotiation, self._parent)
+            return router.refuse_client(client, told, negotiation, self._parent)
         envelope = DispatchEnvelope(
             schema_version=CONTRACT_VERSION, request=emission.request, payloads=emission.payloads
         )
         answer = await ask(client, envelope, _seconds_left(client.deadline, self._job.deadline))
         receipt, placement = router.conclude(
-            client, emission, registered, negotiation, answer, parent=self._parent, used=self._used
+            client, told, registered, negotiation, answer, parent=self._parent, used=self._used
         )
         self._used = placement.used
         self._deliveries.extend(placement.deliveries)
@@ -208,6 +211,11 @@ def entry_of(receipt: Receipt, emission: Emission) -> Entry:
     if receipt.idempotency_key is None:
         return Entry(receipt=receipt)
     return Entry(receipt=receipt, digest=request_digest(emission))
+
+
+def _is_by(row: Row, client_id: str) -> bool:
+    """Whether a row is a client's own, and not another's filed under its key as well."""
+    return decode_receipt(row.receipt).client_id == client_id
 
 
 def _as_partial(refusal: Refusal) -> Refusal:

@@ -4,7 +4,7 @@ Above: router, bus, the daemon that composes them.  Below: the contract.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec import Struct
 
@@ -20,6 +20,7 @@ from lifebus_contract import (
 )
 
 __all__ = [
+    "EMITTER",
     "Appended",
     "Entry",
     "Invoker",
@@ -31,6 +32,14 @@ __all__ = [
     "Row",
     "SessionHead",
 ]
+
+
+EMITTER: Final = "emitter"
+"""The fact in a client's receipt that names who reported the event.
+
+A ledger files such a receipt under the emitter's key as well, the first of a key only: so an emission that comes
+again is known although its clients may have left meanwhile (design 3.5).
+"""
 
 
 class Refusal(Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from msgspec.structs import force_setattr
 
 from lifebus_broker.fold import INITIAL, SessionState, advance
 from lifebus_broker.ledger.refusals import PRUNED, conflicting, unrecordable
-from lifebus_broker.ports import Appended, Entry, Row
+from lifebus_broker.ports import EMITTER, Appended, Entry, Row
 from lifebus_contract import Receipt, encode_json
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "Known",
     "StreamKey",
     "Tip",
+    "emitter_key_of",
     "frames_text",
     "key_of",
     "link_after",
@@ -73,6 +74,14 @@ def key_of(client_id: str, adapter_id: str, idempotency_key: str) -> str:
     return f"{client_id}\x1f{adapter_id}\x1f{idempotency_key}"
 
 
+def emitter_key_of(receipt: Receipt) -> str | None:
+    """Return the key under which who reported the event finds this receipt, None when it is the reporter's own."""
+    emitter, raw = receipt.telemetry_summary.get(EMITTER), receipt.idempotency_key
+    if not isinstance(emitter, str) or raw is None or emitter == receipt.client_id:
+        return None
+    return key_of(emitter, receipt.adapter_id, raw)
+
+
 def link_after(previous: bytes, receipt: bytes) -> bytes:
     """Return the link of a row: sha256(previous ‖ row) (design 4.4)."""
     if len(receipt) < _UNLOCKED - _LINK_BYTES:
@@ -108,8 +117,8 @@ class Draft:
     """The content of one transaction, built append by append.
 
     `tip_of` returns the committed tip of a stream; `known` holds what keys of this transaction turned out to
-    stand for already.  `values` is the flat list of bindings of the rows, `streams` that of new streams and
-    `seconds` that of newly begun seconds.
+    stand for already.  `values` is the flat list of bindings of the rows, `streams` that of new streams,
+    `seconds` that of newly begun seconds and `aliases` that of further keys of rows.
     """
 
     def __init__(
@@ -124,6 +133,7 @@ class Draft:
         self.values: list[object] = []
         self.streams: list[object] = []
         self.seconds: list[int] = []
+        self.aliases: list[object] = []
         self.rows: list[Row] = []
         self.tips: dict[StreamKey, Tip] = {}
         self.bytes = 0
@@ -149,7 +159,16 @@ class Draft:
             results.append(result)
             if result.row is not None:
                 self._known[key] = (digest, result.row)
+                if EMITTER in receipt.telemetry_summary:
+                    self._file_for_emitter(receipt, digest, result.row)
         return results
+
+    def _file_for_emitter(self, receipt: Receipt, digest: bytes, row: Row) -> None:
+        """Make the receipt known under the key of who reported the event, unless that key is taken."""
+        key = emitter_key_of(receipt)
+        if key is not None and key not in self._known:
+            self._known[key] = (digest, row)
+            self.aliases += (key, digest, row.position)
 
     def withdraw(self) -> None:
         """Take the sequences off the receipts again: the transaction did not happen."""

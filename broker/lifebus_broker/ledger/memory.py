@@ -14,7 +14,7 @@ import anyio.lowlevel
 
 from lifebus_broker.fold import extend_head
 from lifebus_broker.ledger.refusals import CLOSED, PRUNED, conflicting, unrecordable
-from lifebus_broker.ports import Appended, Entry, LedgerStatus, Page, Query, Refusal, Row, SessionHead
+from lifebus_broker.ports import EMITTER, Appended, Entry, LedgerStatus, Page, Query, Refusal, Row, SessionHead
 from lifebus_contract import Receipt, encode_json
 
 __all__ = ["MAX_BYTES", "MAX_KEYS", "MAX_ROWS", "MemoryLedger"]
@@ -151,6 +151,9 @@ class MemoryLedger:
         self._head += 1
         if scope is not None and entry.digest is not None:
             self._keys[scope] = (entry.digest, self._head)
+            emitter = receipt.telemetry_summary.get(EMITTER)
+            if isinstance(emitter, str):
+                self._keys.setdefault((emitter, *scope[1:]), (entry.digest, self._head))
         return Appended(row=self._keep(receipt, text))
 
     def _known(self, key: str, known: tuple[bytes, int], digest: bytes) -> Appended:

@@ -20,6 +20,7 @@ __all__ = [
     "DROP_ROWS",
     "DROP_SECONDS",
     "KEEP_BASES",
+    "NEW_KEY",
     "NEW_SECOND",
     "NEW_STREAM",
     "POINT",
@@ -69,6 +70,7 @@ DROP_ROWS: Final = "DELETE FROM rows WHERE position > ? AND position <= ?"
 DROP_SECONDS: Final = """
 DELETE FROM seconds WHERE position <= ? AND second < (SELECT max(second) FROM seconds WHERE position <= ?)"""
 
+NEW_KEY: Final = "INSERT INTO keys VALUES "
 NEW_STREAM: Final = "INSERT INTO streams VALUES "
 NEW_SECOND: Final = "INSERT INTO seconds VALUES "
 POINT: Final = "INSERT OR REPLACE INTO tips VALUES "

@@ -103,11 +103,12 @@ class Store:
         if not draft.rows:
             return
         due = draft.head - self._pointed >= POINT_EVERY
-        if due or draft.streams or draft.seconds or len(draft.rows) > sql.WIDEST:
+        if due or draft.streams or draft.seconds or draft.aliases or len(draft.rows) > sql.WIDEST:
             with self._transaction():
                 sql.insert_all(self._execute, sql.NEW_STREAM, 5, draft.streams)
                 sql.insert_all(self._execute, sql.NEW_SECOND, 2, draft.seconds)
                 sql.insert_rows(self._execute, draft.values)
+                sql.insert_all(self._execute, sql.NEW_KEY, 3, draft.aliases)
                 if due:
                     self._point(draft)
         else:

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from lifebus_broker.fold import INITIAL, SessionState, advance
-from lifebus_broker.ledger.drafting import NO_LINK, frames_text, key_of, link_after, state_from
+from lifebus_broker.ledger.drafting import NO_LINK, emitter_key_of, frames_text, key_of, link_after, state_from
 from lifebus_broker.ledger.sqlite_schema import executor, open_reader
 from lifebus_contract import Receipt
 
@@ -131,12 +131,19 @@ class _Check:
         self._compare(row, "head", (row.ended, row.open_frames, row.harness_sequence), folded)
         if receipt.idempotency_key is not None:
             self._check_key(row, key_of(receipt.client_id, receipt.adapter_id, receipt.idempotency_key))
+            self._check_emitter_key(row, emitter_key_of(receipt))
         self._seen[row.stream] = _Seen(row.position, sequence or 0, row.link, state)
 
     def _check_key(self, row: _Row, key: str) -> None:
         self._keys += 1
         found = self._execute("SELECT position FROM keys WHERE key = ?", (key,)).fetchone()
         self._compare(row, "idempotency key", found, (row.position,))
+
+    def _check_emitter_key(self, row: _Row, key: str | None) -> None:
+        """Look for the reporter's key: it stands for this receipt or for an earlier one."""
+        if key is not None:
+            found = self._execute("SELECT position <= ? FROM keys WHERE key = ?", (row.position, key)).fetchone()
+            self._compare(row, "the emitter's idempotency key", found, (1,))
 
     def _check_index(self, pointers: dict[int, int], newest: dict[int, int], pruned: int) -> None:
         """Compare what only a pass over everything can tell."""

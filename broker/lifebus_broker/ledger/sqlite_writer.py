@@ -16,7 +16,7 @@ from typing import Any, Final
 import apsw
 from msgspec import Struct
 
-from lifebus_broker.ledger.drafting import Draft, Known, key_of
+from lifebus_broker.ledger.drafting import Draft, Known, emitter_key_of, key_of
 from lifebus_broker.ledger.refusals import BUSY, DISK_FULL
 from lifebus_broker.ledger.sqlite_store import Store
 from lifebus_broker.ports import Appended, Entry, Refusal, Row
@@ -223,5 +223,11 @@ class Writer:
 
 
 def _keys(jobs: list[Job]) -> list[str]:
-    receipts = (entry.receipt for job in jobs for entry in job.entries if entry.digest is not None)
-    return [key_of(r.client_id, r.adapter_id, r.idempotency_key) for r in receipts if r.idempotency_key is not None]
+    keys: list[str] = []
+    for receipt in (entry.receipt for job in jobs for entry in job.entries if entry.digest is not None):
+        if receipt.idempotency_key is not None:
+            keys.append(key_of(receipt.client_id, receipt.adapter_id, receipt.idempotency_key))
+            further = emitter_key_of(receipt)
+            if further is not None:
+                keys.append(further)
+    return keys
