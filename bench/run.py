@@ -128,11 +128,14 @@ def _followers(console: Console, sizes: Sizes) -> Aim:
 
 def _print_growth(console: Console, grown: growth.Growth) -> None:
     rows = [
-        (f"{count:,} receipts", f"{cost:.1f}", f"{grown.memory[count]:.0f}")
+        (f"{count:,} receipts", f"{cost.clock_us:.1f}", f"{cost.server_us:.1f}", f"{grown.memory[count]:.0f}")
         for count, cost in grown.by_receipts.items()
     ]
-    rows += [(f"{count:,} sessions", f"{cost:.1f}", "") for count, cost in grown.by_sessions.items()]
-    print_table(console, "Growth", ("", "µs a receipt", "MiB resident"), rows)
+    rows += [
+        (f"{count:,} sessions", f"{cost.clock_us:.1f}", f"{cost.server_us:.1f}", "")
+        for count, cost in grown.by_sessions.items()
+    ]
+    print_table(console, "Growth", ("", "µs a receipt", "µs CPU of the server", "MiB resident"), rows)
 
 
 def _hook(console: Console, runs: int) -> Aim:
