@@ -1,5 +1,6 @@
 """What the documents say is true: the example runs, what they name exists, their tables are those of the code."""
 
+import json
 import os
 import re
 import sys
@@ -9,10 +10,11 @@ import anyio
 import msgspec
 import pytest
 
+import lifebus
 from harness_matrix import README, matrix, split
 from lifebus_supervisor.config import KEYS, load, variable_of
 from lifebus_transports.messages import BODIES
-from running import running_bus
+from running import connected, running_bus
 
 REPOSITORY = README.parent
 DOCUMENTS = [README, *sorted(REPOSITORY.glob("docs/*.md")), REPOSITORY / "CONTRIBUTING.md", REPOSITORY / "SECURITY.md"]
@@ -31,6 +33,23 @@ async def test_the_example_runs_against_a_real_broker() -> None:
 
     assert done.stdout.decode() == "1 session.started observed\n"
     assert len([line for line in example.splitlines() if line]) <= 10
+
+
+async def test_the_hook_line_for_a_harness_reaches_the_broker() -> None:
+    (settings,) = re.findall(r"```json\n(.*?)```", README.read_text(), re.DOTALL)
+    ((hook, (entry,)),) = json.loads(settings)["hooks"].items()
+    command = entry["hooks"][0]["command"].replace("/the/place/lifebus", lifebus.__path__[0])
+    payload = {"session_id": "s1", "hook_event_name": hook, "source": "startup", "cwd": "/home/dev/project"}
+
+    async with running_bus() as daemon, connected(daemon) as bus:
+        variables = {"LIFEBUS_RUNTIME_DIR": daemon.settings.runtime_dir, "LIFEBUS_STATE_DIR": daemon.settings.state_dir}
+        environment = os.environ | {name: str(path) for name, path in variables.items()}
+        with anyio.fail_after(30):
+            while not (sessions := await bus.sessions(("claude", "s1"))):  # a late call goes to the spool
+                done = await anyio.run_process(command, input=json.dumps(payload).encode(), env=environment)
+
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert sessions[0].last_event == "session.started"
 
 
 def test_the_table_of_harnesses_is_that_of_the_manifests() -> None:
