@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import socket
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ from lifebus_contract import Receipt
 from lifebus_transports.wire import decode_header, encode_header
 
 PATIENCE_MS = 20_000
+HANG_UP_S = 12.0
 
 
 class RawPeer:
@@ -104,6 +106,18 @@ def zmtp_connection(path: Path, kind: bytes) -> Iterator[socket.socket]:
             assert piece, "turned away"
             heard += piece
         yield connection
+
+
+def hung_up(connection: socket.socket) -> bool:
+    """Read until the other side ends the connection; False when it does not, which a heartbeat would in 20 s."""
+    deadline = time.monotonic() + HANG_UP_S
+    connection.settimeout(HANG_UP_S)
+    with suppress(ConnectionError):
+        while time.monotonic() < deadline:
+            if not connection.recv(65_536):
+                return True
+        return False
+    return True
 
 
 class Traffic:

@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import socket
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import zmq
 
 import lifebus
 from broker_process import broker_process, until
-from integration.peers import honest_traffic, raw_peer, throw, zmtp_connection, zmtp_frame
+from integration.peers import honest_traffic, hung_up, raw_peer, throw, zmtp_connection, zmtp_frame
 from lifebus_transports.wire import session_topic
 from running import running_bus, short_directory
 
@@ -68,14 +67,6 @@ async def test_a_topic_longer_than_any_real_one_is_counted_or_costs_the_connecti
                 else:
                     await counted_at_least(broker.runtime_dir, "subscriptions_refused", 1)
             await traffic.goes_on()
-
-
-def hung_up(connection: socket.socket) -> bool:
-    """Read until the other side ends the connection."""
-    with suppress(ConnectionError):
-        while connection.recv(65_536):
-            pass
-    return True
 
 
 async def test_garbage_at_the_receipt_door_harms_nobody() -> None:

@@ -11,7 +11,7 @@ import pytest
 import lifebus
 from broker_process import BrokerProcess, broker_process, until
 from golden import golden
-from integration.peers import GREETING, honest_traffic, raw_peer, ready, throw
+from integration.peers import GREETING, honest_traffic, hung_up, raw_peer, ready, throw, zmtp_connection
 from lifebus_transports.wire import encode_header
 from running import running_bus, short_directory
 
@@ -90,9 +90,10 @@ async def test_a_message_far_over_the_limit_costs_the_sender_its_connection_and_
     with short_directory() as directory:
         async with broker_process(directory) as broker, honest_traffic(broker.runtime_dir) as traffic:
             before = broker.memory
-            with raw_peer(broker.runtime_dir, RECONNECT_IVL=-1) as peer:
-                peer.send(encode_header(1, "ping"), bytes(64 * MEBIBYTE))
-                await traffic.goes_on()
+            with zmtp_connection(broker.runtime_dir / "requests.ipc", b"DEALER") as connection:
+                connection.sendall(b"\x02" + (64 * MEBIBYTE).to_bytes(8, "big") + bytes(4_096))
+                assert await asyncio.to_thread(hung_up, connection)
+            await traffic.goes_on()
             assert broker.memory - before < 32 * MEBIBYTE
 
 
