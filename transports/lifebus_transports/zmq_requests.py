@@ -25,7 +25,9 @@ __all__ = ["Caller", "RequestCounters", "RequestDoor", "RequestHandler"]
 _log = structlog.get_logger("lifebus.requests")
 _REQUEST_FRAMES = 3
 _MAX_UNSENT: Final = 16 * 1_048_576
-_LARGE: Final = zmq.COPY_THRESHOLD  # ZeroMQ tells of these when they have left
+_LARGE: Final = (
+    8_192  # answers from this size on are counted until they have left; of smaller ones the number is bounded
+)
 _MAX_NOTED: Final = 256
 
 
@@ -69,12 +71,13 @@ class RequestDoor:
         handle: RequestHandler,
         *,
         max_queued: int = 10_000,
-        max_unread: int = 1_000,
+        max_unread: int = 10_000,
     ) -> None:
         self.counters = RequestCounters()
         self._unsent: dict[bytes, deque[tuple[zmq.MessageTracker, int]]] = {}
         self._handle = handle
         self._socket = make_socket(context, zmq.ROUTER, domain=DOMAIN)
+        self._socket.copy_threshold = _LARGE
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         self._socket.setsockopt(zmq.ROUTER_HANDOVER, 0)
         self._socket.setsockopt(zmq.SNDHWM, max_unread)
