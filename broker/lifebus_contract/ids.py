@@ -53,5 +53,5 @@ class IdSource:
 
 
 def _encode(value: int, length: int) -> str:
-    """Return the low `length` * 5 bits of `value` in Crockford base 32."""
-    return "".join(_ALPHABET[(value >> (5 * place)) & 31] for place in range(length - 1, -1, -1))
+    """Return the low `length` * 5 bits of `value` in Crockford base 32, two letters a step; `length` is even."""
+    return "".join([_PAIRS[(value >> shift) & 1023] for shift in range(5 * length - 10, -1, -10)])
