@@ -74,9 +74,9 @@ class FrameContext(Document, frozen=True, kw_only=True, omit_defaults=True):
     def __post_init__(self) -> None:
         if not f"{self.frame_id}{self.parent_frame_id}".isprintable():
             refuse_unprintable(self)
-        if (self.parent_frame_id is None) is (self.frame_class is _SUBCALL):
-            needs = "needs" if self.frame_class is _SUBCALL else "must not have"
-            raise ValueError(f"frame_context: a `{self.frame_class.value}` frame {needs} `parent_frame_id`")
+        if (self.parent_frame_id is None) is (self.frame_class == _SUBCALL):
+            needs = "needs" if self.frame_class == _SUBCALL else "must not have"
+            raise ValueError(f"frame_context: a `{self.frame_class!s}` frame {needs} `parent_frame_id`")
 
 
 class PayloadRef(Document, frozen=True, kw_only=True, omit_defaults=True):

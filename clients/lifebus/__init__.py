@@ -15,11 +15,47 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lifebus.client import Bus, Emitted, connect
-    from lifebus.requests import make_request, new_id
+    from lifebus.requests import make_payload, make_request, new_id
     from lifebus.subscription import Subscription
     from lifebus.view import Cursor, Gap
+    from lifebus_contract import (
+        CallbackRequest,
+        CallbackResponse,
+        CapabilityRequest,
+        DispatchEnvelope,
+        Emission,
+        FrameContext,
+        LifebusError,
+        LifecycleEvent,
+        Negotiation,
+        PayloadEnvelope,
+        Receipt,
+        ReceiptStatus,
+    )
 
-__all__ = ["Bus", "Cursor", "Emitted", "Gap", "Subscription", "connect", "make_request", "new_id"]
+__all__ = [
+    "Bus",
+    "CallbackRequest",
+    "CallbackResponse",
+    "CapabilityRequest",
+    "Cursor",
+    "DispatchEnvelope",
+    "Emission",
+    "Emitted",
+    "FrameContext",
+    "Gap",
+    "LifebusError",
+    "LifecycleEvent",
+    "Negotiation",
+    "PayloadEnvelope",
+    "Receipt",
+    "ReceiptStatus",
+    "Subscription",
+    "connect",
+    "make_payload",
+    "make_request",
+    "new_id",
+]
 
 _HOME = {
     "Bus": "lifebus.client",
@@ -28,14 +64,16 @@ _HOME = {
     "Gap": "lifebus.view",
     "Subscription": "lifebus.subscription",
     "connect": "lifebus.client",
+    "make_payload": "lifebus.requests",
     "make_request": "lifebus.requests",
     "new_id": "lifebus.requests",
 }
+_CONTRACT = "lifebus_contract"  # the home of every other name: the types that users touch
 
 
 def __getattr__(name: str) -> Any:
     if name == "blocking":
         return import_module("lifebus.blocking")
-    if name not in _HOME:
+    if name not in __all__:
         raise AttributeError(f"module `lifebus` has no attribute `{name}`")
-    return getattr(import_module(_HOME[name]), name)
+    return getattr(import_module(_HOME.get(name, _CONTRACT)), name)

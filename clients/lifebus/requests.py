@@ -3,8 +3,10 @@
 Above: client, command line.  Below: the contract.
 """
 
+import hashlib
 import os
 import time
+from collections.abc import Sequence
 from typing import Any, Final
 
 from lifebus_contract import (
@@ -14,12 +16,16 @@ from lifebus_contract import (
     IdSource,
     IntegrationMode,
     LifecycleEvent,
+    PayloadEnvelope,
+    PlacementClass,
+    RequirementLevel,
     validate,
 )
-from lifebus_contract.ids import EVENT, INVOCATION
+from lifebus_contract.ids import EVENT, INVOCATION, PAYLOAD
 
-__all__ = ["make_request", "new_id", "tick_request"]
+__all__ = ["make_payload", "make_request", "new_id", "tick_request"]
 
+_BEFORE_THE_PROMPT: Final = ((PlacementClass.PRE_PROMPT_FRAME, RequirementLevel.PREFERRED),)
 _IDS: Final = IdSource(lambda: time.time_ns() // 1_000_000, os.urandom)
 
 
@@ -59,6 +65,41 @@ def make_request(
         **fields,
     }
     return validate(plain, CallbackRequest)
+
+
+def make_payload(
+    client_id: str,
+    body: str,
+    *,
+    payload_kind: str = "context",
+    placements: Sequence[tuple[PlacementClass | str, RequirementLevel | str]] = _BEFORE_THE_PROMPT,
+    **fields: Any,
+) -> PayloadEnvelope:
+    """Return a validated payload with a fresh id, its true size and its digest.
+
+    `placements` are tried in order; each is a placement and how much it is needed.  Other fields of
+    `PayloadEnvelope` may be given by name.
+
+    Raises:
+        InvalidRequest: the fields do not make a valid payload.
+    """
+    raw = body.encode()
+    plain = {
+        "schema_version": CONTRACT_VERSION,
+        "payload_id": new_id(PAYLOAD),
+        "client_id": client_id,
+        "payload_kind": payload_kind,
+        "format": "text/plain",
+        "content_encoding": "utf8",
+        "body": body,
+        "byte_size": len(raw),
+        "content_digest": f"sha256:{hashlib.sha256(raw).hexdigest()}",
+        "acceptable_placements": [
+            {"placement": placement, "requirement": requirement} for placement, requirement in placements
+        ],
+        **fields,
+    }
+    return validate(plain, PayloadEnvelope)
 
 
 def tick_request(adapter_id: str, adapter_version: str, session: str | None) -> CallbackRequest:

@@ -31,6 +31,7 @@ __all__ = [
     "key_of",
     "link_after",
     "state_from",
+    "weight_of",
 ]
 
 StreamKey = tuple[str, str | None]

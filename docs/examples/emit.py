@@ -1,0 +1,16 @@
+"""Record a session and a frame in it; `emit` returns when they are on the disk."""
+
+import asyncio
+
+import lifebus
+
+
+async def main() -> None:
+    frame = lifebus.FrameContext(frame_id="f1", frame_class="top_level")
+    async with lifebus.connect("my-tool") as bus:
+        await bus.emit(lifebus.make_request("session.started", "codex", session="s1"))
+        opened = await bus.emit(lifebus.make_request("frame.opened", "codex", session="s1", frame=frame))
+        print(opened.receipts[0].sequence, opened.receipts[0].event)
+
+
+asyncio.run(main())

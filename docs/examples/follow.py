@@ -1,0 +1,16 @@
+"""Read every receipt there is, then say where to go on; without `until_head` it would wait for more."""
+
+import asyncio
+
+import lifebus
+
+
+async def main() -> None:
+    async with lifebus.connect("my-tool") as bus:
+        receipts = bus.receipts(since="start", until_head=True)
+        async for item in receipts:
+            print("lost" if isinstance(item, lifebus.Gap) else f"{item.sequence} {item.event} {item.status}")
+        print("go on from", receipts.cursor)
+
+
+asyncio.run(main())

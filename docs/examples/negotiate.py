@@ -1,0 +1,16 @@
+"""Ask what a harness can really do before relying on it."""
+
+import asyncio
+
+import lifebus
+
+
+async def main() -> None:
+    wish = lifebus.CapabilityRequest(capability="event:context.compacted", level="required")
+    async with lifebus.connect("my-tool") as bus:
+        for harness in ("codex", "gemini"):
+            result = await bus.negotiate(harness, [wish])
+            print(harness, result.outcome, "-", result.outcomes[0].reason)
+
+
+asyncio.run(main())

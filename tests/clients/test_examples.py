@@ -1,0 +1,58 @@
+"""The examples of the documentation, run as processes against a real broker."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+import lifebus
+from lifebus_supervisor.daemon import Daemon
+from running import connected, running_bus
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+OUTPUT = {
+    "emit": "2 frame.opened\n",
+    "follow": "1 session.started observed\n",
+    "negotiate": "codex satisfied",
+    "script": "event=<LifecycleEvent.SESSION_STARTED",
+}
+
+
+def environment(daemon: Daemon) -> dict[str, str]:
+    return os.environ | {"LIFEBUS_RUNTIME_DIR": str(daemon.settings.runtime_dir), "PYTHONWARNINGS": "error"}
+
+
+@pytest.mark.parametrize("name", OUTPUT)
+async def test_an_example_does_what_it_says(name: str) -> None:
+    async with running_bus() as daemon, connected(daemon) as bus:
+        if name == "follow":
+            await bus.emit(lifebus.make_request("session.started", "codex", session="s1"))
+        with anyio.fail_after(30):
+            done = await anyio.run_process([sys.executable, str(EXAMPLES / f"{name}.py")], env=environment(daemon))
+    assert OUTPUT[name] in done.stdout.decode()
+
+
+async def test_the_serving_example_delivers_into_a_frame() -> None:
+    frame = lifebus.FrameContext(frame_id="f1", frame_class="top_level")  # type: ignore[arg-type]  # as users write it
+    async with running_bus() as daemon, connected(daemon) as bus:
+        with anyio.fail_after(30):
+            async with await anyio.open_process(
+                [sys.executable, str(EXAMPLES / "serve.py")], env=environment(daemon)
+            ) as worker:
+                assert worker.stdout is not None
+                assert await BufferedByteReceiveStream(worker.stdout).receive_until(b"\n", 100) == b"ready"
+                result = await bus.emit(lifebus.make_request("frame.opening", "codex", session="s1", frame=frame))
+                worker.send_signal(signal.SIGKILL)
+    assert [delivery.payload.body for delivery in result.deliveries] == [f"Be brief in {result.receipts[0].event_id}."]
+
+
+def test_every_example_is_run_here_and_short() -> None:
+    names = {path.stem for path in EXAMPLES.glob("*.py")}
+    assert names == {*OUTPUT, "serve"}
+    for path in EXAMPLES.glob("*.py"):
+        code = [line for line in path.read_text().splitlines() if line.strip()]
+        assert len(code) <= 14, path.name
