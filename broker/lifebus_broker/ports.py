@@ -18,6 +18,7 @@ from lifebus_contract import (
     RetryClass,
     tighten,
 )
+from lifebus_contract.views import LedgerStatus, SessionHead
 
 __all__ = [
     "EMITTER",
@@ -118,41 +119,6 @@ class Page(Struct, frozen=True, kw_only=True):
     floor: int
     complete: bool
     snapshot_required: bool = False
-
-
-class SessionHead(Struct, frozen=True, kw_only=True):
-    """What the fold over a session's rows knows (design 4.5)."""
-
-    adapter_id: str
-    harness_session_id: str
-    sequence: int
-    receipts: int
-    first_position: int
-    last_position: int
-    last_event: LifecycleEvent
-    last_status: ReceiptStatus
-    started_at_epoch_s: int
-    last_at_epoch_s: int
-    ended: bool
-    open_frames: tuple[str, ...]
-    harness_sequence: int | None
-
-
-class LedgerStatus(Struct, frozen=True, kw_only=True):
-    """How the ledger is: what it promises and whether it takes writes.
-
-    `writable` is false while the disk is full; `durability` is ``none``, ``full`` or ``relaxed``.
-    """
-
-    backend: str
-    durability: str
-    epoch: str
-    head: int
-    floor: int
-    writable: bool
-    queued: int
-    size_bytes: int
-    library: str
 
 
 class Ledger(Protocol):

@@ -39,7 +39,8 @@ from lifebus_contract import (
     Negotiation,
     Receipt,
 )
-from lifebus_transports.messages import Backfill, BackfillPage, BrokerStatus, ClientInfo, SessionInfo, VerifyAnswer
+from lifebus_contract.views import SessionHead
+from lifebus_transports.messages import Backfill, BackfillPage, BrokerStatus, ClientInfo, VerifyAnswer
 
 __all__ = ["BlockingBus", "BlockingSubscription", "connect"]
 
@@ -170,7 +171,7 @@ class BlockingBus:
         """
         return self._portal.call(self._bus.read, query)
 
-    def sessions(self, session: tuple[str, str] | None = None) -> list[SessionInfo]:
+    def sessions(self, session: tuple[str, str] | None = None) -> list[SessionHead]:
         """Return what the ledger knows of all sessions, or of one."""
         return self._portal.call(self._bus.sessions, session)
 

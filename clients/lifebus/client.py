@@ -32,6 +32,7 @@ from lifebus_contract import (
     TransportError,
 )
 from lifebus_contract.codec import decode_receipt
+from lifebus_contract.views import SessionHead
 from lifebus_transports.directories import default_runtime_dir
 from lifebus_transports.messages import (
     Backfill,
@@ -43,7 +44,6 @@ from lifebus_transports.messages import (
     Negotiate,
     Nothing,
     Serve,
-    SessionInfo,
     SessionsAsk,
     Verify,
     VerifyAnswer,
@@ -167,10 +167,10 @@ class Bus:
         """
         return await self._connection.ask("backfill", query, BackfillPage, timeout=self.timeout)
 
-    async def sessions(self, session: tuple[str, str] | None = None) -> list[SessionInfo]:
+    async def sessions(self, session: tuple[str, str] | None = None) -> list[SessionHead]:
         """Return what the ledger knows of all sessions, or of one."""
         return await self._connection.ask(
-            "sessions", SessionsAsk(session=session), list[SessionInfo], timeout=self.timeout
+            "sessions", SessionsAsk(session=session), list[SessionHead], timeout=self.timeout
         )
 
     async def clients(self) -> list[ClientInfo]:

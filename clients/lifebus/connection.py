@@ -23,7 +23,7 @@ __all__ = ["Connection", "connected_socket"]
 
 T = TypeVar("T")
 
-_MAX_PENDING: Final = 10_000
+_MAX_PENDING: Final = 4_096
 _MAX_ANSWER_BYTES: Final = 16 * 1_048_576  # an answer may be larger than any request: it holds many receipts
 _RECONNECT_MS: Final = (50, 150)
 _RECONNECT_MAX_MS: Final = 5_000

@@ -22,6 +22,7 @@ from lifebus.view import Cursor, Gap, View
 from lifebus_contract import BrokerBusy, DeadlineExceeded, Receipt, TransportError
 from lifebus_contract.codec import decode_receipt
 from lifebus_contract.fields import Document
+from lifebus_contract.views import SessionHead
 from lifebus_transports.messages import (
     Backfill,
     BackfillPage,
@@ -30,7 +31,6 @@ from lifebus_transports.messages import (
     Marker,
     Nothing,
     RowInfo,
-    SessionInfo,
     SessionsAsk,
 )
 from lifebus_transports.wire import ALL_TOPIC, BEACON_TOPIC, marker_topic, session_topic
@@ -178,7 +178,7 @@ class Subscription:
         if self._until_head:
             self._last = Cursor(newest.epoch, newest.head)
         if self._session and self._since is None:
-            heads = await self._read("sessions", SessionsAsk(session=self._session), list[SessionInfo])
+            heads = await self._read("sessions", SessionsAsk(session=self._session), list[SessionHead])
             view.sequence = heads[0].sequence if heads else 0
             view.position = heads[0].last_position if heads else view.position
         elif view.position == 0:

@@ -20,14 +20,15 @@ import structlog
 import zmq
 from anyio.abc import TaskGroup
 
-from lifebus_adapters import ADAPTERS, load_third_party
+from lifebus_adapters import ADAPTERS
 from lifebus_broker.bus import Bus
 from lifebus_broker.fanout import Fanout
 from lifebus_broker.ledger.memory import MemoryLedger
 from lifebus_broker.ledger.sqlite import SqliteLedger
 from lifebus_broker.ports import Ledger
 from lifebus_broker.registry import Registry
-from lifebus_contract import IdSource, InvalidRequest, LifebusError, RegisteredAdapter
+from lifebus_contract import IdSource
+from lifebus_supervisor.adapters import configured_adapters
 from lifebus_supervisor.hooks import HookCalls
 from lifebus_supervisor.intake import SOCKET, HookIntake
 from lifebus_supervisor.service import Service
@@ -115,7 +116,7 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
     Raises:
         LifebusError: it cannot start.
     """
-    registry = Registry([*(adapter.registered for adapter in ADAPTERS.values()), *_third_party(settings)])
+    registry = configured_adapters(settings)
     async with AsyncExitStack() as stack:
         lock = stack.enter_context(take_runtime_dir(settings.runtime_dir))
         _claim_sockets(settings.runtime_dir, lock)
@@ -238,19 +239,6 @@ async def _stop_on_signal(signals: AsyncIterator[signal.Signals], daemon: Daemon
     async for number in signals:
         _log.info("stopping", signal=number.name)
         daemon.halt.stop()
-
-
-def _third_party(settings: Settings) -> list[RegisteredAdapter]:
-    """Load the manifests that the settings name."""
-    found: list[RegisteredAdapter] = []
-    for path in settings.manifests:
-        try:
-            found.append(load_third_party(path.read_bytes()))
-        except OSError as fault:
-            raise InvalidRequest(f"manifest {path}: {fault.strerror}", code="manifest_unreadable") from None
-        except LifebusError as fault:
-            raise InvalidRequest(f"manifest {path}: {fault.detail}", code="manifest_invalid") from None
-    return found
 
 
 def _settle_interpreter() -> None:

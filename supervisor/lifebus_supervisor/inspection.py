@@ -10,14 +10,12 @@ from pathlib import Path
 
 import apsw
 
-from lifebus_adapters import ADAPTERS, load_third_party
 from lifebus_broker.ledger.sqlite_reader import Reader
 from lifebus_broker.ledger.sqlite_schema import check_library
 from lifebus_broker.ledger.sqlite_verify import verify
 from lifebus_broker.negotiation import negotiate
 from lifebus_broker.payload_validation import check_payload
 from lifebus_broker.ports import Query
-from lifebus_broker.registry import Registry
 from lifebus_contract import (
     AdapterUnavailable,
     CapabilityRequest,
@@ -25,12 +23,12 @@ from lifebus_contract import (
     LifebusError,
     Negotiation,
     PayloadEnvelope,
-    RegisteredAdapter,
 )
+from lifebus_supervisor.adapters import configured_adapters
 from lifebus_supervisor.settings import Settings
 from lifebus_transports.messages import Backfill
 
-__all__ = ["check_body", "check_libraries", "configured_adapters", "negotiate_here", "receipts_of_file", "verify_file"]
+__all__ = ["check_body", "check_libraries", "negotiate_here", "receipts_of_file", "verify_file"]
 
 
 def check_libraries() -> str:
@@ -77,15 +75,6 @@ def receipts_of_file(path: Path, query: Backfill) -> Iterator[bytes]:
         raise _unreadable(path, str(fault)) from fault
 
 
-def configured_adapters(settings: Settings) -> Registry:
-    """Return the built-in adapters and those of the configured manifests.
-
-    Raises:
-        InvalidRequest: a manifest cannot be read, is against the contract, or takes an id that is taken.
-    """
-    return Registry([*(adapter.registered for adapter in ADAPTERS.values()), *map(_third_party, settings.manifests)])
-
-
 def negotiate_here(settings: Settings, adapter_id: str, requirements: Sequence[CapabilityRequest]) -> Negotiation:
     """Return what the adapter gives for the requirements, by the manifests that a broker would load.
 
@@ -110,15 +99,6 @@ def check_body(payload: PayloadEnvelope) -> None:
     if refusal is not None:
         rule = refusal.detail.removeprefix(f"payload `{payload.payload_id[:64]}`: ")
         raise InvalidRequest(refusal.detail, code=refusal.code, field=f"$.{rule.partition(':')[0]}")
-
-
-def _third_party(path: Path) -> RegisteredAdapter:
-    try:
-        return load_third_party(path.read_bytes())
-    except OSError as fault:
-        raise InvalidRequest(f"manifest {path}: {fault.strerror}", code="manifest_unreadable") from fault
-    except LifebusError as fault:
-        raise InvalidRequest(f"manifest {path}: {fault.detail}", code="manifest_invalid") from fault
 
 
 def _query(asked: Backfill, after: int) -> Query:

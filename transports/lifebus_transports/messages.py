@@ -22,6 +22,7 @@ from lifebus_contract import (
     error_for,
 )
 from lifebus_contract.fields import Count, Document, Identifier
+from lifebus_contract.views import LedgerStatus
 
 __all__ = [
     "BODIES",
@@ -35,7 +36,6 @@ __all__ = [
     "Emit",
     "EmitAnswer",
     "EmitResult",
-    "LedgerInfo",
     "Marker",
     "Negotiate",
     "Nothing",
@@ -43,7 +43,6 @@ __all__ = [
     "Response",
     "RowInfo",
     "Serve",
-    "SessionInfo",
     "SessionsAsk",
     "Verify",
     "VerifyAnswer",
@@ -121,8 +120,7 @@ class Negotiate(Document, frozen=True, kw_only=True, omit_defaults=True):
 class Serve(Document, frozen=True, kw_only=True, omit_defaults=True):
     """`serve`: register this connection as a callback client.
 
-    Dispatches come as `dispatch`; the worker repeats `serve` or sends `ping` at least every second, or it is taken
-    for gone after three.
+    Dispatches come as `dispatch`; the worker repeats `serve` every second, or it is taken for gone after three.
     """
 
     client_id: Identifier
@@ -205,24 +203,6 @@ class VerifyAnswer(Document, frozen=True, kw_only=True):
     faults: tuple[str, ...]
 
 
-class SessionInfo(Struct, frozen=True, kw_only=True):
-    """What the ledger knows of one session; fields as in `lifebus_broker.ports.SessionHead`."""
-
-    adapter_id: str
-    harness_session_id: str
-    sequence: int
-    receipts: int
-    first_position: int
-    last_position: int
-    last_event: LifecycleEvent
-    last_status: ReceiptStatus
-    started_at_epoch_s: int
-    last_at_epoch_s: int
-    ended: bool
-    open_frames: tuple[str, ...]
-    harness_sequence: int | None
-
-
 class ClientInfo(Struct, frozen=True, kw_only=True):
     """A callback client that is registered now."""
 
@@ -235,20 +215,6 @@ class ClientInfo(Struct, frozen=True, kw_only=True):
     failed: int
 
 
-class LedgerInfo(Struct, frozen=True, kw_only=True):
-    """How the ledger is; fields as in `lifebus_broker.ports.LedgerStatus`."""
-
-    backend: str
-    durability: str
-    epoch: str
-    head: int
-    floor: int
-    writable: bool
-    queued: int
-    size_bytes: int
-    library: str
-
-
 class BrokerStatus(Struct, frozen=True, kw_only=True):
     """How the broker is: `counters` are per door since it started, `uptime_s` in whole seconds."""
 
@@ -257,7 +223,7 @@ class BrokerStatus(Struct, frozen=True, kw_only=True):
     pid: int
     uptime_s: int
     runtime_dir: str
-    ledger: LedgerInfo
+    ledger: LedgerStatus
     clients: int
     counters: dict[str, int]
 

@@ -85,7 +85,7 @@ def _libraries() -> Finding:
 
 
 def _settings(settings: "Settings") -> Finding:
-    from lifebus_supervisor.inspection import configured_adapters  # noqa: PLC0415
+    from lifebus_supervisor.adapters import configured_adapters  # noqa: PLC0415
 
     count = len(configured_adapters(settings).all())
     evidence = f"valid; ledger {settings.ledger.backend}, {count} adapters"

@@ -51,8 +51,8 @@ def check(file: Path | None = None, /) -> ExitCode:
     Args:
         file: The configuration file; without one, the file that a broker would read.
     """
+    from lifebus_supervisor.adapters import configured_adapters  # noqa: PLC0415
     from lifebus_supervisor.config import load  # noqa: PLC0415
-    from lifebus_supervisor.inspection import configured_adapters  # noqa: PLC0415
 
     settings, origins = load(config_path=file)
     adapters = configured_adapters(settings).all()

@@ -96,8 +96,8 @@ def _adapters(*, configured: bool = True) -> "tuple[RegisteredAdapter, ...]":
 
     if not configured:
         return tuple(adapter.registered for adapter in ADAPTERS.values())
+    from lifebus_supervisor.adapters import configured_adapters  # noqa: PLC0415
     from lifebus_supervisor.config import load  # noqa: PLC0415
-    from lifebus_supervisor.inspection import configured_adapters  # noqa: PLC0415
 
     return configured_adapters(load()[0]).all()
 
