@@ -149,9 +149,12 @@ class ReceiptDoor:
     def publish_beacon(
         self, epoch: str, *, head: int, floor: int, sessions: dict[tuple[str, str], int], closing: bool = False
     ) -> None:
-        """Publish the heads; `sessions` holds the newest sequence of each session that changed."""
-        names = {session_topic(*key).decode("ascii"): sequence for key, sequence in sessions.items()}
-        items = list(names.items())
+        """Publish the heads; `sessions` holds the newest sequence of each session that changed.
+
+        Who follows the whole ledger goes by its head: the sessions are named only where somebody follows one.
+        """
+        changed = sessions if self._topics.wants_sessions() else {}
+        items = [(session_topic(*key).decode("ascii"), sequence) for key, sequence in changed.items()]
         for start in range(0, max(1, len(items)), _MAX_BEACON_SESSIONS):
             self._beacons += 1
             part = dict(items[start : start + _MAX_BEACON_SESSIONS])

@@ -21,7 +21,7 @@ from lifebus_broker.ledger.sqlite_schema import create, executor, open_writer
 
 __all__ = ["MAX_TIPS", "POINT_EVERY", "PRUNE_STEP", "Store"]
 
-POINT_EVERY: Final = 2048
+POINT_EVERY: Final = 16_384
 """Rows after which the pointers to the newest rows are written; boot reads at most about as many."""
 
 MAX_TIPS: Final = 32_768
