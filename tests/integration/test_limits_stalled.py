@@ -17,6 +17,7 @@ STALLED = 16
 RECEIPTS = 24_000
 BATCH = 512
 PAGES = 400
+UNDER_WAY = 4_000
 
 
 async def emit_many(broker: BrokerProcess, count: int) -> list[Receipt]:
@@ -56,3 +57,15 @@ async def test_a_client_that_never_reads_its_answers_is_cut_short_and_harms_nobo
                         await traffic.goes_on(2)
                     grown = broker.memory - memory
     assert grown < 64 * MEBIBYTE
+
+
+async def test_a_client_with_four_thousand_questions_under_way_gets_every_answer() -> None:
+    with short_directory() as directory:
+        async with broker_process(directory) as broker:
+            with raw_peer(broker.runtime_dir) as peer:
+                asked = [peer.ask("ping", b"\x80") for _ in range(UNDER_WAY)]
+                answered = [(await peer.answer())[0] for _ in range(UNDER_WAY)]
+            async with lifebus.connect("look", runtime_dir=broker.runtime_dir) as bus:
+                counters = (await bus.status()).counters
+    assert answered == asked
+    assert counters["answers_lost"] == 0
