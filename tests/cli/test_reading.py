@@ -116,7 +116,7 @@ def test_doctor_gives_evidence_for_each_check_and_a_fix_for_what_is_wrong(bus: S
 @pytest.mark.parametrize(
     "prepare",
     [
-        lambda shell: (shell.directory / "run").mkdir(mode=0o755),
+        lambda shell: ((shell.directory / "run").mkdir(), (shell.directory / "run").chmod(0o755)),
         lambda shell: (shell.directory / "run").symlink_to("/tmp"),
         lambda shell: (shell.directory / "run").write_text("a file"),
     ],
