@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Iterable
 
 from lifebus_broker.ports import Refusal
-from lifebus_contract import FailureClass, IntegrationMode, InvalidRequest, RegisteredAdapter
+from lifebus_contract import AdapterUnavailable, FailureClass, IntegrationMode, InvalidRequest, RegisteredAdapter
 
 __all__ = ["Registry"]
 
@@ -43,6 +43,18 @@ class Registry:
     def all(self) -> tuple[RegisteredAdapter, ...]:
         """Return every adapter, in the order of registration."""
         return tuple(self._adapters.values())
+
+    def require(self, adapter_id: str) -> RegisteredAdapter:
+        """Return the adapter with this id.
+
+        Raises:
+            AdapterUnavailable: there is none; the text names those that are known.
+        """
+        adapter = self._adapters.get(adapter_id)
+        if adapter is None:
+            detail = f"no adapter `{adapter_id[:_SHOWN]}`; known are {', '.join(self._adapters)}"
+            raise AdapterUnavailable(detail, code="unknown_adapter")
+        return adapter
 
     def resolve(self, adapter_id: str, adapter_version: str, mode: IntegrationMode) -> RegisteredAdapter | Refusal:
         """Return the adapter a request names, or an `adapter_unavailable` refusal with the reason (design 3.8)."""

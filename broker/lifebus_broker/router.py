@@ -20,7 +20,6 @@ from lifebus_contract import (
     CallbackResponse,
     Emission,
     IdSource,
-    InvalidRequest,
     Negotiation,
     PayloadEnvelope,
     Receipt,
@@ -125,17 +124,6 @@ class Router:
         """Return the receipt of a jump in the harness's own sequence (design 3.6)."""
         stamp = self._stamp(client_id, parent)
         return gap_detected(emission=emission, event_id=self._ids.make(EVENT), missing=missing, **stamp)
-
-    def negotiate(self, adapter_id: str, client: CallbackClient) -> Negotiation:
-        """Return what the adapter gives for a client's requirements.
-
-        Raises:
-            InvalidRequest: no such adapter.
-        """
-        registered = self.registry.get(adapter_id)
-        if registered is None:
-            raise InvalidRequest(f"no adapter `{adapter_id[:64]}`", code="unknown_adapter")
-        return negotiate(registered, client.requirements)
 
     def _plan_delivery(
         self,

@@ -17,7 +17,6 @@ from lifebus_broker.negotiation import negotiate
 from lifebus_broker.payload_validation import check_payload
 from lifebus_broker.ports import Query
 from lifebus_contract import (
-    AdapterUnavailable,
     CapabilityRequest,
     InvalidRequest,
     LifebusError,
@@ -25,6 +24,7 @@ from lifebus_contract import (
     PayloadEnvelope,
 )
 from lifebus_supervisor.adapters import configured_adapters
+from lifebus_supervisor.queries import query_of
 from lifebus_supervisor.settings import Settings
 from lifebus_transports.messages import Backfill
 
@@ -64,9 +64,9 @@ def receipts_of_file(path: Path, query: Backfill) -> Iterator[bytes]:
     """
     try:
         with closing(Reader(_existing(path))) as reader:
-            after = max(query.after, reader.page(_query(query, 0)).floor)
+            after = max(query.after, reader.page(query_of(query, 0)).floor)
             while True:
-                page = reader.page(_query(query, after))
+                page = reader.page(query_of(query, after))
                 yield from (row.receipt for row in page.rows)
                 after = page.next
                 if page.complete:
@@ -81,12 +81,7 @@ def negotiate_here(settings: Settings, adapter_id: str, requirements: Sequence[C
     Raises:
         AdapterUnavailable: no such adapter.
     """
-    registry = configured_adapters(settings)
-    registered = registry.get(adapter_id)
-    if registered is None:
-        known = ", ".join(one.manifest.adapter_id for one in registry.all())
-        raise AdapterUnavailable(f"no adapter `{adapter_id[:64]}`; known are {known}", code="unknown_adapter")
-    return negotiate(registered, requirements)
+    return negotiate(configured_adapters(settings).require(adapter_id), requirements)
 
 
 def check_body(payload: PayloadEnvelope) -> None:
@@ -99,18 +94,6 @@ def check_body(payload: PayloadEnvelope) -> None:
     if refusal is not None:
         rule = refusal.detail.removeprefix(f"payload `{payload.payload_id[:64]}`: ")
         raise InvalidRequest(refusal.detail, code=refusal.code, field=f"$.{rule.partition(':')[0]}")
-
-
-def _query(asked: Backfill, after: int) -> Query:
-    return Query(
-        after=after,
-        limit=asked.limit,
-        adapter_id=asked.adapter_id,
-        session=asked.session,
-        event=asked.event,
-        status=asked.status,
-        since_epoch_s=asked.since_epoch_s,
-    )
 
 
 def _existing(path: Path) -> Path:

@@ -15,16 +15,16 @@ from anyio.abc import TaskGroup
 from lifebus_broker.bus import Bus
 from lifebus_broker.dispatch import Outcome
 from lifebus_broker.negotiation import negotiate
-from lifebus_broker.ports import Page, Query, Refusal
+from lifebus_broker.ports import Page, Refusal
 from lifebus_contract import (
     CONTRACT_VERSION,
-    AdapterUnavailable,
     BrokerBusy,
     InternalError,
     LifebusError,
     TransportError,
 )
 from lifebus_contract.fields import Document
+from lifebus_supervisor.queries import query_of
 from lifebus_supervisor.settings import Settings
 from lifebus_supervisor.version import VERSION
 from lifebus_supervisor.workers import Workers
@@ -53,7 +53,6 @@ from lifebus_transports.zmq_workers import Dispatches
 __all__ = ["Service"]
 
 _log = structlog.get_logger("lifebus.service")
-_MAX_PAGE_BYTES = 262_144
 
 
 class Service:
@@ -106,11 +105,7 @@ class Service:
         self._answer(caller, EmitAnswer(results=tuple([_result(outcome) for outcome in outcomes])))
 
     def _negotiate(self, caller: Caller, body: Negotiate) -> None:
-        registered = self.bus.registry.get(body.adapter_id)
-        if registered is None:
-            known = ", ".join(one.manifest.adapter_id for one in self.bus.registry.all())
-            raise AdapterUnavailable(f"no adapter `{body.adapter_id[:64]}`; known are {known}", code="unknown_adapter")
-        self._answer(caller, negotiate(registered, body.requirements))
+        self._answer(caller, negotiate(self.bus.registry.require(body.adapter_id), body.requirements))
 
     def _serve(self, caller: Caller, body: Serve) -> None:
         self.workers.serve(caller, body)
@@ -194,17 +189,7 @@ class Service:
         if body.epoch is not None and body.epoch != ledger.epoch:
             status = ledger.status()
             return _page(_elsewhere(ledger.epoch, status.head, status.floor))
-        query = Query(
-            after=body.after,
-            limit=body.limit,
-            max_bytes=_MAX_PAGE_BYTES,
-            adapter_id=body.adapter_id,
-            session=body.session,
-            event=body.event,
-            status=body.status,
-            since_epoch_s=body.since_epoch_s,
-        )
-        return _page(await ledger.read(query))
+        return _page(await ledger.read(query_of(body, body.after)))
 
     async def _sessions(self, body: SessionsAsk) -> object:
         return await self.bus.ledger.sessions(body.session)

@@ -7,6 +7,7 @@ from lifebus_broker.ports import Refusal
 from lifebus_broker.registry import Registry
 from lifebus_contract import (
     AdapterManifest,
+    AdapterUnavailable,
     ConformanceLevel,
     FailureClass,
     IntegrationMode,
@@ -80,3 +81,10 @@ def test_a_long_id_is_not_repeated_whole(registry: Registry) -> None:
 def test_an_id_that_is_registered_twice_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="`codex` is registered twice"):
         Registry([adapter("codex"), adapter("claude"), adapter("codex", "2")])
+
+
+def test_an_adapter_that_is_required_is_there_or_the_error_names_those_that_are(registry: Registry) -> None:
+    assert registry.require("codex").manifest.adapter_id == "codex"
+    with pytest.raises(AdapterUnavailable, match="no adapter `nobody`; known are codex, claude") as refused:
+        registry.require("nobody")
+    assert refused.value.code == "unknown_adapter"

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.bus_box import EVENT, NOW, answering, bus_box, emission, payload
-from lifebus_contract import CapabilityRequest, FailureClass, InvalidRequest, ReceiptStatus, RequirementLevel
+from lifebus_contract import CapabilityRequest, FailureClass, ReceiptStatus, RequirementLevel
 
 MISSING = CapabilityRequest(capability="approval_surface", level=RequirementLevel.REQUIRED)
 
@@ -59,11 +59,3 @@ async def test_an_emission_that_cannot_be_delivered_is_a_recorded_failure_that_a
         assert plan.receipt is not None
         assert plan.receipt.status is ReceiptStatus.FAILED
         assert (plan.clients, plan.deliveries) == ((), ())
-
-
-async def test_negotiating_for_a_client_names_an_unknown_adapter() -> None:
-    async with bus_box() as bus:
-        client = bus.register("client", [EVENT], answering(), requirements=[MISSING])
-        assert bus.router.negotiate("codex", client).failure_class is FailureClass.CAPABILITY_UNSUPPORTED
-        with pytest.raises(InvalidRequest):
-            bus.router.negotiate("nobody", client)
