@@ -4,7 +4,6 @@ Above: stage.  Below: the client library.
 """
 
 from collections.abc import Callable
-from hashlib import sha256
 from pathlib import Path
 
 import anyio
@@ -12,10 +11,8 @@ from anyio.abc import TaskStatus
 from msgspec import Struct
 
 from lifebus.client import connect
-from lifebus.requests import new_id
+from lifebus.requests import make_payload
 from lifebus_contract import (
-    CONTRACT_VERSION,
-    AcceptablePlacement,
     CallbackResponse,
     CapabilityRequest,
     DispatchEnvelope,
@@ -100,21 +97,11 @@ async def serve_client(
 
 
 def _payload(client: DemoClient, envelope: DispatchEnvelope) -> PayloadEnvelope:
-    body = PAYLOAD_TEXT
-    return PayloadEnvelope(
-        schema_version=CONTRACT_VERSION,
-        payload_id=new_id("pay_"),
-        client_id=client.client_id,
+    return make_payload(
+        client.client_id,
+        PAYLOAD_TEXT,
         payload_kind="demo.note",
+        placements=((PlacementClass.DEVELOPER_EQUIVALENT_FRAME, RequirementLevel.REQUIRED),),
         format="text",
-        content_encoding="utf8",
-        byte_size=len(body.encode()),
-        content_digest=f"sha256:{sha256(body.encode()).hexdigest()}",
-        body=body,
-        acceptable_placements=(
-            AcceptablePlacement(
-                placement=PlacementClass.DEVELOPER_EQUIVALENT_FRAME, requirement=RequirementLevel.REQUIRED
-            ),
-        ),
         metadata={"for": envelope.request.event_id},
     )
