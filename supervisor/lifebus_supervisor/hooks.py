@@ -39,7 +39,7 @@ class HookCalls:
         adapter = self._adapters.get(call.adapter_id)
         if adapter is None:
             raise AdapterUnavailable(f"no adapter `{call.adapter_id[:64]}`", code="unknown_adapter")
-        emissions = adapter.parse(call, ids_of_call(call))
+        emissions = adapter.read(call, ids_of_call(call)).emissions
         if not emissions:
             return HookAnswer()
         late = call.spooled_at_epoch_s is not None

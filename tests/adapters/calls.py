@@ -34,7 +34,7 @@ def call(adapter_id: str, payload: Any, hook: str = "", **changes: Any) -> HookC
 
 
 def parse(adapter_id: str, payload: Any, hook: str = "", **changes: Any) -> tuple[Emission, ...]:
-    return ADAPTERS[adapter_id].parse(call(adapter_id, payload, hook, **changes), ids())
+    return ADAPTERS[adapter_id].read(call(adapter_id, payload, hook, **changes), ids()).emissions
 
 
 def events(emissions: tuple[Emission, ...]) -> list[str]:

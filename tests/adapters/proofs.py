@@ -34,7 +34,7 @@ STOP = {**PROMPT, "hook_event_name": "Stop", "stop_hook_active": False}
 def _recorded(adapter_id: str) -> list[tuple[Emission, ...]]:
     """Return what every recorded hook call of a harness yields."""
     files = [path for path in CAPTURE_FILES if path.parent.parent.name == adapter_id]
-    return [ADAPTERS[adapter_id].parse(native, ids()) for path in files for native, _ in captured(path)]
+    return [ADAPTERS[adapter_id].read(native, ids()).emissions for path in files for native, _ in captured(path)]
 
 
 def _yields(adapter_id: str, event: str) -> bool:

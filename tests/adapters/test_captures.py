@@ -35,7 +35,7 @@ def _summary(hook: str, emissions: tuple[Emission, ...]) -> str:
 def replay(path: Path) -> str:
     """Return the whole file's events as text, one line a hook call."""
     adapter, source = adapter_of(path), ids()
-    return "".join(_summary(call.hook, adapter.parse(call, source)) + "\n" for call, _ in captured(path))
+    return "".join(_summary(call.hook, adapter.read(call, source).emissions) + "\n" for call, _ in captured(path))
 
 
 @pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: f"{path.parent.parent.name}-{path.parent.name}")
@@ -52,7 +52,7 @@ def test_recorded_events_are_valid_and_hang_together(path: Path) -> None:
     adapter, source = adapter_of(path), ids()
     keys: list[str | None] = []
     for call, _ in captured(path):
-        emissions = adapter.parse(call, source)
+        emissions = adapter.read(call, source).emissions
         assert all(validate(emission, Emission) == emission for emission in emissions)
         assert len({emission.request.invocation_id for emission in emissions}) <= 1
         keys += [emission.request.idempotency_key for emission in emissions]
@@ -64,7 +64,7 @@ def test_nothing_that_was_said_or_done_leaves_the_payload(path: Path) -> None:
     adapter, source = adapter_of(path), ids()
     for call, payload in captured(path):
         said = {text for text in _texts(payload, inside=False) if len(text) > 3}
-        for emission in adapter.parse(call, source):
+        for emission in adapter.read(call, source).emissions:
             shown = _values(json.loads(json.dumps([emission.telemetry, emission.request.metadata])))
             assert not said & shown
 

@@ -131,7 +131,7 @@ def test_known_hooks_with_random_fields_parse_or_are_refused(adapter_id: str, da
 def _parses_or_refuses(adapter_id: str, stdin: bytes, hook: str) -> None:
     adapter, native = ADAPTERS[adapter_id], call(adapter_id, stdin, hook)
     try:
-        emissions = adapter.parse(native, ids())
+        emissions = adapter.read(native, ids()).emissions
         adapter.render(native, [delivery()])
     except InvalidRequest:
         return

@@ -23,7 +23,7 @@ def _calls(path: Path) -> list[HookCall]:
 
 def _events(calls: list[HookCall]) -> list[str]:
     source = ids()
-    emissions = [item for native in calls for item in ADAPTERS[native.adapter_id].parse(native, source)]
+    emissions = [item for native in calls for item in ADAPTERS[native.adapter_id].read(native, source).emissions]
     return [emission.request.event.value for emission in emissions]
 
 

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from lifebus_adapters.telemetry import Fact, Source
 from lifebus_contract import (
     Emission,
     IdSource,
@@ -17,7 +18,17 @@ from lifebus_contract import (
     RegisteredAdapter,
 )
 
-__all__ = ["Adapter", "Delivery", "HookAnswer", "HookCall"]
+__all__ = ["Adapter", "CallerProcess", "Delivery", "HookAnswer", "HookCall", "HookReading"]
+
+
+class CallerProcess(Struct, frozen=True, kw_only=True):
+    """The harness's process: its id, and when it started in a form that only an equal process has.
+
+    An id alone proves nothing: it is given to another process once the first is gone.
+    """
+
+    pid: int
+    started: str
 
 
 class HookCall(Struct, frozen=True, kw_only=True):
@@ -25,7 +36,8 @@ class HookCall(Struct, frozen=True, kw_only=True):
 
     `call_id` is unique to the hook process and survives the spool, so it makes retries idempotent.
     `env` holds only the few variables that the hook selects.  `spooled_at_epoch_s` is set when the call
-    comes late, from the spool.
+    comes late, from the spool.  `oversized` is the size of a payload that was too large to be carried; `stdin` is
+    empty then.  `process` is the harness's, where the door could tell.
     """
 
     call_id: str
@@ -35,6 +47,23 @@ class HookCall(Struct, frozen=True, kw_only=True):
     env: Mapping[str, str]
     stdin: bytes
     spooled_at_epoch_s: int | None = None
+    oversized: int | None = None
+    process: CallerProcess | None = None
+
+
+class HookReading(Struct, frozen=True, kw_only=True):
+    """What one hook call tells.
+
+    `hook` is the hook's own name and `session` the session it is about, None where it does not tell.  `emissions`
+    are its lifecycle events in causal order, all of one `invocation_id`; `facts` what the payload tells beside them
+    (token counts, a turn's end); `transcript` the telemetry file that it names.
+    """
+
+    hook: str
+    session: str | None = None
+    emissions: tuple[Emission, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    transcript: str | None = None
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
@@ -63,10 +92,13 @@ class Adapter(Protocol):
         """The manifest with its conformance level and refused placements."""
         ...
 
-    def parse(self, call: HookCall, ids: IdSource) -> tuple[Emission, ...]:
-        """Return the lifecycle events of a native hook call, in causal order; empty when it yields none.
+    @property
+    def sources(self) -> Sequence[Source]:
+        """The telemetry files that the harness writes."""
+        ...
 
-        All of them share one `invocation_id`.
+    def read(self, call: HookCall, ids: IdSource) -> HookReading:
+        """Return what a native hook call tells; a hook that means nothing tells its name only.
 
         Raises:
             InvalidRequest: the payload is not what this harness sends, or the hook is not known.

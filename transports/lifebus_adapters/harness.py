@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from lifebus_adapters.adapter import Delivery, HookAnswer, HookCall
-from lifebus_adapters.parsing import hook_name, parse_hook, read_payload
-from lifebus_adapters.rules import HookTable
+from lifebus_adapters.adapter import Delivery, HookAnswer, HookCall, HookReading
+from lifebus_adapters.parsing import hook_name, read_hook, read_payload
+from lifebus_adapters.rules import HookFacts, HookTable, no_facts
+from lifebus_adapters.telemetry import Source
 from lifebus_contract import (
-    Emission,
     FailureClass,
     IdSource,
     ManifestPlacementClass,
@@ -31,21 +31,24 @@ class HarnessAdapter(Struct, frozen=True, kw_only=True):
     """An `Adapter` made of data.
 
     `slots` says which hooks take context and where it lands; `native` wraps the context text into what the harness
-    reads from stdout.
+    reads from stdout.  `facts` returns what a hook's payload tells beside its events; `sources` are the telemetry
+    files that the harness writes.
     """
 
     registered: RegisteredAdapter
     hooks: HookTable
     slots: Mapping[str, ManifestPlacementClass]
     native: Callable[[str, str], dict[str, Any]]
+    facts: HookFacts = no_facts
+    sources: tuple[Source, ...] = ()
 
-    def parse(self, call: HookCall, ids: IdSource) -> tuple[Emission, ...]:
-        """Return the lifecycle events of a hook call (see `Adapter.parse`).
+    def read(self, call: HookCall, ids: IdSource) -> HookReading:
+        """Return what a hook call tells (see `Adapter.read`).
 
         Raises:
             InvalidRequest: the payload is not what this harness sends, or the hook is not known.
         """
-        return parse_hook(call, ids, self.hooks, self.registered.manifest)
+        return read_hook(call, ids, self.hooks, self.registered.manifest, self.facts)
 
     def render(self, call: HookCall, deliveries: Sequence[Delivery]) -> HookAnswer:
         """Return the native answer that carries the deliveries; silence where there are none or the hook takes none.

@@ -15,9 +15,9 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
-from lifebus_adapters.adapter import HookCall
+from lifebus_adapters.adapter import HookCall, HookReading
 from lifebus_adapters.reading import Payload, find, identifier, scalar
-from lifebus_adapters.rules import HookRule, HookTable, IdentityPaths
+from lifebus_adapters.rules import HookFacts, HookRule, HookTable, IdentityPaths, no_facts
 from lifebus_contract import (
     CONTRACT_VERSION,
     FRAME_EVENTS,
@@ -37,12 +37,13 @@ from lifebus_contract import (
 from lifebus_contract.fields import FactValue
 from lifebus_contract.ids import EVENT, INVOCATION
 
-__all__ = ["MAX_ITEMS", "hook_name", "parse_hook", "read_payload"]
+__all__ = ["MAX_ITEMS", "hook_name", "read_hook", "read_payload"]
 
 MAX_ITEMS: Final = 65_536
 """Most entries of a hook payload: some carry a whole conversation."""
 
 _CWD_CHARACTERS: Final = 1024
+_PATH_CHARACTERS: Final = 4096
 
 
 class _Moment(Struct, frozen=True, kw_only=True):
@@ -85,19 +86,45 @@ def hook_name(call: HookCall, payload: Payload, table: HookTable) -> str:
     return name
 
 
-def parse_hook(call: HookCall, ids: IdSource, table: HookTable, manifest: AdapterManifest) -> tuple[Emission, ...]:
-    """Return the emissions of a hook call in causal order; empty where it means nothing.
+def read_hook(
+    call: HookCall, ids: IdSource, table: HookTable, manifest: AdapterManifest, facts: HookFacts = no_facts
+) -> HookReading:
+    """Return what a hook call tells: its emissions in causal order, and its facts.
 
     Raises:
         InvalidRequest: the payload is not what this harness sends; `field` names where.
     """
+    if call.oversized is not None:
+        raise InvalidRequest(f"a payload of {call.oversized} bytes is too large to be carried", code="oversized")
     payload = read_payload(call)
     name = hook_name(call, payload, table)
+    session = identifier(payload, *table.identity.session)
+    return HookReading(
+        hook=name,
+        session=session,
+        emissions=_emissions(call, payload, name, table, ids, manifest),
+        facts=() if session is None else facts(name, payload, session),
+        transcript=_transcript(payload, table),
+    )
+
+
+def _emissions(
+    call: HookCall, payload: Payload, name: str, table: HookTable, ids: IdSource, manifest: AdapterManifest
+) -> tuple[Emission, ...]:
     rule = table.rules.get(name)
     if rule is None or (rule.unless and find(payload, rule.unless[0]) == rule.unless[1]):
         return ()
     moment = _moment(call, payload, name, table, ids)
     return tuple(_emission(event, moment, call, manifest) for event in rule.events)
+
+
+def _transcript(payload: Payload, table: HookTable) -> str | None:
+    """Return the absolute path of the telemetry file that a payload names; a strange one is no reason to refuse."""
+    for path in table.transcript:
+        named = find(payload, path)
+        if isinstance(named, str) and named.startswith("/") and named.isprintable() and len(named) <= _PATH_CHARACTERS:
+            return named
+    return None
 
 
 def _emission(event: LifecycleEvent, moment: _Moment, call: HookCall, manifest: AdapterManifest) -> Emission:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from lifebus_adapters.reading import Payload
+from lifebus_adapters.telemetry import Fact as TelemetryFact
 from lifebus_contract import LifecycleEvent
 
 __all__ = [
@@ -16,10 +17,21 @@ __all__ = [
     "SESSION_CLOSE",
     "SESSION_OPEN",
     "Fact",
+    "HookFacts",
     "HookRule",
     "HookTable",
     "IdentityPaths",
+    "no_facts",
 ]
+
+HookFacts = Callable[[str, Payload, str], tuple[TelemetryFact, ...]]
+"""What a hook tells beside its events: hook name, payload and session in, facts out."""
+
+
+def no_facts(hook: str, payload: Payload, session: str) -> tuple[TelemetryFact, ...]:  # noqa: ARG001  it is a default
+    """Return nothing: the hooks of this harness tell no more than their events."""
+    return ()
+
 
 SESSION_OPEN = (LifecycleEvent.SESSION_STARTING, LifecycleEvent.SESSION_STARTED)
 """What one start hook yields."""
@@ -81,7 +93,8 @@ class HookTable(Struct, frozen=True, kw_only=True):
     """Everything needed to read one harness's hooks.
 
     `name` is where a payload names its own hook, `rules` what the hooks mean, `silent` the hooks that are known and
-    mean nothing.  `sessionless` hooks come without a session id.
+    mean nothing.  `sessionless` hooks come without a session id.  `transcript` is where a payload names the session's
+    telemetry file.
     """
 
     name: tuple[str, ...]
@@ -89,3 +102,4 @@ class HookTable(Struct, frozen=True, kw_only=True):
     rules: Mapping[str, HookRule]
     silent: frozenset[str]
     sessionless: frozenset[str] = frozenset()
+    transcript: tuple[str, ...] = ()

@@ -57,6 +57,7 @@ _TEAM: Final = {"TeammateIdle", "TaskCreated", "TaskCompleted"}
 
 HOOKS: Final = HookTable(
     name=("hook_event_name",),
+    transcript=("transcript_path",),
     identity=IdentityPaths(session=("session_id",), task=("prompt_id",), agent=("agent_id",)),
     rules={
         "SessionStart": HookRule(

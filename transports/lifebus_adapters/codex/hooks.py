@@ -32,6 +32,7 @@ _STOP_HOOK_ACTIVE: Final = Fact("stop_hook_active", bool)
 
 HOOKS: Final = HookTable(
     name=("hook_event_name",),
+    transcript=("transcript_path",),
     identity=IdentityPaths(session=("session_id",), task=("turn_id",), agent=("agent_id",)),
     rules={
         "SessionStart": HookRule(events=SESSION_OPEN, facts=(Fact("source"), _MODEL), unless=("source", "compact")),

@@ -26,6 +26,7 @@ __all__ = ["HOOKS"]
 
 HOOKS: Final = HookTable(
     name=("hook_event_name",),
+    transcript=("transcript_path",),
     identity=IdentityPaths(session=("session_id",), frame_seed=("prompt",)),
     rules={
         "SessionStart": HookRule(events=SESSION_OPEN, facts=(Fact("source"),)),

@@ -1,0 +1,149 @@
+"""What a harness's telemetry tells, as small facts; and where a harness leaves it, as data.  Pure.
+
+A source is a kind of file that a harness writes: a session log, a chat file, a database.  Whoever watches files frames
+them into records (lines, JSON objects, database rows) and hands each record to a reader made for that file; the reader
+returns facts.  Prompts, answers and tool data never become facts.
+
+Above: every harness's `telemetry.py`, the watchers.  Below: the contract.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal, Protocol
+
+from msgspec import Struct
+
+__all__ = [
+    "HOOK_SOURCE",
+    "Activity",
+    "Compacted",
+    "DatabaseReader",
+    "Fact",
+    "Question",
+    "RecordReader",
+    "Source",
+    "Surroundings",
+    "TurnEnded",
+    "TurnStarted",
+    "Usage",
+]
+
+HOOK_SOURCE: Final = "hook"
+"""The source id of facts that a hook's own payload carried."""
+
+
+class Usage(Struct, frozen=True, kw_only=True, tag=True):
+    """How full a session's context was: numerator and denominator, each with where it came from (design 3.11).
+
+    `window_tokens` is None where nothing tells it; then there is no percentage.  `used_source` and `window_source`
+    are short stable words such as ``rollout:last_token_usage.total_tokens`` or ``override:LIFEBUS_CLAUDE_…``.
+    """
+
+    session: str
+    used_tokens: int
+    used_source: str
+    window_tokens: int | None = None
+    window_source: str | None = None
+    model: str | None = None
+
+
+class Compacted(Struct, frozen=True, kw_only=True, tag=True):
+    """Proof that a session's context was rewritten; `key` is stable and unique within the session."""
+
+    session: str
+    key: str
+    trigger: str | None = None
+    tokens_before: int | None = None
+    tokens_after: int | None = None
+
+
+class TurnStarted(Struct, frozen=True, kw_only=True, tag=True):
+    """A turn began; `frame_id` is the id the harness's hooks use for it, None where the file does not tell."""
+
+    session: str
+    frame_id: str | None = None
+
+
+class TurnEnded(Struct, frozen=True, kw_only=True, tag=True):
+    """A turn ended: ``completed``, ``failed`` or ``interrupted``; `evidence` says in a few words what shows it."""
+
+    session: str
+    frame_id: str | None = None
+    frame_end: str = "completed"
+    evidence: str = ""
+
+
+class Activity(Struct, frozen=True, kw_only=True, tag=True):
+    """The model or a tool did something: a sign of life, nothing more."""
+
+    session: str
+
+
+Fact = Usage | Compacted | TurnStarted | TurnEnded | Activity
+"""Everything that telemetry can tell."""
+
+
+class Surroundings(Struct, frozen=True, kw_only=True):
+    """What decides where a harness keeps its files: the user's home, and the environment with its overrides."""
+
+    home: str
+    environ: Mapping[str, str]
+
+    def first(self, *names: str) -> tuple[str, str] | None:
+        """Return the name and value of the first of the variables that is set and not empty."""
+        return next(((name, self.environ[name]) for name in names if self.environ.get(name)), None)
+
+
+class RecordReader(Protocol):
+    """A plain state machine over the records of one file, oldest first."""
+
+    def read(self, record: bytes) -> Sequence[Fact]:
+        """Return what a record tells; most tell nothing.
+
+        Raises:
+            InvalidRequest: the record is not what this harness writes; the reader stays usable.
+        """
+        ...
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """A query to a harness's database, with its values; rows come back as tuples, at most `limit` of them."""
+
+    sql: str
+    values: tuple[Any, ...] = ()
+    limit: int = 1_000
+
+
+class DatabaseReader(Protocol):
+    """A plain state machine over a harness's database: it asks for what is new, and remembers how far it got."""
+
+    def questions(self) -> Sequence[Question]:
+        """Return what to ask now."""
+        ...
+
+    def read(self, question: Question, rows: Sequence[tuple[Any, ...]]) -> Sequence[Fact]:
+        """Return what the answer to one of the questions tells.
+
+        Raises:
+            InvalidRequest: the rows are not what this harness stores.
+        """
+        ...
+
+
+class Source(Struct, frozen=True, kw_only=True):
+    """One kind of telemetry file of a harness.
+
+    `source_id` is the manifest's.  `form` says how the file is framed: JSON ``lines``, concatenated JSON ``objects``,
+    or a SQLite ``database``.  `roots` returns the directories (or, for a single file, the file itself) to look at, and
+    `pattern` the glob below a root (empty when the root is the file); `session_of` returns the session that a path's
+    name tells, None if it does not.  `is_ours` says whether a path that a hook named is such a file.
+    `make_reader` takes the path and the surroundings; it returns a `RecordReader` or, for a database, a
+    `DatabaseReader`.
+    """
+
+    source_id: str
+    form: Literal["lines", "objects", "database"]
+    roots: Callable[[Surroundings], Sequence[str]]
+    pattern: str
+    session_of: Callable[[str], str | None]
+    make_reader: Callable[[str, Surroundings], RecordReader | DatabaseReader]
+    is_ours: Callable[[str], bool]
