@@ -67,7 +67,7 @@ def validating(**changes: Any) -> FailureClass:
 def parsing(adapter_id: str, stdin: bytes) -> FailureClass:
     call = HookCall(call_id="c", adapter_id=adapter_id, hook="SessionStart", cwd="/", env={}, stdin=stdin)
     with pytest.raises(InvalidRequest) as caught:
-        ADAPTERS[adapter_id].read(call, IdSource(lambda: 1, bytes)).emissions
+        ADAPTERS[adapter_id].read(call, IdSource(lambda: 1, bytes))
     return caught.value.failure_class
 
 

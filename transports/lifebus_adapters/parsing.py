@@ -108,7 +108,7 @@ def read_hook(
     )
 
 
-def _emissions(
+def _emissions(  # noqa: PLR0917  everything that one call is made of
     call: HookCall, payload: Payload, name: str, table: HookTable, ids: IdSource, manifest: AdapterManifest
 ) -> tuple[Emission, ...]:
     rule = table.rules.get(name)
