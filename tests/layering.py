@@ -17,10 +17,12 @@ OURS = (
 )
 PURE_BROKER = {
     "claims",
+    "degradation",
     "fold",
     "negotiation",
     "payload_validation",
     "placement",
+    "pressure",
     "registry",
     "slots",
     "strands",
