@@ -25,6 +25,7 @@ __all__ = [
     "TurnEnded",
     "TurnStarted",
     "Usage",
+    "WindowKnown",
 ]
 
 HOOK_SOURCE: Final = "hook"
@@ -44,6 +45,14 @@ class Usage(Struct, frozen=True, kw_only=True, tag=True):
     window_tokens: int | None = None
     window_source: str | None = None
     model: str | None = None
+
+
+class WindowKnown(Struct, frozen=True, kw_only=True, tag=True):
+    """How large a session's context window is, told by itself; `window_source` as in `Usage`."""
+
+    session: str
+    window_tokens: int
+    window_source: str
 
 
 class Compacted(Struct, frozen=True, kw_only=True, tag=True):
@@ -78,7 +87,7 @@ class Activity(Struct, frozen=True, kw_only=True, tag=True):
     session: str
 
 
-Fact = Usage | Compacted | TurnStarted | TurnEnded | Activity
+Fact = Usage | WindowKnown | Compacted | TurnStarted | TurnEnded | Activity
 """Everything that telemetry can tell."""
 
 
