@@ -36,7 +36,7 @@ _EXCHANGE_S = 0.24
 _SPOOL_S = 0.04
 """Seconds for the spool, beside what the exchange has left."""
 
-_MAX_STDIN = 262_144
+_MAX_STDIN = 1_048_576
 """Bytes of stdin that are carried; of a larger payload only the size is."""
 
 _MAX_HEADER = 16_384
@@ -83,12 +83,16 @@ class _Call:
 
     def read_stdin(self) -> None:
         """Read until the harness closes stdin; a payload over the limit is counted to its end, and not kept."""
+        chunks: list[bytes] = []
         try:
             while not posix.isatty(0) and (chunk := posix.read(0, 65_536)):
                 self.size += len(chunk)
-                self.stdin = self.stdin + chunk if self.size <= _MAX_STDIN else b""
+                if self.size <= _MAX_STDIN:
+                    chunks.append(chunk)
         except OSError:  # the harness gave no stdin
-            return
+            pass
+        finally:  # also when the time is over: what has come goes to the spool
+            self.stdin = b"".join(chunks) if self.size <= _MAX_STDIN else b""
 
     def record(self, marks: str = "") -> bytes:
         """Return the header line and stdin as the door reads them; `marks` are more members of the header."""
@@ -102,8 +106,8 @@ class _Call:
     def header(self, cwd: str, env: str, marks: str) -> str:
         """Return the header line, all ASCII; `env` and `marks` are JSON members already."""
         text = '{"v":1,"call_id":' + quoted(self.call_id) + ',"adapter":' + quoted(self.adapter)
-        text += ',"hook":' + quoted(self.hook) + ',"cwd":' + quoted(cwd) + ',"env":{' + env
-        return text + '},"size":' + str(len(self.stdin)) + marks + "}\n"
+        text += ',"hook":' + quoted(self.hook) + ',"pid":' + str(posix.getppid()) + ',"cwd":' + quoted(cwd)
+        return text + ',"env":{' + env + '},"size":' + str(len(self.stdin)) + marks + "}\n"
 
 
 def _working_directory() -> str:

@@ -1,6 +1,6 @@
 """The hook door and the spool of one broker: every hook call comes in here, in time or late.
 
-Above: daemon.  Below: hooks, lifebus_transports.
+Above: daemon.  Below: hooks, processes, lifebus_transports.
 """
 
 from typing import Final
@@ -11,6 +11,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from lifebus_contract import LifebusError
 from lifebus_supervisor.hooks import HookCalls
+from lifebus_supervisor.processes import caller_of
 from lifebus_supervisor.settings import Settings
 from lifebus_transports.hook_door import DoorCounters, DoorLimits, serve_hooks
 from lifebus_transports.runtime_dir import ensure_private_directory
@@ -57,6 +58,7 @@ class HookIntake:
             "hook_calls": door.calls,
             "hook_late": door.late,
             "hook_failed": door.failed,
+            "hook_gone": door.gone,
             "hook_refused": door.refused,
             "hook_busy": door.busy,
             "hook_malformed": door.malformed + door.cut_off,
@@ -72,7 +74,12 @@ class HookIntake:
     async def _serve(self, *, task_status: TaskStatus[None]) -> None:
         try:
             await serve_hooks(
-                self._path, self._calls.handle, limits=self._limits, counters=self._door, task_status=task_status
+                self._path,
+                self._calls.handle,
+                limits=self._limits,
+                counters=self._door,
+                caller_of=caller_of,
+                task_status=task_status,
             )
         finally:
             self._path.unlink(missing_ok=True)

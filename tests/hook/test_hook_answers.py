@@ -42,6 +42,7 @@ def test_stdin_and_names_arrive_verbatim(box: HookBox) -> None:
     assert (first.cwd, first.spooled_at_epoch_s) == (str(box.base), None)
     assert second.hook == ""
     assert first.call_id != second.call_id
+    assert {frame.header.pid for frame in calls} == {os.getpid()}
 
 
 def test_only_selected_variables_travel(box: HookBox) -> None:
@@ -89,7 +90,7 @@ def test_the_largest_payload_travels_whole(box: HookBox) -> None:
     assert calls[0].stdin == payload
 
 
-@pytest.mark.parametrize("size", [MAX_STDIN_BYTES + 1, 1_048_576])
+@pytest.mark.parametrize("size", [MAX_STDIN_BYTES + 1, 3 * MAX_STDIN_BYTES])
 def test_of_a_larger_payload_only_the_size_travels(box: HookBox, size: int) -> None:
     calls: list[CallFrame] = []
     with scripted_broker(box, answering(b"0 0\n", calls)):

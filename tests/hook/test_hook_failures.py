@@ -210,9 +210,15 @@ def test_a_full_spool_drops_calls_and_counts_them(box: HookBox) -> None:
 
 
 def test_an_oversized_payload_is_remembered_by_its_size(box: HookBox) -> None:
-    assert_silent(box.run(b"x" * 1_048_576))
+    assert_silent(box.run(b"x" * 1_048_577))
     assert (box.spool / "calls").stat().st_size < 1000
-    assert b'"oversized":1048576' in (box.spool / "calls").read_bytes()
+    assert b'"oversized":1048577' in (box.spool / "calls").read_bytes()
+
+
+def test_the_largest_payload_is_spooled_whole(box: HookBox) -> None:
+    payload = os.urandom(1_048_576)
+    assert_silent(box.run(payload))
+    assert [call.stdin for call in box.spooled()] == [payload]
 
 
 def test_twenty_hooks_at_once_spool_whole_records(box: HookBox) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 
 from lifebus_adapters.adapter import HookAnswer, HookCall
-from lifebus_transports.hook_door import DoorCounters, DoorLimits, HandleCall, serve_hooks
+from lifebus_transports.hook_door import CallerOf, DoorCounters, DoorLimits, HandleCall, serve_hooks
 from lifebus_transports.hook_frames import decode_answer, encode_call
 
 PATIENCE_S = 20.0
@@ -34,12 +34,16 @@ def short_directory() -> Iterator[Path]:
 
 @asynccontextmanager
 async def open_door(
-    path: Path, handle: HandleCall = echo, limits: DoorLimits | None = None
+    path: Path,
+    handle: HandleCall = echo,
+    limits: DoorLimits | None = None,
+    *,
+    caller_of: CallerOf | None = None,
 ) -> AsyncIterator[DoorCounters]:
     """Serve hook calls at `path` inside the block."""
     counters = DoorCounters()
     async with anyio.create_task_group() as tasks:
-        await tasks.start(partial(serve_hooks, path, handle, limits=limits, counters=counters))
+        await tasks.start(partial(serve_hooks, path, handle, limits=limits, counters=counters, caller_of=caller_of))
         try:
             yield counters
         finally:

@@ -12,11 +12,11 @@ import anyio.to_thread
 import pytest
 
 from hook.hook_box import HookBox
-from lifebus_adapters.adapter import HookAnswer, HookCall
+from lifebus_adapters.adapter import CallerProcess, HookAnswer, HookCall
 from lifebus_contract import BrokerBusy, InvalidRequest, LifebusError
 from lifebus_transports.hook_door import DoorCounters, DoorLimits, serve_hooks
-from lifebus_transports.hook_frames import BUSY, MAX_ANSWER_BYTES, decode_answer, encode_call
-from lifebus_transports.peer import is_same_user, peer_uid
+from lifebus_transports.hook_frames import BUSY, MAX_ANSWER_BYTES, MAX_STDIN_BYTES, decode_answer, encode_call
+from lifebus_transports.peer import is_same_user, peer_pid, peer_uid
 from transports.door_box import PATIENCE_S, a_call, ask, echo, open_door, short_directory, talk, until, waiting_for
 
 
@@ -164,14 +164,14 @@ async def test_the_real_hook_is_answered(path: Path) -> None:
         assert counters == DoorCounters(calls=1)
 
 
-async def test_the_real_hook_with_too_large_a_payload_is_counted(path: Path) -> None:
+async def test_the_real_hook_with_too_large_a_payload_is_counted_and_handed_on() -> None:
     with short_directory() as base:
         box = HookBox(base)
         box.runtime.mkdir(mode=0o700)
         async with open_door(box.socket_path) as counters:
-            run = await anyio.to_thread.run_sync(box.run, b"x" * 1_048_576)
-        assert (run.code, run.stdout, box.spooled()) == (0, b"", [])
-        assert counters == DoorCounters(oversized=1)
+            run = await anyio.to_thread.run_sync(box.run, b"x" * (MAX_STDIN_BYTES + 1))
+        assert (run.code, run.stdout, box.spooled()) == (12, b"", [])
+        assert counters == DoorCounters(calls=1, oversized=1)
 
 
 async def test_the_real_hook_spools_when_the_door_is_busy(path: Path) -> None:
@@ -228,3 +228,56 @@ async def test_a_peer_of_another_user_is_refused() -> None:
             assert (await ask(path, a_call())).stdout == b"{}"
     assert run.stdout == b"b''\n", run.stderr
     assert counters == DoorCounters(calls=1, refused=1)
+
+
+def test_the_kernel_says_which_process_the_peer_is() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert peer_pid(ours) == (os.getpid() if sys.platform == "linux" else None)
+    with socket.socket(socket.AF_INET) as stranger:
+        stranger.close()
+        assert peer_pid(stranger) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux names the peer's process")
+async def test_the_process_behind_a_call_is_asked_for_while_its_hook_waits() -> None:
+    calls, asked = list[HookCall](), list[tuple[int, int | None]]()
+    found = CallerProcess(pid=7, started="then")
+
+    async def handle(call: HookCall) -> HookAnswer:
+        calls.append(call)
+        return HookAnswer()
+
+    def caller_of(claimed: int, peer: int | None) -> CallerProcess:
+        asked.append((claimed, peer))
+        return found
+
+    with short_directory() as base:
+        box = HookBox(base)
+        box.runtime.mkdir(mode=0o700)
+        async with open_door(box.socket_path, handle, caller_of=caller_of):
+            await anyio.to_thread.run_sync(box.run)
+            await ask(box.socket_path, a_call())  # a hook of before, which names no process
+    (claimed, peer) = asked[0]
+    assert len(asked) == 1
+    assert claimed == os.getpid()
+    assert peer not in {None, os.getpid()}
+    assert [call.process for call in calls] == [found, None]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a closed end from a finished one")
+async def test_a_call_whose_hook_has_gone_counts_as_spooled(path: Path) -> None:
+    seen: list[HookCall] = []
+
+    async def handle(call: HookCall) -> HookAnswer:
+        seen.append(call)
+        return HookAnswer(stdout=b"for nobody")
+
+    async with open_door(path, handle) as counters:
+        with socket.socket(socket.AF_UNIX) as hook:
+            hook.connect(str(path))
+            hook.sendall(encode_call(a_call(call_id="left")))
+        await until(lambda: len(seen) == 1)
+        assert await talk(path, encode_call(a_call(call_id="waits")), finish=True) == b"0 10\nfor nobody"
+    assert [(call.call_id, call.spooled_at_epoch_s is not None) for call in seen] == [("left", True), ("waits", False)]
+    assert (counters.calls, counters.gone) == (2, 1)

@@ -76,9 +76,12 @@ MALFORMED = {
     "env_name_odd": header(env={"a b": "c"}),
     "env_value_no_text": header(env={"A": 1}),
     "env_too_many": header(env={f"A{number}": "" for number in range(33)}),
-    "oversized_but_sent": header(size=1, oversized=300_000) + b"x",
+    "oversized_but_sent": header(size=1, oversized=MAX_STDIN_BYTES + 1) + b"x",
     "oversized_but_small": header(oversized=5),
     "spooled_before_time": header(spooled_at_epoch_s=-1),
+    "pid_negative": header(pid=-1),
+    "pid_no_number": header(pid="1"),
+    "pid_huge": header(pid=2**60),
 }
 
 

@@ -140,9 +140,10 @@ async def test_the_same_call_twice_is_handed_on_once(directory: Path, broker: Br
 async def test_dropped_and_oversized_calls_are_reported_once(directory: Path, broker: Broker) -> None:
     (directory / "dropped").write_bytes(b"...")
     header = {"v": 1, "call_id": "big", "adapter": "gemini", "hook": "AfterModel", "cwd": "/", "env": {}, "size": 0}
-    line = json.dumps({**header, "oversized": 300_000}, separators=(",", ":"))
+    line = json.dumps({**header, "oversized": 3_000_000}, separators=(",", ":"))
     (directory / "calls").write_bytes(line.encode() + b"\n\n" + record("a"))
-    assert await drain_spool(directory, broker.handle) == SpoolCounters(drained=1, dropped=3, oversized=1)
+    assert await drain_spool(directory, broker.handle) == SpoolCounters(drained=2, dropped=3, oversized=1)
+    assert [(call.call_id, call.oversized) for call in broker.calls] == [("big", 3_000_000), ("a", None)]
     assert await drain_spool(directory, broker.handle) == SpoolCounters()
 
 

@@ -4,7 +4,7 @@ Above: the hook door and the daemon.  Below: the contract.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec import Struct
 
@@ -18,7 +18,18 @@ from lifebus_contract import (
     RegisteredAdapter,
 )
 
-__all__ = ["Adapter", "CallerProcess", "Delivery", "HookAnswer", "HookCall", "HookReading"]
+__all__ = [
+    "MAX_PAYLOAD_BYTES",
+    "Adapter",
+    "CallerProcess",
+    "Delivery",
+    "HookAnswer",
+    "HookCall",
+    "HookReading",
+]
+
+MAX_PAYLOAD_BYTES: Final = 1_048_576
+"""Largest payload of a hook call, in bytes: some harnesses send the whole conversation with each."""
 
 
 class CallerProcess(Struct, frozen=True, kw_only=True):
@@ -103,6 +114,10 @@ class Adapter(Protocol):
         Raises:
             InvalidRequest: the payload is not what this harness sends, or the hook is not known.
         """
+        ...
+
+    def session_of(self, call: HookCall) -> str | None:
+        """Return the session that a call names, though the call as a whole may not be readable; None if it does not."""
         ...
 
     def render(self, call: HookCall, deliveries: Sequence[Delivery]) -> HookAnswer:

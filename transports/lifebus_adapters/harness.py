@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from lifebus_adapters.adapter import Delivery, HookAnswer, HookCall, HookReading
-from lifebus_adapters.parsing import hook_name, read_hook, read_payload
+from lifebus_adapters.parsing import hook_name, named_session, read_hook, read_payload
 from lifebus_adapters.rules import HookFacts, HookTable, no_facts
 from lifebus_adapters.telemetry import Source
 from lifebus_contract import (
@@ -49,6 +49,10 @@ class HarnessAdapter(Struct, frozen=True, kw_only=True):
             InvalidRequest: the payload is not what this harness sends, or the hook is not known.
         """
         return read_hook(call, ids, self.hooks, self.registered.manifest, self.facts)
+
+    def session_of(self, call: HookCall) -> str | None:
+        """Return the session that a call names, though it may not be readable as a whole (see `Adapter`)."""
+        return named_session(call, self.hooks)
 
     def render(self, call: HookCall, deliveries: Sequence[Delivery]) -> HookAnswer:
         """Return the native answer that carries the deliveries; silence where there are none or the hook takes none.

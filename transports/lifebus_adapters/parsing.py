@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
-from lifebus_adapters.adapter import HookCall, HookReading
+from lifebus_adapters.adapter import MAX_PAYLOAD_BYTES, HookCall, HookReading
 from lifebus_adapters.reading import Payload, find, identifier, scalar
 from lifebus_adapters.rules import HookFacts, HookRule, HookTable, IdentityPaths, no_facts
 from lifebus_contract import (
@@ -37,7 +37,7 @@ from lifebus_contract import (
 from lifebus_contract.fields import FactValue
 from lifebus_contract.ids import EVENT, INVOCATION
 
-__all__ = ["MAX_ITEMS", "hook_name", "read_hook", "read_payload"]
+__all__ = ["MAX_ITEMS", "hook_name", "named_session", "read_hook", "read_payload"]
 
 MAX_ITEMS: Final = 65_536
 """Most entries of a hook payload: some carry a whole conversation."""
@@ -67,7 +67,7 @@ def read_payload(call: HookCall) -> Payload:
     Raises:
         InvalidRequest: not strict JSON, too large or deep, or not an object.
     """
-    payload: Any = load_json(call.stdin, max_items=MAX_ITEMS)
+    payload: Any = load_json(call.stdin, max_bytes=MAX_PAYLOAD_BYTES, max_items=MAX_ITEMS)
     if not isinstance(payload, dict):
         raise InvalidRequest("a hook payload must be an object", code="wrong_type", field="$")
     return cast("Payload", payload)
@@ -84,6 +84,14 @@ def hook_name(call: HookCall, payload: Payload, table: HookTable) -> str:
         shown = name[:64] if name.isprintable() else "?"
         raise InvalidRequest(f"no such hook: `{shown}`", code="unknown_hook", field=f"$.{table.name[-1]}")
     return name
+
+
+def named_session(call: HookCall, table: HookTable) -> str | None:
+    """Return the session that a call names, None where it names none or cannot be read so far."""
+    try:
+        return identifier(read_payload(call), *table.identity.session)
+    except InvalidRequest:
+        return None
 
 
 def read_hook(

@@ -2,11 +2,15 @@
 
 The door never parses a payload.  Whatever it does not answer whole, the hook puts into the spool: so a busy door says
 `busy` and loses nothing.  A late answer is given up, never the call: its handling goes on, in the door's own scope,
-and keeps its place among the calls that are allowed at once.
+and keeps its place among the calls that are allowed at once.  A call whose hook has gone before it was read (the broker
+was stopped for a while) counts as spooled, for nobody takes what would be delivered.
 
 Above: the daemon.  Below: hook_frames.py, peer.py, runtime_dir.py.
 """
 
+import select
+import sys
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
@@ -14,18 +18,21 @@ from typing import Final
 import anyio
 import structlog
 from anyio.abc import SocketAttribute, SocketStream, TaskStatus
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from lifebus_adapters.adapter import HookAnswer, HookCall
+from lifebus_adapters.adapter import CallerProcess, HookAnswer, HookCall
 from lifebus_contract import BrokerBusy, InvalidRequest
 from lifebus_transports.hook_frames import BUSY, CallFrame, CallReader, encode_answer
-from lifebus_transports.peer import is_same_user
+from lifebus_transports.peer import PeerSocket, is_same_user, peer_pid
 from lifebus_transports.runtime_dir import check_socket_path
 
-__all__ = ["DoorCounters", "DoorLimits", "HandleCall", "serve_hooks"]
+__all__ = ["CallerOf", "DoorCounters", "DoorLimits", "HandleCall", "serve_hooks"]
 
 HandleCall = Callable[[HookCall], Awaitable[HookAnswer]]
 """Turns one hook call into its answer; raises `BrokerBusy` when the hook had better spool the call."""
+
+CallerOf = Callable[[int, int | None], CallerProcess | None]
+"""Turns the process id that a call claims, and the one the kernel names, into the harness's process."""
 
 _EMPTY: Final = encode_answer(HookAnswer())
 _CHUNK: Final = 65_536
@@ -47,14 +54,15 @@ class DoorLimits(Struct, frozen=True, kw_only=True):
 class DoorCounters(Struct, kw_only=True):
     """What came to the door since it opened.
 
-    `calls` were handed on; of these `late` were answered empty and `failed` raised.  The others were not handed on:
-    `refused` came from another user, `busy` found no free place, `malformed` broke the protocol, `cut_off` ended
-    or stalled in the middle, `oversized` had a payload over the limit.
+    `calls` were handed on; of these `late` were answered empty, `failed` raised, `gone` had nobody left to answer and
+    `oversized` had a payload over the limit.  The others were not handed on: `refused` came from another user, `busy`
+    found no free place, `malformed` broke the protocol, `cut_off` ended or stalled in the middle.
     """
 
     calls: int = 0
     late: int = 0
     failed: int = 0
+    gone: int = 0
     refused: int = 0
     busy: int = 0
     malformed: int = 0
@@ -68,17 +76,19 @@ async def serve_hooks(
     *,
     limits: DoorLimits | None = None,
     counters: DoorCounters | None = None,
+    caller_of: CallerOf | None = None,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve hook calls at the socket `path` (0600) until cancelled; calls in hand are then still answered.
 
+    `caller_of` is asked while the caller waits, so that the process it names is still there.
     The caller holds the runtime directory's lock and has removed a stale socket: binding would steal a live one.
 
     Raises:
         LifebusError: `socket_path_too_long`.
         OSError: the socket cannot be bound.
     """
-    door = _Door(handle, limits or DoorLimits(), counters or DoorCounters())
+    door = _Door(handle, limits or DoorLimits(), counters or DoorCounters(), caller_of or _nobody)
     async with await anyio.create_unix_listener(check_socket_path(path), mode=0o600) as listener:
         task_status.started()
         await listener.serve(door.receive)
@@ -87,8 +97,9 @@ async def serve_hooks(
 class _Door:
     """One door's limits and counters, and the connections that it has in hand."""
 
-    def __init__(self, handle: HandleCall, limits: DoorLimits, counters: DoorCounters) -> None:
+    def __init__(self, handle: HandleCall, limits: DoorLimits, counters: DoorCounters, caller_of: CallerOf) -> None:
         self._handle = handle
+        self._caller_of = caller_of
         self._limits = limits
         self._counters = counters
         self._in_hand = 0
@@ -118,11 +129,20 @@ class _Door:
             return
         if frame is None:
             self._count("cut_off")
-        elif frame.header.oversized is not None:
+            return
+        if frame.header.oversized is not None:
             self._count("oversized", adapter=frame.header.adapter, size=frame.header.oversized)
-            await _send(stream, _EMPTY)
-        else:
-            await self._answer(stream, frame.call)
+        await self._answer(stream, self._call(frame, stream.extra(SocketAttribute.raw_socket)))  # noqa: S610  no Django
+
+    def _call(self, frame: CallFrame, connection: PeerSocket) -> HookCall:
+        """Return the call with what only the connection tells: whose it is, and whether its hook still waits."""
+        call, pid = frame.call, frame.header.pid
+        if call.spooled_at_epoch_s is not None:
+            return call
+        if _has_gone(connection):
+            self._count("gone", call_id=call.call_id)
+            return structs.replace(call, spooled_at_epoch_s=int(time.time()))
+        return call if pid is None else structs.replace(call, process=self._caller_of(pid, peer_pid(connection)))
 
     async def _read(self, stream: SocketStream) -> CallFrame | None:
         """Return the frame, or None when the peer ends or stalls in the middle of it."""
@@ -175,6 +195,22 @@ class _Door:
         setattr(self._counters, what, count)
         if count & (count - 1) == 0:
             _log.warning(f"hook.{what}", count=count, **facts)
+
+
+def _nobody(_claimed: int, _peer: int | None) -> None:
+    """Know no process."""
+
+
+def _has_gone(connection: PeerSocket) -> bool:
+    """Whether the peer has closed its end; one that has only finished sending still waits for its answer.
+
+    Only Linux tells the one from the other.
+    """
+    if sys.platform != "linux":
+        return False
+    poll = select.poll()
+    poll.register(connection.fileno(), 0)
+    return any(event & select.POLLHUP for _, event in poll.poll(0))
 
 
 async def _send(stream: SocketStream, data: bytes) -> None:

@@ -1,10 +1,11 @@
 r"""The hook protocol without I/O: a header line of JSON and stdin verbatim; back come exit code and stdout (design 5).
 
-    hook -> door   {"v":1,"call_id":…,"adapter":…,"hook":…,"cwd":…,"env":{…},"size":N}\n  then N bytes of stdin
+    hook -> door   {"v":1,"call_id":…,"adapter":…,"hook":…,"pid":…,"cwd":…,"env":{…},"size":N}\n  then N bytes of stdin
     door -> hook   <exit code> <stdout length>\n  then that many bytes of stdout, then the end of the stream
 
-A payload over the limit is not sent: the header has `size` 0 and its true size as `oversized`.  A record of the spool
-is the same frame, with `spooled_at_epoch_s`, and a newline behind it.
+A payload over the limit is not sent: the header has `size` 0 and its true size as `oversized`.  `pid` is the process
+that the hook works for: its parent's, or its own where it is a part of the harness; it may be missing.  A record of the
+spool is the same frame, with `spooled_at_epoch_s`, and a newline behind it.
 
 Above: hook_door.py, spool.py.  Below: the contract, `HookCall` and `HookAnswer` of the adapters.
 """
@@ -14,7 +15,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from lifebus_adapters.adapter import HookAnswer, HookCall
+from lifebus_adapters.adapter import MAX_PAYLOAD_BYTES, HookAnswer, HookCall
 from lifebus_contract import InvalidRequest, load_json, validate
 
 __all__ = [
@@ -35,8 +36,8 @@ __all__ = [
 MAX_HEADER_BYTES: Final = 16_384
 """Longest header line, in bytes, with its newline."""
 
-MAX_STDIN_BYTES: Final = 262_144
-"""Largest payload, in bytes (design 5, "Limits")."""
+MAX_STDIN_BYTES: Final = MAX_PAYLOAD_BYTES
+"""Largest payload, in bytes."""
 
 MAX_ANSWER_BYTES: Final = 1_048_576
 """Largest answer, in bytes with its first line; the hook reads no more."""
@@ -56,12 +57,14 @@ _Text = Annotated[str, Meta(max_length=4096)]
 _Size = Annotated[int, Meta(ge=0, le=MAX_STDIN_BYTES)]
 _Oversize = Annotated[int, Meta(gt=MAX_STDIN_BYTES)]
 _Epoch = Annotated[int, Meta(ge=0)]
+_Pid = Annotated[int, Meta(ge=0)]
 
 
 class CallHeader(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The header line: who calls, from where, and how many bytes of stdin follow.
 
-    `oversized` is the true size of a payload that was too large to be sent.
+    `oversized` is the true size of a payload that was too large to be sent.  `pid` is a claim: 0 or none where the
+    caller cannot tell.
     """
 
     v: Literal[1]
@@ -71,6 +74,7 @@ class CallHeader(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     cwd: _Text
     env: Annotated[dict[_Variable, _Text], Meta(max_length=32)]
     size: _Size
+    pid: _Pid | None = None
     oversized: _Oversize | None = None
     spooled_at_epoch_s: _Epoch | None = None
 
@@ -93,6 +97,7 @@ class CallFrame(Struct, frozen=True, kw_only=True):
             env=head.env,
             stdin=self.stdin,
             spooled_at_epoch_s=head.spooled_at_epoch_s,
+            oversized=head.oversized,
         )
 
 
@@ -155,6 +160,8 @@ def encode_call(call: HookCall) -> bytes:
         cwd=call.cwd,
         env=dict(call.env),
         size=len(call.stdin),
+        pid=None if call.process is None else call.process.pid,
+        oversized=call.oversized,
         spooled_at_epoch_s=call.spooled_at_epoch_s,
     )
     return msgspec.json.encode(header) + b"\n" + call.stdin

@@ -8,7 +8,7 @@ import socket
 import struct
 from typing import Final, Protocol
 
-__all__ = ["PeerSocket", "is_same_user", "peer_uid"]
+__all__ = ["PeerSocket", "is_same_user", "peer_pid", "peer_uid"]
 
 _UCRED: Final = struct.Struct("=iII")
 """Linux `struct ucred`: pid, uid, gid."""
@@ -24,7 +24,11 @@ _LOCAL_PEERCRED: Final = 1
 
 
 class PeerSocket(Protocol):
-    """The one method that is needed here: of a socket, or of what a framework shows of it."""
+    """The two methods that are needed here: of a socket, or of what a framework shows of it."""
+
+    def fileno(self) -> int:
+        """Return the socket's file descriptor."""
+        ...
 
     def getsockopt(self, level: int, optname: int, buflen: int, /) -> bytes:
         """Return the raw value of a socket option."""
@@ -39,6 +43,17 @@ def peer_uid(connection: PeerSocket) -> int | None:
         return int(_XUCRED.unpack_from(connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, 128))[1])
     except (OSError, struct.error):
         return None
+
+
+def peer_pid(connection: PeerSocket) -> int | None:
+    """Return the id of the process that connected, or None where the system cannot tell (only Linux does)."""
+    if _PEERCRED is None:
+        return None
+    try:
+        pid = int(_UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, _PEERCRED, _UCRED.size))[0])
+    except (OSError, struct.error):
+        return None
+    return pid or None  # 0 is a process of a place that we cannot see into
 
 
 def is_same_user(connection: PeerSocket) -> bool:

@@ -40,9 +40,9 @@ _log: Final = structlog.get_logger("lifebus.spool")
 class SpoolCounters(Struct, kw_only=True):
     """What a drain found.
 
-    `drained` calls were handed on and taken, `refused` ones were handed on and cannot be taken; `duplicate`,
-    `malformed` and `oversized` records were skipped; `dropped` calls never got into the spool.
-    `left` says that something is still there, for the next drain.
+    `drained` calls were handed on and taken, `refused` ones were handed on and cannot be taken; `oversized` ones are
+    among them, with a payload too large to be kept.  `duplicate` and `malformed` records were skipped; `dropped` calls
+    never got into the spool.  `left` says that something is still there, for the next drain.
     """
 
     drained: int = 0
@@ -102,12 +102,11 @@ async def _hand_on(data: bytes, handle: HandleCall, counters: SpoolCounters, see
     for frame in split_records(data):
         if frame is None:
             counters.malformed += 1
-        elif frame.header.oversized is not None:
-            counters.oversized += 1
         elif frame.header.call_id in seen:
             counters.duplicate += 1
         elif await _taken(frame, handle, counters):
             seen.add(frame.header.call_id)
+            counters.oversized += frame.header.oversized is not None
         else:
             counters.left = True
             return False
