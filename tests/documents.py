@@ -70,6 +70,14 @@ def struct_strategy(info: inspect.StructType) -> st.SearchStrategy[dict[str, Any
     return built.map(MENDED.get(info.cls.__name__, lambda plain: plain))
 
 
+def mend_emission(plain: dict[str, Any]) -> dict[str, Any]:
+    changes = [one for one in plain.get("degradations", ()) if one["current_support"] != one["previous_support"]]
+    if not changes:
+        return plain | {"degradations": []}
+    event = plain["request"] | {"event": "capability.degraded"}
+    return plain | {"request": event, "degradations": changes, "payloads": [], "requirements": []}
+
+
 def mend_frame(plain: dict[str, Any]) -> dict[str, Any]:
     parent = plain.get("parent_frame_id") or "parent"
     return plain | {"parent_frame_id": parent if plain["frame_class"] == "subcall" else None}
@@ -124,6 +132,7 @@ def mend_event_claim(plain: dict[str, Any]) -> dict[str, Any]:
 
 
 MENDED: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "Emission": mend_emission,
     "FrameContext": mend_frame,
     "CallbackRequest": mend_request,
     "PayloadEnvelope": mend_payload,

@@ -23,7 +23,15 @@ from lifebus_broker.registry import Registry
 from lifebus_broker.router import Plan, Router
 from lifebus_broker.strands import strands_of
 from lifebus_broker.synthesis import missing_range
-from lifebus_contract import CapabilityRequest, Emission, FailureClass, IdSource, LifecycleEvent, Receipt
+from lifebus_contract import (
+    CapabilityRequest,
+    Emission,
+    FailureClass,
+    IdSource,
+    LifecycleEvent,
+    Receipt,
+    encode_json,
+)
 
 __all__ = ["Bus", "Done"]
 
@@ -55,6 +63,7 @@ class Bus:
         self.ledger = ledger
         self.clients = ClientTable()
         self.fanout = fanout
+        self.ids = ids
         self.router = Router(registry, self.clients, ids, clock)
         self._tasks = tasks
         self._dispatcher = Dispatcher(self.router, ledger)
@@ -107,6 +116,38 @@ class Bus:
         self.submit(client_id, emissions, done, budget=budget, dispatch=dispatch)
         await finished.wait()
         return outcomes
+
+    async def record_failure(self, client_id: str, emission: Emission, refusal: Refusal) -> Outcome:
+        """Record that a moment could not be understood or handled: one `failed` receipt, no client is asked.
+
+        Idempotent by the emission's key, as any other emission.
+        """
+        plan = self.router.plan_failure(client_id, emission, refusal)
+        if plan.receipt is None:
+            return Outcome(refusal=plan.refusal)
+        result = await self._dispatcher.append([entry_of(plan.receipt, emission)])
+        if isinstance(result, Refusal):
+            return Outcome(refusal=result)
+        (one,) = result
+        return Outcome(rows=() if one.row is None else (one.row,), replayed=one.replayed, refusal=one.refusal)
+
+    def publish_transient(self, client_id: str, emission: Emission) -> Receipt:
+        """Fan out a receipt that is neither stored nor numbered, and return it (design 3.12).
+
+        Raises:
+            AdapterUnavailable: there is no such adapter, or it is not what the request names.
+        """
+        receipt = self.router.transient(client_id, emission)
+        self.fanout.publish_transient(
+            Row(
+                position=0,
+                adapter_id=receipt.adapter_id,
+                harness_session_id=receipt.harness_session_id,
+                sequence=None,
+                receipt=encode_json(receipt),
+            )
+        )
+        return receipt
 
     def submit(
         self,

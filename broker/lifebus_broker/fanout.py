@@ -6,31 +6,54 @@ Above: bus, daemon.  Below: ports.
 """
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import structlog
 
 from lifebus_broker.ports import Row
 
-__all__ = ["Fanout", "Listener"]
+__all__ = ["Fanout", "Listener", "TransientListener"]
+
+T = TypeVar("T")
 
 _log = structlog.get_logger("lifebus.fanout")
 
 Listener = Callable[[Sequence[Row]], None]
 """Called on the event loop with the rows of one commit, in position order; must not block."""
 
+TransientListener = Callable[[Row], None]
+"""Called on the event loop with one receipt that no ledger keeps; must not block."""
+
 
 class Fanout:
-    """The listeners, and which sessions changed since the last beacon."""
+    """The listeners, and which sessions changed since the last beacon.
+
+    Transient receipts have listeners of their own: they stand in no ledger and must not look like a hole in one
+    (design 3.12).  `transient` counts them, `failures` the listeners' faults.
+    """
 
     def __init__(self) -> None:
         self.failures = 0
+        self.transient = 0
         self._listeners: list[Listener] = []
+        self._transient: list[TransientListener] = []
         self._changed: dict[tuple[str, str], int] = {}
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Add a listener and return the call that removes it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
+
+    def listen_transient(self, listener: TransientListener) -> Callable[[], None]:
+        """Add a listener to transient receipts and return the call that removes it."""
+        self._transient.append(listener)
+        return lambda: self._transient.remove(listener)
+
+    def publish_transient(self, row: Row) -> None:
+        """Hand a receipt that no ledger keeps, of position 0, to those who listen to such."""
+        self.transient += 1
+        for listener in tuple(self._transient):
+            self._tell(listener, row)
 
     def publish(self, rows: Sequence[Row]) -> None:
         """Hand the rows of one commit to every listener; one that fails does not hurt the others."""
@@ -39,13 +62,17 @@ class Fanout:
             if row.sequence is not None and row.harness_session_id is not None:
                 changed[row.adapter_id, row.harness_session_id] = row.sequence
         for listener in tuple(self._listeners):
-            try:
-                listener(rows)
-            except Exception:  # noqa: BLE001  a listener is not trusted with the others' receipts
-                self.failures += 1
-                _log.exception("listener_failed")
+            self._tell(listener, rows)
 
     def take_changed(self) -> dict[tuple[str, str], int]:
         """Return the newest sequence of each session that changed since the last call."""
         changed, self._changed = self._changed, {}
         return changed
+
+    def _tell(self, listener: Callable[[T], None], what: T) -> None:
+        """Call a listener, which is not trusted with the others' receipts."""
+        try:
+            listener(what)
+        except Exception:  # noqa: BLE001  one that fails does not hurt the others
+            self.failures += 1
+            _log.exception("listener_failed")

@@ -25,16 +25,19 @@ class Registry:
     """
 
     def __init__(self, adapters: Iterable[RegisteredAdapter]) -> None:
-        self._adapters: dict[str, RegisteredAdapter] = {}
-        for adapter in adapters:
-            adapter_id = adapter.manifest.adapter_id
-            if adapter_id in self._adapters:
-                raise InvalidRequest(
-                    f"adapter_id: `{adapter_id[:_SHOWN]}` is registered twice",
-                    code="duplicate_adapter",
-                    field="$.adapter_id",
-                )
-            self._adapters[adapter_id] = adapter
+        self._adapters = _by_id(adapters)
+
+    def replace(self, adapters: Iterable[RegisteredAdapter]) -> tuple[RegisteredAdapter, ...]:
+        """Know these adapters from now on, all at once, and return those known before.
+
+        What is under way keeps the adapter it was resolved to.
+
+        Raises:
+            InvalidRequest: two of the adapters have the same id; the registry stays as it was.
+        """
+        before = self.all()
+        self._adapters = _by_id(adapters)
+        return before
 
     def get(self, adapter_id: str) -> RegisteredAdapter | None:
         """Return the adapter of that id, or None."""
@@ -81,6 +84,25 @@ class Registry:
         if near:
             return f"did you mean `{near[0]}`?"
         return f"known are {', '.join(self._adapters)}" if self._adapters else "no adapter is registered"
+
+
+def _by_id(adapters: Iterable[RegisteredAdapter]) -> dict[str, RegisteredAdapter]:
+    """Return the adapters by id.
+
+    Raises:
+        InvalidRequest: two of them have the same id.
+    """
+    found: dict[str, RegisteredAdapter] = {}
+    for adapter in adapters:
+        adapter_id = adapter.manifest.adapter_id
+        if adapter_id in found:
+            raise InvalidRequest(
+                f"adapter_id: `{adapter_id[:_SHOWN]}` is registered twice",
+                code="duplicate_adapter",
+                field="$.adapter_id",
+            )
+        found[adapter_id] = adapter
+    return found
 
 
 def _refuse(code: str, detail: str) -> Refusal:

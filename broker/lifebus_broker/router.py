@@ -17,6 +17,7 @@ from lifebus_broker.ports import Refusal
 from lifebus_broker.registry import Registry
 from lifebus_broker.synthesis import Stamp, failed, from_response, gap_detected, observed, observed_alone
 from lifebus_contract import (
+    AdapterUnavailable,
     CallbackResponse,
     Emission,
     IdSource,
@@ -119,6 +120,26 @@ class Router:
         """Return the receipt of a client that is not asked, because a capability it requires cannot be had."""
         stamp = self._stamp(client.client_id, parent)
         return failed(emission=emission, refusal=_unmet(negotiation), negotiation=negotiation, **stamp)
+
+    def plan_failure(self, client_id: str, emission: Emission, refusal: Refusal) -> Plan:
+        """Return the plan that records nothing but that this moment could not be understood or handled."""
+        request = emission.request
+        registered = self.registry.resolve(request.adapter_id, request.adapter_version, request.integration_mode)
+        if isinstance(registered, Refusal):
+            return Plan(refusal=registered)
+        return Plan(receipt=failed(emission=emission, refusal=refusal, **self._stamp(client_id, None)))
+
+    def transient(self, client_id: str, emission: Emission) -> Receipt:
+        """Return the receipt of a moment that is told but not stored (design 3.12).
+
+        Raises:
+            AdapterUnavailable: there is no such adapter, or it is not what the request names.
+        """
+        request = emission.request
+        registered = self.registry.resolve(request.adapter_id, request.adapter_version, request.integration_mode)
+        if isinstance(registered, Refusal):
+            raise AdapterUnavailable(registered.detail, code=registered.code)
+        return observed_alone(emission, self._ids.make(RECEIPT), int(self._clock()), client_id, None)
 
     def gap(self, client_id: str, emission: Emission, missing: tuple[int, int], parent: str | None) -> Receipt:
         """Return the receipt of a jump in the harness's own sequence (design 3.6)."""

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from lifebus_contract.capability import CapabilityRequest
+from lifebus_contract.capability import CapabilityRequest, Degradation
 from lifebus_contract.failure import FailureClass, RetryClass
 from lifebus_contract.fields import (
     Count,
@@ -50,6 +50,7 @@ __all__ = [
 
 _SUBCALL: Final = FrameClass.SUBCALL  # a member's name costs eight times a module's, and this is asked of every receipt
 _RECEIPT_EMITTED: Final = LifecycleEvent.RECEIPT_EMITTED
+_DEGRADED: Final = LifecycleEvent.CAPABILITY_DEGRADED
 
 
 class Warning(Document, frozen=True, kw_only=True, omit_defaults=True):  # noqa: A001  the contract's own word
@@ -212,8 +213,9 @@ class Emission(Document, frozen=True, kw_only=True, omit_defaults=True):
     """What a caller hands to the bus: a request, the payloads to deliver with it, and what it requires.
 
     `warnings` and `telemetry` are what the adapter knows beside the request; they go into the receipts' `warnings`
-    and `telemetry_summary`.  This is the wire form of the request door; the specification leaves the transport of
-    requirements open.
+    and `telemetry_summary`.  `degradations` belong to `capability.degraded`: which capabilities changed, losses and
+    recoveries; such a report delivers and requires nothing.  This is the wire form of the request door; the
+    specification leaves the transport of requirements open.
     """
 
     request: CallbackRequest
@@ -221,3 +223,23 @@ class Emission(Document, frozen=True, kw_only=True, omit_defaults=True):
     requirements: Annotated[tuple[CapabilityRequest, ...], Meta(max_length=64)] = ()
     warnings: Annotated[tuple[Warning, ...], Meta(max_length=16)] = ()
     telemetry: Annotated[dict[FactKey, FactValue], Meta(max_length=32)] = {}  # noqa: RUF012  msgspec makes a new one each time, and leaves it out when empty
+    degradations: Annotated[tuple[Degradation, ...], Meta(max_length=64)] = ()
+
+    def __post_init__(self) -> None:
+        if self.degradations:
+            _check_report(self)
+
+
+def _check_report(emission: Emission) -> None:
+    """Refuse degradations that stand in the wrong place or change nothing.
+
+    Raises:
+        ValueError: names the faulty field.
+    """
+    if emission.request.event is not _DEGRADED:
+        raise ValueError("degradations: only a `capability.degraded` emission names degradations")
+    if emission.payloads or emission.requirements:
+        raise ValueError("degradations: a report of degradations carries neither payloads nor requirements")
+    for one in emission.degradations:
+        if one.current_support is one.previous_support:
+            raise ValueError(f"degradations: `{one.capability[:64]}` does not change")

@@ -24,7 +24,7 @@ import anyio
 import anyio.to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from lifebus.client import Bus, Emitted
+from lifebus.client import Bus, Emitted, TickResult
 from lifebus.client import connect as connect_async
 from lifebus.subscription import Subscription
 from lifebus.view import Cursor, Gap
@@ -103,21 +103,23 @@ class BlockingBus:
             return self._portal.call(self._bus.emit, emission)
         return self._portal.call(self._bus.emit, list(emission))
 
-    def tick(self, adapter_id: str, *, adapter_version: str = "0.1.0", session: str | None = None) -> Emitted:
-        """Drive one supervisor tick.
+    def tick(self, adapter_id: str | None = None, session: str | None = None) -> TickResult:
+        """Have the broker look at its harnesses now, and return what it observed.
 
         Raises:
             LifebusError: the tick was refused, or no answer came.
         """
-        return self._portal.call(partial(self._bus.tick, adapter_id, adapter_version=adapter_version, session=session))
+        return self._portal.call(self._bus.tick, adapter_id, session)
 
-    def negotiate(self, adapter_id: str, requirements: Iterable[CapabilityRequest]) -> Negotiation:
-        """Return what the adapter would give for these requirements.
+    def negotiate(
+        self, adapter_id: str, requirements: Iterable[CapabilityRequest], *, session: str | None = None
+    ) -> Negotiation:
+        """Return what the adapter would give for these requirements, in a session as it is now.
 
         Raises:
             AdapterUnavailable: no such adapter.
         """
-        return self._portal.call(self._bus.negotiate, adapter_id, tuple(requirements))
+        return self._portal.call(partial(self._bus.negotiate, adapter_id, tuple(requirements), session=session))
 
     def receipts(
         self,

@@ -15,7 +15,6 @@ from msgspec import Struct
 
 from lifebus.connection import Connection
 from lifebus.outbox import Outbox
-from lifebus.requests import tick_request
 from lifebus.subscription import Subscription
 from lifebus.view import Cursor
 from lifebus.worker import Handler, serve
@@ -45,11 +44,13 @@ from lifebus_transports.messages import (
     Nothing,
     Serve,
     SessionsAsk,
+    Tick,
+    TickAnswer,
     Verify,
     VerifyAnswer,
 )
 
-__all__ = ["Bus", "Emitted", "connect"]
+__all__ = ["Bus", "Emitted", "TickResult", "connect"]
 
 
 class Emitted(Struct, frozen=True, kw_only=True):
@@ -64,6 +65,19 @@ class Emitted(Struct, frozen=True, kw_only=True):
     replayed: bool = False
     deliveries: tuple[DeliveredPayload, ...] = ()
     refusal: LifebusError | None = None
+
+
+class TickResult(Struct, frozen=True, kw_only=True):
+    """What a driven tick observed: the stored receipts with their positions, `supervisor.tick` among them.
+
+    `sessions` and `files` say how many were looked at, `degraded` how many capabilities are weaker than claimed.
+    """
+
+    receipts: tuple[Receipt, ...] = ()
+    positions: tuple[int, ...] = ()
+    sessions: int = 0
+    files: int = 0
+    degraded: int = 0
 
 
 class Bus:
@@ -97,21 +111,36 @@ class Bus:
             return result
         return await self._record([_emission(one) for one in emission])
 
-    async def tick(self, adapter_id: str, *, adapter_version: str = "0.1.0", session: str | None = None) -> Emitted:
-        """Drive one supervisor tick; it always gets a stored receipt (design 3.12).
+    async def tick(self, adapter_id: str | None = None, session: str | None = None) -> TickResult:
+        """Have the broker look at its harnesses now, and return what it observed (design 3.12).
+
+        All of them, those of one adapter, or one session of it.  A driven tick always gets a stored receipt; after
+        silence it may be repeated, for what was observed is recorded once.
 
         Raises:
             LifebusError: the tick was refused, or no answer came.
         """
-        return await self.emit(tick_request(adapter_id, adapter_version, session))
+        body = Tick(client_id=self.client_id, adapter_id=adapter_id, session=session)
+        answer = await self._connection.ask("tick", body, TickAnswer, timeout=self.timeout)
+        return TickResult(
+            receipts=tuple(decode_receipt(raw) for raw in answer.receipts),
+            positions=answer.positions,
+            sessions=answer.sessions,
+            files=answer.files,
+            degraded=answer.degraded,
+        )
 
-    async def negotiate(self, adapter_id: str, requirements: Iterable[CapabilityRequest]) -> Negotiation:
+    async def negotiate(
+        self, adapter_id: str, requirements: Iterable[CapabilityRequest], *, session: str | None = None
+    ) -> Negotiation:
         """Return what the adapter would give for these requirements; nothing is dispatched or recorded.
+
+        With `session` (a harness session id), what that session has lost meanwhile counts.
 
         Raises:
             AdapterUnavailable: no such adapter.
         """
-        body = Negotiate(adapter_id=adapter_id, requirements=tuple(requirements))
+        body = Negotiate(adapter_id=adapter_id, requirements=tuple(requirements), session=session)
         return await self._connection.ask("negotiate", body, Negotiation, timeout=self.timeout)
 
     async def serve(

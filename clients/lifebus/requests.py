@@ -23,7 +23,7 @@ from lifebus_contract import (
 )
 from lifebus_contract.ids import EVENT, INVOCATION, PAYLOAD
 
-__all__ = ["make_payload", "make_request", "new_id", "tick_request"]
+__all__ = ["make_payload", "make_request", "new_id"]
 
 _BEFORE_THE_PROMPT: Final = ((PlacementClass.PRE_PROMPT_FRAME, RequirementLevel.PREFERRED),)
 _IDS: Final = IdSource(lambda: time.time_ns() // 1_000_000, os.urandom)
@@ -100,8 +100,3 @@ def make_payload(
         **fields,
     }
     return validate(plain, PayloadEnvelope)
-
-
-def tick_request(adapter_id: str, adapter_version: str, session: str | None) -> CallbackRequest:
-    """Return a `supervisor.tick` request."""
-    return make_request(LifecycleEvent.SUPERVISOR_TICK, adapter_id, adapter_version=adapter_version, session=session)

@@ -24,6 +24,7 @@ from lifebus_contract import (
     TransportError,
 )
 from lifebus_contract.fields import Document
+from lifebus_supervisor.plain_tick import plain_tick
 from lifebus_supervisor.queries import query_of
 from lifebus_supervisor.settings import Settings
 from lifebus_supervisor.version import VERSION
@@ -43,6 +44,8 @@ from lifebus_transports.messages import (
     RowInfo,
     Serve,
     SessionsAsk,
+    Tick,
+    TickAnswer,
     Verify,
     VerifyAnswer,
 )
@@ -62,6 +65,7 @@ class Service:
         self.bus = bus
         self.draining = False
         self.count_more: Callable[[], dict[str, int]] = dict
+        self.supervise_tick: Callable[[Tick], Awaitable[TickAnswer]] = partial(plain_tick, bus)
         self._settings = settings
         self._tasks = tasks
         self._reading = 0
@@ -79,6 +83,7 @@ class Service:
             "status": self._tell_status,
             "backfill": partial(self._later, self._backfill),
             "sessions": partial(self._later, self._sessions),
+            "tick": partial(self._later, self._tick),
             "verify": partial(self._later, self._verify),
         }
 
@@ -151,6 +156,7 @@ class Service:
             "receipts_published": self.receipts.counters.receipts,
             "subscriptions_refused": self.receipts.counters.malformed,
             "dispatches": self.bus.dispatches,
+            "ticks_transient": self.bus.fanout.transient,
         }
         self._answer(
             caller,
@@ -193,6 +199,11 @@ class Service:
 
     async def _sessions(self, body: SessionsAsk) -> object:
         return await self.bus.ledger.sessions(body.session)
+
+    async def _tick(self, body: Tick) -> TickAnswer:
+        if self.draining:
+            raise TransportError("the broker is stopping; try again", code="busy")
+        return await self.supervise_tick(body)
 
     async def _verify(self, body: Verify) -> VerifyAnswer:
         return VerifyAnswer(checked=self.bus.ledger.head, faults=tuple(await self.bus.ledger.verify(tail=body.tail)))

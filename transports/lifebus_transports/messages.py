@@ -21,7 +21,7 @@ from lifebus_contract import (
     RetryClass,
     error_for,
 )
-from lifebus_contract.fields import Count, Document, Identifier
+from lifebus_contract.fields import Count, Document, Identifier, refuse_unprintable
 from lifebus_contract.views import LedgerStatus
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "Emit",
     "EmitAnswer",
     "EmitResult",
+    "HarnessStatus",
     "Marker",
     "Negotiate",
     "Nothing",
@@ -44,6 +45,8 @@ __all__ = [
     "RowInfo",
     "Serve",
     "SessionsAsk",
+    "Tick",
+    "TickAnswer",
     "Verify",
     "VerifyAnswer",
 ]
@@ -111,10 +114,14 @@ class EmitAnswer(Document, frozen=True, kw_only=True):
 
 
 class Negotiate(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """`negotiate`: what would an adapter give for these requirements."""
+    """`negotiate`: what would an adapter give for these requirements, in a session as it is now.
+
+    Without `session` only what the adapter as a whole has lost is taken into account.
+    """
 
     adapter_id: Identifier
     requirements: Annotated[tuple[CapabilityRequest, ...], Meta(max_length=64)]
+    session: Identifier | None = None
 
 
 class Serve(Document, frozen=True, kw_only=True, omit_defaults=True):
@@ -190,6 +197,33 @@ class SessionsAsk(Document, frozen=True, kw_only=True, omit_defaults=True):
     session: tuple[Identifier, Identifier] | None = None
 
 
+class Tick(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """`tick`: have the broker look at its harnesses now: all, those of one adapter, or one session (design 3.12)."""
+
+    client_id: Identifier
+    adapter_id: Identifier | None = None
+    session: Identifier | None = None
+
+    def __post_init__(self) -> None:
+        if self.session is not None and self.adapter_id is None:
+            raise ValueError("session: a session is named together with its adapter")
+        if not f"{self.client_id}{self.adapter_id}{self.session}".isprintable():
+            refuse_unprintable(self)
+
+
+class TickAnswer(Document, frozen=True, kw_only=True):
+    """The answer to `tick`: the stored receipts of what was observed, `supervisor.tick` among them, and the counts.
+
+    `sessions` and `files` say how many were looked at, `degraded` how many capabilities are weaker than claimed.
+    """
+
+    receipts: tuple[bytes, ...]
+    positions: tuple[int, ...]
+    sessions: int
+    files: int
+    degraded: int
+
+
 class Verify(Document, frozen=True, kw_only=True, omit_defaults=True):
     """`verify`: check the ledger, whole or the last `tail` rows."""
 
@@ -215,8 +249,33 @@ class ClientInfo(Struct, frozen=True, kw_only=True):
     failed: int
 
 
+class HarnessStatus(Struct, frozen=True, kw_only=True):
+    """What the broker sees of one harness; ages are in whole seconds, None for what never came.
+
+    `sessions` counts the live ones, `open_frames` the frames without an end, `files` the watched telemetry files and
+    `skipped_records` what could not be read in them.  `silent` and `degraded` name the sources that went quiet and the
+    capabilities that are weaker than claimed.
+    """
+
+    adapter_id: str
+    sessions: int
+    open_frames: int
+    last_event: LifecycleEvent | None
+    last_event_age_s: int | None
+    last_hook_age_s: int | None
+    last_tick_age_s: int | None
+    files: int
+    newest_file_age_s: int | None
+    skipped_records: int
+    silent: tuple[str, ...] = ()
+    degraded: tuple[str, ...] = ()
+
+
 class BrokerStatus(Struct, frozen=True, kw_only=True):
-    """How the broker is: `counters` are per door since it started, `uptime_s` in whole seconds."""
+    """How the broker is: `counters` are per door since it started, `uptime_s` in whole seconds.
+
+    `harnesses` has one entry an adapter that was seen.
+    """
 
     version: str
     contract_version: str
@@ -226,6 +285,7 @@ class BrokerStatus(Struct, frozen=True, kw_only=True):
     ledger: LedgerStatus
     clients: int
     counters: dict[str, int]
+    harnesses: tuple[HarnessStatus, ...] = ()
 
 
 class Beacon(Struct, frozen=True, kw_only=True):
@@ -252,6 +312,7 @@ BODIES: Final[dict[str, type[Document]]] = {
     "backfill": Backfill,
     "marker": Marker,
     "sessions": SessionsAsk,
+    "tick": Tick,
     "verify": Verify,
     "clients": Nothing,
     "manifests": Nothing,
