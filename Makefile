@@ -5,7 +5,7 @@ BENCH := .venv-bench
 PIP := bin/pip install -qq --disable-pip-version-check
 ARGS ?=
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench e2e e2e-all clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed  ## the bus at work on recorded sessions, e.g. make demo ARGS="--speed 4"
@@ -23,6 +23,12 @@ check: $(VENV)/.developing  ## lint, format, both type checkers, layers
 
 bench: $(BENCH)/.installed  ## lifebus beside Redis and JetStream, e.g. make bench ARGS="--quick"
 	@$(BENCH)/bin/python -m bench.run $(ARGS)
+
+e2e: $(VENV)/.developing  ## the real Codex and Claude Code, offline, e.g. make e2e ARGS="-k resume"
+	@$(VENV)/bin/python tests/e2e/run.py codex claude -- $(ARGS)
+
+e2e-all: $(VENV)/.developing  ## all six harnesses; the first run downloads 2 GB into the user's cache
+	@$(VENV)/bin/python tests/e2e/run.py -- $(ARGS)
 
 clean:  ## everything that the other targets made
 	@rm -rf $(VENV) $(BENCH) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

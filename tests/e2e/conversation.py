@@ -1,0 +1,71 @@
+"""What a model request and its answer are, whichever protocol carries them."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Item:
+    """One piece of the conversation, in order: who says it, and all its text."""
+
+    role: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """A request: its items, and the schema of each tool that it offers."""
+
+    items: tuple[Item, ...]
+    tools: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def roles_of(self, text: str) -> list[str]:
+        """Return who says this text, once for each place."""
+        return [item.role for item in self.items if text in item.text]
+
+    def place_of(self, text: str) -> int:
+        """Return the index of the first item with this text, -1 where there is none."""
+        return next((index for index, item in enumerate(self.items) if text in item.text), -1)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the model says: a text or a tool call, and the tokens that the request counted."""
+
+    tokens: int
+    text: str = ""
+    tool: str = ""
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
+def text_of(content: Any) -> str:
+    """Return all text in a content field: a string, a part, or a list of parts, however deep."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, dict):
+        inner = (content.get(key) for key in ("text", "content", "parts", "output"))
+        return "\n".join(filter(None, map(text_of, inner)))
+    if isinstance(content, list):
+        return "\n".join(filter(None, map(text_of, content)))
+    return ""
+
+
+def arguments_for(schema: dict[str, Any], words: str) -> dict[str, Any]:
+    """Return arguments that fit a tool's schema, with the words where the tool wants its command or task."""
+    properties: dict[str, Any] = schema.get("properties") or {}
+    wanted = ("command", "cmd", "prompt", "message", "task", "goal")
+    own = next((key for key in wanted if key in properties), "command")
+    listed = properties.get(own, {}).get("type") == "array"
+    required = [key for key in schema.get("required") or [] if key != own]
+    return {own: ["bash", "-c", words] if listed else words} | {
+        key: _filler(key, properties.get(key, {})) for key in required
+    }
+
+
+def _filler(key: str, schema: dict[str, Any]) -> Any:
+    if schema.get("enum"):
+        return schema["enum"][0]
+    plain: dict[str, Any] = {"boolean": False, "integer": 1, "number": 1, "array": [], "object": {}}
+    if schema.get("type") in plain:
+        return plain[schema["type"]]
+    return "general-purpose" if key == "subagent_type" else f"some {key}"

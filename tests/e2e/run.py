@@ -1,0 +1,69 @@
+"""`make e2e`: install the harness programs that are not there yet, leave the network, and run the tests.
+
+    python tests/e2e/run.py [HARNESS …] [-- PYTEST-ARGUMENT …]
+
+Without names all six harnesses are tested.  On Linux the tests run in a network namespace that has loopback alone;
+where that is not permitted, all proxies point nowhere instead.
+"""
+
+import ctypes
+import fcntl
+import os
+import socket
+import struct
+import sys
+from pathlib import Path
+
+TESTS = Path(__file__).parent.parent
+sys.path.insert(0, str(TESTS))
+
+from e2e.harnesses import HARNESSES  # noqa: E402  the path is set up above
+from e2e.programs import cache, install  # noqa: E402
+from e2e.sandbox import only_loopback  # noqa: E402
+
+_NEW_USER, _NEW_NET = 0x10000000, 0x40000000
+_SET_FLAGS, _UP = 0x8914, 0x1 | 0x40
+
+
+def main(arguments: list[str]) -> None:
+    """Install, leave the network, and become pytest."""
+    names, _, options = _split(arguments)
+    for name in names or HARNESSES:
+        for package in HARNESSES[name].packages:
+            say(f"{package}: {install(package) or 'installed'} ({cache()})")
+    if not _leave_network():
+        say("no network namespace of our own: proxies point nowhere instead")
+    chosen = [str(TESTS / "e2e" / f"test_{name}.py") for name in names or HARNESSES]
+    os.execv(sys.executable, [sys.executable, "-m", "pytest", "-q", *options, *chosen])
+
+
+def _split(arguments: list[str]) -> tuple[list[str], str, list[str]]:
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    unknown = set(arguments[:at]) - set(HARNESSES)
+    if unknown:
+        sys.exit(f"no such harness: {', '.join(sorted(unknown))}; there are {', '.join(HARNESSES)}")
+    return arguments[:at], "--", arguments[at + 1 :]
+
+
+def _leave_network() -> bool:
+    """Move this process into a network namespace with loopback up; False where the system has or permits none."""
+    if only_loopback():
+        return True
+    unshare = getattr(ctypes.CDLL(None, use_errno=True), "unshare", None)
+    user, group = os.geteuid(), os.getegid()
+    if unshare is None or unshare(_NEW_USER | _NEW_NET if user else _NEW_NET) != 0:
+        return False
+    if user:  # keep the ids: files and sockets are checked for their owner
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+            Path("/proc/self", name).write_text(text)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sH14x", b"lo", _UP))
+    return True
+
+
+def say(text: str) -> None:
+    sys.stderr.write(text + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,128 @@
+"""A home of its own for a harness: an empty environment, loopback only, and processes that end with the test."""
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from running import short_directory
+
+PATIENCE_S = 60.0
+NOWHERE = "http://127.0.0.1:9"
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a run of a harness came to."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """The directories of one test."""
+
+    home: Path
+
+    @property
+    def project(self) -> Path:
+        return self.home / "project"
+
+    @property
+    def tmp(self) -> Path:
+        return self.home / "tmp"
+
+    @property
+    def state_dir(self) -> Path:
+        """Where lifebus keeps its state when nothing says otherwise."""
+        return self.home / ".local/state/lifebus"
+
+    @property
+    def runtime_dir(self) -> Path:
+        return self.state_dir / "run"
+
+    def environment(self, variables: Mapping[str, str]) -> dict[str, str]:
+        """Return the whole environment of a process here."""
+        base = {
+            "HOME": str(self.home),
+            "LANG": "C.UTF-8",
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "TERM": "xterm",
+            "TMPDIR": str(self.tmp),
+        }
+        if not only_loopback():
+            base |= {"HTTP_PROXY": NOWHERE, "HTTPS_PROXY": NOWHERE, "NO_PROXY": "127.0.0.1,localhost"}
+        return base | dict(variables)
+
+    @asynccontextmanager
+    async def started(self, command: Sequence[str], variables: Mapping[str, str]) -> AsyncIterator["Started"]:
+        """A process in the project directory while it runs; it and its children are gone at the end of the block."""
+        out, err = self.tmp / "out", self.tmp / "err"
+        with out.open("wb") as stdout, err.open("wb") as stderr:
+            process = subprocess.Popen(  # noqa: ASYNC220  starting takes no time
+                command,
+                cwd=self.project,
+                env=self.environment(variables),
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+            )
+        started = Started(process, out, err)
+        try:
+            yield started
+        finally:
+            started.end()
+
+
+class Started:
+    """A running harness: the leader of a process group of its own."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", out: Path, err: Path) -> None:
+        self._process = process
+        self._out = out
+        self._err = err
+
+    def signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    async def ended(self, patience: float = PATIENCE_S) -> Ran:
+        """Wait for its end."""
+        try:
+            code = await asyncio.to_thread(self._process.wait, patience)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(f"not done after {patience:g} s: {self._ran(0)}") from None
+        return self._ran(code)
+
+    def end(self) -> None:
+        """Make sure that nothing of it is left."""
+        with suppress(ProcessLookupError):  # all of the group is gone
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait(PATIENCE_S)
+
+    def _ran(self, code: int) -> Ran:
+        return Ran(code, self._out.read_text(errors="replace"), self._err.read_text(errors="replace"))
+
+
+@contextmanager
+def sandbox() -> Iterator[Sandbox]:
+    """A sandbox while the block lasts."""
+    with short_directory() as home:
+        found = Sandbox(home)
+        found.tmp.mkdir()
+        found.project.mkdir()
+        git = ["git", "init", "--quiet", str(found.project)]
+        subprocess.run(git, env=found.environment({}), check=True, timeout=PATIENCE_S)
+        yield found
+
+
+def only_loopback() -> bool:
+    """Whether this process has no network but loopback."""
+    links = Path("/sys/class/net")
+    return links.is_dir() and {link.name for link in links.iterdir()} <= {"lo"}
