@@ -53,7 +53,7 @@ class HookIntake:
 
     def counters(self) -> dict[str, int]:
         """Return what the door and the spool counted since the start."""
-        door, spool = self._door, self._spooled
+        door, spool, calls = self._door, self._spooled, self._calls.counters
         return {
             "hook_calls": door.calls,
             "hook_late": door.late,
@@ -63,6 +63,9 @@ class HookIntake:
             "hook_busy": door.busy,
             "hook_malformed": door.malformed + door.cut_off,
             "hook_oversized": door.oversized,
+            "hook_unreadable": calls.unreadable,
+            "hook_failed_unrecorded": calls.unrecorded,
+            "hook_unknown_adapter": calls.unknown_adapter,
             "spool_drained": spool.drained,
             "spool_refused": spool.refused,
             "spool_malformed": spool.malformed,

@@ -37,7 +37,7 @@ from lifebus_contract import (
 from lifebus_contract.fields import FactValue
 from lifebus_contract.ids import EVENT, INVOCATION
 
-__all__ = ["MAX_ITEMS", "hook_name", "named_session", "read_hook", "read_payload"]
+__all__ = ["MAX_ITEMS", "hook_name", "lateness", "named_session", "read_hook", "read_payload"]
 
 MAX_ITEMS: Final = 65_536
 """Most entries of a hook payload: some carry a whole conversation."""
@@ -179,7 +179,7 @@ def _moment(call: HookCall, payload: Payload, name: str, table: HookTable, ids: 
         invocation_id=ids.make(INVOCATION),
         facts=facts,
         metadata={**facts, **_cwd(call, payload)},
-        warnings=(*warnings, *_lateness(call)),
+        warnings=(*warnings, *lateness(call)),
     )
 
 
@@ -239,7 +239,8 @@ def _cwd(call: HookCall, payload: Payload) -> dict[str, str]:
     return {"cwd": cwd[:_CWD_CHARACTERS]} if cwd else {}
 
 
-def _lateness(call: HookCall) -> tuple[Warning, ...]:
+def lateness(call: HookCall) -> tuple[Warning, ...]:
+    """Return the warning that a call from the spool bears, nothing for one that came in time."""
     if call.spooled_at_epoch_s is None:
         return ()
     return (Warning(code="spooled_late", message=f"spooled at {call.spooled_at_epoch_s} s, recorded later"),)
