@@ -70,7 +70,8 @@ def test_a_hook_that_takes_no_context_gets_none_even_if_there_is_something_to_de
 @pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: f"{path.parent.parent.name}-{path.parent.name}")
 def test_with_nothing_to_deliver_every_recorded_hook_is_answered_with_silence(path: Any) -> None:
     for native, _ in captured(path):
-        assert adapter_of(path).render(native, []) == NOTHING
+        if native.hook not in hooks_of(path.parent.parent.name).displays:
+            assert adapter_of(path).render(native, []) == NOTHING
 
 
 @ALL

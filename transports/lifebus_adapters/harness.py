@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from lifebus_adapters.adapter import Delivery, HookAnswer, HookCall, HookReading
 from lifebus_adapters.parsing import hook_name, named_session, read_hook, read_payload
+from lifebus_adapters.reading import Payload
 from lifebus_adapters.rules import HookFacts, HookTable, no_facts
 from lifebus_adapters.telemetry import Source
 from lifebus_contract import (
@@ -32,7 +33,7 @@ class HarnessAdapter(Struct, frozen=True, kw_only=True):
 
     `slots` says which hooks take context and where it lands; `native` wraps the context text into what the harness
     reads from stdout.  `facts` returns what a hook's payload tells beside its events; `sources` are the telemetry
-    files that the harness writes.
+    files that the harness writes.  `status_text` is what a hook of `hooks.displays` shows, made from its payload.
     """
 
     registered: RegisteredAdapter
@@ -41,6 +42,7 @@ class HarnessAdapter(Struct, frozen=True, kw_only=True):
     native: Callable[[str, str], dict[str, Any]]
     facts: HookFacts = no_facts
     sources: tuple[Source, ...] = ()
+    status_text: Callable[[Payload], str] | None = None
 
     def read(self, call: HookCall, ids: IdSource) -> HookReading:
         """Return what a hook call tells (see `Adapter.read`).
@@ -57,10 +59,14 @@ class HarnessAdapter(Struct, frozen=True, kw_only=True):
     def render(self, call: HookCall, deliveries: Sequence[Delivery]) -> HookAnswer:
         """Return the native answer that carries the deliveries; silence where there are none or the hook takes none.
 
+        A hook whose output is shown to the user gets one short line instead.
+
         Raises:
             InvalidRequest: the payload names no known hook; or, with class `payload_too_large`, placement let
                 through more than the manifest claims.  A text cut short by the harness would be broken JSON.
         """
+        if self.status_text is not None and call.hook in self.hooks.displays:
+            return HookAnswer(stdout=self.status_text(read_payload(call)).encode())
         if not deliveries:
             return _NOTHING
         hook = hook_name(call, read_payload(call), self.hooks)

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from lifebus_contract import InvalidRequest
+from lifebus_contract.fields import MAX_INTEGER
 
-__all__ = ["FACT_CHARACTERS", "Payload", "find", "identifier", "scalar"]
+__all__ = ["FACT_CHARACTERS", "Payload", "count", "find", "identifier", "scalar"]
 
 Payload = Mapping[str, Any]
 """A hook payload as plain JSON data; it is always an object."""
@@ -71,6 +72,20 @@ def scalar(payload: Payload, path: str, kind: type) -> str | int | bool | None:
     if type(value) is not kind:  # a bool is an int to isinstance
         raise _wrong_type(path, _KIND_NAMES[kind])
     return value[:FACT_CHARACTERS] if isinstance(value, str) else cast("int | bool", value)
+
+
+def count(payload: Payload, path: str) -> int | None:
+    """Return the number of things at `path`, such as tokens; None where it is absent.
+
+    Raises:
+        InvalidRequest: it is not an integer from 0 to 2^53.
+    """
+    value = find(payload, path)
+    if value is None:
+        return None
+    if type(value) is not int or not 0 <= value <= MAX_INTEGER:
+        raise _wrong_type(path, "a count")
+    return value
 
 
 _KIND_NAMES: Final[dict[type, str]] = {str: "text", int: "an integer", bool: "true or false"}

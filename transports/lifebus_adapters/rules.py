@@ -94,7 +94,8 @@ class HookTable(Struct, frozen=True, kw_only=True):
 
     `name` is where a payload names its own hook, `rules` what the hooks mean, `silent` the hooks that are known and
     mean nothing.  `sessionless` hooks come without a session id.  `transcript` is where a payload names the session's
-    telemetry file.
+    telemetry file.  `displays` are the hooks whose output the harness shows to the user; their payload does not name
+    them.
     """
 
     name: tuple[str, ...]
@@ -103,3 +104,4 @@ class HookTable(Struct, frozen=True, kw_only=True):
     silent: frozenset[str]
     sessionless: frozenset[str] = frozenset()
     transcript: tuple[str, ...] = ()
+    displays: frozenset[str] = frozenset()

@@ -1,11 +1,11 @@
-"""Claude Code: manifest, hooks and rendering in one adapter.
+"""Claude Code: manifest, hooks, rendering and telemetry in one adapter.
 
-Above: `ADAPTERS`.  Below: harness, manifests, the two modules here.
+Above: `ADAPTERS`.  Below: harness, manifests, the modules here.
 """
 
 from typing import Final
 
-from lifebus_adapters.claude import hooks, rendering
+from lifebus_adapters.claude import hooks, rendering, telemetry
 from lifebus_adapters.harness import HarnessAdapter
 from lifebus_adapters.manifests import builtin
 from lifebus_contract import ConformanceLevel
@@ -17,5 +17,8 @@ ADAPTER: Final = HarnessAdapter(
     hooks=hooks.HOOKS,
     slots=rendering.SLOTS,
     native=rendering.native,
+    facts=telemetry.hook_facts,
+    sources=telemetry.SOURCES,
+    status_text=telemetry.status_text,
 )
 """The adapter of Claude Code."""

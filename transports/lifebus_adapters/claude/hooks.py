@@ -6,6 +6,7 @@
   those have an empty `agent_type` and mean nothing.
 - `/clear` ends the session and starts one with a new id in the same process.
 - Esc, HTTP 400 and 401 fire no hook at all; HTTP 500 fires StopFailure.
+- The status line command is called like a hook, without the hook's name in the payload; what it prints is shown.
 
 Above: the adapter in this folder.  Below: rules.
 """
@@ -52,7 +53,8 @@ _SURROUNDINGS: Final = {
     "PreModelSwitch",
     "PostModelSwitch",
 }
-_DISPLAY: Final = {"Notification", "MessageDisplay", "UserPromptExpansion", "statusLine"}
+_STATUS_LINE: Final = "statusLine"
+_DISPLAY: Final = {"Notification", "MessageDisplay", "UserPromptExpansion", _STATUS_LINE}
 _TEAM: Final = {"TeammateIdle", "TaskCreated", "TaskCompleted"}
 
 HOOKS: Final = HookTable(
@@ -80,5 +82,6 @@ HOOKS: Final = HookTable(
         "SessionEnd": HookRule(events=SESSION_CLOSE, facts=(Fact("reason"),)),
     },
     silent=frozenset(_TOOLS | _SURROUNDINGS | _DISPLAY | _TEAM),
+    displays=frozenset({_STATUS_LINE}),
 )
 """What each Claude Code hook means."""

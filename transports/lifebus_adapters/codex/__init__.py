@@ -1,11 +1,11 @@
-"""Codex CLI: manifest, hooks and rendering in one adapter.
+"""Codex CLI: manifest, hooks, rendering and telemetry in one adapter.
 
-Above: `ADAPTERS`.  Below: harness, manifests, the two modules here.
+Above: `ADAPTERS`.  Below: harness, manifests, the modules here.
 """
 
 from typing import Final
 
-from lifebus_adapters.codex import hooks, rendering
+from lifebus_adapters.codex import hooks, rendering, telemetry
 from lifebus_adapters.harness import HarnessAdapter
 from lifebus_adapters.manifests import builtin
 from lifebus_contract import ConformanceLevel
@@ -17,5 +17,7 @@ ADAPTER: Final = HarnessAdapter(
     hooks=hooks.HOOKS,
     slots=rendering.SLOTS,
     native=rendering.native,
+    facts=telemetry.hook_facts,
+    sources=telemetry.SOURCES,
 )
 """The adapter of Codex CLI."""

@@ -1,0 +1,252 @@
+"""The reader of a Codex rollout, as measured with 0.169.0: lines ``{timestamp, ordinal, type, payload}``.
+
+- `token_count` repeats with equal values, which is harmless.  Its `total_token_usage` adds up all requests and says
+  nothing of the context; `last_token_usage` does.  After a compaction its parts are 0 and the total is an estimate.
+- The window is already the part of the model's that Codex uses.
+- `compacted` is the proof of a compaction; `ordinal` counts from 0 without gaps, over resumes too.  The line tells no
+  token counts and no trigger.
+- A compaction on request is a task of its own, without the `turn_attribution` that turns have: it is no turn.
+- A sub-agent has a file of its own under its own thread id.  Its first line says so: `source` is an object, the
+  `session_id` is not the `id`, or there is a parent thread.  Such a file tells nothing but that the parent's session
+  is alive.  No sub-agent was recorded: this is how published rollouts look.  A file whose first line is missing is
+  taken for a session of its own, which no hook names, so that the parent is safe all the same.
+- A forked file repeats its parent's lines, that parent's first line too; so only the first of them counts.
+
+Above: telemetry in this folder.  Below: lines, telemetry, the contract.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, cast
+
+from msgspec import Raw, Struct
+
+from lifebus_adapters.lines import LineDecoder, named
+from lifebus_adapters.telemetry import Activity, Compacted, Fact, TurnEnded, TurnStarted, Usage
+from lifebus_contract.fields import Count
+
+__all__ = ["RolloutReader"]
+
+_NULL: Final = Raw(b"null")
+
+_LAST: Final = "rollout:last_token_usage.total_tokens"
+_ESTIMATE: Final = "rollout:last_token_usage.total_tokens:estimated"
+_WINDOW: Final = "rollout:model_context_window"
+_TASK_WINDOW: Final = "rollout:task_started.model_context_window"
+
+_THREAD_OF_USER: Final = (None, "user")
+_TYPED_BY_OTHERS: Final = frozenset({"user", "developer", "system"})
+_ITEMS_OF_OTHERS: Final = frozenset({"UserMessage", "HookPrompt"})
+
+
+class _Line(Struct):
+    type: str
+    payload: Raw = _NULL
+    ordinal: Count | None = None
+
+
+class _Kind(Struct):
+    type: str = ""
+    role: str | None = None
+
+
+class _Meta(Struct):
+    id: str | None = None
+    session_id: str | None = None
+    parent_thread_id: str | None = None
+    thread_source: str | None = None
+    source: str | dict[str, Any] | None = None
+
+
+class _TurnContext(Struct):
+    model: str | None = None
+
+
+class _Started(Struct):
+    turn_id: str | None = None
+    model_context_window: Count | None = None
+    turn_attribution: Raw = _NULL
+
+
+class _Ended(Struct):
+    turn_id: str | None = None
+    error: Raw = _NULL
+    reason: str | None = None
+
+
+class _Item(Struct):
+    item: _Kind
+
+
+class _Tokens(Struct):
+    total_tokens: Count
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+
+
+class _Info(Struct):
+    last_token_usage: _Tokens | None = None
+    model_context_window: Count | None = None
+
+
+class _TokenCount(Struct):
+    info: _Info | None = None
+
+
+_LINE: Final = LineDecoder(_Line)
+_KIND: Final = LineDecoder(_Kind)
+_META: Final = LineDecoder(_Meta)
+_TURN_CONTEXT: Final = LineDecoder(_TurnContext)
+_STARTED: Final = LineDecoder(_Started)
+_ENDED: Final = LineDecoder(_Ended)
+_ITEM: Final = LineDecoder(_Item)
+_TOKEN_COUNT: Final = LineDecoder(_TokenCount)
+
+
+class RolloutReader:
+    """Reads one rollout from its beginning.
+
+    `session` is what the file's name tells, None where it tells nothing: then the first line's id stands for it.
+    `model` is the name to report instead of the file's own.
+    """
+
+    def __init__(self, session: str | None, model: str | None = None) -> None:
+        self._session = session
+        self._model_override = model
+        self._model: str | None = None
+        self._task_window: int | None = None
+        self._has_meta = False
+        self._parent: str | None = None
+        self._is_subagent = False
+        self._attributes_turns = False
+        self._inner_task: str | None = None
+        self._compactions = 0
+
+    def read(self, record: bytes) -> Sequence[Fact]:
+        """Return what a line tells (see `RecordReader`).
+
+        Raises:
+            InvalidRequest: the line is not what Codex writes.
+        """
+        line = _LINE.read(record)
+        if line.payload == _NULL:
+            return ()
+        if line.type == "session_meta":
+            self._open(_META.read(line.payload))
+        elif self._is_subagent:
+            return self._of_subagent(line)
+        elif self._session is not None:
+            return self._of_session(self._session, line)
+        return ()
+
+    def _open(self, meta: _Meta) -> None:
+        if self._has_meta:
+            return
+        self._has_meta = True
+        own = named(meta.id, "payload.id")
+        self._session = self._session or own
+        root = named(meta.session_id, "payload.session_id")
+        elsewhere = root if root != own else None
+        parent = elsewhere or named(meta.parent_thread_id, "payload.parent_thread_id") or _spawner(meta.source)
+        made_by_codex = isinstance(meta.source, dict) and "custom" not in meta.source
+        self._is_subagent = bool(parent) or made_by_codex or meta.thread_source not in _THREAD_OF_USER
+        self._parent = parent
+
+    def _of_subagent(self, line: _Line) -> Sequence[Fact]:
+        return (Activity(session=self._parent),) if self._parent and _is_activity(line) else ()
+
+    def _of_session(self, session: str, line: _Line) -> Sequence[Fact]:
+        match line.type:
+            case "compacted":
+                return self._compacted(session, line.ordinal)
+            case "turn_context":
+                self._model = named(_TURN_CONTEXT.read(line.payload).model, "payload.model") or self._model
+                return ()
+            case "event_msg":
+                return self._event(session, line)
+            case _:
+                return (Activity(session=session),) if _is_activity(line) else ()
+
+    def _event(self, session: str, line: _Line) -> Sequence[Fact]:
+        match _KIND.read(line.payload).type:
+            case "token_count":
+                return self._token_count(session, _TOKEN_COUNT.read(line.payload))
+            case "task_started":
+                return self._task_started(session, _STARTED.read(line.payload))
+            case "task_complete":
+                return self._task_complete(session, _ENDED.read(line.payload))
+            case "turn_aborted":
+                return self._turn_aborted(session, _ENDED.read(line.payload))
+            case _:
+                return (Activity(session=session),) if _is_activity(line) else ()
+
+    def _compacted(self, session: str, ordinal: int | None) -> Sequence[Fact]:
+        self._compactions += 1
+        key = f"count:{self._compactions}" if ordinal is None else f"ordinal:{ordinal}"
+        return (Compacted(session=session, key=key),)
+
+    def _task_started(self, session: str, started: _Started) -> Sequence[Fact]:
+        self._task_window = started.model_context_window or self._task_window
+        turn = named(started.turn_id, "payload.turn_id")
+        attributed = started.turn_attribution != _NULL
+        self._attributes_turns |= attributed
+        if self._attributes_turns and not attributed:
+            self._inner_task = turn
+            return ()
+        self._inner_task = None
+        return (TurnStarted(session=session, frame_id=turn),)
+
+    def _task_complete(self, session: str, ended: _Ended) -> Sequence[Fact]:
+        if ended.error == _NULL:
+            return self._ended(session, ended, "completed", "rollout:task_complete")
+        return self._ended(session, ended, "failed", "rollout:task_complete.error")
+
+    def _turn_aborted(self, session: str, ended: _Ended) -> Sequence[Fact]:
+        reason = named(ended.reason, "payload.reason") or "unknown"
+        return self._ended(session, ended, "interrupted", f"rollout:turn_aborted.{reason}")
+
+    def _ended(self, session: str, ended: _Ended, frame_end: str, evidence: str) -> Sequence[Fact]:
+        turn = named(ended.turn_id, "payload.turn_id")
+        if turn is not None and turn == self._inner_task:
+            return ()
+        return (TurnEnded(session=session, frame_id=turn, frame_end=frame_end, evidence=evidence),)
+
+    def _token_count(self, session: str, told: _TokenCount) -> Sequence[Fact]:
+        info = told.info
+        if info is None or info.last_token_usage is None:
+            return ()
+        told_source = _WINDOW if info.model_context_window else _TASK_WINDOW
+        window = info.model_context_window or self._task_window
+        return (
+            Usage(
+                session=session,
+                used_tokens=info.last_token_usage.total_tokens,
+                used_source=_used_source(info.last_token_usage),
+                window_tokens=window,
+                window_source=told_source if window else None,
+                model=self._model_override or self._model,
+            ),
+        )
+
+
+def _is_activity(line: _Line) -> bool:
+    """Whether a line shows that the model or a tool did something."""
+    if line.type == "response_item":
+        return _KIND.read(line.payload).role not in _TYPED_BY_OTHERS
+    if line.type != "event_msg" or _KIND.read(line.payload).type != "item_completed":
+        return False
+    return _ITEM.read(line.payload).item.type not in _ITEMS_OF_OTHERS
+
+
+def _used_source(tokens: _Tokens) -> str:
+    estimated = tokens.total_tokens > 0 and tokens.input_tokens == 0 and tokens.output_tokens == 0
+    return _ESTIMATE if estimated else _LAST
+
+
+def _spawner(source: str | dict[str, Any] | None) -> str | None:
+    """Return the thread that made a sub-agent: ``{"subagent": {"thread_spawn": {"parent_thread_id": …}}}``."""
+    found: Any = source
+    for key in ("subagent", "thread_spawn", "parent_thread_id"):
+        if not isinstance(found, dict):
+            return None
+        found = cast("dict[str, Any]", found).get(key)
+    return named(found, "payload.source") if isinstance(found, str) else None
