@@ -3,7 +3,7 @@
     @run 12000 echo hi     call the shell tool; the request counted 12,000 tokens
     @agent 12000 look      call the tool that starts a sub-agent
     @say 12000 done        say something; the turn ends
-    @fail 500              answer with this HTTP status
+    @fail 500              answer with this HTTP status, however often it is asked
     @hold                  answer nothing until the model is closed
 
 Harnesses send a conversation again and again, shortened or rewritten, so the model remembers how far each script got.
@@ -78,8 +78,9 @@ class Scripts:
         key = "\n".join(map(str, steps))
         with self._lock:
             taken = self._taken.get(key, 0)
-            self._taken[key] = taken + 1
-        return steps[taken] if taken < len(steps) else Step("say", _last_tokens(steps))
+            step = steps[taken] if taken < len(steps) else Step("say", _last_tokens(steps))
+            self._taken[key] = taken + (step.deed != "fail")
+        return step
 
 
 def _parse(match: re.Match[str]) -> Step:

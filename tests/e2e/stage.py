@@ -1,7 +1,8 @@
 """Everything that one test plays with: a real harness, the fake model, a real broker and a client of it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+import signal
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -10,13 +11,16 @@ import pytest
 import lifebus
 from broker_process import BrokerProcess, broker_process
 from e2e import by_hand
-from e2e.fake_model import FakeModel, fake_model
+from e2e.fake_model import FakeModel, Request, fake_model
 from e2e.harnesses.base import Harness, Turn
 from e2e.programs import cache, is_installed
 from e2e.sandbox import Ran, Sandbox, Started, sandbox
-from lifebus_contract import Receipt
+from integration.serving import serving
+from lifebus_contract import CallbackResponse, DispatchEnvelope, LifecycleEvent, Receipt, ReceiptStatus
 
 PATIENCE_S = 20.0
+
+_ASIDE = {LifecycleEvent.CONTEXT_PRESSURE_OBSERVED, LifecycleEvent.CAPABILITY_DEGRADED, LifecycleEvent.SUPERVISOR_TICK}
 
 
 @dataclass(frozen=True)
@@ -37,14 +41,30 @@ class Stage:
             yield started
 
     async def run(self, turn: Turn) -> Ran:
-        """Run the harness to its end."""
+        """Run the harness to its end, which must be a good one, with no hook failing."""
         async with self.started(turn) as started:
+            ran = await started.ended()
+        assert (ran.code, self.harness.hook_failures(ran)) == (0, []), ran
+        assert self.model.unknown == []
+        return ran
+
+    async def stopped(self, turn: Turn, number: signal.Signals) -> Ran:
+        """Run the harness until it waits for the model, and send it a signal."""
+        async with self.started(turn) as started:
+            await asyncio.to_thread(self.model.wait_held)
+            started.signal(number)
             return await started.ended()
 
     async def receipts(self) -> list[Receipt]:
-        """Return every receipt so far."""
+        """Return every receipt so far; those of one session count 1, 2, 3 …"""
         found = self.bus.receipts(since="start", until_head=True)
-        return [item async for item in found if isinstance(item, Receipt)]
+        receipts = [item async for item in found if isinstance(item, Receipt)]
+        for head in await self.bus.sessions():
+            own: list[int | None] = [
+                one.sequence for one in receipts if one.harness_session_id == head.harness_session_id
+            ]
+            assert own == list(range(1, len(own) + 1))
+        return receipts
 
     async def first(self, condition: Callable[[Receipt], bool]) -> Receipt:
         """Wait for a receipt, which may be there already."""
@@ -59,6 +79,23 @@ class Stage:
         (head,) = await self.bus.sessions()
         return head.harness_session_id
 
+    @asynccontextmanager
+    async def delivering(self, events: Iterable[str]) -> AsyncIterator[None]:
+        """A callback client that delivers a text at each of these events; `text_at` says which."""
+
+        async def answer(dispatch: DispatchEnvelope) -> CallbackResponse:
+            payload = lifebus.make_payload("e2e", text_at(dispatch.request.event))
+            return CallbackResponse.ok(ReceiptStatus.DELIVERED, payload)
+
+        async with serving(self.bus, answer, events):
+            yield
+
+    @asynccontextmanager
+    async def broker_again(self) -> AsyncIterator[None]:
+        """A new broker in the place of the one that has gone."""
+        async with _broker(self.box):
+            yield
+
 
 @asynccontextmanager
 async def stage(harness: Harness) -> AsyncIterator[Stage]:
@@ -69,19 +106,42 @@ async def stage(harness: Harness) -> AsyncIterator[Stage]:
     with sandbox() as box, fake_model(harness.context_window) as model:
         harness.furnish(box, model.url)
         by_hand.install(harness.adapter_id, box)
-        places = {"LIFEBUS_RUNTIME_DIR": str(box.runtime_dir), "LIFEBUS_STATE_DIR": str(box.state_dir)}
-        async with (
-            broker_process(box.home, **places) as broker,
-            lifebus.connect("e2e", runtime_dir=box.runtime_dir) as bus,
-        ):
+        async with _broker(box) as broker, lifebus.connect("e2e", runtime_dir=box.runtime_dir) as bus:
             yield Stage(harness, box, model, broker, bus)
 
 
+@asynccontextmanager
+async def _broker(box: Sandbox) -> AsyncIterator[BrokerProcess]:
+    places = {"LIFEBUS_RUNTIME_DIR": str(box.runtime_dir), "LIFEBUS_STATE_DIR": str(box.state_dir)}
+    async with broker_process(box.home, **places) as broker:
+        yield broker
+
+
+def text_at(event: LifecycleEvent | str) -> str:
+    """Return the text that a client delivers at an event."""
+    return f"Words of the bus at {LifecycleEvent(event).value}."
+
+
 def told(receipts: Sequence[Receipt]) -> list[str]:
-    """Return the events in order, how frames ended, and nothing that depends on the machine."""
-    return [" ".join([receipt.event.value, *_ending(receipt)]) for receipt in receipts]
+    """Return what happened to sessions, frames and contexts, in order, with the harness's own word for it."""
+    return [
+        " ".join([receipt.event.value, *_manner(receipt)])
+        for receipt in receipts
+        if receipt.event not in _ASIDE and receipt.client_id != "e2e"
+    ]
 
 
-def _ending(receipt: Receipt) -> list[str]:
-    found = receipt.telemetry_summary.get("frame_end")
-    return [str(found)] if found else []
+def places(request: Request, texts: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the texts in the order in which they stand in a request, each with who says it."""
+    found = [
+        (item.text.find(text), item.role, text)
+        for item in request.conversation.items
+        for text in texts
+        if text in item.text
+    ]
+    return [(role, text) for _, role, text in found]
+
+
+def _manner(receipt: Receipt) -> list[str]:
+    facts = receipt.telemetry_summary
+    return [str(facts[key]) for key in ("source", "frame_end", "trigger") if key in facts]

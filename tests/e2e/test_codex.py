@@ -1,19 +1,85 @@
 """The real Codex CLI on the bus."""
 
+import signal
+
 from e2e.harnesses.base import Turn
 from e2e.harnesses.codex import CODEX
-from e2e.scripting import prompt, run, say
-from e2e.stage import stage, told
+from e2e.scripting import HOLD, fail, prompt, run, say
+from e2e.stage import places, stage, text_at, told
 
 TRUSTED = ("--dangerously-bypass-hook-trust",)
 
-SESSION_OPEN = ["session.starting", "session.started"]
-FRAME = ["frame.opening", "frame.opened", "frame.ending", "frame.ended completed"]
-SESSION_CLOSE = ["session.ending", "session.ended"]
+START = ["session.starting startup", "session.started startup"]
+RESUME = ["session.starting resume", "session.started resume"]
+OPEN = ["frame.opening", "frame.opened"]
+FRAME = [*OPEN, "frame.ending", "frame.ended completed"]
+END = ["session.ending", "session.ended"]
 
 
 async def test_a_session_with_a_tool_call_is_told_from_its_start_to_its_end() -> None:
     async with stage(CODEX) as on:
-        ran = await on.run(Turn(prompt("Look.", run("echo hi", 9_000), say("done", 9_100)), arguments=TRUSTED))
-        assert ran.code == 0
-        assert told(await on.receipts()) == [*SESSION_OPEN, *FRAME, *SESSION_CLOSE]
+        await on.run(Turn(prompt("Look.", run("echo hi", 9_000), say("done", 9_100)), arguments=TRUSTED))
+        assert told(await on.receipts()) == [*START, *FRAME, *END]
+
+
+async def test_a_resumed_session_goes_on_with_its_own_sequence() -> None:
+    async with stage(CODEX) as on:
+        await on.run(Turn(prompt("Begin.", say("begun")), arguments=TRUSTED))
+        await on.run(Turn(prompt("Go on.", say("gone on")), await on.session(), TRUSTED))
+        assert told(await on.receipts()) == [*START, *FRAME, *END, *RESUME, *FRAME, *END]
+
+
+async def test_a_compaction_in_the_middle_of_a_turn_is_told_once() -> None:
+    async with stage(CODEX) as on:
+        await on.run(Turn(prompt("Fill.", run("echo hi", 16_000), say("done", 3_000)), arguments=TRUSTED))
+        events = told(await on.receipts())
+        assert events == [*START, *OPEN, "context.compacted auto", *FRAME[2:], *END]
+
+
+async def test_the_words_of_a_client_reach_the_model_as_the_developers_before_and_after_the_prompt() -> None:
+    async with stage(CODEX) as on:
+        async with on.delivering(["session.starting", "frame.opening"]):
+            await on.run(Turn(prompt("Listen.", say("heard")), arguments=TRUSTED))
+        at_start, at_frame = text_at("session.starting"), text_at("frame.opening")
+        (request,) = on.model.requests
+        assert places(request, [at_start, at_frame, "Listen."]) == [
+            ("developer", at_start),
+            ("user", "Listen."),
+            ("developer", at_frame),
+        ]
+
+
+async def test_an_interrupted_turn_ends_as_interrupted() -> None:
+    async with stage(CODEX) as on:
+        await on.stopped(Turn(prompt("Wait.", HOLD), arguments=TRUSTED), signal.SIGINT)
+        assert told(await on.receipts()) == [*START, *OPEN, "frame.ended interrupted", *END]
+
+
+async def test_a_broker_that_is_away_loses_nothing_and_stops_nobody() -> None:
+    async with stage(CODEX) as on:
+        await on.broker.kill()
+        await on.run(Turn(prompt("Work.", run("echo hi"), say("done")), arguments=TRUSTED))
+        async with on.broker_again():
+            await on.first(lambda receipt: receipt.event == "session.ended")
+            receipts = await on.receipts()
+        assert told(receipts) == [*START, *FRAME, *END]
+        assert all("spooled_late" in [warning.code for warning in receipt.warnings] for receipt in receipts)
+
+
+async def test_a_broker_that_hangs_stops_nobody() -> None:
+    async with stage(CODEX) as on:
+        on.broker.signal(signal.SIGSTOP)
+        await on.run(Turn(prompt("Work.", run("echo hi"), say("done")), arguments=TRUSTED))
+        on.broker.signal(signal.SIGCONT)
+        await on.broker.kill()
+        async with on.broker_again():
+            await on.first(lambda receipt: receipt.event == "session.ended")
+            assert told(await on.receipts()) == [*START, *FRAME, *END]
+
+
+async def test_a_model_error_ends_the_session_and_the_program_says_so() -> None:
+    async with stage(CODEX) as on:
+        async with on.started(Turn(prompt("Fail.", fail(500)), arguments=TRUSTED)) as started:
+            ran = await started.ended()
+        assert ran.code == 1
+        assert told(await on.receipts()) == [*START, *OPEN, *END]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from e2e.programs import Package
-from e2e.sandbox import Sandbox
+from e2e.sandbox import Ran, Sandbox
 
 __all__ = ["Harness", "Turn"]
 
@@ -41,4 +41,8 @@ class Harness(Protocol):
 
     def command(self, turn: Turn) -> list[str]:
         """Return the command line of one run."""
+        ...
+
+    def hook_failures(self, ran: Ran) -> list[str]:
+        """Return what the program says of hooks that failed, where it says anything."""
         ...

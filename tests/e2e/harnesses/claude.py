@@ -1,10 +1,11 @@
 """Claude Code: `claude -p`, its hooks in `~/.claude/settings.json`."""
 
+import json
 from typing import Final
 
 from e2e.harnesses.base import Turn
 from e2e.programs import Package, find
-from e2e.sandbox import Sandbox
+from e2e.sandbox import Ran, Sandbox
 
 __all__ = ["CLAUDE"]
 
@@ -23,6 +24,7 @@ class Claude:
         return {
             "ANTHROPIC_API_KEY": "dummy",
             "ANTHROPIC_BASE_URL": model_url,
+            "CLAUDE_CODE_MAX_RETRIES": "0",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "DISABLE_AUTOUPDATER": "1",
             "DISABLE_ERROR_REPORTING": "1",
@@ -34,6 +36,11 @@ class Claude:
         told = ["--output-format", "stream-json", "--verbose", "--include-hook-events", "--allowedTools", "Bash"]
         session = ["--resume", turn.session] if turn.session else []
         return [str(program), *told, *session, *turn.arguments, "-p", turn.prompt]
+
+    def hook_failures(self, ran: Ran) -> list[str]:
+        told = [json.loads(line) for line in ran.out.splitlines()]
+        ended = [one for one in told if one.get("subtype") == "hook_response"]
+        return [one["hook_name"] for one in ended if (one["exit_code"], one["outcome"]) != (0, "success")]
 
 
 CLAUDE: Final = Claude()

@@ -5,7 +5,7 @@ from typing import Final
 from e2e.fake_model import MODEL
 from e2e.harnesses.base import Turn
 from e2e.programs import Package, find
-from e2e.sandbox import Sandbox
+from e2e.sandbox import Ran, Sandbox
 
 __all__ = ["CODEX"]
 
@@ -56,7 +56,11 @@ stream_max_retries = 0
         program = find(self.packages[0], "node_modules/@openai/codex-*/vendor/*/bin/codex")
         going_on = ["resume"] if turn.session else []
         session = [turn.session] if turn.session else []
-        return [str(program), "exec", *going_on, "--json", *turn.arguments, *session, turn.prompt]
+        return [str(program), "exec", *going_on, *turn.arguments, *session, turn.prompt]
+
+    def hook_failures(self, ran: Ran) -> list[str]:
+        told = [line for line in ran.err.splitlines() if line.startswith("hook: ")]
+        return [line for line in told if not line.endswith("Completed") and f"{line} Completed" not in told]
 
 
 CODEX: Final = Codex()
