@@ -1,0 +1,91 @@
+"""Findings of supervision as emissions, as the one door takes them.  Pure: ids come from the given source.
+
+Above: supervisor.  Below: judging, the contract.
+"""
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
+
+from lifebus_contract import (
+    CONTRACT_VERSION,
+    AdapterManifest,
+    CallbackRequest,
+    Emission,
+    FrameClass,
+    FrameContext,
+    IdSource,
+    IntegrationMode,
+    LifecycleEvent,
+)
+from lifebus_contract.ids import EVENT, INVOCATION
+from lifebus_supervisor.supervision.judging import Finding
+from lifebus_supervisor.supervision.watch import Key
+
+__all__ = ["emissions_of", "mode_of", "tick_finding"]
+
+
+def emissions_of(
+    findings: Sequence[Finding],
+    manifest: AdapterManifest,
+    key: Key,
+    ids: IdSource,
+    *,
+    invocation_id: str | None = None,
+    mode: IntegrationMode | None = None,
+) -> list[Emission]:
+    """Return the findings of one look at a session as emissions of one invocation, in order."""
+    invocation = invocation_id or ids.make(INVOCATION)
+    return [_emission(one, manifest, key, ids, invocation, mode or mode_of(manifest)) for one in findings]
+
+
+def mode_of(manifest: AdapterManifest) -> IntegrationMode:
+    """Return the mode in which supervision speaks: by telemetry, or the first that the adapter has."""
+    if IntegrationMode.TELEMETRY_ONLY in manifest.integration_modes:
+        return IntegrationMode.TELEMETRY_ONLY
+    return manifest.integration_modes[0]
+
+
+def tick_finding(**facts: Any) -> Finding:
+    """Return a tick with what it saw; None values are left out."""
+    told = {name: value for name, value in facts.items() if value is not None}
+    return Finding(event=LifecycleEvent.SUPERVISOR_TICK, telemetry=told)
+
+
+def _emission(  # noqa: PLR0917  what every emission is made of
+    finding: Finding, manifest: AdapterManifest, key: Key, ids: IdSource, invocation: str, mode: IntegrationMode
+) -> Emission:
+    adapter_id, session = key
+    frame = finding.frame
+    request = CallbackRequest(
+        schema_version=CONTRACT_VERSION,
+        event=finding.event,
+        event_id=ids.make(EVENT),
+        adapter_id=adapter_id,
+        adapter_version=manifest.adapter_version,
+        invocation_id=invocation,
+        integration_mode=mode,
+        harness_session_id=session or None,
+        harness_task_id=None if frame is None else frame.task,
+        frame_context=None if frame is None else _context(finding),
+        idempotency_key=None if finding.key is None else _key(session, finding.key),
+    )
+    telemetry = dict(finding.telemetry)
+    if frame is not None:
+        telemetry["frame_id"] = frame.frame_id
+    return Emission(request=request, telemetry=telemetry, degradations=finding.degradations)
+
+
+def _context(finding: Finding) -> FrameContext | None:
+    frame = finding.frame
+    if frame is None:
+        return None
+    kind = FrameClass.TOP_LEVEL if frame.parent is None else FrameClass.SUBCALL
+    return FrameContext(frame_id=frame.frame_id, frame_class=kind, parent_frame_id=frame.parent)
+
+
+def _key(session: str, key: str) -> str:
+    """Return a key that is short and unlike that of any other session."""
+    kind = key.partition(":")[0]
+    digest = sha256((session + chr(0) + key).encode()).hexdigest()[:32]
+    return f"supervision:{kind}:{digest}"

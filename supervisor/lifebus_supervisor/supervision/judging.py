@@ -1,0 +1,201 @@
+"""What follows from what is known of a session: pressure, compactions, frames and sessions that nobody closed.
+
+Every function looks at one watch and returns findings; none of them asks a clock, a file or a process.  A finding that
+becomes a receipt changes the fold, so that the next look finds nothing new: nothing is ever said twice.
+
+Above: supervisor.  Below: watch, the pure half of the broker.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from msgspec import Struct
+
+from lifebus_broker.claims import claim_of
+from lifebus_broker.fold.supervision import LEVEL, SOURCE, USED, OpenFrame
+from lifebus_broker.pressure import Thresholds, next_level, percent_of
+from lifebus_contract import AdapterManifest, Degradation, LifecycleEvent, SupportState
+from lifebus_supervisor.supervision.watch import Watch
+
+__all__ = ["GRACE_TICKS", "Finding", "Moment", "abandoned", "closings", "judge", "pressure_facts", "with_children"]
+
+GRACE_TICKS: Final = 2
+"""How many ticks a hook may lag behind a file that tells the same, and a session's end behind its process's."""
+
+
+class Moment(Struct, frozen=True, kw_only=True):
+    """When a look is taken: the tick's number, monotonic seconds, and wall-clock seconds, which are data only."""
+
+    tick: int
+    now: float
+    epoch_s: int
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """A fact that is to be recorded.
+
+    `frame` is the frame it is about, `key` what makes it the same fact when it is found again.
+    """
+
+    event: LifecycleEvent
+    telemetry: dict[str, Any]
+    frame: OpenFrame | None = None
+    key: str | None = None
+    degradations: tuple[Degradation, ...] = ()
+
+
+def judge(
+    watch: Watch,
+    manifest: AdapterManifest,
+    moment: Moment,
+    thresholds: Thresholds,
+    *,
+    alive: bool | None,
+    abandon_s: int,
+) -> list[Finding]:
+    """Return what is to be recorded of a session now.
+
+    `alive` says whether the harness's process lives, None where nobody can tell; `abandon_s` is how long a session
+    whose process is unknown may be silent before it counts as abandoned.
+    """
+    end = _end_of(watch, moment, alive=alive, abandon_s=abandon_s)
+    if end is not None:
+        return [*closings(watch, end), abandoned(end)]
+    measured = [*_pressure(watch, thresholds), *_compactions(watch, manifest, moment)]
+    if watch.state.ended:  # what its files tell late is still true
+        return [*closings(watch, "the session ended while the frame was open"), *measured]
+    ends = {finding.key: finding for finding in (*_superseded(watch), *_ended_turns(watch, moment))}
+    return [*measured, *ends.values()]
+
+
+def pressure_facts(watch: Watch) -> dict[str, Any]:
+    """Return the newest numbers as receipts carry them, nulls where nothing is known (design 3.11)."""
+    usage, (window, window_source) = watch.usage, _window(watch)
+    used = None if usage is None else usage.used_tokens
+    facts: dict[str, Any] = {
+        USED: used,
+        "context_window_tokens": window,
+        "context_used_pct": None if used is None else percent_of(used, window),
+    }
+    if usage is not None:
+        facts["used_source"] = usage.used_source
+        if usage.model is not None:
+            facts["model"] = usage.model[:128]
+    if window_source is not None:
+        facts["window_source"] = window_source
+    return facts
+
+
+def closings(watch: Watch, evidence: str) -> Iterator[Finding]:
+    """Yield the ends of all open frames, the innermost first."""
+    for frame in reversed(watch.state.frames):
+        yield _closing(frame, "abandoned", evidence, "supervisor")
+
+
+def abandoned(evidence: str) -> Finding:
+    """Return the end of a session that nobody told of."""
+    facts = {"session_end": "abandoned", "evidence": evidence, SOURCE: "supervisor"}
+    return Finding(event=LifecycleEvent.SESSION_ENDED, telemetry=facts)
+
+
+def with_children(frames: tuple[OpenFrame, ...], frame_id: str) -> list[OpenFrame]:
+    """Return a frame and all that stand in it, the innermost first."""
+    inside = {frame_id}
+    for frame in frames:
+        if frame.parent in inside:
+            inside.add(frame.frame_id)
+    return [frame for frame in reversed(frames) if frame.frame_id in inside]
+
+
+def _end_of(watch: Watch, moment: Moment, *, alive: bool | None, abandon_s: int) -> str | None:
+    """Return the evidence that a session is over though nobody said so; None as long as there is none."""
+    if watch.state.ended or not watch.loaded:
+        return None
+    if alive is True:
+        watch.dead_ticks = 0
+        return None
+    if alive is False:
+        watch.dead_ticks += 1
+        pid = watch.process.pid if watch.process is not None else 0
+        return f"process {pid} is gone, and no hook told of the end" if watch.dead_ticks >= GRACE_TICKS else None
+    silent_s = moment.epoch_s - watch.state.last_at_epoch_s
+    grown = watch.grown_at is not None and moment.now - watch.grown_at < abandon_s
+    if watch.process is None and watch.state.sequence and silent_s >= abandon_s and not grown:
+        return f"nothing was heard for {silent_s} s, and the process is unknown"
+    return None
+
+
+def _pressure(watch: Watch, thresholds: Thresholds) -> Iterator[Finding]:
+    """Yield a change of level; where no window is known, the first numbers only."""
+    usage, (window, _) = watch.usage, _window(watch)
+    if usage is None:
+        return
+    level = next_level(watch.state.level, usage.used_tokens, window, thresholds)
+    if watch.state.measured and level in {None, watch.state.level}:
+        return
+    facts = {LEVEL: None if level is None else level.value, SOURCE: usage.used_source, **pressure_facts(watch)}
+    yield Finding(event=LifecycleEvent.CONTEXT_PRESSURE_OBSERVED, telemetry=facts)
+
+
+def _window(watch: Watch) -> tuple[int | None, str | None]:
+    """Return the window and its source: what the user set, then what the harness told, then what the file gives."""
+    usage, told = watch.usage, watch.window
+    if usage is not None and (usage.window_source or "").startswith("override"):
+        return usage.window_tokens, usage.window_source
+    if told is not None:
+        return told
+    return (None, None) if usage is None else (usage.window_tokens, usage.window_source)
+
+
+def _compactions(watch: Watch, manifest: AdapterManifest, moment: Moment) -> Iterator[Finding]:
+    """Yield the compactions that files prove and no hook told of, after the hook had its time."""
+    unknown = len(watch.proofs) - watch.state.compactions - watch.credit
+    if unknown <= 0:
+        watch.proof_tick = None
+        return
+    if watch.hook_at is not None and claim_of(manifest, "event:context.compacted") is SupportState.NATIVE:
+        watch.proof_tick = moment.tick if watch.proof_tick is None else watch.proof_tick
+        if moment.tick - watch.proof_tick < GRACE_TICKS:
+            return
+    for key in list(watch.proofs)[-unknown:]:
+        proof = watch.proofs[key]
+        known = {
+            "trigger": proof.fact.trigger,
+            "tokens_before": proof.fact.tokens_before,
+            "tokens_after": proof.fact.tokens_after,
+        }
+        facts = {SOURCE: proof.source} | {name: value for name, value in known.items() if value is not None}
+        yield Finding(event=LifecycleEvent.CONTEXT_COMPACTED, telemetry=facts, key=f"compacted:{key}"[:256])
+
+
+def _ended_turns(watch: Watch, moment: Moment) -> Iterator[Finding]:
+    """Yield the ends of frames that the telemetry shows and no hook told of, after the hook had its time."""
+    open_now = {frame.frame_id for frame in watch.state.frames}
+    for frame_id, seen in list(watch.ended.items()):
+        if frame_id not in open_now:
+            del watch.ended[frame_id]
+        elif moment.tick - seen.tick >= GRACE_TICKS:
+            evidence = seen.fact.evidence or f"the {seen.source} shows the end of the turn"
+            for frame in with_children(watch.state.frames, frame_id):
+                how = seen.fact.frame_end if frame.frame_id == frame_id else "abandoned"
+                yield _closing(frame, how, evidence, seen.source)
+
+
+def _superseded(watch: Watch) -> Iterator[Finding]:
+    """Yield the ends of frames that another one has followed: a harness that calls hooks runs one turn at a time."""
+    alone = [frame for frame in watch.state.frames if frame.parent is None]
+    if watch.hook_at is None or watch.app:
+        return
+    for old in alone[:-1]:
+        if old.frame_id not in watch.ended:
+            for frame in with_children(watch.state.frames, old.frame_id):
+                yield _closing(frame, "abandoned", "another frame opened, and no hook told of the end", "supervisor")
+
+
+def _closing(frame: OpenFrame, how: str, evidence: str, source: str) -> Finding:
+    return Finding(
+        event=LifecycleEvent.FRAME_ENDED,
+        telemetry={"frame_end": how, "evidence": evidence[:512], SOURCE: source},
+        frame=frame,
+        key=f"closed:{frame.opened_at_epoch_s}:{frame.frame_id}"[:256],
+    )

@@ -1,0 +1,89 @@
+"""What a hook tells, beside what is known already: one fact gives one receipt, whoever tells it first.  Pure.
+
+Above: supervisor.  Below: watch, judging, emissions.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from msgspec import structs
+
+from lifebus_adapters.adapter import HookReading
+from lifebus_broker.fold.supervision import LEVEL, SIGNAL, SOURCE
+from lifebus_contract import AdapterManifest, Emission, IdSource, IntegrationMode, LifecycleEvent
+from lifebus_supervisor.supervision.emissions import emissions_of
+from lifebus_supervisor.supervision.judging import closings, pressure_facts
+from lifebus_supervisor.supervision.watch import Watch
+
+__all__ = ["MATCH_S", "merge"]
+
+MATCH_S: Final = 120
+"""How long after a file proved a compaction a hook may still tell of the same one, in seconds."""
+
+
+def merge(
+    watch: Watch, reading: HookReading, manifest: AdapterManifest, ids: IdSource, epoch_s: int
+) -> tuple[Emission, ...]:
+    """Return the emissions of a hook call as they are to be recorded.
+
+    A compaction that a file has proved already is left out.  Pressure that a harness signals without numbers gets the
+    newest numbers, and is left out while such a signal stands.  The end of a session closes its open frames first.
+    """
+    merged: list[Emission] = []
+    for emission in reading.emissions:
+        event = emission.request.event
+        if event is LifecycleEvent.CONTEXT_COMPACTED and _is_proved(watch, epoch_s):
+            continue
+        if event is LifecycleEvent.CONTEXT_PRESSURE_OBSERVED:
+            if not watch.state.signalled:
+                merged.append(_with(emission, _signal_facts(watch, reading.hook)))
+            continue
+        if event is LifecycleEvent.CONTEXT_COMPACTED:
+            merged.append(_with(emission, {SOURCE: f"hook:{reading.hook}"}))
+            continue
+        if _ends_session(event, merged):
+            merged.extend(_closed_first(watch, emission, manifest, ids))
+        merged.append(emission)
+    return tuple(merged)
+
+
+def _is_proved(watch: Watch, epoch_s: int) -> bool:
+    """Whether the newest compaction on record came from a file, just now, and no other is known."""
+    filed = watch.state.filed_at_epoch_s
+    known = watch.state.compactions + watch.credit
+    return filed is not None and epoch_s - filed <= MATCH_S and len(watch.proofs) <= known
+
+
+def _signal_facts(watch: Watch, hook: str) -> dict[str, Any]:
+    level = watch.state.level
+    return {
+        LEVEL: None if level is None else level.value,
+        SIGNAL: True,
+        SOURCE: f"hook:{hook}",
+        **pressure_facts(watch),
+    }
+
+
+def _with(emission: Emission, facts: dict[str, Any]) -> Emission:
+    return structs.replace(emission, telemetry={**emission.telemetry, **facts})
+
+
+def _ends_session(event: LifecycleEvent, before: Sequence[Emission]) -> bool:
+    """Whether this is the first word of a session's end."""
+    if event is LifecycleEvent.SESSION_ENDING:
+        return True
+    said = {emission.request.event for emission in before}
+    return event is LifecycleEvent.SESSION_ENDED and LifecycleEvent.SESSION_ENDING not in said
+
+
+def _closed_first(watch: Watch, ending: Emission, manifest: AdapterManifest, ids: IdSource) -> list[Emission]:
+    """Return the ends of the frames that are still open, in the invocation of the session's end."""
+    findings = list(closings(watch, "the session ended while the frame was open")) if watch.loaded else []
+    return emissions_of(
+        findings,
+        manifest,
+        watch.key,
+        ids,
+        invocation_id=ending.request.invocation_id,
+        mode=IntegrationMode.NATIVE_HOOK,
+    )

@@ -1,0 +1,262 @@
+"""Supervision at work: hooks and telemetry in, findings out through the one door (design 2, 3.11, 3.12).
+
+Every look goes the same way: poll the files, catch up with the ledger, judge each session, record what follows.
+
+Above: daemon, hooks.  Below: table, judging, silence, merging, emissions, watching, the bus.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
+
+import anyio
+import structlog
+from msgspec import Struct
+
+from lifebus_adapters.adapter import CallerProcess, HookCall, HookReading
+from lifebus_adapters.telemetry import HOOK_SOURCE
+from lifebus_broker.bus import Bus
+from lifebus_broker.degradation import SilenceLimits
+from lifebus_broker.dispatch import Outcome
+from lifebus_broker.fold.supervision import PROCESS
+from lifebus_broker.ports import Row
+from lifebus_broker.pressure import Thresholds
+from lifebus_contract import Emission, LifecycleEvent, RegisteredAdapter
+from lifebus_supervisor.supervision.apps import Apps
+from lifebus_supervisor.supervision.emissions import emissions_of, tick_finding
+from lifebus_supervisor.supervision.gathering import match_news, note_problems, take_news
+from lifebus_supervisor.supervision.judging import Finding, Moment, judge
+from lifebus_supervisor.supervision.merging import merge
+from lifebus_supervisor.supervision.silence import capability_findings
+from lifebus_supervisor.supervision.table import Watches
+from lifebus_supervisor.supervision.watch import Watch, process_text
+from lifebus_supervisor.watching.found import Found, WatchedFile
+
+__all__ = ["CLIENT_ID", "Looked", "Supervisor", "SupervisorLimits", "Watching", "World"]
+
+CLIENT_ID: Final = "lifebus.supervisor"
+"""The client under whose name supervision records what it finds."""
+
+_BUDGET_S: Final = 1.0
+"""How long callback clients may take over one session's findings, in seconds."""
+
+_SETTLE_TICKS: Final = 2
+"""For how many ticks after a hook its telemetry may still be on the way."""
+
+_FORGET_TICKS: Final = 3
+_FORGET_QUIET_TICKS: Final = 900
+_log = structlog.get_logger("lifebus.supervisor")
+
+
+class Watching(Protocol):
+    """Someone who watches telemetry files (lifebus_supervisor.watching.watcher)."""
+
+    def follow(self, adapter_id: str, session: str, path: str) -> bool:
+        """Watch the file that a hook named; False when it is no telemetry file of the adapter."""
+        ...
+
+    def forget(self, adapter_id: str, session: str) -> None:
+        """Stop watching a session's files."""
+        ...
+
+    async def poll(self) -> Sequence[Found]:
+        """Return the news of every file, and every standing problem."""
+        ...
+
+    def files(self) -> Sequence[WatchedFile]:
+        """Return how each watched file is."""
+        ...
+
+
+class SupervisorLimits(Struct, frozen=True, kw_only=True):
+    """Thresholds and silence limits; `interval_s` is the time between two ticks."""
+
+    interval_s: float = 2.0
+    thresholds: Thresholds = Thresholds()
+    silence: SilenceLimits = SilenceLimits()
+    abandon_s: int = 86_400
+
+
+class World(Struct, frozen=True, kw_only=True):
+    """What supervision asks of the world: clocks in seconds, processes, and whether hooks are installed.
+
+    `now` is monotonic, `epoch` the wall clock.  `is_alive` says whether a process lives, `hooks_installed` whether an
+    adapter's hooks are installed.
+    """
+
+    now: Callable[[], float]
+    epoch: Callable[[], float]
+    is_alive: Callable[[CallerProcess], bool]
+    hooks_installed: Callable[[str], bool] = lambda _: False
+
+
+class Looked(Struct, frozen=True, kw_only=True):
+    """What one look came to: the rows it recorded, and how many sessions, files and losses there are."""
+
+    rows: tuple[Row, ...] = ()
+    sessions: int = 0
+    files: int = 0
+    degraded: int = 0
+
+
+class Supervisor:
+    """Supervises the sessions of one bus.  `wake` asks whoever ticks for an early look."""
+
+    def __init__(self, bus: Bus, watcher: Watching, limits: SupervisorLimits, world: World) -> None:
+        self.watches = Watches(bus.ledger)
+        self.watcher = watcher
+        self.ticked_at: float | None = None
+        self.merged = 0
+        self.wake: Callable[[], None] = lambda: None
+        self._bus = bus
+        self._limits = limits
+        self._world = world
+        self._tick = 0
+        self._lock = anyio.Lock()
+        self._apps = Apps(bus.ledger, self.watches, limits.silence.app_s)
+
+    def note(self, rows: Sequence[Row]) -> None:
+        """Note that rows were committed; a listener of the fan-out."""
+        self.watches.note(rows, self._apps.strangers)
+
+    def admit(self, call: HookCall, reading: HookReading) -> tuple[Emission, ...]:
+        """Return the emissions of a hook call as they are to be recorded, merged with what is known already."""
+        registered = self._bus.registry.get(call.adapter_id)
+        if reading.session is None or registered is None or not reading.emissions:
+            return reading.emissions
+        watch = self.watches.open((call.adapter_id, reading.session))
+        merged = merge(watch, reading, registered.manifest, self._bus.ids, int(self._world.epoch()))
+        self.merged += max(0, len(reading.emissions) - len(merged))
+        return merged
+
+    def heard(self, call: HookCall, reading: HookReading, outcomes: Sequence[Outcome]) -> None:
+        """Take in a hook call that has been recorded."""
+        if reading.session is None:
+            return
+        watch, now = self.watches.open((call.adapter_id, reading.session)), self._world.now()
+        if call.spooled_at_epoch_s is None:
+            watch.heard(reading.hook, now)
+            watch.process = call.process or watch.process
+            watch.quiet, watch.app, watch.idle_ticks = False, False, 0
+        self.watches.apply(watch, (row for outcome in outcomes for row in outcome.rows), now)
+        if reading.transcript is not None:
+            self.watcher.follow(call.adapter_id, reading.session, reading.transcript)
+        for fact in reading.facts:
+            watch.take(fact, HOOK_SOURCE, self._tick, settled=False, history=False)
+        if reading.facts or any(one.request.event in _TELLING for one in reading.emissions):
+            self.wake()
+
+    async def tick(self) -> Looked:
+        """Do what is due at each interval: look, judge what is silent and who is gone, and say that it was done."""
+        async with self._lock:
+            self._tick += 1
+            self.ticked_at = self._world.now()
+            looked = await self._look(scheduled=True)
+            self._tell_idle(looked)
+            return looked
+
+    async def observe(self) -> Looked:
+        """Take an early look at the files; silence and life are judged by ticks alone."""
+        async with self._lock:
+            return await self._look(scheduled=False)
+
+    async def recover(self, recent_s: int) -> None:
+        """Take up the sessions that were open when the broker stopped, if they were heard of not too long ago."""
+        earliest = self._world.epoch() - recent_s
+        heads = [head for head in await self._bus.ledger.sessions() if head.last_at_epoch_s >= earliest]
+        for head in heads[-1_024:]:
+            if not head.ended and self._bus.registry.get(head.adapter_id) is not None:
+                await self.watches.refresh(
+                    self.watches.open((head.adapter_id, head.harness_session_id)), self._world.now()
+                )
+
+    async def _look(self, *, scheduled: bool) -> Looked:
+        now = self._world.now()
+        matched = match_news(await self.watcher.poll(), self.watches)
+        if scheduled:
+            await self._apps.look(now)
+            note_problems(matched, self.watches)
+        for watch in self.watches:
+            await self.watches.refresh(watch, now)
+        take_news(matched, tick=self._tick, now=now, settle_s=_SETTLE_TICKS * self._limits.interval_s)
+        rows: list[Row] = []
+        degraded = 0
+        for watch in self.watches:
+            findings = self._findings(watch, scheduled=scheduled)
+            rows += await self._record(watch, findings)
+            degraded += bool(watch.state.lost)
+            self._retire(watch, busy=bool(findings), scheduled=scheduled)
+        live = sum(not watch.quiet and not watch.state.ended for watch in self.watches)
+        return Looked(rows=tuple(rows), sessions=live, files=len(self.watcher.files()), degraded=degraded)
+
+    def _findings(self, watch: Watch, *, scheduled: bool) -> list[Finding]:
+        registered = self._bus.registry.get(watch.key[0])
+        if registered is None or watch.quiet or not watch.loaded:
+            return []
+        moment = Moment(tick=self._tick, now=self._world.now(), epoch_s=int(self._world.epoch()))
+        alive = self._world.is_alive(watch.process) if scheduled and watch.process is not None else None
+        found = judge(
+            watch,
+            registered.manifest,
+            moment,
+            self._limits.thresholds,
+            alive=alive,
+            abandon_s=self._limits.abandon_s,
+        )
+        if scheduled:
+            expected = self._world.hooks_installed(watch.key[0]) and not watch.app
+            found += capability_findings(
+                watch, registered.manifest, moment, self._limits.silence, hooks_expected=expected
+            )
+        return found
+
+    async def _record(self, watch: Watch, findings: Sequence[Finding]) -> tuple[Row, ...]:
+        """Record what was found of a session, the tick that found it first; and once, which process the harness is."""
+        registered = self._bus.registry.get(watch.key[0])
+        process = None if watch.process is None else process_text(watch.process)
+        news = process if process != watch.state.process and not watch.state.ended else None
+        if registered is None or not (findings or news):
+            return ()
+        tick = tick_finding(observed=len(findings), **{PROCESS: news})
+        emissions = emissions_of([tick, *findings], registered.manifest, watch.key, self._bus.ids)
+        outcomes = await self._bus.emit(CLIENT_ID, emissions, budget=_BUDGET_S)
+        rows = tuple(row for outcome in outcomes for row in outcome.rows)
+        self.watches.apply(watch, rows, self._world.now())
+        for outcome in outcomes:
+            if outcome.refusal is not None:
+                _log.warning("finding_refused", code=outcome.refusal.code, failure=outcome.refusal.failure_class.value)
+        return rows
+
+    def _retire(self, watch: Watch, *, busy: bool, scheduled: bool) -> None:
+        """Forget a session that is over, or a file that nobody has written to for long."""
+        if busy or not scheduled:
+            watch.idle_ticks = 0 if busy else watch.idle_ticks
+            return
+        watch.idle_ticks += 1
+        limit = _FORGET_TICKS if watch.state.ended else _FORGET_QUIET_TICKS if watch.quiet else None
+        if limit is not None and watch.idle_ticks > limit:
+            self.watches.drop(watch)
+            self.watcher.forget(*watch.key)
+
+    def _tell_idle(self, looked: Looked) -> None:
+        """Say on the stream that a tick was made where it found nothing; such a tick is not stored (design 3.12)."""
+        busy = {row.adapter_id for row in looked.rows}
+        live: dict[str, int] = {}
+        for watch in self.watches:
+            if not watch.quiet and not watch.state.ended:
+                live[watch.key[0]] = live.get(watch.key[0], 0) + 1
+        for adapter_id, sessions in live.items():
+            registered = self._bus.registry.get(adapter_id)
+            if registered is not None and adapter_id not in busy:
+                self._bus.publish_transient(CLIENT_ID, self.tick_emission(registered, "", sessions=sessions))
+
+    def tick_emission(self, registered: RegisteredAdapter, session: str, **facts: Any) -> Emission:
+        """Return a `supervisor.tick` of an adapter, or of one of its sessions."""
+        manifest = registered.manifest
+        (emission,) = emissions_of([tick_finding(**facts)], manifest, (manifest.adapter_id, session), self._bus.ids)
+        return emission
+
+
+_TELLING: Final = frozenset(
+    {LifecycleEvent.FRAME_ENDED, LifecycleEvent.CONTEXT_COMPACTED, LifecycleEvent.SESSION_ENDING}
+)
+"""The events after which a look at the files is worth while at once."""

@@ -1,0 +1,75 @@
+"""The tick loop: a monotonic clock, a fixed interval, and at most one tick to catch up after a stall (design 3.12).
+
+Between ticks the loop may be woken for an early look, which counts nothing: silence is measured in ticks alone.
+
+Above: daemon.  Below: anyio.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import anyio
+import structlog
+
+__all__ = ["Ticked", "Waker", "next_due", "run_ticks"]
+
+_log = structlog.get_logger("lifebus.ticks")
+
+
+class Ticked(Protocol):
+    """Something that is ticked."""
+
+    async def tick(self) -> object:
+        """Do what is due at each interval."""
+        ...
+
+    async def observe(self) -> object:
+        """Take an early look."""
+        ...
+
+
+class Waker:
+    """A call for an early look; calls that come before it is answered are one."""
+
+    def __init__(self) -> None:
+        self._event = anyio.Event()
+
+    def wake(self) -> None:
+        """Ask for an early look."""
+        self._event.set()
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait for a call, at most so many seconds; return whether one came."""
+        with anyio.move_on_after(max(0.0, seconds)):
+            await self._event.wait()
+        woken = self._event.is_set()
+        if woken:
+            self._event = anyio.Event()
+        return woken
+
+
+def next_due(due: float, now: float, interval: float) -> float:
+    """Return when the next tick is due: in step, or an interval from now where whole intervals were missed."""
+    return due + interval if due + interval > now else now + interval
+
+
+async def run_ticks(
+    ticked: Ticked,
+    *,
+    interval: float,
+    now: Callable[[], float],
+    wait: Callable[[float], Awaitable[bool]],
+) -> None:
+    """Tick for ever.  `now` is a monotonic clock in seconds; `wait` waits at most so long, True if it was woken.
+
+    A tick that fails is logged and is not the last one.
+    """
+    due = now() + interval
+    while True:
+        woken = await wait(due - now()) and now() < due  # whoever wakes all the time must not keep the tick away
+        try:
+            await (ticked.observe() if woken else ticked.tick())
+        except Exception:  # noqa: BLE001  one bad tick must not end supervision
+            _log.exception("tick_failed")
+        if not woken:
+            due = next_due(due, now(), interval)

@@ -1,0 +1,165 @@
+"""What is known of one supervised session: the fold over its receipts, and what was seen since.
+
+The fold is the truth that outlives the process; everything else here is evidence that has not become a receipt yet,
+and is gathered again after a restart.
+
+Above: judging, supervisor.  Below: the fold, lifebus_adapters.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec import Struct
+
+from lifebus_adapters.adapter import CallerProcess
+from lifebus_adapters.telemetry import Activity, Compacted, Fact, TurnEnded, TurnStarted, Usage, WindowKnown
+from lifebus_broker.fold.supervision import Supervised
+from lifebus_contract import LifecycleEvent, Receipt
+
+__all__ = ["EndSeen", "Key", "Proof", "Watch", "process_of", "process_text"]
+
+Key = tuple[str, str]
+"""(adapter_id, harness_session_id)."""
+
+_KNOWN_TURNS: Final = 256
+"""How many turns a session remembers, to tell a turn that no hook told of from an old one."""
+
+
+class Proof(Struct, frozen=True):
+    """A compaction that a file proves, and which kind of file."""
+
+    fact: Compacted
+    source: str
+
+
+class EndSeen(Struct, frozen=True):
+    """A turn's end that a file shows: which kind of file, and in which tick it was seen."""
+
+    fact: TurnEnded
+    source: str
+    tick: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Watch:
+    """One session.  Times are monotonic seconds; ticks are numbers of the tick loop.
+
+    `state` holds what the ledger knows up to `position`, all of it once `loaded`; `newest` is the position of the
+    session's newest row.  `hook_at` is when the last hook came, None where none ever did; `heard_at` when anybody was
+    heard, `grown_at` when a file grew.  An `app` reports by itself, without hooks.
+
+    `work_tick` is the tick in which telemetry first showed work that no hook told of, `work_ticks` all of those;
+    `started` and `ended` are the turns that only telemetry tells of so far.  `dead_ticks` counts the ticks since the
+    harness's process is gone, `idle_ticks` those without news.  A `quiet` session is one whose file alone is known, as
+    it was when first seen: nothing is recorded of it, and `credit` counts the compactions in that file.
+    """
+
+    key: Key
+    state: Supervised = field(default_factory=Supervised)
+    position: int = 0
+    newest: int = 0
+    loaded: bool = False
+    process: CallerProcess | None = None
+    dead_ticks: int = 0
+    idle_ticks: int = 0
+    quiet: bool = False
+    hook_at: float | None = None
+    hook: str = ""
+    grown_at: float | None = None
+    heard_at: float | None = None
+    app: bool = False
+    usage: Usage | None = None
+    window: tuple[int, str] | None = None
+    proofs: dict[str, "Proof"] = field(default_factory=dict[str, "Proof"])
+    credit: int = 0
+    proof_tick: int | None = None
+    turns: dict[str, int] = field(default_factory=dict[str, int])
+    started: dict[str, int] = field(default_factory=dict[str, int])
+    ended: dict[str, "EndSeen"] = field(default_factory=dict[str, "EndSeen"])
+    work_tick: int | None = None
+    work_ticks: set[int] = field(default_factory=set[int])
+    missing: int = 0
+    hung: int = 0
+    unreadable: int = 0
+    problem: str = ""
+    files: set[str] = field(default_factory=set[str])
+
+    def apply(self, receipt: Receipt, state: Supervised) -> None:
+        """Take over the state after a receipt, and what it tells about turns."""
+        self.state = state
+        frame = receipt.telemetry_summary.get("frame_id")
+        if isinstance(frame, str) and receipt.event in _FRAME_OPENS:
+            self._remember(frame)
+
+    def heard(self, hook: str, now: float) -> None:
+        """Note that a hook came: nothing is silent, and what telemetry showed before is covered."""
+        self.hook, self.hook_at, self.heard_at = hook, now, now
+        self.cover()
+
+    def cover(self) -> None:
+        """Forget the evidence that hooks are silent."""
+        self.work_tick = None
+        self.work_ticks.clear()
+        self.started.clear()
+
+    def take(self, fact: Fact, source: str, tick: int, *, settled: bool, history: bool) -> None:
+        """Take one fact of the telemetry; `source` is the kind of file it stood in.
+
+        `settled` says that the last hook is long enough ago for the file to have caught up with it; `history` that the
+        fact stood in the file before anybody watched it, so that it proves nothing about now.
+        """
+        match fact:
+            case Usage():
+                self.usage = fact
+            case WindowKnown():
+                self.window = (fact.window_tokens, fact.window_source)
+            case Compacted():
+                self.proofs.setdefault(fact.key, Proof(fact, source))
+            case TurnStarted() if not history:
+                self._start(fact, tick, settled=settled)
+            case TurnEnded() if not history:
+                self._end(EndSeen(fact, source, tick))
+            case Activity() if not history and settled and not self.state.frames:
+                self._work(tick)
+            case _:
+                return
+
+    def _start(self, fact: TurnStarted, tick: int, *, settled: bool) -> None:
+        if fact.frame_id is not None and fact.frame_id not in self.turns:
+            self.started.setdefault(fact.frame_id, tick)
+        elif fact.frame_id is None and settled and not self.state.frames:
+            self._work(tick)
+
+    def _end(self, seen: EndSeen) -> None:
+        """Note a turn's end; one that names no turn is that of the newest frame which stands alone."""
+        alone = [frame.frame_id for frame in self.state.frames if frame.parent is None]
+        frame_id = seen.fact.frame_id or (alone[-1] if alone else None)
+        if frame_id is not None:
+            self.started.pop(frame_id, None)
+            self.ended.setdefault(frame_id, seen)
+
+    def _work(self, tick: int) -> None:
+        self.work_tick = tick if self.work_tick is None else self.work_tick
+        self.work_ticks.add(tick)
+
+    def _remember(self, frame: str) -> None:
+        self.turns[frame] = 1
+        self.started.pop(frame, None)
+        while len(self.turns) > _KNOWN_TURNS:
+            del self.turns[next(iter(self.turns))]
+
+
+_FRAME_OPENS: Final = frozenset({LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OPENED})
+
+
+def process_text(process: CallerProcess) -> str:
+    """Return the form in which receipts name a process: ``<pid>@<start>``."""
+    return f"{process.pid}@{process.started}"
+
+
+def process_of(text: str | None) -> CallerProcess | None:
+    """Return the process that a receipt names, None where it names none."""
+    pid, at, started = (text or "").partition("@")
+    if not at or not pid.isdigit():
+        return None
+    return CallerProcess(pid=int(pid), started=started)
