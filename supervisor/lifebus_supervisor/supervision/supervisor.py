@@ -185,7 +185,7 @@ class Supervisor:
             rows += await self._record(watch, findings)
             degraded += bool(watch.state.lost)
             self._retire(watch, busy=bool(findings), scheduled=scheduled)
-        live = sum(not watch.quiet and not watch.state.ended for watch in self.watches)
+        live = sum(watch.is_live for watch in self.watches)
         return Looked(rows=tuple(rows), sessions=live, files=len(self.watcher.files()), degraded=degraded)
 
     def _findings(self, watch: Watch, *, scheduled: bool) -> list[Finding]:
@@ -242,7 +242,7 @@ class Supervisor:
         busy = {row.adapter_id for row in looked.rows}
         live: dict[str, int] = {}
         for watch in self.watches:
-            if not watch.quiet and not watch.state.ended:
+            if watch.is_live:
                 live[watch.key[0]] = live.get(watch.key[0], 0) + 1
         for adapter_id, sessions in live.items():
             registered = self._bus.registry.get(adapter_id)

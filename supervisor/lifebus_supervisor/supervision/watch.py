@@ -84,6 +84,11 @@ class Watch:
     problem: str = ""
     files: set[str] = field(default_factory=set[str])
 
+    @property
+    def is_live(self) -> bool:
+        """Whether the session is under way, as far as anybody knows."""
+        return not self.quiet and not self.state.ended
+
     def apply(self, receipt: Receipt, state: Supervised) -> None:
         """Take over the state after a receipt, and what it tells about turns."""
         self.state = state

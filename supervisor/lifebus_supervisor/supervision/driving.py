@@ -1,0 +1,56 @@
+"""Ticks that others drive: an external supervisor asks for a look, and gets back what it found (design 3.12).
+
+Above: daemon, service.  Below: supervisor, the bus.
+"""
+
+from lifebus_broker.bus import Bus
+from lifebus_contract import RegisteredAdapter, error_for
+from lifebus_supervisor.supervision.supervisor import Supervisor
+from lifebus_transports.messages import Tick, TickAnswer
+
+__all__ = ["drive"]
+
+
+async def drive(supervisor: Supervisor, bus: Bus, asked: Tick) -> TickAnswer:
+    """Take a look, record that it was asked for, and return what it found.
+
+    Without an adapter the tick counts for every adapter with a live session, or the first one known if none has any.
+
+    Raises:
+        AdapterUnavailable: there is no such adapter.
+        LifebusError: the ledger refused.
+    """
+    named = () if asked.adapter_id is None else (bus.registry.require(asked.adapter_id),)
+    looked = await supervisor.tick()
+    adapters = named or _live(supervisor, bus)
+    emissions = [
+        supervisor.tick_emission(one, asked.session or "", sessions=looked.sessions, observed=len(looked.rows))
+        for one in adapters
+    ]
+    outcomes = await bus.emit(asked.client_id, emissions)
+    for outcome in outcomes:
+        if outcome.refusal is not None:
+            refusal = outcome.refusal
+            raise error_for(refusal.failure_class, refusal.detail, retry_class=refusal.retry_class, code=refusal.code)
+    rows = [row for outcome in outcomes for row in outcome.rows]
+    rows += [row for row in looked.rows if _is_asked(row.adapter_id, row.harness_session_id, asked)]
+    return TickAnswer(
+        receipts=tuple(row.receipt for row in rows),
+        positions=tuple(row.position for row in rows),
+        sessions=looked.sessions,
+        files=looked.files,
+        degraded=looked.degraded,
+    )
+
+
+def _live(supervisor: Supervisor, bus: Bus) -> tuple[RegisteredAdapter, ...]:
+    """Return the adapters that have a live session; the first one known where none has."""
+    live = {watch.key[0] for watch in supervisor.watches if watch.is_live}
+    known = bus.registry.all()
+    return tuple(one for one in known if one.manifest.adapter_id in live) or known[:1]
+
+
+def _is_asked(adapter_id: str, session: str | None, asked: Tick) -> bool:
+    if asked.adapter_id is not None and adapter_id != asked.adapter_id:
+        return False
+    return asked.session is None or session == asked.session
