@@ -1,7 +1,7 @@
 """The hook: carries one call of a harness to the broker, and the broker's answer back (design 5).
 
-Run as ``python -I -S hook.py ADAPTER [HOOK]`` by the harness, with the hook's payload on stdin, which is never
-parsed here.  It ends within 300 ms.  It exits 0 and prints nothing, whatever goes wrong: harnesses read exit 2 as
+Run as ``python -I -S hook.py ADAPTER [HOOK [CALL_ID]]`` by the harness, with the hook's payload on stdin, which is
+never parsed here.  It ends within 300 ms.  It exits 0 and prints nothing, whatever goes wrong: harnesses read exit 2 as
 a refusal, so only an answer of the broker may cause it.  A call that got no whole answer goes to the spool.
 
 The whole file is start-up cost, because a script is compiled at each start: so it is short, takes built-in modules
@@ -74,10 +74,10 @@ _end = posix._exit  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  skips
 class _Call:
     """One hook call: who calls, and what came on stdin."""
 
-    def __init__(self, adapter: str, hook: str) -> None:
+    def __init__(self, adapter: str, hook: str = "", call_id: str = "") -> None:
         self.adapter = adapter
         self.hook = hook
-        self.call_id = "hook-" + hex(int(time() * 1000))[2:] + "-" + posix.urandom(8).hex()  # noqa: FURB116
+        self.call_id = call_id or "hook-" + hex(int(time() * 1000))[2:] + "-" + posix.urandom(8).hex()  # noqa: FURB116
         self.stdin = b""
         self.size = 0
 
@@ -290,10 +290,10 @@ def main(arguments: list[str]) -> int:
     Raises:
         BaseException: whatever stands in the way of the spool.
     """
-    if not 1 <= len(arguments) <= 2 or not all(len(word) <= 128 and word.isascii() for word in arguments):  # noqa: PLR2004
-        posix.write(2, b"usage: hook.py ADAPTER [HOOK]\n")
+    if not 1 <= len(arguments) <= 3 or not all(len(word) <= 128 and word.isascii() for word in arguments):  # noqa: PLR2004
+        posix.write(2, b"usage: hook.py ADAPTER [HOOK [CALL_ID]]\n")
         return 0
-    call = _Call(arguments[0], arguments[1] if arguments[1:] else "")
+    call = _Call(*arguments)
     try:
         _arm(_EXCHANGE_S, _give_up)
         call.read_stdin()

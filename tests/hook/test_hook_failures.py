@@ -159,11 +159,11 @@ def test_a_blocked_alarm_does_not_make_the_hook_wait_for_ever(box: HookBox) -> N
     assert len(box.spooled()) == 1
 
 
-@pytest.mark.parametrize("arguments", [(), ("a", "b", "c"), ("x" * 129,), ("codex", "é")])
+@pytest.mark.parametrize("arguments", [(), ("a", "b", "c", "d"), ("x" * 129,), ("codex", "é")])
 def test_wrong_arguments_exit_0_with_a_line_on_stderr(box: HookBox, arguments: tuple[str, ...]) -> None:
     with box.start(*arguments) as hook:
         stdout, stderr = hook.communicate(b"{}", timeout=PATIENCE_S)
-    assert (hook.returncode, stdout, stderr) == (0, b"", b"usage: hook.py ADAPTER [HOOK]\n")
+    assert (hook.returncode, stdout, stderr) == (0, b"", b"usage: hook.py ADAPTER [HOOK [CALL_ID]]\n")
     assert not box.spool.exists()
 
 

@@ -7,16 +7,25 @@ from typing import Final
 
 from lifebus_adapters import claude, codex, gemini, hermes, openclaw, opencode
 from lifebus_adapters.adapter import Adapter, CallerProcess, Delivery, HookAnswer, HookCall, HookReading
+from lifebus_adapters.assets import HostAssets
+from lifebus_adapters.claude import assets as claude_assets
+from lifebus_adapters.codex import assets as codex_assets
+from lifebus_adapters.gemini import assets as gemini_assets
+from lifebus_adapters.hermes import assets as hermes_assets
 from lifebus_adapters.manifests import load_manifest, load_third_party
+from lifebus_adapters.openclaw import assets as openclaw_assets
+from lifebus_adapters.opencode import assets as opencode_assets
 
 __all__ = [
     "ADAPTERS",
+    "HOST_ASSETS",
     "Adapter",
     "CallerProcess",
     "Delivery",
     "HookAnswer",
     "HookCall",
     "HookReading",
+    "HostAssets",
     "load_manifest",
     "load_third_party",
 ]
@@ -30,3 +39,16 @@ ADAPTERS: Final[dict[str, Adapter]] = {
     "openclaw": openclaw.ADAPTER,
 }
 """The built-in adapters by adapter id."""
+
+HOST_ASSETS: Final[dict[str, HostAssets]] = {
+    assets.adapter_id: assets
+    for assets in (
+        codex_assets.ASSETS,
+        claude_assets.ASSETS,
+        gemini_assets.ASSETS,
+        opencode_assets.ASSETS,
+        hermes_assets.ASSETS,
+        openclaw_assets.ASSETS,
+    )
+}
+"""What lifebus installs for each harness, by adapter id."""

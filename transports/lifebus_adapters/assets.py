@@ -66,6 +66,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     """What a user asked to install: where, how, and the absolute path of the launcher that hooks are to run.
 
     `project` is the project's directory where the scope is the project.  `events` narrows the hooks; None means all.
+    `python` is the interpreter for a launcher wrapper.  `status_line` asks for Claude Code's status line too.
     """
 
     mode: IntegrationMode
@@ -74,6 +75,12 @@ class Wish(Struct, frozen=True, kw_only=True):
     launcher: str
     project: str | None = None
     events: tuple[str, ...] | None = None
+    python: str = ""
+    status_line: bool = False
+
+    def wants(self, hook: str) -> bool:
+        """Whether a hook is to be registered."""
+        return self.events is None or hook in self.events
 
 
 class OwnedFile(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ Rules that hold for every harness:
 - All events of one call share `invocation_id` and `event_id`; the idempotency key is the call's id and the event,
   so that a call that is sent again, or comes from the spool, is recorded once.
 
-Above: harness.  Below: rules, reading, adapter, the contract.
+Above: harness.  Below: own_hooks, rules, reading, adapter, the contract.
 """
 
 from hashlib import sha256
@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 from msgspec import Struct
 
 from lifebus_adapters.adapter import MAX_PAYLOAD_BYTES, HookCall, HookReading
+from lifebus_adapters.own_hooks import table_for
 from lifebus_adapters.reading import Payload, find, identifier, scalar
 from lifebus_adapters.rules import HookFacts, HookRule, HookTable, IdentityPaths, no_facts
 from lifebus_contract import (
@@ -58,6 +59,7 @@ class _Moment(Struct, frozen=True, kw_only=True):
     frame_end: str | None
     facts: dict[str, FactValue]
     metadata: dict[str, Any]
+    mode: IntegrationMode
     warnings: tuple[Warning, ...]
 
 
@@ -77,8 +79,9 @@ def hook_name(call: HookCall, payload: Payload, table: HookTable) -> str:
     """Return the hook's name: the payload's own, else that of the command line.
 
     Raises:
-        InvalidRequest: neither names a hook that this harness has.
+        InvalidRequest: neither names a hook that this harness has, nor one of ours.
     """
+    table = table_for(call, payload, table)
     name = identifier(payload, *table.name) or call.hook
     if name not in table.rules and name not in table.silent:
         shown = name[:64] if name.isprintable() else "?"
@@ -105,6 +108,7 @@ def read_hook(
     if call.oversized is not None:
         raise InvalidRequest(f"a payload of {call.oversized} bytes is too large to be carried", code="oversized")
     payload = read_payload(call)
+    table = table_for(call, payload, table)
     name = hook_name(call, payload, table)
     session = identifier(payload, *table.identity.session)
     return HookReading(
@@ -143,7 +147,7 @@ def _emission(event: LifecycleEvent, moment: _Moment, call: HookCall, manifest: 
         adapter_id=manifest.adapter_id,
         adapter_version=manifest.adapter_version,
         invocation_id=moment.invocation_id,
-        integration_mode=IntegrationMode.NATIVE_HOOK,
+        integration_mode=moment.mode,
         harness_session_id=moment.session,
         harness_run_id=moment.run,
         harness_task_id=moment.task,
@@ -179,6 +183,7 @@ def _moment(call: HookCall, payload: Payload, name: str, table: HookTable, ids: 
         invocation_id=ids.make(INVOCATION),
         facts=facts,
         metadata={**facts, **_cwd(call, payload)},
+        mode=rule.mode,
         warnings=(*warnings, *lateness(call)),
     )
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from lifebus_adapters.reading import Payload
 from lifebus_adapters.telemetry import Fact as TelemetryFact
-from lifebus_contract import LifecycleEvent
+from lifebus_contract import IntegrationMode, LifecycleEvent
 
 __all__ = [
     "FRAME_CLOSE",
@@ -63,7 +63,8 @@ class HookRule(Struct, frozen=True, kw_only=True):
     """What one native hook means.
 
     `unless` names a field and the value with which the hook means nothing.  `frame_end` says how a frame ended, in
-    one word or by a look at the payload.  `subagent` hooks are about a nested frame and must name the agent.
+    one word or by a look at the payload.  `subagent` hooks are about a nested frame and must name the agent.  `mode` is
+    the integration mode through which it came.
     """
 
     events: tuple[LifecycleEvent, ...]
@@ -71,6 +72,7 @@ class HookRule(Struct, frozen=True, kw_only=True):
     unless: tuple[str, str] | None = None
     frame_end: str | Callable[[Payload], str] = "completed"
     subagent: bool = False
+    mode: IntegrationMode = IntegrationMode.NATIVE_HOOK
 
 
 class IdentityPaths(Struct, frozen=True, kw_only=True):

@@ -1,0 +1,99 @@
+"""What lifebus installs for Claude Code: hooks in its settings, a launcher wrapper, or a skill.
+
+In a project the hooks go to ``.claude/settings.local.json``, which is personal and not committed: the command holds the
+path of the user's own launcher.  One invalid hook makes Claude Code drop the whole file, so the result is checked.
+
+`since` names the versions whose release notes brought the hooks.
+
+Above: `HOST_ASSETS`.  Below: hook_groups, hosting.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from lifebus_adapters.assets import (
+    Asset,
+    Entry,
+    HookEvent,
+    SettingsFile,
+    Wish,
+    hook_command,
+    is_hook_command,
+)
+from lifebus_adapters.handlers import bad_timeout, wrong_type
+from lifebus_adapters.hook_groups import check_groups, group_entries, is_our_group
+from lifebus_adapters.hosting import with_common_modes
+
+__all__ = ["ASSETS"]
+
+_EVENTS: Final = (
+    HookEvent(name="SessionStart", since=(1, 0, 62)),
+    HookEvent(name="UserPromptSubmit", since=(1, 0, 54)),
+    HookEvent(name="SubagentStart", since=(2, 0, 43)),
+    HookEvent(name="SubagentStop", since=(1, 0, 41)),
+    HookEvent(name="PreCompact", since=(1, 0, 48)),
+    HookEvent(name="PostCompact", since=(2, 1, 76)),
+    HookEvent(name="Stop", since=(1, 0, 38)),
+    HookEvent(name="StopFailure", since=(2, 1, 78)),
+    HookEvent(name="SessionEnd", since=(1, 0, 85)),
+)
+"""SessionEnd hooks get 1.5 s unless they set a timeout; ours do."""
+
+_TYPES: Final = {"command": "command", "http": "url", "mcp_tool": "tool", "prompt": "prompt", "agent": "prompt"}
+"""The types of handlers, and what each must have."""
+
+
+def _home(wish: Wish) -> str:
+    """Return the directory of the user's settings."""
+    found = wish.surroundings.first("CLAUDE_CONFIG_DIR")
+    return found[1].rstrip("/") if found else f"{wish.surroundings.home}/.claude"
+
+
+def _directory(wish: Wish) -> str:
+    return _home(wish) if wish.project is None else f"{wish.project}/.claude"
+
+
+def _handler(handler: Mapping[str, Any]) -> str | None:
+    return wrong_type(handler, _TYPES) or bad_timeout(handler)
+
+
+def _check(document: object) -> tuple[str, ...]:
+    faults = check_groups(document, _handler)
+    if isinstance(document, dict) and cast("dict[str, Any]", document).get("disableAllHooks") is True:
+        return ("disableAllHooks: Claude Code runs no hooks while this is set", *faults)
+    return faults
+
+
+def _is_ours(value: object) -> bool:
+    if isinstance(value, dict) and is_hook_command(cast("dict[str, Any]", value).get("command")):
+        return True  # the status line
+    return is_our_group(value)
+
+
+def _hooks(wish: Wish) -> tuple[Asset, ...]:
+    name = "settings.json" if wish.project is None else "settings.local.json"
+    line = {"type": "command", "command": hook_command(wish.launcher, "claude", "statusLine")}
+    status_line = (Entry(kind="member", where=("statusLine",), value=line),) if wish.status_line else ()
+    settings = SettingsFile(
+        path=f"{_directory(wish)}/{name}",
+        dialect="json",
+        entries=(*group_entries(wish, "claude", _EVENTS), *status_line),
+        owns=_is_ours,
+        check=_check,
+    )
+    return (settings,)
+
+
+def _advice(wish: Wish) -> tuple[str, ...]:  # noqa: ARG001  the same everywhere
+    return ("Sessions that are running take the hooks up when they are started again.",)
+
+
+ASSETS: Final = with_common_modes(
+    "claude",
+    "Claude Code",
+    events=_EVENTS,
+    hooks=_hooks,
+    skills=lambda wish: f"{_directory(wish)}/skills",
+    advice=_advice,
+)
+"""The assets of Claude Code."""

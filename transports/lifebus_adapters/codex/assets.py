@@ -1,0 +1,90 @@
+"""What lifebus installs for Codex CLI: hooks in its hooks.json, a launcher wrapper, or a skill.
+
+Codex runs a hook only once the user has trusted it, and says nothing about those that it skips; see trust.py.
+
+`since`: SessionStart and Stop came with 0.114, UserPromptSubmit with 0.116, SessionEnd with 0.145; the others are
+known to be in 0.169, which everything here was measured with.
+
+Above: `HOST_ASSETS`.  Below: hook_groups, hosting.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from lifebus_adapters.assets import Asset, HookEvent, SettingsFile, Wish
+from lifebus_adapters.handlers import bad_timeout, missing_text, wrong_type
+from lifebus_adapters.hook_groups import check_groups, group_entries, is_our_group
+from lifebus_adapters.hosting import with_common_modes
+
+__all__ = ["ASSETS", "home_of"]
+
+_MEASURED: Final = (0, 169, 0)
+_EVENTS: Final = (
+    HookEvent(name="SessionStart", since=(0, 114, 0)),
+    HookEvent(name="UserPromptSubmit", since=(0, 116, 0)),
+    HookEvent(name="SubagentStart", since=_MEASURED),
+    HookEvent(name="SubagentStop", since=_MEASURED),
+    HookEvent(name="PreCompact", since=_MEASURED),
+    HookEvent(name="PostCompact", since=_MEASURED),
+    HookEvent(name="Stop", since=(0, 114, 0)),
+    HookEvent(name="Interrupt", since=_MEASURED),
+    HookEvent(name="SessionEnd", since=(0, 145, 0), timeout_s=3),
+)
+"""Codex gives SessionEnd hooks 3 s at most."""
+
+_TYPES: Final = {"command": "command", "mcp_tool": "tool", "prompt": "type", "agent": "type"}
+"""The types of handlers, and what each must have, as far as it was seen."""
+
+
+def home_of(wish: Wish) -> str:
+    """Return Codex's own directory of the user: the one with config.toml."""
+    found = wish.surroundings.first("CODEX_HOME")
+    return found[1].rstrip("/") if found else f"{wish.surroundings.home}/.codex"
+
+
+def _directory(wish: Wish) -> str:
+    return home_of(wish) if wish.project is None else f"{wish.project}/.codex"
+
+
+def _handler(handler: Mapping[str, Any]) -> str | None:
+    fault = wrong_type(handler, _TYPES) or bad_timeout(handler)
+    return fault or (missing_text(handler, "statusMessage") if handler.get("statusMessage") is not None else None)
+
+
+def _check(document: object) -> tuple[str, ...]:
+    return check_groups(document, _handler)
+
+
+def _hooks(wish: Wish) -> tuple[Asset, ...]:
+    return (
+        SettingsFile(
+            path=f"{_directory(wish)}/hooks.json",
+            dialect="json",
+            entries=group_entries(wish, "codex", _EVENTS),
+            owns=is_our_group,
+            check=_check,
+        ),
+    )
+
+
+_TRUST: Final = (
+    "Codex runs no hook that you have not trusted, and does not say so: start codex and accept them when it asks, "
+    "or review them with /hooks; `lifebus hooks status codex` shows which are trusted."
+)
+
+
+def _advice(wish: Wish) -> tuple[str, ...]:
+    if wish.project is None:
+        return (_TRUST,)
+    return (_TRUST, "Codex reads a project's hooks only once the project is trusted.")
+
+
+ASSETS: Final = with_common_modes(
+    "codex",
+    "Codex",
+    events=_EVENTS,
+    hooks=_hooks,
+    skills=lambda wish: f"{_directory(wish)}/skills",
+    advice=_advice,
+)
+"""The assets of Codex."""

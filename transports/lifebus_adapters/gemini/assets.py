@@ -1,0 +1,72 @@
+"""What lifebus installs for Gemini CLI: hooks in its settings, a launcher wrapper, or a skill.
+
+Its timeouts are in milliseconds.  Hooks in this form are known since 0.26.  In a project, Gemini CLI warns before it
+runs a hook that is new to it, and reads the settings of trusted folders only.
+
+Above: `HOST_ASSETS`.  Below: hook_groups, hosting.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from lifebus_adapters.assets import Asset, HookEvent, SettingsFile, Wish
+from lifebus_adapters.handlers import bad_timeout, wrong_type
+from lifebus_adapters.hook_groups import check_groups, group_entries, is_our_group
+from lifebus_adapters.hosting import with_common_modes
+
+__all__ = ["ASSETS"]
+
+_SINCE: Final = (0, 26, 0)
+_EVENTS: Final = tuple(
+    HookEvent(name=name, since=_SINCE) for name in ("SessionStart", "BeforeAgent", "AfterAgent", "SessionEnd")
+)
+_OLD_SETTINGS: Final = frozenset({"enabled", "disabled", "notifications"})
+"""Keys beside the events that versions before `hooksConfig` had, and that newer ones pass over."""
+
+
+def _directory(wish: Wish) -> str:
+    if wish.project is not None:
+        return f"{wish.project}/.gemini"
+    found = wish.surroundings.first("GEMINI_CLI_HOME")
+    return f"{found[1].rstrip('/') if found else wish.surroundings.home}/.gemini"
+
+
+def _handler(handler: Mapping[str, Any]) -> str | None:
+    return wrong_type(handler, {"command": "command"}) or bad_timeout(handler)
+
+
+def _check(document: object) -> tuple[str, ...]:
+    faults = check_groups(document, _handler, settings=_OLD_SETTINGS)
+    switch: Any = cast("dict[str, Any]", document).get("hooksConfig") if isinstance(document, dict) else None
+    if isinstance(switch, dict) and cast("dict[str, Any]", switch).get("enabled") is False:
+        return ("hooksConfig.enabled: Gemini CLI runs no hooks while this is false", *faults)
+    return faults
+
+
+def _hooks(wish: Wish) -> tuple[Asset, ...]:
+    return (
+        SettingsFile(
+            path=f"{_directory(wish)}/settings.json",
+            dialect="jsonc",
+            entries=group_entries(wish, "gemini", _EVENTS, more={"name": "lifebus"}, per_second=1000),
+            owns=is_our_group,
+            check=_check,
+        ),
+    )
+
+
+def _advice(wish: Wish) -> tuple[str, ...]:
+    if wish.project is None:
+        return ()
+    return ("Gemini CLI reads a project's hooks only in a trusted folder, and warns about them once.",)
+
+
+ASSETS: Final = with_common_modes(
+    "gemini",
+    "Gemini CLI",
+    events=_EVENTS,
+    hooks=_hooks,
+    skills=lambda wish: f"{_directory(wish)}/skills",
+    advice=_advice,
+)
+"""The assets of Gemini CLI."""

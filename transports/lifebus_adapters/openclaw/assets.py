@@ -1,0 +1,126 @@
+"""What lifebus installs for OpenClaw: a plugin folder and two entries in openclaw.json, a launcher wrapper, or a skill.
+
+A plugin sees prompts only where `allowConversationAccess` is set; without it the frame hooks do not come.  Projects
+have no settings of their own.
+
+Above: `HOST_ASSETS`.  Below: assets, hosting, launcher, templates.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, cast
+
+from lifebus_adapters.assets import Asset, Entry, HookEvent, OwnedFile, SettingsFile, Wish
+from lifebus_adapters.hosting import only_user_scope, with_common_modes
+from lifebus_adapters.launcher import data_directory
+from lifebus_adapters.templates import fill, for_javascript, template
+
+__all__ = ["ASSETS"]
+
+_MEASURED: Final = (2026, 9, 6)
+_EVENTS: Final = tuple(
+    HookEvent(name=name, since=_MEASURED)
+    for name in (
+        "session_start",
+        "before_prompt_build",
+        "llm_output",
+        "before_compaction",
+        "after_compaction",
+        "before_agent_finalize",
+        "agent_end",
+        "session_end",
+    )
+)
+_FOLDER: Final = "lifebus-openclaw"
+"""The plugin's folder in the data directory; by this name its path is ours."""
+
+
+def _state(wish: Wish) -> str:
+    """Return the directory of OpenClaw's state."""
+    own = wish.surroundings.first("OPENCLAW_STATE_DIR")
+    if own:
+        return own[1].rstrip("/")
+    home = wish.surroundings.first("OPENCLAW_HOME")
+    return f"{home[1].rstrip('/') if home else wish.surroundings.home}/.openclaw"
+
+
+def _settings_path(wish: Wish) -> str:
+    own = wish.surroundings.first("OPENCLAW_CONFIG_PATH")
+    return own[1] if own else f"{_state(wish)}/openclaw.json"
+
+
+def _is_ours(value: object) -> bool:
+    """Whether a value is our plugin's path, or its entry, which has our name."""
+    if isinstance(value, str):
+        return value.rstrip("/").endswith(f"/{_FOLDER}")
+    return isinstance(value, dict) and set(cast("dict[str, Any]", value)) <= {"enabled", "hooks"}
+
+
+def _check(document: object) -> tuple[str, ...]:
+    if not isinstance(document, dict):
+        return ("the file does not hold an object",)
+    plugins: Any = cast("dict[str, Any]", document).get("plugins")
+    if plugins is None:
+        return ()
+    if not isinstance(plugins, dict):
+        return ("plugins: must be an object",)
+    return tuple(_plugin_faults(cast("dict[str, Any]", plugins)))
+
+
+def _plugin_faults(plugins: dict[str, Any]) -> Iterator[str]:
+    if plugins.get("enabled") is False:
+        yield "plugins.enabled: OpenClaw loads no plugins while this is false"
+    allowed, denied = plugins.get("allow"), plugins.get("deny")
+    if isinstance(allowed, list) and allowed and "lifebus" not in cast("Sequence[Any]", allowed):
+        yield "plugins.allow: does not name lifebus, so that OpenClaw would not load it"
+    if isinstance(denied, list) and "lifebus" in cast("Sequence[Any]", denied):
+        yield "plugins.deny: names lifebus"
+    load: Any = plugins.get("load")
+    paths: Any = cast("dict[str, Any]", load).get("paths") if isinstance(load, dict) else None
+    if paths is not None and not (
+        isinstance(paths, list) and all(isinstance(path, str) for path in cast("Sequence[Any]", paths))
+    ):
+        yield "plugins.load.paths: must be a list of paths"
+
+
+def _plugin_files(wish: Wish, folder: str) -> tuple[OwnedFile, ...]:
+    text = fill(
+        template("texts", "door.js") + template("openclaw", "plugin.js"),
+        adapter=for_javascript("openclaw"),
+        launcher=for_javascript(wish.launcher),
+        hooks=for_javascript([event.name for event in _EVENTS if wish.wants(event.name)]),
+    )
+    return (
+        OwnedFile(path=f"{folder}/index.js", contents=text),
+        OwnedFile(path=f"{folder}/openclaw.plugin.json", contents=template("openclaw", "openclaw.plugin.json")),
+        OwnedFile(path=f"{folder}/package.json", contents=template("openclaw", "package.json")),
+    )
+
+
+def _hooks(wish: Wish) -> tuple[Asset, ...]:
+    folder = f"{data_directory(wish)}/{_FOLDER}"
+    entries = (
+        Entry(kind="element", where=("plugins", "load", "paths"), value=folder),
+        Entry(
+            kind="member",
+            where=("plugins", "entries", "lifebus"),
+            value={"enabled": True, "hooks": {"allowConversationAccess": True}},
+        ),
+    )
+    settings = SettingsFile(path=_settings_path(wish), dialect="json5", entries=entries, owns=_is_ours, check=_check)
+    return (*_plugin_files(wish, folder), settings)
+
+
+def _advice(wish: Wish) -> tuple[str, ...]:  # noqa: ARG001  the same everywhere
+    return ("A running OpenClaw Gateway loads the plugin when it is started again: openclaw gateway restart.",)
+
+
+ASSETS: Final = with_common_modes(
+    "openclaw",
+    "OpenClaw",
+    events=_EVENTS,
+    hooks=_hooks,
+    skills=lambda wish: f"{_state(wish)}/skills",
+    advice=_advice,
+    scopes=only_user_scope,
+)
+"""The assets of OpenClaw."""

@@ -1,0 +1,62 @@
+"""What lifebus installs for OpenCode: a plugin of one file, a launcher wrapper, or a skill.
+
+OpenCode takes every file in its `plugin` folder as a plugin, so that all of ours is in one.
+
+Above: `HOST_ASSETS`.  Below: assets, hosting, templates.
+"""
+
+from typing import Final
+
+from lifebus_adapters.assets import Asset, HookEvent, OwnedFile, Wish
+from lifebus_adapters.hosting import no_advice, with_common_modes
+from lifebus_adapters.templates import fill, for_javascript, template
+
+__all__ = ["ASSETS"]
+
+_MEASURED: Final = (1, 18, 33)
+_EVENTS: Final = tuple(
+    HookEvent(name=name, since=_MEASURED)
+    for name in (
+        "session.created",
+        "chat.message",
+        "message.updated",
+        "experimental.session.compacting",
+        "session.compacted",
+        "session.idle",
+        "session.error",
+        "session.deleted",
+        "dispose",
+    )
+)
+
+
+def _directory(wish: Wish) -> str:
+    if wish.project is not None:
+        return f"{wish.project}/.opencode"
+    own = wish.surroundings.first("OPENCODE_CONFIG_DIR")
+    if own:
+        return own[1].rstrip("/")
+    xdg = wish.surroundings.environ.get("XDG_CONFIG_HOME", "")
+    base = xdg.rstrip("/") if xdg.startswith("/") else f"{wish.surroundings.home}/.config"
+    return f"{base}/opencode"
+
+
+def _hooks(wish: Wish) -> tuple[Asset, ...]:
+    text = fill(
+        template("texts", "door.js") + template("opencode", "plugin.js"),
+        adapter=for_javascript("opencode"),
+        launcher=for_javascript(wish.launcher),
+        hooks=for_javascript([event.name for event in _EVENTS if wish.wants(event.name)]),
+    )
+    return (OwnedFile(path=f"{_directory(wish)}/plugin/lifebus.js", contents=text),)
+
+
+ASSETS: Final = with_common_modes(
+    "opencode",
+    "OpenCode",
+    events=_EVENTS,
+    hooks=_hooks,
+    skills=lambda wish: f"{_directory(wish)}/skills",
+    advice=no_advice,
+)
+"""The assets of OpenCode."""
