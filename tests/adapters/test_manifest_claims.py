@@ -7,10 +7,11 @@ from typing import Final
 
 import pytest
 
-from adapters import delivery_proofs, proofs
+from adapters import delivery_proofs, proofs, telemetry_proofs
 from adapters.claims import claims_of
 from adapters.delivery_proofs import no_hook_takes, takes_at_most
 from adapters.proofs import PROMPT, START, Proof, derived_event, native_event
+from adapters.telemetry_proofs import events_come_by
 from lifebus_adapters import ADAPTERS
 from lifebus_contract import ConformanceLevel
 
@@ -21,14 +22,15 @@ PROOFS: Final[dict[str, Proof]] = {
     "event:session.started=synthesized": derived_event("session.started", "session.starting"),
     "event:frame.opening=native": native_event("frame.opening"),
     "event:frame.opened=synthesized": derived_event("frame.opened", "frame.opening"),
+    "event:context.pressure_observed=synthesized": telemetry_proofs.levels_come_from_the_file,
     "event:context.pressure_observed=partial": proofs.pressure_before_compaction,
     "event:context.compacted=native": native_event("context.compacted"),
     "event:frame.ending=native": native_event("frame.ending"),
     "event:frame.ended=synthesized": derived_event("frame.ended", "frame.ending"),
     "event:session.ending=native": native_event("session.ending"),
     "event:session.ended=synthesized": derived_event("session.ended", "session.ending"),
-    "event:supervisor.tick=manual": proofs.ticks_are_driven_by_others,
-    "event:capability.degraded=unavailable": proofs.no_degradation_is_noticed,
+    "event:supervisor.tick=synthesized": telemetry_proofs.ticks_are_made_by_the_supervisor,
+    "event:capability.degraded=synthesized": telemetry_proofs.silent_hooks_are_a_degradation,
     "event:receipt.emitted=synthesized": proofs.receipts_are_fanned_out,
     "event:receipt.gap_detected=synthesized": proofs.jumps_of_a_given_sequence_are_noticed,
     "placement:pre_session=native": delivery_proofs.context_at_session_start,
@@ -38,7 +40,8 @@ PROOFS: Final[dict[str, Proof]] = {
     "placement:manual_operator=unavailable": no_hook_takes("manual_operator"),
     "max_bytes:pre_session=8192": takes_at_most("pre_session", START, "session.starting"),
     "max_bytes:pre_frame_trailing=8192": takes_at_most("pre_frame_trailing", PROMPT, "frame.opening"),
-    "context_pressure=partial": proofs.pressure_before_compaction,
+    "context_pressure=synthesized": telemetry_proofs.levels_come_from_the_file,
+    "context_pressure=partial": telemetry_proofs.levels_need_a_known_window,
     "native_receipts=unavailable": proofs.receipts_are_lifebuss_own,
     "lifeloop_synthesized_receipts=native": proofs.receipts_are_lifebuss_own,
     "receipt_ledger=synthesized": proofs.the_ledger_numbers_and_keeps,
@@ -47,11 +50,20 @@ PROOFS: Final[dict[str, Proof]] = {
     "harness_task_id=native": proofs.turn_ids_are_the_harnesss,
     "approval_surface=unavailable": proofs.approvals_are_passed_over,
     "mode=native_hook": proofs.hooks_are_the_way_in,
+    "mode=telemetry_only": events_come_by(
+        "telemetry_only", "context.pressure_observed", "context.compacted", "frame.ended", "session.ended"
+    ),
+    "mode=launcher_wrapper": events_come_by(
+        "launcher_wrapper", "session.starting", "session.started", "session.ending", "session.ended"
+    ),
+    "mode=manual_skill": events_come_by(
+        "manual_skill", "session.started", "frame.opened", "frame.ended", "session.ended"
+    ),
     "failure_mode=invalid_request": proofs.nonsense_is_refused,
     "failure_mode=payload_too_large": delivery_proofs.too_much_context_is_refused,
-    "telemetry:rollout=unavailable": proofs.no_telemetry_is_read,
-    "telemetry:transcript=unavailable": proofs.no_telemetry_is_read,
-    "telemetry:status_line=unavailable": proofs.no_telemetry_is_read,
+    "telemetry:rollout=native": telemetry_proofs.the_file_is_read,
+    "telemetry:transcript=native": telemetry_proofs.the_file_is_read,
+    "telemetry:status_line=partial": telemetry_proofs.the_status_line_tells_the_window,
 }
 """What proves each claim."""
 

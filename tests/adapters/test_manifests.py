@@ -10,6 +10,7 @@ from lifebus_adapters import ADAPTERS, load_manifest, load_third_party
 from lifebus_contract import (
     CONTRACT_VERSION,
     ConformanceLevel,
+    IntegrationMode,
     InvalidRequest,
     LifecycleEvent,
     ManifestPlacementClass,
@@ -39,13 +40,50 @@ def test_a_manifest_leaves_no_event_and_no_slot_unsaid(adapter_id: str) -> None:
     assert list(manifest.placement) == list(ManifestPlacementClass)
 
 
-@ALL
-def test_an_event_is_claimed_exactly_if_some_hook_yields_it_or_the_bus_makes_it(adapter_id: str) -> None:
-    yielded = {event for rule in hooks_of(adapter_id).rules.values() for event in rule.events}
-    made = {LifecycleEvent.SUPERVISOR_TICK, LifecycleEvent.RECEIPT_EMITTED, LifecycleEvent.RECEIPT_GAP_DETECTED}
+MADE_BY_LIFEBUS = {
+    LifecycleEvent.SUPERVISOR_TICK,
+    LifecycleEvent.CAPABILITY_DEGRADED,
+    LifecycleEvent.RECEIPT_EMITTED,
+    LifecycleEvent.RECEIPT_GAP_DETECTED,
+}
+TOLD_BY_FILES = {
+    LifecycleEvent.CONTEXT_PRESSURE_OBSERVED,
+    LifecycleEvent.CONTEXT_COMPACTED,
+    LifecycleEvent.FRAME_ENDED,
+    LifecycleEvent.SESSION_ENDED,
+}
+
+
+def _claimed_by(adapter_id: str, mode: IntegrationMode) -> set[LifecycleEvent]:
     claims = ADAPTERS[adapter_id].registered.manifest.lifecycle_events
-    claimed = {event for event, claim in claims.items() if claim.support is not SupportState.UNAVAILABLE}
-    assert claimed == yielded | made
+    return {event for event, claim in claims.items() if mode in claim.modes}
+
+
+@ALL
+def test_an_event_is_claimed_for_hooks_exactly_if_some_hook_yields_it_or_lifebus_makes_it(adapter_id: str) -> None:
+    yielded = {event for rule in hooks_of(adapter_id).rules.values() for event in rule.events}
+    assert _claimed_by(adapter_id, IntegrationMode.NATIVE_HOOK) == yielded | MADE_BY_LIFEBUS
+
+
+@ALL
+def test_files_are_claimed_to_tell_of_pressure_compaction_and_ends_alone(adapter_id: str) -> None:
+    assert _claimed_by(adapter_id, IntegrationMode.TELEMETRY_ONLY) <= TOLD_BY_FILES | MADE_BY_LIFEBUS
+
+
+@ALL
+def test_an_event_has_a_mode_exactly_if_it_is_supported(adapter_id: str) -> None:
+    claims = ADAPTERS[adapter_id].registered.manifest.lifecycle_events
+    assert all(bool(claim.modes) == (claim.support is not SupportState.UNAVAILABLE) for claim in claims.values())
+
+
+@ALL
+def test_a_native_hook_is_the_first_of_four_ways_in(adapter_id: str) -> None:
+    assert ADAPTERS[adapter_id].registered.manifest.integration_modes == (
+        IntegrationMode.NATIVE_HOOK,
+        IntegrationMode.TELEMETRY_ONLY,
+        IntegrationMode.LAUNCHER_WRAPPER,
+        IntegrationMode.MANUAL_SKILL,
+    )
 
 
 @ALL

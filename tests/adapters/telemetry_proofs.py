@@ -1,0 +1,132 @@
+"""Proofs of what the v1 manifests claim about telemetry, pressure, degradation and the modes beside native hooks."""
+
+from pathlib import Path
+from typing import Any
+
+from adapters.calls import CAPTURE_FILES, captured, events, hooks_of, ids
+from adapters.hook_bus import hook_bus, receipts
+from adapters.proofs import PROMPT, Proof
+from adapters.telemetry_facts import TELEMETRY_FILES, facts_of, harness_of, records_of, source_of
+from lifebus_adapters import ADAPTERS
+from lifebus_adapters.telemetry import Compacted, Fact, Usage, WindowKnown
+from lifebus_broker.degradation import Cause, lost
+from lifebus_broker.pressure import Thresholds, next_level
+from lifebus_contract import (
+    CallbackRequest,
+    Emission,
+    IntegrationMode,
+    LifecycleEvent,
+    PressureLevel,
+    ReceiptStatus,
+    SupportState,
+    validate,
+)
+
+
+def _facts(path: Path) -> list[Fact]:
+    return facts_of(harness_of(path), str(path), records_of(path))
+
+
+def _told_by_files(adapter_id: str) -> list[Fact]:
+    return [fact for path in TELEMETRY_FILES if harness_of(path) == adapter_id for fact in _facts(path)]
+
+
+def _told_by_hooks(adapter_id: str) -> list[Fact]:
+    files = [path for path in CAPTURE_FILES if path.parent.parent.name == adapter_id]
+    calls = [call for path in files for call, _ in captured(path)]
+    return [fact for call in calls for fact in ADAPTERS[adapter_id].read(call, ids()).facts]
+
+
+async def levels_come_from_the_file(adapter_id: str) -> None:
+    """Each token count in the session's file has its window, so each has a level; and one is high."""
+    told = [fact for fact in _told_by_files(adapter_id) if isinstance(fact, Usage)]
+    levels = {next_level(None, fact.used_tokens, fact.window_tokens, Thresholds()) for fact in told}
+    assert levels == {PressureLevel.LOW, PressureLevel.MODERATE, PressureLevel.HIGH}
+    assert all(fact.used_source and fact.window_source for fact in told)
+
+
+async def levels_need_a_known_window(adapter_id: str) -> None:
+    """Each answer tells its tokens; an unknown model's window is told by the status line or by the user alone."""
+    path = next(path for path in TELEMETRY_FILES if harness_of(path) == adapter_id)
+    strange = [record.replace(b"claude-opus-5-5", b"claude-unheard-of") for record in records_of(path)]
+    told = [fact for fact in facts_of(adapter_id, str(path), strange) if isinstance(fact, Usage)]
+    assert told
+    assert {next_level(None, fact.used_tokens, fact.window_tokens, Thresholds()) for fact in told} == {None}
+    variable = {"LIFEBUS_CLAUDE_CONTEXT_WINDOW_TOKENS": "14020"}
+    said = [fact for fact in facts_of(adapter_id, str(path), strange, **variable) if isinstance(fact, Usage)]
+    assert {fact.window_tokens for fact in said} == {14_020}
+    await the_status_line_tells_the_window(adapter_id)
+
+
+async def the_status_line_tells_the_window(adapter_id: str) -> None:
+    told = _told_by_hooks(adapter_id)
+    status = [fact for fact in told if isinstance(fact, Usage) and "statusLine" in fact.used_source]
+    windows: set[int | None] = {fact.window_tokens for fact in status}
+    windows |= {fact.window_tokens for fact in told if isinstance(fact, WindowKnown)}
+    assert windows == {1_000_000}
+
+
+async def the_file_is_read(adapter_id: str) -> None:
+    """The recorded sessions' files tell tokens, and a compaction for each that the hooks told of."""
+    files = [path for path in TELEMETRY_FILES if harness_of(path) == adapter_id]
+    assert files
+    for path in files:
+        compacted = [fact for fact in _facts(path) if isinstance(fact, Compacted)]
+        session = source_of(adapter_id).session_of(str(path))
+        calls = captured(next(parent / "hooks.jsonl" for parent in path.parents if (parent / "hooks.jsonl").exists()))
+        by_hooks = [payload for call, payload in calls if payload.get("session_id") == session and _compacts(call)]
+        assert len(compacted) == len(by_hooks)
+    assert any(isinstance(fact, Usage) for fact in _told_by_files(adapter_id))
+
+
+def _compacts(call: Any) -> bool:
+    return events(ADAPTERS[call.adapter_id].read(call, ids()).emissions) == ["context.compacted"]
+
+
+async def silent_hooks_are_a_degradation(adapter_id: str) -> None:
+    """No hook tells it: what is lost is reported through the bus, and the receipt names each capability."""
+    assert not any(LifecycleEvent.CAPABILITY_DEGRADED in rule.events for rule in hooks_of(adapter_id).rules.values())
+    manifest = ADAPTERS[adapter_id].registered.manifest
+    gone = lost(manifest, Cause.HOOKS_SILENT, "3 ticks with work that no hook told of", 1_800_000_000, {})
+    assert {change.current_support for change in gone} == {SupportState.UNAVAILABLE}
+    report = Emission(request=_request(adapter_id, "capability.degraded", "telemetry_only"), degradations=gone)
+    async with hook_bus() as bus:
+        (receipt,) = receipts(await bus.bus.emit("supervisor", [report]))
+    assert receipt.event is LifecycleEvent.CAPABILITY_DEGRADED
+    assert receipt.capability_degradations == gone
+
+
+async def ticks_are_made_by_the_supervisor(adapter_id: str) -> None:
+    """No hook yields a tick; whoever supervises makes it, and it is recorded."""
+    assert not any(LifecycleEvent.SUPERVISOR_TICK in rule.events for rule in hooks_of(adapter_id).rules.values())
+    async with hook_bus() as bus:
+        tick = Emission(request=_request(adapter_id, "supervisor.tick", "telemetry_only"))
+        (receipt,) = receipts(await bus.bus.emit("supervisor", [tick]))
+    assert (receipt.event, receipt.status) == (LifecycleEvent.SUPERVISOR_TICK, ReceiptStatus.OBSERVED)
+
+
+def events_come_by(mode: str, *names: str) -> Proof:
+    async def proof(adapter_id: str) -> None:
+        """Exactly these events of sessions, frames and context are claimed for the mode, and the bus records them."""
+        claims = ADAPTERS[adapter_id].registered.manifest.lifecycle_events
+        claimed = {event.value for event, claim in claims.items() if IntegrationMode(mode) in claim.modes}
+        assert {name for name in claimed if name.startswith(("session.", "frame.", "context."))} == set(names)
+        emissions = [Emission(request=_request(adapter_id, name, mode)) for name in names]
+        async with hook_bus() as bus:
+            recorded = receipts(await bus.bus.emit("somebody", emissions))
+        assert [(receipt.event.value, receipt.integration_mode) for receipt in recorded] == [
+            (name, IntegrationMode(mode)) for name in names
+        ]
+
+    return proof
+
+
+def _request(adapter_id: str, event: str, mode: str) -> CallbackRequest:
+    plain: dict[str, Any] = {
+        "schema_version": "lifeloop.v0.2", "event": event, "event_id": f"evt_{event}", "adapter_id": adapter_id,
+        "adapter_version": ADAPTERS[adapter_id].registered.manifest.adapter_version, "invocation_id": "inv_1",
+        "integration_mode": mode, "harness_session_id": PROMPT["session_id"],
+    }  # fmt: skip
+    if event.startswith("frame."):
+        plain["frame_context"] = {"frame_id": "t1", "frame_class": "top_level"}
+    return validate(plain, CallbackRequest)
