@@ -148,7 +148,7 @@ def test_a_third_partys_manifest_is_checked_and_then_counts(alone: Shell, tmp_pa
 def test_negotiate_says_yes_or_no_by_its_exit_code_with_and_without_a_broker(bus: Shell, alone: Shell) -> None:
     satisfied = ("negotiate", "codex", "--require", "placement:pre_session=native")
     degraded = ("negotiate", "codex", "--prefer", "placement:pre_frame_leading")
-    unsupported = ("negotiate", "gemini", "--require", "context_pressure=native", "--want", "session_rename")
+    unsupported = ("negotiate", "gemini", "--require", "approval_surface=native", "--want", "session_rename")
     for shell in (bus, alone):
         assert shell.call(*satisfied, "--json").json["outcome"] == "satisfied"
         assert [shell.call(*one).code for one in (satisfied, degraded, unsupported)] == [0, 1, 1]
@@ -156,7 +156,7 @@ def test_negotiate_says_yes_or_no_by_its_exit_code_with_and_without_a_broker(bus
         assert (outcome["outcome"], outcome["failure_class"]) == ("unsupported", "capability_unsupported")
         assert len(outcome["outcomes"]) == 2
     assert "judging by the manifests" in alone.call(*satisfied).err
-    partial = ("negotiate", "codex", "--require", "context_pressure")
+    partial = ("negotiate", "claude", "--require", "context_pressure")
     assert [alone.call(*partial).code, alone.call(*partial, "--accept-partial").code] == [1, 0]
 
 

@@ -36,7 +36,7 @@ def test_a_script_emits_reads_and_asks() -> None:
             assert bus.tick("codex", session="s").receipts[0].event == "supervisor.tick"
             seen = [item.sequence for item in bus.receipts(since="start", until_head=True) if isinstance(item, Receipt)]
             assert seen == [1, 2, 1, 3]
-            wish = CapabilityRequest(capability="context_pressure", level=RequirementLevel.PREFERRED)
+            wish = CapabilityRequest(capability="approval_surface", level=RequirementLevel.PREFERRED)
             assert bus.negotiate("codex", [wish]).outcome == "degraded"
             assert {one.harness_session_id for one in bus.sessions()} == {"s", "t"}
             assert (bus.clients(), len(bus.manifests()), bus.status().ledger.head) == ([], 6, 4)
