@@ -24,9 +24,11 @@ PURE_BROKER = {
     "placement",
     "pressure",
     "registry",
+    "reports",
     "slots",
     "strands",
     "synthesis",
+    "transitions",
 }
 """The deciding half of the broker: values in, values out."""
 UNCLOCKED = {"asyncio", "datetime", "logging", "multiprocessing", "random", "secrets", "selectors", "socket", "sqlite3"}
@@ -71,6 +73,7 @@ RULES: dict[str, Rule] = {
     ),
     "lifebus.demo": _rule("lifebus_contract lifebus_transports", "anyio msgspec rich structlog"),
     "lifebus.hook": _rule(),
+    "lifebus.wrapper": _rule(),
 }
 """The table of design 1, longest prefix first; the standard library is allowed unless a rule says never."""
 

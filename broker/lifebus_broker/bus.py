@@ -14,11 +14,12 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
+from lifebus_broker.capabilities import CapabilityTable
 from lifebus_broker.clients import CallbackClient, ClientTable, FunctionInvoker, Handler
-from lifebus_broker.dispatch import Dispatcher, Job, Outcome, entry_of
+from lifebus_broker.dispatch import Dispatcher, Job, Outcome, entry_of, new_receipts
 from lifebus_broker.fanout import Fanout
 from lifebus_broker.placement import NO_SLOTS_USED, SlotUse
-from lifebus_broker.ports import Appended, Ledger, Refusal, Row
+from lifebus_broker.ports import Appended, Entry, Ledger, Refusal, Row
 from lifebus_broker.registry import Registry
 from lifebus_broker.router import Plan, Router
 from lifebus_broker.strands import strands_of
@@ -64,7 +65,8 @@ class Bus:
         self.clients = ClientTable()
         self.fanout = fanout
         self.ids = ids
-        self.router = Router(registry, self.clients, ids, clock)
+        self.capabilities = CapabilityTable(registry)
+        self.router = Router(registry, self.clients, ids, clock, self.capabilities)
         self._tasks = tasks
         self._dispatcher = Dispatcher(self.router, ledger)
         self._max_dispatches = max_dispatches
@@ -159,15 +161,19 @@ class Bus:
         dispatch: bool = True,
     ) -> None:
         """Take emissions in order and call `done` once; returns at once, and so never waits for a client."""
-        if dispatch and any(self._needs_dispatch(emission) for emission in emissions):
-            self._start(client_id, emissions, done, budget)
+        if any(self._needs_dispatch(emission, dispatch) for emission in emissions):
+            self._start(client_id, emissions, done, budget, dispatch)
         else:
             self._append(emissions, self._plan_all(client_id, emissions), done)
 
-    def _needs_dispatch(self, emission: Emission) -> bool:
-        """Whether a client wants the event, or the harness's own number has to be compared with the last."""
+    def _needs_dispatch(self, emission: Emission, dispatch: bool) -> bool:
+        """Whether a client wants the event, the harness's own number has to be compared, or a loss concerns clients."""
+        if emission.degradations:
+            return True
         request = emission.request
-        return request.sequence is not None or bool(self.clients.wanting(request.event, request.adapter_id))
+        return dispatch and (
+            request.sequence is not None or bool(self.clients.wanting(request.event, request.adapter_id))
+        )
 
     def _plan_all(self, client_id: str, emissions: Sequence[Emission]) -> list[Plan]:
         """Plan every emission; those of one invocation are chained and share the slots of the hook's answer."""
@@ -193,19 +199,31 @@ class Bus:
         if not entries:
             done([Outcome(refusal=plan.refusal) for plan in plans])
             return
-        refusal = self.ledger.append(entries, partial(_acknowledge, plans, done))
+        acknowledge = partial(_acknowledge, plans, done)
+        if self.capabilities.stirred:
+            acknowledge = partial(self._learn_then, entries, acknowledge)
+        refusal = self.ledger.append(entries, acknowledge)
         if refusal is not None:
             done([Outcome(refusal=plan.refusal or refusal) for plan in plans])
 
-    def _start(self, client_id: str, emissions: Sequence[Emission], done: Done, budget: float | None) -> None:
+    def _learn_then(
+        self, entries: Sequence[Entry], then: Callable[[list[Appended]], None], appended: list[Appended]
+    ) -> None:
+        """A session that ended has lost nothing any more."""
+        self.capabilities.learn(new_receipts(entries, appended))
+        then(appended)
+
+    def _start(
+        self, client_id: str, emissions: Sequence[Emission], done: Done, budget: float | None, dispatch: bool
+    ) -> None:
         if self._running >= self._max_dispatches:
             done([Outcome(refusal=_BUSY)] * len(emissions))
             return
         self._running += 1
-        self._tasks.start_soon(self._dispatch_all, client_id, emissions, done, budget)
+        self._tasks.start_soon(self._dispatch_all, client_id, emissions, done, budget, dispatch)
 
     async def _dispatch_all(
-        self, client_id: str, emissions: Sequence[Emission], done: Done, budget: float | None
+        self, client_id: str, emissions: Sequence[Emission], done: Done, budget: float | None, asking: bool
     ) -> None:
         """Dispatch what belongs together in order, strangers side by side: none waits for a neighbour's client."""
         outcomes: dict[int, Outcome] = {}
@@ -214,7 +232,7 @@ class Bus:
         async def dispatch(strand: list[int]) -> None:
             chains: dict[str, tuple[str | None, SlotUse]] = {}
             for index in strand:
-                outcomes[index] = await self._dispatch(client_id, emissions[index], chains, deadline)
+                outcomes[index] = await self._dispatch(client_id, emissions[index], chains, deadline, asking)
 
         try:
             async with anyio.create_task_group() as tasks:
@@ -232,12 +250,13 @@ class Bus:
         emission: Emission,
         chains: dict[str, tuple[str | None, SlotUse]],
         deadline: float | None,
+        asking: bool,
     ) -> Outcome:
         """Dispatch one emission; `chains` holds the parent and the used slots of each invocation so far."""
         request = emission.request
         parent, used = chains.get(request.invocation_id, (None, NO_SLOTS_USED))
-        plan = self.router.plan(client_id, emission, parent, used)
-        gap = await self._gap(client_id, emission, plan)
+        plan = self.router.plan(client_id, emission, parent, used, dispatch=asking)
+        gap = await self._gap(client_id, emission, plan) if asking else None
         job = Job(client_id=client_id, emission=emission, plan=plan, parent=parent, gap=gap, deadline=deadline)
         outcome = await self._dispatcher.dispatch(job)
         chains[request.invocation_id] = (outcome.parent or parent, outcome.used)

@@ -1,6 +1,6 @@
 """How to read each capability of the contract from a manifest.  Pure.
 
-Above: negotiation.  Below: contract.
+Above: negotiation, transitions.  Below: contract.
 """
 
 from collections.abc import Callable

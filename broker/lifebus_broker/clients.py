@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from lifebus_broker.ports import Invoker
-from lifebus_contract import CallbackResponse, CapabilityRequest, DispatchEnvelope, LifecycleEvent
+from lifebus_contract import CallbackResponse, CapabilityRequest, DispatchEnvelope, LifecycleEvent, RequirementLevel
 
 __all__ = ["CallbackClient", "ClientTable", "FunctionInvoker", "Handler"]
 
@@ -43,6 +43,11 @@ class CallbackClient:
     dispatched: int = field(default=0)
     failed: int = field(default=0)
 
+    @property
+    def required(self) -> tuple[CapabilityRequest, ...]:
+        """Its requirements that it cannot do without."""
+        return tuple(wish for wish in self.requirements if wish.level is RequirementLevel.REQUIRED)
+
 
 class ClientTable:
     """The registered clients, by id and by event.  A client that registers again replaces itself."""
@@ -72,6 +77,10 @@ class ClientTable:
         if not clients:
             return ()
         return [client for client in clients if not client.adapters or adapter_id in client.adapters]
+
+    def of(self, adapter_id: str) -> Sequence[CallbackClient]:
+        """Return the clients that care for this adapter, whatever events they want, in the order of registration."""
+        return [client for client in self._clients.values() if not client.adapters or adapter_id in client.adapters]
 
     def all(self) -> tuple[CallbackClient, ...]:
         """Return every registered client."""

@@ -6,29 +6,32 @@ invokes no client again (design 3.5).
 Above: bus.  Below: router, invocation, ports.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import anyio
 from msgspec import Struct, structs
 
 from lifebus_broker.clients import CallbackClient
 from lifebus_broker.invocation import ask
-from lifebus_broker.negotiation import negotiate
 from lifebus_broker.placement import NO_SLOTS_USED, SlotUse
-from lifebus_broker.ports import EMITTER, Appended, Entry, Ledger, Refusal, Row
+from lifebus_broker.ports import Appended, Entry, Ledger, Refusal, Row
 from lifebus_broker.router import Delivery, Plan, Router
-from lifebus_broker.synthesis import request_digest
+from lifebus_broker.synthesis import request_digest, told_by
 from lifebus_contract import (
     CONTRACT_VERSION,
     DispatchEnvelope,
     Emission,
     FailureClass,
+    LifecycleEvent,
     Receipt,
     RegisteredAdapter,
 )
 from lifebus_contract.codec import decode_receipt
 
-__all__ = ["Dispatcher", "Job", "Outcome", "entry_of"]
+__all__ = ["Dispatcher", "Job", "Outcome", "entry_of", "new_receipts"]
+
+_SESSION_ENDED: Final = LifecycleEvent.SESSION_ENDED
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -85,7 +88,8 @@ class Dispatcher:
 
     async def _once(self, job: Job, key: str) -> Outcome:
         """Look first whether the key was used: by whom, and for the same content."""
-        names = [job.client_id, *(client.client_id for client in job.plan.clients)]
+        told = {receipt.client_id for receipt in job.plan.told}
+        names = [job.client_id, *(client.client_id for client in job.plan.clients), *sorted(told)]
         adapter_id = job.emission.request.adapter_id
         found = await self._ledger.find([(name, adapter_id, key) for name in names])
         digest = request_digest(job.emission)
@@ -105,7 +109,7 @@ class Dispatcher:
 
     async def _perform(self, job: Job, stored: dict[str, Row]) -> Outcome:
         work = _Work(self, job)
-        refusal = await work.record_root()
+        refusal = await work.record_root(stored)
         if refusal is not None:
             return Outcome(refusal=refusal)
         async with anyio.create_task_group() as tasks:
@@ -116,18 +120,27 @@ class Dispatcher:
                     tasks.start_soon(work.ask_client, client)
         return work.outcome()
 
-    async def append(self, entries: Sequence[Entry]) -> list[Appended] | Refusal:
-        """Append and wait until it is durable, or return why it was refused."""
+    async def append(self, entries: Sequence[Entry], *, learn: bool = False) -> list[Appended] | Refusal:
+        """Append and wait until it is durable, or return why it was refused.
+
+        With `learn` the table of capabilities hears of the new receipts before anybody else does.
+        """
         finished = anyio.Event()
         result: list[Appended] = []
+        table = self.router.capabilities
 
         def done(appended: list[Appended]) -> None:
             result.extend(appended)
+            if learn:
+                table.expected -= 1
+                table.learn(new_receipts(entries, appended))
             finished.set()
 
         refusal = self._ledger.append(entries, done)
         if refusal is not None:
             return refusal
+        if learn:
+            table.expected += 1  # `done` is called in a later turn of the loop at the earliest
         with anyio.CancelScope(shield=True):  # handed over: it will be durable whether or not anybody waits
             await finished.wait()
         return result
@@ -145,15 +158,23 @@ class _Work:
         self._deliveries: list[Delivery] = list(job.plan.deliveries)
         self._first = job.plan.receipt.receipt_id if job.plan.receipt is not None else None
         self._parent = self._first or job.parent
-        self._told = structs.replace(job.emission, telemetry={**job.emission.telemetry, EMITTER: job.client_id})
+        self._told = told_by(job.emission, job.client_id)
+        self._learn = bool(job.emission.degradations) or job.emission.request.event is _SESSION_ENDED
         self._refusal: Refusal | None = None
 
-    async def record_root(self) -> Refusal | None:
-        """Record the emitter's own receipt and a detected gap, in one transaction."""
-        receipts = [receipt for receipt in (self._job.gap, self._job.plan.receipt) if receipt is not None]
-        if not receipts:
-            return None
-        await self._record(*receipts)
+    async def record_root(self, stored: Mapping[str, Row]) -> Refusal | None:
+        """Record the emitter's own receipt, a detected gap, and what clients are told unasked, in one transaction.
+
+        `stored` holds what was recorded under the key before; who was told nothing then is told nothing now.
+        """
+        plan = self._job.plan
+        receipts = [receipt for receipt in (self._job.gap, plan.receipt) if receipt is not None]
+        if self._job.client_id not in stored:
+            receipts += plan.told
+        else:
+            self.replayed += [stored[one.client_id] for one in plan.told if one.client_id in stored]
+        if receipts:
+            await self._record(*receipts)
         return self._refusal
 
     async def ask_client(self, client: CallbackClient) -> None:
@@ -167,13 +188,16 @@ class _Work:
 
     async def _answer_of(self, client: CallbackClient, registered: RegisteredAdapter) -> Receipt:
         router, emission, told = self._dispatcher.router, self._job.emission, self._told
-        negotiation = negotiate(registered, client.requirements) if client.requirements else None
-        if negotiation is not None and negotiation.failure_class is not None:
+        loss = router.loss(client, emission, registered) if emission.degradations else None
+        negotiation = router.negotiation(client.requirements, registered, emission.request.harness_session_id)
+        if loss is None and negotiation is not None and negotiation.failure_class is not None:
             return router.refuse_client(client, told, negotiation, self._parent)
         envelope = DispatchEnvelope(
             schema_version=CONTRACT_VERSION, request=emission.request, payloads=emission.payloads
         )
         answer = await ask(client, envelope, _seconds_left(client.deadline, self._job.deadline))
+        if loss is not None:
+            return router.conclude_loss(client, told, loss, answer, self._parent)
         receipt, placement = router.conclude(
             client, told, registered, negotiation, answer, parent=self._parent, used=self._used
         )
@@ -183,7 +207,8 @@ class _Work:
 
     async def _record(self, *receipts: Receipt) -> None:
         """Append receipts in one transaction; the first refusal is the dispatch's."""
-        result = await self._dispatcher.append([entry_of(receipt, self._job.emission) for receipt in receipts])
+        entries = [entry_of(receipt, self._job.emission) for receipt in receipts]
+        result = await self._dispatcher.append(entries, learn=self._learn)
         if isinstance(result, Refusal):
             self._refusal = self._refusal or result
             return
@@ -211,6 +236,13 @@ def entry_of(receipt: Receipt, emission: Emission) -> Entry:
     if receipt.idempotency_key is None:
         return Entry(receipt=receipt)
     return Entry(receipt=receipt, digest=request_digest(emission))
+
+
+def new_receipts(entries: Sequence[Entry], appended: Sequence[Appended]) -> list[Receipt]:
+    """Return the receipts that an append recorded; not those that were there before."""
+    return [
+        entry.receipt for entry, one in zip(entries, appended, strict=True) if one.row is not None and not one.replayed
+    ]
 
 
 def _is_by(row: Row, client_id: str) -> bool:

@@ -1,12 +1,13 @@
 """What an adapter's claims mean for what a client asks (lifecycle-contract, "Capability Negotiation").  Pure.
 
-Above: router, the command line's `negotiate`.  Below: claims, contract.
+Above: router, the command line's `negotiate`.  Below: claims, transitions, contract.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from lifebus_broker.claims import claim_of
+from lifebus_broker.transitions import retry_after_loss
 from lifebus_contract import (
     SUPPORT_STRENGTH,
     AdapterManifest,
@@ -18,7 +19,6 @@ from lifebus_contract import (
     NegotiationOutcome,
     RegisteredAdapter,
     RequirementLevel,
-    RetryClass,
     SupportState,
     Warning,  # noqa: A004  the contract's own word
     tighten,
@@ -39,12 +39,6 @@ _FAILURE: Final = {
     NegotiationOutcome.UNSUPPORTED: FailureClass.CAPABILITY_UNSUPPORTED,
 }
 """The outcomes that refuse before dispatch, and their failure classes."""
-
-_DEGRADED_RETRY: Final = {
-    SupportState.MANUAL: RetryClass.RETRY_AFTER_OPERATOR,
-    SupportState.UNAVAILABLE: RetryClass.RETRY_AFTER_RECONFIGURE,
-}
-"""Where a degradation asks for more than the default `retry_after_reread`, by the support that is left."""
 
 
 def negotiate(
@@ -88,7 +82,7 @@ def degradations_of(negotiation: Negotiation, at_epoch_s: int) -> tuple[Degradat
             evidence=found.reason,
             observed_at_epoch_s=at_epoch_s,
             previous_support=found.claimed if _is_lost(found) else found.wanted,
-            retry_class=tighten(FailureClass.CAPABILITY_DEGRADED, _DEGRADED_RETRY.get(found.current)),
+            retry_class=retry_after_loss(found.current),
         )
         for found in negotiation.outcomes
         if found.outcome is NegotiationOutcome.DEGRADED

@@ -2,23 +2,37 @@
 
 validate (done by the types) -> resolve adapter -> negotiate -> place payloads -> draft the receipt (design 2).
 
-Above: bus.  Below: registry, negotiation, placement, payload_validation, synthesis, clients.
+Above: bus.  Below: registry, capabilities, negotiation, placement, payload_validation, synthesis, reports, clients.
 """
 
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from lifebus_broker.capabilities import CapabilityTable
 from lifebus_broker.clients import CallbackClient, ClientTable
+from lifebus_broker.fold.capabilities import Losses
 from lifebus_broker.negotiation import negotiate
 from lifebus_broker.payload_validation import check_payloads
 from lifebus_broker.placement import NO_SLOTS_USED, PlacementResult, Slot, SlotUse, place
 from lifebus_broker.ports import Refusal
 from lifebus_broker.registry import Registry
-from lifebus_broker.synthesis import Stamp, failed, from_response, gap_detected, observed, observed_alone
+from lifebus_broker.reports import fact_of, loss_of
+from lifebus_broker.synthesis import (
+    Stamp,
+    failed,
+    from_response,
+    gap_detected,
+    observed,
+    observed_alone,
+    told_by,
+    warning_of,
+)
+from lifebus_broker.transitions import losses_of
 from lifebus_contract import (
     AdapterUnavailable,
     CallbackResponse,
+    CapabilityRequest,
     Emission,
     IdSource,
     Negotiation,
@@ -38,23 +52,36 @@ class Plan(Struct, frozen=True, kw_only=True):
     """What is to be done with one emission.
 
     With a `refusal` nothing is recorded.  A `receipt` is recorded in the emitter's name; `clients` are then asked.
-    `deliveries` and `used` come from the emitter's own payloads.
+    `deliveries` and `used` come from the emitter's own payloads.  `told` are receipts of clients that are not asked,
+    recorded together with the first one.
     """
 
     refusal: Refusal | None = None
     receipt: Receipt | None = None
     registered: RegisteredAdapter | None = None
     clients: Sequence[CallbackClient] = ()
+    told: tuple[Receipt, ...] = ()
     deliveries: tuple[Delivery, ...] = ()
     used: SlotUse = NO_SLOTS_USED
 
 
 class Router:
-    """The deciding half of the broker.  Ids and time come from outside; nothing is remembered between calls."""
+    """The deciding half of the broker.  Ids and time come from outside; nothing is remembered between calls.
 
-    def __init__(self, registry: Registry, clients: ClientTable, ids: IdSource, clock: Callable[[], float]) -> None:
+    `capabilities` says what is weaker now than the manifests claim.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        clients: ClientTable,
+        ids: IdSource,
+        clock: Callable[[], float],
+        capabilities: CapabilityTable,
+    ) -> None:
         self.registry = registry
         self.clients = clients
+        self.capabilities = capabilities
         self._ids = ids
         self._clock = clock
 
@@ -78,10 +105,41 @@ class Router:
         clients = self.clients.wanting(request.event, request.adapter_id) if dispatch else ()
         if emission.payloads or emission.requirements:
             return self._plan_delivery(emission, registered, clients, self._stamp(client_id, parent), used)
+        if emission.degradations:
+            return self._plan_report(emission, registered, clients, self._stamp(client_id, parent), used)
         if clients:
             return Plan(registered=registered, clients=clients, used=used)
         receipt_id = self._ids.make(RECEIPT)
         return Plan(receipt=observed_alone(emission, receipt_id, int(self._clock()), client_id, parent), used=used)
+
+    def negotiation(
+        self, requirements: Sequence[CapabilityRequest], registered: RegisteredAdapter, session: str | None
+    ) -> Negotiation | None:
+        """Return what the requirements get in a session as it is now; None where nothing is required."""
+        if not requirements:
+            return None
+        overrides = self.capabilities.overrides(registered.manifest.adapter_id, session)
+        return negotiate(registered, requirements, overrides)
+
+    def loss(self, client: CallbackClient, emission: Emission, registered: RegisteredAdapter) -> Negotiation | None:
+        """Return the negotiation that fails for a client by the recorded losses of a report, if it does."""
+        request = emission.request
+        return _loss(
+            client, emission, registered, self.capabilities.overrides(request.adapter_id, request.harness_session_id)
+        )
+
+    def conclude_loss(
+        self,
+        client: CallbackClient,
+        emission: Emission,
+        negotiation: Negotiation,
+        answer: CallbackResponse | Refusal,
+        parent: str | None,
+    ) -> Receipt:
+        """Return the receipt of a client that was told of its loss: whatever it answered, it failed, and why."""
+        remarks = answer.warnings if isinstance(answer, CallbackResponse) else (warning_of(answer),)
+        stamp = self._stamp(client.client_id, parent)
+        return loss_of(emission=emission, negotiation=negotiation, remarks=remarks, **stamp)
 
     def conclude(
         self,
@@ -155,7 +213,7 @@ class Router:
         used: SlotUse,
     ) -> Plan:
         """Plan an emission that requires something or brings payloads; a refusal is a recorded fact."""
-        negotiation = negotiate(registered, emission.requirements) if emission.requirements else None
+        negotiation = self.negotiation(emission.requirements, registered, emission.request.harness_session_id)
         if negotiation is not None and negotiation.failure_class is not None:
             receipt = failed(emission=emission, refusal=_unmet(negotiation), negotiation=negotiation, **stamp)
             return Plan(receipt=receipt, used=used)
@@ -174,6 +232,32 @@ class Router:
             used=placed.used,
         )
 
+    def _plan_report(
+        self,
+        emission: Emission,
+        registered: RegisteredAdapter,
+        clients: Sequence[CallbackClient],
+        stamp: Stamp,
+        used: SlotUse,
+    ) -> Plan:
+        """Plan a report of degradations: a fact of its own, and one receipt each for who cannot do without.
+
+        Those who want the event get theirs when they were asked.  The reporter's own is the fact.
+        """
+        fact = fact_of(emission=emission, **stamp)
+        passed_on = told_by(emission, stamp["client_id"])
+        request = emission.request
+        after = self.capabilities.foresee(request.adapter_id, request.harness_session_id, emission.degradations)
+        told: list[Receipt] = []
+        for client in self.clients.of(request.adapter_id):
+            if client in clients or client.client_id == stamp["client_id"]:
+                continue
+            negotiation = _loss(client, emission, registered, after)
+            if negotiation is not None:
+                own = self._stamp(client.client_id, fact.receipt_id)
+                told.append(loss_of(emission=passed_on, negotiation=negotiation, **own))
+        return Plan(receipt=fact, registered=registered, clients=clients, told=tuple(told), used=used)
+
     def _stamp(self, client_id: str, parent: str | None) -> Stamp:
         return {
             "receipt_id": self._ids.make(RECEIPT),
@@ -181,6 +265,16 @@ class Router:
             "client_id": client_id,
             "parent_receipt_id": parent,
         }
+
+
+def _loss(
+    client: CallbackClient, emission: Emission, registered: RegisteredAdapter, losses: Losses
+) -> Negotiation | None:
+    """Negotiate what a client requires of the capabilities that the emission reports as lost; None if it can go on."""
+    lost = {change.capability for change in losses_of(emission.degradations)}
+    concerned = [wish for wish in client.required if wish.capability in lost]
+    found = negotiate(registered, concerned, losses)
+    return None if found.failure_class is None else found
 
 
 def _unmet(negotiation: Negotiation) -> Refusal:

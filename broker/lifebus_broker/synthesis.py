@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from lifebus_broker.negotiation import degradations_of, warnings_of
 from lifebus_broker.placement import PlacementResult
-from lifebus_broker.ports import Refusal
+from lifebus_broker.ports import EMITTER, Refusal
 from lifebus_contract import (
     CONTRACT_VERSION,
     CallbackResponse,
@@ -43,6 +43,8 @@ __all__ = [
     "observed",
     "observed_alone",
     "request_digest",
+    "told_by",
+    "warning_of",
 ]
 
 MAX_WARNINGS: Final = 64
@@ -158,16 +160,25 @@ def failed(
     **stamp: Unpack[Stamp],
 ) -> Receipt:
     """Return the receipt of an operation that lifebus refused or that broke; a warning says why."""
-    why = Warning(code=refusal.code or refusal.failure_class.value, message=refusal.detail[:1024])
     verdict = _Verdict(
         status=ReceiptStatus.FAILED,
         failure_class=refusal.failure_class,
         retry_class=refusal.retry_class,
         payload_receipts=placement.receipts,
         degradations=() if negotiation is None else degradations_of(negotiation, stamp["at_epoch_s"]),
-        warnings=(why, *placement.warnings, *_negotiated(negotiation)),
+        warnings=(warning_of(refusal), *placement.warnings, *_negotiated(negotiation)),
     )
     return _draft(emission, stamp, verdict)
+
+
+def warning_of(refusal: Refusal) -> Warning:
+    """Return the warning by which a receipt says why something was refused or broke."""
+    return Warning(code=refusal.code or refusal.failure_class.value, message=refusal.detail[:1024])
+
+
+def told_by(emission: Emission, emitter: str) -> Emission:
+    """Return the emission as its clients' receipts tell it: they name who reported it."""
+    return structs.replace(emission, telemetry={**emission.telemetry, EMITTER: emitter})
 
 
 def gap_detected(*, emission: Emission, event_id: str, missing: tuple[int, int], **stamp: Unpack[Stamp]) -> Receipt:
@@ -202,8 +213,10 @@ def request_digest(emission: Emission) -> bytes:
 
     `warnings` stay out: they are lifebus's own remarks, and a call that comes again from the spool bears one more.
     """
-    if emission.payloads or emission.requirements or emission.telemetry:
-        said = (emission.request, emission.payloads, emission.requirements, emission.telemetry)
+    if emission.payloads or emission.requirements or emission.telemetry or emission.degradations:
+        said: tuple[object, ...] = (emission.request, emission.payloads, emission.requirements, emission.telemetry)
+        if emission.degradations:
+            said += (emission.degradations,)
         return hashlib.sha256(encode_msgpack(said)).digest()
     return hashlib.sha256(encode_msgpack(emission.request)).digest()
 

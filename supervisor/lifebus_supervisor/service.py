@@ -110,7 +110,9 @@ class Service:
         self._answer(caller, EmitAnswer(results=tuple([_result(outcome) for outcome in outcomes])))
 
     def _negotiate(self, caller: Caller, body: Negotiate) -> None:
-        self._answer(caller, negotiate(self.bus.registry.require(body.adapter_id), body.requirements))
+        registered = self.bus.registry.require(body.adapter_id)
+        overrides = self.bus.capabilities.overrides(body.adapter_id, body.session)
+        self._answer(caller, negotiate(registered, body.requirements, overrides))
 
     def _serve(self, caller: Caller, body: Serve) -> None:
         self.workers.serve(caller, body)

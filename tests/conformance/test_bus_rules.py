@@ -24,6 +24,7 @@ from lifebus_contract import (
     RequirementLevel,
     RetryClass,
     StateConflict,
+    SupportState,
     encode_json,
     load_json,
 )
@@ -213,7 +214,9 @@ async def test_without_a_ledger_idempotency_keys_are_validated_and_echoed() -> N
 
 @BACKENDS
 async def test_a_degraded_capability_is_surfaced_in_the_receipt(backend: str) -> None:
-    wish = CapabilityRequest(capability="context_pressure", level=RequirementLevel.PREFERRED)
+    wish = CapabilityRequest(
+        capability="context_pressure", level=RequirementLevel.PREFERRED, support=SupportState.NATIVE
+    )
     async with running_bus(backend=backend) as daemon, connected(daemon) as bus:
         (receipt,) = (await bus.emit(Emission(request=frame(), requirements=(wish,)))).receipts
         assert receipt.status is ReceiptStatus.DEGRADED
@@ -237,7 +240,7 @@ async def test_a_required_capability_that_is_missing_is_refused_before_any_clien
 
 
 @pytest.mark.parametrize(
-    "changes", [{"adapter": "nobody"}, {"adapter_version": "9.9"}, {"integration_mode": "telemetry_only"}]
+    "changes", [{"adapter": "nobody"}, {"adapter_version": "9.9"}, {"integration_mode": "reference_adapter"}]
 )
 async def test_an_adapter_that_cannot_serve_the_request_is_adapter_unavailable(changes: dict[str, Any]) -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
