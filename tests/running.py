@@ -8,7 +8,7 @@ from pathlib import Path
 
 import lifebus
 from lifebus_supervisor.daemon import Daemon, running
-from lifebus_supervisor.settings import LedgerSettings, LimitSettings, Settings
+from lifebus_supervisor.settings import LedgerSettings, LimitSettings, Settings, TelemetrySettings, TickSettings
 
 
 @contextmanager
@@ -22,11 +22,14 @@ def short_directory() -> Iterator[Path]:
 
 
 def settings_in(directory: Path, *, backend: str = "sqlite", **limits: int) -> Settings:
+    """Settings of a broker that does nothing by itself: no ticks, and no look at anybody's telemetry."""
     return Settings(
         runtime_dir=directory / "run",
         state_dir=directory / "state",
         ledger=LedgerSettings(backend="memory" if backend == "memory" else "sqlite"),
         limits=LimitSettings(beacon_ms=limits.pop("beacon_ms", 50), **limits),
+        ticks=TickSettings(enabled=False),
+        telemetry=TelemetrySettings(enabled=False),
     )
 
 

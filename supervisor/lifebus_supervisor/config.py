@@ -16,8 +16,17 @@ from typing import Any, Final, Literal, cast, get_args
 import msgspec
 from msgspec import Struct
 
+from lifebus_broker.pressure import Thresholds
 from lifebus_supervisor.config_file import ConfigurationError, FileValue, read_file
-from lifebus_supervisor.settings import LedgerSettings, LimitSettings, LogSettings, Settings
+from lifebus_supervisor.settings import (
+    LedgerSettings,
+    LimitSettings,
+    LogSettings,
+    Settings,
+    SilenceSettings,
+    TelemetrySettings,
+    TickSettings,
+)
 from lifebus_transports.directories import default_config_path, default_runtime_dir, default_state_dir
 
 __all__ = ["KEYS", "ConfigurationError", "Origin", "Origins", "Source", "load", "variable_of"]
@@ -25,7 +34,15 @@ __all__ = ["KEYS", "ConfigurationError", "Origin", "Origins", "Source", "load", 
 Source = Literal["flag", "environment", "file", "default"]
 """Where a value came from, strongest first."""
 
-_SECTIONS: Final[dict[str, type[Struct]]] = {"ledger": LedgerSettings, "limits": LimitSettings, "log": LogSettings}
+_SECTIONS: Final[dict[str, type[Struct]]] = {
+    "ledger": LedgerSettings,
+    "limits": LimitSettings,
+    "log": LogSettings,
+    "ticks": TickSettings,
+    "pressure": Thresholds,
+    "silence": SilenceSettings,
+    "telemetry": TelemetrySettings,
+}
 _DIRECTORIES: Final = {"runtime_dir": default_runtime_dir, "state_dir": default_state_dir}
 _OTHER_VARIABLES: Final = frozenset({"LIFEBUS_CONFIG"})
 
@@ -87,7 +104,10 @@ def load(
     if problems:
         raise ConfigurationError(problems)
     origins = _resolve([*found, *_defaults(variables)])
-    return _settings({key: origin.value for key, origin in origins.items()}), origins
+    try:
+        return _settings({key: origin.value for key, origin in origins.items()}), origins
+    except ValueError as fault:  # values that are fine alone, and do not go together
+        raise ConfigurationError([str(fault)]) from fault
 
 
 def _from_flags(flags: Mapping[str, Any]) -> Iterator[Origin]:

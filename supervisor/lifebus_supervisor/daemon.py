@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +34,9 @@ from lifebus_supervisor.hooks import HookCalls
 from lifebus_supervisor.intake import SOCKET, HookIntake
 from lifebus_supervisor.service import Service
 from lifebus_supervisor.settings import Settings
+from lifebus_supervisor.supervision.composing import compose_supervisor, start_supervision
+from lifebus_supervisor.supervision.driving import drive
+from lifebus_supervisor.supervision.report import harness_statuses
 from lifebus_transports.runtime_dir import (
     Lock,
     check_socket_path,
@@ -88,7 +92,9 @@ class Daemon:
         self.bus = bus
         self.service = service
         self.halt = halt
-        self.hooks = HookIntake(HookCalls(bus, ADAPTERS, settings.limits.hook_answer_ms / 1000 * 0.8), settings)
+        self.supervisor = compose_supervisor(settings, bus, ADAPTERS)
+        budget = settings.limits.hook_answer_ms / 1000 * 0.8
+        self.hooks = HookIntake(HookCalls(bus, ADAPTERS, budget, supervision=self.supervisor), settings)
 
 
 async def run(settings: Settings, *, on_ready: Callable[[Daemon], None] | None = None) -> int:
@@ -128,6 +134,7 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
         daemon = _compose(settings, halt, registry=registry, ledger=ledger, fanout=fanout, tasks=tasks)
         _open_doors(daemon, stack)
         await daemon.hooks.open(tasks)
+        await start_supervision(daemon.supervisor, settings, tasks)
         tasks.start_soon(_beacons, daemon)
         tasks.start_soon(_sweeps, daemon)
         _settle_interpreter()
@@ -187,6 +194,12 @@ def _open_doors(daemon: Daemon, stack: AsyncExitStack) -> None:
     daemon.service.count_more = lambda: {"peers_refused": gate.refused, **daemon.hooks.counters()}
     epoch = daemon.bus.ledger.epoch
     daemon.bus.fanout.listen(lambda rows: receipts.publish(epoch, rows))
+    daemon.bus.fanout.listen(daemon.supervisor.note)
+    daemon.service.attach_supervision(
+        partial(drive, daemon.supervisor, daemon.bus),
+        lambda: harness_statuses(daemon.supervisor, time.monotonic(), time.time()),
+    )
+    daemon.bus.fanout.listen_transient(lambda row: receipts.publish_transient(epoch, row))
 
 
 async def _beacons(daemon: Daemon) -> None:

@@ -6,18 +6,18 @@ Above: daemon.  Below: failed_calls, lifebus_adapters, lifebus_broker.
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import anyio.to_thread
 import structlog
 
-from lifebus_adapters.adapter import Adapter, Delivery, HookAnswer, HookCall
+from lifebus_adapters.adapter import Adapter, Delivery, HookAnswer, HookCall, HookReading
 from lifebus_broker.bus import Bus
 from lifebus_broker.dispatch import Outcome
 from lifebus_contract import AdapterManifest, BrokerBusy, Emission, IdSource, InvalidRequest, LifebusError
 from lifebus_supervisor.failed_calls import CallCounters, FailureLimit, failure_of
 
-__all__ = ["CLIENT_ID", "HookCalls", "ids_of_call"]
+__all__ = ["CLIENT_ID", "HookCalls", "HookSupervision", "Unsupervised", "ids_of_call"]
 
 CLIENT_ID: Final = "lifebus.hook"
 """The client under whose name facts from hooks are recorded."""
@@ -30,20 +30,50 @@ T = TypeVar("T")
 _log = structlog.get_logger("lifebus.hooks")
 
 
+class HookSupervision(Protocol):
+    """Someone who knows what else was told of a session (lifebus_supervisor.supervision)."""
+
+    def admit(self, call: HookCall, reading: HookReading) -> tuple[Emission, ...]:
+        """Return the emissions as they are to be recorded, merged with what is known already."""
+        ...
+
+    def heard(self, call: HookCall, reading: HookReading, outcomes: Sequence[Outcome]) -> None:
+        """Take in a call that has been recorded."""
+        ...
+
+
+class Unsupervised:
+    """Nobody knows more than the hook."""
+
+    def admit(self, call: HookCall, reading: HookReading) -> tuple[Emission, ...]:  # noqa: ARG002  a protocol's
+        """Return the emissions as they are."""
+        return reading.emissions
+
+    def heard(self, call: HookCall, reading: HookReading, outcomes: Sequence[Outcome]) -> None:
+        """Do nothing."""
+
+
 class HookCalls:
     """Handles hook calls; `budget` is how long callback clients may take together, in seconds.
 
-    `clock` returns monotonic seconds, for the limit of recorded failures.
+    `clock` returns monotonic seconds, for the limit of recorded failures; `supervision` merges what hooks tell with
+    what is known already.
     """
 
     def __init__(
-        self, bus: Bus, adapters: Mapping[str, Adapter], budget: float, clock: Callable[[], float] = time.monotonic
+        self,
+        bus: Bus,
+        adapters: Mapping[str, Adapter],
+        budget: float,
+        clock: Callable[[], float] = time.monotonic,
+        supervision: HookSupervision | None = None,
     ) -> None:
         self.counters = CallCounters()
         self._bus = bus
         self._adapters = adapters
         self._budget = budget
         self._failures = FailureLimit(clock)
+        self._supervision = supervision or Unsupervised()
 
     async def handle(self, call: HookCall) -> HookAnswer:
         """Return what the harness gets back, once everything the call told is durable.
@@ -64,8 +94,10 @@ class HookCalls:
             await self._refuse_call(call, fault, adapter.registered.manifest, adapter.session_of)
             return _NOTHING
         late = call.spooled_at_epoch_s is not None
-        outcomes = await self._emit(reading.emissions, dispatch=not late)
-        return _NOTHING if late else adapter.render(call, _deliveries(reading.emissions, outcomes))
+        emissions = self._supervision.admit(call, reading)
+        outcomes = await self._emit(emissions, dispatch=not late)
+        self._supervision.heard(call, reading, outcomes)
+        return _NOTHING if late else adapter.render(call, _deliveries(emissions, outcomes))
 
     async def _emit(self, emissions: Sequence[Emission], *, dispatch: bool) -> list[Outcome]:
         if not emissions:

@@ -24,7 +24,6 @@ from lifebus_contract import (
     TransportError,
 )
 from lifebus_contract.fields import Document
-from lifebus_supervisor.plain_tick import plain_tick
 from lifebus_supervisor.queries import query_of
 from lifebus_supervisor.settings import Settings
 from lifebus_supervisor.version import VERSION
@@ -36,6 +35,7 @@ from lifebus_transports.messages import (
     Emit,
     EmitAnswer,
     EmitResult,
+    HarnessStatus,
     Marker,
     Negotiate,
     Nothing,
@@ -65,7 +65,6 @@ class Service:
         self.bus = bus
         self.draining = False
         self.count_more: Callable[[], dict[str, int]] = dict
-        self.supervise_tick: Callable[[Tick], Awaitable[TickAnswer]] = partial(plain_tick, bus)
         self._settings = settings
         self._tasks = tasks
         self._reading = 0
@@ -93,6 +92,14 @@ class Service:
         self.receipts = receipts
         self._dispatches = Dispatches(requests)
         self.workers = Workers(self.bus.clients, self._dispatches, time.monotonic)
+
+    def attach_supervision(
+        self,
+        drive: Callable[[Tick], Awaitable[TickAnswer]],
+        harnesses: Callable[[], tuple[HarnessStatus, ...]],
+    ) -> None:
+        """Take who makes the ticks that clients ask for, and who knows how the harnesses are."""
+        self._drive, self._harnesses = drive, harnesses
 
     def handle(self, caller: Caller, verb: str, body: Document) -> None:
         """Serve one request; fulfils `zmq_requests.RequestHandler`."""
@@ -171,6 +178,7 @@ class Service:
                 "ledger": self.bus.ledger.status(),
                 "clients": len(self.bus.clients.all()),
                 "counters": counters | self.count_more(),
+                "harnesses": self._harnesses(),
             },
         )
 
@@ -205,7 +213,7 @@ class Service:
     async def _tick(self, body: Tick) -> TickAnswer:
         if self.draining:
             raise TransportError("the broker is stopping; try again", code="busy")
-        return await self.supervise_tick(body)
+        return await self._drive(body)
 
     async def _verify(self, body: Verify) -> VerifyAnswer:
         return VerifyAnswer(checked=self.bus.ledger.head, faults=tuple(await self.bus.ledger.verify(tail=body.tail)))

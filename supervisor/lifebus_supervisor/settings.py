@@ -8,7 +8,17 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-__all__ = ["LedgerSettings", "LimitSettings", "LogSettings", "Settings"]
+from lifebus_broker.pressure import Thresholds
+
+__all__ = [
+    "LedgerSettings",
+    "LimitSettings",
+    "LogSettings",
+    "Settings",
+    "SilenceSettings",
+    "TelemetrySettings",
+    "TickSettings",
+]
 
 
 class LedgerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,6 +51,41 @@ class LogSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     format: Literal["auto", "json", "console"] = "auto"
 
 
+class TickSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The supervisor's own ticks; an external supervisor may drive others (design 3.12)."""
+
+    enabled: bool = True
+    """Whether the broker ticks by itself; without it, ticks come from `lifebus tick` and clients alone."""
+    interval_ms: Annotated[int, Meta(ge=50, le=600_000)] = 2_000
+    """The time between two ticks."""
+
+
+class SilenceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much silence is a loss of capabilities, or the end of a session."""
+
+    missing_polls: Annotated[int, Meta(ge=1, le=1_000)] = 2
+    """Consecutive ticks without a telemetry file, after which pressure is `unavailable`."""
+    unreadable_records: Annotated[int, Meta(ge=1, le=1_000)] = 3
+    """Unreadable telemetry records in a row, after which pressure is `unavailable`."""
+    hook_ticks: Annotated[int, Meta(ge=1, le=1_000)] = 3
+    """Ticks since telemetry showed work that no hook told of, after which hooks count as silent."""
+    app_s: Annotated[int, Meta(ge=1, le=86_400)] = 600
+    """Seconds after which an app that reports by itself, silent in an open frame, counts as gone."""
+    abandon_s: Annotated[int, Meta(ge=1, le=31_536_000)] = 86_400
+    """Seconds of silence after which a session whose process is unknown counts as abandoned."""
+
+
+class TelemetrySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which telemetry files of the harnesses are read."""
+
+    enabled: bool = True
+    """Whether the broker reads telemetry files at all."""
+    discover: bool = True
+    """Whether it looks for files that no hook named."""
+    wake: bool = True
+    """Whether changes of files wake the supervisor between ticks."""
+
+
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings.  Directories are resolved paths; `manifests` are files with third-party adapter manifests."""
 
@@ -50,6 +95,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ledger: LedgerSettings = LedgerSettings()
     limits: LimitSettings = LimitSettings()
     log: LogSettings = LogSettings()
+    ticks: TickSettings = TickSettings()
+    pressure: Thresholds = Thresholds()
+    silence: SilenceSettings = SilenceSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
 
     @property
     def ledger_path(self) -> Path:

@@ -5,7 +5,7 @@ Every look goes the same way: poll the files, catch up with the ledger, judge ea
 Above: daemon, hooks.  Below: table, judging, silence, merging, emissions, watching, the bus.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final, Protocol
 
 import anyio
@@ -64,6 +64,10 @@ class Watching(Protocol):
 
     def files(self) -> Sequence[WatchedFile]:
         """Return how each watched file is."""
+        ...
+
+    def changes(self) -> AsyncIterator[None]:
+        """Wake up when files may have changed; a hint, and no more."""
         ...
 
 

@@ -122,12 +122,15 @@ class Watch:
                 self.proofs.setdefault(fact.key, Proof(fact, source))
             case TurnStarted() if not history:
                 self._start(fact, tick, settled=settled)
-            case TurnEnded() if not history:
+            case TurnEnded() if not history or self._is_open(fact.frame_id):
                 self._end(EndSeen(fact, source, tick))
             case Activity() if not history and settled and not self.state.frames:
                 self._work(tick)
             case _:
                 return
+
+    def _is_open(self, frame_id: str | None) -> bool:
+        return any(frame.frame_id == frame_id for frame in self.state.frames)
 
     def _start(self, fact: TurnStarted, tick: int, *, settled: bool) -> None:
         if fact.frame_id is not None and fact.frame_id not in self.turns:
