@@ -1,12 +1,12 @@
-"""Hermes: manifest, hooks and rendering in one adapter.
+"""Hermes: manifest, hooks, rendering and telemetry in one adapter.
 
-Above: `ADAPTERS`.  Below: harness, manifests, the two modules here.
+Above: `ADAPTERS`.  Below: harness, manifests, the modules here.
 """
 
 from typing import Final
 
 from lifebus_adapters.harness import HarnessAdapter
-from lifebus_adapters.hermes import hooks, rendering
+from lifebus_adapters.hermes import hooks, rendering, telemetry
 from lifebus_adapters.manifests import builtin
 from lifebus_contract import ConformanceLevel, PlacementClass
 
@@ -21,5 +21,7 @@ ADAPTER: Final = HarnessAdapter(
     hooks=hooks.HOOKS,
     slots=rendering.SLOTS,
     native=rendering.native,
+    facts=telemetry.hook_facts,
+    sources=telemetry.SOURCES,
 )
 """The adapter of Hermes; its context is user-role text, which is no developer-equivalent frame."""

@@ -1,13 +1,13 @@
-"""OpenClaw: manifest, hooks and rendering in one adapter.
+"""OpenClaw: manifest, hooks, rendering and telemetry in one adapter.
 
-Above: `ADAPTERS`.  Below: harness, manifests, the two modules here.
+Above: `ADAPTERS`.  Below: harness, manifests, the modules here.
 """
 
 from typing import Final
 
 from lifebus_adapters.harness import HarnessAdapter
 from lifebus_adapters.manifests import builtin
-from lifebus_adapters.openclaw import hooks, rendering
+from lifebus_adapters.openclaw import hooks, rendering, telemetry
 from lifebus_contract import ConformanceLevel, PlacementClass
 
 __all__ = ["ADAPTER"]
@@ -21,5 +21,7 @@ ADAPTER: Final = HarnessAdapter(
     hooks=hooks.HOOKS,
     slots=rendering.SLOTS,
     native=rendering.native,
+    facts=telemetry.hook_facts,
+    sources=telemetry.SOURCES,
 )
 """The adapter of OpenClaw; its context is user-role text, which is no developer-equivalent frame."""

@@ -2,6 +2,7 @@
 
 A plugin inside OpenClaw passes on ``{"hook": …, "event": …, "ctx": …}``.  A run is a frame.  session_start,
 session_end and the compaction hooks are documented, but were not seen in a local run: those are the Gateway's.
+after_compaction also comes when nothing was compacted; its `compactedCount` is 0 then.
 
 Above: the adapter in this folder.  Below: rules, reading.
 """
@@ -33,7 +34,7 @@ HOOKS: Final = HookTable(
         "session_start": HookRule(events=SESSION_OPEN),
         "before_prompt_build": HookRule(events=FRAME_OPEN, facts=(_MODEL, _TRIGGER)),
         "before_compaction": HookRule(events=(LifecycleEvent.CONTEXT_PRESSURE_OBSERVED,)),
-        "after_compaction": HookRule(events=(LifecycleEvent.CONTEXT_COMPACTED,)),
+        "after_compaction": HookRule(events=(LifecycleEvent.CONTEXT_COMPACTED,), unless=("event.compactedCount", 0)),
         "before_agent_finalize": HookRule(
             events=(LifecycleEvent.FRAME_ENDING,), facts=(Fact("event.stopHookActive", bool, "stop_hook_active"),)
         ),

@@ -1,0 +1,128 @@
+"""The reader of Hermes' database, as measured with 0.19.0: the messages of all sessions, numbered for good.
+
+- `sessions` adds up the tokens of all requests, and messages have none: how full the context is does not stand here.
+- A compaction in place takes all live messages out of the context (`compacted`) and stores what is left of them as
+  new ones, in one transaction: the first live message is then newer than the last compacted one.  Those new rows
+  repeat old prompts and answers, so they begin and end no turn.
+- A compaction that splits ends the session with the reason `compression`; a child session goes on.
+- Messages that the user took back are not live either, but not `compacted`: that proves nothing.
+- A session's end is told for each run of the program, and taken back when it is resumed.
+
+Above: telemetry in this folder.  Below: rows, lines, telemetry, the contract.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from lifebus_adapters.lines import named
+from lifebus_adapters.rows import HISTORY_ROWS, Progress, Row, RowDecoder
+from lifebus_adapters.telemetry import Activity, Compacted, Fact, Question, TurnEnded, TurnStarted
+from lifebus_contract import InvalidRequest
+from lifebus_contract.fields import Count
+
+__all__ = ["MessageReader"]
+
+_ROWS: Final = 500
+
+_NEWS: Final = """
+WITH news AS (
+  SELECT id, session_id, role, finish_reason FROM messages
+  WHERE id > coalesce(?, (SELECT max(id) FROM messages) - ?, 0) ORDER BY id LIMIT ?
+), marks AS (
+  SELECT session_id,
+    max(CASE WHEN compacted = 1 THEN id END) AS compacted, min(CASE WHEN active = 1 THEN id END) AS live
+  FROM messages WHERE session_id IN (SELECT session_id FROM news) GROUP BY session_id
+)
+SELECT news.id, news.session_id, news.role, news.finish_reason, marks.compacted, marks.live
+FROM news JOIN marks USING (session_id) ORDER BY news.id
+"""
+
+_ENDED: Final = """
+SELECT id, ended_at, end_reason FROM sessions
+WHERE id IN (SELECT session_id FROM messages WHERE id > (SELECT max(id) FROM messages) - ?) AND ended_at > ?
+ORDER BY ended_at LIMIT ?
+"""
+
+_SPLIT: Final = "compression"
+_TO_THE_MODEL: Final = frozenset({"tool_calls", "function_call"})
+
+
+class _Message(Struct, array_like=True):
+    number: Count
+    session: str
+    role: str
+    finish: str | None
+    compacted: Count | None
+    live: Count | None
+
+
+class _Session(Struct, array_like=True):
+    session: str
+    ended_at: float
+    reason: str | None
+
+
+_MESSAGE: Final = RowDecoder(_Message)
+_SESSION: Final = RowDecoder(_Session)
+
+
+class MessageReader:
+    """Reads the database of one Hermes home, all sessions in it."""
+
+    def __init__(self) -> None:
+        self._progress = Progress()
+        self._ended_at: float | None = None
+
+    def questions(self) -> Sequence[Question]:
+        """Return what to ask now (see `DatabaseReader`)."""
+        ended = (HISTORY_ROWS, self._ended_at or 0.0, _ROWS)
+        return (
+            Question(sql=_NEWS, values=(self._progress.at, HISTORY_ROWS, _ROWS), limit=_ROWS),
+            Question(sql=_ENDED, values=ended, limit=_ROWS),
+        )
+
+    def read(self, question: Question, rows: Sequence[Row]) -> Sequence[Fact]:
+        """Return what the answer tells.
+
+        Raises:
+            InvalidRequest: the rows are not what Hermes stores.
+        """
+        if question.sql == _ENDED:
+            return self._ended(rows)
+        before = self._progress.at or 0
+        return self._progress.read(rows, lambda row: _tell(_MESSAGE.read(row), before))
+
+    def _ended(self, rows: Sequence[Row]) -> Sequence[Fact]:
+        is_history, ended = self._ended_at is None, [_SESSION.read(row) for row in rows]
+        self._ended_at = max((one.ended_at for one in ended), default=self._ended_at or 0.0)
+        return () if is_history else [_end(one) for one in ended]
+
+
+def _tell(message: _Message, before: int) -> Sequence[Fact]:
+    """Return what a new message tells; `before` is the last one that was read before this answer."""
+    session = named(message.session, "session_id")
+    if session is None:
+        raise InvalidRequest("a message without its session", code="missing", field="$.session_id")
+    compacted, live = message.compacted, message.live
+    if compacted is not None and live is not None and live > max(compacted, before) and message.number >= live:
+        proof = Compacted(session=session, key=f"message:{compacted}")
+        return (proof,) if message.number == live else (Activity(session=session),)
+    if message.role == "user":
+        return (TurnStarted(session=session),)
+    if message.role == "assistant" and message.finish and message.finish not in _TO_THE_MODEL:
+        evidence = f"database:messages.finish_reason.{message.finish[:64]}"
+        return (TurnEnded(session=session, evidence=evidence if evidence.isprintable() else "database:messages"),)
+    return (Activity(session=session),)
+
+
+def _end(ended: _Session) -> Fact:
+    """Return what a session's end proves: a compaction if it was split, else that no turn goes on."""
+    session = named(ended.session, "id")
+    if session is None:
+        raise InvalidRequest("a session without its id", code="missing", field="$.id")
+    if ended.reason == _SPLIT:
+        return Compacted(session=session, key="split")
+    reason = named(ended.reason, "end_reason") or "unknown"
+    return TurnEnded(session=session, frame_end="interrupted", evidence=f"database:sessions.end_reason.{reason[:64]}")

@@ -1,0 +1,65 @@
+"""What Hermes leaves behind: its database, and the token counts in `post_api_request` (measured with 0.19.0).
+
+The window stands in a file of Hermes' own that no reader sees, so there is no percentage.
+
+Above: the adapter in this folder.  Below: database, reading, telemetry.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from lifebus_adapters.hermes.database import MessageReader
+from lifebus_adapters.reading import Payload, count, identifier
+from lifebus_adapters.telemetry import DatabaseReader, Fact, Source, Surroundings, Usage
+
+__all__ = ["OVERRIDES", "SOURCES", "hook_facts"]
+
+OVERRIDES: Final[tuple[str, ...]] = ()
+"""No variables of our own: Hermes' own `HERMES_HOME` says where it lives."""
+
+_DATABASE: Final = "state.db"
+_PROMPT_TOKENS: Final = "hook:post_api_request.usage.prompt_tokens"
+
+
+def _roots(surroundings: Surroundings) -> Sequence[str]:
+    home = surroundings.first("HERMES_HOME")
+    return (f"{home[1] if home else surroundings.home + '/.hermes'}/{_DATABASE}",)
+
+
+def _unknown(_: str) -> None:
+    """One database holds all sessions."""
+
+
+def _make_reader(_: str, surroundings: Surroundings) -> DatabaseReader:  # noqa: ARG001  one shape for all sources
+    return MessageReader()
+
+
+def _is_ours(path: str) -> bool:
+    return path.endswith(f"/{_DATABASE}")
+
+
+SOURCES: Final[tuple[Source, ...]] = (
+    Source(
+        source_id="database",
+        form="database",
+        roots=_roots,
+        pattern="",
+        session_of=_unknown,
+        make_reader=_make_reader,
+        is_ours=_is_ours,
+    ),
+)
+"""The database: one for all sessions of a Hermes home."""
+
+
+def hook_facts(hook: str, payload: Payload, session: str) -> tuple[Fact, ...]:
+    """Return what a hook tells beside its events: how full the context was in a request that is over.
+
+    Raises:
+        InvalidRequest: a count is no number of tokens.
+    """
+    used = count(payload, "extra.usage.prompt_tokens") if hook == "post_api_request" else None
+    if used is None:
+        return ()
+    model = identifier(payload, "extra.model")
+    return (Usage(session=session, used_tokens=used, used_source=_PROMPT_TOKENS, model=model),)

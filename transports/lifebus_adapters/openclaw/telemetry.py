@@ -1,0 +1,98 @@
+"""What OpenClaw leaves behind: one database an agent, and the token counts in its plugin's calls (2026.9.6).
+
+`llm_output` comes at the end of a run: its `usage` adds up all requests, its last message has that of the last one.
+The counts of before_compaction and after_compaction are documented and were not seen.
+
+Above: the adapter in this folder.  Below: database, reading, telemetry.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from lifebus_adapters.openclaw.database import AgentReader, CallUsage
+from lifebus_adapters.reading import Payload, count, find, identifier
+from lifebus_adapters.telemetry import DatabaseReader, Fact, Source, Surroundings, Usage, WindowKnown
+from lifebus_contract import InvalidRequest
+
+__all__ = ["OVERRIDES", "SOURCES", "hook_facts"]
+
+OVERRIDES: Final[tuple[str, ...]] = ()
+"""No variables of our own: OpenClaw's own `OPENCLAW_STATE_DIR` and `OPENCLAW_HOME` say where it lives."""
+
+_DATABASE: Final = re.compile(r"/agents/[^/]+/agent/openclaw-agent\.sqlite\Z")
+_COMPACTIONS: Final = frozenset({"before_compaction", "after_compaction"})
+
+
+def _roots(surroundings: Surroundings) -> Sequence[str]:
+    state, home = surroundings.first("OPENCLAW_STATE_DIR"), surroundings.first("OPENCLAW_HOME")
+    if state:
+        return (f"{state[1]}/agents",)
+    return (f"{home[1] if home else surroundings.home}/.openclaw/agents",)
+
+
+def _unknown(_: str) -> None:
+    """One database holds all sessions of an agent."""
+
+
+def _make_reader(_: str, surroundings: Surroundings) -> DatabaseReader:  # noqa: ARG001  one shape for all sources
+    return AgentReader()
+
+
+def _is_ours(path: str) -> bool:
+    return _DATABASE.search(path) is not None
+
+
+SOURCES: Final[tuple[Source, ...]] = (
+    Source(
+        source_id="database",
+        form="database",
+        roots=_roots,
+        pattern="*/agent/openclaw-agent.sqlite",
+        session_of=_unknown,
+        make_reader=_make_reader,
+        is_ours=_is_ours,
+    ),
+)
+"""The databases of the agents."""
+
+
+def hook_facts(hook: str, payload: Payload, session: str) -> tuple[Fact, ...]:
+    """Return what a call tells beside its events: how full the context is, how large its window.
+
+    Raises:
+        InvalidRequest: a count is no number of tokens.
+    """
+    if hook == "llm_output":
+        return _output(payload, session)
+    used = count(payload, "event.tokenCount") if hook in _COMPACTIONS else None
+    return () if used is None else (Usage(session=session, used_tokens=used, used_source=f"hook:{hook}.tokenCount"),)
+
+
+def _output(payload: Payload, session: str) -> tuple[Fact, ...]:
+    window = count(payload, "event.contextTokenBudget") or None
+    source = "hook:llm_output.contextTokenBudget" if window else None
+    usage = find(payload, "event.lastAssistant.usage")
+    if usage is not None:
+        return (
+            Usage(
+                session=session,
+                used_tokens=_call_usage(usage).prompt,
+                used_source="hook:llm_output.lastAssistant.usage.prompt",
+                window_tokens=window,
+                window_source=source,
+                model=identifier(payload, "event.model"),
+            ),
+        )
+    if window is None or source is None:
+        return ()
+    return (WindowKnown(session=session, window_tokens=window, window_source=source),)
+
+
+def _call_usage(usage: object) -> CallUsage:
+    try:
+        return msgspec.convert(usage, CallUsage)
+    except msgspec.ValidationError:
+        raise InvalidRequest("no token counts", code="wrong_type", field="$.event.lastAssistant.usage") from None

@@ -1,0 +1,199 @@
+"""The reader of OpenCode's database, as measured with 1.18.33: its table of events, in the order they were stored.
+
+- A message is told of again and again while it grows; one with a `finish` reason has its final token counts.
+- A compaction is a user message with a `compaction` part, then an assistant message with `summary`: once that is
+  complete the context is rewritten.  Its token counts are those of the request for the summary: they are no usage.
+- After a compaction a synthetic user message makes the model go on: it begins no turn.
+- Where a turn ends does not show: an answer that is finished may be followed by a compaction and more.
+- A session has one frame, under an id made from the session's, as the hooks have it.
+- The window is not in the database.
+
+Above: telemetry in this folder.  Below: rows, lines, rules, telemetry, the contract.
+"""
+
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+from msgspec import Struct
+
+from lifebus_adapters.lines import LineDecoder, bounded_sum, named
+from lifebus_adapters.rows import HISTORY_ROWS, Progress, Row, RowDecoder, json_bytes
+from lifebus_adapters.rules import synthesized_frame_id
+from lifebus_adapters.telemetry import Activity, Compacted, Fact, Question, TurnEnded, TurnStarted, Usage
+from lifebus_contract import InvalidRequest
+from lifebus_contract.fields import Count
+
+__all__ = ["MAX_REMEMBERED", "EventReader", "Tokens", "used_of"]
+
+V = TypeVar("V")
+
+MAX_REMEMBERED: Final = 256
+"""Most messages that are remembered until their parts come; the oldest is forgotten first."""
+
+_ROWS: Final = 500
+
+_LAST: Final = "SELECT max(rowid) FROM event"
+
+_NEWS: Final = """
+SELECT number, session, type,
+  json_extract(d, '$.info.id'), json_extract(d, '$.info.role'), json_extract(d, '$.info.parentID'),
+  json_type(d, '$.info.summary'), json_extract(d, '$.info.finish'), json_extract(d, '$.info.time.completed'),
+  json_extract(d, '$.info.modelID'), json_extract(d, '$.info.tokens'), json_extract(d, '$.info.error.name'),
+  json_extract(d, '$.part.messageID'), json_extract(d, '$.part.type'),
+  json_type(d, '$.part.synthetic'), json_type(d, '$.part.auto')
+FROM (
+  SELECT rowid AS number, aggregate_id AS session, type, CASE WHEN json_valid(data) THEN data ELSE 'null' END AS d
+  FROM event WHERE rowid > coalesce(?, (SELECT max(rowid) FROM event) - ?, 0) ORDER BY rowid LIMIT ?
+)
+ORDER BY number
+"""
+
+
+class _Cache(Struct, frozen=True):
+    read: Count = 0
+    write: Count = 0
+
+
+class Tokens(Struct, frozen=True):
+    """The token counts of a message."""
+
+    total: Count | None = None
+    input: Count = 0
+    output: Count = 0
+    reasoning: Count = 0
+    cache: _Cache = _Cache()
+
+
+class _Event(Struct, array_like=True):
+    number: Count
+    session: str
+    type: str
+    message: str | None
+    role: str | None
+    parent: str | None
+    summary: str | None
+    finish: str | None
+    completed: int | float | None
+    model: str | None
+    tokens: str | None
+    error: str | None
+    part_of: str | None
+    part: str | None
+    synthetic: str | None
+    auto: str | None
+
+
+class _Last(Struct, array_like=True):
+    number: Count | None
+
+
+_EVENT: Final = RowDecoder(_Event)
+_LAST_ROW: Final = RowDecoder(_Last)
+_TOKENS: Final = LineDecoder(Tokens)
+
+_INTERRUPTED: Final = "MessageAbortedError"
+_NO_END: Final = "ContextOverflowError"
+"""OpenCode answers it with a compaction and goes on."""
+
+
+def used_of(tokens: Tokens, where: str) -> tuple[int, str]:
+    """Return how many tokens are in the context, and the source: the total, or the sum where there is none.
+
+    Raises:
+        InvalidRequest: the sum is no number that JSON readers agree on.
+    """
+    if tokens.total is not None:
+        return tokens.total, f"{where}.total"
+    cache = tokens.cache
+    return bounded_sum(tokens.input, tokens.output, tokens.reasoning, cache.read, cache.write), f"{where}.sum"
+
+
+class EventReader:
+    """Reads the database of one user, all sessions in it."""
+
+    def __init__(self) -> None:
+        self._progress = Progress()
+        self._prompts: dict[str, None] = {}
+        self._triggers: dict[str, str] = {}
+
+    def questions(self) -> Sequence[Question]:
+        """Return what to ask now (see `DatabaseReader`)."""
+        news = Question(sql=_NEWS, values=(self._progress.at, HISTORY_ROWS, _ROWS), limit=_ROWS)
+        return (Question(sql=_LAST, limit=1), news)
+
+    def read(self, question: Question, rows: Sequence[Row]) -> Sequence[Fact]:
+        """Return what the answer tells.
+
+        Raises:
+            InvalidRequest: the rows are not what OpenCode stores.
+        """
+        if question.sql == _LAST:
+            self._progress.end_at(_LAST_ROW.read(rows[0]).number or 0 if rows else 0)
+            return ()
+        return self._progress.read(rows, self._tell)
+
+    def _tell(self, row: Row) -> Sequence[Fact]:
+        event = _EVENT.read(row)
+        session = named(event.session, "aggregate_id")
+        if session is None:
+            raise InvalidRequest("an event without its session", code="missing", field="$.aggregate_id")
+        if event.type.startswith("message.updated."):
+            return self._message(session, event)
+        if event.type.startswith("message.part.updated."):
+            return self._part(session, event)
+        return ()
+
+    def _message(self, session: str, event: _Event) -> Sequence[Fact]:
+        message = named(event.message, "info.id")
+        if message is None:
+            raise InvalidRequest("a message without its id", code="missing", field="$.info.id")
+        if event.role == "user":
+            _remember(self._prompts, message, None)
+            return ()
+        if event.role != "assistant":
+            return ()
+        if event.error:
+            return _failed(session, event.error)
+        if event.summary == "true":
+            return self._summary(session, message, event)
+        return (_usage(session, event),)
+
+    def _summary(self, session: str, message: str, event: _Event) -> Sequence[Fact]:
+        if event.finish is None or event.completed is None:
+            return (Activity(session=session),)
+        trigger = self._triggers.get(event.parent or "")
+        return (Compacted(session=session, key=f"message:{message}", trigger=trigger),)
+
+    def _part(self, session: str, event: _Event) -> Sequence[Fact]:
+        if event.part_of not in self._prompts:
+            return (Activity(session=session),)
+        del self._prompts[event.part_of]
+        if event.part == "compaction":
+            _remember(self._triggers, event.part_of, "auto" if event.auto == "true" else "manual")
+            return ()
+        if event.synthetic == "true":
+            return ()
+        return (TurnStarted(session=session, frame_id=synthesized_frame_id(session)),)
+
+
+def _usage(session: str, event: _Event) -> Fact:
+    """Return how full the context is after a finished message; one that still grows is a sign of life."""
+    if event.finish is None or event.tokens is None:
+        return Activity(session=session)
+    used, source = used_of(_TOKENS.read(json_bytes(event.tokens)), "database:message.tokens")
+    return Usage(session=session, used_tokens=used, used_source=source, model=named(event.model, "info.modelID"))
+
+
+def _failed(session: str, error: str) -> Sequence[Fact]:
+    name = named(error, "info.error.name") or ""
+    if name == _NO_END:
+        return (Activity(session=session),)
+    end = "interrupted" if name == _INTERRUPTED else "failed"
+    frame_id, evidence = synthesized_frame_id(session), f"database:message.error.{name[:64]}"
+    return (TurnEnded(session=session, frame_id=frame_id, frame_end=end, evidence=evidence),)
+
+
+def _remember(known: dict[str, V], key: str, value: V) -> None:
+    known[key] = value
+    if len(known) > MAX_REMEMBERED:
+        del known[next(iter(known))]

@@ -1,0 +1,96 @@
+"""What OpenCode leaves behind: its database, and the token counts and window in its plugin's calls (1.18.33).
+
+`chat.params` comes before each request and names the model's window; the title and the summary are written by agents
+of their own, perhaps with other models.  `message.updated` has the token counts once the message is finished.
+
+Above: the adapter in this folder.  Below: database, lines, reading, telemetry.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from lifebus_adapters.opencode.database import EventReader, Tokens, used_of
+from lifebus_adapters.reading import Payload, count, find, identifier
+from lifebus_adapters.telemetry import DatabaseReader, Fact, Source, Surroundings, Usage, WindowKnown
+from lifebus_contract import InvalidRequest
+
+__all__ = ["OVERRIDES", "SOURCES", "hook_facts"]
+
+_PATHS: Final = ("LIFEBUS_OPENCODE_DB_PATH", "LIFELOOP_OPENCODE_DB_PATH")
+_FOLDERS: Final = ("LIFEBUS_OPENCODE_DATA_DIR", "LIFELOOP_OPENCODE_DATA_DIR")
+_DATABASE: Final = "opencode.db"
+
+OVERRIDES: Final = (_PATHS[0], _FOLDERS[0])
+"""Our own variables: where the database is, or the folder that it is in."""
+
+_HELPERS: Final = frozenset({"title", "summary", "compaction"})
+_INFO: Final = "input.event.properties.info"
+
+
+def _roots(surroundings: Surroundings) -> Sequence[str]:
+    path, folder = surroundings.first(*_PATHS), surroundings.first(*_FOLDERS)
+    if path:
+        return (path[1],)
+    if folder:
+        return (f"{folder[1]}/{_DATABASE}",)
+    data = surroundings.first("XDG_DATA_HOME")
+    return (f"{data[1] if data else surroundings.home + '/.local/share'}/opencode/{_DATABASE}",)
+
+
+def _unknown(_: str) -> None:
+    """One database holds all sessions."""
+
+
+def _make_reader(_: str, surroundings: Surroundings) -> DatabaseReader:  # noqa: ARG001  one shape for all sources
+    return EventReader()
+
+
+def _is_ours(path: str) -> bool:
+    return path.endswith(f"/{_DATABASE}")
+
+
+SOURCES: Final[tuple[Source, ...]] = (
+    Source(
+        source_id="database",
+        form="database",
+        roots=_roots,
+        pattern="",
+        session_of=_unknown,
+        make_reader=_make_reader,
+        is_ours=_is_ours,
+    ),
+)
+"""The database: one for all sessions of a user."""
+
+
+def hook_facts(hook: str, payload: Payload, session: str) -> tuple[Fact, ...]:
+    """Return what a call tells beside its events: how full the context is, how large its window.
+
+    Raises:
+        InvalidRequest: a count is no number of tokens.
+    """
+    if hook == "chat.params":
+        return _window(payload, session)
+    return _usage(payload, session) if hook == "message.updated" else ()
+
+
+def _window(payload: Payload, session: str) -> tuple[Fact, ...]:
+    window = count(payload, "input.model.limit.context")
+    if not window or find(payload, "input.agent") in _HELPERS:
+        return ()
+    return (WindowKnown(session=session, window_tokens=window, window_source="hook:chat.params.model.limit.context"),)
+
+
+def _usage(payload: Payload, session: str) -> tuple[Fact, ...]:
+    role, finish = find(payload, f"{_INFO}.role"), find(payload, f"{_INFO}.finish")
+    tokens = find(payload, f"{_INFO}.tokens")
+    if role != "assistant" or not finish or tokens is None or find(payload, f"{_INFO}.summary") is True:
+        return ()
+    try:
+        used, source = used_of(msgspec.convert(tokens, Tokens), "hook:message.updated.tokens")
+    except msgspec.ValidationError:
+        raise InvalidRequest("no token counts", code="wrong_type", field=f"$.{_INFO}.tokens") from None
+    model = identifier(payload, f"{_INFO}.modelID")
+    return (Usage(session=session, used_tokens=used, used_source=source, model=model),)
