@@ -1,6 +1,6 @@
 """The client library: emit, negotiate, serve, follow.
 
-Above: users, the command line, the blocking facade.  Below: outbox, subscription, worker, connection.
+Above: users, the command line, the blocking facade.  Below: outbox, subscription, ticks, worker, connection.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from msgspec import Struct
 from lifebus.connection import Connection
 from lifebus.outbox import Outbox
 from lifebus.subscription import Subscription
+from lifebus.ticks import Ticks
 from lifebus.view import Cursor
 from lifebus.worker import Handler, serve
 from lifebus_contract import (
@@ -187,6 +188,13 @@ class Bus:
         return Subscription(
             self._connection, session=session, since=since, where=where, until_head=until_head, timeout=self.timeout
         )
+
+    def ticks(self, adapter: str | None = None) -> Ticks:
+        """Follow the ticks that observed nothing, of one adapter or of all: an async iterator of `Receipt`.
+
+        No ledger keeps these receipts and nobody repeats them: what is not read in time is gone (design 3.12).
+        """
+        return Ticks(self._connection, adapter_id=adapter, timeout=self.timeout)
 
     async def read(self, query: Backfill) -> BackfillPage:
         """Return one page of recorded receipts.

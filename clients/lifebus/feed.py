@@ -1,19 +1,25 @@
 """The published messages of a few topics: one SUB socket, which ends with its owner or with its connection.
 
-Above: subscription.  Below: connection, lifebus_transports.
+Above: subscription, ticks.  Below: connection, lifebus_transports.
 """
 
 import asyncio
 import weakref
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import Final
 
+import anyio
 import zmq
 
 from lifebus.connection import Connection, connected_socket
+from lifebus_contract import TransportError
+from lifebus_transports.messages import Marker, Nothing
 from lifebus_transports.zmq_socket import Frames, SocketReader
 
 __all__ = ["Feed"]
+
+_MARKER_WAIT_S: Final = 0.25
 
 
 class Feed:
@@ -34,6 +40,21 @@ class Feed:
             self._socket.setsockopt(zmq.SUBSCRIBE, topic)
         self._reader = SocketReader(self._socket, self._take)
         connection.closing.add(self.close)
+
+    async def prove(self, nonce: str, heard: Callable[[], bool], timeout: float) -> None:  # noqa: ASYNC109  in seconds
+        """Ask for the marker with this nonce until it is heard: the subscription may not have reached the broker yet.
+
+        Raises:
+            TransportError: the broker answers, but nothing that it publishes reaches here.
+        """
+        with anyio.move_on_after(timeout):
+            while not heard():
+                await self._connection.ask("marker", Marker(nonce=nonce), Nothing, timeout=timeout)
+                with anyio.move_on_after(_MARKER_WAIT_S):
+                    await self.wake.wait()
+                self.wake.clear()
+        if not heard():
+            raise TransportError("the broker answers, but its receipt stream does not reach here", code="no_stream")
 
     def close(self) -> None:
         """Free the socket; closing twice is fine."""

@@ -28,7 +28,6 @@ from lifebus_transports.messages import (
     BackfillPage,
     Beacon,
     BrokerStatus,
-    Marker,
     Nothing,
     RowInfo,
     SessionsAsk,
@@ -44,7 +43,6 @@ Since = Cursor | int | datetime | str | None
 T = TypeVar("T")
 
 _MAX_READY: Final = 4_096
-_MARKER_WAIT_S: Final = 0.25
 _PAUSE_S: Final = (0.05, 5.0)
 _FRAMES: Final = 3
 _rows = msgspec.msgpack.Decoder(list[RowInfo])
@@ -149,19 +147,12 @@ class Subscription:
         return view
 
     async def _prove_feed(self, session: tuple[str, str] | None) -> None:
-        """Open the feed and ask for a marker until it arrives: the subscription may not have reached the broker yet."""
+        """Open the feed and wait until it reaches here."""
         self._marked = False
         nonce = new_id("m").lower()
         topic = ALL_TOPIC if session is None else session_topic(*session)
         feed = self._feed = Feed(self._connection, (topic, BEACON_TOPIC, marker_topic(nonce)), self._receive)
-        with anyio.move_on_after(self._timeout):
-            while not self._marked:
-                await self._connection.ask("marker", Marker(nonce=nonce), Nothing, timeout=self._timeout)
-                with anyio.move_on_after(_MARKER_WAIT_S):
-                    await feed.wake.wait()
-                feed.wake.clear()
-        if not self._marked:
-            raise TransportError("the broker answers, but its receipt stream does not reach here", code="no_stream")
+        await feed.prove(nonce, lambda: self._marked, self._timeout)
 
     async def _place(self, view: View) -> None:
         """Set the view's starting position, epoch and session sequence."""

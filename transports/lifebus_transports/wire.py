@@ -34,6 +34,7 @@ __all__ = [
     "encode_header",
     "marker_topic",
     "session_topic",
+    "tick_topic",
 ]
 
 T = TypeVar("T")
@@ -106,6 +107,18 @@ def decode_body(body: bytes, kind: type[T]) -> T:
 def session_topic(adapter_id: str, harness_session_id: str | None) -> bytes:
     """Return ``r/<adapter>/<session>/``; the closing delimiter keeps prefixes apart (design 4.6)."""
     return b"r/%s/%s/" % (_quote(adapter_id), _quote(harness_session_id or ""))
+
+
+def tick_topic(adapter_id: str | None = None, harness_session_id: str | None = None) -> bytes:
+    """Return ``t/<adapter>/<session>/``, where transient receipts appear, or the prefix of several such topics.
+
+    A receipt without a session appears on ``t/<adapter>/``.
+    """
+    if adapter_id is None:
+        return b"t/"
+    if harness_session_id is None:
+        return b"t/%s/" % _quote(adapter_id)
+    return b"t/%s/%s/" % (_quote(adapter_id), _quote(harness_session_id))
 
 
 def marker_topic(nonce: str) -> bytes:

@@ -1,7 +1,8 @@
 """The receipt door: an XPUB socket on ipc.  A lossy, fast hint; the ledger is the guarantee (design 4.6).
 
 Rows go out as one message a commit on ``a/`` and one a session and commit on ``r/<adapter>/<session>/``, and only
-where somebody subscribed, so that a busy broker pays for what is read.
+where somebody subscribed, so that a busy broker pays for what is read.  Receipts that no ledger keeps go out one by one
+on ``t/<adapter>/<session>/``.
 
 Above: the daemon.  Below: wire, messages, zmq_socket.
 """
@@ -14,7 +15,7 @@ import msgspec
 import zmq
 
 from lifebus_transports.messages import Beacon, RowInfo
-from lifebus_transports.wire import ALL_TOPIC, BEACON_TOPIC, marker_topic, session_topic
+from lifebus_transports.wire import ALL_TOPIC, BEACON_TOPIC, marker_topic, session_topic, tick_topic
 from lifebus_transports.zap import DOMAIN
 from lifebus_transports.zmq_socket import Frames, SocketReader, make_socket, send_now
 
@@ -141,6 +142,13 @@ class ReceiptDoor:
             for topic, group in _by_session(rows).items():
                 if self._topics.wants(topic):
                     self._send_rows(topic, epoch, group)
+
+    def publish_transient(self, epoch: str, row: PublishedRow) -> None:
+        """Publish a receipt that no ledger keeps, of position 0, on a topic of its own (design 3.12).
+
+        Whoever follows the ledger is not told, and so does not take it for a hole.
+        """
+        self._send_rows(tick_topic(row.adapter_id, row.harness_session_id), epoch, (row,))
 
     def publish_marker(self, epoch: str, nonce: str) -> None:
         """Publish a joining subscriber's marker: it arrives behind everything published before."""

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from lifebus.cli.arguments import DEFAULTS, Connecting, UsageError, parse_capability
+from lifebus.cli.arguments import DEFAULTS, Connecting, UsageError, parse_capability, parse_session
 from lifebus.cli.broker import on_bus
 from lifebus.cli.exits import ExitCode
 from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say
@@ -28,6 +28,7 @@ def negotiate(
     prefer: Wishes = (),
     want: Wishes = (),
     accept_partial: bool = False,
+    session: str | None = None,
     connecting: Connecting = DEFAULTS,
 ) -> ExitCode:
     """Ask what an adapter gives for requirements; exit code 0 if all are satisfied, else 1.
@@ -40,12 +41,13 @@ def negotiate(
         prefer: One that would be better.
         want: One that would be nice.
         accept_partial: Partial support will do.
+        session: As this session is now, what it lost meanwhile included: ADAPTER/SESSION.
         connecting: Where the broker is, and the form of the answer.
     """
     requests = parse_requirements(require, prefer, want, accept_partial=accept_partial)
     if not requests:
         raise UsageError("nothing is required; give --require, --prefer or --want")
-    found = _ask(connecting, adapter, requests)
+    found = _ask(connecting, adapter, requests, None if session is None else _session_of(adapter, session))
     if connecting.json:
         put_json(found)
     else:
@@ -78,9 +80,16 @@ def parse_requirements(
     return [parse_capability(level, text, accept_partial=accept_partial) for level, texts in levels for text in texts]
 
 
-def _ask(connecting: Connecting, adapter: str, requests: "list[CapabilityRequest]") -> Negotiation:
+def _session_of(adapter: str, text: str) -> str:
+    named, session = parse_session(text)
+    if named != adapter:
+        raise UsageError(f"--session: `{clean(text)[:64]}` is no session of {clean(adapter)}")
+    return session
+
+
+def _ask(connecting: Connecting, adapter: str, requests: "list[CapabilityRequest]", session: str | None) -> Negotiation:
     try:
-        return on_bus(connecting, lambda bus: bus.negotiate(adapter, requests))
+        return on_bus(connecting, lambda bus: bus.negotiate(adapter, requests, session=session))
     except TransportError as fault:
         if fault.code != "no_broker":
             raise
