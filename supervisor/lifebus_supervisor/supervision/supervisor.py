@@ -139,7 +139,7 @@ class Supervisor:
         watch, now = self.watches.open((call.adapter_id, reading.session)), self._world.now()
         if call.spooled_at_epoch_s is None:
             watch.heard(reading.hook, now)
-            watch.process = call.process or watch.process
+            watch.called_by(call.process)
             watch.quiet, watch.app, watch.idle_ticks = False, False, 0
         self.watches.apply(watch, (row for outcome in outcomes for row in outcome.rows), now)
         if reading.transcript is not None:
@@ -196,6 +196,9 @@ class Supervisor:
         registered = self._bus.registry.get(watch.key[0])
         if registered is None or watch.quiet or not watch.loaded:
             return []
+        settled = watch.hook_at is None or self._world.now() - watch.hook_at >= self._limits.interval_s
+        if scheduled and settled and watch.candidate is not None:
+            watch.confirm(self._world.is_alive(watch.candidate))
         moment = Moment(tick=self._tick, now=self._world.now(), epoch_s=int(self._world.epoch()))
         alive = self._world.is_alive(watch.process) if scheduled and watch.process is not None else None
         found = judge(

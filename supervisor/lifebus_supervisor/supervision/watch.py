@@ -48,7 +48,7 @@ class Watch:
     session's newest row.  `hook_at` is when the last hook came, None where none ever did; `heard_at` when anybody was
     heard, `grown_at` when a file grew.  An `app` reports by itself, without hooks.
 
-    `work_tick` is the tick in which telemetry first showed work that no hook told of, `work_ticks` all of those;
+    `process` is the harness's, `candidate` the one that called last and may be a mere helper.  `work_tick` is the tick in which telemetry first showed work that no hook told of, `work_ticks` all of those;
     `started` and `ended` are the turns that only telemetry tells of so far.  `dead_ticks` counts the ticks since the
     harness's process is gone, `idle_ticks` those without news.  A `quiet` session is one whose file alone is known, as
     it was when first seen: nothing is recorded of it, and `credit` counts the compactions in that file.
@@ -60,6 +60,7 @@ class Watch:
     newest: int = 0
     loaded: bool = False
     process: CallerProcess | None = None
+    candidate: CallerProcess | None = None
     dead_ticks: int = 0
     idle_ticks: int = 0
     quiet: bool = False
@@ -100,6 +101,24 @@ class Watch:
         """Note that a hook came: nothing is silent, and what telemetry showed before is covered."""
         self.hook, self.hook_at, self.heard_at = hook, now, now
         self.cover()
+
+    def called_by(self, process: CallerProcess | None) -> None:
+        """Note which process called the hook.
+
+        It counts as the harness once it called twice, or has outlived its call: hooks may be run through helpers that
+        are gone a moment later.
+        """
+        if process is None or process == self.process:
+            return
+        if process == self.candidate:
+            self.process, self.candidate = process, None
+        else:
+            self.candidate = process
+
+    def confirm(self, alive: bool) -> None:
+        """Take the process that called last for the harness if it is still there, else forget it."""
+        self.process = self.candidate if alive else self.process
+        self.candidate = None
 
     def cover(self) -> None:
         """Forget the evidence that hooks are silent."""

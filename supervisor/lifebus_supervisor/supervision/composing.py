@@ -1,0 +1,96 @@
+"""Supervision put together from settings, and its tasks: recovery, ticks, and waking up when files change.
+
+Above: daemon.  Below: supervisor, ticks, watching, processes.
+"""
+
+import os
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+
+from anyio.abc import TaskGroup
+
+from lifebus_adapters.adapter import Adapter
+from lifebus_adapters.telemetry import Surroundings
+from lifebus_broker.bus import Bus
+from lifebus_broker.degradation import SilenceLimits
+from lifebus_supervisor.processes import is_alive
+from lifebus_supervisor.settings import Settings
+from lifebus_supervisor.supervision.supervisor import Supervisor, SupervisorLimits, World
+from lifebus_supervisor.supervision.ticks import Waker, run_ticks
+from lifebus_supervisor.watching.found import Found, WatchedFile
+from lifebus_supervisor.watching.watcher import Watcher
+
+__all__ = ["NoFiles", "compose_supervisor", "start_supervision"]
+
+
+class NoFiles:
+    """A watcher where telemetry is not to be read."""
+
+    def follow(self, adapter_id: str, session: str, path: str) -> bool:  # noqa: ARG002  as the protocol has it
+        """Watch nothing."""
+        return False
+
+    def forget(self, adapter_id: str, session: str) -> None:
+        """Have nothing to forget."""
+
+    async def poll(self) -> Sequence[Found]:
+        """Return nothing."""
+        return ()
+
+    def files(self) -> Sequence[WatchedFile]:
+        """Return nothing."""
+        return ()
+
+    async def changes(self) -> AsyncIterator[None]:
+        """End at once: nothing is watched."""
+        never: tuple[None, ...] = ()
+        for change in never:
+            yield change
+
+
+def compose_supervisor(settings: Settings, bus: Bus, adapters: Mapping[str, Adapter]) -> Supervisor:
+    """Return the supervisor of a bus, with the watcher that the settings ask for."""
+    watcher: Watcher | NoFiles = NoFiles()
+    if settings.telemetry.enabled:
+        watcher = Watcher(
+            {name: adapter.sources for name, adapter in adapters.items()},
+            Surroundings(home=str(Path.home()), environ=dict(os.environ)),
+            uid=os.geteuid(),
+            now=time.time,
+            discover=settings.telemetry.discover,
+        )
+    silence = settings.silence
+    limits = SupervisorLimits(
+        interval_s=settings.ticks.interval_ms / 1000,
+        thresholds=settings.pressure,
+        silence=SilenceLimits(
+            missing_polls=silence.missing_polls,
+            unreadable_records=silence.unreadable_records,
+            hook_ticks=silence.hook_ticks,
+            app_s=silence.app_s,
+        ),
+        abandon_s=silence.abandon_s,
+    )
+    return Supervisor(bus, watcher, limits, World(now=time.monotonic, epoch=time.time, is_alive=is_alive))
+
+
+async def start_supervision(supervisor: Supervisor, settings: Settings, tasks: TaskGroup) -> None:
+    """Take up the open sessions, then tick, and look early where files change."""
+    waker = Waker()
+    supervisor.wake = waker.wake
+    tasks.start_soon(supervisor.recover, 2 * settings.silence.abandon_s)
+    if not settings.ticks.enabled:
+        return
+    tasks.start_soon(_tick_for_ever, supervisor, settings, waker)
+    if settings.telemetry.wake:
+        tasks.start_soon(_wake_on_changes, supervisor, waker)
+
+
+async def _tick_for_ever(supervisor: Supervisor, settings: Settings, waker: Waker) -> None:
+    await run_ticks(supervisor, interval=settings.ticks.interval_ms / 1000, now=time.monotonic, wait=waker.wait)
+
+
+async def _wake_on_changes(supervisor: Supervisor, waker: Waker) -> None:
+    async for _ in supervisor.watcher.changes():
+        waker.wake()
