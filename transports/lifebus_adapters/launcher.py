@@ -5,7 +5,7 @@ is upgraded, moved or gone.
 
     <data directory>/lifebus-hook          the launcher: runs hook.py with a Python that is there
     <data directory>/hook.py               a copy of lifebus/hook.py
-    <data directory>/run.py                a copy of lifebus/run.py, for the launcher wrappers
+    <data directory>/wrapper.py            a copy of lifebus/wrapper.py, which the launcher wrappers run
     <data directory>/bin/lifebus-run-…     a launcher wrapper
 
 Above: every harness's `assets.py`, the command line.  Below: assets, templates.
@@ -31,20 +31,20 @@ def data_directory(wish: Wish) -> str:
     return wish.launcher.rpartition("/")[0]
 
 
-def launcher_files(directory: str, *, python: str, hook: str, run: str) -> tuple[OwnedFile, ...]:
+def launcher_files(directory: str, *, python: str, hook: str, wrapper: str) -> tuple[OwnedFile, ...]:
     """Return the shared files.
 
     Args:
         directory: The data directory.
         python: An absolute path of an interpreter, better not of a virtual environment.
         hook: The text of lifebus/hook.py.
-        run: The text of lifebus/run.py.
+        wrapper: The text of lifebus/wrapper.py.
     """
     base = directory.rstrip("/")
     launcher = fill(template("texts", "launcher.sh"), hook=for_shell(f"{base}/hook.py"), python=for_shell(python))
     return (
         OwnedFile(path=f"{base}/hook.py", contents=hook),
-        OwnedFile(path=f"{base}/run.py", contents=run),
+        OwnedFile(path=f"{base}/wrapper.py", contents=wrapper),
         OwnedFile(path=launcher_path(base), contents=launcher, mode=_EXECUTABLE),
     )
 
@@ -59,7 +59,7 @@ def wrapper_file(wish: Wish, adapter_id: str, program: str) -> OwnedFile:
     text = fill(
         template("texts", "run.sh"),
         launcher=for_shell(wish.launcher),
-        run=for_shell(f"{data_directory(wish)}/run.py"),
+        wrapper=for_shell(f"{data_directory(wish)}/wrapper.py"),
         python=for_shell(wish.python),
         adapter=adapter_id,
         program=program,

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["default_config_path", "default_runtime_dir", "default_state_dir"]
+__all__ = ["default_config_path", "default_data_dir", "default_runtime_dir", "default_state_dir"]
 
 
 def default_runtime_dir(environ: Mapping[str, str] | None = None) -> Path:
@@ -20,6 +20,11 @@ def default_runtime_dir(environ: Mapping[str, str] | None = None) -> Path:
 def default_state_dir(environ: Mapping[str, str] | None = None) -> Path:
     """Return the directory of ledger and spool: `LIFEBUS_STATE_DIR`, else `lifebus` below `XDG_STATE_HOME`."""
     return _directory(environ, "LIFEBUS_STATE_DIR", "XDG_STATE_HOME", "lifebus", ".local/state/lifebus")
+
+
+def default_data_dir(environ: Mapping[str, str] | None = None) -> Path:
+    """Return the directory of what is installed: `LIFEBUS_DATA_DIR`, else `lifebus` below `XDG_DATA_HOME`."""
+    return _directory(environ, "LIFEBUS_DATA_DIR", "XDG_DATA_HOME", "lifebus", ".local/share/lifebus")
 
 
 def default_config_path(environ: Mapping[str, str] | None = None) -> Path:

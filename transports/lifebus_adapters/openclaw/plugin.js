@@ -1,20 +1,21 @@
-// What OpenClaw tells, reduced to what the adapter reads: no prompts, answers or tool data.
-const FACTS = [
+// What OpenClaw tells, reduced to what lifebus reads: no prompts, answers or tool data.
+const EVENT = [
   "runId", "sessionId", "sessionKey", "provider", "model", "stopHookActive", "success", "durationMs", "reason",
   "contextTokenBudget", "contextWindowSource", "usage", "messageCount", "compactedCount", "tokenCount",
 ]
-const CONTEXT = ["runId", "agentId", "sessionKey", "sessionId", "modelProviderId", "modelId", "trigger", "contextTokenBudget"]
+const CONTEXT = [
+  "runId", "agentId", "sessionKey", "sessionId", "modelProviderId", "modelId", "trigger", "contextTokenBudget",
+]
 
 function only(value, keys) {
   return Object.fromEntries(keys.filter((key) => value?.[key] !== undefined).map((key) => [key, value[key]]))
 }
 
-async function report(hook, event, ctx) {
-  try {
-    const cwd = ctx?.workspaceDir ?? event?.cwd ?? process.cwd()
-    const answer = await tell(hook, { hook, cwd, event: only(event, FACTS), ctx: only(ctx, CONTEXT) }, cwd)
-    if (hook === "before_prompt_build" && answer?.prependContext) return { prependContext: answer.prependContext }
-  } catch {}
+async function pass(hook, event, ctx) {
+  const cwd = ctx?.workspaceDir ?? event?.cwd ?? process.cwd()
+  if (event?.[CANARY]) return tellCanary(event[CANARY], cwd)
+  const told = await tell(hook, { hook, cwd, event: only(event, EVENT), ctx: only(ctx, CONTEXT) }, cwd)
+  if (hook === "before_prompt_build" && told?.prependContext) return { prependContext: told.prependContext }
 }
 
 export default {
@@ -22,6 +23,6 @@ export default {
   name: "lifebus",
   description: "Tells the lifebus broker of sessions, runs and compactions.",
   register(api) {
-    for (const hook of HOOKS) api.on(hook, (event, ctx) => report(hook, event, ctx))
+    for (const hook of HOOKS) api.on(hook, quietly((event, ctx) => pass(hook, event, ctx)))
   },
 }

@@ -1,47 +1,43 @@
-// What OpenCode tells, reduced to what the adapter reads: no prompts, answers or tool data.
+// What OpenCode tells, reduced to what lifebus reads: no prompts, answers or tool data.
 const reductions = {
   "session.created": ({ sessionID, info }) => ({ sessionID, info: { id: info?.id, version: info?.version } }),
   "session.idle": ({ sessionID }) => ({ sessionID }),
   "session.compacted": ({ sessionID }) => ({ sessionID }),
   "session.error": ({ sessionID, error }) => sessionID && { sessionID, error: { name: error?.name } },
   "session.deleted": ({ sessionID, info }) => ({ sessionID: sessionID ?? info?.id }),
-  "message.updated": ({ sessionID, info }) => info?.role === "assistant" && info.time?.completed && { sessionID, info: message(info) },
+  "message.updated": ({ sessionID, info }) => isAnswer(info) && { sessionID: sessionID ?? info.sessionID, info: answer(info) },
 }
 
-function message({ id, sessionID, role, mode, summary, finish, error, modelID, providerID, tokens, time }) {
+// An answer that is finished: until then its counts are not whole.
+function isAnswer(info) {
+  return info?.role === "assistant" && info.time?.completed
+}
+
+function answer({ id, sessionID, role, mode, summary, finish, error, modelID, providerID, tokens, time }) {
   const fault = error ? { name: error.name } : undefined
   return { id, sessionID, role, mode, summary, finish, error: fault, modelID, providerID, tokens, time }
 }
 
-export const Lifebus = async ({ directory }) => ({
-  event: async ({ event }) => {
-    try {
+const compacting = "experimental.session.compacting"
+
+export const Lifebus = async (setting) => {
+  const cwd = setting?.directory
+  const pass = (hook, input, output = null, event = hook) => tell(event, { hook, cwd, input, output }, cwd)
+  return {
+    event: quietly(async ({ event }) => {
+      if (event.type === CANARY) return tellCanary(event.properties.canary, cwd)
       const properties = reductions[event.type]?.(event.properties ?? {})
-      if (!properties) return
-      const input = { event: { id: event.id, type: event.type, properties } }
-      await tell(event.type, { hook: "event", cwd: directory, input, output: null }, directory)
-    } catch {}
-  },
-  "chat.message": async ({ sessionID }, output) => {
-    try {
+      if (properties) await pass("event", { event: { id: event.id, type: event.type, properties } }, null, event.type)
+    }),
+    "chat.message": quietly(async ({ sessionID }, output) => {
       const { id, role, time, agent, model } = output.message
-      const told = { message: { id, role, sessionID, time, agent, model } }
-      const answer = await tell("chat.message", { hook: "chat.message", cwd: directory, input: { sessionID }, output: told }, directory)
-      for (const [index, { text }] of (answer?.parts ?? []).entries()) {
-        const part = `prt_zzzz${Date.now().toString(16)}${index}`
+      const told = await pass("chat.message", { sessionID }, { message: { id, role, sessionID, time, agent, model } })
+      for (const [index, { text }] of (told?.parts ?? []).entries()) {
+        const part = `prt_zzzz${Date.now().toString(16)}${index}` // OpenCode sorts parts by id: ours come last
         output.parts.push({ id: part, sessionID, messageID: id, type: "text", text, synthetic: true })
       }
-    } catch {}
-  },
-  "experimental.session.compacting": async ({ sessionID }) => {
-    try {
-      const hook = "experimental.session.compacting"
-      await tell(hook, { hook, cwd: directory, input: { sessionID }, output: null }, directory)
-    } catch {}
-  },
-  dispose: async () => {
-    try {
-      await tell("dispose", { hook: "dispose", cwd: directory, input: null, output: null }, directory)
-    } catch {}
-  },
-})
+    }),
+    [compacting]: quietly(async ({ sessionID }) => void (await pass(compacting, { sessionID }))),
+    dispose: quietly(async () => void (await pass("dispose", null))),
+  }
+}

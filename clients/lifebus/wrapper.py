@@ -1,0 +1,123 @@
+"""The launcher wrapper's runner: starts a harness, is in its way as little as can be, tells when it started and ended.
+
+Run as ``python -I -S wrapper.py LAUNCHER ADAPTER PROGRAM [ARGUMENT…]`` by the script that `lifebus hooks install
+--mode launcher_wrapper` makes.  The harness has the terminal, the streams and the arguments; signals that reach only
+the wrapper are passed on; the exit code, or the signal that ended the harness, is the wrapper's too.
+
+Above: the launcher wrapper.  Below: the launcher, which never fails.
+"""
+
+import os
+import signal
+import sys
+import time
+
+__all__ = ["main"]
+
+_PATIENCE_S = 1.0
+"""How long the launcher may take; by itself it ends within 300 ms."""
+
+_PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+_FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
+"""Signals that a terminal sends to the harness itself as well, so that it must not get them twice."""
+
+
+class _Harness:
+    """The harness's process, once it is there."""
+
+    def __init__(self) -> None:
+        self.pid = 0
+
+    def pass_on(self, number: int, _frame: object) -> None:
+        """Signal handler: send to the harness what came to the wrapper."""
+        if self.pid and not (number in _FROM_TERMINAL and _in_foreground()):
+            try:
+                os.kill(self.pid, number)
+            except ProcessLookupError:  # it has just ended
+                return
+
+    def start(self, program: str, arguments: list[str]) -> None:
+        """Start it with the signals as they are by default: Python ignores some, and that would be inherited.
+
+        Raises:
+            OSError: there is no such program, or it cannot be started.
+        """
+        for number in (*_PASSED_ON, *_FROM_TERMINAL):
+            signal.signal(number, self.pass_on)
+        ignored = (signal.SIGPIPE, signal.SIGXFSZ)
+        self.pid = os.posix_spawnp(program, [program, *arguments], os.environ, setsigdef=ignored)
+
+    def wait(self) -> int:
+        """Return the exit code, negative for a signal; stop when it stops, as a shell expects of its job."""
+        changes = os.WUNTRACED | os.WCONTINUED
+        while True:
+            _, status = os.waitpid(self.pid, changes)
+            if os.WIFSTOPPED(status) and _in_foreground():
+                pid, after = os.waitpid(self.pid, changes | os.WNOHANG)
+                if pid == 0:
+                    os.kill(os.getpid(), signal.SIGSTOP)
+                    os.kill(self.pid, signal.SIGCONT)
+                    continue
+                status = after
+            if os.WIFEXITED(status) or os.WIFSIGNALED(status):
+                return os.waitstatus_to_exitcode(status)
+
+
+def _in_foreground() -> bool:
+    """Whether a terminal's signals go to us and the harness both."""
+    try:
+        return os.tcgetpgrp(0) == os.getpgrp()
+    except OSError:  # stdin is no terminal
+        return False
+
+
+def _tell(launcher: str, adapter: str, hook: str, members: str) -> None:
+    """Have the launcher carry one call, and wait for it; whatever goes wrong, the harness is more important."""
+    payload = '{"hook_event_name":"' + hook + '",' + members + "}"
+    ours, theirs = os.pipe()
+    streams = [
+        (os.POSIX_SPAWN_DUP2, ours, 0),
+        (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+    ]
+    try:
+        pid = os.posix_spawn(launcher, [launcher, adapter, hook], os.environ, file_actions=streams)
+        os.write(theirs, payload.encode())  # far below what a pipe holds
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    until = time.monotonic() + _PATIENCE_S
+    while os.waitpid(pid, os.WNOHANG)[0] == 0 and time.monotonic() < until:
+        time.sleep(0.002)
+
+
+def _tell_quietly(launcher: str, adapter: str, hook: str, members: str) -> None:
+    try:
+        _tell(launcher, adapter, hook, members)
+    except OSError:
+        return
+
+
+def main(arguments: list[str]) -> int:
+    """Run the harness to its end, and return the exit code; of a signal it dies itself, if that can be."""
+    launcher, adapter, program, *rest = arguments
+    run = '"run_id":"run-' + format(int(time.time() * 1000), "x") + "-" + os.urandom(6).hex() + '"'
+    _tell_quietly(launcher, adapter, "wrapper_start", run)
+    harness = _Harness()
+    try:
+        harness.start(program, rest)
+        code = harness.wait()
+    except OSError as fault:
+        sys.stderr.write(f"lifebus-run-{adapter}: {program}: {fault.strerror}\n")
+        code = 127 if isinstance(fault, FileNotFoundError) else 126
+    _tell_quietly(launcher, adapter, "wrapper_end", run + ',"exit_code":' + str(code))
+    if code >= 0:
+        return code
+    if -code != signal.SIGKILL:
+        signal.signal(-code, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+    return 128 - code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,231 @@
+"""The JavaScript plugins of OpenCode and OpenClaw against a real hook door, under node."""
+
+import json
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from adapters.calls import CAPTURES, ids
+from adapters.plugins import NODE, Stage, plugin_text
+from lifebus_adapters import ADAPTERS, HookAnswer, HookCall
+from lifebus_transports.hook_door import serve_hooks
+from running import short_directory
+
+pytestmark = pytest.mark.skipif(NODE is None, reason="node is not installed: plugins are JavaScript")
+
+OPENCODE = """
+const hooks = await plugin.Lifebus({ directory: "/home/dev/project" })
+"""
+OPENCLAW = """
+const hooks = {}
+plugin.default.register({ on: (name, handler) => { hooks[name] = handler } })
+"""
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    with short_directory() as path:
+        yield path
+
+
+class Door:
+    """A hook door that keeps what comes, and answers as it was told."""
+
+    def __init__(self, answer: bytes = b"") -> None:
+        self.calls: list[HookCall] = []
+        self.answer = answer
+
+    async def handle(self, call: HookCall) -> HookAnswer:
+        self.calls.append(call)
+        return HookAnswer(stdout=self.answer)
+
+    @property
+    def payloads(self) -> list[Any]:
+        return [json.loads(call.stdin) for call in self.calls]
+
+    @asynccontextmanager
+    async def open(self, directory: Path) -> AsyncIterator[None]:
+        (directory / "run").mkdir(mode=0o700)
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(serve_hooks, directory / "run" / "hook.sock", self.handle)
+            yield
+            tasks.cancel_scope.cancel()
+
+
+async def play(stage: Stage, script: str) -> tuple[Any, float]:
+    return await anyio.to_thread.run_sync(stage.play, script)
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def opencode_script() -> str:
+    """Play a whole capture of OpenCode into the plugin."""
+    (capture,) = (CAPTURES / "opencode" / "three_runs_auto_compaction").glob("*.jsonl")
+    records = json.dumps([line for line in lines_of(capture) if line["hook"] not in {"init", "config"}])
+    return (
+        OPENCODE
+        + f"for (const {{ hook, input, output }} of {records}) await hooks[hook]?.(input ?? {{}}, output ?? {{}})"
+    )
+
+
+async def test_opencode_calls_carry_what_the_adapter_reads_and_no_word_of_the_conversation(directory: Path) -> None:
+    door = Door()
+    async with door.open(directory):
+        await play(Stage(directory, "opencode"), opencode_script())
+    told = [event.request.event for call in door.calls for event in ADAPTERS["opencode"].read(call, ids()).emissions]
+    assert told.count("session.started") == 1
+    assert told.count("frame.opened") == 3
+    assert told.count("frame.ended") == 3
+    assert told.count("context.compacted") == 1
+    answers = [item for item in door.payloads if item["input"] and "info" in str(item["input"])]
+    assert all(info["time"]["completed"] for item in answers if (info := finished(item)))
+    everything = b"".join(call.stdin for call in door.calls)
+    assert all(word not in everything for word in (b"First turn", b"Fake answer", b"echo hi", b"parts"))
+    assert len({call.call_id for call in door.calls}) == len(door.calls)
+    assert {call.cwd for call in door.calls} == {"/home/dev/project"}
+
+
+def finished(payload: dict[str, Any]) -> dict[str, Any] | None:
+    event = payload["input"].get("event", {})
+    found: dict[str, Any] | None = event["properties"]["info"] if event.get("type") == "message.updated" else None
+    return found
+
+
+async def test_opencode_pushes_what_the_broker_answers_behind_the_users_words(directory: Path) -> None:
+    door = Door(b'{"parts":[{"type":"text","text":"from a client"}]}')
+    async with door.open(directory):
+        said, _ = await play(
+            Stage(directory, "opencode"),
+            OPENCODE
+            + 'const output = { message: { id: "msg_1", role: "user" }, parts: [{ text: "hello" }] }\n'
+            + 'await hooks["chat.message"]({ sessionID: "ses_1" }, output); return output.parts',
+        )
+    assert [part["text"] for part in said] == ["hello", "from a client"]
+    assert (said[1]["messageID"], said[1]["sessionID"], said[1]["synthetic"]) == ("msg_1", "ses_1", True)
+    assert said[1]["id"].startswith("prt_")
+
+
+async def test_openclaw_calls_carry_what_the_adapter_reads_and_no_word_of_the_conversation(directory: Path) -> None:
+    (capture,) = (CAPTURES / "openclaw" / "agent_local_plugin_hooks").glob("*.jsonl")
+    records = json.dumps([line for line in lines_of(capture) if line["hook"] != "register"])
+    door = Door()
+    async with door.open(directory):
+        await play(
+            Stage(directory, "openclaw"),
+            OPENCLAW + f"for (const {{ hook, event, ctx }} of {records}) await hooks[hook]?.(event, ctx)",
+        )
+    told = [event.request.event for call in door.calls for event in ADAPTERS["openclaw"].read(call, ids()).emissions]
+    assert told == ["frame.opening", "frame.opened", "frame.ending", "frame.ended"]
+    everything = b"".join(call.stdin for call in door.calls)
+    assert all(word not in everything for word in (b"Hello there", b"Fake answer", b"messages", b"systemPrompt"))
+
+
+async def test_openclaw_returns_the_context_that_the_broker_answers(directory: Path) -> None:
+    door = Door(b'{"prependContext":"from a client"}')
+    async with door.open(directory):
+        said, _ = await play(
+            Stage(directory, "openclaw"),
+            OPENCLAW
+            + 'return [await hooks.before_prompt_build({ prompt: "x" }, { sessionId: "s" }),'
+            + ' await hooks.agent_end({}, { sessionId: "s" })]',
+        )
+    assert said == [{"prependContext": "from a client"}, None]
+
+
+@pytest.mark.parametrize(
+    ("adapter_id", "script"),
+    [
+        (
+            "opencode",
+            OPENCODE + 'await hooks.event({ event: { type: "lifebus.canary", properties: { canary: "n" } } })',
+        ),
+        ("openclaw", OPENCLAW + 'await hooks.agent_end({ "lifebus.canary": "n" }, {})'),
+    ],
+)
+async def test_a_canary_goes_through(directory: Path, adapter_id: str, script: str) -> None:
+    door = Door()
+    async with door.open(directory):
+        await play(Stage(directory, adapter_id), script)
+    (call,) = door.calls
+    (tick,) = ADAPTERS[adapter_id].read(call, ids()).emissions
+    assert (tick.request.event, tick.telemetry["canary"]) == ("supervisor.tick", "n")
+
+
+IDLE = OPENCODE + 'await hooks.event({ event: { id: "e", type: "session.idle", properties: { sessionID: "s" } } })'
+
+
+def test_without_a_broker_the_call_is_spooled_and_the_harness_does_not_notice(directory: Path) -> None:
+    stage = Stage(directory, "opencode")
+    stage.play(IDLE)
+    assert b'"session.idle"' in stage.spooled(1)
+
+
+def test_calls_that_wait_for_a_hung_broker_give_up_together(directory: Path) -> None:
+    (directory / "run").mkdir(mode=0o700)
+    with socket.socket(socket.AF_UNIX) as hung:
+        hung.bind(str(directory / "run" / "hook.sock"))
+        hung.listen(16)
+        stage = Stage(directory, "opencode")
+        events = ", ".join(
+            f'hooks.event({{ event: {{ id: "e{n}", type: "session.idle", properties: {{ sessionID: "s" }} }} }})'
+            for n in range(10)
+        )
+        _, seconds = stage.play(OPENCODE + f"await Promise.all([{events}])")
+        assert seconds < 1.5  # 280 ms on a machine with nothing else to do; 2.8 s one after the other
+        spooled = stage.spooled(10)
+    assert spooled.count(b'"call_id":"plugin-') == 10
+
+
+def test_a_directory_that_others_may_enter_is_not_trusted(directory: Path) -> None:
+    (directory / "run").mkdir()
+    (directory / "run").chmod(0o755)
+    with socket.socket(socket.AF_UNIX) as stranger:
+        stranger.bind(str(directory / "run" / "hook.sock"))
+        stranger.listen(1)
+        stranger.setblocking(False)
+        stage = Stage(directory, "opencode")
+        stage.launcher.unlink()
+        stage.play(IDLE)
+        with pytest.raises(BlockingIOError):
+            stranger.accept()
+
+
+async def test_an_answer_that_is_not_json_is_nothing(directory: Path) -> None:
+    door = Door(b"not json")
+    async with door.open(directory):
+        stage = Stage(directory, "openclaw")
+        said, _ = await play(stage, OPENCLAW + 'return await hooks.before_prompt_build({}, { sessionId: "s" })')
+    assert said is None
+
+
+def test_nonsense_from_the_harness_does_no_harm(directory: Path) -> None:
+    stage = Stage(directory, "opencode")
+    stage.launcher.unlink()
+    said, _ = stage.play(
+        OPENCODE
+        + 'for (const x of [undefined, null, {}, "x"]) { await hooks.event(x); await hooks["chat.message"](x, x) }'
+        " await plugin.Lifebus(); return 1"
+    )
+    assert said == 1
+
+
+async def test_hooks_that_were_left_out_are_not_told(directory: Path) -> None:
+    door = Door()
+    async with door.open(directory):
+        await play(Stage(directory, "opencode", ("dispose",)), IDLE + "; await hooks.dispose()")
+    assert [call.hook for call in door.calls] == ["dispose"]
+
+
+@pytest.mark.parametrize("adapter_id", ["opencode", "openclaw"])
+def test_no_place_in_a_plugin_is_left_unfilled(adapter_id: str) -> None:
+    text = plugin_text(adapter_id, '/home/d"ev/lifebus-hook')
+    assert '"/home/d\\"ev/lifebus-hook"' in text
+    assert not [word for word in ("@LAUNCHER@", "@ADAPTER@", "@HOOKS@") if word in text]
