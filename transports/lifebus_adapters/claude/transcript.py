@@ -2,7 +2,7 @@
 
 - Used is what Claude Code itself counts: input, cache creation, cache read and output tokens of the newest answer;
   after a `compact_boundary` and before the next answer its `postTokens`.  The window is not in the file.
-- Lines of sub-agents (`isSidechain`) are a sign of life and nothing else: their tokens fill another context.
+- Lines of sub-agents (`isSidechain`) tell nothing: their tokens fill another context.
 - Answers that Claude Code made up (model ``<synthetic>``) carry no usage; one that reports an API error ends the turn.
 - `compact_boundary` is the proof of a compaction; its `uuid` is the key.
 - A turn begins with a prompt, a finished background task's notice included.  Tool results, the summary of a compaction,
@@ -39,6 +39,7 @@ _LOCAL: Final = ("<command-name>", "<command-message>", "<local-command-", "<bas
 _REQUESTS: Final = (b'{"type":"api-request', b'{"type": "api-request')
 _ATTACHMENT: Final = b'"attachment":'
 _BEGINNING: Final = 160
+_TOLD: Final = frozenset({"assistant", "user", "system"})
 
 
 class TokenUsage(Struct):
@@ -142,10 +143,8 @@ class TranscriptReader:
             return ()
         line = _LINE.read(record)
         session = named(line.session_id, "sessionId") or self._session
-        if session is None or line.type not in {"assistant", "user", "system"}:
+        if session is None or line.is_sidechain or line.type not in _TOLD:
             return ()
-        if line.is_sidechain:
-            return (Activity(session=session),) if line.type == "assistant" else ()
         if line.type == "assistant":
             facts = self._answer(session, line, _ANSWER.read(line.message))
         elif line.type == "user":

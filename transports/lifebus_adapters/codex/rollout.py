@@ -5,18 +5,19 @@
 - The window is already the part of the model's that Codex uses.
 - `compacted` is the proof of a compaction; `ordinal` counts from 0 without gaps, over resumes too.  The line tells no
   token counts and no trigger.
-- A compaction on request is a task of its own, without the `turn_attribution` that turns have: it is no turn.
-- A sub-agent has a file of its own under its own thread id.  Its first line says so: `source` is an object, the
-  `session_id` is not the `id`, or there is a parent thread.  Such a file tells nothing but that the parent's session
-  is alive.  No sub-agent was recorded: this is how published rollouts look.  A file whose first line is missing is
-  taken for a session of its own, which no hook names, so that the parent is safe all the same.
+- A compaction on request is a task of its own, without the `turn_attribution` that turns have: it is no turn, and what
+  is done in it is no work of one.
+- A sub-agent has a file of its own under its own thread id, and fills a context of its own: such a file tells nothing.
+  Its first line shows it: `source` is an object, `thread_source` is not the user, a parent thread is named, or
+  `session_id` is not `id`.  No sub-agent was recorded: this is how published rollouts look.  A file whose first line is
+  missing is taken for a session of its own, which no hook names: nothing is taken for the parent's in any case.
 - A forked file repeats its parent's lines, that parent's first line too; so only the first of them counts.
 
 Above: telemetry in this folder.  Below: lines, telemetry, the contract.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from msgspec import Raw, Struct
 
@@ -115,10 +116,9 @@ class RolloutReader:
         self._model: str | None = None
         self._task_window: int | None = None
         self._has_meta = False
-        self._parent: str | None = None
         self._is_subagent = False
         self._attributes_turns = False
-        self._inner_task: str | None = None
+        self._in_compaction = False
         self._compactions = 0
 
     def read(self, record: bytes) -> Sequence[Fact]:
@@ -132,11 +132,9 @@ class RolloutReader:
             return ()
         if line.type == "session_meta":
             self._open(_META.read(line.payload))
-        elif self._is_subagent:
-            return self._of_subagent(line)
-        elif self._session is not None:
-            return self._of_session(self._session, line)
-        return ()
+        if self._session is None or self._is_subagent:
+            return ()
+        return self._of_session(self._session, line)
 
     def _open(self, meta: _Meta) -> None:
         if self._has_meta:
@@ -144,15 +142,10 @@ class RolloutReader:
         self._has_meta = True
         own = named(meta.id, "payload.id")
         self._session = self._session or own
-        root = named(meta.session_id, "payload.session_id")
-        elsewhere = root if root != own else None
-        parent = elsewhere or named(meta.parent_thread_id, "payload.parent_thread_id") or _spawner(meta.source)
         made_by_codex = isinstance(meta.source, dict) and "custom" not in meta.source
-        self._is_subagent = bool(parent) or made_by_codex or meta.thread_source not in _THREAD_OF_USER
-        self._parent = parent
-
-    def _of_subagent(self, line: _Line) -> Sequence[Fact]:
-        return (Activity(session=self._parent),) if self._parent and _is_activity(line) else ()
+        elsewhere = meta.thread_source is None and (meta.session_id or own) != own
+        self._is_subagent = bool(meta.parent_thread_id) or made_by_codex or elsewhere
+        self._is_subagent |= meta.thread_source not in _THREAD_OF_USER
 
     def _of_session(self, session: str, line: _Line) -> Sequence[Fact]:
         match line.type:
@@ -164,7 +157,7 @@ class RolloutReader:
             case "event_msg":
                 return self._event(session, line)
             case _:
-                return (Activity(session=session),) if _is_activity(line) else ()
+                return self._activity(session, line)
 
     def _event(self, session: str, line: _Line) -> Sequence[Fact]:
         match _KIND.read(line.payload).type:
@@ -177,7 +170,10 @@ class RolloutReader:
             case "turn_aborted":
                 return self._turn_aborted(session, _ENDED.read(line.payload))
             case _:
-                return (Activity(session=session),) if _is_activity(line) else ()
+                return self._activity(session, line)
+
+    def _activity(self, session: str, line: _Line) -> Sequence[Fact]:
+        return (Activity(session=session),) if not self._in_compaction and _is_activity(line) else ()
 
     def _compacted(self, session: str, ordinal: int | None) -> Sequence[Fact]:
         self._compactions += 1
@@ -189,11 +185,8 @@ class RolloutReader:
         turn = named(started.turn_id, "payload.turn_id")
         attributed = started.turn_attribution != _NULL
         self._attributes_turns |= attributed
-        if self._attributes_turns and not attributed:
-            self._inner_task = turn
-            return ()
-        self._inner_task = None
-        return (TurnStarted(session=session, frame_id=turn),)
+        self._in_compaction = self._attributes_turns and not attributed
+        return () if self._in_compaction else (TurnStarted(session=session, frame_id=turn),)
 
     def _task_complete(self, session: str, ended: _Ended) -> Sequence[Fact]:
         if ended.error == _NULL:
@@ -206,7 +199,8 @@ class RolloutReader:
 
     def _ended(self, session: str, ended: _Ended, frame_end: str, evidence: str) -> Sequence[Fact]:
         turn = named(ended.turn_id, "payload.turn_id")
-        if turn is not None and turn == self._inner_task:
+        if self._in_compaction:
+            self._in_compaction = False
             return ()
         return (TurnEnded(session=session, frame_id=turn, frame_end=frame_end, evidence=evidence),)
 
@@ -240,13 +234,3 @@ def _is_activity(line: _Line) -> bool:
 def _used_source(tokens: _Tokens) -> str:
     estimated = tokens.total_tokens > 0 and tokens.input_tokens == 0 and tokens.output_tokens == 0
     return _ESTIMATE if estimated else _LAST
-
-
-def _spawner(source: str | dict[str, Any] | None) -> str | None:
-    """Return the thread that made a sub-agent: ``{"subagent": {"thread_spawn": {"parent_thread_id": …}}}``."""
-    found: Any = source
-    for key in ("subagent", "thread_spawn", "parent_thread_id"):
-        if not isinstance(found, dict):
-            return None
-        found = cast("dict[str, Any]", found).get(key)
-    return named(found, "payload.source") if isinstance(found, str) else None
