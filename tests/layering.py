@@ -64,7 +64,7 @@ RULES: dict[str, Rule] = {
     "lifebus_transports": _rule("lifebus_contract lifebus_adapters", "anyio zmq msgpack msgspec structlog"),
     "lifebus_supervisor": _rule(
         "lifebus_contract lifebus_broker lifebus_adapters lifebus_transports",
-        "anyio zmq msgpack msgspec structlog apsw platformdirs yaml",
+        "anyio zmq msgpack msgspec structlog apsw platformdirs watchfiles yaml",
     ),
     "lifebus": _rule("lifebus_contract lifebus_transports", "anyio zmq msgpack msgspec structlog platformdirs"),
     "lifebus.cli": _rule(

@@ -1,0 +1,129 @@
+"""One settings file, from its text to its new text: read, decide, splice, and prove before anybody writes.  Pure.
+
+Whatever the dialect, the result is read again before it is handed out: everything that is not ours must be the same as
+before, ours must be exactly what was wished, and the harness must have nothing to say against the whole.
+
+Above: planning.py, status.py.  Below: splicing.py, yaml_text.py, values.py.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+from lifebus_adapters.assets import Entry, SettingsFile
+from lifebus_contract import InternalError
+from lifebus_supervisor.installing.refusals import SettingsConflict, SettingsUnreadable
+from lifebus_supervisor.installing.scanning import scan, track_of
+from lifebus_supervisor.installing.splicing import JsonText
+from lifebus_supervisor.installing.values import Changes, Path, same, to_install, to_remove, tracked_paths, without_ours
+from lifebus_supervisor.installing.yaml_text import YamlText
+
+__all__ = ["BYTE_ORDER_MARK", "parsed_settings", "text_installed", "text_of", "text_removed"]
+
+BYTE_ORDER_MARK: Final = "\ufeff"
+"""Some editors begin a file with it; it is kept."""
+
+
+class _Text(Protocol):
+    """What a dialect can do."""
+
+    value: Any
+
+    def without(self, cuts: Sequence[Path], puts: Sequence[tuple[Path, Any]]) -> str | None: ...
+
+    def with_added(self, entries: Sequence[Entry]) -> str: ...
+
+
+def text_of(contents: bytes, name: str) -> str:
+    """Return a file's text as it is, line ends and all.
+
+    Raises:
+        SettingsUnreadable: it is not UTF-8.
+    """
+    try:
+        return contents.decode()
+    except UnicodeDecodeError as fault:
+        raise SettingsUnreadable(name, f"byte {fault.start} is not UTF-8") from None
+
+
+def parsed_settings(text: str | None, settings: SettingsFile) -> Any:
+    """Return what the settings say; those of a missing or blank file say nothing, an empty object.
+
+    Raises:
+        SettingsUnreadable: the text breaks the dialect's rules.
+    """
+    return _opened(text, settings).value
+
+
+def text_installed(text: str | None, settings: SettingsFile) -> str:
+    """Return the settings' text with exactly the wished entries of ours in it; the same text where they are there.
+
+    Raises:
+        SettingsUnreadable: the text breaks the dialect's rules.
+        SettingsConflict: ours do not fit, or the harness would refuse the whole.
+    """
+    opened = _opened(text, settings)
+    changes = to_install(opened.value, settings)
+    if changes.nothing:
+        return text or ""
+    thinned = opened.without(changes.cuts, changes.puts) if changes.cuts or changes.puts else text
+    after = _opened(thinned, settings).with_added(changes.adds) if changes.adds else thinned or ""
+    value = _proved(opened.value, after, settings, to_install)
+    faults = settings.check(value)
+    if faults:
+        raise SettingsConflict(settings.path, f"the harness would refuse the result: {'; '.join(faults)}")
+    return after
+
+
+def text_removed(text: str | None, settings: SettingsFile) -> str | None:
+    """Return the settings' text with nothing of ours in it, None where the file was ours alone.
+
+    Raises:
+        SettingsUnreadable: the text breaks the dialect's rules.
+        SettingsConflict: ours cannot be taken out alone.
+    """
+    opened = _opened(text, settings)
+    changes = to_remove(opened.value, settings)
+    if changes.nothing:
+        return text
+    after = opened.without(changes.cuts, ())
+    _proved(opened.value, after, settings, to_remove)
+    return after
+
+
+def _opened(text: str | None, settings: SettingsFile) -> _Text:
+    body = None if text is None else text.removeprefix(BYTE_ORDER_MARK)
+    mark = "" if text is None or body == text else BYTE_ORDER_MARK
+    if settings.dialect == "yaml":
+        opened: _Text = YamlText(body, settings.path)
+    else:
+        root = None if body is None else scan(body, settings.dialect, track_of(tracked_paths(settings)), settings.path)
+        opened = JsonText(body, root, settings.dialect, settings.path)
+    return _Marked(opened, mark) if mark else opened
+
+
+class _Marked:
+    """A text behind a byte order mark."""
+
+    def __init__(self, inner: _Text, mark: str) -> None:
+        self._inner, self._mark, self.value = inner, mark, inner.value
+
+    def without(self, cuts: Sequence[Path], puts: Sequence[tuple[Path, Any]]) -> str | None:
+        text = self._inner.without(cuts, puts)
+        return None if text is None else self._mark + text
+
+    def with_added(self, entries: Sequence[Entry]) -> str:
+        return self._mark + self._inner.with_added(entries)
+
+
+def _proved(before: Any, after: str | None, settings: SettingsFile, wished: Any) -> Any:
+    """Return what the new text says, once it is certain that it says what it should."""
+    try:
+        value = _opened(after, settings).value
+    except SettingsUnreadable as fault:
+        raise InternalError(
+            f"the spliced text of {settings.path} cannot be read: {fault.why}; it is unchanged"
+        ) from fault
+    changes: Changes = wished(value, settings)
+    if not changes.nothing or not same(without_ours(before, settings), without_ours(value, settings)):
+        raise InternalError(f"the spliced text of {settings.path} says something else than it should; it is unchanged")
+    return value
