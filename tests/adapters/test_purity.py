@@ -10,6 +10,7 @@ import lifebus_adapters
 SOURCES = sorted(Path(lifebus_adapters.__file__).parent.rglob("*.py"))
 ALLOWED = {
     "collections",
+    "functools",
     "hashlib",
     "importlib",
     "re",

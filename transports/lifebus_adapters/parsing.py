@@ -10,6 +10,7 @@ Rules that hold for every harness:
 Above: harness.  Below: own_hooks, rules, reading, adapter, the contract.
 """
 
+from hashlib import sha256
 from typing import Any, Final, cast
 
 from msgspec import Struct
@@ -17,7 +18,7 @@ from msgspec import Struct
 from lifebus_adapters.adapter import MAX_PAYLOAD_BYTES, HookCall, HookReading
 from lifebus_adapters.own_hooks import table_for
 from lifebus_adapters.reading import Payload, find, identifier, scalar
-from lifebus_adapters.rules import HookFacts, HookRule, HookTable, IdentityPaths, no_facts, synthesized_frame_id
+from lifebus_adapters.rules import HookFacts, HookRule, HookTable, IdentityPaths, no_facts
 from lifebus_contract import (
     CONTRACT_VERSION,
     FRAME_EVENTS,
@@ -222,13 +223,13 @@ def _frame(payload: Payload, rule: HookRule, paths: IdentityPaths, warnings: lis
 
 def _synthesized_frame_id(payload: Payload, paths: IdentityPaths) -> str:
     """Return an id that is the same whenever the session and the seed fields are."""
-    seeds: list[str] = []
+    parts = [identifier(payload, *paths.session) or ""]
     for path in paths.frame_seed:
         seed = find(payload, path)
         if seed is not None and not isinstance(seed, str):
             raise InvalidRequest(f"`{path}` must be text", code="wrong_type", field=f"$.{path}")
-        seeds.append(seed or "")
-    return synthesized_frame_id(identifier(payload, *paths.session) or "", *seeds)
+        parts.append(seed or "")
+    return "frame_" + sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
 def _facts(payload: Payload, rule: HookRule) -> dict[str, FactValue]:

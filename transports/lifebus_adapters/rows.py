@@ -1,7 +1,6 @@
 """Going through somebody else's database tables: typed rows, and how far one has come.  Pure.
 
-A database holds every session there ever was.  The first answer is history: of it only what still stands is told (how
-full a context is, how large its window), not the turns and compactions of long ago.
+A database holds every session there ever was: the first question is about its newest rows only.
 
 Above: the readers of OpenCode's, Hermes' and OpenClaw's databases.  Below: lines, telemetry, the contract.
 """
@@ -10,9 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
+from msgspec import Struct
 
-from lifebus_adapters.telemetry import Fact, Usage, WindowKnown
+from lifebus_adapters.telemetry import Fact, TurnEnded, TurnStarted
 from lifebus_contract import InvalidRequest
+from lifebus_contract.fields import Count
 
 __all__ = ["HISTORY_ROWS", "Progress", "Row", "RowDecoder", "json_bytes"]
 
@@ -23,8 +24,6 @@ Row = tuple[Any, ...]
 
 HISTORY_ROWS: Final = 200
 """How many of the newest rows the first question is about."""
-
-_STANDING: Final = (Usage, WindowKnown)
 
 
 class RowDecoder(Generic[T]):
@@ -62,24 +61,28 @@ class Progress:
         Raises:
             InvalidRequest: the first row is bad.
         """
-        is_history, facts = self.at is None, list[Fact]()
+        facts: list[Fact] = []
         for row in rows:
             try:
                 found = tell(row)
             except InvalidRequest:
-                if not facts:
-                    self._pass_over(row)
-                    raise
-                return facts
+                if facts:
+                    break
+                self._pass_over(row)
+                raise
             self.at = row[0]
-            facts += [fact for fact in found if not is_history or isinstance(fact, _STANDING)]
+            facts += found
         self.at = self.at or 0
-        return _without_repeats(facts)
+        return _in_short(facts)
 
-    def end_at(self, last: int) -> None:
-        """Take note of the table's last row: rows that were deleted give their numbers to new ones."""
-        if self.at is not None and last < self.at:
-            self.at = last
+    def end_at(self, rows: Sequence[Row]) -> None:
+        """Take note of the table's last row, if it lies before `at`: deleted rows give their numbers to new ones.
+
+        Raises:
+            InvalidRequest: that is no number.
+        """
+        for row in rows:
+            self.at = _LAST.read(row).number
 
     def _pass_over(self, row: Row) -> None:
         if row and type(row[0]) is int:
@@ -91,5 +94,21 @@ def json_bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _without_repeats(facts: Sequence[Fact]) -> list[Fact]:
-    return [fact for before, fact in zip([None, *facts], facts, strict=False) if fact != before]
+def _in_short(facts: Sequence[Fact]) -> list[Fact]:
+    """Return the facts without immediate repeats, and without ends of unnamed turns that the next turn has followed."""
+    started: set[str] = set()
+    kept: list[Fact] = []
+    for fact in reversed(facts):
+        is_over = isinstance(fact, TurnEnded) and fact.frame_id is None and fact.session in started
+        if isinstance(fact, TurnStarted):
+            started.add(fact.session)
+        if not is_over and (not kept or fact != kept[-1]):
+            kept.append(fact)
+    return kept[::-1]
+
+
+class _Last(Struct, array_like=True):
+    number: Count
+
+
+_LAST: Final = RowDecoder(_Last)

@@ -4,7 +4,6 @@ Above: parsing and every harness's `hooks.py`.  Below: the contract.
 """
 
 from collections.abc import Callable, Mapping
-from hashlib import sha256
 
 from msgspec import Struct
 
@@ -23,7 +22,6 @@ __all__ = [
     "HookTable",
     "IdentityPaths",
     "no_facts",
-    "synthesized_frame_id",
 ]
 
 HookFacts = Callable[[str, Payload, str], tuple[TelemetryFact, ...]]
@@ -33,11 +31,6 @@ HookFacts = Callable[[str, Payload, str], tuple[TelemetryFact, ...]]
 def no_facts(hook: str, payload: Payload, session: str) -> tuple[TelemetryFact, ...]:  # noqa: ARG001  it is a default
     """Return nothing: the hooks of this harness tell no more than their events."""
     return ()
-
-
-def synthesized_frame_id(session: str, *seeds: str) -> str:
-    """Return the id of a frame that the harness does not name: the same whenever session and seeds are."""
-    return "frame_" + sha256("\0".join((session, *seeds)).encode()).hexdigest()[:32]
 
 
 SESSION_OPEN = (LifecycleEvent.SESSION_STARTING, LifecycleEvent.SESSION_STARTED)

@@ -73,14 +73,13 @@ class MessageReader:
 
     def __init__(self) -> None:
         self._progress = Progress()
-        self._ended_at: float | None = None
+        self._ended_at = 0.0
 
     def questions(self) -> Sequence[Question]:
         """Return what to ask now (see `DatabaseReader`)."""
-        ended = (HISTORY_ROWS, self._ended_at or 0.0, _ROWS)
         return (
             Question(sql=_NEWS, values=(self._progress.at, HISTORY_ROWS, _ROWS), limit=_ROWS),
-            Question(sql=_ENDED, values=ended, limit=_ROWS),
+            Question(sql=_ENDED, values=(HISTORY_ROWS, self._ended_at, _ROWS), limit=_ROWS),
         )
 
     def read(self, question: Question, rows: Sequence[Row]) -> Sequence[Fact]:
@@ -95,9 +94,9 @@ class MessageReader:
         return self._progress.read(rows, lambda row: _tell(_MESSAGE.read(row), before))
 
     def _ended(self, rows: Sequence[Row]) -> Sequence[Fact]:
-        is_history, ended = self._ended_at is None, [_SESSION.read(row) for row in rows]
-        self._ended_at = max((one.ended_at for one in ended), default=self._ended_at or 0.0)
-        return () if is_history else [_end(one) for one in ended]
+        ended = [_SESSION.read(row) for row in rows]
+        self._ended_at = max((one.ended_at for one in ended), default=self._ended_at)
+        return [_end(one) for one in ended]
 
 
 def _tell(message: _Message, before: int) -> Sequence[Fact]:

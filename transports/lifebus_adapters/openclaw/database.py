@@ -9,6 +9,7 @@ Above: telemetry in this folder.  Below: rows, lines, telemetry, the contract.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -38,7 +39,9 @@ SELECT updated_at, current_session_id,
 FROM session_nodes WHERE updated_at > coalesce(?, 0) ORDER BY updated_at DESC LIMIT ?
 """
 
-_LAST_ENTRY: Final = "SELECT max(rowid) FROM transcript_events"
+_FEWER_ENTRIES: Final = (
+    "SELECT last FROM (SELECT coalesce(max(rowid), 0) AS last FROM transcript_events) WHERE last < ?"
+)
 _ENTRIES: Final = """
 SELECT number, session_id, json_extract(d, '$.type'), json_extract(d, '$.id'), json_extract(d, '$.message.role'),
   json_extract(d, '$.message.model'), json_extract(d, '$.message.usage'),
@@ -51,7 +54,9 @@ FROM (
 ORDER BY number
 """
 
-_LAST_STEP: Final = "SELECT max(rowid) FROM trajectory_runtime_events"
+_FEWER_STEPS: Final = """
+SELECT last FROM (SELECT coalesce(max(rowid), 0) AS last FROM trajectory_runtime_events) WHERE last < ?
+"""
 _STEPS: Final = """
 SELECT number, session_id, run_id, json_extract(d, '$.type'), json_extract(d, '$.data.status')
 FROM (
@@ -108,14 +113,9 @@ class _Step(Struct, array_like=True):
     status: str | None
 
 
-class _Last(Struct, array_like=True):
-    number: Count | None
-
-
 _NODE: Final = RowDecoder(_Node)
 _ENTRY: Final = RowDecoder(_Entry)
 _STEP: Final = RowDecoder(_Step)
-_LAST: Final = RowDecoder(_Last)
 _USAGE: Final = LineDecoder(CallUsage)
 
 
@@ -128,19 +128,19 @@ class AgentReader:
         self._steps = Progress()
         self._read: dict[str, Callable[[Sequence[Row]], Sequence[Fact]]] = {
             _NODES: self._nodes,
-            _LAST_ENTRY: lambda rows: _end_at(self._entries, rows),
-            _ENTRIES: lambda rows: self._entries.read(rows, _entry),
-            _LAST_STEP: lambda rows: _end_at(self._steps, rows),
-            _STEPS: lambda rows: self._steps.read(rows, _step),
+            _FEWER_ENTRIES: partial(_end_at, self._entries),
+            _ENTRIES: partial(self._entries.read, tell=_entry),
+            _FEWER_STEPS: partial(_end_at, self._steps),
+            _STEPS: partial(self._steps.read, tell=_step),
         }
 
     def questions(self) -> Sequence[Question]:
         """Return what to ask now (see `DatabaseReader`); the windows come first, so that usages find them."""
         return (
             Question(sql=_NODES, values=(self._nodes_at, _ROWS), limit=_ROWS),
-            Question(sql=_LAST_ENTRY, limit=1),
+            Question(sql=_FEWER_ENTRIES, values=(self._entries.at,)),
             Question(sql=_ENTRIES, values=(self._entries.at, HISTORY_ROWS, _ROWS), limit=_ROWS),
-            Question(sql=_LAST_STEP, limit=1),
+            Question(sql=_FEWER_STEPS, values=(self._steps.at,)),
             Question(sql=_STEPS, values=(self._steps.at, HISTORY_ROWS, _ROWS), limit=_ROWS),
         )
 
@@ -167,7 +167,7 @@ class AgentReader:
 
 
 def _end_at(progress: Progress, rows: Sequence[Row]) -> Sequence[Fact]:
-    progress.end_at(_LAST.read(rows[0]).number or 0 if rows else 0)
+    progress.end_at(rows)
     return ()
 
 

@@ -5,10 +5,10 @@
   complete the context is rewritten.  Its token counts are those of the request for the summary: they are no usage.
 - After a compaction a synthetic user message makes the model go on: it begins no turn.
 - Where a turn ends does not show: an answer that is finished may be followed by a compaction and more.
-- A session has one frame, under an id made from the session's, as the hooks have it.
+- Turns have no ids; and what belongs to a message may be stored again long after it was sent.
 - The window is not in the database.
 
-Above: telemetry in this folder.  Below: rows, lines, rules, telemetry, the contract.
+Above: telemetry in this folder.  Below: rows, lines, telemetry, the contract.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,6 @@ from msgspec import Struct
 
 from lifebus_adapters.lines import LineDecoder, bounded_sum, named
 from lifebus_adapters.rows import HISTORY_ROWS, Progress, Row, RowDecoder, json_bytes
-from lifebus_adapters.rules import synthesized_frame_id
 from lifebus_adapters.telemetry import Activity, Compacted, Fact, Question, TurnEnded, TurnStarted, Usage
 from lifebus_contract import InvalidRequest
 from lifebus_contract.fields import Count
@@ -32,7 +31,7 @@ MAX_REMEMBERED: Final = 256
 
 _ROWS: Final = 500
 
-_LAST: Final = "SELECT max(rowid) FROM event"
+_SHRUNK: Final = "SELECT last FROM (SELECT coalesce(max(rowid), 0) AS last FROM event) WHERE last < ?"
 
 _NEWS: Final = """
 SELECT number, session, type,
@@ -83,12 +82,7 @@ class _Event(Struct, array_like=True):
     auto: str | None
 
 
-class _Last(Struct, array_like=True):
-    number: Count | None
-
-
 _EVENT: Final = RowDecoder(_Event)
-_LAST_ROW: Final = RowDecoder(_Last)
 _TOKENS: Final = LineDecoder(Tokens)
 
 _INTERRUPTED: Final = "MessageAbortedError"
@@ -113,13 +107,13 @@ class EventReader:
 
     def __init__(self) -> None:
         self._progress = Progress()
-        self._prompts: dict[str, None] = {}
+        self._prompts: dict[str, bool] = {}
         self._triggers: dict[str, str] = {}
 
     def questions(self) -> Sequence[Question]:
         """Return what to ask now (see `DatabaseReader`)."""
         news = Question(sql=_NEWS, values=(self._progress.at, HISTORY_ROWS, _ROWS), limit=_ROWS)
-        return (Question(sql=_LAST, limit=1), news)
+        return (Question(sql=_SHRUNK, values=(self._progress.at,)), news)
 
     def read(self, question: Question, rows: Sequence[Row]) -> Sequence[Fact]:
         """Return what the answer tells.
@@ -127,8 +121,8 @@ class EventReader:
         Raises:
             InvalidRequest: the rows are not what OpenCode stores.
         """
-        if question.sql == _LAST:
-            self._progress.end_at(_LAST_ROW.read(rows[0]).number or 0 if rows else 0)
+        if question.sql == _SHRUNK:
+            self._progress.end_at(rows)
             return ()
         return self._progress.read(rows, self._tell)
 
@@ -148,7 +142,7 @@ class EventReader:
         if message is None:
             raise InvalidRequest("a message without its id", code="missing", field="$.info.id")
         if event.role == "user":
-            _remember(self._prompts, message, None)
+            _remember(self._prompts, message, self._prompts.get(message, False))
             return ()
         if event.role != "assistant":
             return ()
@@ -165,15 +159,15 @@ class EventReader:
         return (Compacted(session=session, key=f"message:{message}", trigger=trigger),)
 
     def _part(self, session: str, event: _Event) -> Sequence[Fact]:
-        if event.part_of not in self._prompts:
+        """Return what a part tells: the first one of a prompt says whether a user wrote it."""
+        known = self._prompts.get(event.part_of or "")
+        if known is None or event.part_of is None:
             return (Activity(session=session),)
-        del self._prompts[event.part_of]
+        self._prompts[event.part_of] = True
         if event.part == "compaction":
             _remember(self._triggers, event.part_of, "auto" if event.auto == "true" else "manual")
             return ()
-        if event.synthetic == "true":
-            return ()
-        return (TurnStarted(session=session, frame_id=synthesized_frame_id(session)),)
+        return () if known or event.synthetic == "true" else (TurnStarted(session=session),)
 
 
 def _usage(session: str, event: _Event) -> Fact:
@@ -189,8 +183,7 @@ def _failed(session: str, error: str) -> Sequence[Fact]:
     if name == _NO_END:
         return (Activity(session=session),)
     end = "interrupted" if name == _INTERRUPTED else "failed"
-    frame_id, evidence = synthesized_frame_id(session), f"database:message.error.{name[:64]}"
-    return (TurnEnded(session=session, frame_id=frame_id, frame_end=end, evidence=evidence),)
+    return (TurnEnded(session=session, frame_end=end, evidence=f"database:message.error.{name[:64]}"),)
 
 
 def _remember(known: dict[str, V], key: str, value: V) -> None:
