@@ -35,12 +35,12 @@ class Found(Struct, frozen=True, kw_only=True):
     """What one poll found in one file: news, or a problem that stands.
 
     `session` is the one that a hook or the path's name tells; the facts name theirs in any case, and a database's is
-    always None.  `grown` counts the bytes read in this poll that lie beyond the file's size at the poll before; a file
-    seen for the first time was nothing before.  Of a database it counts the rows that were read.  `skipped` counts the
-    records of this poll that could not be read or are too large, and `unreadable_run` is the number of unreadable ones
-    in a row up to now.  `history` says that the records stood in the file when it was first seen: they prove nothing
-    about now (a file that appears while its directory is watched has no history).  `evidence` says in a few words what shows the problem or made the last record unreadable; it
-    never quotes the file.
+    always None.  `history` says that the records stood in the file when it was first seen: they prove nothing about now
+    (a file that appears while its folder is watched has no history).  `grown` counts the bytes read in this poll that
+    lie beyond the file's size at the poll before; history has not grown.  Of a database it counts the rows that were
+    read.  `skipped` counts the records of this poll that could not be read or are too large, and `unreadable_run` is
+    the number of unreadable ones in a row up to now.  `evidence` says in a few words what shows the problem or made the
+    last record unreadable; it never quotes the file.
     """
 
     adapter_id: str

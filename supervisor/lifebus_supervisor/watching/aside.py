@@ -1,0 +1,69 @@
+"""Blocking calls aside from the event loop, where a call that never returns does no harm.
+
+A worker thread of anyio is waited for when the program ends, and a read from a file system that hangs would keep the
+broker alive for ever.  So each `Aside` has at most one thread, and the program ends without it.
+
+Above: watcher, waking.  Below: threading.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Generic, TypeVar
+
+import anyio
+
+__all__ = ["Aside"]
+
+T = TypeVar("T")
+
+
+class Aside(Generic[T]):
+    """One blocking call at a time, in a thread of its own.  Its result waits until it is taken, however late."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._done: anyio.Event | None = None
+        self._result: T | None = None
+        self._fault: BaseException | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call was started whose result has not been taken."""
+        return self._done is not None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether a result waits to be taken."""
+        return self._done is not None and self._done.is_set()
+
+    def start(self, work: Callable[[], T]) -> None:
+        """Start a call; the last one's result must have been taken."""
+        loop, done = asyncio.get_running_loop(), anyio.Event()
+
+        def call() -> None:
+            try:
+                self._result, self._fault = work(), None
+            except BaseException as fault:  # noqa: BLE001  it is raised where the result is taken
+                self._fault = fault
+            with suppress(RuntimeError):  # the loop is gone, and nobody waits
+                loop.call_soon_threadsafe(done.set)
+
+        self._done = done
+        threading.Thread(target=call, name=self._name, daemon=True).start()
+
+    async def wait(self, within_s: float) -> bool:
+        """Wait for the call that was started; return whether it ended in time."""
+        if self._done is not None:
+            with anyio.move_on_after(within_s):
+                await self._done.wait()
+        return self.is_done
+
+    def take(self) -> T:
+        """Return the result of a call that is done, or raise what it raised."""
+        result, fault = self._result, self._fault
+        self._done = self._result = self._fault = None
+        if fault is not None:
+            raise fault
+        return result  # type: ignore[return-value]  # it is set where there is no fault
