@@ -48,10 +48,11 @@ class Watch:
     session's newest row.  `hook_at` is when the last hook came, None where none ever did; `heard_at` when anybody was
     heard, `grown_at` when a file grew.  An `app` reports by itself, without hooks.
 
-    `process` is the harness's, `candidate` the one that called last and may be a mere helper.  `work_tick` is the tick in which telemetry first showed work that no hook told of, `work_ticks` all of those;
-    `started` and `ended` are the turns that only telemetry tells of so far.  `dead_ticks` counts the ticks since the
-    harness's process is gone, `idle_ticks` those without news.  A `quiet` session is one whose file alone is known, as
-    it was when first seen: nothing is recorded of it, and `credit` counts the compactions in that file.
+    `process` is the harness's; `candidate` called last, and may be a mere helper.  `work_tick` is the tick in which
+    telemetry first showed work that no hook told of, `work_ticks` all of those; `started` and `ended` are the turns
+    that only telemetry tells of so far.  `dead_ticks` counts the ticks since the harness's process is gone,
+    `idle_ticks` those without news.  A `quiet` session is one whose file alone is known, as it was when first seen:
+    nothing is recorded of it, and `credit` counts the compactions in that file.
     """
 
     key: Key

@@ -1,0 +1,200 @@
+"""Frames and sessions whose end nobody told are closed, with evidence; those that live are left alone."""
+
+from pathlib import Path
+
+from lifebus_adapters import CallerProcess
+from lifebus_adapters.telemetry import TurnEnded
+from lifebus_contract import Receipt
+from supervisor.supervision.supervised import HARNESS, Stage, facts_of, supervised
+
+SESSION = "s1"
+START = {"hook_event_name": "SessionStart", "session_id": SESSION, "source": "startup"}
+END = {"hook_event_name": "SessionEnd", "session_id": SESSION, "reason": "other"}
+
+
+def prompt(turn: str) -> dict[str, str]:
+    return {"hook_event_name": "UserPromptSubmit", "session_id": SESSION, "turn_id": turn, "prompt_id": turn}
+
+
+def stop(turn: str) -> dict[str, str]:
+    return {"hook_event_name": "Stop", "session_id": SESSION, "turn_id": turn, "prompt_id": turn}
+
+
+def child(turn: str, agent: str) -> dict[str, str]:
+    return prompt(turn) | {"hook_event_name": "SubagentStart", "agent_id": agent, "agent_type": "helper"}
+
+
+async def running_turn(stage: Stage, adapter_id: str = "codex") -> None:
+    await stage.hook(adapter_id, START)
+    await stage.hook(adapter_id, prompt("t1"))
+    await stage.tick()
+
+
+def endings(receipts: list[Receipt]) -> list[tuple[object, ...]]:
+    return [
+        (
+            receipt.event.value,
+            receipt.telemetry_summary.get("frame_id"),
+            receipt.telemetry_summary.get("frame_end") or receipt.telemetry_summary.get("session_end"),
+        )
+        for receipt in receipts
+        if receipt.event in {"frame.ended", "session.ended"}
+    ]
+
+
+async def test_a_killed_harness_leaves_nothing_open(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await running_turn(stage)
+        await stage.hook("codex", child("t1", "a1"))
+        stage.dead.add(HARNESS)
+        assert endings(await stage.tick()) == []
+        found = await stage.tick()
+        assert endings(found) == [
+            ("frame.ended", "a1", "abandoned"),
+            ("frame.ended", "t1", "abandoned"),
+            ("session.ended", None, "abandoned"),
+        ]
+        assert {one.telemetry_summary.get("evidence") for one in found if one.event != "supervisor.tick"} == {
+            "process 4321 is gone, and no hook told of the end"
+        }
+        nested = next(one for one in found if one.telemetry_summary.get("frame_id") == "a1")
+        assert nested.telemetry_summary["parent_frame_id"] == "t1"
+        assert await stage.tick(6) == []
+
+
+async def test_a_session_that_ends_while_its_process_dies_is_not_abandoned(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await running_turn(stage)
+        stage.dead.add(HARNESS)
+        await stage.tick()
+        await stage.hook("codex", stop("t1"))
+        await stage.hook("codex", END)
+        assert facts_of(await stage.tick(6)) == []
+
+
+async def test_a_helper_that_ran_the_hook_is_not_the_harness(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        for number, payload in enumerate((START, prompt("t1"))):
+            helper = CallerProcess(pid=500 + number, started=f"boot:{number}")
+            await stage.hook("codex", payload, process=helper)
+            stage.dead.add(helper)
+        assert facts_of(await stage.tick(10)) == []
+
+
+async def test_a_process_that_took_over_the_id_is_another_one(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await running_turn(stage)
+        stage.dead.add(HARNESS)  # its id lives on, with another start
+        await stage.hook("claude", START | {"session_id": "s2"}, process=CallerProcess(pid=4321, started="boot:100"))
+        assert ("session.ended", None, "abandoned") in endings(await stage.tick(3))
+
+
+async def test_the_process_is_remembered_by_the_ledger(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await running_turn(stage)
+        stage.restart()
+        await stage.supervisor.recover(86_400)
+        stage.dead.add(HARNESS)
+        assert ("session.ended", None, "abandoned") in endings(await stage.tick(3))
+
+
+async def test_a_session_of_an_unknown_process_is_given_up_after_a_day_of_silence(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await stage.hook("codex", START, process=None)
+        await stage.hook("codex", prompt("t1"), process=None)
+        stage.clock.seconds += stage.limits.abandon_s - 60
+        assert endings(await stage.tick()) == []
+        stage.clock.seconds += 120
+        assert endings(await stage.tick()) == [
+            ("frame.ended", "t1", "abandoned"),
+            ("session.ended", None, "abandoned"),
+        ]
+
+
+async def test_the_end_of_a_session_closes_its_frames_first(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await running_turn(stage)
+        told = await stage.hook("codex", END)
+        assert [one.event.value for one in told] == ["frame.ended", "session.ending", "session.ended"]
+        assert told[0].telemetry_summary["evidence"] == "the session ended while the frame was open"
+        assert len({one.invocation_id for one in told}) == 1
+        assert [one.parent_receipt_id for one in told] == [None, told[0].receipt_id, told[1].receipt_id]
+
+
+async def test_a_turn_that_was_interrupted_without_a_hook_is_closed_by_the_transcript(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await running_turn(stage, "claude")
+        ended = TurnEnded(session=SESSION, frame_id="t1", frame_end="interrupted", evidence="interrupted by the user")
+        stage.news("claude", SESSION, ended, source_id="transcript")
+        (receipt,) = [one for one in await stage.tick(4) if one.event == "frame.ended"]
+        assert receipt.telemetry_summary == {
+            "frame_end": "interrupted",
+            "frame_id": "t1",
+            "evidence": "interrupted by the user",
+            "source": "transcript",
+        }
+        assert endings(await stage.tick(4)) == []
+
+
+async def test_a_turn_that_a_hook_closes_in_time_is_not_closed_again(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await running_turn(stage)
+        stage.news("codex", SESSION, TurnEnded(session=SESSION, frame_id="t1"))
+        await stage.tick()
+        await stage.hook("codex", stop("t1"))
+        assert facts_of(await stage.tick(6)) == []
+
+
+async def test_a_new_turn_closes_the_one_that_never_ended(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await running_turn(stage, "claude")
+        await stage.hook("claude", child("t1", "a1"))
+        await stage.hook("claude", prompt("t2"))
+        assert endings(await stage.tick()) == [
+            ("frame.ended", "a1", "abandoned"),
+            ("frame.ended", "t1", "abandoned"),
+        ]
+        assert endings(await stage.hook("claude", stop("t2"))) == [("frame.ended", "t2", "completed")]
+        assert facts_of(await stage.tick(4)) == []
+
+
+async def test_a_sub_agent_beside_the_turn_closes_nothing(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await running_turn(stage)
+        await stage.hook("codex", child("t1", "a1"))
+        await stage.hook("codex", child("t1", "a2"))
+        assert endings(await stage.tick(3)) == []
+
+
+async def test_two_stops_of_one_turn_leave_it_closed(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await running_turn(stage)
+        await stage.hook("codex", stop("t1"))
+        await stage.hook("codex", stop("t1"))
+        (head,) = await stage.bus.ledger.sessions()
+        assert head.open_frames == ()
+        assert facts_of(await stage.tick(4)) == []
+
+
+async def test_a_resumed_session_is_live_again_and_watched(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await running_turn(stage)
+        await stage.hook("codex", END)
+        await stage.tick(6)
+        assert len(stage.supervisor.watches) == 0
+        assert stage.files.forgotten == [("codex", SESSION)]
+        await stage.hook("codex", START | {"source": "resume"})
+        await stage.hook("codex", prompt("t2"))
+        await stage.tick()
+        stage.dead.add(HARNESS)
+        assert endings(await stage.tick(3))[-1] == ("session.ended", None, "abandoned")
+
+
+async def test_a_clear_ends_one_session_and_starts_another_in_the_same_process(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await running_turn(stage, "claude")
+        await stage.hook("claude", END | {"reason": "clear"})
+        await stage.hook("claude", START | {"session_id": "s2", "source": "clear"})
+        await stage.tick(2)
+        heads = {head.harness_session_id: head.ended for head in await stage.bus.ledger.sessions()}
+        assert heads == {"s1": True, "s2": False}
