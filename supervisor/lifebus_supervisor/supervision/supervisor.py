@@ -106,7 +106,7 @@ class Supervisor:
     """Supervises the sessions of one bus.  `wake` asks whoever ticks for an early look."""
 
     def __init__(self, bus: Bus, watcher: Watching, limits: SupervisorLimits, world: World) -> None:
-        self.watches = Watches(bus.ledger)
+        self.watches = Watches(bus.ledger, bus.capabilities.learn)
         self.watcher = watcher
         self.ticked_at: float | None = None
         self.merged = 0

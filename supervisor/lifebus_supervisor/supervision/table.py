@@ -6,11 +6,12 @@ session's rows from the ledger.  Either way the state is the fold over the rows 
 Above: supervisor.  Below: watch, the ledger.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from lifebus_broker.fold.supervision import supervise
 from lifebus_broker.ports import EMITTER, Ledger, Query, Row
+from lifebus_contract import Receipt
 from lifebus_contract.codec import decode_receipt
 from lifebus_supervisor.supervision.watch import Key, Watch, process_of
 
@@ -24,10 +25,11 @@ _OWN: Final = frozenset({"lifebus.hook", "lifebus.supervisor"})
 
 
 class Watches:
-    """The watches, by adapter and session."""
+    """The watches, by adapter and session.  `learn` is given the receipts that are read as history."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, learn: Callable[[Sequence[Receipt]], None]) -> None:
         self._ledger = ledger
+        self._learn = learn
         self._watches: dict[Key, Watch] = {}
 
     def __iter__(self) -> Iterator[Watch]:
@@ -95,6 +97,8 @@ class Watches:
         receipt = decode_receipt(row.receipt)
         watch.apply(receipt, supervise(watch.state, receipt))
         watch.position = row.position
+        if now is None:
+            self._learn([receipt])
         if receipt.telemetry_summary.get(EMITTER, receipt.client_id) not in _OWN:
             watch.app = watch.hook_at is None
             watch.heard_at = now if now is not None else watch.heard_at

@@ -1,0 +1,238 @@
+"""Silence counts where something else shows work: then a capability is lost, with evidence, and it comes back."""
+
+from pathlib import Path
+
+import pytest
+
+from adapters.calls import call, ids
+from lifebus_adapters import ADAPTERS
+from lifebus_adapters.telemetry import Activity, TurnEnded, TurnStarted, Usage
+from lifebus_broker.negotiation import negotiate
+from lifebus_contract import (
+    CapabilityRequest,
+    LifecycleEvent,
+    Receipt,
+    RequirementLevel,
+    SupportState,
+    encode_json,
+)
+from lifebus_supervisor.watching.found import Found
+from supervisor.supervision.supervised import Stage, facts_of, supervised
+
+SESSION = "s1"
+START = {"hook_event_name": "SessionStart", "session_id": SESSION, "source": "startup", "transcript_path": "/t/s1"}
+PROMPT = {"hook_event_name": "UserPromptSubmit", "session_id": SESSION, "turn_id": "t1"}
+STOP = {"hook_event_name": "Stop", "session_id": SESSION, "turn_id": "t1"}
+ACTIVITY = Activity(session=SESSION)
+
+
+def losses(receipts: list[Receipt]) -> list[Receipt]:
+    return [one for one in receipts if one.event == "capability.degraded"]
+
+
+def outcome(stage: Stage, session: str) -> str:
+    """What a client that needs pressure gets in a session now."""
+    request = CapabilityRequest(capability="context_pressure", level=RequirementLevel.REQUIRED)
+    overrides = stage.bus.capabilities.overrides("codex", session)
+    return negotiate(stage.bus.registry.require("codex"), [request], overrides).outcome
+
+
+async def one_turn(stage: Stage) -> None:
+    for payload in (START, PROMPT, STOP):
+        await stage.hook("codex", payload)
+    await stage.tick(3)
+
+
+def missing(session: str = SESSION, problem: str = "missing") -> Found:
+    return Found(  # type: ignore[call-overload]
+        adapter_id="codex", source_id="rollout", path="/t/s1", session=session, problem=problem, evidence="no such file"
+    )
+
+
+async def test_hooks_that_are_cut_while_the_transcript_grows_are_told_of(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await one_turn(stage)
+        stage.news("codex", SESSION, TurnStarted(session=SESSION, frame_id="t2"), ACTIVITY)
+        told = await stage.tick(stage.limits.silence.hook_ticks + 1)
+        (receipt,) = losses(told)
+        lost = {one.capability: (one.previous_support, one.current_support) for one in receipt.capability_degradations}
+        assert lost["event:frame.opening"] == (SupportState.NATIVE, SupportState.UNAVAILABLE)
+        assert lost["placement:pre_frame_trailing"] == (SupportState.NATIVE, SupportState.UNAVAILABLE)
+        assert "event:context.compacted" not in lost
+        evidence = receipt.capability_degradations[0].evidence
+        assert evidence.startswith("telemetry shows work for 3 ticks, last hook Stop")
+        assert (receipt.status, receipt.failure_class) == ("degraded", "capability_degraded")
+        assert receipt.telemetry_summary["cause"] == "hooks_silent"
+
+
+async def test_every_field_of_the_contract_is_there(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await one_turn(stage)
+        stage.files.standing = [missing()]
+        (receipt,) = losses(await stage.tick(2))
+        (first, second) = receipt.capability_degradations
+        assert encode_json(first).decode() == (
+            '{"capability":"context_pressure","current_support":"unavailable","event":"capability.degraded",'
+            '"evidence":"telemetry file missing for 2 consecutive polls","observed_at_epoch_s":1800001010,'
+            '"previous_support":"synthesized","retry_class":"retry_after_reconfigure"}'
+        )
+        assert second.capability == "event:context.pressure_observed"
+
+
+async def test_work_outside_any_turn_counts_when_it_goes_on(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await one_turn(stage)
+        for _ in range(2):
+            stage.news("codex", SESSION, ACTIVITY)
+            assert losses(await stage.tick()) == []
+        assert len(losses(await stage.tick(3))) == 1
+
+
+async def test_the_last_lines_of_a_turn_are_no_silence(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await stage.hook("codex", START)
+        await stage.hook("codex", PROMPT)
+        await stage.hook("codex", STOP)
+        for _ in range(2):  # they come a little after the hook
+            stage.news("codex", SESSION, ACTIVITY)
+            await stage.tick()
+        assert losses(await stage.tick(20)) == []
+
+
+async def test_a_long_turn_is_no_silence(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await stage.hook("codex", START)
+        await stage.hook("codex", PROMPT)
+        for _ in range(50):
+            stage.news("codex", SESSION, ACTIVITY)
+            assert losses(await stage.tick()) == []
+
+
+async def test_an_idle_session_loses_nothing(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await one_turn(stage)
+        assert await stage.tick(200) == []
+
+
+async def test_a_stop_that_never_comes_is_told_by_the_end_in_the_file(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await stage.hook("codex", START)
+        await stage.hook("codex", PROMPT)
+        stage.news("codex", SESSION, TurnEnded(session=SESSION, frame_id="t1"))
+        told = await stage.tick(4)
+        assert facts_of(told) == ["frame.ended"]
+        assert told[-1].telemetry_summary["frame_end"] == "completed"
+
+
+async def test_a_hook_that_comes_again_gives_back_what_was_lost(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await one_turn(stage)
+        stage.news("codex", SESSION, TurnStarted(session=SESSION, frame_id="t2"))
+        (loss,) = losses(await stage.tick(4))
+        await stage.hook("codex", PROMPT | {"turn_id": "t3"})
+        (back,) = losses(await stage.tick())
+        assert {one.capability for one in back.capability_degradations} == {
+            one.capability for one in loss.capability_degradations
+        }
+        assert {one.previous_support for one in back.capability_degradations} == {SupportState.UNAVAILABLE}
+        assert back.capability_degradations[0].evidence == "a hook came again: UserPromptSubmit"
+        assert (back.status, back.failure_class) == ("observed", None)
+        assert losses(await stage.tick(10)) == []
+
+
+async def test_negotiations_see_what_is_lost_until_it_is_back(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await one_turn(stage)
+        stage.files.standing = [missing()]
+        await stage.tick(2)
+        assert outcome(stage, SESSION) == "unsupported"
+        assert outcome(stage, "another") == "satisfied"
+        stage.files.standing = []
+        stage.news("codex", SESSION, Usage(session=SESSION, used_tokens=1, used_source="x"))
+        (back,) = losses(await stage.tick())
+        assert back.capability_degradations[0].evidence == "the telemetry file is there again"
+        assert outcome(stage, SESSION) == "satisfied"
+
+
+async def test_one_missing_poll_is_not_enough(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await one_turn(stage)
+        for _ in range(3):
+            stage.files.put(missing())
+            assert losses(await stage.tick(2)) == []
+
+
+@pytest.mark.parametrize("problem", ["hung", "refused", "unreadable"])
+async def test_a_file_that_cannot_be_had_is_as_good_as_missing(tmp_path: Path, problem: str) -> None:
+    async with supervised(tmp_path) as stage:
+        await one_turn(stage)
+        stage.files.standing = [missing(problem=problem)]
+        assert len(losses(await stage.tick(6))) == 1
+
+
+async def test_three_unreadable_lines_in_a_row_degrade_the_source(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await one_turn(stage)
+        stage.news("codex", SESSION, skipped=2, unreadable_run=2)
+        assert losses(await stage.tick()) == []
+        stage.news("codex", SESSION, skipped=1, unreadable_run=3, evidence="unreadable record bad_json")
+        (receipt,) = losses(await stage.tick())
+        assert receipt.capability_degradations[0].evidence == "unreadable record bad_json"
+        stage.news("codex", SESSION, ACTIVITY)
+        assert len(losses(await stage.tick())) == 1
+
+
+async def test_a_loss_is_told_once_and_survives_a_restart(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await one_turn(stage)
+        stage.files.standing = [missing()]
+        await stage.tick(2)
+        stage.restart()
+        stage.bus.capabilities._sessions.clear()
+        await stage.supervisor.recover(86_400)
+        stage.files.standing = [missing()]
+        assert losses(await stage.tick(5)) == []
+        assert outcome(stage, SESSION) == "unsupported"
+
+
+@pytest.mark.parametrize("installed", [True, False])
+async def test_a_session_without_any_hook_is_silent_where_hooks_are_installed(tmp_path: Path, installed: bool) -> None:
+    async with supervised(tmp_path) as stage:
+        stage.installed = {"codex"} if installed else set()
+        stage.news("codex", SESSION, TurnStarted(session=SESSION, frame_id="t1"))
+        assert len(losses(await stage.tick(6))) == int(installed)
+
+
+async def test_an_app_that_stops_sending_in_an_open_frame_is_told_of(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        for payload in (START, PROMPT):
+            await stage.bus.emit("app", ADAPTERS["codex"].read(call("codex", payload), ids()).emissions)
+        await stage.tick()
+        stage.clock.seconds += stage.limits.silence.app_s
+        (receipt,) = losses(await stage.tick(2))
+        assert receipt.telemetry_summary["cause"] == "app_silent"
+        await stage.bus.emit("app", ADAPTERS["codex"].read(call("codex", STOP), ids()).emissions)
+        (back,) = losses(await stage.tick())
+        assert back.capability_degradations[0].evidence == "the app was heard again"
+
+
+async def test_an_app_between_two_frames_may_be_silent(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        for payload in (START, PROMPT, STOP):
+            await stage.bus.emit("app", ADAPTERS["codex"].read(call("codex", payload), ids()).emissions)
+        await stage.tick()
+        stage.clock.seconds += 10 * stage.limits.silence.app_s
+        assert await stage.tick(3) == []
+
+
+async def test_ticks_that_find_nothing_are_told_and_not_stored(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        assert await stage.tick(2) == []
+        assert stage.transient == []
+        await one_turn(stage)
+        before = len(stage.transient)
+        assert await stage.tick(2) == []
+        assert len(stage.transient) == before + 2
+        told = stage.transient[-1]
+        assert (told.event, told.sequence) == (LifecycleEvent.SUPERVISOR_TICK, None)
+        assert told.telemetry_summary == {"sessions": 1}

@@ -1,0 +1,92 @@
+"""The tick loop keeps step, catches up once, is not starved by those who wake it, and survives a bad tick."""
+
+from collections.abc import Callable
+
+import anyio
+import pytest
+
+from lifebus_supervisor.supervision.ticks import Waker, next_due, run_ticks
+
+INTERVAL = 2.0
+
+
+class Loop:
+    """A tick loop in made-up time: each wait takes what is asked for, and a tick as long as `takes` says."""
+
+    def __init__(self, *, ticks: int, takes: Callable[[int], float] = lambda _: 0.0, woken: int = 0) -> None:
+        self.seconds = 0.0
+        self.at: list[float] = []
+        self.observed = 0
+        self._ticks, self._takes, self._woken = ticks, takes, woken
+        self._enough = anyio.Event()
+
+    async def wait(self, seconds: float) -> bool:
+        if len(self.at) >= self._ticks:
+            self._enough.set()
+            await anyio.sleep_forever()
+        if self._woken:
+            self._woken -= 1
+            self.seconds += 0.3
+            return True
+        self.seconds += max(0.0, seconds)
+        return False
+
+    async def tick(self) -> None:
+        self.at.append(self.seconds)
+        self.seconds += self._takes(len(self.at))
+
+    async def observe(self) -> None:
+        self.observed += 1
+
+    async def run(self) -> list[float]:
+        async with anyio.create_task_group() as tasks:
+
+            async def loop() -> None:
+                await run_ticks(self, interval=INTERVAL, now=lambda: self.seconds, wait=self.wait)
+
+            tasks.start_soon(loop)
+            await self._enough.wait()
+            tasks.cancel_scope.cancel()
+        return self.at
+
+
+async def test_ticks_come_in_step_whatever_they_take() -> None:
+    assert await Loop(ticks=4, takes=lambda _: 0.5).run() == [2.0, 4.0, 6.0, 8.0]
+
+
+async def test_after_a_stall_one_tick_catches_up() -> None:
+    assert await Loop(ticks=4, takes=lambda number: 11.0 if number == 1 else 0.0).run() == [2.0, 13.0, 15.0, 17.0]
+
+
+async def test_a_tick_that_is_a_little_late_does_not_move_the_next() -> None:
+    assert await Loop(ticks=3, takes=lambda number: 2.5 if number == 1 else 0.0).run() == [2.0, 4.5, 6.0]
+
+
+async def test_whoever_wakes_the_loop_all_the_time_keeps_no_tick_away() -> None:
+    loop = Loop(ticks=3, woken=40)
+    assert len(await loop.run()) == 3
+    assert 0 < loop.observed < 40
+
+
+async def test_a_tick_that_fails_is_not_the_last() -> None:
+    class Bad(Loop):
+        async def tick(self) -> None:
+            await super().tick()
+            raise RuntimeError("broken")
+
+    assert await Bad(ticks=3).run() == [2.0, 4.0, 6.0]
+
+
+@pytest.mark.parametrize(
+    ("due", "now", "then"), [(10.0, 10.0, 12.0), (10.0, 11.9, 12.0), (10.0, 12.0, 14.0), (10.0, 99.0, 101.0)]
+)
+def test_the_next_tick_is_in_step_or_an_interval_away(due: float, now: float, then: float) -> None:
+    assert next_due(due, now, INTERVAL) == then
+
+
+async def test_calls_before_a_wait_are_one() -> None:
+    waker = Waker()
+    waker.wake()
+    waker.wake()
+    assert await waker.wait(10.0)
+    assert not await waker.wait(0.0)
