@@ -1,4 +1,4 @@
-"""The golden documents: one full and one minimal example of every kind, as plain data that a test may change."""
+"""The golden documents: one full and one minimal example of every kind, and a report."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from lifebus_contract import KINDS
 
 FOLDER = Path(__file__).parent / "contract" / "golden"
 FORMS = ("full", "minimal")
-EXAMPLES = [(kind, form) for kind in KINDS for form in FORMS]
+EXAMPLES = [*((kind, form) for kind in KINDS for form in FORMS), ("emission", "report")]
 
 
 def golden(kind: str, form: str = "full", **changes: Any) -> dict[str, Any]:

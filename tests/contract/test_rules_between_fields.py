@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 
-from golden import golden
+from golden import golden, without
 from lifebus_contract import (
     FRAME_EVENTS,
     KINDS,
     AdapterManifest,
     CallbackRequest,
     CallbackResponse,
+    Emission,
     FailureClass,
     InvalidRequest,
     LifecycleEvent,
@@ -118,3 +119,34 @@ def refused(kind: str, document: dict[str, Any], rule: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         validate(document, KINDS[kind])
     assert rule in caught.value.detail
+
+
+def test_a_report_of_degradations_is_taken_and_an_emission_of_that_event_may_do_without() -> None:
+    report = golden("emission", "report")
+    assert len(validate(report, Emission).degradations) == 2
+    assert validate(without(report, "degradations"), Emission).degradations == ()
+
+
+@pytest.mark.parametrize("event", [event for event in REQUESTABLE if event is not LifecycleEvent.CAPABILITY_DEGRADED])
+def test_only_a_capability_degraded_emission_names_degradations(event: LifecycleEvent) -> None:
+    report = golden("emission", "report")
+    report["request"] |= {"event": event.value, "frame_context": TOP}
+    refused("emission", report, "degradations: only a `capability.degraded` emission names degradations")
+
+
+@pytest.mark.parametrize("part", ["payloads", "requirements"])
+def test_a_report_of_degradations_delivers_and_requires_nothing(part: str) -> None:
+    refused("emission", golden("emission", "report") | {part: golden("emission")[part]}, "neither payloads nor")
+
+
+def test_a_degradation_that_changes_nothing_is_refused() -> None:
+    report = golden("emission", "report")
+    report["degradations"][1]["previous_support"] = "native"
+    refused("emission", report, "degradations: `event:frame.ended` does not change")
+
+
+def test_a_report_names_at_most_64_degradations() -> None:
+    report = golden("emission", "report")
+    one = report["degradations"][0]
+    assert len(validate(report | {"degradations": [one] * 64}, Emission).degradations) == 64
+    refused("emission", report | {"degradations": [one] * 65}, "length <= 64")

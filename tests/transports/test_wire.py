@@ -12,17 +12,18 @@ from golden import golden
 from lifebus_contract import InvalidRequest, encode_msgpack
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
 from lifebus_transports.messages import BODIES, Emit, Nothing, Response
-from lifebus_transports.wire import decode_body, decode_header, encode_header, marker_topic, session_topic
+from lifebus_transports.wire import decode_body, decode_header, encode_header, marker_topic, session_topic, tick_topic
 
 VALID: dict[str, dict[str, Any]] = {
-    "emit": {"client_id": "c", "emissions": [golden("emission")]},
-    "negotiate": {"adapter_id": "codex", "requirements": [golden("capability")]},
+    "emit": {"client_id": "c", "emissions": [golden("emission"), golden("emission", "report")]},
+    "negotiate": {"adapter_id": "codex", "requirements": [golden("capability")], "session": "s"},
     "serve": {"client_id": "c", "events": ["frame.opening"], "requirements": [golden("capability")]},
     "leave": {},
     "response": {"response": golden("response")},
     "backfill": {"after": 1, "limit": 2, "session": ["codex", "s"], "event": "frame.opening"},
     "marker": {"nonce": "n"},
     "sessions": {"session": ["codex", "s"]},
+    "tick": {"client_id": "c", "adapter_id": "codex", "session": "s"},
     "verify": {"tail": 3},
     "clients": {},
     "manifests": {},
@@ -245,3 +246,20 @@ def test_a_header_has_the_layout_that_the_documentation_gives() -> None:
     assert encode_header(7, "ping") == bytes.fromhex("0100000000000000070000")[:9] + b"ping"
     assert struct.unpack(">BQ", encode_header(2**40, "ok")[:9]) == (1, 2**40)
     assert encode_msgpack(Nothing()) == b"\x80"
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"adapter_id": None}, "together with its adapter"),
+        ({"session": "s\n"}, "printable"),
+        ({"client_id": "\0"}, "printable"),
+    ],
+)
+def test_a_tick_that_names_nobody_or_what_cannot_be_shown_is_refused(changes: dict[str, Any], why: str) -> None:
+    with pytest.raises(InvalidRequest, match=why):
+        decode_body(pack(VALID["tick"] | changes), BODIES["tick"])
+
+
+def test_topics_of_ticks_do_not_run_into_each_other() -> None:
+    assert [tick_topic(), tick_topic("codex"), tick_topic("codex", "s/1")] == [b"t/", b"t/codex/", b"t/codex/s%2F1/"]
