@@ -48,9 +48,12 @@ class Waker:
         return woken
 
 
-def next_due(due: float, now: float, interval: float) -> float:
-    """Return when the next tick is due: in step, or an interval from now where whole intervals were missed."""
-    return due + interval if due + interval > now else now + interval
+def next_due(due: float, started: float, interval: float) -> float:
+    """Return when the tick after the one that was due, and started a little or much later, is due.
+
+    It stays in step; where whole intervals were missed, the late tick was the one that catches up for all of them.
+    """
+    return (due if started - due < interval else started) + interval
 
 
 async def run_ticks(
@@ -67,9 +70,10 @@ async def run_ticks(
     due = now() + interval
     while True:
         woken = await wait(due - now()) and now() < due  # whoever wakes all the time must not keep the tick away
+        started = now()
         try:
             await (ticked.observe() if woken else ticked.tick())
         except Exception:  # noqa: BLE001  one bad tick must not end supervision
             _log.exception("tick_failed")
         if not woken:
-            due = next_due(due, now(), interval)
+            due = next_due(due, started, interval)

@@ -109,7 +109,7 @@ class Stage:
         self, adapter_id: str, payload: dict[str, Any], **changes: Any
     ) -> tuple[list[Receipt], HookAnswer]:
         self._calls += 1
-        settings = {"call_id": f"call-{self._calls}", "process": HARNESS} | changes
+        settings: dict[str, Any] = {"call_id": f"call-{self._calls}", "process": HARNESS} | changes
         before = self.bus.ledger.head
         handler = HookCalls(self.bus, ADAPTERS, 1.0, clock=self.clock.now, supervision=self.supervisor)
         answer = await handler.handle(call(adapter_id, payload, **settings))

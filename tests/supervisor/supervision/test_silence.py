@@ -16,7 +16,7 @@ from lifebus_contract import (
     SupportState,
     encode_json,
 )
-from lifebus_supervisor.watching.found import Found
+from lifebus_supervisor.watching.found import Found, Problem
 from supervisor.supervision.supervised import Stage, facts_of, supervised
 
 SESSION = "s1"
@@ -43,9 +43,9 @@ async def one_turn(stage: Stage) -> None:
     await stage.tick(3)
 
 
-def missing(session: str = SESSION, problem: str = "missing") -> Found:
-    return Found(  # type: ignore[call-overload]
-        adapter_id="codex", source_id="rollout", path="/t/s1", session=session, problem=problem, evidence="no such file"
+def missing(problem: Problem = "missing") -> Found:
+    return Found(
+        adapter_id="codex", source_id="rollout", path="/t/s1", session=SESSION, problem=problem, evidence="no such file"
     )
 
 
@@ -163,7 +163,7 @@ async def test_one_missing_poll_is_not_enough(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("problem", ["hung", "refused", "unreadable"])
-async def test_a_file_that_cannot_be_had_is_as_good_as_missing(tmp_path: Path, problem: str) -> None:
+async def test_a_file_that_cannot_be_had_is_as_good_as_missing(tmp_path: Path, problem: Problem) -> None:
     async with supervised(tmp_path) as stage:
         await one_turn(stage)
         stage.files.standing = [missing(problem=problem)]

@@ -78,10 +78,10 @@ async def test_a_tick_that_fails_is_not_the_last() -> None:
 
 
 @pytest.mark.parametrize(
-    ("due", "now", "then"), [(10.0, 10.0, 12.0), (10.0, 11.9, 12.0), (10.0, 12.0, 14.0), (10.0, 99.0, 101.0)]
+    ("due", "started", "then"), [(10.0, 10.0, 12.0), (10.0, 11.9, 12.0), (10.0, 12.0, 14.0), (10.0, 99.0, 101.0)]
 )
-def test_the_next_tick_is_in_step_or_an_interval_away(due: float, now: float, then: float) -> None:
-    assert next_due(due, now, INTERVAL) == then
+def test_the_next_tick_is_in_step_or_an_interval_away(due: float, started: float, then: float) -> None:
+    assert next_due(due, started, INTERVAL) == then
 
 
 async def test_calls_before_a_wait_are_one() -> None:
