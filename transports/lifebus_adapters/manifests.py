@@ -1,4 +1,4 @@
-"""Manifests from JSON: the built-in ones, shipped beside each harness's code, and those of third parties.
+"""Manifests from JSON: the built-in ones, shipped with examples beside each harness's code, and third parties'.
 
 Above: every harness's folder, the daemon, the command line.  Below: the contract.
 """
@@ -7,7 +7,7 @@ from importlib import resources
 
 from lifebus_contract import AdapterManifest, ConformanceLevel, PlacementClass, RegisteredAdapter, decode_json
 
-__all__ = ["builtin", "load_manifest", "load_third_party"]
+__all__ = ["builtin", "builtin_examples", "load_manifest", "load_third_party"]
 
 
 def load_manifest(data: bytes) -> AdapterManifest:
@@ -36,3 +36,8 @@ def builtin(
     """Return the manifest in the folder of a built-in adapter; read once, at import."""
     data = resources.files("lifebus_adapters").joinpath(adapter_id, "manifest.json").read_bytes()
     return RegisteredAdapter(manifest=load_manifest(data), conformance=conformance, refused_placements=refused)
+
+
+def builtin_examples(adapter_id: str) -> bytes:
+    """Return the example calls in the folder of a built-in adapter, one JSON object a line."""
+    return resources.files("lifebus_adapters").joinpath(adapter_id, "examples.jsonl").read_bytes()

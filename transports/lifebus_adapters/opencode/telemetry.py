@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from lifebus_adapters.opencode.database import EventReader, Tokens, used_of
-from lifebus_adapters.reading import Payload, count, find, identifier
+from lifebus_adapters.reading import Payload, count, find, identifier, scalar
 from lifebus_adapters.telemetry import DatabaseReader, Fact, Source, Surroundings, Usage, WindowKnown
 from lifebus_contract import InvalidRequest
 
@@ -78,7 +78,7 @@ def hook_facts(hook: str, payload: Payload, session: str) -> tuple[Fact, ...]:
 
 def _window(payload: Payload, session: str) -> tuple[Fact, ...]:
     window = count(payload, "input.model.limit.context")
-    if not window or find(payload, "input.agent") in _HELPERS:
+    if not window or scalar(payload, "input.agent", str) in _HELPERS:
         return ()
     return (WindowKnown(session=session, window_tokens=window, window_source="hook:chat.params.model.limit.context"),)
 
