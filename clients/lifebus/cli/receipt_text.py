@@ -7,14 +7,26 @@ from datetime import UTC, datetime
 from typing import Final
 
 from lifebus.view import Gap
-from lifebus_contract import Receipt
+from lifebus_contract import SUPPORT_STRENGTH, LifecycleEvent, Receipt
 
-__all__ = ["COLUMNS", "gap_text", "note_of", "placement_of", "session_label", "short_line", "time_of", "whole_line"]
+__all__ = [
+    "COLUMNS",
+    "degraded_of",
+    "fact_of",
+    "gap_text",
+    "note_of",
+    "placement_of",
+    "session_label",
+    "short_line",
+    "time_of",
+    "whole_line",
+]
 
 COLUMNS: Final = (("session", 15), ("seq", 4), ("event", 25), ("status", 9), ("note", 23))
 """The columns of a short line with their widths: 80 with one space between."""
 
 _SESSION_TAIL: Final = 6
+_PRESSURE: Final = ("context_used_tokens", "context_used_pct", "context_pressure")
 
 
 def session_label(receipt: Receipt) -> str:
@@ -31,13 +43,37 @@ def placement_of(receipt: Receipt) -> str:
     return " ".join(dict.fromkeys(one.placement.value for one in receipt.payload_receipts if one.placement))
 
 
+def degraded_of(receipt: Receipt) -> str:
+    """Return what is lost and what is back: a minus before what became weaker, a plus before what became stronger."""
+    strength = SUPPORT_STRENGTH
+    return " ".join(
+        ("+" if strength[one.current_support] > strength[one.previous_support] else "-") + one.capability
+        for one in receipt.capability_degradations
+    )
+
+
+def fact_of(receipt: Receipt) -> str:
+    """Return what the telemetry says, in a few words: how full the context is, how a frame ended, why."""
+    facts = receipt.telemetry_summary
+    used, percent, level = (facts.get(name) for name in _PRESSURE)
+    if receipt.event is LifecycleEvent.CONTEXT_PRESSURE_OBSERVED:
+        share = f"{percent} %" if percent is not None else f"{used} tokens" if used is not None else ""
+        return " ".join(str(part) for part in (share, level, facts.get("source_hook")) if part)
+    end = facts.get("frame_end") or facts.get("session_end")
+    if end is not None and end != "completed":
+        return str(end)
+    return str(facts.get("trigger") or facts.get("canary") or "")
+
+
 def note_of(receipt: Receipt) -> str:
-    """Return the one thing worth saying beside the status: the failure, the placement, or what is degraded."""
+    """Return the one thing worth saying beside the status: what is lost, the failure, the placement, or the facts."""
+    if degraded := degraded_of(receipt):
+        return degraded
     if receipt.failure_class is not None:
         return receipt.failure_class.value
     if placement := placement_of(receipt):
         return f"→ {placement}"
-    return " ".join(one.capability for one in receipt.capability_degradations)
+    return fact_of(receipt)
 
 
 def short_line(receipt: Receipt) -> tuple[str, ...]:
@@ -52,7 +88,8 @@ def whole_line(receipt: Receipt) -> str:
         "client": receipt.client_id,
         "placement": placement_of(receipt),
         "failure": receipt.failure_class.value if receipt.failure_class else "",
-        "degraded": ",".join(one.capability for one in receipt.capability_degradations),
+        "degraded": degraded_of(receipt).replace(" ", ","),
+        "fact": fact_of(receipt).replace(" ", "_"),
         "receipt": receipt.receipt_id,
     }
     sequence = "-" if receipt.sequence is None else str(receipt.sequence)

@@ -1,11 +1,16 @@
 """`lifebus status`."""
 
+from typing import TYPE_CHECKING
+
 from lifebus.cli.arguments import DEFAULTS, Connecting
 from lifebus.cli.broker import on_bus
 from lifebus.cli.exits import ExitCode
 from lifebus.cli.terminal import clean, paint, put, put_json
 
-__all__ = ["status"]
+if TYPE_CHECKING:
+    from lifebus_transports.messages import HarnessStatus
+
+__all__ = ["harness_text", "status"]
 
 
 def status(*, connecting: Connecting = DEFAULTS) -> ExitCode:
@@ -35,7 +40,33 @@ def status(*, connecting: Connecting = DEFAULTS) -> ExitCode:
     }
     for name, fact in facts.items():
         put(f"{paint(name.ljust(9), 'dim')} {fact}")
+    for harness in found.harnesses:
+        put(f"{paint(clean(harness.adapter_id).ljust(9), 'bold')} {clean(harness_text(harness))}")
     return ExitCode.OK if healthy else ExitCode.NEGATIVE
+
+
+def harness_text(harness: "HarnessStatus") -> str:
+    """Return how one harness is, in one line: sessions, last event, hook and tick, files, and what has gone quiet."""
+    parts = [
+        f"{harness.sessions} live",
+        f"{harness.open_frames} open frames" if harness.open_frames else "",
+        _last(harness.last_event.value, harness.last_event_age_s) if harness.last_event is not None else "no event yet",
+        _last("hook", harness.last_hook_age_s),
+        _last("tick", harness.last_tick_age_s),
+        f"{harness.files} files" + _newest(harness.newest_file_age_s),
+        f"{harness.skipped_records} records skipped" if harness.skipped_records else "",
+        f"SILENT: {', '.join(harness.silent)}" if harness.silent else "",
+        f"degraded: {', '.join(harness.degraded)}" if harness.degraded else "",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _last(what: str, age_s: int | None) -> str:
+    return f"no {what}" if age_s is None else f"{what} {_duration(age_s)} ago"
+
+
+def _newest(age_s: int | None) -> str:
+    return "" if age_s is None else f" (newest {_duration(age_s)} old)"
 
 
 def _duration(seconds: int) -> str:
