@@ -51,10 +51,14 @@ def take_news(matched: Sequence[tuple[Watch, Found]], *, tick: int, now: float, 
 
 
 def note_problems(matched: Sequence[tuple[Watch, Found]], watches: Watches) -> None:
-    """Count, once a tick, for how many polls the sessions have been without their telemetry."""
+    """Count, once a tick, for how many polls the sessions have been without their telemetry.
+
+    A file that was never there is not missed before the first turn: Claude Code makes its transcript only then.
+    """
     missing = {watch.key for watch, news in matched if news.problem in {"missing", "refused", "unreadable"}}
     hung = {watch.key for watch, news in matched if news.problem == "hung"}
     fine = {watch.key for watch, news in matched if news.problem is None}
     for watch in watches:
-        watch.missing = watch.missing + 1 if watch.key in missing - fine else 0
+        due = bool(watch.files or watch.turns)
+        watch.missing = watch.missing + 1 if due and watch.key in missing - fine else 0
         watch.hung = watch.hung + 1 if watch.key in hung - fine else 0

@@ -65,6 +65,15 @@ async def test_hooks_that_are_cut_while_the_transcript_grows_are_told_of(tmp_pat
         assert receipt.telemetry_summary["cause"] == "hooks_silent"
 
 
+async def test_a_file_that_never_was_is_not_missed_before_the_first_turn(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await stage.hook("codex", START)
+        stage.files.standing = [missing()]
+        assert losses(await stage.tick(10)) == []
+        await stage.hook("codex", PROMPT)
+        assert len(losses(await stage.tick(2))) == 1
+
+
 async def test_every_field_of_the_contract_is_there(tmp_path: Path) -> None:
     async with supervised(tmp_path) as stage:
         await one_turn(stage)
