@@ -94,7 +94,7 @@ def _opened(text: str | None, settings: SettingsFile) -> _Text:
     body = None if text is None else text.removeprefix(BYTE_ORDER_MARK)
     mark = "" if text is None or body == text else BYTE_ORDER_MARK
     if settings.dialect == "yaml":
-        opened: _Text = YamlText(body, settings.path)
+        opened: _Text = YamlText(body, tracked_paths(settings), settings.path)
     else:
         root = None if body is None else scan(body, settings.dialect, track_of(tracked_paths(settings)), settings.path)
         opened = JsonText(body, root, settings.dialect, settings.path)

@@ -92,13 +92,18 @@ def tracked_paths(settings: SettingsFile) -> tuple[tuple[str, ...], ...]:
 
 def list_places(parsed: Any, settings: SettingsFile) -> list[tuple[str, ...]]:
     """Return the lists in which elements of ours can stand: those that we use now, and their neighbours."""
+    return [place for place in _neighbours(parsed, settings) if isinstance(lookup(parsed, place), list)]
+
+
+def _neighbours(parsed: Any, settings: SettingsFile) -> list[tuple[str, ...]]:
     places: dict[tuple[str, ...], None] = {}
     for entry in elements_of(settings):
         parent = lookup(parsed, entry.where[:-1]) if len(entry.where) > 1 else None
         if isinstance(parent, dict):
-            places |= {(*entry.where[:-1], key): None for key in cast("dict[str, Any]", parent)}
+            keys = [key for key in cast("Mapping[Any, Any]", parent) if isinstance(key, str)]
+            places |= {(*entry.where[:-1], key): None for key in keys}
         places[entry.where] = None
-    return [place for place in places if isinstance(lookup(parsed, place), list)]
+    return list(places)
 
 
 def ours(parsed: Any, settings: SettingsFile) -> Iterator[tuple[Path, Any]]:
@@ -174,7 +179,7 @@ def without_ours(parsed: Any, settings: SettingsFile) -> Any:
     tree: dict[str | int, Any] = {}
     for path, _ in ours(parsed, settings):
         _mark(tree, path)
-    for path in (*tracked_paths(settings), *list_places(parsed, settings)):
+    for path in (*tracked_paths(settings), *_neighbours(parsed, settings)):
         _mark(tree, path, {})
     left = _pruned(parsed, tree, prunable=True)
     return {} if left is ABSENT else left
