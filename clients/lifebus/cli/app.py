@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "negotiate": (_CONTRACT, "negotiate:negotiate", "Ask what an adapter gives for requirements."),
     "validate": (_CONTRACT, "validate:validate", "Check documents against the contract."),
     "schema": (_CONTRACT, "validate:schema", "Print the JSON Schema of a document."),
+    "conform": (_CONTRACT, "conform:conform", "Check an adapter, built in or a program."),
     "events": (_CONTRACT, "events:events", "List the lifecycle events."),
     "hooks": (_CARE, "hooks:app", "Install lifebus into a coding harness, show how it stands, take it out again."),
     "doctor": (_CARE, "doctor:doctor", "Check everything; say what is wrong and how to mend it."),
