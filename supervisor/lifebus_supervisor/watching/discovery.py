@@ -13,8 +13,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from lifebus_supervisor.watching.listing import Folders, joined
-from lifebus_supervisor.watching.opening import Place, Unusable
+from lifebus_supervisor.watching.listing import Folders
+from lifebus_supervisor.watching.opening import Place, Unusable, joined
 
 __all__ = ["SWEPT", "Sighting", "Tree"]
 

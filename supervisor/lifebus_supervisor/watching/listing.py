@@ -11,9 +11,9 @@ from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Final
 
-from lifebus_supervisor.watching.opening import Unusable, trouble
+from lifebus_supervisor.watching.opening import Unusable, joined, trouble
 
-__all__ = ["NEWEST_DATES", "Folders", "joined"]
+__all__ = ["NEWEST_DATES", "Folders"]
 
 NEWEST_DATES: Final = 3
 """How many folders of a level are looked into where they are named by year, month or day."""
@@ -143,11 +143,6 @@ class Folders:
         folder = self._folders.pop(below, None)
         for name in folder.folders if folder else ():
             self._drop(joined(below, name))
-
-
-def joined(below: str, name: str) -> str:
-    """Return the path of a name in a folder that is given by its own path, which is empty for a root."""
-    return f"{below.rstrip('/')}/{name}" if below else name
 
 
 def _listing(path: str, tails: _Tails) -> tuple[set[str], dict[str, _Tails], frozenset[str]]:

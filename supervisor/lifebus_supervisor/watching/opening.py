@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from lifebus_supervisor.watching.found import Problem
 
-__all__ = ["Place", "Unusable", "check", "opened", "trouble"]
+__all__ = ["Place", "Unusable", "check", "joined", "opened", "trouble"]
 
 _FOLDER: Final = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -35,6 +35,11 @@ class Unusable(Exception):
         self.evidence = evidence
 
 
+def joined(below: str, name: str) -> str:
+    """Return the path of a name in a folder that is given by its own path, which is empty for a root."""
+    return f"{below.rstrip('/')}/{name}" if below else name
+
+
 class Place(Struct, frozen=True):
     """Where a file is: below a root whose own links are resolved, and the path as its user would write it."""
 
@@ -45,7 +50,7 @@ class Place(Struct, frozen=True):
     @property
     def path(self) -> str:
         """The path to use."""
-        return os.path.join(self.root, self.below)  # noqa: PTH118  paths are plain text here, thousands a poll
+        return joined(self.root, self.below)
 
 
 def check(status: os.stat_result, uid: int) -> None:

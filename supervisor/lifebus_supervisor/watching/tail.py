@@ -5,18 +5,21 @@ Above: source.  Below: framing, hearing, opening, the adapters' readers.
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
+from itertools import islice
 from typing import Final
 
 from lifebus_adapters.telemetry import Fact, RecordReader
 from lifebus_supervisor.watching.found import WatchLimits
 from lifebus_supervisor.watching.framing import Framer
 from lifebus_supervisor.watching.hearing import Heard, Hearing
-from lifebus_supervisor.watching.opening import Place, opened
+from lifebus_supervisor.watching.opening import Place, Unusable, joined, opened
 
 __all__ = ["Tail"]
 
 _CHUNK: Final = 256 * 1024
+_MOST_NAMES: Final = 16_384
 _ANCHOR: Final = 64
 """How many bytes before the offset are compared with what stood there: a file can be written anew in its place."""
 
@@ -66,10 +69,14 @@ class Tail:
         Raises:
             Unusable: the file cannot be opened or read.
         """
+        heard: list[Heard] = []
         with opened(place, self._uid) as (file, status):
             if self._is_another(file, status):
+                heard += self._read_moved(place, status, late)
+                if self.is_behind:
+                    return heard
                 self._start_again(status)
-            heard = list(self._read_on(file, late))
+            heard += self._read_on(file, late)
         self.size = max(status.st_size, self._offset)
         self._seen, self.changed_at = _look_of(status), status.st_mtime
         return [part for part in heard if part.is_news]
@@ -78,6 +85,29 @@ class Tail:
         if self._identity != (status.st_dev, status.st_ino) or status.st_size < self._offset:
             return True
         return os.pread(file, len(self._anchor), self._offset - len(self._anchor)) != self._anchor
+
+    def _read_moved(self, place: Place, status: os.stat_result, late: Callable[[], bool]) -> list[Heard]:
+        """Read the rest of a file that another one has replaced, if it only got another name, as rotated logs do."""
+        heard: list[Heard] = []
+        moved = None if self._identity in (None, (status.st_dev, status.st_ino)) else self._moved(place)
+        self.size = self._offset
+        with suppress(Unusable):
+            if moved is not None:
+                with opened(moved, self._uid) as (file, old):
+                    if not self._is_another(file, old):
+                        heard += self._read_on(file, late)
+                        self.size = max(old.st_size, self._offset)
+        return [part for part in heard if part.is_news]
+
+    def _moved(self, place: Place) -> Place | None:
+        """Return where the file is now that was read last, if it is still in its folder."""
+        folder, _, _ = place.below.rpartition("/")
+        _, inode = self._identity or (0, 0)
+        with suppress(OSError), os.scandir(joined(place.root, folder) if folder else place.root) as entries:
+            for entry in islice(entries, _MOST_NAMES):
+                if entry.inode() == inode:
+                    return Place(place.root, joined(folder, entry.name), place.shown)
+        return None
 
     def _start_again(self, status: os.stat_result) -> None:
         """Read from the beginning; a file that took another's place may be a copy, as far as that one went."""
