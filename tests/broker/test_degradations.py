@@ -291,8 +291,8 @@ async def play(rounds: list[list[Any]], *, asked: bool) -> None:
             if one.client_id == client.client_id and one.failure_class is FailureClass.CAPABILITY_DEGRADED:
                 assert one.parent_receipt_id is not None
                 told = {(lost.capability, lost.current_support) for lost in one.capability_degradations}
-                fact = parents[one.parent_receipt_id]
-                assert told <= {(lost.capability, lost.current_support) for lost in fact.capability_degradations}
+                root = parents[one.parent_receipt_id]
+                assert told <= {(lost.capability, lost.current_support) for lost in root.capability_degradations}
         assert bus.capabilities.expected == 0
 
 

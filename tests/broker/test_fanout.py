@@ -53,3 +53,30 @@ def test_changed_sessions_are_told_once_with_their_newest_sequence() -> None:
     fanout.publish([row(1, "s1", 1), row(2, "s2", 1), row(3, "s1", 2), row(4, None), row(5, "s3")])
     assert fanout.take_changed() == {("codex", "s1"): 2, ("codex", "s2"): 1}
     assert fanout.take_changed() == {}
+
+
+def test_a_transient_receipt_goes_to_its_own_listeners_alone() -> None:
+    fanout = Fanout()
+    stored: list[Row] = []
+    transient: list[Row] = []
+    fanout.listen(stored.extend)
+    stop = fanout.listen_transient(transient.append)
+    fanout.publish([row(1, sequence=1)])
+    fanout.publish_transient(row(0))
+    stop()
+    fanout.publish_transient(row(0))
+    assert (stored, transient, fanout.transient) == ([row(1, sequence=1)], [row(0)], 2)
+    assert fanout.take_changed() == {("codex", "s1"): 1}
+
+
+def test_a_listener_that_fails_on_a_transient_receipt_hurts_no_other() -> None:
+    fanout = Fanout()
+    heard: list[Row] = []
+
+    def fail(_: Row) -> None:
+        raise RuntimeError("no")
+
+    fanout.listen_transient(fail)
+    fanout.listen_transient(heard.append)
+    fanout.publish_transient(row(0))
+    assert (heard, fanout.failures) == ([row(0)], 1)

@@ -88,3 +88,18 @@ def test_an_adapter_that_is_required_is_there_or_the_error_names_those_that_are(
     with pytest.raises(AdapterUnavailable, match="no adapter `nobody`; known are codex, claude") as refused:
         registry.require("nobody")
     assert refused.value.code == "unknown_adapter"
+
+
+def test_other_adapters_take_the_place_of_all_at_once(registry: Registry) -> None:
+    newer = adapter("claude", "2.0.0")
+    before = registry.replace([newer, adapter("gemini")])
+    assert [found.manifest.adapter_id for found in before] == ["codex", "claude"]
+    assert [found.manifest.adapter_id for found in registry.all()] == ["claude", "gemini"]
+    assert registry.resolve("claude", "2.0.0", HOOK) is newer
+    assert refusal(registry.resolve("codex", "1.2.0", HOOK)).code == "unknown_adapter"
+
+
+def test_a_registry_stays_as_it_was_when_the_new_adapters_contradict_each_other(registry: Registry) -> None:
+    with pytest.raises(InvalidRequest):
+        registry.replace([adapter("gemini"), adapter("gemini")])
+    assert [found.manifest.adapter_id for found in registry.all()] == ["codex", "claude"]

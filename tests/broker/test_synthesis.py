@@ -1,5 +1,6 @@
 """Receipts say what happened, as far as the facts bear it out."""
 
+import hashlib
 from typing import Any
 
 import pytest
@@ -35,6 +36,7 @@ from lifebus_contract import (
     RegisteredAdapter,
     RequirementLevel,
     RetryClass,
+    encode_msgpack,
     validate,
 )
 
@@ -309,3 +311,13 @@ def test_all_receipts_of_a_dispatch_are_valid_documents() -> None:
     ]
     assert [validate(receipt, Receipt) for receipt in receipts] == receipts
     assert {receipt.invocation_id for receipt in receipts} == {"inv_01"}
+
+
+@given(documents("emission"))
+@settings(deadline=None)
+def test_degradations_change_what_an_emission_stands_for_and_their_absence_does_not(fact: Emission) -> None:
+    plain = structs.replace(fact, degradations=())
+    said = (fact.request, fact.payloads, fact.requirements, fact.telemetry)
+    before = said if any(said[1:]) else fact.request
+    assert request_digest(plain) == hashlib.sha256(encode_msgpack(before)).digest()
+    assert (request_digest(fact) == request_digest(plain)) is (not fact.degradations)
