@@ -36,6 +36,7 @@ from lifebus_supervisor.service import Service
 from lifebus_supervisor.settings import Settings
 from lifebus_supervisor.supervision.composing import compose_supervisor, start_supervision
 from lifebus_supervisor.supervision.driving import drive
+from lifebus_supervisor.supervision.reloading import reload_manifests
 from lifebus_supervisor.supervision.report import harness_statuses
 from lifebus_transports.runtime_dir import (
     Lock,
@@ -104,7 +105,7 @@ async def run(settings: Settings, *, on_ready: Callable[[Daemon], None] | None =
         LifebusError: it cannot start; `code` is ``already_running`` when another broker holds the directory.
     """
     async with running(settings) as daemon:
-        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGUSR1) as signals:
             _log.info("ready", runtime_dir=str(settings.runtime_dir), epoch=daemon.bus.ledger.epoch)
             if on_ready is not None:
                 on_ready(daemon)
@@ -248,8 +249,11 @@ async def _close_ledger(ledger: Ledger) -> None:
 
 
 async def _stop_on_signal(signals: AsyncIterator[signal.Signals], daemon: Daemon) -> None:
-    """Stop in order at the first signal; the next one meets no receiver and ends the process, the ledger as safe."""
+    """Stop in order at the first signal, the next one ends the process, the ledger as safe; SIGUSR1 reads manifests."""
     async for number in signals:
+        if number is signal.SIGUSR1:
+            await reload_manifests(daemon.settings, daemon.bus, daemon.supervisor)
+            continue
         _log.info("stopping", signal=number.name)
         daemon.halt.stop()
 

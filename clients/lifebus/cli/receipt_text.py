@@ -44,10 +44,10 @@ def placement_of(receipt: Receipt) -> str:
 
 
 def degraded_of(receipt: Receipt) -> str:
-    """Return what is lost and what is back: a minus before what became weaker, a plus before what became stronger."""
+    """Return what is lost, and with a plus before it what is back."""
     strength = SUPPORT_STRENGTH
     return " ".join(
-        ("+" if strength[one.current_support] > strength[one.previous_support] else "-") + one.capability
+        ("+" if strength[one.current_support] > strength[one.previous_support] else "") + one.capability
         for one in receipt.capability_degradations
     )
 

@@ -173,6 +173,16 @@ class Supervisor:
                     self.watches.open((head.adapter_id, head.harness_session_id)), self._world.now()
                 )
 
+    async def record_for_adapter(self, adapter_id: str, findings: Sequence[Finding]) -> None:
+        """Record what is true of an adapter: of itself, and of each of its live sessions."""
+        async with self._lock:
+            registered = self._bus.registry.require(adapter_id)
+            emissions = emissions_of(findings, registered.manifest, (adapter_id, ""), self._bus.ids)
+            await self._bus.emit(CLIENT_ID, emissions, budget=_BUDGET_S)
+            for watch in self.watches:
+                if watch.key[0] == adapter_id and watch.is_live:
+                    await self._record(watch, findings)
+
     async def _look(self, *, scheduled: bool) -> Looked:
         now = self._world.now()
         matched = match_news(await self.watcher.poll(), self.watches)

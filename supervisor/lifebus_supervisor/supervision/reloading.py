@@ -1,0 +1,56 @@
+"""Manifests read again while the broker runs: what an adapter no longer claims is lost, and said so.
+
+Above: daemon.  Below: supervisor, the registry.
+"""
+
+import time
+
+import anyio.to_thread
+import structlog
+
+from lifebus_broker.bus import Bus
+from lifebus_broker.degradation import Cause
+from lifebus_broker.fold.supervision import CAUSE
+from lifebus_broker.transitions import shrinkage
+from lifebus_contract import AdapterManifest, LifebusError, LifecycleEvent
+from lifebus_supervisor.adapters import configured_adapters
+from lifebus_supervisor.settings import Settings
+from lifebus_supervisor.supervision.judging import Finding
+from lifebus_supervisor.supervision.supervisor import Supervisor
+
+__all__ = ["reload_manifests"]
+
+_EVIDENCE = "the manifest was read again and claims otherwise"
+_log = structlog.get_logger("lifebus.reload")
+
+
+async def reload_manifests(settings: Settings, bus: Bus, supervisor: Supervisor) -> int:
+    """Read the configured manifests again; return how many adapters claim otherwise now.
+
+    Each change is a `capability.degraded` of the adapter, and of every live session of it.  Manifests that cannot be
+    read leave everything as it was.
+    """
+    try:
+        read = await anyio.to_thread.run_sync(configured_adapters, settings)
+        before = bus.registry.replace(read.all())
+    except LifebusError as fault:
+        _log.error("reload_refused", detail=fault.detail[:512])
+        return 0
+    old = {one.manifest.adapter_id: one.manifest for one in before}
+    changed = 0
+    for registered in bus.registry.all():
+        manifest = registered.manifest
+        finding = _finding(old.get(manifest.adapter_id), manifest)
+        if finding is not None:
+            changed += 1
+            await supervisor.record_for_adapter(manifest.adapter_id, [finding])
+    _log.info("reloaded", adapters=len(bus.registry.all()), changed=changed)
+    return changed
+
+
+def _finding(old: AdapterManifest | None, new: AdapterManifest) -> Finding | None:
+    changes = () if old is None else shrinkage(old, new, at_epoch_s=int(time.time()), evidence=_EVIDENCE)
+    if not changes:
+        return None
+    facts = {CAUSE: Cause.MANIFEST_CHANGED.value, "evidence": _EVIDENCE}
+    return Finding(event=LifecycleEvent.CAPABILITY_DEGRADED, telemetry=facts, degradations=changes)
