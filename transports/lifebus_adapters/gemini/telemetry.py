@@ -120,4 +120,6 @@ def _is_last_chunk(payload: Payload) -> bool:
     candidates = find(payload, "llm_response.candidates")
     if not isinstance(candidates, list):
         return False
-    return any(isinstance(one, dict) and "finishReason" in one for one in cast("list[object]", candidates))
+    return any(
+        isinstance(one, dict) and find(one, "finishReason") is not None for one in cast("list[Payload]", candidates)
+    )

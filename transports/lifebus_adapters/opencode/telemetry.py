@@ -1,7 +1,8 @@
 """What OpenCode leaves behind: its database, and the token counts and window in its plugin's calls (1.18.33).
 
 `chat.params` comes before each request and names the model's window; the title and the summary are written by agents
-of their own, perhaps with other models.  `message.updated` has the token counts once the message is finished.
+of their own, perhaps with other models.  `message.updated` has the token counts once the message is finished; our
+plugin puts the limits of its model beside them.
 
 Above: the adapter in this folder.  Below: database, lines, reading, telemetry.
 """
@@ -27,6 +28,7 @@ OVERRIDES: Final = (_PATHS[0], _FOLDERS[0])
 
 _HELPERS: Final = frozenset({"title", "summary", "compaction"})
 _INFO: Final = "input.event.properties.info"
+_LIMIT: Final = "hook:model.limit.context"
 
 
 def _roots(surroundings: Surroundings) -> Sequence[str]:
@@ -80,7 +82,7 @@ def _window(payload: Payload, session: str) -> tuple[Fact, ...]:
     window = count(payload, "input.model.limit.context")
     if not window or scalar(payload, "input.agent", str) in _HELPERS:
         return ()
-    return (WindowKnown(session=session, window_tokens=window, window_source="hook:chat.params.model.limit.context"),)
+    return (WindowKnown(session=session, window_tokens=window, window_source=_LIMIT),)
 
 
 def _usage(payload: Payload, session: str) -> tuple[Fact, ...]:
@@ -92,5 +94,14 @@ def _usage(payload: Payload, session: str) -> tuple[Fact, ...]:
         used, source = used_of(msgspec.convert(tokens, Tokens), "hook:message.updated.tokens")
     except msgspec.ValidationError:
         raise InvalidRequest("no token counts", code="wrong_type", field=f"$.{_INFO}.tokens") from None
-    model = identifier(payload, f"{_INFO}.modelID")
-    return (Usage(session=session, used_tokens=used, used_source=source, model=model),)
+    window = count(payload, f"{_INFO}.limit.context") or None
+    return (
+        Usage(
+            session=session,
+            used_tokens=used,
+            used_source=source,
+            window_tokens=window,
+            window_source=_LIMIT if window else None,
+            model=identifier(payload, f"{_INFO}.modelID"),
+        ),
+    )
