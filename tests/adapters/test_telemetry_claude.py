@@ -1,57 +1,17 @@
-"""Claude Code transcripts: where they are, what each kind of line tells, and the traps."""
+"""Claude Code transcripts: where they are, how full the context is, and compactions."""
 
-import json
 from typing import Any
 
 import pytest
 
-from adapters.calls import CAPTURES, call, ids
-from adapters.telemetry_facts import HOME, facts_of, reader_of, records_of, source_of
+from adapters.calls import call, ids
+from adapters.claude_lines import MODEL, OTHER, PATH, SESSION, TYPED, USED, answer, boundary, line, prompt, read, usages
+from adapters.telemetry_facts import HOME, reader_of, source_of
 from lifebus_adapters import ADAPTERS
 from lifebus_adapters.claude.telemetry import OVERRIDES
 from lifebus_adapters.claude.windows import WINDOWS, window_of
-from lifebus_adapters.telemetry import Activity, Compacted, Fact, Surroundings, TurnEnded, TurnStarted, Usage
+from lifebus_adapters.telemetry import Activity, Compacted, Surroundings, Usage
 from lifebus_contract import InvalidRequest
-
-SESSION = "01900000-0000-4000-8000-000000000001"
-OTHER = "01900000-0000-4000-8000-000000000002"
-PATH = f"{HOME}/.claude/projects/-home-dev-project/{SESSION}.jsonl"
-USED = "transcript:usage.input+cache_creation+cache_read+output"
-MODEL = "claude-opus-5-5"
-TYPED = {"promptSource": "typed", "turnOrigin": "human"}
-
-
-def line(kind: str, **fields: Any) -> bytes:
-    """Return a line as Claude Code writes it: compact, with the common fields."""
-    record = {"parentUuid": None, "isSidechain": False, "type": kind, "uuid": "u1", "sessionId": SESSION, **fields}
-    return json.dumps(record, separators=(",", ":")).encode()
-
-
-def answer(*, model: str | None = MODEL, usage: Any = None, **fields: Any) -> bytes:
-    counted = {"input_tokens": 10, "cache_creation_input_tokens": 200, "cache_read_input_tokens": 3_000}
-    message: dict[str, Any] = {"model": model, "content": [], "usage": usage or {**counted, "output_tokens": 40_000}}
-    return line("assistant", message=message, **fields)
-
-
-def prompt(content: Any = "Hello", prompt_id: str | None = "p1", **fields: Any) -> bytes:
-    return line("user", promptId=prompt_id, message={"role": "user", "content": content}, **fields)
-
-
-def boundary(**metadata: Any) -> bytes:
-    return line("system", subtype="compact_boundary", compactMetadata=metadata)
-
-
-def read(*records: bytes, **environ: str) -> list[Fact]:
-    return facts_of("claude", PATH, list(records), **environ)
-
-
-def usages(*records: bytes, **environ: str) -> list[Usage]:
-    return [fact for fact in read(*records, **environ) if isinstance(fact, Usage)]
-
-
-def ends(*records: bytes) -> list[tuple[str | None, str]]:
-    return [(fact.frame_id, fact.frame_end) for fact in read(*records) if isinstance(fact, TurnEnded)]
-
 
 # Where the files are
 
@@ -238,133 +198,3 @@ def test_the_start_of_a_session_after_a_compaction_is_no_new_session() -> None:
     start = {"session_id": SESSION, "hook_event_name": "SessionStart", "source": "compact"}
     reading = ADAPTERS["claude"].read(call("claude", start), ids())
     assert (reading.emissions, reading.facts, reading.session) == ((), (), SESSION)
-
-
-# Turns
-
-
-def test_a_prompt_begins_a_turn_once() -> None:
-    assert read(prompt(**TYPED), prompt("and", **TYPED)) == [TurnStarted(session=SESSION, frame_id="p1")]
-
-
-@pytest.mark.parametrize(
-    "record",
-    [
-        prompt("Hello", **TYPED),
-        prompt("Hello", promptSource="sdk", turnOrigin="sdk"),
-        prompt([{"type": "text", "text": "Hello"}, {"type": "image", "source": {}}], **TYPED),
-        prompt("<task-notification>done</task-notification>", origin={"kind": "task-notification"}),
-        prompt("<command-name>/review</command-name>", **TYPED),
-        prompt("[Request interrupted by user] is what I saw", **TYPED),
-    ],
-)
-def test_what_a_user_or_a_background_task_asks_is_a_turn(record: bytes) -> None:
-    assert read(record) == [TurnStarted(session=SESSION, frame_id="p1")]
-
-
-@pytest.mark.parametrize(
-    "record",
-    [
-        prompt("…", isMeta=True),
-        prompt("…", isCompactSummary=True, isVisibleInTranscriptOnly=True, turnPosition={"turnIndex": 1}),
-        prompt("…", repeatsCompactSummary=True),
-        prompt("<command-name>/compact</command-name>"),
-        prompt("<local-command-stdout>Compacted</local-command-stdout>"),
-        prompt("<bash-input>ls</bash-input>"),
-        prompt("Hello", prompt_id=None, **TYPED),
-        prompt("Hello", prompt_id="", **TYPED),
-        line("queue-operation", operation="enqueue", content="Hello"),
-        line("last-prompt", lastPrompt="Hello"),
-    ],
-)
-def test_what_claude_adds_and_local_commands_are_no_turns(record: bytes) -> None:
-    assert read(record) == []
-
-
-def test_a_tool_result_is_a_sign_of_life_and_no_turn() -> None:
-    assert read(prompt([{"type": "tool_result", "content": "hi"}])) == [Activity(session=SESSION)]
-
-
-def test_esc_ends_the_turn_though_no_hook_tells() -> None:
-    interrupted = [{"type": "text", "text": "[Request interrupted by user for tool use]"}]
-    assert ends(prompt(**TYPED), prompt(interrupted, interruptedMessageId="msg_1")) == [("p1", "interrupted")]
-    assert ends(prompt(**TYPED), prompt("Unterbrochen", interruptedMessageId="msg_1")) == [("p1", "interrupted")]
-
-
-def test_esc_before_the_first_answer_is_known_by_its_text() -> None:
-    assert ends(prompt(**TYPED), prompt([{"type": "text", "text": "[Request interrupted by user]"}])) == [
-        ("p1", "interrupted")
-    ]
-    assert ends(prompt(**TYPED), prompt("[Request interrupted by user]", prompt_id="p2", **TYPED)) == []
-
-
-def test_the_duration_of_a_turn_ends_the_newest() -> None:
-    duration = line("system", subtype="turn_duration", durationMs=351)
-    assert ends(prompt(**TYPED), answer(), duration) == [("p1", "completed")]
-    assert ends(duration) == []
-    assert ends(prompt(**TYPED), duration, duration) == [("p1", "completed")]
-
-
-def test_an_api_error_fails_the_turn() -> None:
-    retry = line("system", subtype="api_error", error={"status": 500}, retryAttempt=1)
-    failed = answer(model="<synthetic>", isApiErrorMessage=True, apiErrorStatus=400)
-    assert ends(prompt(**TYPED), retry, failed) == [("p1", "failed")]
-    assert ends(failed) == []
-
-
-# /clear, forks, huge lines
-
-
-def test_after_clear_facts_are_about_the_new_session() -> None:
-    """The new file's lines still name the old session in another field."""
-    told = read(prompt(session_id=OTHER, **TYPED), answer(session_id=OTHER))
-    assert {fact.session for fact in told} == {SESSION}
-
-
-def test_a_line_without_a_session_is_about_the_file_s() -> None:
-    assert {fact.session for fact in read(answer(sessionId=None))} == {SESSION}
-    assert {fact.session for fact in read(answer(sessionId=OTHER))} == {OTHER}
-
-
-def test_copied_lines_tell_of_the_context_and_not_of_turns() -> None:
-    copied: dict[str, Any] = {"forkedFrom": {"sessionId": OTHER, "messageUuid": "u0"}}
-    records = (prompt(**TYPED, **copied), answer(**copied), line("system", subtype="compact_boundary", **copied))
-    assert [type(fact) for fact in read(*records)] == [Usage]
-
-
-HUGE = "x" * 150_000
-
-
-@pytest.mark.parametrize(
-    "record",
-    [
-        b'{"type":"api-request-shape","sessionId":"s","shape":' + b'"' + HUGE.encode(),
-        b'{"type":"api-request-blob","sessionId":"s","blob":' + b'"' + HUGE.encode(),
-        b'{"type":"api-request","body":' + b'"' + HUGE.encode(),
-        b'{"parentUuid":"' + OTHER.encode() + b'","isSidechain":false,"attachment":{"type":"x","y":"' + HUGE.encode(),
-    ],
-    ids=["shape", "blob", "request", "attachment"],
-)
-def test_huge_lines_that_mean_nothing_are_not_even_parsed(record: bytes) -> None:
-    """They are cut short, so that parsing would refuse them."""
-    assert read(record) == []
-
-
-def test_huge_lines_that_mean_something_are_read() -> None:
-    assert read(prompt(HUGE, **TYPED)) == [TurnStarted(session=SESSION, frame_id="p1")]
-    assert read(prompt([{"type": "tool_result", "content": [{"type": "text", "text": HUGE}]}])) == [
-        Activity(session=SESSION)
-    ]
-
-
-def test_the_words_of_a_prompt_do_not_make_it_an_attachment() -> None:
-    assert read(line("user", promptId="p1", message={"content": '{"attachment":{'}, **TYPED)) == [
-        TurnStarted(session=SESSION, frame_id="p1")
-    ]
-
-
-@pytest.mark.parametrize("scenario", ["print_sigterm"])
-def test_a_killed_run_leaves_its_turn_open(scenario: str) -> None:
-    (path,) = CAPTURES.glob(f"claude/{scenario}/projects/*/*.jsonl")
-    kinds = {type(fact) for fact in facts_of("claude", str(path), records_of(path))}
-    assert TurnEnded not in kinds

@@ -11,24 +11,23 @@
 - `turn_duration` ends the newest turn; in ``-p`` runs it is not written.
 - After /clear the new file's lines still name the old session in `session_id`; `sessionId` is right.
 - Requests and attachments are most of the bytes: they are passed over by their first bytes, without parsing.
-- Lines that a fork copied (`forkedFrom`) tell of the context, not of turns and compactions: those were the other's.
+- A fork begins with its parent's lines, under its own session id and the id of its own first prompt.  They tell of the
+  context, not of ends and compactions: those were the other's.  Answers among them name the other in
+  `requestSessionId`; in ``-p`` runs they all are older than the `queue-operation` before them; the next line that is no
+  conversation ends them.
 
-Above: telemetry in this folder.  Below: windows, lines, telemetry, the contract.
+Above: telemetry in this folder.  Below: records, windows, lines, telemetry.
 """
 
 from collections.abc import Sequence
 from typing import Final
 
-from msgspec import Raw, Struct
-
+from lifebus_adapters.claude.records import ANSWER, LINE, PROMPT, Answer, Compaction, Line, Prompt
 from lifebus_adapters.claude.windows import window_of
-from lifebus_adapters.lines import LineDecoder, bounded_sum, named
+from lifebus_adapters.lines import named
 from lifebus_adapters.telemetry import Activity, Compacted, Fact, TurnEnded, TurnStarted, Usage
-from lifebus_contract.fields import Count
 
-__all__ = ["TokenUsage", "TranscriptReader"]
-
-_NULL: Final = Raw(b"null")
+__all__ = ["TranscriptReader"]
 
 _USED: Final = "transcript:usage.input+cache_creation+cache_read+output"
 _AFTER_COMPACTION: Final = "transcript:compact_boundary.postTokens"
@@ -40,81 +39,8 @@ _REQUESTS: Final = (b'{"type":"api-request', b'{"type": "api-request')
 _ATTACHMENT: Final = b'"attachment":'
 _BEGINNING: Final = 160
 _TOLD: Final = frozenset({"assistant", "user", "system"})
-
-
-class TokenUsage(Struct):
-    """The tokens of one answer, under the names of the API."""
-
-    input_tokens: Count | None = None
-    cache_creation_input_tokens: Count | None = None
-    cache_read_input_tokens: Count | None = None
-    output_tokens: Count | None = None
-
-    @property
-    def context_tokens(self) -> int:
-        """What the context held after the answer, as Claude Code counts it.
-
-        Raises:
-            InvalidRequest: the sum is beyond what JSON readers agree on.
-        """
-        cached = (self.cache_creation_input_tokens, self.cache_read_input_tokens)
-        return bounded_sum(self.input_tokens, *cached, self.output_tokens)
-
-
-class _Answer(Struct):
-    model: str | None = None
-    usage: TokenUsage | None = None
-
-
-class _Part(Struct):
-    type: str = ""
-    text: str | None = None
-
-
-class _Prompt(Struct):
-    content: str | list[_Part] | None = None
-
-    @property
-    def text(self) -> str:
-        """The first text of the prompt."""
-        if isinstance(self.content, str):
-            return self.content
-        return next((part.text for part in self.content or () if part.text), "")
-
-    @property
-    def is_tool_result(self) -> bool:
-        """Whether a tool wrote it, not a user."""
-        return isinstance(self.content, list) and any(part.type == "tool_result" for part in self.content)
-
-
-class _Compaction(Struct, rename="camel"):
-    trigger: str | None = None
-    pre_tokens: Count | None = None
-    post_tokens: Count | None = None
-
-
-class _Line(Struct, rename="camel"):
-    type: str
-    subtype: str | None = None
-    uuid: str | None = None
-    session_id: str | None = None
-    prompt_id: str | None = None
-    prompt_source: str | None = None
-    turn_origin: str | None = None
-    interrupted_message_id: str | None = None
-    is_sidechain: bool | None = None
-    is_meta: bool | None = None
-    is_compact_summary: bool | None = None
-    repeats_compact_summary: bool | None = None
-    is_api_error_message: bool | None = None
-    forked_from: Raw = _NULL
-    compact_metadata: _Compaction | None = None
-    message: Raw = _NULL
-
-
-_LINE: Final = LineDecoder(_Line)
-_ANSWER: Final = LineDecoder(_Answer)
-_PROMPT: Final = LineDecoder(_Prompt)
+_QUEUED: Final = "queue-operation"
+_SECONDS: Final = len("2026-11-21T20:59:16")
 
 
 class TranscriptReader:
@@ -131,6 +57,9 @@ class TranscriptReader:
         self._model: str | None = None
         self._turn: str | None = None
         self._last_prompt: str | None = None
+        self._queued_at = ""
+        self._is_copying = False
+        self._is_copied = False
         self._compactions = 0
 
     def read(self, record: bytes) -> Sequence[Fact]:
@@ -139,35 +68,46 @@ class TranscriptReader:
         Raises:
             InvalidRequest: the line is not what Claude Code writes.
         """
-        if record.startswith(_REQUESTS) or record.find(_ATTACHMENT, 0, _BEGINNING) >= 0:
+        if record.startswith(_REQUESTS):
+            self._is_copying = False
             return ()
-        line = _LINE.read(record)
+        if record.find(_ATTACHMENT, 0, _BEGINNING) >= 0:
+            return ()
+        line = LINE.read(record)
+        self._note_copies(line)
         session = named(line.session_id, "sessionId") or self._session
         if session is None or line.is_sidechain or line.type not in _TOLD:
             return ()
         if line.type == "assistant":
-            facts = self._answer(session, line, _ANSWER.read(line.message))
-        elif line.type == "user":
-            facts = self._prompt(session, line, _PROMPT.read(line.message))
-        else:
-            facts = self._system(session, line)
-        return facts if line.forked_from == _NULL else [fact for fact in facts if isinstance(fact, Usage)]
+            return self._answer(session, line, ANSWER.read(line.message))
+        if line.type == "user":
+            return self._prompt(session, line, PROMPT.read(line.message))
+        return self._system(session, line)
 
-    def _answer(self, session: str, line: _Line, answer: _Answer) -> Sequence[Fact]:
+    def _note_copies(self, line: Line) -> None:
+        """Note whether a fork copied this line, and perhaps those behind it, from another session's file."""
+        at = (line.timestamp or "")[:_SECONDS]
+        if line.type == _QUEUED:
+            self._queued_at = max(self._queued_at, at)
+        asked_by = line.request_session_id or line.session_id
+        self._is_copying = line.type in _TOLD and (self._is_copying or asked_by != line.session_id)
+        self._is_copied = self._is_copying or "" < at < self._queued_at
+
+    def _answer(self, session: str, line: Line, answer: Answer) -> Sequence[Fact]:
         if line.is_api_error_message:
             return self._ended(session, self._turn, "failed", "transcript:isApiErrorMessage")
         model = named(answer.model, "message.model")
         if model == _SYNTHETIC:
             return ()
         self._model = model or self._model
-        alive = Activity(session=session)
+        alive = () if self._is_copied else (Activity(session=session),)
         used = 0 if answer.usage is None else answer.usage.context_tokens
-        return (alive, self._usage(session, used, _USED)) if used else (alive,)
+        return (*alive, self._usage(session, used, _USED)) if used else alive
 
-    def _prompt(self, session: str, line: _Line, prompt: _Prompt) -> Sequence[Fact]:
+    def _prompt(self, session: str, line: Line, prompt: Prompt) -> Sequence[Fact]:
         turn = named(line.prompt_id, "promptId")
         if prompt.is_tool_result:
-            return (Activity(session=session),)
+            return () if self._is_copied else (Activity(session=session),)
         if _is_interruption(line, prompt):
             return self._ended(session, turn or self._turn, "interrupted", "transcript:interruptedMessageId")
         if turn is None or turn == self._last_prompt or not _opens_turn(line, prompt):
@@ -175,14 +115,14 @@ class TranscriptReader:
         self._turn = self._last_prompt = turn
         return (TurnStarted(session=session, frame_id=turn),)
 
-    def _system(self, session: str, line: _Line) -> Sequence[Fact]:
+    def _system(self, session: str, line: Line) -> Sequence[Fact]:
         if line.subtype == "turn_duration":
             return self._ended(session, self._turn, "completed", "transcript:turn_duration")
         if line.subtype == "compact_boundary":
-            return self._compacted(session, line, line.compact_metadata or _Compaction())
+            return self._compacted(session, line, line.compact_metadata or Compaction())
         return ()
 
-    def _compacted(self, session: str, line: _Line, told: _Compaction) -> Sequence[Fact]:
+    def _compacted(self, session: str, line: Line, told: Compaction) -> Sequence[Fact]:
         self._compactions += 1
         compacted = Compacted(
             session=session,
@@ -191,13 +131,14 @@ class TranscriptReader:
             tokens_before=told.pre_tokens,
             tokens_after=told.post_tokens,
         )
+        proof = () if self._is_copied else (compacted,)
         if told.post_tokens is None:
-            return (compacted,)
-        return (compacted, self._usage(session, told.post_tokens, _AFTER_COMPACTION))
+            return proof
+        return (*proof, self._usage(session, told.post_tokens, _AFTER_COMPACTION))
 
     def _ended(self, session: str, turn: str | None, frame_end: str, evidence: str) -> Sequence[Fact]:
-        """Return the end of a turn; a line that cannot be tied to one ends none."""
-        if turn is None:
+        """Return the end of a turn; a line that cannot be tied to one of this session ends none."""
+        if turn is None or self._is_copied:
             return ()
         self._turn = None
         return (TurnEnded(session=session, frame_id=turn, frame_end=frame_end, evidence=evidence),)
@@ -222,7 +163,7 @@ class TranscriptReader:
         return tokens_of_model, None if tokens_of_model is None else f"model:{model}"
 
 
-def _is_interruption(line: _Line, prompt: _Prompt) -> bool:
+def _is_interruption(line: Line, prompt: Prompt) -> bool:
     """Whether Claude Code wrote the line because the user pressed Esc; somebody may also type such a text."""
     if line.interrupted_message_id:
         return True
@@ -230,7 +171,7 @@ def _is_interruption(line: _Line, prompt: _Prompt) -> bool:
     return not typed and prompt.text.startswith(_INTERRUPTED)
 
 
-def _opens_turn(line: _Line, prompt: _Prompt) -> bool:
+def _opens_turn(line: Line, prompt: Prompt) -> bool:
     if line.is_meta or line.is_compact_summary or line.repeats_compact_summary:
         return False
     return bool(line.prompt_source or line.turn_origin) or not prompt.text.startswith(_LOCAL)

@@ -1,0 +1,106 @@
+"""The lines of a Claude Code transcript as types: the few fields that tell something, of the many there are.
+
+Above: transcript.  Below: lines, the contract.
+"""
+
+from typing import Final
+
+from msgspec import Raw, Struct
+
+from lifebus_adapters.lines import LineDecoder, bounded_sum
+from lifebus_contract.fields import Count
+
+__all__ = ["ANSWER", "LINE", "PROMPT", "Answer", "Compaction", "Line", "Part", "Prompt", "TokenUsage"]
+
+_NULL: Final = Raw(b"null")
+
+
+class TokenUsage(Struct):
+    """The tokens of one answer, under the names of the API."""
+
+    input_tokens: Count | None = None
+    cache_creation_input_tokens: Count | None = None
+    cache_read_input_tokens: Count | None = None
+    output_tokens: Count | None = None
+
+    @property
+    def context_tokens(self) -> int:
+        """What the context held after the answer, as Claude Code counts it.
+
+        Raises:
+            InvalidRequest: the sum is beyond what JSON readers agree on.
+        """
+        cached = (self.cache_creation_input_tokens, self.cache_read_input_tokens)
+        return bounded_sum(self.input_tokens, *cached, self.output_tokens)
+
+
+class Answer(Struct):
+    """The `message` of an `assistant` line."""
+
+    model: str | None = None
+    usage: TokenUsage | None = None
+
+
+class Part(Struct):
+    """A block of a prompt's content."""
+
+    type: str = ""
+    text: str | None = None
+
+
+class Prompt(Struct):
+    """The `message` of a `user` line."""
+
+    content: str | list[Part] | None = None
+
+    @property
+    def text(self) -> str:
+        """The first text of the prompt."""
+        if isinstance(self.content, str):
+            return self.content
+        return next((part.text for part in self.content or () if part.text), "")
+
+    @property
+    def is_tool_result(self) -> bool:
+        """Whether a tool wrote it, not a user."""
+        return isinstance(self.content, list) and any(part.type == "tool_result" for part in self.content)
+
+
+class Compaction(Struct, rename="camel"):
+    """The `compactMetadata` of a `compact_boundary`."""
+
+    trigger: str | None = None
+    pre_tokens: Count | None = None
+    post_tokens: Count | None = None
+
+
+class Line(Struct, rename="camel"):
+    """What is read of any line; its `message` is read once its type is known."""
+
+    type: str
+    subtype: str | None = None
+    uuid: str | None = None
+    session_id: str | None = None
+    prompt_id: str | None = None
+    prompt_source: str | None = None
+    turn_origin: str | None = None
+    interrupted_message_id: str | None = None
+    is_sidechain: bool | None = None
+    is_meta: bool | None = None
+    is_compact_summary: bool | None = None
+    repeats_compact_summary: bool | None = None
+    is_api_error_message: bool | None = None
+    request_session_id: str | None = None
+    timestamp: str | None = None
+    compact_metadata: Compaction | None = None
+    message: Raw = _NULL
+
+
+LINE: Final = LineDecoder(Line)
+"""Reads a line."""
+
+ANSWER: Final = LineDecoder(Answer)
+"""Reads the message of an answer."""
+
+PROMPT: Final = LineDecoder(Prompt)
+"""Reads the message of a prompt."""
