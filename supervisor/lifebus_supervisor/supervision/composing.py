@@ -14,6 +14,7 @@ from lifebus_adapters.adapter import Adapter
 from lifebus_adapters.telemetry import Surroundings
 from lifebus_broker.bus import Bus
 from lifebus_broker.degradation import SilenceLimits
+from lifebus_supervisor.installing.installed import InstalledHooks
 from lifebus_supervisor.processes import is_alive
 from lifebus_supervisor.settings import Settings
 from lifebus_supervisor.supervision.supervisor import Supervisor, SupervisorLimits, World
@@ -72,7 +73,13 @@ def compose_supervisor(settings: Settings, bus: Bus, adapters: Mapping[str, Adap
         ),
         abandon_s=silence.abandon_s,
     )
-    return Supervisor(bus, watcher, limits, World(now=time.monotonic, epoch=time.time, is_alive=is_alive))
+    world = World(
+        now=time.monotonic,
+        epoch=time.time,
+        is_alive=is_alive,
+        hooks_installed=InstalledHooks(settings.state_dir),
+    )
+    return Supervisor(bus, watcher, limits, world)
 
 
 async def start_supervision(supervisor: Supervisor, settings: Settings, tasks: TaskGroup) -> None:
