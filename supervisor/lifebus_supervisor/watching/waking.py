@@ -6,7 +6,7 @@ Above: watcher.  Below: aside, watchfiles.
 import math
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -30,7 +30,7 @@ _STEP_MS: Final = 50
 _LOG: Final[structlog.stdlib.BoundLogger] = structlog.get_logger("lifebus.watching")
 
 
-async def wakes(folders: Callable[[], Sequence[str]]) -> AsyncIterator[None]:
+async def wakes(folders: Callable[[], Sequence[str]]) -> AsyncGenerator[None, None]:
     """Yield when something happens in one of the folders, at most every 200 ms, until watching becomes impossible.
 
     `folders` is asked again and again: they come and go, and that is something happening too.

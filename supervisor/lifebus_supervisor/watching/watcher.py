@@ -6,7 +6,8 @@ own source, and nothing else.
 Above: supervision, the daemon.  Below: source, aside, waking.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from functools import partial
 from typing import Final
 
@@ -59,8 +60,9 @@ class _Watched:
         found: Sequence[Found] = ()
         try:
             found = self.aside.take()
-        except Exception:  # noqa: BLE001  one source's defect must not end the watching of the others
-            _LOG.exception("watching_failed", adapter_id=self.files.adapter_id, source_id=self.files.source.source_id)
+        except Exception as fault:  # noqa: BLE001  one source's defect must not end the watching of the others
+            its = {"adapter_id": self.files.adapter_id, "source_id": self.files.source.source_id}
+            _LOG.error("watching_failed", fault=type(fault).__name__, **its)  # without its locals
         self.entries, self.folders = self.files.entries(), self.files.folders()
         return found
 
@@ -164,14 +166,15 @@ class Watcher:
             problem=watched.problem_of(entry),
         )
 
-    async def changes(self) -> AsyncIterator[None]:
+    async def changes(self) -> AsyncGenerator[None, None]:
         """Wake up whenever something happens in the watched folders, at most every 200 ms.
 
         It is a hint: it may come for nothing or not at all, and ends where watching is impossible.  The poll is the
         truth.
         """
-        async for _ in wakes(lambda: [folder for watched in self._sources for folder in watched.folders]):
-            yield
+        async with aclosing(wakes(lambda: [folder for watched in self._sources for folder in watched.folders])) as its:
+            async for _ in its:
+                yield
 
 
 def _is_plain(path: str) -> bool:

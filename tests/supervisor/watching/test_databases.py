@@ -3,6 +3,7 @@
 import os
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from supervisor.watching.database_box import RowReader, looks, writing
 from supervisor.watching.watch_box import Box, problems, source, tokens_in
 
 
-def box_of(folder: Path, reader: RowReader | None = None, **limits: float) -> Box:
+def box_of(folder: Path, reader: RowReader | None = None, **limits: Any) -> Box:
     """A watcher of one database; it has been looked for in vain when it appears."""
     its = source(
         folder / "its.db", form="database", pattern="", make_reader=lambda path, surroundings: reader or RowReader()

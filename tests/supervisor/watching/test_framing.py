@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lifebus_supervisor.watching.framing import Framer, Lines, Objects, framer_for
@@ -32,6 +32,7 @@ STREAMS = st.one_of(
 
 
 @pytest.mark.parametrize("form", ["lines", "objects"])
+@settings(deadline=None)
 @given(stream=STREAMS, places=st.lists(st.integers(min_value=0, max_value=10_000), max_size=12))
 def test_any_split_of_any_bytes_gives_the_same_records_and_the_same_count(
     form: Any, stream: bytes, places: list[int]
@@ -39,6 +40,7 @@ def test_any_split_of_any_bytes_gives_the_same_records_and_the_same_count(
     assert fed(framer_for(form, LIMIT), *cut(stream, places)) == fed(framer_for(form, LIMIT), stream)
 
 
+@settings(deadline=None)
 @given(stream=STREAMS)
 def test_one_byte_at_a_time_is_a_split_like_any_other(stream: bytes) -> None:
     pieces = [stream[place : place + 1] for place in range(len(stream))]
@@ -54,6 +56,7 @@ VALUES = st.recursive(
 OBJECTS = st.lists(st.dictionaries(st.text(), VALUES, max_size=4), max_size=6)
 
 
+@settings(deadline=None, max_examples=40)
 @given(
     objects=OBJECTS,
     indent=st.sampled_from([None, 0, 1, 2, "\t"]),
@@ -71,6 +74,7 @@ def test_concatenated_objects_come_out_as_they_went_in(
     assert skipped == 0
 
 
+@settings(deadline=None)
 @given(texts=st.lists(st.binary(min_size=1, max_size=30).filter(lambda text: not set(text) & set(b" \t\r\n\0"))))
 def test_lines_come_out_as_they_went_in_whatever_ends_them(texts: list[bytes]) -> None:
     for end in (b"\n", b"\r\n", b"\n\n", b"\0\n"):
