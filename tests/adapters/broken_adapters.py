@@ -6,10 +6,9 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from lifebus_adapters import ADAPTERS, Adapter, Delivery, HookAnswer, HookCall, HookReading
-from lifebus_adapters.conformance import Example, Subject, load_examples
-from lifebus_adapters.harness import HarnessAdapter
-from lifebus_adapters.manifests import builtin_examples
+from lifebus_adapters import Adapter, Delivery, HookAnswer, HookCall, HookReading
+from lifebus_adapters.conformance import Example, Subject
+from lifebus_adapters.conformance.builtin import builtin_subject
 from lifebus_adapters.telemetry import Question, Source
 from lifebus_contract import (
     Emission,
@@ -57,15 +56,7 @@ class Variant:
         return self._sources
 
 
-def subject_of(adapter_id: str) -> Subject:
-    """Return a built-in adapter with its examples, as the suite takes it."""
-    adapter = ADAPTERS[adapter_id]
-    assert isinstance(adapter, HarnessAdapter)
-    known = frozenset(adapter.hooks.rules) | adapter.hooks.silent
-    return Subject(adapter=adapter, examples=load_examples(builtin_examples(adapter_id)), hooks=known)
-
-
-GOOD = subject_of("codex")
+GOOD = builtin_subject("codex")
 CODEX = GOOD.adapter
 
 
@@ -211,7 +202,7 @@ def _source(form: Any) -> Subject:
 
 
 def _long_status() -> Subject:
-    claude = subject_of("claude")
+    claude = builtin_subject("claude")
     shown = Variant(claude.adapter, render=lambda *_: HookAnswer(stdout=b"two\nlines"))
     return structs.replace(claude, adapter=shown)
 

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from adapters.broken_adapters import BROKEN, GOOD, Variant, subject_of
+from adapters.broken_adapters import BROKEN, GOOD, Variant
 from lifebus_adapters import ADAPTERS, HookCall, HookReading
 from lifebus_adapters.conformance import CHECKS, examine, load_examples
+from lifebus_adapters.conformance.builtin import builtin_subject
 from lifebus_contract import IdSource, InvalidRequest
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures"
@@ -18,7 +19,7 @@ CAPTURES = Path(__file__).parents[1] / "data" / "captures"
 @pytest.mark.parametrize("name", CHECKS)
 @pytest.mark.parametrize("adapter_id", ADAPTERS)
 def test_every_adapter_passes_every_check(adapter_id: str, name: str) -> None:
-    assert list(CHECKS[name](subject_of(adapter_id))) == []
+    assert list(CHECKS[name](builtin_subject(adapter_id))) == []
 
 
 def test_every_check_has_an_adapter_that_breaks_it() -> None:
@@ -65,7 +66,7 @@ def test_captured_hooks_have_the_fields_of_their_examples(adapter_id: str) -> No
             record = json.loads(line)
             payload = record.get("stdin", record)
             sent.setdefault(_name(adapter_id, record), set()).update(_fields(payload))
-    for example in subject_of(adapter_id).examples:
+    for example in builtin_subject(adapter_id).examples:
         if example.hook in sent and not example.subagent:
             assert set(_fields(example.payload)) <= sent[example.hook], example.title
 

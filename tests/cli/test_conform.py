@@ -1,0 +1,40 @@
+"""`lifebus conform`: a readable list, JSON for programs, and an exit code that says it all."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from command_line import Shell
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "adapter" / "program.py"
+
+
+@pytest.mark.parametrize("adapter", ["codex", "claude", "gemini", "opencode", "hermes", "openclaw"])
+def test_a_built_in_adapter_passes(alone: Shell, adapter: str) -> None:
+    ran = alone.call("conform", adapter)
+    assert (ran.code, ran.err) == (0, "")
+    *lines, last = ran.out.splitlines()
+    assert last == f"{len(lines)} of {len(lines)} checks passed"
+    assert all(line.startswith("ok ") for line in lines)
+
+
+@pytest.mark.parametrize("separator", [(), ("--",)])
+def test_a_program_that_passes_is_told_so(alone: Shell, separator: tuple[str, ...]) -> None:
+    ran = alone.call("conform", "--json", *separator, sys.executable, str(EXAMPLE))
+    assert ran.code == 0
+    assert all(finding["ok"] and finding["evidence"] for finding in ran.json)
+
+
+def test_a_program_that_talks_nonsense_is_a_failure_and_no_crash(alone: Shell) -> None:
+    ran = alone.call("conform", "--", sys.executable, "-c", "print('\\x1b[31mhello')")
+    assert ran.code == 1
+    assert ran.out.splitlines()[-1] == "0 of 1 checks passed"
+    assert "\x1b" not in ran.out
+
+
+@pytest.mark.parametrize("arguments", [(), ("no-such-adapter",), ("codx",)])
+def test_what_is_neither_adapter_nor_program_is_a_question_of_usage(alone: Shell, arguments: tuple[str, ...]) -> None:
+    ran = alone.call("conform", *arguments)
+    assert ran.code == 2
+    assert "codex" in ran.err
