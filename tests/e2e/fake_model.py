@@ -103,12 +103,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
-        if not path.endswith("/models"):
+        found = {"id": MODEL, "object": "model", "created": 1, "context_length": self.model.context_window}
+        if path.endswith("/models"):
+            self._send(200, _json({"object": "list", "data": [found], "has_more": False}))
+        elif path.endswith(f"/models/{MODEL}"):
+            self._send(200, _json(found))
+        else:
             self.model.unknown.append(f"GET {path}")
             self._send(404, b"{}")
-            return
-        found = {"id": MODEL, "object": "model", "created": 1, "context_length": self.model.context_window}
-        self._send(200, _json({"object": "list", "data": [found], "has_more": False}))
 
     def do_POST(self) -> None:
         body, path = self._body(), self.path.partition("?")[0]

@@ -92,6 +92,10 @@ class Started:
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
 
+    def wait(self) -> int:
+        """Wait for its end, in this thread: nothing stands between the end and whoever measures it."""
+        return self._process.wait(PATIENCE_S)
+
     async def ended(self, patience: float = PATIENCE_S) -> Ran:
         """Wait for its end."""
         try:

@@ -19,7 +19,7 @@ from e2e.conversation import Conversation
 
 Deed = Literal["run", "agent", "say", "fail", "hold"]
 
-SHELLS = ("Bash", "exec_command", "shell_command", "shell", "run_shell_command", "bash", "terminal", "exec")
+SHELLS = ("Bash", "exec_command", "shell_command", "shell", "run_shell_command", "bash", "exec", "terminal")
 AGENTS = ("Agent", "Task", "task", "spawn_agent", "delegate_task", "sessions_spawn")
 
 _STEP = re.compile(r"^\W*@(run|agent|say|fail|hold)(?: (\d+))?(?: (.*?))?[\"\s]*$", re.MULTILINE)

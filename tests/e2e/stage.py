@@ -19,6 +19,7 @@ from integration.serving import serving
 from lifebus_contract import CallbackResponse, DispatchEnvelope, LifecycleEvent, Receipt, ReceiptStatus
 
 PATIENCE_S = 20.0
+TICK_MS = "500"
 
 _ASIDE = {LifecycleEvent.CONTEXT_PRESSURE_OBSERVED, LifecycleEvent.CAPABILITY_DEGRADED, LifecycleEvent.SUPERVISOR_TICK}
 
@@ -65,6 +66,12 @@ class Stage:
             ]
             assert own == list(range(1, len(own) + 1))
         return receipts
+
+    async def pressures(self) -> list[tuple[str | None, int, int | None, int | None]]:
+        """Return each observation of pressure: level, tokens used, window, percentage."""
+        names = ("context_pressure", "context_used_tokens", "context_window_tokens", "context_used_pct")
+        found = [one for one in await self.receipts() if one.event is LifecycleEvent.CONTEXT_PRESSURE_OBSERVED]
+        return [tuple(one.telemetry_summary[name] for name in names) for one in found]  # type: ignore[misc]  # as named
 
     async def first(self, condition: Callable[[Receipt], bool]) -> Receipt:
         """Wait for a receipt, which may be there already."""
@@ -113,7 +120,7 @@ async def stage(harness: Harness) -> AsyncIterator[Stage]:
 @asynccontextmanager
 async def _broker(box: Sandbox) -> AsyncIterator[BrokerProcess]:
     places = {"LIFEBUS_RUNTIME_DIR": str(box.runtime_dir), "LIFEBUS_STATE_DIR": str(box.state_dir)}
-    async with broker_process(box.home, **places) as broker:
+    async with broker_process(box.home, **places, LIFEBUS_TICKS_INTERVAL_MS=TICK_MS) as broker:
         yield broker
 
 
@@ -131,6 +138,26 @@ def told(receipts: Sequence[Receipt]) -> list[str]:
     ]
 
 
+def degraded(receipts: Sequence[Receipt]) -> list[str]:
+    """Return why capabilities were lost."""
+    return [str(one.telemetry_summary) for one in receipts if one.event is LifecycleEvent.CAPABILITY_DEGRADED]
+
+
+def has_pressure(level: str) -> Callable[[Receipt], bool]:
+    """Return a condition: pressure of this level was observed."""
+    return lambda receipt: receipt.telemetry_summary.get("context_pressure") == level
+
+
+def is_closed(receipt: Receipt) -> bool:
+    """Whether this is the end of a session of which no hook told."""
+    return receipt.telemetry_summary.get("session_end") == "abandoned"
+
+
+def is_late(receipt: Receipt) -> bool:
+    """Whether the fact came from the spool."""
+    return "spooled_late" in [warning.code for warning in receipt.warnings]
+
+
 def places(request: Request, texts: Sequence[str]) -> list[tuple[str, str]]:
     """Return the texts in the order in which they stand in a request, each with who says it."""
     found = [
@@ -142,6 +169,14 @@ def places(request: Request, texts: Sequence[str]) -> list[tuple[str, str]]:
     return [(role, text) for _, role, text in found]
 
 
+_MANNERS = {
+    LifecycleEvent.SESSION_STARTING: "source",
+    LifecycleEvent.SESSION_STARTED: "source",
+    LifecycleEvent.FRAME_ENDED: "frame_end",
+    LifecycleEvent.CONTEXT_COMPACTED: "trigger",
+}
+
+
 def _manner(receipt: Receipt) -> list[str]:
-    facts = receipt.telemetry_summary
-    return [str(facts[key]) for key in ("source", "frame_end", "trigger") if key in facts]
+    found = receipt.telemetry_summary.get(_MANNERS.get(receipt.event, ""))
+    return [str(found)] if found else []

@@ -4,8 +4,8 @@ import signal
 
 from e2e.harnesses.base import Turn
 from e2e.harnesses.codex import CODEX
-from e2e.scripting import HOLD, fail, prompt, run, say
-from e2e.stage import places, stage, text_at, told
+from e2e.scripting import HOLD, agent, fail, prompt, run, say
+from e2e.stage import degraded, has_pressure, is_closed, is_late, places, stage, text_at, told
 
 TRUSTED = ("--dangerously-bypass-hook-trust",)
 
@@ -19,7 +19,9 @@ END = ["session.ending", "session.ended"]
 async def test_a_session_with_a_tool_call_is_told_from_its_start_to_its_end() -> None:
     async with stage(CODEX) as on:
         await on.run(Turn(prompt("Look.", run("echo hi", 9_000), say("done", 9_100)), arguments=TRUSTED))
-        assert told(await on.receipts()) == [*START, *FRAME, *END]
+        receipts = await on.receipts()
+        assert told(receipts) == [*START, *FRAME, *END]
+        assert degraded(receipts) == []
 
 
 async def test_a_resumed_session_goes_on_with_its_own_sequence() -> None:
@@ -63,7 +65,7 @@ async def test_a_broker_that_is_away_loses_nothing_and_stops_nobody() -> None:
             await on.first(lambda receipt: receipt.event == "session.ended")
             receipts = await on.receipts()
         assert told(receipts) == [*START, *FRAME, *END]
-        assert all("spooled_late" in [warning.code for warning in receipt.warnings] for receipt in receipts)
+        assert all(is_late(receipt) for receipt in receipts if receipt.client_id == "lifebus.hook")
 
 
 async def test_a_broker_that_hangs_stops_nobody() -> None:
@@ -77,9 +79,46 @@ async def test_a_broker_that_hangs_stops_nobody() -> None:
             assert told(await on.receipts()) == [*START, *FRAME, *END]
 
 
-async def test_a_model_error_ends_the_session_and_the_program_says_so() -> None:
+async def test_a_model_error_ends_frame_and_session_and_the_program_says_so() -> None:
     async with stage(CODEX) as on:
         async with on.started(Turn(prompt("Fail.", fail(500)), arguments=TRUSTED)) as started:
             ran = await started.ended()
         assert ran.code == 1
-        assert told(await on.receipts()) == [*START, *OPEN, *END]
+        (ended,) = [event for event in told(await on.receipts()) if event.startswith("frame.ended")]
+        assert ended in {"frame.ended failed", "frame.ended abandoned"}  # as the rollout is read before the end or not
+
+
+async def test_pressure_rises_as_the_rollout_tells() -> None:
+    async with stage(CODEX) as on:
+        await on.run(Turn(prompt("Begin.", say("begun", 9_000)), arguments=TRUSTED))
+        await on.first(has_pressure("low"))
+        await on.run(Turn(prompt("Go on.", say("gone on", 12_000)), await on.session(), TRUSTED))
+        await on.first(has_pressure("moderate"))
+        window = 20_000 * 95 // 100
+        assert await on.pressures() == [
+            ("low", 9_012, window, 100 * 9_012 // window),
+            ("moderate", 12_012, window, 100 * 12_012 // window),
+        ]
+
+
+async def test_a_killed_session_and_its_frame_are_closed_as_abandoned() -> None:
+    async with stage(CODEX) as on:
+        ran = await on.stopped(Turn(prompt("Wait.", HOLD), arguments=TRUSTED), signal.SIGKILL)
+        assert ran.code == -signal.SIGKILL
+        await on.first(is_closed)
+        assert told(await on.receipts()) == [*START, *OPEN, "frame.ended abandoned", "session.ended"]
+
+
+async def test_a_terminated_session_says_nothing_and_is_closed_as_abandoned() -> None:
+    async with stage(CODEX) as on:
+        await on.stopped(Turn(prompt("Wait.", HOLD), arguments=TRUSTED), signal.SIGTERM)
+        await on.first(is_closed)
+        assert told(await on.receipts()) == [*START, *OPEN, "frame.ended abandoned", "session.ended"]
+
+
+async def test_a_sub_agent_is_a_frame_inside_the_turn() -> None:
+    async with stage(CODEX) as on:
+        await on.run(Turn(prompt("Delegate.", agent("look around"), say("delegated")), arguments=TRUSTED))
+        opened = [one for one in await on.receipts() if one.event == "frame.opened"]
+        turn, *inner = [str(one.telemetry_summary["frame_id"]) for one in opened]
+        assert len(set(inner) - {turn}) == 1

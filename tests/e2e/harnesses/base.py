@@ -31,6 +31,11 @@ class Harness(Protocol):
         """The window that the fake model is said to have, in tokens."""
         ...
 
+    @property
+    def trusting(self) -> tuple[str, ...]:
+        """Arguments with which it runs hooks that nobody has trusted."""
+        ...
+
     def furnish(self, box: Sandbox, model_url: str) -> None:
         """Write the program's own settings, without any hook."""
         ...

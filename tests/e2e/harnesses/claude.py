@@ -16,6 +16,7 @@ class Claude:
     adapter_id = "claude"
     packages = (Package("npm", "@anthropic-ai/claude-code", "2.1.330"),)
     context_window = 200_000
+    trusting = ()
 
     def furnish(self, box: Sandbox, model_url: str) -> None:
         """It needs no settings."""

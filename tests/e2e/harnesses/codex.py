@@ -19,6 +19,7 @@ class Codex:
     adapter_id = "codex"
     packages = (Package("npm", "@openai/codex", "0.169.0"),)
     context_window = _WINDOW
+    trusting = ("--dangerously-bypass-hook-trust",)
 
     def furnish(self, box: Sandbox, model_url: str) -> None:
         folder = box.home / ".codex"

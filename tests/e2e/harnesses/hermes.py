@@ -1,0 +1,47 @@
+"""Hermes: `hermes -z`, its hooks in `~/.hermes/config.yaml`."""
+
+from typing import Final
+
+import yaml
+
+from e2e.fake_model import MODEL
+from e2e.harnesses.base import Turn
+from e2e.programs import Package, find
+from e2e.sandbox import Ran, Sandbox
+
+__all__ = ["HERMES"]
+
+
+class Hermes:
+    """Hermes; a session that is to go on runs as `hermes chat`, which can resume."""
+
+    adapter_id = "hermes"
+    packages = (Package("pypi", "hermes-agent", "0.19.0"),)
+    context_window = 200_000
+    trusting = ()
+
+    def furnish(self, box: Sandbox, model_url: str) -> None:
+        folder = box.home / ".hermes"
+        folder.mkdir()
+        model = {"provider": "custom", "base_url": f"{model_url}/v1", "api_key": "dummy", "default": MODEL}
+        settings = {"model": model, "terminal": {"backend": "local"}}
+        (folder / "config.yaml").write_text(yaml.safe_dump(settings))
+
+    def environment(self, box: Sandbox, model_url: str) -> dict[str, str]:
+        return {
+            "HERMES_HOME": str(box.home / ".hermes"),
+            "OPENAI_API_KEY": "dummy",
+            "OPENAI_BASE_URL": f"{model_url}/v1",
+        }
+
+    def command(self, turn: Turn) -> list[str]:
+        program = [str(find(self.packages[0], "bin/hermes")), "--accept-hooks", "--yolo"]
+        if turn.session is None:
+            return [*program, *turn.arguments, "-z", turn.prompt]
+        return [*program, *turn.arguments, "chat", "--resume", turn.session, "-q", turn.prompt]
+
+    def hook_failures(self, ran: Ran) -> list[str]:
+        return [line for line in (ran.out + ran.err).splitlines() if "hook" in line.lower()]
+
+
+HERMES: Final = Hermes()
