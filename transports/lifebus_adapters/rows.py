@@ -36,12 +36,14 @@ class RowDecoder(Generic[T]):
         """Return the typed row.
 
         Raises:
-            InvalidRequest: columns are missing, or one is of another type.
+            InvalidRequest: columns are missing, one is of another type, or text is no Unicode.
         """
         try:
             return msgspec.convert(row, self._kind)
         except msgspec.ValidationError as fault:
             raise InvalidRequest(f"a row of another form: {fault}"[:256], code="wrong_type", field="$") from None
+        except UnicodeError:
+            raise InvalidRequest("a row with text that is no Unicode", code="malformed", field="$") from None
 
 
 class Progress:
