@@ -44,7 +44,7 @@ _SECTIONS: Final[dict[str, type[Struct]]] = {
     "telemetry": TelemetrySettings,
 }
 _DIRECTORIES: Final = {"runtime_dir": default_runtime_dir, "state_dir": default_state_dir}
-_OTHER_VARIABLES: Final = frozenset({"LIFEBUS_CONFIG"})
+_OTHER_VARIABLES: Final = frozenset({"LIFEBUS_CONFIG", "LIFEBUS_DATA_DIR"})
 
 KEYS: Final[dict[str, Any]] = {
     "runtime_dir": Path,

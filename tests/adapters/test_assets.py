@@ -103,6 +103,8 @@ def test_a_group_with_somebody_elses_hook_in_it_is_not_ours() -> None:
     theirs = {"type": "command", "command": "echo hi"}
     ours = {"type": "command", "command": OURS}
     assert owns({"hooks": [ours]})
+    assert owns(ours)
+    assert not owns(theirs)
     assert not owns({"hooks": [ours, theirs]})
     assert not owns({"hooks": []})
     assert not owns({"hooks": "x"})

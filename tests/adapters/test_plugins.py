@@ -80,7 +80,7 @@ async def test_opencode_calls_carry_what_the_adapter_reads_and_no_word_of_the_co
     door = Door()
     async with door.open(directory):
         await play(Stage(directory, "opencode"), opencode_script())
-    told = [event.request.event for call in door.calls for event in ADAPTERS["opencode"].read(call, ids()).emissions]
+    told = [event.request.event.value for call in door.calls for event in ADAPTERS["opencode"].read(call, ids()).emissions]
     assert told.count("session.started") == 1
     assert told.count("frame.opened") == 3
     assert told.count("frame.ended") == 3
@@ -122,7 +122,7 @@ async def test_openclaw_calls_carry_what_the_adapter_reads_and_no_word_of_the_co
             Stage(directory, "openclaw"),
             OPENCLAW + f"for (const {{ hook, event, ctx }} of {records}) await hooks[hook]?.(event, ctx)",
         )
-    told = [event.request.event for call in door.calls for event in ADAPTERS["openclaw"].read(call, ids()).emissions]
+    told = [event.request.event.value for call in door.calls for event in ADAPTERS["openclaw"].read(call, ids()).emissions]
     assert told == ["frame.opening", "frame.opened", "frame.ending", "frame.ended"]
     everything = b"".join(call.stdin for call in door.calls)
     assert all(word not in everything for word in (b"Hello there", b"Fake answer", b"messages", b"systemPrompt"))

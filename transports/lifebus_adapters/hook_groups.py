@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from lifebus_adapters.assets import Entry, HookEvent, Wish, hook_command, is_hook_command
 
-__all__ = ["GroupRules", "check_groups", "group_entries", "is_our_group"]
+__all__ = ["GroupRules", "check_groups", "group_entries", "is_ours"]
 
 GroupRules = Callable[[Mapping[str, Any]], str | None]
 """What a harness would refuse about one handler, in a few words; None where it is fine."""
@@ -49,19 +49,15 @@ def group_entries(
     )
 
 
-def is_our_group(value: object) -> bool:
-    """Whether a group is ours: every handler in it is; one into which somebody put a hook of theirs is not."""
+def is_ours(value: object) -> bool:
+    """Whether a handler is ours, or a group with nothing but handlers of ours in it."""
     if not isinstance(value, dict):
         return False
-    handlers: Any = cast("dict[str, Any]", value).get("hooks")
-    return (
-        isinstance(handlers, list)
-        and bool(cast("Sequence[Any]", handlers))
-        and all(
-            isinstance(handler, dict) and is_hook_command(cast("dict[str, Any]", handler).get("command"))
-            for handler in cast("Sequence[Any]", handlers)
-        )
-    )
+    members = cast("dict[str, Any]", value)
+    handlers: Any = members.get("hooks")
+    if handlers is None:
+        return is_hook_command(members.get("command"))
+    return isinstance(handlers, list) and bool(handlers) and all(map(is_ours, cast("Sequence[Any]", handlers)))
 
 
 def check_groups(document: object, rules: GroupRules, *, settings: frozenset[str] = frozenset()) -> tuple[str, ...]:

@@ -41,6 +41,8 @@ class Proposal:
         if self.plan.nothing:
             put("  already installed" if self.plan.installs else "  nothing to remove")
         for file in self.plan.files:
+            if file.action == "keep" and not full:
+                continue
             for note in file.notes:
                 put(f"  {clean(file.path)}: {clean(note)}")
             if file.action != "keep":

@@ -64,10 +64,7 @@ def our_values(settings: SettingsFile) -> list[tuple[str, Any]]:
     if found.contents is None:
         return []
     parsed = parsed_settings(text_of(found.contents, found.path), settings)
-    return [
-        (str(next(step for step in reversed(path) if isinstance(step, str))), value)
-        for path, value in ours(parsed, settings)
-    ]
+    return [(str(path[1] if path[0] == "hooks" else path[-1]), value) for path, value in ours(parsed, settings)]
 
 
 def standing_of(place: Place, target: Target) -> Standing:

@@ -116,6 +116,8 @@ def planned(place: Place, target: Target, *, installs: bool) -> Plan:
     plan = plan_install if installs else plan_removal
     advice = HOST_ASSETS[target.adapter_id].advice(wish) if installs else ()
     assets = assets_of(place, wanted)
+    if not installs:
+        assets = assets[::-1]  # the file for which a directory was made goes last, and takes the directory along
     return plan(assets, adapter_id=target.adapter_id, wish=wish, state_dir=place.state_dir, advice=advice)
 
 

@@ -18,10 +18,9 @@ from lifebus_adapters.assets import (
     SettingsFile,
     Wish,
     hook_command,
-    is_hook_command,
 )
 from lifebus_adapters.handlers import bad_timeout, wrong_type
-from lifebus_adapters.hook_groups import check_groups, group_entries, is_our_group
+from lifebus_adapters.hook_groups import check_groups, group_entries, is_ours
 from lifebus_adapters.hosting import with_common_modes
 
 __all__ = ["ASSETS"]
@@ -64,12 +63,6 @@ def _check(document: object) -> tuple[str, ...]:
     return faults
 
 
-def _is_ours(value: object) -> bool:
-    if isinstance(value, dict) and is_hook_command(cast("dict[str, Any]", value).get("command")):
-        return True  # the status line
-    return is_our_group(value)
-
-
 def _hooks(wish: Wish) -> tuple[Asset, ...]:
     name = "settings.json" if wish.project is None else "settings.local.json"
     line = {"type": "command", "command": hook_command(wish.launcher, "claude", "statusLine")}
@@ -78,7 +71,7 @@ def _hooks(wish: Wish) -> tuple[Asset, ...]:
         path=f"{_directory(wish)}/{name}",
         dialect="json",
         entries=(*group_entries(wish, "claude", _EVENTS), *status_line),
-        owns=_is_ours,
+        owns=is_ours,
         check=_check,
     )
     return (settings,)

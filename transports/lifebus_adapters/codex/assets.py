@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from lifebus_adapters.assets import Asset, HookEvent, SettingsFile, Wish
 from lifebus_adapters.handlers import bad_timeout, missing_text, wrong_type
-from lifebus_adapters.hook_groups import check_groups, group_entries, is_our_group
+from lifebus_adapters.hook_groups import check_groups, group_entries, is_ours
 from lifebus_adapters.hosting import with_common_modes
 
 __all__ = ["ASSETS", "home_of"]
@@ -61,7 +61,7 @@ def _hooks(wish: Wish) -> tuple[Asset, ...]:
             path=f"{_directory(wish)}/hooks.json",
             dialect="json",
             entries=group_entries(wish, "codex", _EVENTS),
-            owns=is_our_group,
+            owns=is_ours,
             check=_check,
         ),
     )

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from lifebus_adapters.assets import Asset, HookEvent, SettingsFile, Wish
 from lifebus_adapters.handlers import bad_timeout, wrong_type
-from lifebus_adapters.hook_groups import check_groups, group_entries, is_our_group
+from lifebus_adapters.hook_groups import check_groups, group_entries, is_ours
 from lifebus_adapters.hosting import with_common_modes
 
 __all__ = ["ASSETS"]
@@ -49,7 +49,7 @@ def _hooks(wish: Wish) -> tuple[Asset, ...]:
             path=f"{_directory(wish)}/settings.json",
             dialect="jsonc",
             entries=group_entries(wish, "gemini", _EVENTS, more={"name": "lifebus"}, per_second=1000),
-            owns=is_our_group,
+            owns=is_ours,
             check=_check,
         ),
     )
