@@ -11,12 +11,10 @@ from lifebus_adapters.telemetry import Fact, RecordReader, Source, Surroundings
 
 HOME = "/home/dev"
 NOTHING_SET = Surroundings(home=HOME, environ={})
-FOLDERS = {"codex": "sessions", "claude": "projects"}
-"""Where a captured scenario keeps the harness's own files."""
+FOLDERS = {"codex": "sessions/*.jsonl", "claude": "projects/*/*.jsonl"}
+"""Where in a captured scenario the harness's own files stand; Codex's folders by day are left out."""
 
-TELEMETRY_FILES = sorted(
-    path for name, folder in FOLDERS.items() for path in CAPTURES.glob(f"{name}/*/{folder}/**/*.jsonl")
-)
+TELEMETRY_FILES = sorted(path for name, files in FOLDERS.items() for path in CAPTURES.glob(f"{name}/*/{files}"))
 
 
 def harness_of(path: Path) -> str:

@@ -26,6 +26,9 @@ from lifebus_adapters import ADAPTERS
 from lifebus_adapters.telemetry import Compacted, Fact, Usage
 
 SCENARIOS = [list(files) for _, files in groupby(TELEMETRY_FILES, key=expectation)]
+SUBAGENTS = {"rollout-2026-11-22T01-36-43-00000004-74e1-7d1c-a9b9-4c100a5c1192.jsonl"}
+"""The rollouts of sub-agents: hooks name them, and they tell nothing."""
+
 UNWRITTEN = {9913}
 """What a hook told and the rollout never: the program was killed between the two."""
 
@@ -58,8 +61,9 @@ def test_facts_are_about_the_session_that_hooks_and_file_name_tell(path: Path) -
     source = source_of(harness_of(path))
     told = {fact.session for fact in facts_of(harness_of(path), str(path), records_of(path))}
     hooks = {hook["session_id"] for hook in hooks_beside(path)}
-    assert told == {source.session_of(str(path))}
+    assert told <= {source.session_of(str(path))}
     assert told <= hooks
+    assert told or path.name in SUBAGENTS
 
 
 @pytest.mark.parametrize("path", TELEMETRY_FILES, ids=by_name)

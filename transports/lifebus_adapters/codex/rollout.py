@@ -9,9 +9,10 @@
   is done in it is no work of one.
 - A sub-agent has a file of its own under its own thread id, and fills a context of its own: such a file tells nothing.
   Its first line shows it: `source` is an object, `thread_source` is not the user, a parent thread is named, or
-  `session_id` is not `id`.  No sub-agent was recorded: this is how published rollouts look.  A file whose first line is
-  missing is taken for a session of its own, which no hook names: nothing is taken for the parent's in any case.
-- A forked file repeats its parent's lines, that parent's first line too; so only the first of them counts.
+  `session_id` is not `id`.  A file whose first line is missing is taken for a session of its own, which no hook names:
+  nothing is taken for the parent's in any case.
+- A fork has its own session and goes on with its parent's ordinals.  Older versions repeated the parent's lines, that
+  parent's first line too; so only the first of them counts.
 
 Above: telemetry in this folder.  Below: lines, telemetry, the contract.
 """
