@@ -4,9 +4,9 @@ Above: hostile_checks, telemetry_checks.  Below: the standard library.
 """
 
 from collections.abc import Iterator
-from typing import Any, Final, cast
+from typing import Any, Final, TypeGuard
 
-__all__ = ["NOT_OBJECTS", "STRANGE", "mutations", "renamed", "truncations"]
+__all__ = ["NOT_OBJECTS", "STRANGE", "is_list", "is_map", "mutations", "renamed", "truncations"]
 
 NOT_OBJECTS: Final = (
     b"",
@@ -75,18 +75,28 @@ def mutations(payload: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
             yield where, _with(payload, path, wrong)
 
 
+def is_map(value: Any) -> TypeGuard[dict[str, Any]]:
+    """Whether plain JSON data is an object."""
+    return isinstance(value, dict)
+
+
+def is_list(value: Any) -> TypeGuard[list[Any]]:
+    """Whether plain JSON data is an array."""
+    return isinstance(value, list)
+
+
 def renamed(value: Any, old: str, new: str) -> Any:
     """Return a copy in which every text that is exactly `old` is `new`."""
-    if isinstance(value, dict):
-        return {key: renamed(child, old, new) for key, child in cast("dict[str, Any]", value).items()}
-    if isinstance(value, list):
+    if is_map(value):
+        return {key: renamed(child, old, new) for key, child in value.items()}
+    if is_list(value):
         return [renamed(child, old, new) for child in value]
     return new if value == old else value
 
 
 def _paths(node: Any, above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    if isinstance(node, dict):
-        for key, child in cast("dict[str, Any]", node).items():
+    if is_map(node):
+        for key, child in node.items():
             yield (*above, key)
             yield from _paths(child, (*above, key))
 

@@ -4,12 +4,13 @@ Above: suite.  Below: subject.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 
 from lifebus_adapters.adapter import Delivery, HookAnswer
 from lifebus_adapters.conformance.examples import CONTEXT, PRIVATE, Example, call_of
+from lifebus_adapters.conformance.hostile import is_list, is_map
 from lifebus_adapters.conformance.subject import Subject, deliver, room
 from lifebus_contract import FailureClass, LifebusError, ManifestPlacementClass, SupportState, load_json
 
@@ -142,13 +143,12 @@ def _matches(wanted: Any, found: Any, texts: list[str]) -> bool:
     if wanted == CONTEXT and isinstance(found, str):
         texts.append(found)
         return True
-    if isinstance(wanted, dict) and isinstance(found, dict):
-        left, right = cast("dict[str, Any]", wanted), cast("dict[str, Any]", found)
-        return left.keys() == right.keys() and all(_matches(left[key], right[key], texts) for key in left)
-    if isinstance(wanted, list) and isinstance(found, list):
+    if is_map(wanted) and is_map(found):
+        return wanted.keys() == found.keys() and all(_matches(wanted[key], found[key], texts) for key in wanted)
+    if is_list(wanted) and is_list(found):
         pairs = zip(wanted, found, strict=False)
         return len(wanted) == len(found) and all(_matches(one, other, texts) for one, other in pairs)
-    return type(wanted) is type(found) and wanted == found
+    return bool(wanted == found) and isinstance(wanted, bool) is isinstance(found, bool)
 
 
 def _bodies(text: str) -> list[str] | None:

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from lifebus_adapters.conformance.hostile import NOT_OBJECTS, STRANGE, mutations, truncations
+from lifebus_adapters.conformance.hostile import NOT_OBJECTS, STRANGE, is_map, mutations, truncations
 from lifebus_adapters.conformance.subject import Subject, flat
 from lifebus_adapters.telemetry import DatabaseReader, Question, RecordReader, Source, Surroundings
 from lifebus_contract import InvalidRequest, LifebusError
@@ -63,8 +63,8 @@ def _hostile_records(good: list[bytes]) -> Iterator[bytes]:
     for record in good:
         yield from truncations(record)
         decoded: Any = msgspec.json.decode(record)
-        if isinstance(decoded, dict):
-            yield from (msgspec.json.encode(strange) for _, strange in mutations(cast("dict[str, Any]", decoded)))
+        if is_map(decoded):
+            yield from (msgspec.json.encode(strange) for _, strange in mutations(decoded))
 
 
 def _rows() -> Iterator[tuple[Any, ...]]:
