@@ -11,7 +11,7 @@ Above: source.  Below: hearing, opening, apsw.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import islice
 from typing import Any, Final
@@ -169,8 +169,8 @@ def _guard(connection: apsw.Connection, late: Callable[[], bool]) -> None:
 
 
 def _rows(connection: apsw.Connection, question: Question) -> list[tuple[Any, ...]]:
-    rows: Sequence[Any] = list(islice(connection.execute(question.sql, question.values), question.limit))
-    return [tuple(row) for row in rows]
+    execute: Callable[..., Any] = connection.execute  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return list(islice(execute(question.sql, question.values), question.limit))
 
 
 def _evidence(fault: apsw.Error) -> str:

@@ -62,6 +62,7 @@ class Entry:
 
     def __init__(self, place: Place, following: Following, session: str | None, uid: int) -> None:
         self.place = place
+        self.path = place.path
         self.session = session
         self.followed = False
         self.ending = False
@@ -112,7 +113,7 @@ class Entry:
 
     def _is_news(self, now: float) -> bool:
         try:
-            status = os.lstat(self.place.path)
+            status = os.lstat(self.path)
         except OSError as fault:
             raise trouble(fault) from fault
         check(status, self._uid)

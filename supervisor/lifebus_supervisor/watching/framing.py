@@ -13,9 +13,11 @@ __all__ = ["Framer", "Lines", "Objects", "framer_for"]
 _NEWLINE: Final = b"\n"
 _EDGES: Final = b" \t\r\n\0"
 """What surrounds a record and is no part of it: line ends, and the NULs that a crash can leave in a file."""
-_STRUCTURE: Final = re.compile(rb'["{}]')
-_TEXT: Final = re.compile(rb'(?:[^"\\\n]++|\\[^\n])*+')
+_INSIDE: Final = rb'(?:[^"\\\n]++|\\[^\n])*+'
+_TEXT: Final = re.compile(_INSIDE)
 """What stands inside a JSON string, as far as it goes: a line end is never part of one."""
+_PLAIN: Final = re.compile(rb'(?:[^"{}]++|"' + _INSIDE + rb'")*+')
+"""What stands between braces: whole strings, and whatever is outside of strings."""
 _AWAITS_VALUE: Final = frozenset(b"[:,")
 _SPACES: Final = frozenset(b" \t\r\n")
 _QUOTE, _OPEN, _BACKSLASH = b'"{\\'
@@ -104,11 +106,10 @@ class Objects:
         return records
 
     def _structure(self, chunk: bytes, position: int) -> tuple[int, bool]:
-        """Go on to the next brace or quote; return where to go on, and whether the object ended there."""
-        found = _STRUCTURE.search(chunk, position)
-        if found is None:
-            return len(chunk), False
-        at = found.start()
+        """Go on to the next brace or unfinished string; return where to go on, and whether the object ended there."""
+        at = _end_of(_PLAIN, chunk, position)
+        if at == len(chunk):
+            return at, False
         if chunk[at] == _QUOTE:
             self._in_text = True
         elif chunk[at] != _OPEN:
@@ -122,8 +123,7 @@ class Objects:
 
     def _text(self, chunk: bytes, position: int) -> tuple[int, bool]:
         """Go on to the end of a string; return where to go on, and whether the object broke off there."""
-        found = _TEXT.match(chunk, position)
-        at = found.end() if found else position
+        at = _end_of(_TEXT, chunk, position)
         if at == len(chunk):
             return at, False
         if chunk[at] == _QUOTE:
@@ -161,6 +161,11 @@ class Objects:
         self._object.clear()
         self._depth, self._in_text, self._skipping = 0, False, False
         return records
+
+
+def _end_of(pattern: re.Pattern[bytes], chunk: bytes, position: int) -> int:
+    found = pattern.match(chunk, position)
+    return found.end() if found else position
 
 
 def framer_for(form: Literal["lines", "objects"], limit: int) -> Framer:

@@ -6,7 +6,7 @@ Above: tail, database, source.  Below: found, the operating system.
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -66,7 +66,7 @@ def check(status: os.stat_result, uid: int) -> None:
 
 
 @contextmanager
-def opened(place: Place, uid: int) -> Iterator[tuple[int, os.stat_result]]:
+def opened(place: Place, uid: int) -> Generator[tuple[int, os.stat_result], None, None]:
     """Open a file for reading, one folder after the other, and check what was really opened.
 
     Raises:

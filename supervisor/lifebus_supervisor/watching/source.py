@@ -61,7 +61,7 @@ class SourceFiles:
 
     def folders(self) -> list[str]:
         """Return the folders where something may happen, those of the newest files first."""
-        watched = [entry.place.path.rpartition("/")[0] for entry in reversed(self.entries())]
+        watched = [entry.path.rpartition("/")[0] for entry in reversed(self.entries())]
         listed = [path for tree in self._trees for path in tree.folders()] if self._discover else []
         return list(dict.fromkeys([*watched, *listed]))
 
@@ -76,20 +76,23 @@ class SourceFiles:
         if self._discover:
             self._find(now, lambda: time.monotonic() - start > within * _LOOKING)
         found = list(self._faults_of_roots())
+
+        def late() -> bool:
+            return time.monotonic() - start > within * _READING
+
         for key, entry in list(self._entries.items()):
-            if not entry.resting:
-                found += self._poll_one(key, entry, now, lambda: time.monotonic() - start > within * _READING)
+            if not entry.resting and (heard := entry.poll(now, late, self._defects)):
+                found += [self._found(entry, part) for part in heard]
+                self._reorder(key, entry, heard, now)
         return found
 
-    def _poll_one(self, key: str, entry: Entry, now: float, late: Callable[[], bool]) -> Iterator[Found]:
-        heard = entry.poll(now, late, self._defects)
+    def _reorder(self, key: str, entry: Entry, heard: Sequence[Heard], now: float) -> None:
+        """Put a file that grew last, and forget one that has been away for long and that no hook waits for."""
         if any(part.grown for part in heard):
             self._entries[key] = self._entries.pop(key)
         absent_s = 0 if entry.missing_since is None else now - entry.missing_since
         if absent_s > self._limits.recent_s and not entry.followed:
             del self._entries[key]
-        for part in heard:
-            yield self._found(entry, part)
 
     def _found(self, entry: Entry, heard: Heard) -> Found:
         return Found(
