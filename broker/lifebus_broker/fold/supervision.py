@@ -64,14 +64,16 @@ class Lost(Struct, frozen=True):
 class Supervised(Struct, frozen=True, kw_only=True):
     """What a session's receipts say up to `sequence`.
 
-    `level` is the last one observed, `measured` whether there ever were numbers; `signalled` whether a signal of
-    pressure stands since the last frame began or the context was rewritten.  `compactions` counts proofs,
-    `filed_at_epoch_s` is when the last one came from a file alone.  `process` is the harness's, as last seen.
+    `left` names the frames that were open when the session ended; one that opened later is alive.  `level` is the last
+    one observed, `measured` whether there ever were numbers; `signalled` whether a signal of pressure stands since the
+    last frame began or the context was rewritten.  `compactions` counts proofs, `filed_at_epoch_s` is when the last one
+    came from a file alone.  `process` is the harness's, as last seen.
     """
 
     sequence: int = 0
     ended: bool = False
     frames: tuple[OpenFrame, ...] = ()
+    left: tuple[str, ...] = ()
     level: PressureLevel | None = None
     measured: bool = False
     signalled: bool = False
@@ -110,11 +112,11 @@ def supervise(state: Supervised, receipt: Receipt) -> Supervised:
 
 
 def _started(state: Supervised, _: Receipt) -> Supervised:
-    return structs.replace(state, ended=False)
+    return structs.replace(state, ended=False, left=())
 
 
 def _ended(state: Supervised, _: Receipt) -> Supervised:
-    return structs.replace(state, ended=True, lost=())
+    return structs.replace(state, ended=True, left=tuple(frame.frame_id for frame in state.frames), lost=())
 
 
 def _closed(state: Supervised, receipt: Receipt) -> Supervised:

@@ -15,12 +15,26 @@ from lifebus_broker.claims import claim_of
 from lifebus_broker.fold.supervision import LEVEL, SOURCE, USED, OpenFrame
 from lifebus_broker.pressure import Thresholds, next_level, percent_of
 from lifebus_contract import AdapterManifest, Degradation, LifecycleEvent, SupportState
-from lifebus_supervisor.supervision.watch import Watch
+from lifebus_supervisor.supervision.watch import EndSeen, Watch
 
-__all__ = ["GRACE_TICKS", "Finding", "Moment", "abandoned", "closings", "judge", "pressure_facts", "with_children"]
+__all__ = [
+    "GRACE_TICKS",
+    "LEFT_OPEN",
+    "Finding",
+    "Moment",
+    "closings",
+    "judge",
+    "pressure_facts",
+    "session_end",
+    "with_children",
+]
 
 GRACE_TICKS: Final = 2
 """How many ticks a hook may lag behind a file that tells the same, and a session's end behind its process's."""
+
+
+LEFT_OPEN: Final = "the session ended while the frame was open"
+"""The evidence for a frame's end where the session's own end is all there is."""
 
 
 class Moment(Struct, frozen=True, kw_only=True):
@@ -60,10 +74,11 @@ def judge(
     """
     end = _end_of(watch, moment, alive=alive, abandon_s=abandon_s)
     if end is not None:
-        return [*closings(watch, end), abandoned(end)]
-    measured = [*_pressure(watch, thresholds), *_compactions(watch, manifest, moment)]
+        return [*closings(watch, end), *([] if watch.state.ended else [session_end(watch, end)])]
+    measured = [*_pressure(watch, moment, thresholds), *_compactions(watch, manifest, moment)]
     if watch.state.ended:  # what its files tell late is still true
-        return [*closings(watch, "the session ended while the frame was open"), *measured]
+        left = [one for one in closings(watch, LEFT_OPEN) if one.frame and one.frame.frame_id in watch.state.left]
+        return [*left, *measured]
     ends = {finding.key: finding for finding in (*_superseded(watch), *_ended_turns(watch, moment))}
     return [*measured, *ends.values()]
 
@@ -87,14 +102,19 @@ def pressure_facts(watch: Watch) -> dict[str, Any]:
 
 
 def closings(watch: Watch, evidence: str) -> Iterator[Finding]:
-    """Yield the ends of all open frames, the innermost first."""
+    """Yield the ends of all open frames, the innermost first; what a file shows of an end goes before `evidence`."""
     for frame in reversed(watch.state.frames):
-        yield _closing(frame, "abandoned", evidence, "supervisor")
+        seen = watch.ended.get(frame.frame_id)
+        if seen is None:
+            yield _closing(frame, "abandoned", evidence, "supervisor")
+        else:
+            yield _closing(frame, seen.fact.frame_end, _shown(seen), seen.source)
 
 
-def abandoned(evidence: str) -> Finding:
-    """Return the end of a session that nobody told of."""
-    facts = {"session_end": "abandoned", "evidence": evidence, SOURCE: "supervisor"}
+def session_end(watch: Watch, evidence: str) -> Finding:
+    """Return the end of a session that no hook of its own told of."""
+    how = "abandoned" if watch.disposed is None else "completed"
+    facts = {"session_end": how, "evidence": evidence, SOURCE: "supervisor"}
     return Finding(event=LifecycleEvent.SESSION_ENDED, telemetry=facts)
 
 
@@ -109,8 +129,10 @@ def with_children(frames: tuple[OpenFrame, ...], frame_id: str) -> list[OpenFram
 
 def _end_of(watch: Watch, moment: Moment, *, alive: bool | None, abandon_s: int) -> str | None:
     """Return the evidence that a session is over though nobody said so; None as long as there is none."""
-    if watch.state.ended or not watch.loaded:
+    if not watch.is_live or not watch.loaded:
         return None
+    if watch.disposed is not None:
+        return watch.disposed
     if alive is True:
         watch.dead_ticks = 0
         return None
@@ -125,14 +147,16 @@ def _end_of(watch: Watch, moment: Moment, *, alive: bool | None, abandon_s: int)
     return None
 
 
-def _pressure(watch: Watch, thresholds: Thresholds) -> Iterator[Finding]:
-    """Yield a change of level; where no window is known, the first numbers only."""
+def _pressure(watch: Watch, moment: Moment, thresholds: Thresholds) -> Iterator[Finding]:
+    """Yield a change of level; where no window is told of in time, the first numbers only."""
     usage, (window, _) = watch.usage, _window(watch)
     if usage is None:
         return
     level = next_level(watch.state.level, usage.used_tokens, window, thresholds)
     if watch.state.measured and level in {None, watch.state.level}:
         return
+    if level is None and (watch.state.ended or moment.tick - (watch.usage_tick or 0) < GRACE_TICKS):
+        return  # a hook tells its numbers before the file tells the window
     facts = {LEVEL: None if level is None else level.value, SOURCE: usage.used_source, **pressure_facts(watch)}
     yield Finding(event=LifecycleEvent.CONTEXT_PRESSURE_OBSERVED, telemetry=facts)
 
@@ -144,7 +168,9 @@ def _window(watch: Watch) -> tuple[int | None, str | None]:
         return usage.window_tokens, usage.window_source
     if told is not None:
         return told
-    return (None, None) if usage is None else (usage.window_tokens, usage.window_source)
+    if usage is not None and usage.window_tokens:
+        return usage.window_tokens, usage.window_source
+    return watch.seen_window or (None, None)
 
 
 def _compactions(watch: Watch, manifest: AdapterManifest, moment: Moment) -> Iterator[Finding]:
@@ -175,10 +201,9 @@ def _ended_turns(watch: Watch, moment: Moment) -> Iterator[Finding]:
         if frame_id not in open_now:
             del watch.ended[frame_id]
         elif moment.tick - seen.tick >= GRACE_TICKS:
-            evidence = seen.fact.evidence or f"the {seen.source} shows the end of the turn"
             for frame in with_children(watch.state.frames, frame_id):
                 how = seen.fact.frame_end if frame.frame_id == frame_id else "abandoned"
-                yield _closing(frame, how, evidence, seen.source)
+                yield _closing(frame, how, _shown(seen), seen.source)
 
 
 def _superseded(watch: Watch) -> Iterator[Finding]:
@@ -190,6 +215,10 @@ def _superseded(watch: Watch) -> Iterator[Finding]:
         if old.frame_id not in watch.ended:
             for frame in with_children(watch.state.frames, old.frame_id):
                 yield _closing(frame, "abandoned", "another frame opened, and no hook told of the end", "supervisor")
+
+
+def _shown(seen: EndSeen) -> str:
+    return seen.fact.evidence or f"the {seen.source} shows the end of the turn"
 
 
 def _closing(frame: OpenFrame, how: str, evidence: str, source: str) -> Finding:

@@ -12,7 +12,7 @@ from lifebus_adapters.adapter import HookReading
 from lifebus_broker.fold.supervision import LEVEL, SIGNAL, SOURCE
 from lifebus_contract import AdapterManifest, Emission, IdSource, IntegrationMode, LifecycleEvent
 from lifebus_supervisor.supervision.emissions import emissions_of
-from lifebus_supervisor.supervision.judging import closings, pressure_facts
+from lifebus_supervisor.supervision.judging import LEFT_OPEN, closings, pressure_facts
 from lifebus_supervisor.supervision.watch import Watch
 
 __all__ = ["MATCH_S", "merge"]
@@ -20,19 +20,22 @@ __all__ = ["MATCH_S", "merge"]
 MATCH_S: Final = 120
 """How long after a file proved a compaction a hook may still tell of the same one, in seconds."""
 
+_OPENS: Final = frozenset({LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OPENED})
+
 
 def merge(
     watch: Watch, reading: HookReading, manifest: AdapterManifest, ids: IdSource, epoch_s: int
 ) -> tuple[Emission, ...]:
     """Return the emissions of a hook call as they are to be recorded.
 
-    A compaction that a file has proved already is left out.  Pressure that a harness signals without numbers gets the
-    newest numbers, and is left out while such a signal stands.  The end of a session closes its open frames first.
+    A compaction that a file has proved already is left out, and so is the second opening of a nested frame.  Pressure
+    that a harness signals without numbers gets the newest numbers, and is left out while such a signal stands.  The
+    end of a session closes its open frames first.
     """
     merged: list[Emission] = []
     for emission in reading.emissions:
         event = emission.request.event
-        if event is LifecycleEvent.CONTEXT_COMPACTED and _is_proved(watch, epoch_s):
+        if (event is LifecycleEvent.CONTEXT_COMPACTED and _is_proved(watch, epoch_s)) or _is_open(watch, emission):
             continue
         if event is LifecycleEvent.CONTEXT_PRESSURE_OBSERVED:
             if not watch.state.signalled:
@@ -52,6 +55,14 @@ def _is_proved(watch: Watch, epoch_s: int) -> bool:
     filed = watch.state.filed_at_epoch_s
     known = watch.state.compactions + watch.credit
     return filed is not None and epoch_s - filed <= MATCH_S and len(watch.proofs) <= known
+
+
+def _is_open(watch: Watch, emission: Emission) -> bool:
+    """Whether a hook tells again of a nested frame that is open: a sub-agent's start and its prompt are one."""
+    request = emission.request
+    if request.event not in _OPENS or request.frame_context is None or request.frame_context.parent_frame_id is None:
+        return False
+    return any(frame.frame_id == request.frame_context.frame_id for frame in watch.state.frames)
 
 
 def _signal_facts(watch: Watch, hook: str) -> dict[str, Any]:
@@ -78,7 +89,7 @@ def _ends_session(event: LifecycleEvent, before: Sequence[Emission]) -> bool:
 
 def _closed_first(watch: Watch, ending: Emission, manifest: AdapterManifest, ids: IdSource) -> list[Emission]:
     """Return the ends of the frames that are still open, in the invocation of the session's end."""
-    findings = list(closings(watch, "the session ended while the frame was open")) if watch.loaded else []
+    findings = list(closings(watch, LEFT_OPEN)) if watch.loaded else []
     return emissions_of(
         findings,
         manifest,

@@ -135,11 +135,13 @@ class Supervisor:
     def heard(self, call: HookCall, reading: HookReading, outcomes: Sequence[Outcome]) -> None:
         """Take in a hook call that has been recorded."""
         if reading.session is None:
+            self._dispose(call, reading)
             return
         watch, now = self.watches.open((call.adapter_id, reading.session)), self._world.now()
         if call.spooled_at_epoch_s is None:
             watch.heard(reading.hook, now)
             watch.called_by(call.process)
+            watch.disposed = None
             watch.quiet, watch.app, watch.idle_ticks = False, False, 0
         self.watches.apply(watch, (row for outcome in outcomes for row in outcome.rows), now)
         if reading.transcript is not None:
@@ -148,6 +150,15 @@ class Supervisor:
             watch.take(fact, HOOK_SOURCE, self._tick, settled=False, history=False)
         if reading.facts or any(one.request.event in _TELLING for one in reading.emissions):
             self.wake()
+
+    def _dispose(self, call: HookCall, reading: HookReading) -> None:
+        """Note that a process ends with all its sessions, where it names none of them."""
+        if call.process is None or all(one.request.event != LifecycleEvent.SESSION_ENDED for one in reading.emissions):
+            return
+        for watch in self.watches:
+            if watch.key[0] == call.adapter_id and call.process in {watch.process, watch.candidate}:
+                watch.disposed = f"the harness told that it ends: {reading.hook}"
+        self.wake()
 
     async def tick(self) -> Looked:
         """Do what is due at each interval: look, judge what is silent and who is gone, and say that it was done."""
@@ -249,7 +260,9 @@ class Supervisor:
             watch.idle_ticks = 0 if busy else watch.idle_ticks
             return
         watch.idle_ticks += 1
-        limit = _FORGET_TICKS if watch.state.ended else _FORGET_QUIET_TICKS if watch.quiet else None
+        limit = (
+            _FORGET_TICKS if watch.state.ended and not watch.is_live else _FORGET_QUIET_TICKS if watch.quiet else None
+        )
         if limit is not None and watch.idle_ticks > limit:
             self.watches.drop(watch)
             self.watcher.forget(*watch.key)

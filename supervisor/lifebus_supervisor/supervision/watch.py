@@ -48,11 +48,14 @@ class Watch:
     session's newest row.  `hook_at` is when the last hook came, None where none ever did; `heard_at` when anybody was
     heard, `grown_at` when a file grew.  An `app` reports by itself, without hooks.
 
-    `process` is the harness's; `candidate` called last, and may be a mere helper.  `work_tick` is the tick in which
-    telemetry first showed work that no hook told of, `work_ticks` all of those; `started` and `ended` are the turns
-    that only telemetry tells of so far.  `dead_ticks` counts the ticks since the harness's process is gone,
-    `idle_ticks` those without news.  A `quiet` session is one whose file alone is known, as it was when first seen:
-    nothing is recorded of it, and `credit` counts the compactions in that file.
+    `usage` holds the newest numbers, `usage_tick` when the first came; `window` is what the harness told of itself,
+    `seen_window` the last that came with numbers.  `process` is the harness's; `candidate` called last, and may be a
+    mere helper; `disposed` says how the process told that it ends with all its sessions.
+
+    `work_tick` is the tick in which telemetry first showed work that no hook told of, `work_ticks` all of those;
+    `started` and `ended` are the turns that only telemetry tells of so far.  `dead_ticks` counts the ticks since the
+    harness's process is gone, `idle_ticks` those without news.  A `quiet` session is one whose file alone is known, as
+    it was when first seen: nothing is recorded of it, and `credit` counts the compactions in that file.
     """
 
     key: Key
@@ -62,6 +65,7 @@ class Watch:
     loaded: bool = False
     process: CallerProcess | None = None
     candidate: CallerProcess | None = None
+    disposed: str | None = None
     dead_ticks: int = 0
     idle_ticks: int = 0
     quiet: bool = False
@@ -71,7 +75,9 @@ class Watch:
     heard_at: float | None = None
     app: bool = False
     usage: Usage | None = None
+    usage_tick: int | None = None
     window: tuple[int, str] | None = None
+    seen_window: tuple[int, str | None] | None = None
     proofs: dict[str, "Proof"] = field(default_factory=dict[str, "Proof"])
     credit: int = 0
     proof_tick: int | None = None
@@ -89,7 +95,11 @@ class Watch:
     @property
     def is_live(self) -> bool:
         """Whether the session is under way, as far as anybody knows."""
-        return not self.quiet and not self.state.ended
+        return not self.quiet and (not self.state.ended or bool(set(self._frame_ids) - set(self.state.left)))
+
+    @property
+    def _frame_ids(self) -> list[str]:
+        return [frame.frame_id for frame in self.state.frames]
 
     def apply(self, receipt: Receipt, state: Supervised) -> None:
         """Take over the state after a receipt, and what it tells about turns."""
@@ -135,7 +145,7 @@ class Watch:
         """
         match fact:
             case Usage():
-                self.usage = fact
+                self._use(fact, tick)
             case WindowKnown():
                 self.window = (fact.window_tokens, fact.window_source)
             case Compacted():
@@ -149,8 +159,15 @@ class Watch:
             case _:
                 return
 
+    def _use(self, usage: Usage, tick: int) -> None:
+        """Take numbers; a window that was seen once holds until another one is."""
+        self.usage = usage
+        self.usage_tick = tick if self.usage_tick is None else self.usage_tick
+        if usage.window_tokens:
+            self.seen_window = (usage.window_tokens, usage.window_source)
+
     def _is_open(self, frame_id: str | None) -> bool:
-        return any(frame.frame_id == frame_id for frame in self.state.frames)
+        return frame_id in self._frame_ids
 
     def _start(self, fact: TurnStarted, tick: int, *, settled: bool) -> None:
         if fact.frame_id is not None and fact.frame_id not in self.turns:

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 
 from adapters.calls import call, ids
-from lifebus_adapters import ADAPTERS, CallerProcess, HookAnswer
+from lifebus_adapters import ADAPTERS, CallerProcess, HookAnswer, HookCall
 from lifebus_adapters.telemetry import Fact
 from lifebus_broker.bus import Bus
 from lifebus_broker.fanout import Fanout
@@ -19,7 +19,7 @@ from lifebus_broker.registry import Registry
 from lifebus_contract import Receipt
 from lifebus_contract.codec import decode_receipt
 from lifebus_supervisor.hooks import HookCalls
-from lifebus_supervisor.supervision.supervisor import Looked, Supervisor, SupervisorLimits, World
+from lifebus_supervisor.supervision.supervisor import Looked, Supervisor, SupervisorLimits, Watching, World
 from lifebus_supervisor.watching.found import Found, WatchedFile
 
 INTERVAL_S = 2.0
@@ -85,7 +85,7 @@ class Stage:
         self.supervisor = self.restart()
         bus.fanout.listen_transient(lambda row: self.transient.append(decode_receipt(row.receipt)))
 
-    def restart(self) -> Supervisor:
+    def restart(self, watcher: Watching | None = None) -> Supervisor:
         """Forget all that is not in the ledger, as a broker that starts again does."""
         world = World(
             now=self.clock.now,
@@ -94,7 +94,7 @@ class Stage:
             hooks_installed=lambda adapter_id: adapter_id in self.installed,
         )
         self.files = MadeUpFiles()
-        self.supervisor = Supervisor(self.bus, self.files, self.limits, world)
+        self.supervisor = Supervisor(self.bus, watcher or self.files, self.limits, world)
         self.supervisor.wake = self._wake
         self.bus.fanout.listen(self.supervisor.note)
         return self.supervisor
@@ -114,6 +114,11 @@ class Stage:
         handler = HookCalls(self.bus, ADAPTERS, 1.0, clock=self.clock.now, supervision=self.supervisor)
         answer = await handler.handle(call(adapter_id, payload, **settings))
         return await self.since(before), answer
+
+    async def call(self, native: HookCall) -> None:
+        """Hand on a hook call as it was recorded."""
+        handler = HookCalls(self.bus, ADAPTERS, 1.0, clock=self.clock.now, supervision=self.supervisor)
+        await handler.handle(native)
 
     def news(self, adapter_id: str, session: str, *facts: Fact, grown: int = 100, **changes: Any) -> None:
         settings: dict[str, Any] = {"source_id": "rollout", "path": f"/telemetry/{session}"} | changes
