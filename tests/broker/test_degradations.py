@@ -8,6 +8,7 @@ import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from broker.bus_box import EVENT, answering, bus_box, emission, hang, payload, raising, receipts_of, recorded, request
 from lifebus_broker.bus import Bus
@@ -70,7 +71,9 @@ async def test_a_loss_is_one_degraded_receipt_that_names_every_change() -> None:
 async def test_a_loss_is_never_retried_more_lightly_than_the_contract_says() -> None:
     async with bus_box() as bus:
         loose = report((OPENING, NATIVE, PARTIAL))
-        (fact,) = receipts_of((await bus.emit("watcher", [loose]))[0]).values()
+        eager = structs.replace(loose.degradations[0], retry_class=RetryClass.SAFE_RETRY)
+        (outcome,) = await bus.emit("watcher", [structs.replace(loose, degradations=(eager,))])
+        (fact,) = receipts_of(outcome).values()
         assert fact.retry_class is RetryClass.RETRY_AFTER_REREAD
 
 
@@ -204,6 +207,24 @@ async def test_the_end_of_a_session_ends_its_losses(asked: bool) -> None:
         await bus.emit("emitter", [emission(event=ended, harness_session_id="s2")])
         assert bus.capabilities.overrides("codex", "s1") == {OPENING: GONE}
         await bus.emit("emitter", [emission(event=ended)])
+        assert bus.capabilities.overrides("codex", "s1") == {}
+
+
+async def test_a_session_that_ends_while_a_loss_is_on_its_way_has_lost_nothing() -> None:
+    async with bus_box() as bus, asyncio.timeout(SECONDS):
+        ended = anyio.Event()
+        append = bus.ledger.append
+
+        def appending(entries: Any, done: Any) -> Any:
+            if entries[0].receipt.event is DEGRADED:  # the next turn of the loop is not the one that calls `done`
+                end = emission(event=LifecycleEvent.SESSION_ENDED)
+                asyncio.get_running_loop().call_soon(bus.submit, "emitter", [end], lambda _: ended.set())
+            return append(entries, done)
+
+        bus.ledger.append = appending  # type: ignore[method-assign]
+        await lose(bus)
+        await ended.wait()
+        assert [one.event for one in await recorded(bus)] == [DEGRADED, LifecycleEvent.SESSION_ENDED]
         assert bus.capabilities.overrides("codex", "s1") == {}
 
 

@@ -178,3 +178,21 @@ async def test_a_subscriber_that_does_not_read_costs_the_others_nothing() -> Non
             door.publish(EPOCH, [SomeRow(position, receipt=b"x" * 1_000)])
             assert (await heard(healthy))[2][0][0] == position
         assert stalled.poll(0)
+
+
+async def test_what_is_published_after_the_door_closed_is_dropped() -> None:
+    with open_door() as (door, _):
+        door.close()
+        before = door.counters.messages
+        door.publish("e", [SomeRow(1)])
+        door.publish_transient("e", SomeRow(0))
+        door.publish_beacon("e", head=1, floor=0, sessions={})
+        assert door.counters.messages == before
+
+
+async def test_a_transient_row_is_published_whoever_follows_the_ledger() -> None:
+    with open_door() as (door, address), client_of(address, zmq.SUB, b"t/codex/", b"r/") as client:
+        await joined(door, b"r/")
+        door.publish_transient("e" * 32, SomeRow(0, None, "codex", None))
+        topic, epoch, body = await heard(client)
+        assert (topic, epoch, body) == (b"t/codex/", b"e" * 32, [[0, None, b"{}"]])

@@ -120,6 +120,7 @@ class ReceiptDoor:
         first_beacon: int = 1,
     ) -> None:
         self.counters = PublishCounters()
+        self._closed = False
         self._topics = Topics()
         self._beacons = first_beacon - 1
         self._socket = make_socket(context, zmq.XPUB, max_bytes=_MAX_TOPIC, domain=DOMAIN)
@@ -128,7 +129,8 @@ class ReceiptDoor:
         self._reader = SocketReader(self._socket, self._subscription)
 
     def close(self) -> None:
-        """Close; messages already handed to ZeroMQ leave within its linger of 200 ms."""
+        """Close; messages already handed to ZeroMQ leave within its linger of 200 ms, later ones are dropped."""
+        self._closed = True
         self._reader.close()
         self._socket.close()
 
@@ -174,6 +176,8 @@ class ReceiptDoor:
         self._send(topic, epoch, msgspec.msgpack.encode(body))
 
     def _send(self, topic: bytes, epoch: str, body: bytes) -> None:
+        if self._closed:
+            return  # whoever woke in the turn of the loop in which the door closed: the ledger has it
         send_now(self._socket, topic, epoch.encode("ascii"), body)
         self.counters.messages += 1
         self._reader.poke()
