@@ -1,0 +1,46 @@
+"""The real Hermes on the bus.  It says nothing of a session's end where it is run for one answer."""
+
+import signal
+
+from e2e.harnesses.base import Turn
+from e2e.harnesses.hermes import HERMES
+from e2e.scripting import HOLD, prompt, run, say
+from e2e.stage import degraded, has_pressure, is_closed, places, stage, text_at, told
+
+START = ["session.starting", "session.started"]
+OPEN = ["frame.opening", "frame.opened"]
+FRAME = [*OPEN, "frame.ending", "frame.ended completed"]
+
+
+async def test_a_turn_with_a_tool_call_is_told_and_the_session_closed_when_the_process_is_gone() -> None:
+    async with stage(HERMES) as on:
+        await on.run(Turn(prompt("Look.", run("echo hi", 9_000), say("done", 9_100))))
+        await on.first(is_closed)
+        receipts = await on.receipts()
+        assert told(receipts) == [*START, *FRAME, "session.ended"]
+        assert degraded(receipts) == []
+
+
+async def test_the_words_of_a_client_reach_the_model_behind_the_prompt() -> None:
+    async with stage(HERMES) as on:
+        async with on.delivering(["frame.opening"]):
+            await on.run(Turn(prompt("Listen.", say("heard"))))
+        (request,) = on.model.with_text(text_at("frame.opening"))
+        assert places(request, ["Listen.", text_at("frame.opening")]) == [
+            ("user", "Listen."),
+            ("user", text_at("frame.opening")),
+        ]
+
+
+async def test_pressure_is_what_the_hooks_tell_of_the_models_window() -> None:
+    async with stage(HERMES) as on:
+        await on.run(Turn(prompt("Fill.", say("filled", 130_000))))
+        await on.first(has_pressure("moderate"))
+        assert await on.pressures() == [("moderate", 130_000, 200_000, 65)]
+
+
+async def test_a_killed_session_and_its_frame_are_closed_as_abandoned() -> None:
+    async with stage(HERMES) as on:
+        await on.stopped(Turn(prompt("Wait.", HOLD)), signal.SIGKILL)
+        await on.first(is_closed)
+        assert told(await on.receipts()) == [*START, *OPEN, "frame.ended abandoned", "session.ended"]

@@ -1,0 +1,37 @@
+"""The real OpenClaw on the bus, through the plugin.  Its local runs say nothing of a session's start and end."""
+
+import signal
+
+from e2e.harnesses.base import Turn
+from e2e.harnesses.openclaw import OPENCLAW
+from e2e.scripting import HOLD, prompt, run, say
+from e2e.stage import degraded, is_closed, places, stage, text_at, told
+
+OPEN = ["frame.opening", "frame.opened"]
+FRAME = [*OPEN, "frame.ending", "frame.ended completed"]
+
+
+async def test_a_run_with_a_tool_call_is_a_frame() -> None:
+    async with stage(OPENCLAW) as on:
+        await on.run(Turn(prompt("Look.", run("echo hi", 9_000), say("done", 9_100))))
+        receipts = await on.receipts()
+        assert told(receipts)[:4] == FRAME
+        assert degraded(receipts) == []
+
+
+async def test_the_words_of_a_client_reach_the_model_before_the_prompt() -> None:
+    async with stage(OPENCLAW) as on:
+        async with on.delivering(["frame.opening"]):
+            await on.run(Turn(prompt("Listen.", say("heard"))))
+        request = on.model.with_text(text_at("frame.opening"))[0]
+        assert places(request, [text_at("frame.opening"), "Listen."]) == [
+            ("user", text_at("frame.opening")),
+            ("user", "Listen."),
+        ]
+
+
+async def test_a_killed_run_is_closed_as_abandoned() -> None:
+    async with stage(OPENCLAW) as on:
+        await on.stopped(Turn(prompt("Wait.", HOLD)), signal.SIGKILL)
+        await on.first(is_closed)
+        assert told(await on.receipts()) == [*OPEN, "frame.ended abandoned", "session.ended"]
