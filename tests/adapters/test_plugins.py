@@ -14,6 +14,7 @@ import pytest
 from adapters.calls import CAPTURES, ids
 from adapters.plugins import NODE, Stage, plugin_text
 from lifebus_adapters import ADAPTERS, HookAnswer, HookCall
+from lifebus_adapters.telemetry import Usage
 from lifebus_transports.hook_door import serve_hooks
 from running import short_directory
 
@@ -80,17 +81,33 @@ async def test_opencode_calls_carry_what_the_adapter_reads_and_no_word_of_the_co
     door = Door()
     async with door.open(directory):
         await play(Stage(directory, "opencode"), opencode_script())
-    told = [event.request.event.value for call in door.calls for event in ADAPTERS["opencode"].read(call, ids()).emissions]
+    told = events_of("opencode", door.calls)
     assert told.count("session.started") == 1
     assert told.count("frame.opened") == 3
     assert told.count("frame.ended") == 3
     assert told.count("context.compacted") == 1
     answers = [item for item in door.payloads if item["input"] and "info" in str(item["input"])]
     assert all(info["time"]["completed"] for item in answers if (info := finished(item)))
+    usages = usages_of("opencode", door.calls)
+    assert [(usage.used_tokens, usage.window_tokens) for usage in usages] == [
+        (9_012, 20_000), (9_012, 20_000), (19_512, 20_000), (7_745, 20_000), (3_012, 20_000)
+    ]  # fmt: skip
     everything = b"".join(call.stdin for call in door.calls)
     assert all(word not in everything for word in (b"First turn", b"Fake answer", b"echo hi", b"parts"))
     assert len({call.call_id for call in door.calls}) == len(door.calls)
     assert {call.cwd for call in door.calls} == {"/home/dev/project"}
+
+
+def events_of(adapter_id: str, calls: list[HookCall]) -> list[str]:
+    """Return the events that the adapter reads in what came from the plugin."""
+    emissions = [emission for call in calls for emission in ADAPTERS[adapter_id].read(call, ids()).emissions]
+    return [emission.request.event.value for emission in emissions]
+
+
+def usages_of(adapter_id: str, calls: list[HookCall]) -> list[Usage]:
+    """Return how full the context was, as the adapter reads it in what came from the plugin."""
+    facts = [fact for call in calls for fact in ADAPTERS[adapter_id].read(call, ids()).facts]
+    return [fact for fact in facts if isinstance(fact, Usage)]
 
 
 def finished(payload: dict[str, Any]) -> dict[str, Any] | None:
@@ -122,8 +139,10 @@ async def test_openclaw_calls_carry_what_the_adapter_reads_and_no_word_of_the_co
             Stage(directory, "openclaw"),
             OPENCLAW + f"for (const {{ hook, event, ctx }} of {records}) await hooks[hook]?.(event, ctx)",
         )
-    told = [event.request.event.value for call in door.calls for event in ADAPTERS["openclaw"].read(call, ids()).emissions]
+    told = events_of("openclaw", door.calls)
     assert told == ["frame.opening", "frame.opened", "frame.ending", "frame.ended"]
+    (usage,) = usages_of("openclaw", door.calls)
+    assert (usage.used_tokens, usage.window_tokens) == (31_869, 60_000)
     everything = b"".join(call.stdin for call in door.calls)
     assert all(word not in everything for word in (b"Hello there", b"Fake answer", b"messages", b"systemPrompt"))
 

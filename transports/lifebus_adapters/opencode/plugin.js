@@ -15,8 +15,12 @@ function isAnswer(info) {
 
 function answer({ id, sessionID, role, mode, summary, finish, error, modelID, providerID, tokens, time }) {
   const fault = error ? { name: error.name } : undefined
-  return { id, sessionID, role, mode, summary, finish, error: fault, modelID, providerID, tokens, time }
+  const limit = { context: windows.get(`${providerID}/${modelID}`) }
+  return { id, sessionID, role, mode, summary, finish, error: fault, modelID, providerID, tokens, time, limit }
 }
+
+// How large the models' windows are: a request names its model's, the answer does not.
+const windows = new Map()
 
 const compacting = "experimental.session.compacting"
 
@@ -36,6 +40,9 @@ export const Lifebus = async (setting) => {
         const part = `prt_zzzz${Date.now().toString(16)}${index}` // OpenCode sorts parts by id: ours come last
         output.parts.push({ id: part, sessionID, messageID: id, type: "text", text, synthetic: true })
       }
+    }),
+    "chat.params": quietly(async ({ model }) => {
+      windows.set(`${model.providerID}/${model.id}`, model.limit?.context)
     }),
     [compacting]: quietly(async ({ sessionID }) => void (await pass(compacting, { sessionID }))),
     dispose: quietly(async () => void (await pass("dispose", null))),
