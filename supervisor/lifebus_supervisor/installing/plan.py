@@ -67,8 +67,8 @@ def readable_diff(path: str, before: str | None, after: str | None) -> str:
     tail = min(_equal(old[::-1], new[::-1]), min(len(old), len(new)) - head)
     skipped, kept = max(head - _AROUND, 0), max(tail - _AROUND, 0)
     body = difflib.unified_diff(
-        old[skipped : len(old) - kept],
-        new[skipped : len(new) - kept],
+        [_visible(line) for line in old[skipped : len(old) - kept]],
+        [_visible(line) for line in new[skipped : len(new) - kept]],
         path if before is not None else "(no file)",
         path if after is not None else "(no file)",
         n=_AROUND,
@@ -85,11 +85,13 @@ def _lines(text: str | None) -> list[str]:
         lines.pop()
     else:
         lines.append(_NO_NEWLINE)
-    return ["".join(_visible(line)) for line in lines]
+    return lines
 
 
-def _visible(line: str) -> Iterator[str]:
-    return (sign if sign.isprintable() or sign == "\t" else sign.encode("unicode_escape").decode() for sign in line)
+def _visible(line: str) -> str:
+    return "".join(
+        sign if sign.isprintable() or sign == "\t" else sign.encode("unicode_escape").decode() for sign in line
+    )
 
 
 def _equal(old: Sequence[str], new: Sequence[str]) -> int:

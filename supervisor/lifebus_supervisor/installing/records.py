@@ -25,7 +25,7 @@ from lifebus_transports.runtime_dir import ensure_private_directory
 __all__ = ["KEPT_BACKUPS", "Record", "Records"]
 
 KEPT_BACKUPS: Final = 3
-"""Backups of one file that are kept, beside the one that its record still needs."""
+"""Backups of one file that are kept, among them the one that its record still needs."""
 
 _LONGEST_NAME: Final = 180
 
@@ -90,7 +90,7 @@ class Records:
             self._disk.sync_directory(place.parent)
 
     def back_up(self, found: Found, stamp: str, needed: str | None) -> str:
-        """Keep a copy of what was found, and return where; of older copies three stay, and the needed one."""
+        """Keep a copy of what was found, and return where; three copies stay, the needed one among them."""
         backups = self._backups(found.real)
         for path in backups:
             if path.read_bytes() == found.contents:
@@ -106,8 +106,10 @@ class Records:
         create_file(self._disk, unfinished, found.contents or b"", 0o600)
         self._disk.rename(unfinished, place)
         self._disk.sync_directory(place.parent)
-        for old in [path for path in backups if str(path) != needed][: -(KEPT_BACKUPS - 1)]:
-            self._disk.unlink(old)
+        old = [path for path in backups if str(path) != needed]
+        kept = KEPT_BACKUPS - 1 - (len(backups) - len(old))
+        for path in old[: max(len(old) - kept, 0)]:
+            self._disk.unlink(path)
         return str(place)
 
     def backup_of(self, record: Record) -> bytes | None:

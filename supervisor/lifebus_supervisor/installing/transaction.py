@@ -17,7 +17,7 @@ from lifebus_supervisor.installing.disk import Disk
 from lifebus_supervisor.installing.finding import Found, digest_of, find, require_writable
 from lifebus_supervisor.installing.plan import Action
 from lifebus_supervisor.installing.records import Record, Records
-from lifebus_supervisor.installing.refusals import FileBusy
+from lifebus_supervisor.installing.refusals import FileBusy, FileRefused
 from lifebus_supervisor.installing.writing import Changed, clean_up, make_directories, remove_file, replace_file
 
 __all__ = ["TRIES", "Done", "Transaction"]
@@ -64,6 +64,13 @@ class Transaction:
         Raises:
             InstallRefused: as `aim`; `FileBusy` where it kept changing.
         """
+        try:
+            return self._carried_out(asset)
+        except OSError as fault:
+            why = f"{fault.strerror} ({fault.filename})" if fault.filename else str(fault.strerror)
+            raise FileRefused(asset.path, why, then="mend that, then try again") from fault
+
+    def _carried_out(self, asset: Asset) -> Done:
         clean_up(self._disk, find(asset.path).real)
         for _ in range(TRIES):
             found, record, target = self.aim(asset)
@@ -122,10 +129,9 @@ class Transaction:
             return
         for name in reversed(record.made_directories):
             path = Path(name)
-            if not path.is_dir() or any(path.iterdir()):
-                break
-            self._disk.remove_directory(path)
-            self._disk.sync_directory(path.parent)
+            if path.is_dir() and not path.is_symlink() and not any(path.iterdir()):
+                self._disk.remove_directory(path)
+                self._disk.sync_directory(path.parent)
         self._records.drop(record)
 
 

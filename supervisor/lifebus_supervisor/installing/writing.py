@@ -7,18 +7,17 @@ Above: transaction.py, records.py.  Below: disk.py, finding.py.
 """
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from lifebus_supervisor.installing.disk import Disk
 from lifebus_supervisor.installing.finding import Found, digest_of, find
-from lifebus_supervisor.installing.refusals import FileRefused
 
 __all__ = ["Changed", "clean_up", "create_file", "make_directories", "remove_file", "replace_file", "temporary_of"]
 
 _PREFIX: Final = ".lifebus-"
 _SUFFIX: Final = ".tmp"
+_MOST_SWAPS: Final = 100
 
 
 class Changed(Exception):
@@ -70,25 +69,21 @@ def replace_file(disk: Disk, found: Found, contents: bytes, mode: int) -> None:
 
     Raises:
         Changed: somebody else wrote meanwhile; their version stands.
-        FileRefused: the system refused.
+        OSError: the system refused.
     """
-
-    def work() -> None:
-        owner = None if found.contents is None else (found.user, found.group)
-        temporary = temporary_of(found.real)
-        create_file(disk, temporary, contents, mode, owner)
-        if not find(found.path).is_as(found):
-            disk.unlink(temporary)
-            raise Changed
-        if found.contents is None:
-            _place(disk, temporary, found.real)
-        else:
-            _swap(disk, temporary, found, contents)
-        disk.sync_directory(found.real.parent)
-        if find(found.path).contents != contents:
-            raise Changed
-
-    _refusing(found.path, work)
+    owner = None if found.contents is None else (found.user, found.group)
+    temporary = temporary_of(found.real)
+    create_file(disk, temporary, contents, mode, owner)
+    if not find(found.path).is_as(found):
+        disk.unlink(temporary)
+        raise Changed
+    if found.contents is None:
+        _place(disk, temporary, found.real)
+    else:
+        _swap(disk, temporary, found, contents)
+    disk.sync_directory(found.real.parent)
+    if find(found.path).contents != contents:
+        raise Changed
 
 
 def _place(disk: Disk, temporary: Path, target: Path) -> None:
@@ -105,17 +100,20 @@ def _place(disk: Disk, temporary: Path, target: Path) -> None:
 
 
 def _swap(disk: Disk, temporary: Path, found: Found, contents: bytes) -> None:
-    """Exchange the two files; where a third version came out, put it back."""
+    """Exchange the two files; where a third version came out, the last of the others' is put back."""
     if not disk.exchange(temporary, found.real):
         disk.rename(temporary, found.real)
         return
-    if temporary.read_bytes() != found.contents:
+    came_out, stands = temporary.read_bytes(), contents
+    changed = came_out != found.contents
+    for _ in range(_MOST_SWAPS if changed else 0):
         disk.exchange(temporary, found.real)
-        if temporary.read_bytes() != contents:  # and a fourth one: the last writer is right
-            disk.exchange(temporary, found.real)
-        disk.unlink(temporary)
-        raise Changed
+        expected, stands, came_out = stands, came_out, temporary.read_bytes()
+        if came_out == expected:
+            break
     disk.unlink(temporary)
+    if changed:
+        raise Changed
 
 
 def remove_file(disk: Disk, found: Found) -> None:
@@ -123,25 +121,14 @@ def remove_file(disk: Disk, found: Found) -> None:
 
     Raises:
         Changed: somebody else wrote meanwhile; their version stands.
-        FileRefused: the system refused.
+        OSError: the system refused.
     """
-
-    def work() -> None:
-        if not find(found.path).is_as(found):
-            raise Changed
-        aside = temporary_of(found.real)
-        disk.rename(found.real, aside)
-        if aside.read_bytes() != found.contents:
-            _place(disk, aside, found.real)
-            raise Changed
-        disk.unlink(aside)
-        disk.sync_directory(found.real.parent)
-
-    _refusing(found.path, work)
-
-
-def _refusing(path: str, work: Callable[[], None]) -> None:
-    try:
-        work()
-    except OSError as fault:
-        raise FileRefused(path, f"{fault.strerror}: {fault.filename}", then="mend that, then try again") from fault
+    if not find(found.path).is_as(found):
+        raise Changed
+    aside = temporary_of(found.real)
+    disk.rename(found.real, aside)
+    if aside.read_bytes() != found.contents:
+        _place(disk, aside, found.real)
+        raise Changed
+    disk.unlink(aside)
+    disk.sync_directory(found.real.parent)
