@@ -7,6 +7,7 @@ import jsonschema
 import pytest
 
 from command_line import Shell
+from golden import golden
 from lifebus.requests import make_request
 from lifebus_contract import EVENT_NAMES, KINDS, encode_json
 
@@ -99,6 +100,8 @@ def test_schema_lists_the_kinds_and_suggests_one(alone: Shell) -> None:
         (("negotiate", "codex"), 2),
         (("negotiate",), 2),
         (("negotiate", "codex", "--require", "nothing"), 2),
+        (("negotiate", "codex", "--require", "context_pressure", "--session", "s1"), 2),
+        (("negotiate", "codex", "--require", "context_pressure", "--session", "claude/s1"), 2),
         (("negotiate", "codex", "--require", "context_pressure=unavailable"), 2),
         (("completions", "tcsh"), 2),
         (("nonsense",), 2),
@@ -158,6 +161,17 @@ def test_negotiate_says_yes_or_no_by_its_exit_code_with_and_without_a_broker(bus
     assert "judging by the manifests" in alone.call(*satisfied).err
     partial = ("negotiate", "claude", "--require", "context_pressure")
     assert [alone.call(*partial).code, alone.call(*partial, "--accept-partial").code] == [1, 0]
+
+
+def test_negotiate_can_ask_about_a_session_as_it_is_now(bus: Shell) -> None:
+    report = golden("emission", "report")
+    lost = [one | {"capability": "event:frame.opening"} for one in report["degradations"][:1]]
+    request = report["request"] | {"adapter_id": "codex", "adapter_version": "0.1.0", "harness_session_id": "weak"}
+    document = json.dumps({"request": request, "degradations": lost}).encode()
+    assert bus.call("emit", "--file", "-", stdin=document).code == 0
+    asked = ("negotiate", "codex", "--require", "event:frame.opening")
+    assert [bus.call(*asked, "--session", f"codex/{name}").code for name in ("weak", "other")] == [1, 0]
+    assert "unavailable" in bus.call(*asked, "--session", "codex/weak").out
 
 
 def test_negotiate_with_an_unknown_adapter_names_the_known_ones(bus: Shell, alone: Shell) -> None:
