@@ -12,10 +12,9 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
-import msgspec
-
+from lifebus.cli.findings import Finding
 from lifebus_contract import LifebusError
 
 if TYPE_CHECKING:
@@ -23,20 +22,11 @@ if TYPE_CHECKING:
     from lifebus_supervisor.settings import Settings
     from lifebus_transports.messages import BrokerStatus
 
-__all__ = ["Finding", "examine"]
+__all__ = ["examine"]
 
 _MIN_FREE_BYTES: Final = 256 * 1024 * 1024
 _SOCKETS: Final = ("hook.sock", "requests.ipc", "receipts.ipc")
 _HOOK_LIMIT_S: Final = 0.3
-
-
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """What one check found: evidence always, a fix where something is to be done."""
-
-    check: str
-    state: Literal["ok", "warn", "bad"]
-    evidence: str
-    fix: str = ""
 
 
 def examine(config: Path | None) -> list[Finding]:
@@ -59,7 +49,20 @@ def examine(config: Path | None) -> list[Finding]:
         "stream": _stream,
         "ledger": _ledger,
     }
-    return [*findings, *(_guarded(name, partial(check, settings)) for name, check in checks.items())]
+    findings += [_guarded(name, partial(check, settings)) for name, check in checks.items()]
+    return [*findings, *_harnesses(settings)]
+
+
+def _harnesses(settings: "Settings") -> list[Finding]:
+    """Return what is known of each harness; whatever stops that is one finding."""
+    from lifebus.cli.harness_checks import harness_findings  # noqa: PLC0415
+
+    try:
+        return list(harness_findings(_status(settings)))
+    except LifebusError as fault:
+        return [Finding(check="hooks", state="bad", evidence=fault.detail)]
+    except OSError as fault:
+        return [Finding(check="hooks", state="bad", evidence=f"{fault.filename or 'hooks'}: {fault.strerror or fault}")]
 
 
 def _guarded(name: str, check: Callable[[], Finding]) -> Finding:

@@ -9,7 +9,7 @@ from lifebus.cli.exits import ExitCode
 from lifebus.cli.terminal import clean, paint, put, put_json
 
 if TYPE_CHECKING:
-    from lifebus.cli.checks import Finding
+    from lifebus.cli.findings import Finding
 
 __all__ = ["doctor"]
 
@@ -19,7 +19,7 @@ _SIGNS = {"ok": ("ok  ", "green"), "warn": ("note", "yellow"), "bad": ("BAD ", "
 def doctor(
     *, json: bool = False, config: Annotated[Path | None, Parameter(env_var="LIFEBUS_CONFIG")] = None
 ) -> ExitCode:
-    """Check libraries, settings, directories, hook, broker, ledger and stream; exit code 1 if anything is wrong.
+    """Check libraries, settings, directories, hook, broker, ledger, stream and harnesses; exit code 1 if one is bad.
 
     Args:
         json: Answer in JSON.
