@@ -47,7 +47,7 @@ def settings(shell: Shell, name: str) -> Any:
 
 
 def installed(shell: Shell, *arguments: str, **variables: str) -> Ran:
-    ran = shell.call("hooks", "install", *arguments, "--yes", **variables)
+    ran = shell.call("hooks", "install", *arguments, "--yes", stdin=b"", **variables)
     assert ran.code == 0, ran.err
     return ran
 

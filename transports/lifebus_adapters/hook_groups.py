@@ -57,7 +57,7 @@ def is_ours(value: object) -> bool:
     handlers: Any = members.get("hooks")
     if handlers is None:
         return is_hook_command(members.get("command"))
-    return isinstance(handlers, list) and bool(handlers) and all(map(is_ours, cast("Sequence[Any]", handlers)))
+    return isinstance(handlers, list) and handlers != [] and all(map(is_ours, cast("Sequence[Any]", handlers)))
 
 
 def check_groups(document: object, rules: GroupRules, *, settings: frozenset[str] = frozenset()) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import subprocess
 import time
 import tomllib
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec import Struct
@@ -125,6 +125,6 @@ def _trust(place: Place, target: Target) -> tuple[tuple[HookTrust, ...] | None, 
     except (OSError, ValueError) as fault:  # every parser's error is a ValueError
         return None, f"cannot be told: {fault}"
     features: Any = config.get("features")
-    off = isinstance(features, dict) and features.get("hooks") is False
+    off = isinstance(features, dict) and cast("dict[str, Any]", features).get("hooks") is False
     paths = tuple(dict.fromkeys((settings.path, os.path.realpath(settings.path))))
     return hook_trust(paths, hooks, config), f"hooks are turned off in {config_path}" if off else None
