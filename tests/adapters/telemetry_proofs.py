@@ -1,15 +1,19 @@
 """Proofs of what the v1 manifests claim about telemetry, pressure, degradation and the modes beside native hooks."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+
+from msgspec import structs
 
 from adapters.calls import CAPTURE_FILES, captured, events, hooks_of, ids
 from adapters.hook_bus import hook_bus, receipts
-from adapters.proofs import PROMPT, Proof
+from adapters.proofs import PROMPT, START, STOP, Proof
 from adapters.telemetry_facts import TELEMETRY_FILES, facts_of, harness_of, records_of, source_of
 from lifebus_adapters import ADAPTERS
 from lifebus_adapters.telemetry import Compacted, Fact, Usage, WindowKnown
-from lifebus_broker.degradation import Cause, lost
 from lifebus_broker.pressure import Thresholds, next_level
 from lifebus_contract import (
     CallbackRequest,
@@ -17,10 +21,13 @@ from lifebus_contract import (
     IntegrationMode,
     LifecycleEvent,
     PressureLevel,
+    Receipt,
     ReceiptStatus,
     SupportState,
     validate,
 )
+from lifebus_supervisor.watching.found import Found
+from supervisor.supervision.supervised import HARNESS, Stage, supervised
 
 
 def _facts(path: Path) -> list[Fact]:
@@ -38,11 +45,29 @@ def _told_by_hooks(adapter_id: str) -> list[Fact]:
 
 
 async def levels_come_from_the_file(adapter_id: str) -> None:
-    """Each token count in the session's file has its window, so each has a level; and one is high."""
+    """Each token count of the recorded files has its window; supervision tells each change of level."""
     told = [fact for fact in _told_by_files(adapter_id) if isinstance(fact, Usage)]
     levels = {next_level(None, fact.used_tokens, fact.window_tokens, Thresholds()) for fact in told}
     assert levels == {PressureLevel.LOW, PressureLevel.MODERATE, PressureLevel.HIGH}
     assert all(fact.used_source and fact.window_source for fact in told)
+    async with _supervised() as stage:
+        await stage.hook(adapter_id, START)
+        pressed = [one for fact in told for one in await _pressure_of(stage, adapter_id, fact)]
+    assert {one.telemetry_summary["context_pressure"] for one in pressed} == {"low", "moderate", "high"}
+    assert {one.integration_mode for one in pressed} == {IntegrationMode.TELEMETRY_ONLY}
+    assert all(isinstance(one.telemetry_summary["context_used_pct"], int) for one in pressed)
+
+
+async def _pressure_of(stage: Stage, adapter_id: str, fact: Usage) -> list[Receipt]:
+    stage.news(adapter_id, START["session_id"], structs.replace(fact, session=START["session_id"]))
+    return [one for one in await stage.tick() if one.event is LifecycleEvent.CONTEXT_PRESSURE_OBSERVED]
+
+
+@asynccontextmanager
+async def _supervised() -> AsyncIterator[Stage]:
+    with TemporaryDirectory() as folder:
+        async with supervised(Path(folder)) as stage:
+            yield stage
 
 
 async def levels_need_a_known_window(adapter_id: str) -> None:
@@ -83,26 +108,50 @@ def _compacts(call: Any) -> bool:
     return events(ADAPTERS[call.adapter_id].read(call, ids()).emissions) == ["context.compacted"]
 
 
-async def silent_hooks_are_a_degradation(adapter_id: str) -> None:
-    """No hook tells it: what is lost is reported through the bus, and the receipt names each capability."""
+async def losses_are_told_by_supervision(adapter_id: str) -> None:
+    """No hook tells it: a telemetry file that stays away takes pressure with it, and the receipt says so."""
     assert not any(LifecycleEvent.CAPABILITY_DEGRADED in rule.events for rule in hooks_of(adapter_id).rules.values())
-    manifest = ADAPTERS[adapter_id].registered.manifest
-    gone = lost(manifest, Cause.HOOKS_SILENT, "3 ticks with work that no hook told of", 1_800_000_000, {})
-    assert {change.current_support for change in gone} == {SupportState.UNAVAILABLE}
-    report = Emission(request=_request(adapter_id, "capability.degraded", "telemetry_only"), degradations=gone)
-    async with hook_bus() as bus:
-        (receipt,) = receipts(await bus.bus.emit("supervisor", [report]))
-    assert receipt.event is LifecycleEvent.CAPABILITY_DEGRADED
-    assert receipt.capability_degradations == gone
+    async with _supervised() as stage:
+        for payload in (START, PROMPT, STOP):
+            await stage.hook(adapter_id, payload)
+        session, source = START["session_id"], source_of(adapter_id).source_id
+        gone = Found(adapter_id=adapter_id, source_id=source, path="/t", session=session, problem="missing")
+        stage.files.standing.append(gone)
+        told = [one for one in await stage.tick(6) if one.event is LifecycleEvent.CAPABILITY_DEGRADED]
+    (receipt,) = told
+    lost = {change.capability: change.current_support for change in receipt.capability_degradations}
+    assert lost == dict.fromkeys(("context_pressure", "event:context.pressure_observed"), SupportState.UNAVAILABLE)
+    assert receipt.status is ReceiptStatus.DEGRADED
 
 
 async def ticks_are_made_by_the_supervisor(adapter_id: str) -> None:
-    """No hook yields a tick; whoever supervises makes it, and it is recorded."""
+    """No hook yields a tick; supervision makes one of what it sees, and whoever else supervises may."""
     assert not any(LifecycleEvent.SUPERVISOR_TICK in rule.events for rule in hooks_of(adapter_id).rules.values())
-    async with hook_bus() as bus:
-        tick = Emission(request=_request(adapter_id, "supervisor.tick", "telemetry_only"))
-        (receipt,) = receipts(await bus.bus.emit("supervisor", [tick]))
-    assert (receipt.event, receipt.status) == (LifecycleEvent.SUPERVISOR_TICK, ReceiptStatus.OBSERVED)
+    async with _supervised() as stage:
+        await stage.hook(adapter_id, START)
+        own = [one for one in await stage.tick() if one.event is LifecycleEvent.SUPERVISOR_TICK]
+        driven = Emission(request=_request(adapter_id, "supervisor.tick", "telemetry_only"))
+        (others,) = receipts(await stage.bus.emit("somebody", [driven]))
+    assert [one.client_id for one in own] == ["lifebus.supervisor"]
+    assert (others.event, others.status) == (LifecycleEvent.SUPERVISOR_TICK, ReceiptStatus.OBSERVED)
+
+
+async def files_tell_what_hooks_do_not(adapter_id: str) -> None:
+    """With the harness killed and no hook for a compaction, supervision tells of both in the mode of telemetry."""
+    await events_come_by(
+        "telemetry_only", "context.pressure_observed", "context.compacted", "frame.ended", "session.ended"
+    )(adapter_id)
+    session = START["session_id"]
+    async with _supervised() as stage:
+        for payload in (START, PROMPT):
+            await stage.hook(adapter_id, payload)
+        stage.news(adapter_id, session, Compacted(session=session, key="1"))
+        compacted = await stage.tick(4)
+        stage.dead.add(HARNESS)
+        ended = await stage.tick(4)
+    told = [one for one in (*compacted, *ended) if one.event is not LifecycleEvent.SUPERVISOR_TICK]
+    assert [one.event.value for one in told] == ["context.compacted", "frame.ended", "session.ended"]
+    assert {one.integration_mode for one in told} == {IntegrationMode.TELEMETRY_ONLY}
 
 
 def events_come_by(mode: str, *names: str) -> Proof:

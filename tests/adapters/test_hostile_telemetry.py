@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -32,10 +32,11 @@ values = st.one_of(st.none(), numbers, words, st.just([]), st.just({}), st.just(
 
 def places(document: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Return the paths of everything inside a document."""
-    inside = document.items() if isinstance(document, dict) else enumerate(document)
-    found = [(*path, key) for key, _ in inside]
-    deeper = document.items() if isinstance(document, dict) else enumerate(document)
-    return found + [place for key, one in deeper if isinstance(one, dict | list) for place in places(one, (*path, key))]
+    if not isinstance(document, dict | list):
+        return []
+    holder = cast("dict[str, Any] | list[Any]", document)
+    keys: list[Any] = [*holder] if isinstance(holder, dict) else [*range(len(holder))]
+    return [place for key in keys for place in ((*path, key), *places(document[key], (*path, key)))]
 
 
 def replaced(document: Any, place: tuple[Any, ...], value: Any) -> Any:

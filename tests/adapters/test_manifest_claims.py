@@ -30,7 +30,7 @@ PROOFS: Final[dict[str, Proof]] = {
     "event:session.ending=native": native_event("session.ending"),
     "event:session.ended=synthesized": derived_event("session.ended", "session.ending"),
     "event:supervisor.tick=synthesized": telemetry_proofs.ticks_are_made_by_the_supervisor,
-    "event:capability.degraded=synthesized": telemetry_proofs.silent_hooks_are_a_degradation,
+    "event:capability.degraded=synthesized": telemetry_proofs.losses_are_told_by_supervision,
     "event:receipt.emitted=synthesized": proofs.receipts_are_fanned_out,
     "event:receipt.gap_detected=synthesized": proofs.jumps_of_a_given_sequence_are_noticed,
     "placement:pre_session=native": delivery_proofs.context_at_session_start,
@@ -50,9 +50,7 @@ PROOFS: Final[dict[str, Proof]] = {
     "harness_task_id=native": proofs.turn_ids_are_the_harnesss,
     "approval_surface=unavailable": proofs.approvals_are_passed_over,
     "mode=native_hook": proofs.hooks_are_the_way_in,
-    "mode=telemetry_only": events_come_by(
-        "telemetry_only", "context.pressure_observed", "context.compacted", "frame.ended", "session.ended"
-    ),
+    "mode=telemetry_only": telemetry_proofs.files_tell_what_hooks_do_not,
     "mode=launcher_wrapper": events_come_by(
         "launcher_wrapper", "session.starting", "session.started", "session.ending", "session.ended"
     ),
