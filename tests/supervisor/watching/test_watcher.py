@@ -4,11 +4,9 @@ import os
 from pathlib import Path
 
 import pytest
-import structlog
 
-from lifebus_adapters.telemetry import Surroundings
 from lifebus_supervisor.watching.watcher import WatchedFile
-from supervisor.watching.watch_box import Box, NumberReader, line, problems, source, tokens_in, write
+from supervisor.watching.watch_box import Box, line, problems, tokens_in, write
 
 
 async def test_a_file_is_read_from_its_beginning_and_then_as_it_grows(tmp_path: Path) -> None:
@@ -249,65 +247,3 @@ async def test_files_tells_how_each_file_is(tmp_path: Path) -> None:
         skipped=0,
         problem="missing",
     )
-
-
-async def test_unreadable_records_are_counted_until_one_can_be_read(tmp_path: Path) -> None:
-    box, log = Box(tmp_path), tmp_path / "s.jsonl"
-    write(log, line(1) + "{\n[\n")
-    (news,) = await box.poll()
-    assert (news.skipped, news.unreadable_run, news.problem) == (2, 2, None)
-    assert news.evidence == "unreadable record invalid_json $"
-    write(log, "nonsense\n")
-    (news,) = await box.poll()
-    assert (news.skipped, news.unreadable_run) == (1, 3)
-    write(log, line(2))
-    (news,) = await box.poll()
-    assert (news.skipped, news.unreadable_run, news.evidence, tokens_in([news])) == (0, 0, "", [2])
-
-
-async def test_a_defect_of_a_reader_costs_its_record_and_is_logged_once(tmp_path: Path) -> None:
-    box, log = Box(tmp_path), tmp_path / "s.jsonl"
-    write(log, '{"defect": 1}\n' * 3 + line(1))
-    with structlog.testing.capture_logs() as logs:
-        (news,) = await box.poll()
-        write(log, '{"defect": 1}\n')
-        await box.poll()
-    assert (news.skipped, tokens_in([news])) == (3, [1])
-    assert [(entry["event"], entry["fault"]) for entry in logs] == [("telemetry_reader_defect", "ZeroDivisionError")]
-
-
-async def test_a_reader_that_cannot_be_made_costs_its_file_only(tmp_path: Path) -> None:
-    def make(path: str, surroundings: Surroundings) -> NumberReader:
-        if path.endswith("bad.jsonl"):
-            raise ZeroDivisionError
-        return NumberReader()
-
-    box = Box(tmp_path, source(tmp_path, make_reader=make))
-    for name in ("bad.jsonl", "good.jsonl"):
-        write(tmp_path / name, line(1))
-    with structlog.testing.capture_logs():
-        found = await box.poll()
-    assert problems(found) == {"bad.jsonl": "unreadable"}
-    assert tokens_in(found) == [1]
-
-
-async def test_a_huge_record_is_skipped_and_the_next_one_read(tmp_path: Path) -> None:
-    box, log = Box(tmp_path, record_bytes=1_000), tmp_path / "s.jsonl"
-    write(log, line(1) + '{"n": 1, "text": "' + "x" * 10_000 + '"}\n' + line(2))
-    (news,) = await box.poll()
-    assert (tokens_in([news]), news.skipped, news.unreadable_run) == ([1, 2], 1, 0)
-
-
-async def test_of_too_many_files_those_that_changed_last_are_watched(tmp_path: Path) -> None:
-    box = Box(tmp_path, max_files=3)
-    for number in range(6):
-        path = tmp_path / f"{number}.jsonl"
-        write(path, line(number))
-        os.utime(path, (0, path.stat().st_mtime - 100 + number))
-    assert sorted(await box.tokens()) == [3, 4, 5]
-    assert await box.poll() == []
-    write(tmp_path / "0.jsonl", line(10))
-    assert 10 in await box.tokens()
-    box.follow("1.jsonl", "1")
-    assert await box.tokens() == [1]
-    assert {file.session for file in box.watcher.files()} == {"0", "1", "5"}
