@@ -97,7 +97,7 @@ class HookCalls:
         emissions = self._supervision.admit(call, reading)
         outcomes = await self._emit(emissions, dispatch=not late)
         self._supervision.heard(call, reading, outcomes)
-        return _NOTHING if late else adapter.render(call, _deliveries(emissions, outcomes))
+        return _NOTHING if late else await _beside(call, adapter.render, call, _deliveries(emissions, outcomes))
 
     async def _emit(self, emissions: Sequence[Emission], *, dispatch: bool) -> list[Outcome]:
         if not emissions:

@@ -4,9 +4,19 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from golden import golden
-from lifebus_contract import CallbackRequest, InvalidRequest, PayloadEnvelope, decode_json, decode_msgpack, load_json
+from lifebus_contract import (
+    CallbackRequest,
+    InvalidRequest,
+    PayloadEnvelope,
+    codec,
+    decode_json,
+    decode_msgpack,
+    load_json,
+)
 from lifebus_contract.codec import MAX_ITEMS, check_plain
 from lifebus_contract.fields import MAX_DEPTH, MAX_INTEGER, MAX_MESSAGE_BYTES
 
@@ -105,3 +115,29 @@ def refusal(text: str | bytes) -> InvalidRequest:
     with pytest.raises(InvalidRequest) as caught:
         load_json(text)
     return caught.value
+
+
+_TEXTS = st.text(st.characters(codec=None), max_size=4) | st.sampled_from(["\ud800", "ž", ""])
+_LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**54), 2**54)
+    | st.floats()
+    | _TEXTS
+    | st.sampled_from([b"x", MAX_INTEGER, nested(MAX_DEPTH - 2), nested(MAX_DEPTH)])
+)
+_KEYS = _TEXTS | st.sampled_from([1, None])
+_PLAIN = st.recursive(_LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_KEYS, inner, max_size=4))
+
+
+@given(value=_PLAIN, max_items=st.integers(0, 12))
+def test_the_quick_look_and_the_thorough_one_agree(value: Any, max_items: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        quick = codec._is_plain(value, max_items)
+        patch.setattr(codec, "_is_plain", lambda *_: False)
+        try:
+            check_plain(value, max_items=max_items)
+        except InvalidRequest:
+            assert not quick
+        else:
+            assert quick
