@@ -187,6 +187,15 @@ def test_without_a_broker_the_call_is_spooled_and_the_harness_does_not_notice(di
     assert b'"session.idle"' in stage.spooled(1)
 
 
+def test_a_call_is_spooled_whole_also_when_the_harness_ends_at_once(directory: Path) -> None:
+    stage = Stage(directory, "opencode")
+    stage.play(IDLE + '; process.stdout.write("[null, 0]"); process.exit(0)')
+    spooled = stage.spooled(1)
+    header, _, stdin = spooled.partition(b"\n")
+    assert json.loads(stdin)["input"]["event"]["type"] == "session.idle"
+    assert json.loads(header)["call_id"].startswith("plugin-")
+
+
 def test_calls_that_wait_for_a_hung_broker_give_up_together(directory: Path) -> None:
     (directory / "run").mkdir(mode=0o700)
     with socket.socket(socket.AF_UNIX) as hung:

@@ -100,12 +100,14 @@ function parse(answer) {
 }
 
 // Leave a call that got no whole answer to the launcher, which tries once more and spools it, under the same id.
+// It takes the payload along in its environment: the harness may end before a pipe is written.
 function spool(hook, callId, stdin) {
   try {
-    const child = spawn(LAUNCHER, [ADAPTER, hook, callId], { detached: true, stdio: ["pipe", "ignore", "ignore"] })
+    const script = 'exec "$0" "$@" <<END\n$LIFEBUS_PLUGIN_CALL\nEND'
+    const env = { ...process.env, LIFEBUS_PLUGIN_CALL: stdin.toString("utf8") }
+    const given = ["-c", script, LAUNCHER, ADAPTER, hook, callId]
+    const child = spawn("/bin/sh", given, { detached: true, stdio: "ignore", env })
     child.on("error", () => {})
-    child.stdin.on("error", () => {})
-    child.stdin.end(stdin)
     child.unref()
   } catch {
     // without a launcher there is nothing to be done
