@@ -80,7 +80,7 @@ async def test_a_file_that_is_deleted_while_it_is_open_is_read_to_its_end(tmp_pa
             (tmp_path / "s.jsonl").unlink(missing_ok=True)
             return super().read(record)
 
-    box = Box(tmp_path, source(tmp_path, make_reader=lambda path, surroundings: Deleting()), read_s=60)
+    box = Box(tmp_path, source(tmp_path, make_reader=lambda path, surroundings: Deleting()))
     write(tmp_path / "s.jsonl", "".join(map(line, range(100_000))))
     assert await box.tokens() == list(range(100_000))
     assert problems(await box.poll()) == {"s.jsonl": "missing"}
@@ -89,7 +89,7 @@ async def test_a_file_that_is_deleted_while_it_is_open_is_read_to_its_end(tmp_pa
 async def test_what_was_read_before_an_error_of_the_disk_is_not_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    box = Box(tmp_path, read_s=60)
+    box = Box(tmp_path)
     write(tmp_path / "s.jsonl", "".join(map(line, range(100_000))))
     pread = os.pread
 

@@ -43,7 +43,7 @@ async def settled(box: Box) -> None:
 
 
 async def test_a_thousand_idle_files_cost_a_stat_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    box = Box(tmp_path, read_s=30)
+    box = Box(tmp_path)
     for number in range(FILES):
         write(tmp_path / f"{number}.jsonl", line(number))
     await settled(box)
@@ -56,7 +56,7 @@ async def test_a_thousand_idle_files_cost_a_stat_each(tmp_path: Path, monkeypatc
 async def test_of_a_thousand_files_only_the_one_that_grew_is_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    box = Box(tmp_path, read_s=30)
+    box = Box(tmp_path)
     for number in range(FILES):
         write(tmp_path / f"{number}.jsonl", line(number))
     await settled(box)
@@ -67,7 +67,7 @@ async def test_of_a_thousand_files_only_the_one_that_grew_is_opened(
 
 
 async def test_old_files_are_looked_at_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    box = Box(tmp_path, read_s=30)
+    box = Box(tmp_path)
     for number in range(FILES):
         write(tmp_path / f"{number}.jsonl", line(number))
         os.utime(tmp_path / f"{number}.jsonl", (0, 0))
@@ -78,7 +78,7 @@ async def test_old_files_are_looked_at_a_few_at_a_time(tmp_path: Path, monkeypat
 
 
 async def test_an_old_file_that_is_written_again_is_found_in_its_turn(tmp_path: Path) -> None:
-    box = Box(tmp_path, read_s=30)
+    box = Box(tmp_path)
     for number in range(SWEPT * 3):
         write(tmp_path / f"{number}.jsonl", line(number))
         os.utime(tmp_path / f"{number}.jsonl", (0, 0))
@@ -100,7 +100,7 @@ async def test_of_dated_folders_only_the_newest_are_looked_into(
     for day in days:
         (tmp_path / day).mkdir(parents=True)
         write(tmp_path / day / "rollout-x.jsonl", line(1))
-    box = Box(tmp_path, source(tmp_path, pattern="*/*/*/rollout-*.jsonl"), read_s=30)
+    box = Box(tmp_path, source(tmp_path, pattern="*/*/*/rollout-*.jsonl"))
     await settled(box)
     assert len(box.watcher.files()) == NEWEST_DATES**3
     with counted(monkeypatch) as calls:

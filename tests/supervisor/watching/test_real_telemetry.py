@@ -10,7 +10,7 @@ import pytest
 
 from lifebus_adapters import ADAPTERS
 from lifebus_adapters.telemetry import Fact, RecordReader, Source, Surroundings
-from lifebus_supervisor.watching.watcher import Found, Watcher
+from lifebus_supervisor.watching.watcher import Found, Watcher, WatchLimits
 
 CAPTURES = Path(__file__).parents[2] / "data" / "captures"
 HOMES = {"codex": ".codex/sessions/2026/11/21", "claude": ".claude/projects/-home-dev-project"}
@@ -29,6 +29,7 @@ def watcher_of(home: Path, adapter_id: str) -> Watcher:
     return Watcher(
         {adapter_id: [source_of(adapter_id)]},
         Surroundings(home=str(home), environ={}),
+        limits=WatchLimits(read_s=60),
         uid=os.getuid(),
         now=time.time,
     )

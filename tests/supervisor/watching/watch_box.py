@@ -61,7 +61,7 @@ def source(
 
 
 class Box:
-    """A watcher on a directory, with a clock that runs `ahead` of the real one by as much as the test says."""
+    """A watcher on a directory with time to read, and a clock that runs `ahead` of the real one as the test says."""
 
     def __init__(
         self, root: Path, *sources: Source, discover: bool = True, uid: int | None = None, **limits: Any
@@ -71,7 +71,7 @@ class Box:
         self.watcher = Watcher(
             {"codex": sources or (source(root),)},
             Surroundings(home=str(root), environ={}),
-            limits=WatchLimits(**limits),
+            limits=WatchLimits(**{"read_s": 60.0, **limits}),
             uid=os.getuid() if uid is None else uid,
             now=lambda: time.time() + self.ahead,
             discover=discover,
