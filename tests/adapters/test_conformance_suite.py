@@ -57,6 +57,27 @@ def test_many_faults_of_one_kind_are_counted() -> None:
     assert finding.evidence.endswith(f"and {len(subject.examples) - 3} more")
 
 
+@pytest.mark.parametrize(
+    ("adapter_id", "source", "files"),
+    [
+        ("codex", "rollout", "*/sessions/*.jsonl"),
+        ("claude", "transcript", "*/projects/*/*.jsonl"),
+        ("gemini", "chats", "*/chats/*.jsonl"),
+    ],
+)
+def test_captured_telemetry_is_read_whole_and_cut_bent_or_torn_it_does_no_harm(
+    adapter_id: str, source: str, files: str
+) -> None:
+    kinds: dict[tuple[str, ...], bytes] = {}
+    for path in sorted(CAPTURES.glob(f"{adapter_id}/{files}")):
+        for line in path.read_bytes().splitlines():
+            record = json.loads(line)
+            kinds.setdefault((str(record.get("type")), *sorted(record)), line)
+    assert len(kinds) > 2
+    subject = structs.replace(builtin_subject(adapter_id), records={source: list(kinds.values())})
+    assert list(CHECKS["telemetry.records_are_read_or_refused"](subject)) == []
+
+
 @pytest.mark.parametrize("adapter_id", ADAPTERS)
 def test_captured_hooks_have_the_fields_of_their_examples(adapter_id: str) -> None:
     """Examples keep the shape of what was captured: no field of theirs is one that no harness ever sent."""
