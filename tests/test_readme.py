@@ -12,6 +12,7 @@ import pytest
 
 import lifebus
 from harness_matrix import README, matrix, split
+from lifebus.cli.app import COMMANDS
 from lifebus_supervisor.config import KEYS, load, variable_of
 from lifebus_transports.messages import BODIES
 from running import connected, running_bus
@@ -36,7 +37,8 @@ async def test_the_example_runs_against_a_real_broker() -> None:
 
 
 async def test_the_hook_line_for_a_harness_reaches_the_broker() -> None:
-    (settings,) = re.findall(r"```json\n(.*?)```", README.read_text(), re.DOTALL)
+    text = (REPOSITORY / "docs/hooks.md").read_text()
+    (settings,) = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
     ((hook, (entry,)),) = json.loads(settings)["hooks"].items()
     command = entry["hooks"][0]["command"].replace("/the/place/lifebus", lifebus.__path__[0])
     payload = {"session_id": "s1", "hook_event_name": hook, "source": "startup", "cwd": "/home/dev/project"}
@@ -52,6 +54,12 @@ async def test_the_hook_line_for_a_harness_reaches_the_broker() -> None:
     assert sessions[0].last_event == "session.started"
 
 
+def test_every_command_that_the_documents_show_exists() -> None:
+    shown = {word for path in DOCUMENTS for word in re.findall(r"`lifebus ([a-z]+)[ `]", path.read_text())}
+    assert shown
+    assert shown <= set(COMMANDS)
+
+
 def test_the_table_of_harnesses_is_that_of_the_manifests() -> None:
     assert split(README.read_text())[1] == matrix()
 
@@ -63,7 +71,7 @@ def test_every_setting_is_documented_with_its_variable_and_default() -> None:
     _, origins = load({}, {"HOME": "/nowhere"})
 
     assert rows == {key: variable_of(key) for key in KEYS}
-    assert defaults == {key: str(origins[key].value) for key in KEYS if "." in key}
+    assert defaults == {key: str(origins[key].value).lower() for key in KEYS if "." in key}
 
 
 def test_the_example_of_a_configuration_is_valid(tmp_path: Path) -> None:

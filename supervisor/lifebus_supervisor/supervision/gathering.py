@@ -41,8 +41,11 @@ def take_news(matched: Sequence[tuple[Watch, Found]], *, tick: int, now: float, 
                 watch.take(fact, news.source_id, tick, settled=settled, history=news.history)
         if news.grown:
             watch.grown_at, watch.idle_ticks = now, 0
+        known = len(watch.proofs) - watch.state.compactions
         if watch.quiet:
-            watch.credit = max(0, len(watch.proofs) - watch.state.compactions)
+            watch.credit = max(0, known)
+        elif news.history:  # a file may hold fewer proofs than there were compactions
+            watch.credit = min(0, known)
         if news.problem is None:
             watch.files.add(news.path)
         watch.unreadable = news.unreadable_run
