@@ -1,6 +1,5 @@
 """Claude Code transcripts: turns, interruptions, /clear, forks and huge lines."""
 
-
 import pytest
 
 from adapters.calls import CAPTURES
@@ -149,6 +148,11 @@ def test_huge_lines_that_mean_something_are_read() -> None:
     assert read(prompt([{"type": "tool_result", "content": [{"type": "text", "text": HUGE}]}])) == [
         Activity(session=SESSION)
     ]
+
+
+def test_an_attachment_inside_a_tool_s_result_does_not_hide_the_line() -> None:
+    record = prompt([{"type": "tool_result", "content": "hi"}], toolUseResult={"attachment": {"type": "file"}})
+    assert read(record) == [Activity(session=SESSION)]
 
 
 def test_the_words_of_a_prompt_do_not_make_it_an_attachment() -> None:

@@ -180,6 +180,14 @@ def test_a_compaction_on_request_is_no_turn_and_no_work() -> None:
     ]
 
 
+def test_work_after_a_compaction_on_request_counts_again() -> None:
+    ended = event("turn_aborted", turn_id="t2", reason="interrupted")
+    started = event("task_started", turn_id="t1", **TURN)
+    item = line("response_item", {"type": "function_call_output"})
+    told = read(started, event("task_started", turn_id="t2"), item, ended, item)
+    assert told == [TurnStarted(session=SESSION, frame_id="t1"), Activity(session=SESSION)]
+
+
 def test_the_start_of_a_session_after_a_compaction_is_no_new_session() -> None:
     start = {"session_id": SESSION, "hook_event_name": "SessionStart", "source": "compact", "model": "m"}
     reading = ADAPTERS["codex"].read(call("codex", start), ids())
