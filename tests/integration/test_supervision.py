@@ -1,0 +1,160 @@
+"""Supervision in a running broker: real hook processes, real telemetry files, a harness that is really killed."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import anyio
+import psutil
+import pytest
+from msgspec import structs
+
+import lifebus
+from lifebus_contract import Receipt
+from lifebus_supervisor.daemon import Daemon, running
+from lifebus_supervisor.settings import TelemetrySettings, TickSettings
+from running import connected, settings_in, short_directory
+
+HOOK = Path(lifebus.__path__[0]) / "hook.py"
+SESSION = "0000000b-b50b-70a5-873f-cddb668c29d4"
+START = {"hook_event_name": "SessionStart", "session_id": SESSION, "source": "startup"}
+PROMPT = {"hook_event_name": "UserPromptSubmit", "session_id": SESSION, "turn_id": "t1"}
+
+HARNESS = """
+import json, subprocess, sys
+for line in sys.stdin:
+    subprocess.run(json.loads(line)["command"], input=json.loads(line)["payload"].encode(), check=True)
+    print("called", flush=True)
+"""
+"""A harness that calls hooks as it is told, and lives until it is killed."""
+
+
+class Harness:
+    """A process that calls our hook."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+
+    def call(self, payload: dict[str, str]) -> None:
+        command = [sys.executable, "-I", "-S", str(HOOK), "codex"]
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write(json.dumps({"command": command, "payload": json.dumps(payload)}) + "\n")
+        stdin.flush()
+        assert stdout.readline() == "called\n"
+
+    def kill(self) -> None:
+        psutil.Process(self._process.pid).send_signal(signal.SIGKILL)
+        self._process.wait(10)
+
+
+@contextmanager
+def harness(daemon: Daemon) -> Iterator[Harness]:
+    environment = {
+        "LIFEBUS_RUNTIME_DIR": str(daemon.settings.runtime_dir),
+        "LIFEBUS_STATE_DIR": str(daemon.settings.state_dir),
+    }
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", HARNESS], stdin=pipe, stdout=pipe, text=True, env=environment) as made:
+        try:
+            yield Harness(made)
+        finally:
+            made.kill()
+
+
+@asynccontextmanager
+async def supervising(home: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Daemon]:
+    """A broker that ticks twenty times a second and looks at Codex's files below `home`."""
+    for name in ("CLAUDE", "CODEX"):
+        monkeypatch.setenv(f"LIFEBUS_{name}_HOME", str(home / name.lower()))
+    monkeypatch.setenv("HOME", str(home))
+    with short_directory() as directory:
+        quick = structs.replace(
+            settings_in(directory), ticks=TickSettings(interval_ms=50), telemetry=TelemetrySettings()
+        )
+        async with running(quick) as daemon:
+            yield daemon
+
+
+async def until(bus: lifebus.Bus, event: str, count: int = 1) -> list[Receipt]:
+    """The receipts up to the one with the event, that often."""
+    seen: list[Receipt] = []
+    with anyio.fail_after(20):
+        async for item in bus.receipts(since="start"):
+            assert isinstance(item, Receipt)
+            seen.append(item)
+            if sum(one.event == event for one in seen) == count:
+                return seen
+    raise AssertionError("the stream ended")
+
+
+def rollout(home: Path) -> Path:
+    path = home / "codex/sessions/2026/11/22" / f"rollout-2026-11-22T10-00-00-{SESSION}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def token_count(used: int) -> str:
+    info = {"last_token_usage": {"total_tokens": used}, "model_context_window": 1000}
+    return json.dumps({"type": "event_msg", "payload": {"type": "token_count", "info": info}}) + "\n"
+
+
+async def test_a_killed_harness_is_noticed_and_its_session_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with supervising(tmp_path, monkeypatch) as daemon, connected(daemon) as bus:
+        with harness(daemon) as running_harness:
+            await anyio.to_thread.run_sync(running_harness.call, START)
+            await anyio.to_thread.run_sync(running_harness.call, PROMPT)
+            await until(bus, "frame.opened")
+            running_harness.kill()
+            seen = await until(bus, "session.ended")
+    assert [one.telemetry_summary.get("frame_end") for one in seen if one.event == "frame.ended"] == ["abandoned"]
+    assert seen[-1].telemetry_summary["session_end"] == "abandoned"
+
+
+async def test_pressure_in_a_file_is_told_by_its_level(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with supervising(tmp_path, monkeypatch) as daemon, connected(daemon) as bus:
+        with harness(daemon) as running_harness:
+            path = rollout(tmp_path)
+            path.write_text("")
+            await anyio.to_thread.run_sync(running_harness.call, START | {"transcript_path": str(path)})
+            await until(bus, "session.started")
+            for used, count in ((100, 1), (650, 2), (950, 3)):
+                with path.open("a") as file:
+                    file.write(token_count(used) * 3)
+                seen = await until(bus, "context.pressure_observed", count)
+    levels = [one.telemetry_summary["context_pressure"] for one in seen if one.event == "context.pressure_observed"]
+    assert levels == ["low", "moderate", "critical"]
+
+
+async def test_a_driven_tick_returns_what_it_found_and_status_tells_of_the_harness(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with supervising(tmp_path, monkeypatch) as daemon, connected(daemon) as bus:
+        with harness(daemon) as running_harness:
+            path = rollout(tmp_path)
+            await anyio.to_thread.run_sync(running_harness.call, START | {"transcript_path": str(path)})
+            await until(bus, "session.started")
+            looked = await bus.tick("codex", SESSION)
+            status = await bus.status()
+    assert looked.receipts[0].event == "supervisor.tick"
+    assert (looked.receipts[0].client_id, looked.receipts[0].harness_session_id) == ("test", SESSION)
+    (codex,) = [one for one in status.harnesses if one.adapter_id == "codex"]
+    assert (codex.sessions, codex.last_event) == (1, looked.receipts[0].event)
+    assert codex.last_hook_age_s is not None
+    assert codex.last_tick_age_s is not None
+
+
+async def test_ticks_that_find_nothing_can_be_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with supervising(tmp_path, monkeypatch) as daemon, connected(daemon) as bus:
+        with harness(daemon) as running_harness, anyio.fail_after(20):
+            await anyio.to_thread.run_sync(running_harness.call, START)
+            async for receipt in bus.ticks("codex"):
+                assert (receipt.event, receipt.sequence) == ("supervisor.tick", None)
+                break
