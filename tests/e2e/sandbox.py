@@ -11,7 +11,7 @@ from pathlib import Path
 
 from running import short_directory
 
-PATIENCE_S = 60.0
+PATIENCE_S = 90.0
 NOWHERE = "http://127.0.0.1:9"
 
 
@@ -29,10 +29,16 @@ class Sandbox:
     """The directories of one test."""
 
     home: Path
+    more_path: tuple[str, ...] = ()
 
     @property
     def project(self) -> Path:
         return self.home / "project"
+
+    @property
+    def bin(self) -> Path:
+        """The first place on the path of programs."""
+        return self.home / "bin"
 
     @property
     def tmp(self) -> Path:
@@ -52,7 +58,7 @@ class Sandbox:
         base = {
             "HOME": str(self.home),
             "LANG": "C.UTF-8",
-            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "PATH": ":".join([str(self.bin), *self.more_path, "/usr/local/bin:/usr/bin:/bin"]),
             "TERM": "xterm",
             "TMPDIR": str(self.tmp),
         }
@@ -115,12 +121,12 @@ class Started:
 
 
 @contextmanager
-def sandbox() -> Iterator[Sandbox]:
+def sandbox(more_path: tuple[str, ...] = ()) -> Iterator[Sandbox]:
     """A sandbox while the block lasts."""
     with short_directory() as home:
-        found = Sandbox(home)
-        found.tmp.mkdir()
-        found.project.mkdir()
+        found = Sandbox(home, more_path)
+        for folder in (found.bin, found.tmp, found.project):
+            folder.mkdir()
         git = ["git", "init", "--quiet", str(found.project)]
         subprocess.run(git, env=found.environment({}), check=True, timeout=PATIENCE_S)
         yield found

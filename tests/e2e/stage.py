@@ -10,9 +10,9 @@ import pytest
 
 import lifebus
 from broker_process import BrokerProcess, broker_process
-from e2e import by_hand
 from e2e.fake_model import FakeModel, Request, fake_model
 from e2e.harnesses.base import Harness, Turn
+from e2e.installation import install, link
 from e2e.programs import cache, is_installed
 from e2e.sandbox import Ran, Sandbox, Started, sandbox
 from integration.serving import serving
@@ -112,9 +112,10 @@ async def stage(harness: Harness) -> AsyncIterator[Stage]:
     missing = [str(package) for package in harness.packages if not is_installed(package)]
     if missing:
         pytest.skip(f"{', '.join(missing)} not in {cache()}; `make e2e` or `make e2e-all` installs it")
-    with sandbox() as box, fake_model(harness.context_window) as model:
+    with sandbox(harness.more_path) as box, fake_model(harness.context_window) as model:
         harness.furnish(box, model.url)
-        by_hand.install(harness.adapter_id, box)
+        link(harness, box)
+        install(harness, box)
         async with _broker(box) as broker, lifebus.connect("e2e", runtime_dir=box.runtime_dir) as bus:
             yield Stage(harness, box, model, broker, bus)
 

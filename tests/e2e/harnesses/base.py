@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from e2e.programs import Package
@@ -26,6 +27,16 @@ class Harness(Protocol):
     def adapter_id(self) -> str: ...
     @property
     def packages(self) -> Sequence[Package]: ...
+    @property
+    def program(self) -> Path:
+        """The installed program."""
+        ...
+
+    @property
+    def more_path(self) -> tuple[str, ...]:
+        """Directories of other programs that it needs."""
+        ...
+
     @property
     def context_window(self) -> int:
         """The window that the fake model is said to have, in tokens."""

@@ -1,6 +1,7 @@
 """Claude Code: `claude -p`, its hooks in `~/.claude/settings.json`."""
 
 import json
+from pathlib import Path
 from typing import Final
 
 from e2e.harnesses.base import Turn
@@ -16,7 +17,12 @@ class Claude:
     adapter_id = "claude"
     packages = (Package("npm", "@anthropic-ai/claude-code", "2.1.330"),)
     context_window = 200_000
+    more_path = ()
     trusting = ()
+
+    @property
+    def program(self) -> Path:
+        return find(self.packages[0], "node_modules/@anthropic-ai/claude-code-*[!l]/claude")
 
     def furnish(self, box: Sandbox, model_url: str) -> None:
         """It needs no settings."""
@@ -33,10 +39,9 @@ class Claude:
         }
 
     def command(self, turn: Turn) -> list[str]:
-        program = find(self.packages[0], "node_modules/@anthropic-ai/claude-code-*[!l]/claude")
         told = ["--output-format", "stream-json", "--verbose", "--include-hook-events", "--allowedTools", "Bash"]
         session = ["--resume", turn.session] if turn.session else []
-        return [str(program), *told, *session, *turn.arguments, "-p", turn.prompt]
+        return [str(self.program), *told, *session, *turn.arguments, "-p", turn.prompt]
 
     def hook_failures(self, ran: Ran) -> list[str]:
         told = [json.loads(line) for line in ran.out.splitlines()]

@@ -1,5 +1,6 @@
 """Codex CLI: `codex exec`, its hooks in `~/.codex/hooks.json`."""
 
+from pathlib import Path
 from typing import Final
 
 from e2e.fake_model import MODEL
@@ -19,7 +20,12 @@ class Codex:
     adapter_id = "codex"
     packages = (Package("npm", "@openai/codex", "0.169.0"),)
     context_window = _WINDOW
+    more_path = ()
     trusting = ("--dangerously-bypass-hook-trust",)
+
+    @property
+    def program(self) -> Path:
+        return find(self.packages[0], "node_modules/@openai/codex-*/vendor/*/bin/codex")
 
     def furnish(self, box: Sandbox, model_url: str) -> None:
         folder = box.home / ".codex"
@@ -54,10 +60,9 @@ stream_max_retries = 0
         return {"LOOPBACK_KEY": "dummy"}
 
     def command(self, turn: Turn) -> list[str]:
-        program = find(self.packages[0], "node_modules/@openai/codex-*/vendor/*/bin/codex")
         going_on = ["resume"] if turn.session else []
         session = [turn.session] if turn.session else []
-        return [str(program), "exec", *going_on, *turn.arguments, *session, turn.prompt]
+        return [str(self.program), "exec", *going_on, *turn.arguments, *session, turn.prompt]
 
     def hook_failures(self, ran: Ran) -> list[str]:
         told = [line for line in ran.err.splitlines() if line.startswith("hook: ")]

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 from typing import Final
 
 from e2e.harnesses.base import Turn
@@ -17,7 +18,12 @@ class Gemini:
     adapter_id = "gemini"
     packages = (Package("npm", "@google/gemini-cli", "0.61.0"),)
     context_window = 1_048_576
+    more_path = (str(Path(shutil.which("node") or "/usr/bin/node").parent),)
     trusting = ()
+
+    @property
+    def program(self) -> Path:
+        return find(self.packages[0], "node_modules/@google/gemini-cli/bundle/gemini.js")
 
     def furnish(self, box: Sandbox, model_url: str) -> None:
         folder = box.home / ".gemini"
@@ -34,10 +40,9 @@ class Gemini:
         return {"GEMINI_API_KEY": "dummy", "GEMINI_CLI_NO_RELAUNCH": "true", "GOOGLE_GEMINI_BASE_URL": model_url}
 
     def command(self, turn: Turn) -> list[str]:
-        program = find(self.packages[0], "node_modules/@google/gemini-cli/bundle/gemini.js")
         told = ["-m", "gemini-2.5-pro", "--approval-mode", "yolo", "-o", "stream-json"]
         session = ["--resume", "latest"] if turn.session else []
-        return [shutil.which("node") or "node", str(program), *told, *session, *turn.arguments, "-p", turn.prompt]
+        return [str(self.program), *told, *session, *turn.arguments, "-p", turn.prompt]
 
     def hook_failures(self, ran: Ran) -> list[str]:
         return [line for line in ran.err.splitlines() if "hook" in line.lower()]

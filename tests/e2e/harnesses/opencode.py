@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 from typing import Final
 
 from e2e.fake_model import MODEL
@@ -22,7 +23,12 @@ class OpenCode:
     adapter_id = "opencode"
     packages = (Package("npm", "opencode-ai", "1.18.33"), _PLUGIN_KIT)
     context_window = _WINDOW
+    more_path = ()
     trusting = ()
+
+    @property
+    def program(self) -> Path:
+        return find(self.packages[0], "node_modules/opencode-*64/bin/opencode")
 
     def furnish(self, box: Sandbox, model_url: str) -> None:
         folder = box.home / ".config/opencode"
@@ -54,9 +60,8 @@ class OpenCode:
         return {f"OPENCODE_DISABLE_{wish}": "1" for wish in wishes}
 
     def command(self, turn: Turn) -> list[str]:
-        program = find(self.packages[0], "node_modules/opencode-*64/bin/opencode")
         session = ["--session", turn.session] if turn.session else []
-        return [str(program), "run", "--format", "json", "--auto", *session, *turn.arguments, turn.prompt]
+        return [str(self.program), "run", "--format", "json", "--auto", *session, *turn.arguments, turn.prompt]
 
     def hook_failures(self, ran: Ran) -> list[str]:
         return [line for line in ran.err.splitlines() if "plugin" in line.lower()]
