@@ -14,7 +14,7 @@ from lifebus_contract import PressureLevel
 
 __all__ = ["LEVELS", "Thresholds", "next_level", "percent_of"]
 
-Percent = Annotated[int, Meta(ge=1, le=100)]
+_Percent = Annotated[int, Meta(ge=1, le=100)]
 
 LEVELS: Final = (PressureLevel.LOW, PressureLevel.MODERATE, PressureLevel.HIGH, PressureLevel.CRITICAL)
 """The levels, emptiest first."""
@@ -27,11 +27,11 @@ class Thresholds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ValueError: the thresholds do not rise, or the margin reaches below the lowest of them.
     """
 
-    moderate_pct: Percent = 60
+    moderate_pct: _Percent = 60
     """Below this the pressure is `low`."""
-    high_pct: Percent = 80
+    high_pct: _Percent = 80
     """From here on it is `high`."""
-    critical_pct: Percent = 92
+    critical_pct: _Percent = 92
     """From here on it is `critical`."""
     rearm_pct: Annotated[int, Meta(ge=0, le=50)] = 5
     """How many points below its threshold a level is left: no receipt for every token around it."""

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, cast, get_args
 import msgspec
 from msgspec import Struct
 
+from lifebus_adapters import OVERRIDES
 from lifebus_broker.pressure import Thresholds
 from lifebus_supervisor.config_file import ConfigurationError, FileValue, read_file
 from lifebus_supervisor.settings import (
@@ -44,7 +45,7 @@ _SECTIONS: Final[dict[str, type[Struct]]] = {
     "telemetry": TelemetrySettings,
 }
 _DIRECTORIES: Final = {"runtime_dir": default_runtime_dir, "state_dir": default_state_dir}
-_OTHER_VARIABLES: Final = frozenset({"LIFEBUS_CONFIG", "LIFEBUS_DATA_DIR"})
+_OTHER_VARIABLES: Final = frozenset({"LIFEBUS_CONFIG", "LIFEBUS_DATA_DIR", "LIFEBUS_HOST_ADAPTER", *OVERRIDES})
 
 KEYS: Final[dict[str, Any]] = {
     "runtime_dir": Path,

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from lifebus_adapters import OVERRIDES
 from lifebus_supervisor.config import KEYS, ConfigurationError, load, variable_of
 
 HOME = {"HOME": "/home/dev"}
@@ -156,3 +157,14 @@ def test_nothing_is_read_from_the_project_directory(tmp_path: Path, monkeypatch:
         (tmp_path / name).write_text("nonsense = 1")
     monkeypatch.chdir(tmp_path)
     load({}, HOME)
+
+
+def test_overrides_of_the_adapters_are_no_misspelt_settings() -> None:
+    environ = {"HOME": "/home/dev", **dict.fromkeys(OVERRIDES, "x"), "LIFEBUS_HOST_ADAPTER": "codex"}
+    settings, _ = load({}, environ)
+    assert settings == load({}, {"HOME": "/home/dev"})[0]
+
+
+def test_thresholds_that_do_not_rise_are_refused_together() -> None:
+    with pytest.raises(ConfigurationError, match="thresholds must rise"):
+        load({}, {"HOME": "/home/dev", "LIFEBUS_PRESSURE_HIGH_PCT": "50"})

@@ -9,16 +9,21 @@ from lifebus_adapters import claude, codex, gemini, hermes, openclaw, opencode
 from lifebus_adapters.adapter import Adapter, CallerProcess, Delivery, HookAnswer, HookCall, HookReading
 from lifebus_adapters.assets import HostAssets
 from lifebus_adapters.claude import assets as claude_assets
+from lifebus_adapters.claude import telemetry as claude_telemetry
 from lifebus_adapters.codex import assets as codex_assets
+from lifebus_adapters.codex import telemetry as codex_telemetry
 from lifebus_adapters.gemini import assets as gemini_assets
+from lifebus_adapters.gemini import telemetry as gemini_telemetry
 from lifebus_adapters.hermes import assets as hermes_assets
 from lifebus_adapters.manifests import load_manifest, load_third_party
 from lifebus_adapters.openclaw import assets as openclaw_assets
 from lifebus_adapters.opencode import assets as opencode_assets
+from lifebus_adapters.opencode import telemetry as opencode_telemetry
 
 __all__ = [
     "ADAPTERS",
     "HOST_ASSETS",
+    "OVERRIDES",
     "Adapter",
     "CallerProcess",
     "Delivery",
@@ -39,6 +44,16 @@ ADAPTERS: Final[dict[str, Adapter]] = {
     "openclaw": openclaw.ADAPTER,
 }
 """The built-in adapters by adapter id."""
+
+OVERRIDES: Final = frozenset(
+    {
+        *claude_telemetry.OVERRIDES,
+        *codex_telemetry.OVERRIDES,
+        *gemini_telemetry.OVERRIDES,
+        *opencode_telemetry.OVERRIDES,
+    }
+)
+"""Our own variables that say where a harness keeps its telemetry, and what it does not tell."""
 
 HOST_ASSETS: Final[dict[str, HostAssets]] = {
     assets.adapter_id: assets

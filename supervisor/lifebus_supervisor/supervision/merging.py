@@ -33,7 +33,8 @@ def merge(
     end of a session closes its open frames first.
     """
     merged: list[Emission] = []
-    for emission in reading.emissions:
+    for told in reading.emissions:
+        emission = _placed(watch, told)
         event = emission.request.event
         if (event is LifecycleEvent.CONTEXT_COMPACTED and _is_proved(watch, epoch_s)) or _is_open(watch, emission):
             continue
@@ -55,6 +56,24 @@ def _is_proved(watch: Watch, epoch_s: int) -> bool:
     filed = watch.state.filed_at_epoch_s
     known = watch.state.compactions + watch.credit
     return filed is not None and epoch_s - filed <= MATCH_S and len(watch.proofs) <= known
+
+
+def _placed(watch: Watch, emission: Emission) -> Emission:
+    """Return a nested frame's event inside the frame that it really stands in.
+
+    Codex names a sub-agent's own turn where the turn around it is meant; only an open frame can have another inside.
+    """
+    context = emission.request.frame_context
+    if context is None or context.parent_frame_id is None:
+        return emission
+    frames = watch.state.frames
+    known = next((frame.parent for frame in frames if frame.frame_id == context.frame_id), None)
+    around = [frame.frame_id for frame in frames if frame.parent is None]
+    parent = known or (context.parent_frame_id if context.parent_frame_id in around or not around else around[-1])
+    if parent == context.parent_frame_id:
+        return emission
+    request = structs.replace(emission.request, frame_context=structs.replace(context, parent_frame_id=parent))
+    return structs.replace(emission, request=request)
 
 
 def _is_open(watch: Watch, emission: Emission) -> bool:

@@ -198,3 +198,15 @@ async def test_a_clear_ends_one_session_and_starts_another_in_the_same_process(t
         await stage.tick(2)
         heads = {head.harness_session_id: head.ended for head in await stage.bus.ledger.sessions()}
         assert heads == {"s1": True, "s2": False}
+
+
+async def test_a_sub_agent_stands_in_the_turn_that_is_open(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await running_turn(stage)
+        opened = await stage.hook("codex", child("a-turn-of-its-own", "a1"))
+        assert {one.telemetry_summary["parent_frame_id"] for one in opened} == {"t1"}
+        assert (
+            await stage.hook("codex", child("a-turn-of-its-own", "a1") | {"hook_event_name": "UserPromptSubmit"}) == []
+        )
+        ended = await stage.hook("codex", child("another", "a1") | {"hook_event_name": "SubagentStop"})
+        assert {one.telemetry_summary["parent_frame_id"] for one in ended} == {"t1"}

@@ -12,10 +12,8 @@ from lifebus_adapters.hermes.database import MessageReader
 from lifebus_adapters.reading import Payload, count, identifier
 from lifebus_adapters.telemetry import DatabaseReader, Fact, Source, Surroundings, Usage
 
-__all__ = ["OVERRIDES", "SOURCES", "hook_facts"]
+__all__ = ["SOURCES", "hook_facts"]
 
-OVERRIDES: Final[tuple[str, ...]] = ()
-"""No variables of our own: Hermes' own `HERMES_HOME` says where it lives."""
 
 _DATABASE: Final = "state.db"
 _PROMPT_TOKENS: Final = "hook:post_api_request.usage.prompt_tokens"

@@ -17,10 +17,8 @@ from lifebus_adapters.reading import Payload, count, find, identifier
 from lifebus_adapters.telemetry import DatabaseReader, Fact, Source, Surroundings, Usage, WindowKnown
 from lifebus_contract import InvalidRequest
 
-__all__ = ["OVERRIDES", "SOURCES", "hook_facts"]
+__all__ = ["SOURCES", "hook_facts"]
 
-OVERRIDES: Final[tuple[str, ...]] = ()
-"""No variables of our own: OpenClaw's own `OPENCLAW_STATE_DIR` and `OPENCLAW_HOME` say where it lives."""
 
 _DATABASE: Final = re.compile(r"/agents/[^/]+/agent/openclaw-agent\.sqlite\Z")
 _COMPACTIONS: Final = frozenset({"before_compaction", "after_compaction"})
