@@ -1,6 +1,6 @@
 """`make bench`: lifebus beside Redis Streams and NATS JetStream, then alone.  It prints and never asserts.
 
-Above: the Makefile.  Below: throughput, growth, bench_hook, report.
+Above: the Makefile.  Below: throughput, growth, bench_hook, harness_time, report.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from rich.console import Console
 
-from bench import bench_hook, growth, throughput
+from bench import bench_hook, growth, harness_time, throughput
 from bench.lifebus_client import Lifebus, broker
 from bench.peers.process import workspace
 from bench.report import Aim, print_aims, print_table
@@ -42,11 +42,13 @@ def main() -> None:
         aims += growth.aims(grown)
     if "hook" in asked.parts:
         aims.append(_hook(console, runs=50 if asked.quick else 200))
+    if "harness" in asked.parts:
+        aims += _harnesses(console, rounds=5 if asked.quick else 20)
     print_aims(console, aims)
 
 
 def _arguments() -> argparse.Namespace:
-    parts = ("peers", "followers", "growth", "hook")
+    parts = ("peers", "followers", "growth", "hook", "harness")
     parser = argparse.ArgumentParser(prog="make bench", description="Measure lifebus beside its peers.")
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"only these parts: {', '.join(parts)}")
     parser.add_argument("--quick", action="store_true", help="small sizes, one round: a smoke test in two minutes")
@@ -146,6 +148,25 @@ def _hook(console: Console, runs: int) -> Aim:
     return Aim(
         text="hook as a whole process: × python -I -S -c pass", limit=bench_hook.AIM, measured=share, at_most=True
     )
+
+
+def _harnesses(console: Console, rounds: int) -> list[Aim]:
+    """Measure the harnesses that `make e2e` has installed; the others have no figures."""
+    aims: list[Aim] = []
+    for name in harness_time.MEASURED:
+        measured: float | None = None
+        if name in harness_time.available():
+            times = harness_time.collect(name, rounds)
+            rows = [
+                (case, f"{1e3 * statistics.median(seconds):.0f}", f"{harness_time.share(times, case):.2f}")
+                for case, seconds in times.items()
+            ]
+            title = f"{name}: one turn with a tool call, median of {rounds} runs"
+            print_table(console, title, ("", "ms", "× hooks: true"), rows)
+            measured = harness_time.share(times)
+        text = f"{name} with our hooks: × with `true` as every hook"
+        aims.append(Aim(text=text, limit=harness_time.AIM, measured=measured, at_most=True))
+    return aims
 
 
 if __name__ == "__main__":

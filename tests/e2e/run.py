@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> None:
             say(f"{package}: {install(package) or 'installed'} ({cache()})")
     if not _leave_network():
         say("no network namespace of our own: proxies point nowhere instead")
-    chosen = [str(TESTS / "e2e" / f"test_{name}.py") for name in names or HARNESSES]
+    chosen = [str(path) for name in names or HARNESSES for path in sorted((TESTS / "e2e").glob(f"test_{name}*.py"))]
     os.execv(sys.executable, [sys.executable, "-m", "pytest", "-q", *options, *chosen])
 
 

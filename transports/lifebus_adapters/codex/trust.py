@@ -22,7 +22,7 @@ TrustState = Literal["trusted", "untrusted", "modified", "off"]
 """Run; not run until the user agrees; not run because it was changed since; switched off by the user."""
 
 _DEFAULT_TIMEOUT_S: Final = 600
-_MAX_TIMEOUT_S: Final = {"SessionEnd": 3}
+_MAX_TIMEOUT_S: Final = {"Interrupt": 3, "SessionEnd": 3}
 _UNMATCHED: Final = frozenset({"Stop", "UserPromptSubmit"})
 """Events whose matcher Codex passes over."""
 
