@@ -256,6 +256,16 @@ def test_a_file_that_two_installations_need_goes_with_the_second(box: Box) -> No
     assert box.files() == {}
 
 
+def test_a_directory_goes_with_the_last_of_our_files_in_it(box: Box) -> None:
+    first, second = (OwnedFile(path=str(box.root / "data" / name), contents=name) for name in ("first", "deep/second"))
+    box.install([first], adapter_id="claude")
+    box.install([second], adapter_id="codex")
+    box.remove([first], adapter_id="claude")
+    assert box.files().keys() == {"data", "data/deep", "data/deep/second"}
+    box.remove([second], adapter_id="codex")
+    assert box.files() == {}
+
+
 def test_our_files_come_first_and_go_last(box: Box) -> None:
     assert [file.path for file in box.plan().files] == [str(box.launcher_path), str(box.settings_path)]
     box.install()

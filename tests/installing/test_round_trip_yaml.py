@@ -114,10 +114,10 @@ def test_a_missing_file_is_missing_again() -> None:
         ("a:\n\t- 1\n", SettingsUnreadable, "config.yaml:2:1"),
         ("a: 1\n---\nb: 2\n", SettingsUnreadable, "another document"),
         ("a: 1\n...\n", SettingsUnreadable, "config.yaml:2:1: it has a document end marker"),
-        ("a: !env X\n", SettingsUnreadable, "constructor"),
+        ("a: !env X\n", SettingsUnreadable, "could not determine a constructor"),
         ("a: \x01\n", SettingsUnreadable, "not allowed"),
         ("[" * 5000, SettingsUnreadable, "deeply"),
-        ("a: " + "x" * (512 * 1024), SettingsUnreadable, "more than"),
+        ("a: " + "x" * (256 * 1024), SettingsUnreadable, "more than"),
         ("- 1\n", SettingsConflict, "the outermost value is a list where an object is needed"),
         ("null\n", SettingsConflict, "the outermost value is null"),
         ("hooks: ~\n", SettingsConflict, "hooks is null"),
@@ -144,3 +144,13 @@ def test_hooks_of_others_that_were_added_around_ours_stay() -> None:
     left = text_removed(ours_first, hermes())
     assert yaml.safe_load(left or "")["hooks"]["Stop"][0] == {"command": "a"}
     assert "lifebus" not in (left or "")
+
+
+def test_a_bomb_of_aliases_elsewhere_costs_nothing_and_stays() -> None:
+    bomb = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 40))
+    assert text_removed(text_installed(bomb, hermes()), hermes()) == bomb
+
+
+def test_what_refers_to_itself_elsewhere_stays() -> None:
+    text = "a: &a [*a, 1]\n"
+    assert text_removed(text_installed(text, hermes()), hermes()) == text

@@ -17,6 +17,7 @@ from lifebus_supervisor.installing.refusals import SettingsConflict, SettingsUnr
 from lifebus_supervisor.installing.scanning import scan, track_of
 from lifebus_supervisor.installing.splicing import JsonText
 from lifebus_supervisor.installing.values import Changes, Path, same, to_install, to_remove, tracked_paths, without_ours
+from lifebus_supervisor.installing.yaml_nodes import load
 from lifebus_supervisor.installing.yaml_text import YamlText
 
 __all__ = ["BYTE_ORDER_MARK", "parsed_settings", "text_installed", "text_of", "text_removed"]
@@ -68,7 +69,8 @@ def text_installed(text: str | None, settings: SettingsFile) -> str:
     if changes.nothing:
         return text or ""
     thinned = opened.without(changes.cuts, changes.puts) if changes.cuts or changes.puts else text
-    after = _opened(thinned, settings).with_added(changes.adds) if changes.adds else thinned or ""
+    ready = opened if thinned == text else _opened(thinned, settings)
+    after = ready.with_added(changes.adds) if changes.adds else thinned or ""
     value = _proved(opened.value, after, settings, to_install)
     faults = settings.check(value)
     if faults:
@@ -120,7 +122,7 @@ class _Marked:
 def _proved(before: Any, after: str | None, settings: SettingsFile, wished: Any) -> Any:
     """Return what the new text says, once it is certain that it says what it should."""
     try:
-        value = _opened(after, settings).value
+        value = _said(after, settings)
     except SettingsUnreadable as fault:
         raise InternalError(
             f"the spliced text of {settings.path} cannot be read: {fault.why}; it is unchanged"
@@ -131,6 +133,14 @@ def _proved(before: Any, after: str | None, settings: SettingsFile, wished: Any)
     ):
         raise InternalError(f"the spliced text of {settings.path} says something else than it should; it is unchanged")
     return value
+
+
+def _said(text: str | None, settings: SettingsFile) -> Any:
+    """Return what a text of ours says; of YAML without positions, which cost most."""
+    if settings.dialect != "yaml":
+        return _opened(text, settings).value
+    said = load((text or "").removeprefix(BYTE_ORDER_MARK), settings.path)
+    return {} if said is None else said
 
 
 def _alike(before: Any, after: Any, dialect: Dialect) -> bool:

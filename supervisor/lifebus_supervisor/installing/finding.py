@@ -80,8 +80,8 @@ def find(path: str, *, max_bytes: int = MAX_BYTES) -> Found:
 def _resolved(path: str) -> Path:
     if not path.startswith("/"):
         raise FileRefused(path, "the path is not absolute", then="give the whole path")
+    real = Path(os.path.realpath(path))
     try:
-        real = Path(os.path.realpath(path))
         real.lstat()
     except FileNotFoundError:
         return real

@@ -79,7 +79,9 @@ def _planned(
     assets: Sequence[Asset], adapter_id: str, wish: Wish, state_dir: Path, advice: Sequence[str], *, installs: bool
 ) -> Plan:
     user = ":".join((adapter_id, wish.mode, wish.scope, *([wish.project] if wish.project else [])))
-    ordered = sorted(assets, key=lambda asset: isinstance(asset, OwnedFile) is not installs)
+    ordered = sorted(assets, key=lambda asset: not isinstance(asset, OwnedFile))
+    if not installs:
+        ordered.reverse()
     disk = Disk()
     transaction = Transaction(Records(state_dir, disk), disk, stamp="", user=user, installs=installs)
     files: list[FilePlan] = []

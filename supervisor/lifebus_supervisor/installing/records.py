@@ -8,7 +8,7 @@ Above: planning.py, transaction.py, status.py.  Below: writing.py, the runtime d
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -54,7 +54,7 @@ class Records:
         self._root, self._disk = state_dir / "hooks", disk
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self) -> Generator[None]:
         """Hold the lock of all installations of this user; waits for another one to end."""
         for name in ("", "records", "backups"):
             ensure_private_directory(self._root / name)
@@ -67,10 +67,12 @@ class Records:
 
     def of(self, real: Path) -> Record | None:
         """Return the record of a file; one that cannot be read is as good as none."""
-        try:
-            return msgspec.json.decode(self._place(real).read_bytes(), type=Record)
-        except (OSError, msgspec.MsgspecError, UnicodeError):
-            return None
+        return _decoded(self._place(real))
+
+    def all(self) -> list[Record]:
+        """Return the records of all files, in no order."""
+        found = (_decoded(path) for path in (self._root / "records").glob("*.json"))
+        return [record for record in found if record is not None]
 
     def write(self, record: Record) -> None:
         """Write a record, on the disk before this returns."""
@@ -134,6 +136,13 @@ class Records:
     def _encoded(self, real: Path) -> str:
         name = quote(os.fsencode(real), safe="")
         return name if len(name) <= _LONGEST_NAME else f"{digest_of(os.fsencode(real))[:16]}-{name[-_LONGEST_NAME:]}"
+
+
+def _decoded(path: Path) -> Record | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Record)
+    except (OSError, msgspec.MsgspecError, UnicodeError):
+        return None
 
 
 def _age(path: Path) -> tuple[int, str]:

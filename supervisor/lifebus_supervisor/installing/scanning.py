@@ -109,7 +109,8 @@ def scan(text: str, dialect: Dialect, track: Track, name: str) -> Node | None:
 
 class _Scanner:
     def __init__(self, text: str, dialect: Dialect, name: str) -> None:
-        self._text, self._dialect, self._name = text, dialect, name
+        self._text, self._name = text, name
+        self._dialect: Dialect = dialect
         self._strict, self._json5 = dialect == "json", dialect == "json5"
         self._quick: json.JSONDecoder | None = _quick_decoder() if self._strict else None
 

@@ -169,7 +169,7 @@ class JsonText:
         if isinstance(tree, Appended):
             return self._appended(node, items, [(None, value) for value in tree.values])
         splices, missing = list[Splice](), list[tuple[str | None, Any]]()
-        present = {item.key: item for item in items}
+        present = {item.key: item for item in items if item.key is not None}
         for key, below in tree.items():
             if key in present:
                 splices += self._grown(present[key].node, below, (*path, key))

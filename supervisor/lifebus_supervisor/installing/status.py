@@ -55,10 +55,13 @@ class Status(Struct, frozen=True, kw_only=True):
         Otherwise present or missing where all files are, and drifted where some are missing.
         """
         states = {file.state for file in self.files}
-        for state in ("unreadable", "foreign", "drifted"):
+        worst: tuple[FileState, ...] = ("unreadable", "foreign", "drifted")
+        for state in worst:
             if state in states:
                 return state
-        return "drifted" if len(states) > 1 else next(iter(states), "missing")
+        if len(states) == 1:
+            return self.files[0].state
+        return "drifted" if states else "missing"
 
 
 def inspect(assets: Sequence[Asset], *, state_dir: Path) -> Status:

@@ -132,7 +132,17 @@ class Transaction:
             if path.is_dir() and not path.is_symlink() and not any(path.iterdir()):
                 self._disk.remove_directory(path)
                 self._disk.sync_directory(path.parent)
+        self._hand_on(record)
         self._records.drop(record)
+
+    def _hand_on(self, record: Record) -> None:
+        """Leave the directories that are still in use to the records of our other files in them."""
+        left = [name for name in record.made_directories if Path(name).is_dir()]
+        for other in self._records.all() if left else ():
+            inside = [name for name in left if Path(name) in Path(other.path).parents]
+            made = tuple(dict.fromkeys((*inside, *other.made_directories)))
+            if other.path != record.path and made != other.made_directories:
+                self._records.write(msgspec.structs.replace(other, made_directories=made))
 
 
 def _missing_directories(real: Path) -> list[str]:

@@ -61,14 +61,16 @@ class Changes(Struct, frozen=True, kw_only=True):
 
 def lookup(value: Any, path: Path) -> Any:
     """Return the value at the path, or ABSENT."""
+    found = value
     for step in path:
-        if isinstance(value, dict):
-            value = cast("Mapping[Any, Any]", value).get(step, ABSENT)
-        elif isinstance(value, list) and isinstance(step, int) and step < len(cast("Sequence[Any]", value)):
-            value = value[step]
+        if isinstance(found, dict):
+            found = cast("Mapping[Any, Any]", found).get(step, ABSENT)
+        elif isinstance(found, list) and isinstance(step, int):
+            elements = cast("Sequence[Any]", found)
+            found = elements[step] if step < len(elements) else ABSENT
         else:
             return ABSENT
-    return value
+    return found
 
 
 def is_ours(settings: SettingsFile, entry: Entry, value: Any) -> bool:
@@ -220,22 +222,27 @@ def _kept(value: Any, below: Any, *, prunable: bool) -> Any:
 
 def same(left: Any, right: Any) -> bool:
     """Whether two values are equal, true and 1 apart, whatever their depth and however often they share parts."""
-    pending, seen = [(left, right)], set[tuple[int, int]]()
+    pending: list[tuple[Any, Any]] = [(left, right)]
+    seen = set[tuple[int, int]]()
     while pending:
         one, other = pending.pop()
-        if isinstance(one, dict) and isinstance(other, dict):
-            if (id(one), id(other)) in seen:
-                continue
-            if cast("Mapping[Any, Any]", one).keys() != cast("Mapping[Any, Any]", other).keys():
-                return False
-            pending += [(value, other[key]) for key, value in cast("Mapping[Any, Any]", one).items()]
-        elif isinstance(one, list) and isinstance(other, list):
-            if (id(one), id(other)) in seen:
-                continue
-            if len(cast("Sequence[Any]", one)) != len(cast("Sequence[Any]", other)):
-                return False
-            pending += zip(cast("Sequence[Any]", one), cast("Sequence[Any]", other), strict=True)
-        elif one is not other and (isinstance(one, bool) != isinstance(other, bool) or one != other):
+        if one is other or (id(one), id(other)) in seen:
+            continue
+        pairs = _pairs(one, other)
+        if pairs is None:
             return False
-        seen.add((id(one), id(other)))
+        if pairs:
+            seen.add((id(one), id(other)))
+            pending += pairs
     return True
+
+
+def _pairs(one: Any, other: Any) -> list[tuple[Any, Any]] | None:
+    """Return what has to be the same in turn, or None where the two differ already."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        members, others = cast("Mapping[Any, Any]", one), cast("Mapping[Any, Any]", other)
+        return [(value, others[key]) for key, value in members.items()] if members.keys() == others.keys() else None
+    if isinstance(one, list) and isinstance(other, list):
+        elements, more = cast("Sequence[Any]", one), cast("Sequence[Any]", other)
+        return list(zip(elements, more, strict=True)) if len(elements) == len(more) else None
+    return [] if isinstance(one, bool) == isinstance(other, bool) and one == other else None

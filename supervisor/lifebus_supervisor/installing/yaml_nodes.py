@@ -7,19 +7,21 @@ Above: yaml_text.py.  Below: PyYAML, refusals.py.
 """
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any, Final, cast
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, TypeVar, cast
 
 import yaml
 from msgspec import Struct
 
 from lifebus_supervisor.installing.refusals import SettingsConflict, SettingsUnreadable
 
-__all__ = ["MAX_YAML", "Child", "children", "compose", "content_end", "is_nothing", "kind_of", "require_plain"]
+__all__ = ["MAX_YAML", "Child", "children", "compose", "content_end", "is_nothing", "kind_of", "load", "require_plain"]
 
-MAX_YAML: Final = 512 * 1024
-"""Characters of the largest YAML file that is read: positions cost about a second for 100,000."""
+MAX_YAML: Final = 256 * 1024
+"""Characters of the largest YAML file that is read; positions cost seconds for so many."""
 
+_T = TypeVar("_T")
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _END_MARKER: Final = re.compile(r"^\.\.\.(?:\s|$)", re.MULTILINE)
 _NULL: Final = "tag:yaml.org,2002:null"
 _MERGE: Final = "tag:yaml.org,2002:merge"
@@ -49,28 +51,47 @@ class _PositionLoader(yaml.SafeLoader):
             self.shared.add(id(node))
             return node
         node = super().compose_node(parent, index)
-        if event.anchor is not None:
+        if cast("Any", event).anchor is not None:
             self.shared.add(id(node))
         return node
 
 
-def compose(text: str, name: str) -> tuple[Any, Any, set[int]]:
-    """Return what the text says, its root node (None where it is blank), and the ids of nodes that are shared.
+def load(text: str, name: str) -> Any:
+    """Return what the text says.
 
     Raises:
         SettingsUnreadable: it is not YAML of one document, or beyond the limits.
     """
+    return _read(text, name, _loaded)
+
+
+def compose(text: str, name: str) -> tuple[Any, set[int]]:
+    """Return the root node (None where the text is blank), and the ids of nodes that are shared.
+
+    Raises:
+        SettingsUnreadable: it is not YAML of one document, or beyond the limits.
+    """
+    return _read(text, name, _composed)
+
+
+def _loaded(text: str) -> Any:
+    return yaml.load(text, Loader=_LOADER)  # noqa: S506  a safe one, in C where that is there
+
+
+def _composed(text: str) -> tuple[Any, set[int]]:
+    loader = _PositionLoader(text)
+    return cast("Any", loader).get_single_node(), loader.shared
+
+
+def _read(text: str, name: str, reading: Callable[[str], _T]) -> _T:
     if len(text) > MAX_YAML:
         raise SettingsUnreadable(name, f"it has {len(text)} characters, more than {MAX_YAML}")
     marker = _END_MARKER.search(text)
     if marker is not None:
-        raise SettingsUnreadable(
-            name, "it has a document end marker", line=text.count("\n", 0, marker.start()) + 1, column=1
-        )
+        line = text.count("\n", 0, marker.start()) + 1
+        raise SettingsUnreadable(name, "it has a document end marker", line=line, column=1)
     try:
-        loader = _PositionLoader(text)
-        root: Any = loader.get_single_node()
-        return yaml.safe_load(text), root, loader.shared
+        return reading(text)
     except yaml.MarkedYAMLError as fault:
         mark: Any = fault.problem_mark or fault.context_mark
         why = str(fault.problem or fault.context)

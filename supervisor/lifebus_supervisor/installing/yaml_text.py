@@ -26,6 +26,7 @@ from lifebus_supervisor.installing.yaml_nodes import (
     content_end,
     is_nothing,
     kind_of,
+    load,
     require_plain,
 )
 
@@ -43,9 +44,9 @@ class YamlText:
     def __init__(self, text: str | None, touched: Sequence[tuple[str, ...]], name: str) -> None:
         self._missing, self._text, self._name = text is None, text or "", name
         self._newline = newline_of(self._text)
-        said, root, shared = compose(self._text, name)
+        root, shared = compose(self._text, name)
         self._root: Any = None if root is None or is_nothing(root) else root
-        self.value: Any = {} if self._root is None else said
+        self.value: Any = {} if self._root is None else load(self._text, name)
         if self._root is not None:
             require_plain(self._root, touched, shared, name)
 
