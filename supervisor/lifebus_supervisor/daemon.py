@@ -192,7 +192,11 @@ def _open_doors(daemon: Daemon, stack: AsyncExitStack) -> None:
     requests = RequestDoor(context, f"ipc://{addresses[0]}", daemon.service.handle)
     stack.callback(requests.close)
     daemon.service.attach(requests, receipts)
-    daemon.service.count_more = lambda: {"peers_refused": gate.refused, **daemon.hooks.counters()}
+    daemon.service.count_more = lambda: {
+        "peers_refused": gate.refused,
+        "facts_merged": daemon.supervisor.merged,
+        **daemon.hooks.counters(),
+    }
     epoch = daemon.bus.ledger.epoch
     daemon.bus.fanout.listen(lambda rows: receipts.publish(epoch, rows))
     daemon.bus.fanout.listen(daemon.supervisor.note)

@@ -106,7 +106,18 @@ def test_doctor_gives_evidence_for_each_check_and_a_fix_for_what_is_wrong(bus: S
     healthy = bus.run("doctor", "--json")
     assert healthy.code == 0
     names = [finding["check"] for finding in healthy.json]
-    assert names == ["libraries", "settings", "state", "runtime", "hook", "spool", "broker", "stream", "ledger"]
+    assert names == [
+        "libraries",
+        "settings",
+        "state",
+        "runtime",
+        "hook",
+        "spool",
+        "broker",
+        "stream",
+        "ledger",
+        "hooks",
+    ]
     assert all(finding["evidence"] for finding in healthy.json)
     ill = alone.run("doctor")
     assert ill.code == 1

@@ -27,6 +27,7 @@ def tick(
         session: Only this session of the adapter, by the harness's own session id.
         connecting: Where the broker is, and the form of the answer.
     """
+    adapter = adapter or None  # a variable may be set and empty
     if session is not None and adapter is None:
         raise UsageError("--session needs --adapter: a session is named together with its adapter")
     looked = on_bus(connecting, lambda bus: bus.tick(adapter, session))

@@ -17,8 +17,9 @@ from lifebus_broker.degradation import SilenceLimits
 from lifebus_supervisor.installing.installed import InstalledHooks
 from lifebus_supervisor.processes import is_alive
 from lifebus_supervisor.settings import Settings
-from lifebus_supervisor.supervision.supervisor import Supervisor, SupervisorLimits, World
+from lifebus_supervisor.supervision.supervisor import Supervisor
 from lifebus_supervisor.supervision.ticks import Waker, run_ticks
+from lifebus_supervisor.supervision.world import SupervisorLimits, World
 from lifebus_supervisor.watching.found import Found, WatchedFile
 from lifebus_supervisor.watching.watcher import Watcher
 

@@ -5,21 +5,20 @@ Every look goes the same way: poll the files, catch up with the ledger, judge ea
 Above: daemon, hooks.  Below: table, judging, silence, merging, emissions, watching, the bus.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import anyio
+import anyio.lowlevel
 import structlog
 from msgspec import Struct
 
-from lifebus_adapters.adapter import CallerProcess, HookCall, HookReading
+from lifebus_adapters.adapter import HookCall, HookReading
 from lifebus_adapters.telemetry import HOOK_SOURCE
 from lifebus_broker.bus import Bus
-from lifebus_broker.degradation import SilenceLimits
 from lifebus_broker.dispatch import Outcome
 from lifebus_broker.fold.supervision import PROCESS
 from lifebus_broker.ports import Row
-from lifebus_broker.pressure import Thresholds
 from lifebus_contract import Emission, LifecycleEvent, RegisteredAdapter
 from lifebus_supervisor.supervision.apps import Apps
 from lifebus_supervisor.supervision.emissions import emissions_of, tick_finding
@@ -29,9 +28,9 @@ from lifebus_supervisor.supervision.merging import merge
 from lifebus_supervisor.supervision.silence import capability_findings
 from lifebus_supervisor.supervision.table import Watches
 from lifebus_supervisor.supervision.watch import Watch, process_text
-from lifebus_supervisor.watching.found import Found, WatchedFile
+from lifebus_supervisor.supervision.world import SupervisorLimits, Watching, World
 
-__all__ = ["CLIENT_ID", "Looked", "Supervisor", "SupervisorLimits", "Watching", "World"]
+__all__ = ["CLIENT_ID", "Looked", "Supervisor"]
 
 CLIENT_ID: Final = "lifebus.supervisor"
 """The client under whose name supervision records what it finds."""
@@ -42,55 +41,10 @@ _BUDGET_S: Final = 1.0
 _SETTLE_TICKS: Final = 2
 """For how many ticks after a hook its telemetry may still be on the way."""
 
+_AT_ONCE: Final = 32
 _FORGET_TICKS: Final = 3
 _FORGET_QUIET_TICKS: Final = 900
 _log = structlog.get_logger("lifebus.supervisor")
-
-
-class Watching(Protocol):
-    """Someone who watches telemetry files (lifebus_supervisor.watching.watcher)."""
-
-    def follow(self, adapter_id: str, session: str, path: str) -> bool:
-        """Watch the file that a hook named; False when it is no telemetry file of the adapter."""
-        ...
-
-    def forget(self, adapter_id: str, session: str) -> None:
-        """Stop watching a session's files."""
-        ...
-
-    async def poll(self) -> Sequence[Found]:
-        """Return the news of every file, and every standing problem."""
-        ...
-
-    def files(self) -> Sequence[WatchedFile]:
-        """Return how each watched file is."""
-        ...
-
-    def changes(self) -> AsyncIterator[None]:
-        """Wake up when files may have changed; a hint, and no more."""
-        ...
-
-
-class SupervisorLimits(Struct, frozen=True, kw_only=True):
-    """Thresholds and silence limits; `interval_s` is the time between two ticks."""
-
-    interval_s: float = 2.0
-    thresholds: Thresholds = Thresholds()
-    silence: SilenceLimits = SilenceLimits()
-    abandon_s: int = 86_400
-
-
-class World(Struct, frozen=True, kw_only=True):
-    """What supervision asks of the world: clocks in seconds, processes, and whether hooks are installed.
-
-    `now` is monotonic, `epoch` the wall clock.  `is_alive` says whether a process lives, `hooks_installed` whether an
-    adapter's hooks are installed.
-    """
-
-    now: Callable[[], float]
-    epoch: Callable[[], float]
-    is_alive: Callable[[CallerProcess], bool]
-    hooks_installed: Callable[[str], bool] = lambda _: False
 
 
 class Looked(Struct, frozen=True, kw_only=True):
@@ -161,10 +115,16 @@ class Supervisor:
         self.wake()
 
     async def tick(self) -> Looked:
-        """Do what is due at each interval: look, judge what is silent and who is gone, and say that it was done."""
+        """Do what is due at each interval: look, judge what is silent and who is gone, and say that it was done.
+
+        A tick that comes much sooner than an interval after another is an early look: patience is counted in ticks.
+        """
         async with self._lock:
+            now = self._world.now()
+            if self.ticked_at is not None and now - self.ticked_at < self._limits.interval_s / 2:
+                return await self._look(scheduled=False)
             self._tick += 1
-            self.ticked_at = self._world.now()
+            self.ticked_at = now
             looked = await self._look(scheduled=True)
             self._tell_idle(looked)
             return looked
@@ -205,7 +165,9 @@ class Supervisor:
         take_news(matched, tick=self._tick, now=now, settle_s=_SETTLE_TICKS * self._limits.interval_s)
         rows: list[Row] = []
         degraded = 0
-        for watch in self.watches:
+        for number, watch in enumerate(self.watches):
+            if number % _AT_ONCE == _AT_ONCE - 1:
+                await anyio.lowlevel.checkpoint()  # of very many sessions, others shall not wait for all
             findings = self._findings(watch, scheduled=scheduled)
             rows += await self._record(watch, findings)
             degraded += bool(watch.state.lost)
@@ -242,7 +204,7 @@ class Supervisor:
         registered = self._bus.registry.get(watch.key[0])
         process = None if watch.process is None else process_text(watch.process)
         news = process if process != watch.state.process and not watch.state.ended else None
-        if registered is None or not (findings or news):
+        if registered is None or not watch.loaded or not (findings or news):
             return ()
         tick = tick_finding(observed=len(findings), **{PROCESS: news})
         emissions = emissions_of([tick, *findings], registered.manifest, watch.key, self._bus.ids)
@@ -251,7 +213,7 @@ class Supervisor:
         self.watches.apply(watch, rows, self._world.now())
         for outcome in outcomes:
             if outcome.refusal is not None:
-                _log.warning("finding_refused", code=outcome.refusal.code, failure=outcome.refusal.failure_class.value)
+                _log.debug("finding_refused", code=outcome.refusal.code, failure=outcome.refusal.failure_class.value)
         return rows
 
     def _retire(self, watch: Watch, *, busy: bool, scheduled: bool) -> None:

@@ -19,7 +19,8 @@ from lifebus_broker.registry import Registry
 from lifebus_contract import Receipt
 from lifebus_contract.codec import decode_receipt
 from lifebus_supervisor.hooks import HookCalls
-from lifebus_supervisor.supervision.supervisor import Looked, Supervisor, SupervisorLimits, Watching, World
+from lifebus_supervisor.supervision.supervisor import Looked, Supervisor
+from lifebus_supervisor.supervision.world import SupervisorLimits, Watching, World
 from lifebus_supervisor.watching.found import Found, WatchedFile
 
 INTERVAL_S = 2.0

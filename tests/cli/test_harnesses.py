@@ -1,0 +1,58 @@
+"""`tick`, `status` and `doctor` tell of the harnesses that a broker looks after."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from command_line import Shell, broker_up
+from running import short_directory
+
+START = {"hook_event_name": "SessionStart", "session_id": "s1", "source": "startup"}
+
+
+@pytest.fixture(scope="module")
+def watched() -> Iterator[Shell]:
+    """A shell beside a broker that has heard a Codex session by an installed hook."""
+    with short_directory() as directory:
+        shell = Shell(directory, LIFEBUS_TICKS_INTERVAL_MS="100")
+        shell.call("hooks", "install", "codex", "--yes")
+        launcher = str(directory / ".local/share/lifebus/lifebus-hook")
+        with broker_up(shell):
+            while not shell.call("sessions", "--json").json:  # a late call goes to the spool
+                subprocess.run([launcher, "codex"], input=json.dumps(START).encode(), env=shell.environment, check=True)
+            yield shell
+
+
+def test_a_tick_prints_what_it_found_and_itself(watched: Shell) -> None:
+    ran = watched.call("tick", "--adapter", "codex", "--session", "s1", "--json")
+    assert ran.code == 0
+    receipts = [line["receipt"] for line in ran.lines]
+    assert receipts[0]["event"] == "supervisor.tick"
+    assert receipts[0]["harness_session_id"] == "s1"
+
+
+def test_a_session_is_named_together_with_its_adapter(watched: Shell) -> None:
+    ran = watched.call("tick", "--session", "s1", LIFEBUS_HOST_ADAPTER="")
+    assert ran.code == 2
+    assert "--session needs --adapter" in ran.err
+
+
+def test_status_has_a_line_for_each_harness(watched: Shell) -> None:
+    (line,) = [line for line in watched.run("status").out.splitlines() if line.startswith("codex ")]
+    assert "1 live" in line
+    assert " s ago, tick " in line
+    (harness,) = watched.call("status", "--json").json["harnesses"]
+    assert (harness["adapter_id"], harness["sessions"], harness["silent"]) == ("codex", 1, [])
+
+
+def test_doctor_tells_what_codex_does_not_trust_and_what_the_broker_sees(watched: Shell) -> None:
+    found = watched.call("doctor", "--json").json
+    (hooks,) = [one for one in found if one["check"] == "hooks"]
+    assert hooks["state"] == "bad"
+    assert "not trusted" in hooks["evidence"]
+    assert "/hooks" in hooks["fix"]
+    (harness,) = [one for one in found if one["check"] == "codex"]
+    assert harness["state"] == "ok"
+    assert "1 live" in harness["evidence"]
