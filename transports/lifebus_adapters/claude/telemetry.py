@@ -15,6 +15,7 @@ from typing import Final
 from lifebus_adapters.claude.transcript import TranscriptReader
 from lifebus_adapters.lines import base_name, bounded_sum, is_uuid, named_override, only_session, positive_override
 from lifebus_adapters.reading import Payload, count, find, identifier
+from lifebus_adapters.sources import session_logs
 from lifebus_adapters.telemetry import Fact, RecordReader, Source, Surroundings, Usage, WindowKnown
 
 __all__ = ["OVERRIDES", "SOURCES", "STATUS_LINE", "hook_facts", "status_text"]
@@ -52,20 +53,8 @@ def _make_reader(path: str, surroundings: Surroundings) -> RecordReader:
     return only_session(reader, named_override(surroundings, *_SESSIONS))
 
 
-def _is_ours(path: str) -> bool:
-    return _session_of(path) is not None
-
-
 SOURCES: Final[tuple[Source, ...]] = (
-    Source(
-        source_id="transcript",
-        form="lines",
-        roots=_roots,
-        pattern="*/*.jsonl",
-        session_of=_session_of,
-        make_reader=_make_reader,
-        is_ours=_is_ours,
-    ),
+    session_logs("transcript", roots=_roots, pattern="*/*.jsonl", session_of=_session_of, make_reader=_make_reader),
 )
 """The transcripts: one file a session, by project; a file appears only after the first prompt."""
 

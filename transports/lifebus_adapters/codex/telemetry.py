@@ -11,6 +11,7 @@ from typing import Final
 from lifebus_adapters.codex.rollout import RolloutReader
 from lifebus_adapters.lines import base_name, is_uuid, named_override, only_session
 from lifebus_adapters.reading import Payload, count, identifier
+from lifebus_adapters.sources import session_logs
 from lifebus_adapters.telemetry import Fact, RecordReader, Source, Surroundings, Usage
 
 __all__ = ["OVERRIDES", "SOURCES", "hook_facts"]
@@ -45,19 +46,9 @@ def _make_reader(path: str, surroundings: Surroundings) -> RecordReader:
     return only_session(reader, named_override(surroundings, *_THREADS))
 
 
-def _is_ours(path: str) -> bool:
-    return _session_of(path) is not None
-
-
 SOURCES: Final[tuple[Source, ...]] = (
-    Source(
-        source_id="rollout",
-        form="lines",
-        roots=_roots,
-        pattern="*/*/*/rollout-*.jsonl",
-        session_of=_session_of,
-        make_reader=_make_reader,
-        is_ours=_is_ours,
+    session_logs(
+        "rollout", roots=_roots, pattern="*/*/*/rollout-*.jsonl", session_of=_session_of, make_reader=_make_reader
     ),
 )
 """The rollouts: one file a session, by day; resuming a session appends to its file."""

@@ -15,6 +15,7 @@ from lifebus_adapters.gemini.telemetry_log import TelemetryLogReader
 from lifebus_adapters.gemini.windows import WINDOW_OVERRIDES, window_of
 from lifebus_adapters.lines import named_override
 from lifebus_adapters.reading import Payload, count, find, identifier
+from lifebus_adapters.sources import no_session
 from lifebus_adapters.telemetry import Fact, RecordReader, Source, Surroundings, Usage
 
 __all__ = ["OVERRIDES", "SOURCES", "hook_facts"]
@@ -58,10 +59,6 @@ def _log_reader(_: str, surroundings: Surroundings) -> RecordReader:
     return TelemetryLogReader(surroundings, _model(surroundings))
 
 
-def _unknown(_: str) -> None:
-    """The name of a chat file holds a piece of the session's id, that of a telemetry file nothing."""
-
-
 def _is_chat(path: str) -> bool:
     return _CHAT_PATH.search(path) is not None
 
@@ -76,7 +73,7 @@ SOURCES: Final[tuple[Source, ...]] = (
         form="lines",
         roots=_chat_roots,
         pattern=_CHATS,
-        session_of=_unknown,
+        session_of=no_session,
         make_reader=_chat_reader,
         is_ours=_is_chat,
     ),
@@ -85,7 +82,7 @@ SOURCES: Final[tuple[Source, ...]] = (
         form="objects",
         roots=_log_roots,
         pattern="",
-        session_of=_unknown,
+        session_of=no_session,
         make_reader=_log_reader,
         is_ours=_never,
     ),

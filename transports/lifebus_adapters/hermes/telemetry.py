@@ -10,7 +10,8 @@ from typing import Final
 
 from lifebus_adapters.hermes.database import MessageReader
 from lifebus_adapters.reading import Payload, count, identifier
-from lifebus_adapters.telemetry import DatabaseReader, Fact, Source, Surroundings, Usage
+from lifebus_adapters.sources import database
+from lifebus_adapters.telemetry import Fact, Source, Surroundings, Usage
 
 __all__ = ["SOURCES", "hook_facts"]
 
@@ -24,29 +25,11 @@ def _roots(surroundings: Surroundings) -> Sequence[str]:
     return (f"{home[1] if home else surroundings.home + '/.hermes'}/{_DATABASE}",)
 
 
-def _unknown(_: str) -> None:
-    """One database holds all sessions."""
-
-
-def _make_reader(_: str, surroundings: Surroundings) -> DatabaseReader:  # noqa: ARG001  one shape for all sources
-    return MessageReader()
-
-
 def _is_ours(path: str) -> bool:
     return path.endswith(f"/{_DATABASE}")
 
 
-SOURCES: Final[tuple[Source, ...]] = (
-    Source(
-        source_id="database",
-        form="database",
-        roots=_roots,
-        pattern="",
-        session_of=_unknown,
-        make_reader=_make_reader,
-        is_ours=_is_ours,
-    ),
-)
+SOURCES: Final[tuple[Source, ...]] = (database(roots=_roots, is_ours=_is_ours, make_reader=MessageReader),)
 """The database: one for all sessions of a Hermes home."""
 
 

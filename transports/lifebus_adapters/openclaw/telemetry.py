@@ -14,7 +14,8 @@ import msgspec
 
 from lifebus_adapters.openclaw.database import AgentReader, CallUsage
 from lifebus_adapters.reading import Payload, count, find, identifier
-from lifebus_adapters.telemetry import DatabaseReader, Fact, Source, Surroundings, Usage, WindowKnown
+from lifebus_adapters.sources import database
+from lifebus_adapters.telemetry import Fact, Source, Surroundings, Usage, WindowKnown
 from lifebus_contract import InvalidRequest
 
 __all__ = ["SOURCES", "hook_facts"]
@@ -31,28 +32,12 @@ def _roots(surroundings: Surroundings) -> Sequence[str]:
     return (f"{home[1] if home else surroundings.home}/.openclaw/agents",)
 
 
-def _unknown(_: str) -> None:
-    """One database holds all sessions of an agent."""
-
-
-def _make_reader(_: str, surroundings: Surroundings) -> DatabaseReader:  # noqa: ARG001  one shape for all sources
-    return AgentReader()
-
-
 def _is_ours(path: str) -> bool:
     return _DATABASE.search(path) is not None
 
 
 SOURCES: Final[tuple[Source, ...]] = (
-    Source(
-        source_id="database",
-        form="database",
-        roots=_roots,
-        pattern="*/agent/openclaw-agent.sqlite",
-        session_of=_unknown,
-        make_reader=_make_reader,
-        is_ours=_is_ours,
-    ),
+    database(roots=_roots, is_ours=_is_ours, make_reader=AgentReader, pattern="*/agent/openclaw-agent.sqlite"),
 )
 """The databases of the agents."""
 

@@ -14,7 +14,8 @@ import msgspec
 
 from lifebus_adapters.opencode.database import EventReader, Tokens, used_of
 from lifebus_adapters.reading import Payload, count, find, identifier, scalar
-from lifebus_adapters.telemetry import DatabaseReader, Fact, Source, Surroundings, Usage, WindowKnown
+from lifebus_adapters.sources import database
+from lifebus_adapters.telemetry import Fact, Source, Surroundings, Usage, WindowKnown
 from lifebus_contract import InvalidRequest
 
 __all__ = ["OVERRIDES", "SOURCES", "hook_facts"]
@@ -41,29 +42,11 @@ def _roots(surroundings: Surroundings) -> Sequence[str]:
     return (f"{data[1] if data else surroundings.home + '/.local/share'}/opencode/{_DATABASE}",)
 
 
-def _unknown(_: str) -> None:
-    """One database holds all sessions."""
-
-
-def _make_reader(_: str, surroundings: Surroundings) -> DatabaseReader:  # noqa: ARG001  one shape for all sources
-    return EventReader()
-
-
 def _is_ours(path: str) -> bool:
     return path.endswith(f"/{_DATABASE}")
 
 
-SOURCES: Final[tuple[Source, ...]] = (
-    Source(
-        source_id="database",
-        form="database",
-        roots=_roots,
-        pattern="",
-        session_of=_unknown,
-        make_reader=_make_reader,
-        is_ours=_is_ours,
-    ),
-)
+SOURCES: Final[tuple[Source, ...]] = (database(roots=_roots, is_ours=_is_ours, make_reader=EventReader),)
 """The database: one for all sessions of a user."""
 
 
