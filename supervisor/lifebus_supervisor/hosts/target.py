@@ -19,7 +19,7 @@ from lifebus_adapters.telemetry import Surroundings
 from lifebus_contract import IntegrationMode
 from lifebus_supervisor.installing.installer import plan_install, plan_removal
 from lifebus_supervisor.installing.plan import Plan
-from lifebus_supervisor.installing.records import Record
+from lifebus_supervisor.installing.records import recorded_users
 from lifebus_supervisor.installing.status import inspect
 
 __all__ = [
@@ -128,12 +128,7 @@ def installed_targets(place: Place, project: str | None = None) -> list[Target]:
 
 
 def _recorded(place: Place) -> Iterator[Target]:
-    for path in sorted((place.state_dir / "hooks" / "records").glob("*.json")):
-        try:
-            record = msgspec.json.decode(path.read_bytes(), type=Record)
-        except (OSError, msgspec.MsgspecError):
-            continue
-        yield from (target for user in record.users if (target := _target_of(user)) is not None)
+    yield from (target for user in recorded_users(place.state_dir) if (target := _target_of(user)) is not None)
 
 
 def _target_of(user: str) -> Target | None:

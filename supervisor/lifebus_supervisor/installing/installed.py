@@ -5,27 +5,16 @@ Above: the supervisor, doctor.  Below: records.
 
 from pathlib import Path
 
-import msgspec
-
 from lifebus_contract import IntegrationMode
-from lifebus_supervisor.installing.records import Record
+from lifebus_supervisor.installing.records import recorded_users
 
 __all__ = ["InstalledHooks", "installed_hooks"]
 
 
 def installed_hooks(state_dir: Path) -> frozenset[str]:
     """Return the ids of the adapters whose native hooks are recorded as installed; unreadable records count nothing."""
-    found: set[str] = set()
-    for place in (state_dir / "hooks" / "records").glob("*.json"):
-        try:
-            record = msgspec.json.decode(place.read_bytes(), type=Record)
-        except (OSError, msgspec.MsgspecError, UnicodeError):
-            continue
-        for user in record.users:
-            adapter_id, _, wish = user.partition(":")
-            if wish.partition(":")[0] == IntegrationMode.NATIVE_HOOK.value:
-                found.add(adapter_id)
-    return frozenset(found)
+    users = [user.split(":") for user in recorded_users(state_dir)]
+    return frozenset(adapter_id for adapter_id, mode, *_ in users if mode == IntegrationMode.NATIVE_HOOK.value)
 
 
 class InstalledHooks:

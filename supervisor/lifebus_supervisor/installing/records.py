@@ -8,8 +8,8 @@ Above: planning.py, transaction.py, status.py.  Below: writing.py, the runtime d
 
 import fcntl
 import os
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -22,7 +22,7 @@ from lifebus_supervisor.installing.finding import Found, digest_of
 from lifebus_supervisor.installing.writing import create_file
 from lifebus_transports.runtime_dir import ensure_private_directory
 
-__all__ = ["KEPT_BACKUPS", "Record", "Records"]
+__all__ = ["KEPT_BACKUPS", "Record", "Records", "recorded_users"]
 
 KEPT_BACKUPS: Final = 3
 """Backups of one file that are kept, among them the one that its record still needs."""
@@ -45,6 +45,13 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
     known: tuple[str, ...] = ()
     made_file: bool = False
     made_directories: tuple[str, ...] = ()
+
+
+def recorded_users(state_dir: Path) -> Iterator[str]:
+    """Yield the installations that the records name, some of them often; records that cannot be read count nothing."""
+    for place in sorted((state_dir / "hooks" / "records").glob("*.json")):
+        with suppress(OSError, msgspec.MsgspecError, UnicodeError):
+            yield from msgspec.json.decode(place.read_bytes(), type=Record).users
 
 
 class Records:
