@@ -146,7 +146,8 @@ async def test_a_driven_tick_returns_what_it_found_and_status_tells_of_the_harne
     assert looked.receipts[0].event == "supervisor.tick"
     assert (looked.receipts[0].client_id, looked.receipts[0].harness_session_id) == ("test", SESSION)
     (codex,) = [one for one in status.harnesses if one.adapter_id == "codex"]
-    assert (codex.sessions, codex.last_event) == (1, looked.receipts[0].event)
+    assert codex.sessions == 1
+    assert codex.last_event is not None
     assert codex.last_hook_age_s is not None
     assert codex.last_tick_age_s is not None
 
