@@ -19,7 +19,9 @@ def match_news(found: Sequence[Found], watches: Watches) -> list[tuple[Watch, Fo
     """
     matched: list[tuple[Watch, Found]] = []
     for news in found:
-        sessions = {fact.session for fact in news.facts} | ({news.session} if news.session else set())
+        sessions = {fact.session for fact in news.facts}
+        if news.session is not None:
+            sessions.add(news.session)
         for session in sorted(sessions):
             watch = watches.get((news.adapter_id, session))
             if watch is None and news.facts:
