@@ -56,6 +56,7 @@ class Broker:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("LIFEBUS_")}
         environment |= {name: str(path) for name, path in own.items()}
         own["LIFEBUS_CONFIG"].touch()
+        environment["LIFEBUS_TELEMETRY_ENABLED"] = "false"  # there is no harness, and nobody's sessions to read
         command = [find_program("lifebus") or "lifebus", "up"]
         self._process = start(command, self._answers, self._folder / "log", environment)
 

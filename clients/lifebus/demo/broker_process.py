@@ -32,6 +32,8 @@ def demo_environment(home: Path, environ: Mapping[str, str] = os.environ) -> dic
         "LIFEBUS_RUNTIME_DIR": str(home / "run"),
         "LIFEBUS_STATE_DIR": str(home / "state"),
         "LIFEBUS_LOG_FORMAT": "json",
+        "LIFEBUS_TELEMETRY_ENABLED": "false",  # the recordings are the show, not the user's own sessions
+        "LIFEBUS_TICKS_ENABLED": "false",
         "XDG_CONFIG_HOME": str(home / "config"),
     }
 
