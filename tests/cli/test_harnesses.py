@@ -43,6 +43,7 @@ def test_status_has_a_line_for_each_harness(watched: Shell) -> None:
     (line,) = [line for line in watched.run("status").out.splitlines() if line.startswith("codex ")]
     assert "1 live" in line
     assert " s ago, tick " in line
+    assert any("Codex does not run" in line for line in watched.run("status").out.splitlines())
     (harness,) = watched.call("status", "--json").json["harnesses"]
     assert (harness["adapter_id"], harness["sessions"], harness["silent"]) == ("codex", 1, [])
 

@@ -7,19 +7,20 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from lifebus.cli.findings import Finding
+from lifebus.cli.harness_text import harness_text
 from lifebus.cli.hook_wishes import place_here
-from lifebus.cli.status import harness_text
 
 if TYPE_CHECKING:
     from lifebus_supervisor.hosts.standing import Standing
     from lifebus_transports.messages import BrokerStatus
 
-__all__ = ["harness_findings"]
+__all__ = ["harness_findings", "hook_findings"]
 
 
 def harness_findings(status: "BrokerStatus | None") -> Iterator[Finding]:
     """Yield what is known of each harness; `status` is the broker's, None where none answers."""
-    yield from _hook_findings()
+    yield from hook_findings()
+    yield from _launcher_findings()
     for harness in () if status is None else status.harnesses:
         quiet = bool(harness.silent or harness.degraded)
         yield Finding(
@@ -30,8 +31,9 @@ def harness_findings(status: "BrokerStatus | None") -> Iterator[Finding]:
         )
 
 
-def _hook_findings() -> Iterator[Finding]:
-    from lifebus_supervisor.hosts.standing import launcher_health, standing_of  # noqa: PLC0415
+def hook_findings() -> Iterator[Finding]:
+    """Yield how the hooks stand that are installed here, one finding an installation."""
+    from lifebus_supervisor.hosts.standing import standing_of  # noqa: PLC0415
     from lifebus_supervisor.hosts.target import installed_targets  # noqa: PLC0415
 
     place = place_here()
@@ -42,6 +44,15 @@ def _hook_findings() -> Iterator[Finding]:
         return
     for target in targets:
         yield _standing_finding(standing_of(place, target))
+
+
+def _launcher_findings() -> Iterator[Finding]:
+    from lifebus_supervisor.hosts.standing import launcher_health  # noqa: PLC0415
+    from lifebus_supervisor.hosts.target import installed_targets  # noqa: PLC0415
+
+    place = place_here()
+    if not installed_targets(place):
+        return
     health = launcher_health(place)
     if health.problem is not None or health.files.state != "present":
         evidence = health.problem or f"the launcher is {health.files.state}"

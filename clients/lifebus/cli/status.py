@@ -1,16 +1,15 @@
 """`lifebus status`."""
 
-from typing import TYPE_CHECKING
+import msgspec
 
 from lifebus.cli.arguments import DEFAULTS, Connecting
 from lifebus.cli.broker import on_bus
 from lifebus.cli.exits import ExitCode
+from lifebus.cli.harness_checks import hook_findings
+from lifebus.cli.harness_text import duration_text, harness_text
 from lifebus.cli.terminal import clean, paint, put, put_json
 
-if TYPE_CHECKING:
-    from lifebus_transports.messages import HarnessStatus
-
-__all__ = ["harness_text", "status"]
+__all__ = ["status"]
 
 
 def status(*, connecting: Connecting = DEFAULTS) -> ExitCode:
@@ -22,12 +21,13 @@ def status(*, connecting: Connecting = DEFAULTS) -> ExitCode:
     found = on_bus(connecting, lambda bus: bus.status())
     ledger = found.ledger
     healthy = ledger.writable
+    hooks = list(hook_findings())
     if connecting.json:
-        put_json(found)
+        put_json({**msgspec.to_builtins(found), "hooks": hooks})
         return ExitCode.OK if healthy else ExitCode.NEGATIVE
     state = paint("running", "green") if healthy else paint("running, but the ledger takes no writes", "red")
     facts = {
-        "broker": f"{state}, version {found.version}, process {found.pid}, up {_duration(found.uptime_s)}",
+        "broker": f"{state}, version {found.version}, process {found.pid}, up {duration_text(found.uptime_s)}",
         "contract": found.contract_version,
         "runtime": clean(found.runtime_dir),
         "ledger": f"{ledger.backend} ({clean(ledger.library)}), durability {ledger.durability}",
@@ -42,38 +42,9 @@ def status(*, connecting: Connecting = DEFAULTS) -> ExitCode:
         put(f"{paint(name.ljust(9), 'dim')} {fact}")
     for harness in found.harnesses:
         put(f"{paint(clean(harness.adapter_id).ljust(9), 'bold')} {clean(harness_text(harness))}")
+    for one in hooks:
+        put(f"{paint('hooks'.ljust(9), 'dim')} {paint(clean(one.evidence), '' if one.state == 'ok' else 'yellow')}")
     return ExitCode.OK if healthy else ExitCode.NEGATIVE
-
-
-def harness_text(harness: "HarnessStatus") -> str:
-    """Return how one harness is, in one line: sessions, last event, hook and tick, files, and what has gone quiet."""
-    parts = [
-        f"{harness.sessions} live",
-        f"{harness.open_frames} open frames" if harness.open_frames else "",
-        _last(harness.last_event.value, harness.last_event_age_s) if harness.last_event is not None else "no event yet",
-        _last("hook", harness.last_hook_age_s),
-        _last("tick", harness.last_tick_age_s),
-        f"{harness.files} files" + _newest(harness.newest_file_age_s),
-        f"{harness.skipped_records} records skipped" if harness.skipped_records else "",
-        f"SILENT: {', '.join(harness.silent)}" if harness.silent else "",
-        f"degraded: {', '.join(harness.degraded)}" if harness.degraded else "",
-    ]
-    return ", ".join(part for part in parts if part)
-
-
-def _last(what: str, age_s: int | None) -> str:
-    return f"no {what}" if age_s is None else f"{what} {_duration(age_s)} ago"
-
-
-def _newest(age_s: int | None) -> str:
-    return "" if age_s is None else f" (newest {_duration(age_s)} old)"
-
-
-def _duration(seconds: int) -> str:
-    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= length:
-            return f"{seconds // length} {unit}"
-    return f"{seconds} s"
 
 
 def _size(count: int) -> str:
