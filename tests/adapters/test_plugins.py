@@ -196,6 +196,19 @@ def test_a_call_is_spooled_whole_also_when_the_harness_ends_at_once(directory: P
     assert json.loads(header)["call_id"].startswith("plugin-")
 
 
+def test_calls_that_are_under_way_when_the_harness_ends_are_spooled(directory: Path) -> None:
+    stage = Stage(directory, "opencode")
+    stage.play(
+        OPENCODE + "process.once('exit', () => process.stdout.write('[null, 0]'))\n"
+        'hooks.event({ event: { type: "session.idle", properties: { sessionID: "s" } } })\n'
+        "hooks.dispose()\n"
+        "process.exit(0)"
+    )
+    spooled = stage.spooled(2)
+    assert b'"session.idle"' in spooled
+    assert b'"hook":"dispose"' in spooled
+
+
 def test_calls_that_wait_for_a_hung_broker_give_up_together(directory: Path) -> None:
     (directory / "run").mkdir(mode=0o700)
     with socket.socket(socket.AF_UNIX) as hung:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 import re
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,43 @@ def test_the_shared_launcher_goes_with_the_last_harness(alone: Shell) -> None:
     assert launcher.exists()
     alone.call("hooks", "remove", "gemini", "--yes")
     assert not launcher.parent.exists()
+
+
+def test_a_removal_takes_all_of_a_harness_or_what_the_flags_leave(alone: Shell) -> None:
+    installed(alone, "gemini", "codex")
+    before = files(alone.directory)
+    installed(alone, "codex", "--mode", "manual_skill")
+    removed = alone.call("hooks", "remove", "--mode", "manual_skill", "--yes")
+    assert (removed.code, files(alone.directory)) == (0, before)
+    installed(alone, "codex", "--mode", "manual_skill")
+    assert alone.call("hooks", "remove", "codex", "--dry-run", "--scope", "project").out.endswith("nothing to remove\n")
+    alone.call("hooks", "remove", "codex", "--yes")
+    assert {target["adapter_id"] for target in alone.call("hooks", "remove", "--dry-run", "--json").json} == {"gemini"}
+    assert alone.call("hooks", "remove", "--mode", "nativ").code == 2
+    assert alone.call("hooks", "remove", "--events", "Stop").code == 2
+
+
+def test_hooks_in_two_places_that_would_report_twice_are_said(alone: Shell) -> None:
+    project = alone.directory / "project"
+    project.mkdir()
+    installed(alone, "gemini")
+    note = "installed already: gemini (native_hook, user); where both apply, every event is reported twice"
+    assert note in alone.call("hooks", "plan", "gemini", "--project", str(project)).out
+    assert "reported twice" not in alone.call("hooks", "plan", "gemini").out
+    assert "reported twice" not in alone.call("hooks", "plan", "codex", "--project", str(project)).out
+
+
+def test_a_home_that_is_no_absolute_path_is_the_accounts_own(alone: Shell) -> None:
+    own = Path(pwd.getpwuid(os.geteuid()).pw_dir)
+    for home in ("", "here"):
+        ran = alone.call("hooks", "plan", "gemini", HOME=home)
+        assert f"{own}/.local/share/lifebus/hook.py" in ran.out
+
+
+def test_the_diff_of_settings_with_tabs_keeps_them(alone: Shell) -> None:
+    (alone.directory / ".gemini").mkdir()
+    (alone.directory / ".gemini" / "settings.json").write_text('{\n\t"theme": "x"\n}\n')
+    assert '\n  +\t"hooks": {\n' in alone.call("hooks", "plan", "gemini").out
 
 
 def test_what_is_installed_already_is_said_and_no_error(alone: Shell) -> None:

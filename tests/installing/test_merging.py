@@ -189,3 +189,24 @@ def test_a_diff_shows_control_characters_and_the_lines_around() -> None:
     ]
     assert readable_diff("/x", "a\n", "a\n") == ""
     assert readable_diff("/x", "a", "a\n").splitlines()[3:] == [" a", "-\\ no line end at the end of the file"]
+
+
+def test_a_long_line_is_shown_in_parts_and_the_others_as_they_are() -> None:
+    before = '{"a": "x, [y]", "b": [1, 2]}'
+    after = f'{{"a": "x, [y]", "b": [1, "{"z" * 240}"]}}'
+    assert readable_diff("/x", before + "\n", after + "\n").splitlines() == [
+        "--- /x (lines shown in parts)",
+        "+++ /x (lines shown in parts)",
+        "@@ -2,4 +2,4 @@",
+        ' "a": "x, [y]",',
+        '  "b": [',
+        " 1,",
+        "- 2]}",
+        f'+ "{"z" * 240}"]}}',
+    ]
+
+
+@pytest.mark.parametrize("line", ['"', "it's {", '\\"a,', "", ",,[", '"a" b "c', "{" * 300])
+def test_the_parts_of_a_line_make_the_line(line: str) -> None:
+    shown = readable_diff("/x", "", line + "," * 241 + "\n").splitlines()[3:]
+    assert "".join(part[1:] for part in shown) == line + "," * 241

@@ -6,10 +6,17 @@ Above: the client library, config, the command line.  Below: the standard librar
 """
 
 import os
+import pwd
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["default_config_path", "default_data_dir", "default_runtime_dir", "default_state_dir"]
+__all__ = ["default_config_path", "default_data_dir", "default_runtime_dir", "default_state_dir", "home_directory"]
+
+
+def home_directory(environ: Mapping[str, str] | None = None) -> Path:
+    """Return the user's home directory; the account's own where `HOME` is not an absolute path."""
+    given = (os.environ if environ is None else environ).get("HOME", "")
+    return Path(given if given.startswith("/") else pwd.getpwuid(os.geteuid()).pw_dir)
 
 
 def default_runtime_dir(environ: Mapping[str, str] | None = None) -> Path:
@@ -41,5 +48,4 @@ def _directory(environ: Mapping[str, str] | None, own: str, xdg: str, below_xdg:
         return Path(explicit)
     if base.startswith("/"):
         return Path(base) / below_xdg
-    home = variables.get("HOME", "")
-    return (Path(home) if home.startswith("/") else Path.home()) / below_home
+    return home_directory(variables) / below_home

@@ -57,7 +57,7 @@ class Proposal:
             put(f"  {file.action} {clean(file.path)} ({lines} lines, lifebus's own, mode {file.mode:04o})")
             return
         for line in file.diff.splitlines():
-            put("  " + paint(clean(line), _COLORS.get(line[:1], "")))
+            put("  " + paint("\t".join(map(clean, line.split("\t"))), _COLORS.get(line[:1], "")))
 
     def carry_out(self) -> None:
         """Do what the plan says.
@@ -117,7 +117,7 @@ def propose_install(place: "Place", target: "Target", *, skip_unknown: bool = Fa
     installed = installed_version(host, place.surroundings.environ)
     wish = wish_of(place, target)
     unknown = unknown_events(host, wish, installed.version)
-    notes = _version_notes(host.program, installed)
+    notes = (*_version_notes(host.program, installed), *_twin_notes(place, target))
     if unknown and skip_unknown:
         left_out = {event.name for event in unknown}
         kept = tuple(event.name for event in host.events if wish.wants(event.name) and event.name not in left_out)
@@ -140,6 +140,21 @@ def propose_removal(place: "Place", target: "Target") -> Proposal:
     from lifebus_supervisor.hosts.target import planned  # noqa: PLC0415
 
     return Proposal(place, target, planned(place, target, installs=False))
+
+
+def _twin_notes(place: "Place", target: "Target") -> tuple[str, ...]:
+    """Say where else the same hooks are: the harness runs both, and each reports."""
+    from lifebus_supervisor.hosts.target import installed_targets  # noqa: PLC0415
+
+    twins = [
+        one.label
+        for one in installed_targets(place, target.project)
+        if (one.adapter_id, one.mode) == (target.adapter_id, target.mode) and one.label != target.label
+        if None in {one.project, target.project}
+    ]
+    if not twins:
+        return ()
+    return (f"installed already: {', '.join(twins)}; where both apply, every event is reported twice",)
 
 
 def _version_notes(program: str, installed: "Installed") -> tuple[str, ...]:

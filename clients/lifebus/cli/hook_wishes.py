@@ -16,9 +16,10 @@ from lifebus.cli.arguments import UsageError, parse_choice
 if TYPE_CHECKING:
     from lifebus_supervisor.hosts.target import Place, Target
 
-__all__ = ["ANY_WISH", "ASK", "Doing", "Wishing", "harness_names", "place_here", "project_of"]
+__all__ = ["ALL", "ANY_WISH", "ASK", "Doing", "Narrowing", "Wishing", "harness_names", "place_here", "project_of"]
 
 _MODES: Final = ["native_hook", "launcher_wrapper", "manual_skill"]
+_SCOPES: Final = ["user", "project"]
 
 
 @Parameter(name="*")
@@ -54,7 +55,7 @@ class Wishing:
         from lifebus_supervisor.hosts.target import Target  # noqa: PLC0415
 
         host, mode = HOST_ASSETS[name], IntegrationMode(parse_choice("--mode", self.mode, _MODES))
-        scope = parse_choice("--scope", "project" if self.project is not None else self.scope, ["user", "project"])
+        scope = parse_choice("--scope", "project" if self.project is not None else self.scope, _SCOPES)
         if scope not in host.scopes:
             raise UsageError(f"--scope: {name} reads no settings in projects")
         if scope == "project" and mode is IntegrationMode.LAUNCHER_WRAPPER:
@@ -74,6 +75,34 @@ class Wishing:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
+class Narrowing:
+    """Which of the installations are meant; all, unless told."""
+
+    mode: str | None = None
+    "Only native_hook, launcher_wrapper or manual_skill."
+    scope: str | None = None
+    "Only what is in your own settings (user), or in projects' (project)."
+    project: Path | None = None
+    "Only what is in this project."
+
+    def takes(self, target: "Target") -> bool:
+        """Whether an installation is meant.
+
+        Raises:
+            UsageError: the project is no directory.
+        """
+        asked = (self.mode, self.scope, project_of(self.project))
+        found = (target.mode.value, target.scope, target.project)
+        return all(one in {None, other} for one, other in zip(asked, found, strict=True))
+
+    @property
+    def wish(self) -> Wishing:
+        """What would have been installed so."""
+        return Wishing(mode=self.mode or "native_hook", scope=self.scope or "user", project=self.project)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
 class Doing:
     """How to go about it."""
 
@@ -89,6 +118,9 @@ class Doing:
 
 ANY_WISH: Final = Wishing()
 """Nothing was asked for."""
+
+ALL: Final = Narrowing()
+"""Whatever is installed."""
 
 ASK: Final = Doing()
 """Show, and ask."""
@@ -124,12 +156,12 @@ def place_here() -> "Place":
     from lifebus_adapters.telemetry import Surroundings  # noqa: PLC0415
     from lifebus_supervisor.config import load  # noqa: PLC0415
     from lifebus_supervisor.hosts.target import Place, real_python  # noqa: PLC0415
-    from lifebus_transports.directories import default_data_dir  # noqa: PLC0415
+    from lifebus_transports.directories import default_data_dir, home_directory  # noqa: PLC0415
 
     sources = Path(lifebus.__file__).parent
     settings, _ = load()
     return Place(
-        surroundings=Surroundings(home=str(Path.home()), environ=dict(os.environ)),
+        surroundings=Surroundings(home=str(home_directory()), environ=dict(os.environ)),
         data_dir=default_data_dir().absolute(),
         state_dir=settings.state_dir,
         python=real_python(),

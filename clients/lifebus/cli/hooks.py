@@ -9,7 +9,7 @@ from cyclopts import App
 
 from lifebus.cli.arguments import DEFAULTS, Connecting, UsageError
 from lifebus.cli.exits import ExitCode
-from lifebus.cli.hook_wishes import ANY_WISH, ASK, Doing, Wishing, harness_names, place_here, project_of
+from lifebus.cli.hook_wishes import ALL, ANY_WISH, ASK, Doing, Narrowing, Wishing, harness_names, place_here, project_of
 from lifebus.cli.terminal import put_json, say
 
 if TYPE_CHECKING:
@@ -62,21 +62,21 @@ def install(*harnesses: str, wish: Wishing = ANY_WISH, doing: Doing = ASK) -> Ex
 
 
 @app.command
-def remove(*harnesses: str, wish: Wishing = ANY_WISH, doing: Doing = ASK) -> ExitCode:
+def remove(*harnesses: str, which: Narrowing = ALL, doing: Doing = ASK) -> ExitCode:
     """Take lifebus out of harnesses, after a diff and a yes; without a name, out of all.
 
     Args:
         harnesses: claude, codex, gemini, opencode, hermes or openclaw; all that are installed, unless told.
-        wish: What to remove, and where from.
+        which: Which of their installations are meant.
         doing: How to go about it.
     """
     from lifebus.cli.hook_plans import propose_removal  # noqa: PLC0415
 
-    place = place_here()
-    targets = wish.targets(harnesses) if harnesses else _installed(place, (), wish.project)
-    if not targets:
+    place, named = place_here(), which.wish.targets(harnesses or harness_names()[:1])
+    targets = [one for one in _installed(place, harnesses, which.project) if which.takes(one)]
+    if not targets and not harnesses:
         return _nothing_installed(json=doing.json)
-    return _carry_out([propose_removal(place, target) for target in targets], doing)
+    return _carry_out([propose_removal(place, target) for target in targets or named], doing)
 
 
 @app.command

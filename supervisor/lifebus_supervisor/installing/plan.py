@@ -4,6 +4,7 @@ Above: the command line.  Below: aiming.py.
 """
 
 import difflib
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
@@ -19,6 +20,8 @@ Action = Literal["create", "change", "remove", "keep"]
 
 _AROUND: Final = 3
 _NO_NEWLINE: Final = "\\ no line end at the end of the file"
+_LONG: Final = 240
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|[{\[,]|[^"{\[,]++|"')
 
 
 class FilePlan(Struct, frozen=True, kw_only=True):
@@ -59,12 +62,15 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 def readable_diff(path: str, before: str | None, after: str | None) -> str:
-    """Return a unified diff, control characters made visible; equal beginnings and ends are not even compared."""
+    """Return a unified diff, control characters made visible; where long lines change, their parts are compared."""
     if before == after:
         return ""
     old, new = _lines(before), _lines(after)
-    head = _equal(old, new)
-    tail = min(_equal(old[::-1], new[::-1]), min(len(old), len(new)) - head)
+    head, tail = _unchanged(old, new)
+    if any(len(line) > _LONG for text in (old, new) for line in text[head : len(text) - tail]):
+        old, new = _parts(old), _parts(new)
+        head, tail = _unchanged(old, new)
+        path += " (lines shown in parts)"
     skipped, kept = max(head - _AROUND, 0), max(tail - _AROUND, 0)
     body = difflib.unified_diff(
         [_visible(line) for line in old[skipped : len(old) - kept]],
@@ -92,6 +98,26 @@ def _visible(line: str) -> str:
     return "".join(
         sign if sign.isprintable() or sign == "\t" else sign.encode("unicode_escape").decode() for sign in line
     )
+
+
+def _parts(lines: Sequence[str]) -> list[str]:
+    """Split lines after every comma and opening bracket that stands in no text."""
+    parts: list[str] = []
+    for line in lines:
+        begun = ""
+        for token in _TOKEN.findall(line):
+            begun += token
+            if token in "{[,":
+                parts.append(begun)
+                begun = ""
+        parts += [begun] if begun else []
+    return parts
+
+
+def _unchanged(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """Return how many lines are equal at the beginning, and how many at the end: they need not be compared."""
+    head = _equal(old, new)
+    return head, min(_equal(old[::-1], new[::-1]), min(len(old), len(new)) - head)
 
 
 def _equal(old: Sequence[str], new: Sequence[str]) -> int:

@@ -15,6 +15,8 @@ const LIMIT_MS = 280
 const MAX_ANSWER_BYTES = 1048576
 
 let line = Promise.resolve()
+const waiting = new Map()
+process.once("exit", () => waiting.forEach(([hook, stdin], callId) => spool(hook, callId, stdin)))
 
 // Carry one call to the broker and return what it answered, as an object; null where it had nothing to say.
 function tell(hook, payload, cwd) {
@@ -22,10 +24,12 @@ function tell(hook, payload, cwd) {
   const until = Date.now() + LIMIT_MS
   const callId = `plugin-${Date.now().toString(16)}-${randomBytes(8).toString("hex")}`
   const stdin = Buffer.from(JSON.stringify(payload))
-  const answer = line.then(() => ask(record(hook, callId, cwd, stdin), until - Date.now())).catch(() => {
+  waiting.set(callId, [hook, stdin])
+  const asked = line.then(() => ask(record(hook, callId, cwd, stdin), until - Date.now())).catch(() => {
     spool(hook, callId, stdin)
     return null
   })
+  const answer = asked.finally(() => waiting.delete(callId))
   line = answer // one after the other, so that they arrive in order
   return answer
 }
