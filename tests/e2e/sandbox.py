@@ -134,5 +134,7 @@ def sandbox(more_path: tuple[str, ...] = ()) -> Iterator[Sandbox]:
 
 def only_loopback() -> bool:
     """Whether this process has no network but loopback."""
-    links = Path("/sys/class/net")
-    return links.is_dir() and {link.name for link in links.iterdir()} <= {"lo"}
+    devices = Path("/proc/self/net/dev")
+    if not devices.exists():
+        return False
+    return {line.partition(":")[0].strip() for line in devices.read_text().splitlines()[2:]} <= {"lo"}
