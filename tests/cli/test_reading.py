@@ -1,11 +1,14 @@
 """Commands that look at a running broker: data on stdout, talk on stderr, JSON where it is asked for."""
 
+import os
 import signal
+from pathlib import Path
 
 import apsw
 import pytest
 
 from command_line import Shell, broker_up
+from lifebus_transports.runtime_dir import ensure_private_directory, hold_lock
 
 
 def test_status_tells_how_the_broker_is(bus: Shell) -> None:
@@ -137,6 +140,14 @@ def test_doctor_names_a_runtime_directory_that_a_broker_would_refuse(alone: Shel
     found = {finding["check"]: finding for finding in alone.call("doctor", "--json").json}
     assert found["runtime"]["state"] == "bad"
     assert str(alone.directory) in found["runtime"]["evidence"]
+
+
+def test_doctor_names_the_broker_that_holds_the_directory_and_does_not_answer(alone: Shell) -> None:
+    runtime = ensure_private_directory(Path(alone.environment["LIFEBUS_RUNTIME_DIR"]))
+    with hold_lock(runtime / "lock"):
+        found = {finding["check"]: finding for finding in alone.call("doctor", "--json").json}
+    assert f"though process {os.getpid()}, running since" in found["broker"]["evidence"]
+    assert "end that process" in found["broker"]["fix"]
 
 
 def test_doctor_names_wrong_settings_and_goes_no_further(alone: Shell) -> None:

@@ -14,6 +14,7 @@ from lifebus_transports.runtime_dir import (
     check_socket_path,
     ensure_private_directory,
     hold_lock,
+    lock_holder,
     remove_stale_socket,
     take_runtime_dir,
 )
@@ -90,6 +91,15 @@ def test_a_second_holder_hears_who_holds_the_lock(tmp_path: Path) -> None:
     assert f"process {holder.pid}, running since 2023-11-14T22:13:20Z" in str(refused.value)
     with hold_lock(path) as lock:  # the kernel let go when the holder died
         assert lock.held
+
+
+def test_who_holds_a_lock_can_be_asked_without_taking_it(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    assert lock_holder(path) is None
+    assert not path.exists()
+    with hold_lock(path, started_at_epoch_s=1_700_000_000):
+        assert lock_holder(path) == f"process {os.getpid()}, running since 2023-11-14T22:13:20Z"
+    assert lock_holder(path) is None
 
 
 @pytest.mark.parametrize("noted", [b"", b"{", b"[]", b'{"pid":"x","started_at_epoch_s":1}', b"\xff"])

@@ -20,6 +20,7 @@ __all__ = [
     "check_socket_path",
     "ensure_private_directory",
     "hold_lock",
+    "lock_holder",
     "open_private_directory",
     "remove_stale_socket",
     "take_runtime_dir",
@@ -140,6 +141,21 @@ def hold_lock(path: Path, *, started_at_epoch_s: int | None = None) -> Lock:
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "started_at_epoch_s": started}).encode(), 0)
     return Lock(path, descriptor)
+
+
+def lock_holder(path: Path) -> str | None:
+    """Return who holds the single-instance lock, in words; None where nobody does, or it cannot be told."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return _holder(descriptor)
+    finally:
+        os.close(descriptor)
+    return None
 
 
 def remove_stale_socket(path: Path, lock: Lock) -> None:

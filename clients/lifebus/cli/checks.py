@@ -169,13 +169,23 @@ def _broker(settings: "Settings") -> Finding:
 
     found = _status(settings)
     if found is None:
-        evidence = f"none answers at {settings.runtime_dir}"
-        return Finding(check="broker", state="bad", evidence=evidence, fix="start it: lifebus up")
+        return _no_answer(settings.runtime_dir)
     evidence = f"process {found.pid}, version {found.version}, up {found.uptime_s} s, {found.clients} clients"
     if found.version != VERSION:
         fix = "stop the broker and start it again"
         return Finding(check="broker", state="warn", evidence=f"{evidence}; installed is {VERSION}", fix=fix)
     return Finding(check="broker", state="ok", evidence=evidence)
+
+
+def _no_answer(runtime_dir: Path) -> Finding:
+    from lifebus_transports.runtime_dir import lock_holder  # noqa: PLC0415
+
+    evidence = f"none answers at {runtime_dir}"
+    holder = lock_holder(runtime_dir / "lock")
+    if holder is None:
+        return Finding(check="broker", state="bad", evidence=evidence, fix="start it: lifebus up")
+    fix = "it may be busy or stopped; if it stays so, end that process, then start it again: lifebus up"
+    return Finding(check="broker", state="bad", evidence=f"{evidence}, though {holder}, has it", fix=fix)
 
 
 def _stream(settings: "Settings") -> Finding:

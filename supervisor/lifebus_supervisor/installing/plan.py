@@ -21,7 +21,7 @@ Action = Literal["create", "change", "remove", "keep"]
 _AROUND: Final = 3
 _NO_NEWLINE: Final = "\\ no line end at the end of the file"
 _LONG: Final = 240
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|[{\[,]|[^"{\[,]++|"')
+_PIECE: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|[{\[,]|[^"{\[,]++|"')
 
 
 class FilePlan(Struct, frozen=True, kw_only=True):
@@ -105,9 +105,9 @@ def _parts(lines: Sequence[str]) -> list[str]:
     parts: list[str] = []
     for line in lines:
         begun = ""
-        for token in _TOKEN.findall(line):
-            begun += token
-            if token in "{[,":
+        for piece in _PIECE.findall(line):
+            begun += piece
+            if piece in "{[,":
                 parts.append(begun)
                 begun = ""
         parts += [begun] if begun else []
