@@ -15,7 +15,7 @@ from e2e.protocols import ChatCompletions, GenerateContent, Messages, ModelProto
 from e2e.scripting import AGENTS, SHELLS, Scripts, Step
 
 MODEL = "fake-model"
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 LONGEST_HOLD_S = 120.0
 
 PROTOCOLS: dict[str, ModelProtocol] = {

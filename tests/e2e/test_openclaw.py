@@ -1,5 +1,6 @@
 """The real OpenClaw on the bus, through the plugin.  Its local runs say nothing of a session's start and end."""
 
+import asyncio
 import signal
 
 from e2e.harnesses.base import Turn
@@ -32,6 +33,10 @@ async def test_the_words_of_a_client_reach_the_model_before_the_prompt() -> None
 
 async def test_a_killed_run_is_closed_as_abandoned() -> None:
     async with stage(OPENCLAW) as on:
-        await on.stopped(Turn(prompt("Wait.", HOLD)), signal.SIGKILL)
+        async with on.started(Turn(prompt("Wait.", HOLD))) as started:
+            await asyncio.to_thread(on.model.wait_held)
+            await on.first(lambda receipt: "harness_process" in receipt.telemetry_summary)
+            started.signal(signal.SIGKILL)
+            await started.ended()
         await on.first(is_closed)
         assert told(await on.receipts()) == [*OPEN, "frame.ended abandoned", "session.ended"]
