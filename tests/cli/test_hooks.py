@@ -128,10 +128,10 @@ def test_the_diff_of_settings_with_tabs_keeps_them(alone: Shell) -> None:
 
 
 def test_what_is_installed_already_is_said_and_no_error(alone: Shell) -> None:
-    installed(alone, "gemini")
+    assert "next: Start the broker: lifebus up" in installed(alone, "gemini").out
     before = files(alone.directory)
     again = alone.call("hooks", "install", "gemini")
-    assert (again.code, "already installed" in again.out) == (0, True)
+    assert (again.code, "already installed" in again.out, "lifebus up" in again.out) == (0, True, False)
     assert files(alone.directory) == before
 
 

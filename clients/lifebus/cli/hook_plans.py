@@ -70,6 +70,12 @@ class Proposal:
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         self.report = apply(self.plan, state_dir=self.place.state_dir, stamp=stamp)
 
+    @property
+    def adds_hooks(self) -> bool:
+        """Whether hooks were installed just now that were not there before."""
+        runs = self.plan.installs and self.target.mode.value != "manual_skill"
+        return runs and self.report is not None and self.report.changed
+
     def tell(self) -> None:
         """Print what was done, and what the user has to do beside."""
         for done in self.report.files if self.report is not None else ():

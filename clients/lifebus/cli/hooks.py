@@ -10,7 +10,7 @@ from cyclopts import App
 from lifebus.cli.arguments import DEFAULTS, Connecting, UsageError
 from lifebus.cli.exits import ExitCode
 from lifebus.cli.hook_wishes import ALL, ANY_WISH, ASK, Doing, Narrowing, Wishing, harness_names, place_here, project_of
-from lifebus.cli.terminal import put_json, say
+from lifebus.cli.terminal import paint, put, put_json, say
 
 if TYPE_CHECKING:
     from lifebus.cli.hook_plans import Proposal
@@ -158,6 +158,8 @@ def _carry_out(proposals: "list[Proposal]", doing: Doing) -> ExitCode:
     elif not doing.dry_run:
         for one in proposals:
             one.tell()
+        if any(one.adds_hooks for one in proposals):
+            put(f"{paint('next:', 'bold')} Start the broker: lifebus up. Then try every hook: lifebus hooks test.")
     return ExitCode.OK
 
 
