@@ -119,7 +119,7 @@ def test_a_harness_that_is_not_there_is_said_as_a_shell_would(place: Place) -> N
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
 def test_a_signal_to_the_wrapper_reaches_the_harness(place: Place, number: signal.Signals) -> None:
     name = number.name.removeprefix("SIG")
-    place.program(f"trap 'echo got; kill $!; exit 7' {name}", "sleep 60 &", "echo ready", "wait")
+    place.program(f"trap 'echo got; kill $!; exit 7' {name}", "sleep 60 >/dev/null 2>&1 &", "echo ready", "wait")
     with place.start() as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
