@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from running import short_directory
 
 PATIENCE_S = 90.0
@@ -96,6 +98,7 @@ class Started:
         self._err = err
 
     def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the program alone, not to what it has started."""
         self._process.send_signal(number)
 
     def wait(self) -> int:
@@ -111,10 +114,20 @@ class Started:
         return self._ran(code)
 
     def end(self) -> None:
-        """Make sure that nothing of it is left."""
+        """Kill it with everything that it started, also what has left its group; nothing of it is left."""
+        family = self._family()
         with suppress(ProcessLookupError):  # all of the group is gone
             os.killpg(self._process.pid, signal.SIGKILL)
+        for process in family:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         self._process.wait(PATIENCE_S)
+
+    def _family(self) -> list[psutil.Process]:
+        """Return what it has started, as far as that can be known: children of a dead parent are nobody's."""
+        with suppress(psutil.NoSuchProcess):
+            return psutil.Process(self._process.pid).children(recursive=True)
+        return []
 
     def _ran(self, code: int) -> Ran:
         return Ran(code, self._out.read_text(errors="replace"), self._err.read_text(errors="replace"))
