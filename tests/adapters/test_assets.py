@@ -143,6 +143,11 @@ def test_a_group_with_somebody_elses_hook_in_it_is_not_ours() -> None:
             {"hooksConfig": {"enabled": False}},
             "hooksConfig.enabled: Gemini CLI runs no hooks while this is false",
         ),
+        (
+            "gemini",
+            {"hooksConfig": {"disabled": ["other", "lifebus"]}},
+            "hooksConfig.disabled: Gemini CLI runs no hook of the name lifebus while that is in it",
+        ),
         ("hermes", {"hooks": {"post_llm_call": [{"timeout": 5}]}}, "hooks.post_llm_call[0]: command: must be text"),
         (
             "hermes",

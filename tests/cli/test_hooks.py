@@ -224,6 +224,16 @@ def test_status_names_what_is_wrong(alone: Shell) -> None:
     assert (broken.code, "cannot be read" in broken.out) == (1, True)
 
 
+def test_hooks_that_are_there_but_switched_off_are_no_good_news(alone: Shell) -> None:
+    installed(alone, "claude")
+    path = alone.directory / ".claude" / "settings.json"
+    path.write_text(json.dumps({**settings(alone, ".claude/settings.json"), "disableAllHooks": True}))
+    status = alone.call("hooks", "status")
+    assert (status.code, "disableAllHooks: Claude Code runs no hooks while this is set" in status.out) == (1, True)
+    found = [one for one in alone.call("doctor", "--json").json if one["check"] == "hooks"]
+    assert [(one["state"], "disableAllHooks" in one["evidence"]) for one in found] == [("bad", True)]
+
+
 def test_settings_that_cannot_be_read_are_left_as_they_are(alone: Shell) -> None:
     (alone.directory / ".claude").mkdir()
     (alone.directory / ".claude" / "settings.json").write_text('{"hooks": ')

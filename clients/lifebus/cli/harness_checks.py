@@ -68,6 +68,9 @@ def _standing_finding(standing: "Standing") -> Finding:
     if standing.files.state != "present":
         fix = f"`lifebus hooks status {target.adapter_id}` says why; `lifebus hooks install` mends what is ours"
         return Finding(check=check, state="bad", evidence=evidence, fix=fix)
+    if standing.files.problems:
+        fix = "change the settings by hand"
+        return Finding(check=check, state="bad", evidence=f"{evidence}; {standing.files.problems[0]}", fix=fix)
     if untrusted:
         fix = "start codex and accept them when it asks, or review them with /hooks"
         evidence += f"; Codex does not run {', '.join(untrusted)}: not trusted"

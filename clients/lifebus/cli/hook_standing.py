@@ -64,7 +64,8 @@ def _needs_launcher(standings: "Sequence[Standing]") -> bool:
 
 def _is_sound(standing: "Standing") -> bool:
     trusted = all(hook.state == "trusted" for hook in standing.trust or ())
-    return standing.files.state == "present" and trusted and standing.trust_problem is None
+    there = standing.files.state == "present" and not standing.files.problems
+    return there and trusted and standing.trust_problem is None
 
 
 def _lines(standing: "Standing") -> Iterator[str]:
@@ -80,7 +81,7 @@ def _file_lines(file: "FileStatus") -> Iterator[str]:
     state = paint(_MEANINGS[file.state], _COLORS[file.state])
     yield f"  {clean(file.path)}: {state}"
     if file.problem:
-        yield f"    {clean(file.problem)}"
+        yield "    " + paint(clean(file.problem), "red")
     if file.foreign:
         others = ", ".join(f"{clean(one.event)} {one.count}" for one in file.foreign)
         yield f"    hooks of others: {others}"

@@ -32,7 +32,10 @@ class ForeignHooks(Struct, frozen=True, kw_only=True):
 
 
 class FileStatus(Struct, frozen=True, kw_only=True):
-    """One file: `installed` and `expected` are sha256, of the whole file or of our entries in it."""
+    """One file: `installed` and `expected` are sha256, of the whole file or of our entries in it.
+
+    `problem` says why it cannot be read, whose value is in the way, or what keeps the harness from running ours.
+    """
 
     path: str
     kind: Literal["owned", "settings"]
@@ -62,6 +65,11 @@ class Status(Struct, frozen=True, kw_only=True):
         if len(states) == 1:
             return self.files[0].state
         return "drifted" if states else "missing"
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong with any of the files, in words."""
+        return tuple(file.problem for file in self.files if file.problem is not None)
 
 
 def inspect(assets: Sequence[Asset], *, state_dir: Path) -> Status:
@@ -118,8 +126,13 @@ def _settings_status(asset: SettingsFile, found: Found, expected: str) -> FileSt
         expected=expected,
         installed=expected if changes.nothing else (_digest(entries) if here else None),
         foreign=_foreign(parsed, asset),
-        problem=f"another value stands at {', '.join(taken)}" if taken else None,
+        problem=f"another value stands at {', '.join(taken)}" if taken else _fault(asset, parsed) if here else None,
     )
+
+
+def _fault(asset: SettingsFile, parsed: Any) -> str | None:
+    """Return what keeps the harness from running ours, though they are there."""
+    return "; ".join(asset.check(parsed)) or None
 
 
 def _is_taken(asset: SettingsFile, value: Any, where: tuple[str, ...], wanted: Any) -> bool:

@@ -6,7 +6,7 @@ runs a hook that is new to it, and reads the settings of trusted folders only.
 Above: `HOST_ASSETS`.  Below: hook_groups, hosting.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 from lifebus_adapters.assets import Asset, HookEvent, SettingsFile, Wish
@@ -16,6 +16,7 @@ from lifebus_adapters.hosting import with_common_modes
 
 __all__ = ["ASSETS"]
 
+_NAME: Final = "lifebus"
 _SINCE: Final = (0, 26, 0)
 _EVENTS: Final = tuple(
     HookEvent(name=name, since=_SINCE) for name in ("SessionStart", "BeforeAgent", "AfterAgent", "SessionEnd")
@@ -37,10 +38,17 @@ def _handler(handler: Mapping[str, Any]) -> str | None:
 
 def _check(document: object) -> tuple[str, ...]:
     faults = check_groups(document, _handler, settings=_OLD_SETTINGS)
-    switch: Any = cast("dict[str, Any]", document).get("hooksConfig") if isinstance(document, dict) else None
-    if isinstance(switch, dict) and cast("dict[str, Any]", switch).get("enabled") is False:
-        return ("hooksConfig.enabled: Gemini CLI runs no hooks while this is false", *faults)
-    return faults
+    switches: Any = cast("dict[str, Any]", document).get("hooksConfig") if isinstance(document, dict) else None
+    return (*_switched_off(switches), *faults) if isinstance(switches, dict) else faults
+
+
+def _switched_off(switches: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what keeps our hooks from running."""
+    if switches.get("enabled") is False:
+        yield "hooksConfig.enabled: Gemini CLI runs no hooks while this is false"
+    disabled: Any = switches.get("disabled")
+    if isinstance(disabled, list) and _NAME in cast("Sequence[Any]", disabled):
+        yield f"hooksConfig.disabled: Gemini CLI runs no hook of the name {_NAME} while that is in it"
 
 
 def _hooks(wish: Wish) -> tuple[Asset, ...]:
@@ -48,7 +56,7 @@ def _hooks(wish: Wish) -> tuple[Asset, ...]:
         SettingsFile(
             path=f"{_directory(wish)}/settings.json",
             dialect="jsonc",
-            entries=group_entries(wish, "gemini", _EVENTS, more={"name": "lifebus"}, per_second=1000),
+            entries=group_entries(wish, "gemini", _EVENTS, more={"name": _NAME}, per_second=1000),
             owns=is_ours,
             check=_check,
         ),
