@@ -90,6 +90,16 @@ def test_the_shared_launcher_goes_with_the_last_harness(alone: Shell) -> None:
     assert not launcher.parent.exists()
 
 
+def test_a_file_of_ours_that_somebody_edited_stays_and_that_is_said(alone: Shell) -> None:
+    installed(alone, "opencode", "codex")
+    plugin = alone.directory / ".config/opencode/plugin/lifebus.js"
+    plugin.write_text(plugin.read_text() + "// mine\n")
+    removed = alone.call("hooks", "remove", "opencode", "--yes")
+    assert (removed.code, f"{plugin}: kept: it was edited" in removed.out) == (0, True)
+    assert "still needed" not in removed.out
+    assert plugin.exists()
+
+
 def test_a_removal_takes_all_of_a_harness_or_what_the_flags_leave(alone: Shell) -> None:
     installed(alone, "gemini", "codex")
     before = files(alone.directory)

@@ -41,7 +41,7 @@ class Proposal:
         if self.plan.nothing:
             put("  already installed" if self.plan.installs else "  nothing to remove")
         for file in self.plan.files:
-            if file.action == "keep" and not full:
+            if file.action == "keep" and not (full or file.edited):
                 continue
             for note in file.notes:
                 put(f"  {clean(file.path)}: {clean(note)}")

@@ -9,6 +9,7 @@ Above: transaction.py, installer.py.  Below: editing.py, finding.py, records.py,
 
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
 from lifebus_adapters.assets import Asset, OwnedFile, SettingsFile
@@ -24,13 +25,17 @@ _NEW_SETTINGS_MODE: Final = 0o600
 
 
 class Aim(Struct, frozen=True, kw_only=True):
-    """What a file is to hold (None: it is to go), with which mode; `exact` where these are the bytes from before us."""
+    """What a file is to hold (None: it is to go), with which mode; `exact` where these are the bytes from before us.
+
+    `edited` where a file should go, and stays because somebody else wrote in it.
+    """
 
     action: Action
     contents: bytes | None
     mode: int
     notes: tuple[str, ...] = ()
     exact: bool = False
+    edited: bool = False
 
 
 def aim(asset: Asset, found: Found, record: Record | None, before: bytes | None, *, user: str, installs: bool) -> Aim:
@@ -72,7 +77,8 @@ def _remove_own(asset: OwnedFile, found: Found, record: Record | None, user: str
     if others:
         return _keep(found, f"kept: still needed by {', '.join(others)}")
     if found.linked or (found.contents != asset.contents.encode() and not _is_known(found, record)):
-        return _keep(found, "kept: it was edited, or never was ours; remove it by hand if it is not needed")
+        note = "kept: it was edited, or never was ours; remove it by hand if it is not needed"
+        return msgspec.structs.replace(_keep(found, note), edited=True)
     return Aim(action="remove", contents=None, mode=found.mode)
 
 

@@ -108,6 +108,7 @@ def _file_plan(found: Found, target: Aim) -> FilePlan:
         after=_shown(target.contents, found.path),
         mode=target.mode,
         notes=target.notes,
+        edited=target.edited,
     )
 
 

@@ -25,7 +25,10 @@ _PIECE: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|[{\[,]|[^"{\[,]++|"')
 
 
 class FilePlan(Struct, frozen=True, kw_only=True):
-    """One file: its text before and after (None where there is none), its mode after, and what to know about it."""
+    """One file: its text before and after (None where there is none), its mode after, and what to know about it.
+
+    `edited` where it stays although it should go, because somebody else wrote in it.
+    """
 
     path: str
     action: Action
@@ -33,6 +36,7 @@ class FilePlan(Struct, frozen=True, kw_only=True):
     after: str | None
     mode: int
     notes: tuple[str, ...] = ()
+    edited: bool = False
 
     @property
     def diff(self) -> str:
