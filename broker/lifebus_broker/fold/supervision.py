@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 from lifebus_contract import SUPPORT_STRENGTH, LifecycleEvent, PressureLevel, Receipt, SupportState
 
 __all__ = [
+    "BEFORE",
     "CAUSE",
     "LEVEL",
     "MAX_OPEN",
@@ -38,6 +39,8 @@ SIGNAL: Final = "signal"
 """The fact that marks pressure which a harness signalled without numbers."""
 CAUSE: Final = "cause"
 """The fact that says why capabilities were lost, or of which loss they recovered."""
+BEFORE: Final = "compactions_before"
+"""The fact that tells how many compactions of a session its file proves from before it was supervised."""
 PROCESS: Final = "harness_process"
 """The fact that names the harness's process: ``<pid>@<start>``."""
 MAX_OPEN: Final = 64
@@ -66,8 +69,9 @@ class Supervised(Struct, frozen=True, kw_only=True):
 
     `left` names the frames that were open when the session ended; one that opened later is alive.  `level` is the last
     one observed, `measured` whether there ever were numbers; `signalled` whether a signal of pressure stands since the
-    last frame began or the context was rewritten.  `compactions` counts proofs, `filed_at_epoch_s` is when the last one
-    came from a file alone.  `process` is the harness's, as last seen.
+    last frame began or the context was rewritten.  `compactions` counts proofs, not the receipts that clients got of
+    one; `compacted` is the last one's event and invocation, `filed_at_epoch_s` when it was recorded, if it came from a
+    file alone; `before` counts those from before the session was supervised.  `process` is the harness's, as last seen.
     """
 
     sequence: int = 0
@@ -78,7 +82,9 @@ class Supervised(Struct, frozen=True, kw_only=True):
     measured: bool = False
     signalled: bool = False
     compactions: int = 0
+    compacted: tuple[str, str] | None = None
     filed_at_epoch_s: int | None = None
+    before: int = 0
     lost: tuple[Lost, ...] = ()
     process: str | None = None
     last_event: LifecycleEvent | None = None
@@ -99,11 +105,12 @@ def supervise(state: Supervised, receipt: Receipt) -> Supervised:
     if sequence and sequence <= state.sequence:
         return state
     facts, event = receipt.telemetry_summary, receipt.event
-    process = facts.get(PROCESS)
+    process, before = facts.get(PROCESS), facts.get(BEFORE)
     state = structs.replace(
         state,
         sequence=sequence or state.sequence,
         process=process if isinstance(process, str) else state.process,
+        before=before if isinstance(before, int) else state.before,
         last_event=event,
         last_at_epoch_s=receipt.at_epoch_s,
     )
@@ -125,9 +132,13 @@ def _closed(state: Supervised, receipt: Receipt) -> Supervised:
 
 
 def _compacted(state: Supervised, receipt: Receipt) -> Supervised:
+    told = (receipt.event_id, receipt.invocation_id)
+    if told == state.compacted:
+        return state  # another client's receipt of the same
     filed = not str(receipt.telemetry_summary.get(SOURCE, "hook")).startswith("hook")
     at = receipt.at_epoch_s if filed else None
-    return structs.replace(state, compactions=state.compactions + 1, filed_at_epoch_s=at, signalled=False)
+    after = state.compactions + 1
+    return structs.replace(state, compactions=after, compacted=told, filed_at_epoch_s=at, signalled=False)
 
 
 def _opened(state: Supervised, receipt: Receipt) -> Supervised:

@@ -35,7 +35,7 @@ def match_news(found: Sequence[Found], watches: Watches) -> list[tuple[Watch, Fo
 def take_news(matched: Sequence[tuple[Watch, Found]], *, tick: int, now: float, settle_s: float) -> None:
     """Let the watches take the facts; `settle_s` is for how long after a hook its telemetry may be on the way."""
     for watch, news in matched:
-        if watch.quiet and (not news.history or (watch.state.sequence and not watch.state.ended)):
+        if watch.quiet and (not news.history or (watch.state.last_event is not None and not watch.state.ended)):
             watch.quiet = False
         settled = watch.hook_at is None or now - watch.hook_at > settle_s
         for fact in news.facts:
@@ -43,11 +43,8 @@ def take_news(matched: Sequence[tuple[Watch, Found]], *, tick: int, now: float, 
                 watch.take(fact, news.source_id, tick, settled=settled, history=news.history)
         if news.grown:
             watch.grown_at, watch.idle_ticks = now, 0
-        known = len(watch.proofs) - watch.state.compactions
-        if watch.quiet:
-            watch.credit = max(0, known)
-        elif news.history:  # a file may hold fewer proofs than there were compactions
-            watch.credit = min(0, known)
+        if news.history:
+            watch.settle_proofs()
         if news.problem is None:
             watch.files.add(news.path)
         watch.unreadable = news.unreadable_run

@@ -142,7 +142,7 @@ def _end_of(watch: Watch, moment: Moment, *, alive: bool | None, abandon_s: int)
         return f"process {pid} is gone, and no hook told of the end" if watch.dead_ticks >= GRACE_TICKS else None
     silent_s = moment.epoch_s - watch.state.last_at_epoch_s
     grown = watch.grown_at is not None and moment.now - watch.grown_at < abandon_s
-    if watch.process is None and watch.state.sequence and silent_s >= abandon_s and not grown:
+    if watch.process is None and watch.state.last_event is not None and silent_s >= abandon_s and not grown:
         return f"nothing was heard for {silent_s} s, and the process is unknown"
     return None
 
@@ -175,11 +175,11 @@ def _window(watch: Watch) -> tuple[int | None, str | None]:
 
 def _compactions(watch: Watch, manifest: AdapterManifest, moment: Moment) -> Iterator[Finding]:
     """Yield the compactions that files prove and no hook told of, after the hook had its time."""
-    unknown = len(watch.proofs) - watch.state.compactions - watch.credit
+    unknown = watch.untold
     if unknown <= 0:
         watch.proof_tick = None
         return
-    if watch.hook_at is not None and claim_of(manifest, "event:context.compacted") is SupportState.NATIVE:
+    if watch.hooked and claim_of(manifest, "event:context.compacted") is SupportState.NATIVE:
         watch.proof_tick = moment.tick if watch.proof_tick is None else watch.proof_tick
         if moment.tick - watch.proof_tick < GRACE_TICKS:
             return
@@ -209,7 +209,7 @@ def _ended_turns(watch: Watch, moment: Moment) -> Iterator[Finding]:
 def _superseded(watch: Watch) -> Iterator[Finding]:
     """Yield the ends of frames that another one has followed: a harness that calls hooks runs one turn at a time."""
     alone = [frame for frame in watch.state.frames if frame.parent is None]
-    if watch.hook_at is None or watch.app:
+    if not watch.hooked or watch.app:
         return
     for old in alone[:-1]:
         if old.frame_id not in watch.ended:

@@ -13,12 +13,9 @@ from lifebus_broker.fold.supervision import LEVEL, SIGNAL, SOURCE
 from lifebus_contract import AdapterManifest, Emission, IdSource, IntegrationMode, LifecycleEvent
 from lifebus_supervisor.supervision.emissions import emissions_of
 from lifebus_supervisor.supervision.judging import LEFT_OPEN, closings, pressure_facts
-from lifebus_supervisor.supervision.watch import Watch
+from lifebus_supervisor.supervision.watch import MATCH_S, Watch
 
-__all__ = ["MATCH_S", "merge"]
-
-MATCH_S: Final = 120
-"""How long after a file proved a compaction a hook may still tell of the same one, in seconds."""
+__all__ = ["merge"]
 
 _OPENS: Final = frozenset({LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OPENED})
 
@@ -54,8 +51,7 @@ def merge(
 def _is_proved(watch: Watch, epoch_s: int) -> bool:
     """Whether the newest compaction on record came from a file, just now, and no other is known."""
     filed = watch.state.filed_at_epoch_s
-    known = watch.state.compactions + watch.credit
-    return filed is not None and epoch_s - filed <= MATCH_S and len(watch.proofs) <= known
+    return filed is not None and epoch_s - filed <= MATCH_S and watch.untold <= 0
 
 
 def _placed(watch: Watch, emission: Emission) -> Emission:

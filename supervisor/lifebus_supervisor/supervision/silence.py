@@ -59,7 +59,7 @@ def health_of(watch: Watch, moment: Moment, *, hooks_expected: bool) -> Health:
         missing_polls=watch.missing,
         hung_polls=watch.hung,
         unreadable_records=watch.unreadable,
-        uncovered_ticks=_uncovered_ticks(watch, moment) if hooks_expected or watch.hook_at is not None else 0,
+        uncovered_ticks=_uncovered_ticks(watch, moment) if hooks_expected or watch.hooked else 0,
         app_silent_s=int(silent),
         evidence={cause: text for cause, text in _evidence(watch, moment).items() if text},
     )
@@ -90,7 +90,7 @@ def _uncovered_ticks(watch: Watch, moment: Moment) -> int:
 def _evidence(watch: Watch, moment: Moment) -> dict[Cause, str]:
     """Return in words what was seen, for the receipt."""
     since = (
-        "no hook ever came"
+        ("no hook since the broker started" if watch.hooked else "no hook ever came")
         if watch.hook_at is None
         else f"last hook {watch.hook} {moment.now - watch.hook_at:.0f} s ago"
     )

@@ -17,7 +17,7 @@ from lifebus_adapters.adapter import HookCall, HookReading
 from lifebus_adapters.telemetry import HOOK_SOURCE
 from lifebus_broker.bus import Bus
 from lifebus_broker.dispatch import Outcome
-from lifebus_broker.fold.supervision import PROCESS
+from lifebus_broker.fold.supervision import BEFORE, PROCESS
 from lifebus_broker.ports import Row
 from lifebus_contract import Emission, LifecycleEvent, RegisteredAdapter
 from lifebus_supervisor.supervision.apps import Apps
@@ -60,7 +60,7 @@ class Supervisor:
     """Supervises the sessions of one bus.  `wake` asks whoever ticks for an early look."""
 
     def __init__(self, bus: Bus, watcher: Watching, limits: SupervisorLimits, world: World) -> None:
-        self.watches = Watches(bus.ledger, bus.capabilities.learn)
+        self.watches = Watches(bus.ledger, bus.capabilities.learn, world.epoch)
         self.watcher = watcher
         self.ticked_at: float | None = None
         self.merged = 0
@@ -200,13 +200,12 @@ class Supervisor:
         return found
 
     async def _record(self, watch: Watch, findings: Sequence[Finding]) -> tuple[Row, ...]:
-        """Record what was found of a session, the tick that found it first; and once, which process the harness is."""
+        """Record what was found of a session, the tick that found it first; and once, what a restart has to know."""
         registered = self._bus.registry.get(watch.key[0])
-        process = None if watch.process is None else process_text(watch.process)
-        news = process if process != watch.state.process and not watch.state.ended else None
-        if registered is None or not watch.loaded or not (findings or news):
+        facts = _news_of(watch)
+        if registered is None or not watch.loaded or not (findings or facts):
             return ()
-        tick = tick_finding(observed=len(findings), **{PROCESS: news})
+        tick = tick_finding(observed=len(findings), **facts)
         emissions = emissions_of([tick, *findings], registered.manifest, watch.key, self._bus.ids)
         outcomes = await self._bus.emit(CLIENT_ID, emissions, budget=_BUDGET_S)
         rows = tuple(row for outcome in outcomes for row in outcome.rows)
@@ -246,6 +245,15 @@ class Supervisor:
         manifest = registered.manifest
         (emission,) = emissions_of([tick_finding(**facts)], manifest, (manifest.adapter_id, session), self._bus.ids)
         return emission
+
+
+def _news_of(watch: Watch) -> dict[str, Any]:
+    """Return what a restarted supervisor has to know and the ledger does not: the process, and old compactions."""
+    if watch.quiet or watch.state.ended:
+        return {}
+    process = None if watch.process is None else process_text(watch.process)
+    facts: dict[str, Any] = {PROCESS: process} if process != watch.state.process else {}
+    return facts | ({BEFORE: watch.before} if watch.before != watch.state.before else {})
 
 
 _TELLING: Final = frozenset(

@@ -11,24 +11,28 @@ from typing import Final
 
 from lifebus_broker.fold.supervision import supervise
 from lifebus_broker.ports import EMITTER, Ledger, Query, Row
-from lifebus_contract import Receipt
+from lifebus_contract import LifecycleEvent, Receipt
 from lifebus_contract.codec import decode_receipt
-from lifebus_supervisor.supervision.watch import Key, Watch, process_of
+from lifebus_supervisor.supervision.watch import MATCH_S, Key, Watch, process_of
 
-__all__ = ["MAX_WATCHES", "Watches"]
+__all__ = ["HOOKS", "MAX_WATCHES", "Watches"]
 
 MAX_WATCHES: Final = 4_096
 """Most sessions under supervision; of more, the ones that were heard of first are forgotten."""
 
-_OWN: Final = frozenset({"lifebus.hook", "lifebus.supervisor"})
+HOOKS: Final = "lifebus.hook"
+"""The client that speaks for hooks."""
+
+_OWN: Final = frozenset({HOOKS, "lifebus.supervisor"})
 """The clients that speak for lifebus itself: what they record is no sign of life of an app."""
 
 
 class Watches:
     """The watches, by adapter and session.  `learn` is given the receipts that are read as history."""
 
-    def __init__(self, ledger: Ledger, learn: Callable[[Sequence[Receipt]], None]) -> None:
+    def __init__(self, ledger: Ledger, learn: Callable[[Sequence[Receipt]], None], epoch: Callable[[], float]) -> None:
         self._ledger = ledger
+        self._epoch = epoch
         self._learn = learn
         self._watches: dict[Key, Watch] = {}
 
@@ -75,7 +79,8 @@ class Watches:
             if (row.adapter_id, row.harness_session_id) != watch.key or row.position <= watch.position:
                 continue
             if row.sequence is None or row.sequence == watch.state.sequence + 1:
-                watch.loaded = watch.loaded or row.sequence == 1
+                if not watch.loaded and row.sequence == 1:
+                    watch.load()
                 self._apply(watch, row, now)
 
     async def refresh(self, watch: Watch, now: float) -> None:
@@ -87,7 +92,8 @@ class Watches:
                     self._apply(watch, row, now if watch.loaded else None)
             watch.position = max(watch.position, page.next)
             if page.complete or page.snapshot_required:
-                watch.loaded = True
+                if not watch.loaded:
+                    watch.load()
                 watch.newest = watch.position
         if watch.process is None:
             watch.process = process_of(watch.state.process)
@@ -95,10 +101,14 @@ class Watches:
     def _apply(self, watch: Watch, row: Row, now: float | None) -> None:
         """Fold one row; `now` is None where it is history."""
         receipt = decode_receipt(row.receipt)
+        known = watch.state.compactions
         watch.apply(receipt, supervise(watch.state, receipt))
         watch.position = row.position
         if now is None:
             self._learn([receipt])
-        if receipt.telemetry_summary.get(EMITTER, receipt.client_id) not in _OWN:
+            watch.recent += watch.state.compactions > known and self._epoch() - receipt.at_epoch_s <= MATCH_S
+        emitter = receipt.telemetry_summary.get(EMITTER, receipt.client_id)
+        watch.hooked = watch.hooked or emitter == HOOKS
+        if emitter not in _OWN and receipt.event is not LifecycleEvent.SUPERVISOR_TICK:
             watch.app = watch.hook_at is None
             watch.heard_at = now if now is not None else watch.heard_at

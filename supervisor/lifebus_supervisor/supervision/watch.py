@@ -16,10 +16,13 @@ from lifebus_adapters.telemetry import Activity, Compacted, Fact, TurnEnded, Tur
 from lifebus_broker.fold.supervision import Supervised
 from lifebus_contract import LifecycleEvent, Receipt
 
-__all__ = ["EndSeen", "Key", "Proof", "Watch", "process_of", "process_text"]
+__all__ = ["MATCH_S", "EndSeen", "Key", "Proof", "Watch", "process_of", "process_text"]
 
 Key = tuple[str, str]
 """(adapter_id, harness_session_id)."""
+
+MATCH_S: Final = 120
+"""How long a hook and a file may be apart that tell of the same compaction, in seconds."""
 
 _KNOWN_TURNS: Final = 256
 """How many turns a session remembers, to tell a turn that no hook told of from an old one."""
@@ -52,10 +55,15 @@ class Watch:
     `seen_window` the last that came with numbers.  `process` is the harness's; `candidate` called last, and may be a
     mere helper; `disposed` says how the process told that it ends with all its sessions.
 
+    `base` counts the compactions that the ledger knew when the watch was loaded; the `recent` ones, which may not be in
+    the file yet, are left out.  A `fresh` session was not known to it.  `before` counts the proofs from before anybody
+    watched, and `credit`, never above 0, the compactions that the file does not hold.
+
     `work_tick` is the tick in which telemetry first showed work that no hook told of, `work_ticks` all of those;
-    `started` and `ended` are the turns that only telemetry tells of so far.  `dead_ticks` counts the ticks since the
-    harness's process is gone, `idle_ticks` those without news.  A `quiet` session is one whose file alone is known, as
-    it was when first seen: nothing is recorded of it, and `credit` counts the compactions in that file.
+    `started` and `ended` are the turns that only telemetry tells of so far, and `file_turn` is the newest one there.
+    `hooked` says that hooks have told of the session, in this process or one before.  `dead_ticks` counts the ticks
+    since the harness's process is gone, `idle_ticks` those without news.  A `quiet` session is one whose file alone is
+    known, as it was when first seen: nothing is recorded of it.
     """
 
     key: Key
@@ -73,17 +81,23 @@ class Watch:
     hook: str = ""
     grown_at: float | None = None
     heard_at: float | None = None
+    hooked: bool = False
     app: bool = False
     usage: Usage | None = None
     usage_tick: int | None = None
     window: tuple[int, str] | None = None
     seen_window: tuple[int, str | None] | None = None
     proofs: dict[str, "Proof"] = field(default_factory=dict[str, "Proof"])
+    fresh: bool = False
+    base: int = 0
+    recent: int = 0
+    before: int = 0
     credit: int = 0
     proof_tick: int | None = None
     turns: dict[str, int] = field(default_factory=dict[str, int])
     started: dict[str, int] = field(default_factory=dict[str, int])
     ended: dict[str, "EndSeen"] = field(default_factory=dict[str, "EndSeen"])
+    file_turn: str | None = None
     work_tick: int | None = None
     work_ticks: set[int] = field(default_factory=set[int])
     missing: int = 0
@@ -110,7 +124,7 @@ class Watch:
 
     def heard(self, hook: str, now: float) -> None:
         """Note that a hook came: nothing is silent, and what telemetry showed before is covered."""
-        self.hook, self.hook_at, self.heard_at = hook, now, now
+        self.hook, self.hook_at, self.heard_at, self.hooked = hook, now, now, True
         self.cover()
 
     def called_by(self, process: CallerProcess | None) -> None:
@@ -143,21 +157,45 @@ class Watch:
         `settled` says that the last hook is long enough ago for the file to have caught up with it; `history` that the
         fact stood in the file before anybody watched it, so that it proves nothing about now.
         """
+        if isinstance(fact, TurnStarted):
+            self.file_turn = fact.frame_id
         match fact:
             case Usage():
                 self._use(fact, tick)
             case WindowKnown():
                 self.window = (fact.window_tokens, fact.window_source)
             case Compacted():
-                self.proofs.setdefault(fact.key, Proof(fact, source))
+                self._prove(Proof(fact, source), history=history)
             case TurnStarted() if not history:
                 self._start(fact, tick, settled=settled)
             case TurnEnded() if not history or self._is_open(fact.frame_id):
                 self._end(EndSeen(fact, source, tick))
-            case Activity() if not history and settled and not self.state.frames:
+            case Activity() if not history and settled and not self.state.frames and self.file_turn not in self.turns:
                 self._work(tick)
             case _:
                 return
+
+    @property
+    def untold(self) -> int:
+        """How many compactions the files prove that are not recorded; below 0 where hooks were faster."""
+        return len(self.proofs) - self.state.compactions - self.before - self.credit
+
+    def load(self) -> None:
+        """Note that the state holds all that the ledger knows."""
+        self.loaded = True
+        self.fresh = self.state.last_event is None
+        self.base, self.before = self.state.compactions - self.recent, max(self.before, self.state.before)
+        self.settle_proofs()
+
+    def settle_proofs(self) -> None:
+        """Compare what a file held when it was first read with what is recorded already: it may hold less."""
+        self.credit = min(0, len(self.proofs) - self.base - self.before)
+
+    def _prove(self, proof: Proof, *, history: bool) -> None:
+        """Take a proof; one that was there before anybody knew the session is no news."""
+        if proof.fact.key not in self.proofs:
+            self.proofs[proof.fact.key] = proof
+            self.before += history and (self.quiet or self.fresh)
 
     def _use(self, usage: Usage, tick: int) -> None:
         """Take numbers; a window that was seen once holds until another one is."""

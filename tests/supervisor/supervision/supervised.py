@@ -155,9 +155,12 @@ async def supervised(directory: Path, limits: SupervisorLimits | None = None) ->
     fanout = Fanout()
     ledger = await SqliteLedger.open(directory / "ledger.db", entropy=os.urandom, committed=fanout.publish)
     registry = Registry(adapter.registered for adapter in ADAPTERS.values())
-    async with anyio.create_task_group() as tasks:
-        clock = Clock()
-        bus = Bus(registry=registry, ledger=ledger, fanout=fanout, ids=ids(), clock=clock.epoch, tasks=tasks)
-        yield Stage(bus, clock, limits or SupervisorLimits())
-        tasks.cancel_scope.cancel()
-    await ledger.aclose()
+    try:
+        async with anyio.create_task_group() as tasks:
+            clock = Clock()
+            bus = Bus(registry=registry, ledger=ledger, fanout=fanout, ids=ids(), clock=clock.epoch, tasks=tasks)
+            yield Stage(bus, clock, limits or SupervisorLimits())
+            tasks.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await ledger.aclose()

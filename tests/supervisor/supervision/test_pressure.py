@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lifebus_adapters.telemetry import Compacted, Usage, WindowKnown
-from lifebus_contract import Receipt
+from lifebus_contract import CallbackResponse, DispatchEnvelope, LifecycleEvent, Receipt
 from supervisor.supervision.supervised import Stage, facts_of, supervised
 
 SESSION = "s1"
@@ -188,3 +188,62 @@ async def test_pressure_that_shows_when_the_session_is_over_is_still_told(tmp_pa
         await stage.hook("codex", {"hook_event_name": "SessionEnd", "session_id": SESSION, "reason": "other"})
         stage.news("codex", SESSION, usage(700))
         assert facts_of(await stage.tick()) == ["context.pressure_observed"]
+
+
+async def test_compactions_from_before_a_session_was_known_are_no_news_also_after_a_restart(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await stage.hook("codex", START | {"source": "resume"})
+        old = [Compacted(session=SESSION, key=str(number)) for number in range(3)]
+        stage.news("codex", SESSION, *old, history=True)
+        assert facts_of(await stage.tick(4)) == []
+        stage.restart()
+        await stage.supervisor.recover(86_400)
+        stage.news("codex", SESSION, *old, history=True)
+        assert facts_of(await stage.tick(4)) == []
+        stage.news("codex", SESSION, Compacted(session=SESSION, key="new"))
+        assert facts_of(await stage.tick(4)) == ["context.compacted"]
+
+
+async def test_what_is_only_in_a_strangers_file_is_not_recorded_at_all(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        stage.news("codex", SESSION, usage(900), Compacted(session=SESSION, key="1"), history=True)
+        assert await stage.tick(4) == []
+
+
+async def test_a_compaction_counts_once_however_many_clients_are_told(tmp_path: Path) -> None:
+    async def agree(_: DispatchEnvelope) -> CallbackResponse:
+        return CallbackResponse.ok()
+
+    async with supervised(tmp_path) as stage:
+        for client in ("one", "two"):
+            stage.bus.register(client, [LifecycleEvent.CONTEXT_COMPACTED], agree)
+        await stage.hook("codex", START)
+        await stage.hook("codex", POST_COMPACT)
+        stage.news("codex", SESSION, Compacted(session=SESSION, key="1"), Compacted(session=SESSION, key="2"))
+        assert facts_of(await stage.tick(4)) == ["context.compacted", "context.compacted"]  # the second's, by client
+        assert facts_of(await stage.tick(4)) == []
+
+
+async def test_a_session_that_is_resumed_is_counted_on(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await stage.hook("codex", START)
+        stage.news("codex", SESSION, Compacted(session=SESSION, key="1"))
+        assert facts_of(await stage.tick(4)) == ["context.compacted"]
+        await stage.hook("codex", {"hook_event_name": "SessionEnd", "session_id": SESSION, "reason": "other"})
+        await stage.tick(6)
+        stage.clock.seconds += 600
+        await stage.hook("codex", START | {"source": "resume"})
+        stage.news("codex", SESSION, Compacted(session=SESSION, key="2"))  # the file is read on, and not again
+        assert facts_of(await stage.tick(4)) == ["context.compacted"]
+
+
+async def test_a_hook_just_after_a_restart_is_not_told_twice_by_the_file(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await stage.hook("codex", START)
+        await stage.tick()
+        stage.restart()
+        await stage.supervisor.recover(86_400)
+        await stage.hook("codex", POST_COMPACT)
+        stage.news("codex", SESSION, usage(1), history=True)
+        stage.news("codex", SESSION, Compacted(session=SESSION, key="1"))
+        assert "context.compacted" not in facts_of(await stage.tick(4))
