@@ -152,6 +152,11 @@ def test_without_a_terminal_nothing_is_done_unasked(alone: Shell) -> None:
     assert files(alone.directory) == {}
 
 
+def test_json_is_not_mixed_with_a_question(alone: Shell) -> None:
+    ran = alone.on_terminal("hooks", "install", "gemini", "--json")
+    assert (ran.code, "--json shows nothing to agree to" in ran.out) == (2, True)
+
+
 def test_on_a_terminal_it_asks(alone: Shell) -> None:
     ran = alone.on_terminal("hooks", "plan", "gemini")
     assert ran.code == 0

@@ -148,7 +148,7 @@ def _carry_out(proposals: "list[Proposal]", doing: Doing) -> ExitCode:
         for one in proposals:
             one.show(full=doing.full)
     if not doing.dry_run and any(not one.plan.nothing for one in proposals):
-        if not doing.yes and not _agreed():
+        if not doing.yes and not _agreed(json=doing.json):
             say("nothing was changed")
             return ExitCode.NEGATIVE
         for one in proposals:
@@ -163,9 +163,13 @@ def _carry_out(proposals: "list[Proposal]", doing: Doing) -> ExitCode:
     return ExitCode.OK
 
 
-def _agreed() -> bool:
-    if not sys.stdin.isatty():
-        raise UsageError("stdin is no terminal to ask at; --yes does it without asking, --dry-run only shows it")
+def _agreed(*, json: bool) -> bool:
+    if json or not sys.stdin.isatty():
+        why = "--json shows nothing to agree to" if json else "stdin is no terminal to ask at"
+        raise UsageError(f"{why}; --yes does it without asking, --dry-run only shows it")
     sys.stdout.write("Do this? [y/N] ")
     sys.stdout.flush()
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+    answer = sys.stdin.readline()
+    if not answer.endswith("\n"):
+        sys.stdout.write("\n")
+    return answer.strip().lower() in {"y", "yes"}
