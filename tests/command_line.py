@@ -97,9 +97,10 @@ class Shell:
                 process.kill()
             process.communicate(timeout=PATIENCE_S)
 
-    def on_terminal(self, *arguments: str, variables: Mapping[str, str] | None = None) -> Ran:
+    def on_terminal(self, *arguments: str, types: bytes = b"", variables: Mapping[str, str] | None = None) -> Ran:
         """Run a command whose streams are all one terminal of 80 columns; what it shows is in `out`."""
         ours, theirs = pty.openpty()
+        os.write(ours, types)
         process = subprocess.Popen(
             [*COMMAND, *arguments],
             stdin=theirs,

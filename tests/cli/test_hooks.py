@@ -158,9 +158,12 @@ def test_json_is_not_mixed_with_a_question(alone: Shell) -> None:
 
 
 def test_on_a_terminal_it_asks(alone: Shell) -> None:
-    ran = alone.on_terminal("hooks", "plan", "gemini")
-    assert ran.code == 0
-    assert "\x1b[32m+" in ran.out
+    for answer in (b"\n", b"n\n", b"what\n", b"\x04"):
+        ran = alone.on_terminal("hooks", "install", "gemini", types=answer)
+        assert (ran.code, "\x1b[32m+" in ran.out, "nothing was changed" in ran.out) == (1, True, True)
+        assert files(alone.directory) == {}
+    assert alone.on_terminal("hooks", "install", "gemini", types=b"yes\n").code == 0
+    assert "hooks" in settings(alone, ".gemini/settings.json")
 
 
 def test_json_tells_plan_and_outcome(alone: Shell) -> None:
