@@ -1,6 +1,7 @@
 """What holds for every harness: names, ids, keys, lateness, privacy."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,37 @@ def test_idempotency_keys_are_those_of_the_call_and_the_event() -> None:
     starting, started = parse("codex", START, call_id="call-7")
     assert starting.request.idempotency_key == "call-7:session.starting"
     assert started.request.idempotency_key == "call-7:session.started"
+
+
+@pytest.mark.parametrize(
+    ("adapter_id", "payload"),
+    [
+        ("codex", {"hook_event_name": "UserPromptSubmit", "session_id": "s1", "turn_id": "t1"}),
+        ("claude", {"hook_event_name": "UserPromptSubmit", "session_id": "s1", "prompt_id": "t1"}),
+        ("hermes", {"hook_event_name": "pre_llm_call", "session_id": "s1", "extra": {"turn_id": "t1"}}),
+        (
+            "opencode",
+            {
+                "hook": "event",
+                "input": {"event": {"type": "session.idle", "id": "e1", "properties": {"sessionID": "s1"}}},
+            },
+        ),
+    ],
+)
+def test_a_moment_that_the_harness_names_is_the_same_whichever_call_tells_of_it(
+    adapter_id: str, payload: dict[str, Any]
+) -> None:
+    first, again = parse(adapter_id, payload, call_id="call-1"), parse(adapter_id, payload, call_id="call-2")
+    assert first
+    assert [item.request.idempotency_key for item in first] == [item.request.idempotency_key for item in again]
+    other = parse(adapter_id, json.loads(json.dumps(payload).replace("t1", "t2").replace("e1", "e2")))
+    assert {item.request.idempotency_key for item in first}.isdisjoint(item.request.idempotency_key for item in other)
+
+
+def test_two_stops_of_one_turn_are_two_moments() -> None:
+    stop = {"hook_event_name": "Stop", "session_id": "s1", "turn_id": "t1"}
+    first, again = parse("codex", stop, call_id="call-1"), parse("codex", stop, call_id="call-2")
+    assert {item.request.idempotency_key for item in first}.isdisjoint(item.request.idempotency_key for item in again)
 
 
 def test_parsing_a_call_twice_gives_the_same_keys_and_frames() -> None:

@@ -67,7 +67,8 @@ class HookReading(Struct, frozen=True, kw_only=True):
 
     `hook` is the hook's own name and `session` the session it is about, None where it does not tell.  `emissions`
     are its lifecycle events in causal order, all of one `invocation_id`; `facts` what the payload tells beside them
-    (token counts, a turn's end); `transcript` the telemetry file that it names.
+    (token counts, a turn's end); `transcript` the telemetry file that it names.  A call for a `display` only wants
+    something to show: it does not prove that hooks are run.
     """
 
     hook: str
@@ -75,6 +76,7 @@ class HookReading(Struct, frozen=True, kw_only=True):
     emissions: tuple[Emission, ...] = ()
     facts: tuple[Fact, ...] = ()
     transcript: str | None = None
+    display: bool = False
 
 
 class Delivery(Struct, frozen=True, kw_only=True):

@@ -4,8 +4,9 @@ Rules that hold for every harness:
 
 - The payload's own hook name wins over the name on the command line, which may be stale in somebody's settings.
 - Prompts, answers, tool input and output stay where they are: only the facts a rule names are taken over.
-- All events of one call share `invocation_id` and `event_id`; the idempotency key is the call's id and the event,
-  so that a call that is sent again, or comes from the spool, is recorded once.
+- All events of one call share `invocation_id` and `event_id`.  The idempotency key is made of the harness's own ids
+  where they name the moment, else of the call's id, and of the event: so a moment that is told twice, and a call that
+  is sent again or comes from the spool, is recorded once.
 
 Above: harness.  Below: own_hooks, rules, reading, adapter, the contract.
 """
@@ -52,6 +53,7 @@ class _Moment(Struct, frozen=True, kw_only=True):
 
     invocation_id: str
     event_id: str
+    key: str
     session: str | None
     run: str | None
     task: str | None
@@ -117,6 +119,7 @@ def read_hook(
         emissions=_emissions(call, payload, name, table, ids, manifest),
         facts=() if session is None else facts(name, payload, session),
         transcript=_transcript(payload, table),
+        display=name in table.displays,
     )
 
 
@@ -127,7 +130,7 @@ def _emissions(  # noqa: PLR0917  everything that one call is made of
     if rule is None or (rule.unless and find(payload, rule.unless[0]) == rule.unless[1]):
         return ()
     moment = _moment(call, payload, name, table, ids)
-    return tuple(_emission(event, moment, call, manifest) for event in rule.events)
+    return tuple(_emission(event, moment, manifest) for event in rule.events)
 
 
 def _transcript(payload: Payload, table: HookTable) -> str | None:
@@ -139,7 +142,7 @@ def _transcript(payload: Payload, table: HookTable) -> str | None:
     return None
 
 
-def _emission(event: LifecycleEvent, moment: _Moment, call: HookCall, manifest: AdapterManifest) -> Emission:
+def _emission(event: LifecycleEvent, moment: _Moment, manifest: AdapterManifest) -> Emission:
     request = CallbackRequest(
         schema_version=CONTRACT_VERSION,
         event=event,
@@ -152,7 +155,7 @@ def _emission(event: LifecycleEvent, moment: _Moment, call: HookCall, manifest: 
         harness_run_id=moment.run,
         harness_task_id=moment.task,
         frame_context=moment.frame,
-        idempotency_key=f"{call.call_id}:{event.value}",
+        idempotency_key=f"{moment.key}:{event.value}",
         metadata=moment.metadata,
     )
     telemetry = dict(moment.facts)
@@ -181,6 +184,7 @@ def _moment(call: HookCall, payload: Payload, name: str, table: HookTable, ids: 
         frame_end=rule.frame_end if isinstance(rule.frame_end, str) else rule.frame_end(payload),
         event_id=native or ids.make(EVENT),
         invocation_id=ids.make(INVOCATION),
+        key=_key(payload, name, table) or call.call_id,
         facts=facts,
         metadata={**facts, **_cwd(call, payload)},
         mode=rule.mode,
@@ -205,6 +209,20 @@ def _event_id(payload: Payload, paths: IdentityPaths, warnings: list[Warning], *
     if native is None:
         warnings.append(_SYNTHESIZED_EVENT)
     return native
+
+
+def _key(payload: Payload, name: str, table: HookTable) -> str | None:
+    """Return what is the same whenever the harness tells of one moment again; None where its ids do not say so.
+
+    A harness may call us twice for one moment: our hook may stand in the user's settings and in the project's.
+    """
+    paths, rule = table.identity, table.rules[name]
+    own = identifier(payload, *paths.event)
+    about = [identifier(payload, *paths.task, *paths.run), identifier(payload, *paths.agent)] if rule.once else []
+    if own is None and not any(about):
+        return None
+    parts = [identifier(payload, *paths.session) or "", name, own or "", *(part or "" for part in about)]
+    return f"{name}:{sha256(chr(0).join(parts).encode()).hexdigest()[:32]}"
 
 
 def _frame(payload: Payload, rule: HookRule, paths: IdentityPaths, warnings: list[Warning]) -> FrameContext:

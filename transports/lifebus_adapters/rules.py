@@ -64,7 +64,7 @@ class HookRule(Struct, frozen=True, kw_only=True):
 
     `unless` names a field and the value with which the hook means nothing.  `frame_end` says how a frame ended, in
     one word or by a look at the payload.  `subagent` hooks are about a nested frame and must name the agent.  `mode` is
-    the integration mode through which it came.
+    the integration mode through which it came.  A hook that fires `once` for a turn or agent is known by their ids.
     """
 
     events: tuple[LifecycleEvent, ...]
@@ -72,6 +72,7 @@ class HookRule(Struct, frozen=True, kw_only=True):
     unless: tuple[str, str | int] | None = None
     frame_end: str | Callable[[Payload], str] = "completed"
     subagent: bool = False
+    once: bool = False
     mode: IntegrationMode = IntegrationMode.NATIVE_HOOK
 
 

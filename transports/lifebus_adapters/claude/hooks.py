@@ -67,7 +67,7 @@ HOOKS: Final = HookTable(
             facts=(Fact("source"), Fact("model"), Fact("context_tokens", int)),
             unless=("source", "compact"),
         ),
-        "UserPromptSubmit": HookRule(events=FRAME_OPEN),
+        "UserPromptSubmit": HookRule(events=FRAME_OPEN, once=True),
         "SubagentStart": HookRule(events=FRAME_OPEN, facts=(_AGENT_TYPE,), subagent=True),
         "PreCompact": HookRule(events=(LifecycleEvent.CONTEXT_PRESSURE_OBSERVED,), facts=(_TRIGGER,)),
         "PostCompact": HookRule(events=(LifecycleEvent.CONTEXT_COMPACTED,), facts=(_TRIGGER,)),

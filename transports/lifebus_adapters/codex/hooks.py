@@ -36,8 +36,8 @@ HOOKS: Final = HookTable(
     identity=IdentityPaths(session=("session_id",), task=("turn_id",), agent=("agent_id",)),
     rules={
         "SessionStart": HookRule(events=SESSION_OPEN, facts=(Fact("source"), _MODEL), unless=("source", "compact")),
-        "UserPromptSubmit": HookRule(events=FRAME_OPEN, facts=(_MODEL,)),
-        "SubagentStart": HookRule(events=FRAME_OPEN, facts=(_AGENT_TYPE,), subagent=True),
+        "UserPromptSubmit": HookRule(events=FRAME_OPEN, facts=(_MODEL,), once=True),
+        "SubagentStart": HookRule(events=FRAME_OPEN, facts=(_AGENT_TYPE,), subagent=True, once=True),
         "PreCompact": HookRule(events=(LifecycleEvent.CONTEXT_PRESSURE_OBSERVED,), facts=(_TRIGGER,)),
         "PostCompact": HookRule(events=(LifecycleEvent.CONTEXT_COMPACTED,), facts=(_TRIGGER,)),
         "Stop": HookRule(events=FRAME_CLOSE, facts=(_STOP_HOOK_ACTIVE,)),

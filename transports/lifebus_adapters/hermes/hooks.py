@@ -32,7 +32,7 @@ HOOKS: Final = HookTable(
     identity=IdentityPaths(session=("session_id",), task=("extra.turn_id",)),
     rules={
         "on_session_start": HookRule(events=SESSION_OPEN, facts=(_MODEL, Fact("extra.platform"))),
-        "pre_llm_call": HookRule(events=FRAME_OPEN, facts=(_MODEL, Fact("extra.is_first_turn", bool))),
+        "pre_llm_call": HookRule(events=FRAME_OPEN, facts=(_MODEL, Fact("extra.is_first_turn", bool)), once=True),
         "post_llm_call": HookRule(events=(LifecycleEvent.FRAME_ENDING,)),
         "on_session_end": HookRule(events=(LifecycleEvent.FRAME_ENDED,), frame_end=_turn_end),
         "api_request_error": HookRule(events=(LifecycleEvent.FRAME_ENDED,), frame_end="failed"),
