@@ -33,7 +33,7 @@ _log = structlog.get_logger("lifebus.hooks")
 class HookSupervision(Protocol):
     """Someone who knows what else was told of a session (lifebus_supervisor.supervision)."""
 
-    def admit(self, call: HookCall, reading: HookReading) -> tuple[Emission, ...]:
+    async def admit(self, call: HookCall, reading: HookReading) -> tuple[Emission, ...]:
         """Return the emissions as they are to be recorded, merged with what is known already."""
         ...
 
@@ -45,7 +45,7 @@ class HookSupervision(Protocol):
 class Unsupervised:
     """Nobody knows more than the hook."""
 
-    def admit(self, call: HookCall, reading: HookReading) -> tuple[Emission, ...]:  # noqa: ARG002  a protocol's
+    async def admit(self, call: HookCall, reading: HookReading) -> tuple[Emission, ...]:  # noqa: ARG002  a protocol's
         """Return the emissions as they are."""
         return reading.emissions
 
@@ -94,7 +94,7 @@ class HookCalls:
             await self._refuse_call(call, fault, adapter.registered.manifest, adapter.session_of)
             return _NOTHING
         late = call.spooled_at_epoch_s is not None
-        emissions = self._supervision.admit(call, reading)
+        emissions = await self._supervision.admit(call, reading)
         outcomes = await self._emit(emissions, dispatch=not late)
         self._supervision.heard(call, reading, outcomes)
         return _NOTHING if late else await _beside(call, adapter.render, call, _deliveries(emissions, outcomes))

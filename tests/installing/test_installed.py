@@ -15,11 +15,11 @@ def write_record(state: Path, name: str, *users: str) -> None:
     (folder / f"{name}.json").write_bytes(msgspec.json.encode(Record(path=f"/{name}", users=users)))
 
 
-def test_native_hooks_alone_count(tmp_path: Path) -> None:
+def test_native_hooks_for_all_projects_alone_count(tmp_path: Path) -> None:
     write_record(tmp_path, "a", "codex:native_hook:user", "claude:manual_skill:user")
     write_record(tmp_path, "b", "gemini:native_hook:project:/home/dev/project")
     (tmp_path / "hooks/records/c.json").write_text("not a record")
-    assert installed_hooks(tmp_path) == {"codex", "gemini"}
+    assert installed_hooks(tmp_path) == {"codex"}
 
 
 def test_without_records_nothing_is_installed(tmp_path: Path) -> None:

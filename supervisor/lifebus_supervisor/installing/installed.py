@@ -12,9 +12,13 @@ __all__ = ["InstalledHooks", "installed_hooks"]
 
 
 def installed_hooks(state_dir: Path) -> frozenset[str]:
-    """Return the ids of the adapters whose native hooks are recorded as installed; unreadable records count nothing."""
+    """Return the ids of the adapters whose native hooks are on record as installed for all that the user does.
+
+    Hooks of one project say nothing about sessions elsewhere.  Records that cannot be read count nothing.
+    """
+    wanted = [IntegrationMode.NATIVE_HOOK.value, "user"]
     users = [user.split(":") for user in recorded_users(state_dir)]
-    return frozenset(adapter_id for adapter_id, mode, *_ in users if mode == IntegrationMode.NATIVE_HOOK.value)
+    return frozenset(adapter_id for adapter_id, *rest in users if rest[:2] == wanted)
 
 
 class InstalledHooks:

@@ -87,7 +87,7 @@ async def start_supervision(supervisor: Supervisor, settings: Settings, tasks: T
     """Take up the open sessions, then tick, and look early where files change."""
     waker = Waker()
     supervisor.wake = waker.wake
-    tasks.start_soon(supervisor.recover, 2 * settings.silence.abandon_s)
+    tasks.start_soon(supervisor.recover)
     if not settings.ticks.enabled:
         return
     tasks.start_soon(_tick_for_ever, supervisor, settings, waker)

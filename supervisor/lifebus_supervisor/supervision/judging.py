@@ -33,6 +33,9 @@ GRACE_TICKS: Final = 2
 """How many ticks a hook may lag behind a file that tells the same, and a session's end behind its process's."""
 
 
+_AWAKE_S: Final = 3_600
+"""For how long silence must have been watched, in seconds: the wall clock jumps, and who slept heard nobody."""
+
 LEFT_OPEN: Final = "the session ended while the frame was open"
 """The evidence for a frame's end where the session's own end is all there is."""
 
@@ -142,7 +145,9 @@ def _end_of(watch: Watch, moment: Moment, *, alive: bool | None, abandon_s: int)
         return f"process {pid} is gone, and no hook told of the end" if watch.dead_ticks >= GRACE_TICKS else None
     silent_s = moment.epoch_s - watch.state.last_at_epoch_s
     grown = watch.grown_at is not None and moment.now - watch.grown_at < abandon_s
-    if watch.process is None and watch.state.last_event is not None and silent_s >= abandon_s and not grown:
+    awake = moment.now - max(watch.heard_at or 0.0, watch.loaded_at) >= min(abandon_s, _AWAKE_S)
+    known = watch.process is not None or watch.state.last_event is None
+    if not known and silent_s >= abandon_s and not grown and awake:
         return f"nothing was heard for {silent_s} s, and the process is unknown"
     return None
 

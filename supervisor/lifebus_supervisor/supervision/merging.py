@@ -15,7 +15,17 @@ from lifebus_supervisor.supervision.emissions import emissions_of
 from lifebus_supervisor.supervision.judging import LEFT_OPEN, closings, pressure_facts
 from lifebus_supervisor.supervision.watch import MATCH_S, Watch
 
-__all__ = ["merge"]
+__all__ = ["NEEDS_HISTORY", "merge"]
+
+NEEDS_HISTORY: Final = frozenset(
+    {
+        LifecycleEvent.CONTEXT_COMPACTED,
+        LifecycleEvent.CONTEXT_PRESSURE_OBSERVED,
+        LifecycleEvent.SESSION_ENDING,
+        LifecycleEvent.SESSION_ENDED,
+    }
+)
+"""The events that cannot be merged without what the ledger knows of their session."""
 
 _OPENS: Final = frozenset({LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OPENED})
 

@@ -8,16 +8,23 @@ Above: supervisor.  Below: watch, judging, the pure half of the broker.
 from collections.abc import Iterator
 from typing import Final
 
-from lifebus_broker.degradation import Cause, Health, SilenceLimits, causes_of, lost, regained
+from msgspec import structs
+
+from lifebus_broker.degradation import AFFECTED, Cause, Health, SilenceLimits, causes_of, lost, regained
 from lifebus_broker.fold.supervision import CAUSE
 from lifebus_contract import AdapterManifest, Degradation, LifecycleEvent
 from lifebus_supervisor.supervision.judging import GRACE_TICKS, Finding, Moment
 from lifebus_supervisor.supervision.watch import Watch
 
-__all__ = ["ENOUGH_TICKS", "capability_findings", "health_of"]
+__all__ = ["ENOUGH_TICKS", "PATIENT_TICKS", "capability_findings", "health_of"]
 
 ENOUGH_TICKS: Final = 2
 """In how many ticks telemetry must show work outside any frame before it counts: a file's last lines come late."""
+
+PATIENT_TICKS: Final = 15
+"""For how many ticks of the first turn its telemetry may be on the way."""
+
+_HEALTHY: Final = Health()
 
 _BACK: Final = {
     Cause.HOOKS_SILENT: "a hook came again",
@@ -37,7 +44,10 @@ def capability_findings(
     if watch.state.ended or not watch.loaded:
         return
     health = health_of(watch, moment, hooks_expected=hooks_expected)
-    now = causes_of(health, limits)
+    if health == _HEALTHY and not watch.state.lost:
+        return
+    seen = {cause: text for cause, text in _evidence(watch, moment).items() if text}
+    now = causes_of(structs.replace(health, evidence=seen), limits)
     held = {one.capability: one.support for one in watch.state.lost}
     before = {one.cause for one in watch.state.lost}
     for cause, evidence in now.items():
@@ -45,7 +55,10 @@ def capability_findings(
             yield from _finding(cause, lost(manifest, cause, evidence, moment.epoch_s, held))
     for cause, evidence in _BACK.items():
         if cause.value in before and cause not in now and _is_back(cause, watch):
-            gone = [one.capability for one in watch.state.lost if one.cause == cause.value]
+            still = {capability for other in now for capability in AFFECTED[other]}
+            gone = [
+                one.capability for one in watch.state.lost if one.cause == cause.value and one.capability not in still
+            ]
             said = f"{evidence}: {watch.hook}" if cause is Cause.HOOKS_SILENT and watch.hook else evidence
             yield from _finding(cause, regained(manifest, cause, said, moment.epoch_s, gone))
 
@@ -56,13 +69,17 @@ def health_of(watch: Watch, moment: Moment, *, hooks_expected: bool) -> Health:
     if watch.app and watch.state.frames and watch.heard_at is not None:
         silent = moment.now - watch.heard_at
     return Health(
-        missing_polls=watch.missing,
+        missing_polls=watch.missing if _is_missed(watch) else 0,
         hung_polls=watch.hung,
         unreadable_records=watch.unreadable,
         uncovered_ticks=_uncovered_ticks(watch, moment) if hooks_expected or watch.hooked else 0,
         app_silent_s=int(silent),
-        evidence={cause: text for cause, text in _evidence(watch, moment).items() if text},
     )
+
+
+def _is_missed(watch: Watch) -> bool:
+    """Whether a file that is not there should be: Claude Code makes its transcript after the first prompt's hooks."""
+    return bool(watch.files) or watch.had_a_turn or watch.missing >= PATIENT_TICKS
 
 
 def _is_back(cause: Cause, watch: Watch) -> bool:
@@ -76,6 +93,8 @@ def _is_back(cause: Cause, watch: Watch) -> bool:
 
 def _uncovered_ticks(watch: Watch, moment: Moment) -> int:
     """Return for how many ticks telemetry has shown work that no hook told of; 0 where the proof is too thin."""
+    if not (watch.started or watch.ended or watch.work_ticks):
+        return 0
     turns = [tick for tick in watch.started.values() if moment.tick - tick >= GRACE_TICKS]
     turns += [
         seen.tick

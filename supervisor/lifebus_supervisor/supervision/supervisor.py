@@ -10,41 +10,35 @@ from typing import Any, Final
 
 import anyio
 import anyio.lowlevel
-import structlog
 from msgspec import Struct
 
 from lifebus_adapters.adapter import HookCall, HookReading
 from lifebus_adapters.telemetry import HOOK_SOURCE
 from lifebus_broker.bus import Bus
 from lifebus_broker.dispatch import Outcome
-from lifebus_broker.fold.supervision import BEFORE, PROCESS
 from lifebus_broker.ports import Row
 from lifebus_contract import Emission, LifecycleEvent, RegisteredAdapter
 from lifebus_supervisor.supervision.apps import Apps
 from lifebus_supervisor.supervision.emissions import emissions_of, tick_finding
 from lifebus_supervisor.supervision.gathering import match_news, note_problems, take_news
 from lifebus_supervisor.supervision.judging import Finding, Moment, judge
-from lifebus_supervisor.supervision.merging import merge
+from lifebus_supervisor.supervision.merging import NEEDS_HISTORY, merge
+from lifebus_supervisor.supervision.recording import CLIENT_ID, Recorder, news_of
 from lifebus_supervisor.supervision.silence import capability_findings
 from lifebus_supervisor.supervision.table import Watches
-from lifebus_supervisor.supervision.watch import Watch, process_text
+from lifebus_supervisor.supervision.watch import Watch
 from lifebus_supervisor.supervision.world import SupervisorLimits, Watching, World
+from lifebus_supervisor.watching.found import Found
 
 __all__ = ["CLIENT_ID", "Looked", "Supervisor"]
-
-CLIENT_ID: Final = "lifebus.supervisor"
-"""The client under whose name supervision records what it finds."""
-
-_BUDGET_S: Final = 1.0
-"""How long callback clients may take over one session's findings, in seconds."""
 
 _SETTLE_TICKS: Final = 2
 """For how many ticks after a hook its telemetry may still be on the way."""
 
 _AT_ONCE: Final = 32
+_RECOVERED: Final = 2_048
 _FORGET_TICKS: Final = 3
 _FORGET_QUIET_TICKS: Final = 900
-_log = structlog.get_logger("lifebus.supervisor")
 
 
 class Looked(Struct, frozen=True, kw_only=True):
@@ -70,18 +64,22 @@ class Supervisor:
         self._world = world
         self._tick = 0
         self._lock = anyio.Lock()
+        self._news: list[tuple[Watch, Found]] = []
+        self._recorder = Recorder(bus, self.watches, world.now)
         self._apps = Apps(bus.ledger, self.watches, limits.silence.app_s)
 
     def note(self, rows: Sequence[Row]) -> None:
         """Note that rows were committed; a listener of the fan-out."""
         self.watches.note(rows, self._apps.strangers)
 
-    def admit(self, call: HookCall, reading: HookReading) -> tuple[Emission, ...]:
+    async def admit(self, call: HookCall, reading: HookReading) -> tuple[Emission, ...]:
         """Return the emissions of a hook call as they are to be recorded, merged with what is known already."""
         registered = self._bus.registry.get(call.adapter_id)
         if reading.session is None or registered is None or not reading.emissions:
             return reading.emissions
         watch = self.watches.open((call.adapter_id, reading.session))
+        if not watch.loaded and any(one.request.event in NEEDS_HISTORY for one in reading.emissions):
+            await self.watches.refresh(watch, self._world.now())
         merged = merge(watch, reading, registered.manifest, self._bus.ids, int(self._world.epoch()))
         self.merged += max(0, len(reading.emissions) - len(merged))
         return merged
@@ -93,7 +91,8 @@ class Supervisor:
             return
         watch, now = self.watches.open((call.adapter_id, reading.session)), self._world.now()
         if call.spooled_at_epoch_s is None:
-            watch.heard(reading.hook, now)
+            if not reading.display:
+                watch.heard(reading.hook, now)
             watch.called_by(call.process)
             watch.disposed = None
             watch.quiet, watch.app, watch.idle_ticks = False, False, 0
@@ -134,86 +133,63 @@ class Supervisor:
         async with self._lock:
             return await self._look(scheduled=False)
 
-    async def recover(self, recent_s: int) -> None:
-        """Take up the sessions that were open when the broker stopped, if they were heard of not too long ago."""
-        earliest = self._world.epoch() - recent_s
-        heads = [head for head in await self._bus.ledger.sessions() if head.last_at_epoch_s >= earliest]
-        for head in heads[-1_024:]:
-            if not head.ended and self._bus.registry.get(head.adapter_id) is not None:
-                await self.watches.refresh(
-                    self.watches.open((head.adapter_id, head.harness_session_id)), self._world.now()
-                )
+    async def recover(self) -> None:
+        """Take up the sessions that were open when the broker stopped; of too many, those that changed last."""
+        heads = [head for head in await self._bus.ledger.sessions() if not head.ended or head.open_frames]
+        for head in heads[-_RECOVERED:]:
+            if self._bus.registry.get(head.adapter_id) is not None:
+                watch = self.watches.open((head.adapter_id, head.harness_session_id))
+                await self.watches.refresh(watch, self._world.now())
 
     async def record_for_adapter(self, adapter_id: str, findings: Sequence[Finding]) -> None:
         """Record what is true of an adapter: of itself, and of each of its live sessions."""
         async with self._lock:
-            registered = self._bus.registry.require(adapter_id)
-            emissions = emissions_of(findings, registered.manifest, (adapter_id, ""), self._bus.ids)
-            await self._bus.emit(CLIENT_ID, emissions, budget=_BUDGET_S)
-            for watch in self.watches:
-                if watch.key[0] == adapter_id and watch.is_live:
-                    await self._record(watch, findings)
+            await self._recorder.record_of_adapter(self._bus.registry.require(adapter_id).manifest, findings)
+            live = [watch for watch in self.watches if watch.key[0] == adapter_id and watch.is_live]
+            await self._recorder.record_all([(watch, findings) for watch in live], self._tick)
 
     async def _look(self, *, scheduled: bool) -> Looked:
         now = self._world.now()
-        matched = match_news(await self.watcher.poll(), self.watches)
+        self._news += match_news(await self.watcher.poll(), self.watches)
         if scheduled:
             await self._apps.look(now)
-            note_problems(matched, self.watches)
+            note_problems(self._news, self.watches)
         for watch in self.watches:
             await self.watches.refresh(watch, now)
-        take_news(matched, tick=self._tick, now=now, settle_s=_SETTLE_TICKS * self._limits.interval_s)
-        rows: list[Row] = []
-        degraded = 0
+        news, self._news = self._news, []  # not before: what was polled is told once, and a look may be cut short
+        take_news(news, tick=self._tick, now=now, settle_s=_SETTLE_TICKS * self._limits.interval_s)
+        found: list[tuple[Watch, list[Finding]]] = []
         for number, watch in enumerate(self.watches):
             if number % _AT_ONCE == _AT_ONCE - 1:
                 await anyio.lowlevel.checkpoint()  # of very many sessions, others shall not wait for all
             findings = self._findings(watch, scheduled=scheduled)
-            rows += await self._record(watch, findings)
-            degraded += bool(watch.state.lost)
+            if findings or news_of(watch):
+                found.append((watch, findings))
             self._retire(watch, busy=bool(findings), scheduled=scheduled)
-        live = sum(watch.is_live for watch in self.watches)
-        return Looked(rows=tuple(rows), sessions=live, files=len(self.watcher.files()), degraded=degraded)
+        rows = await self._recorder.record_all(found, self._tick)
+        live = [watch for watch in self.watches if watch.is_live]
+        degraded = sum(bool(watch.state.lost) for watch in live)
+        return Looked(rows=rows, sessions=len(live), files=len(self.watcher.files()), degraded=degraded)
 
     def _findings(self, watch: Watch, *, scheduled: bool) -> list[Finding]:
         registered = self._bus.registry.get(watch.key[0])
         if registered is None or watch.quiet or not watch.loaded:
             return []
-        settled = watch.hook_at is None or self._world.now() - watch.hook_at >= self._limits.interval_s
-        if scheduled and settled and watch.candidate is not None:
-            watch.confirm(self._world.is_alive(watch.candidate))
         moment = Moment(tick=self._tick, now=self._world.now(), epoch_s=int(self._world.epoch()))
-        alive = self._world.is_alive(watch.process) if scheduled and watch.process is not None else None
-        found = judge(
-            watch,
-            registered.manifest,
-            moment,
-            self._limits.thresholds,
-            alive=alive,
-            abandon_s=self._limits.abandon_s,
-        )
+        alive = self._is_alive(watch) if scheduled else None
+        limits = self._limits
+        found = judge(watch, registered.manifest, moment, limits.thresholds, alive=alive, abandon_s=limits.abandon_s)
         if scheduled:
             expected = self._world.hooks_installed(watch.key[0]) and not watch.app
-            found += capability_findings(
-                watch, registered.manifest, moment, self._limits.silence, hooks_expected=expected
-            )
+            found += capability_findings(watch, registered.manifest, moment, limits.silence, hooks_expected=expected)
         return found
 
-    async def _record(self, watch: Watch, findings: Sequence[Finding]) -> tuple[Row, ...]:
-        """Record what was found of a session, the tick that found it first; and once, what a restart has to know."""
-        registered = self._bus.registry.get(watch.key[0])
-        facts = _news_of(watch)
-        if registered is None or not watch.loaded or not (findings or facts):
-            return ()
-        tick = tick_finding(observed=len(findings), **facts)
-        emissions = emissions_of([tick, *findings], registered.manifest, watch.key, self._bus.ids)
-        outcomes = await self._bus.emit(CLIENT_ID, emissions, budget=_BUDGET_S)
-        rows = tuple(row for outcome in outcomes for row in outcome.rows)
-        self.watches.apply(watch, rows, self._world.now())
-        for outcome in outcomes:
-            if outcome.refusal is not None:
-                _log.debug("finding_refused", code=outcome.refusal.code, failure=outcome.refusal.failure_class.value)
-        return rows
+    def _is_alive(self, watch: Watch) -> bool | None:
+        """Whether a process behind a session lives, None where none is known; see who called last, if time enough."""
+        settled = watch.hook_at is None or self._world.now() - watch.hook_at >= self._limits.interval_s
+        if settled and watch.candidate is not None:
+            watch.confirm(self._world.is_alive(watch.candidate))
+        return watch.is_alive(self._world.is_alive)
 
     def _retire(self, watch: Watch, *, busy: bool, scheduled: bool) -> None:
         """Forget a session that is over, or a file that nobody has written to for long."""
@@ -245,15 +221,6 @@ class Supervisor:
         manifest = registered.manifest
         (emission,) = emissions_of([tick_finding(**facts)], manifest, (manifest.adapter_id, session), self._bus.ids)
         return emission
-
-
-def _news_of(watch: Watch) -> dict[str, Any]:
-    """Return what a restarted supervisor has to know and the ledger does not: the process, and old compactions."""
-    if watch.quiet or watch.state.ended:
-        return {}
-    process = None if watch.process is None else process_text(watch.process)
-    facts: dict[str, Any] = {PROCESS: process} if process != watch.state.process else {}
-    return facts | ({BEFORE: watch.before} if watch.before != watch.state.before else {})
 
 
 _TELLING: Final = frozenset(

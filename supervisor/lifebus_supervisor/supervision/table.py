@@ -18,7 +18,7 @@ from lifebus_supervisor.supervision.watch import MATCH_S, Key, Watch, process_of
 __all__ = ["HOOKS", "MAX_WATCHES", "Watches"]
 
 MAX_WATCHES: Final = 4_096
-"""Most sessions under supervision; of more, the ones that were heard of first are forgotten."""
+"""Most sessions under supervision; of more, those that are over or only a file, then the first ones are forgotten."""
 
 HOOKS: Final = "lifebus.hook"
 """The client that speaks for hooks."""
@@ -52,7 +52,7 @@ class Watches:
         if watch is None:
             watch = self._watches[key] = Watch(key=key)
             if len(self._watches) > MAX_WATCHES:
-                del self._watches[next(iter(self._watches))]
+                self.drop(next((one for one in self._watches.values() if not one.is_live), next(iter(self))))
         return watch
 
     def drop(self, watch: Watch) -> None:
@@ -80,7 +80,7 @@ class Watches:
                 continue
             if row.sequence is None or row.sequence == watch.state.sequence + 1:
                 if not watch.loaded and row.sequence == 1:
-                    watch.load()
+                    watch.load(now)
                 self._apply(watch, row, now)
 
     async def refresh(self, watch: Watch, now: float) -> None:
@@ -93,7 +93,7 @@ class Watches:
             watch.position = max(watch.position, page.next)
             if page.complete or page.snapshot_required:
                 if not watch.loaded:
-                    watch.load()
+                    watch.load(now)
                 watch.newest = watch.position
         if watch.process is None:
             watch.process = process_of(watch.state.process)

@@ -1,17 +1,20 @@
 """The tick loop: a monotonic clock, a fixed interval, and at most one tick to catch up after a stall (design 3.12).
 
-Between ticks the loop may be woken for an early look, which counts nothing: silence is measured in ticks alone.
+Between ticks the loop may be woken for an early look, which counts nothing: silence is measured in ticks alone.  Early
+looks rest four times as long as they took, so that no number of calls makes the broker look all the time.
 
 Above: daemon.  Below: anyio.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 import anyio
 import structlog
 
 __all__ = ["Ticked", "Waker", "next_due", "run_ticks"]
+
+_REST: Final = 4
 
 _log = structlog.get_logger("lifebus.ticks")
 
@@ -62,8 +65,11 @@ async def run_ticks(
     interval: float,
     now: Callable[[], float],
     wait: Callable[[float], Awaitable[bool]],
+    rest: Callable[[float], Awaitable[object]] = anyio.sleep,
 ) -> None:
     """Tick for ever.  `now` is a monotonic clock in seconds; `wait` waits at most so long, True if it was woken.
+
+    `rest` waits out the whole time.
 
     A tick that fails is logged and is not the last one.
     """
@@ -75,5 +81,7 @@ async def run_ticks(
             await (ticked.observe() if woken else ticked.tick())
         except Exception:  # noqa: BLE001  one bad tick must not end supervision
             _log.exception("tick_failed")
-        if not woken:
+        if woken:
+            await rest(max(0.0, min(_REST * (now() - started), due - now())))
+        else:
             due = next_due(due, started, interval)

@@ -6,6 +6,7 @@ and is gathered again after a restart.
 Above: judging, supervisor.  Below: the fold, lifebus_adapters.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,6 +25,7 @@ Key = tuple[str, str]
 MATCH_S: Final = 120
 """How long a hook and a file may be apart that tell of the same compaction, in seconds."""
 
+_BESIDE: Final = 3
 _KNOWN_TURNS: Final = 256
 """How many turns a session remembers, to tell a turn that no hook told of from an old one."""
 
@@ -47,13 +49,18 @@ class EndSeen(Struct, frozen=True):
 class Watch:
     """One session.  Times are monotonic seconds; ticks are numbers of the tick loop.
 
-    `state` holds what the ledger knows up to `position`, all of it once `loaded`; `newest` is the position of the
-    session's newest row.  `hook_at` is when the last hook came, None where none ever did; `heard_at` when anybody was
-    heard, `grown_at` when a file grew.  An `app` reports by itself, without hooks.
+    `state` holds what the ledger knows up to `position`, all of it once `loaded` (at `loaded_at`); `newest` is the
+    position of the session's newest row.  `hook_at` is when the last hook came, None where none ever did; `heard_at`
+    when anybody was heard, `grown_at` when a file grew.  `hooked` says that hooks have told of the session, in this
+    process or one before; an `app` reports by itself, without hooks.
 
     `usage` holds the newest numbers, `usage_tick` when the first came; `window` is what the harness told of itself,
-    `seen_window` the last that came with numbers.  `process` is the harness's; `candidate` called last, and may be a
-    mere helper; `disposed` says how the process told that it ends with all its sessions.
+    `seen_window` the last that came with numbers.  `files` holds the files that told of the session, the one last heard
+    of last, and how many unreadable records stand at each one's end.
+
+    `process` is the harness's, `beside` are others that told of the same session, `left_by` is the one that ended it
+    and may well live on; `candidate` called last, and may be a mere helper; `disposed` says how the process told that
+    it ends with all its sessions.  `dead_ticks` counts the ticks since the harness's process is gone.
 
     `base` counts the compactions that the ledger knew when the watch was loaded; the `recent` ones, which may not be in
     the file yet, are left out.  A `fresh` session was not known to it.  `before` counts the proofs from before anybody
@@ -61,9 +68,10 @@ class Watch:
 
     `work_tick` is the tick in which telemetry first showed work that no hook told of, `work_ticks` all of those;
     `started` and `ended` are the turns that only telemetry tells of so far, and `file_turn` is the newest one there.
-    `hooked` says that hooks have told of the session, in this process or one before.  `dead_ticks` counts the ticks
-    since the harness's process is gone, `idle_ticks` those without news.  A `quiet` session is one whose file alone is
-    known, as it was when first seen: nothing is recorded of it.
+
+    `idle_ticks` counts the ticks without news, `vain` the times in a row that findings came to nothing: none is
+    recorded before the tick `rest_until`.  A `quiet` session is one whose file alone is known, as it was when first
+    seen: nothing is recorded of it.
     """
 
     key: Key
@@ -71,11 +79,16 @@ class Watch:
     position: int = 0
     newest: int = 0
     loaded: bool = False
+    loaded_at: float = 0.0
     process: CallerProcess | None = None
+    beside: tuple[CallerProcess, ...] = ()
+    left_by: CallerProcess | None = None
     candidate: CallerProcess | None = None
     disposed: str | None = None
     dead_ticks: int = 0
     idle_ticks: int = 0
+    vain: int = 0
+    rest_until: int = 0
     quiet: bool = False
     hook_at: float | None = None
     hook: str = ""
@@ -102,9 +115,8 @@ class Watch:
     work_ticks: set[int] = field(default_factory=set[int])
     missing: int = 0
     hung: int = 0
-    unreadable: int = 0
     problem: str = ""
-    files: set[str] = field(default_factory=set[str])
+    files: dict[str, int] = field(default_factory=dict[str, int])
 
     @property
     def is_live(self) -> bool:
@@ -115,12 +127,24 @@ class Watch:
     def _frame_ids(self) -> list[str]:
         return [frame.frame_id for frame in self.state.frames]
 
+    @property
+    def had_a_turn(self) -> bool:
+        """Whether a turn began and is over."""
+        return bool(self.turns.keys() - set(self._frame_ids))
+
+    @property
+    def unreadable(self) -> int:
+        """How many unreadable records stand in a row at the end of one of its files."""
+        return max(self.files.values(), default=0)
+
     def apply(self, receipt: Receipt, state: Supervised) -> None:
         """Take over the state after a receipt, and what it tells about turns."""
         self.state = state
         frame = receipt.telemetry_summary.get("frame_id")
         if isinstance(frame, str) and receipt.event in _FRAME_OPENS:
             self._remember(frame)
+        if receipt.event is LifecycleEvent.SESSION_ENDED:
+            self.beside, self.left_by = (), self.process
 
     def heard(self, hook: str, now: float) -> None:
         """Note that a hook came: nothing is silent, and what telemetry showed before is covered."""
@@ -133,17 +157,31 @@ class Watch:
         It counts as the harness once it called twice, or has outlived its call: hooks may be run through helpers that
         are gone a moment later.
         """
-        if process is None or process == self.process:
+        if process is None or process == self.process or process in self.beside:
+            self.left_by = None if process == self.left_by else self.left_by
             return
         if process == self.candidate:
-            self.process, self.candidate = process, None
+            self.confirm(alive=True)
         else:
             self.candidate = process
 
     def confirm(self, alive: bool) -> None:
         """Take the process that called last for the harness if it is still there, else forget it."""
-        self.process = self.candidate if alive else self.process
+        if alive and self.candidate is not None:
+            if self.process is not None and self.process != self.left_by:
+                self.beside = (*self.beside, self.process)[-_BESIDE:]
+            self.process = self.candidate
         self.candidate = None
+
+    def is_alive(self, lives: Callable[[CallerProcess], bool]) -> bool | None:
+        """Whether a process behind the session lives, None where none is known; the first that does stands for it."""
+        if self.process is None or lives(self.process):
+            return None if self.process is None else True
+        other = next((process for process in self.beside if lives(process)), None)
+        if other is None:
+            return False
+        self.process, self.beside = other, tuple(process for process in self.beside if process != other)
+        return True
 
     def cover(self) -> None:
         """Forget the evidence that hooks are silent."""
@@ -180,9 +218,9 @@ class Watch:
         """How many compactions the files prove that are not recorded; below 0 where hooks were faster."""
         return len(self.proofs) - self.state.compactions - self.before - self.credit
 
-    def load(self) -> None:
+    def load(self, now: float) -> None:
         """Note that the state holds all that the ledger knows."""
-        self.loaded = True
+        self.loaded, self.loaded_at = True, now
         self.fresh = self.state.last_event is None
         self.base, self.before = self.state.compactions - self.recent, max(self.before, self.state.before)
         self.settle_proofs()

@@ -5,7 +5,7 @@ order; neither is later than one tick, as in life.  While the broker is down hoo
 """
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -183,7 +183,7 @@ class Life:
         self.stage.restart(self.file)
         if size % 2:
             await self._drain()
-        await self.stage.supervisor.recover(86_400)
+        await self.stage.supervisor.recover()
         if size > 2:
             await self.stage.supervisor.observe()
         await self._drain()
@@ -285,7 +285,7 @@ def _is_by_supervisor(receipt: Receipt) -> bool:
 
 
 @asynccontextmanager
-async def living(directory: Path, *, clients: int) -> AsyncIterator[Life]:
+async def living(directory: Path, *, clients: int) -> AsyncGenerator[Life]:
     async def agree(_: DispatchEnvelope) -> CallbackResponse:
         return CallbackResponse.ok()
 

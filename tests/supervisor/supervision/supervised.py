@@ -1,7 +1,7 @@
 """A bus under supervision: a clock that is moved by hand, files that are made up, processes that die on order."""
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -62,12 +62,14 @@ class Clock:
     """Time that passes when a test says so."""
 
     seconds = 1_000.0
+    jumped = 0.0
+    """How far the wall clock was set, or ran while the machine slept."""
 
     def now(self) -> float:
         return self.seconds
 
     def epoch(self) -> float:
-        return 1_800_000_000.0 + self.seconds
+        return 1_800_000_000.0 + self.seconds + self.jumped
 
 
 class Stage:
@@ -151,7 +153,7 @@ def facts_of(receipts: Sequence[Receipt]) -> list[str]:
 
 
 @asynccontextmanager
-async def supervised(directory: Path, limits: SupervisorLimits | None = None) -> AsyncIterator[Stage]:
+async def supervised(directory: Path, limits: SupervisorLimits | None = None) -> AsyncGenerator[Stage]:
     fanout = Fanout()
     ledger = await SqliteLedger.open(directory / "ledger.db", entropy=os.urandom, committed=fanout.publish)
     registry = Registry(adapter.registered for adapter in ADAPTERS.values())

@@ -93,7 +93,7 @@ async def test_the_process_is_remembered_by_the_ledger(tmp_path: Path) -> None:
     async with supervised(tmp_path) as stage:
         await running_turn(stage)
         stage.restart()
-        await stage.supervisor.recover(86_400)
+        await stage.supervisor.recover()
         stage.dead.add(HARNESS)
         assert ("session.ended", None, "abandoned") in endings(await stage.tick(3))
 

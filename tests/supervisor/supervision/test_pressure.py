@@ -124,7 +124,7 @@ async def test_nothing_is_told_twice_after_a_restart(tmp_path: Path) -> None:
         told = facts_of(await stage.tick(5))
         assert told == ["context.pressure_observed", "context.compacted"]
         stage.restart()
-        await stage.supervisor.recover(86_400)
+        await stage.supervisor.recover()
         stage.news("codex", SESSION, usage(700), proof, history=True)
         assert facts_of(await stage.tick(5)) == []
 
@@ -197,7 +197,7 @@ async def test_compactions_from_before_a_session_was_known_are_no_news_also_afte
         stage.news("codex", SESSION, *old, history=True)
         assert facts_of(await stage.tick(4)) == []
         stage.restart()
-        await stage.supervisor.recover(86_400)
+        await stage.supervisor.recover()
         stage.news("codex", SESSION, *old, history=True)
         assert facts_of(await stage.tick(4)) == []
         stage.news("codex", SESSION, Compacted(session=SESSION, key="new"))
@@ -242,7 +242,7 @@ async def test_a_hook_just_after_a_restart_is_not_told_twice_by_the_file(tmp_pat
         await stage.hook("codex", START)
         await stage.tick()
         stage.restart()
-        await stage.supervisor.recover(86_400)
+        await stage.supervisor.recover()
         await stage.hook("codex", POST_COMPACT)
         stage.news("codex", SESSION, usage(1), history=True)
         stage.news("codex", SESSION, Compacted(session=SESSION, key="1"))

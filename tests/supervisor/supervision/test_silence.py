@@ -16,6 +16,7 @@ from lifebus_contract import (
     SupportState,
     encode_json,
 )
+from lifebus_supervisor.supervision.silence import PATIENT_TICKS
 from lifebus_supervisor.watching.found import Found, Problem
 from supervisor.supervision.supervised import Stage, facts_of, supervised
 
@@ -71,7 +72,17 @@ async def test_a_file_that_never_was_is_not_missed_before_the_first_turn(tmp_pat
         stage.files.standing = [missing()]
         assert losses(await stage.tick(10)) == []
         await stage.hook("codex", PROMPT)
+        assert losses(await stage.tick(10)) == []  # other hooks may hold up the first prompt, and with it the file
+        await stage.hook("codex", STOP)
         assert len(losses(await stage.tick(2))) == 1
+
+
+async def test_a_file_that_never_came_is_missed_in_a_long_first_turn(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await stage.hook("codex", START)
+        await stage.hook("codex", PROMPT)
+        stage.files.standing = [missing()]
+        assert len(losses(await stage.tick(PATIENT_TICKS + 5))) == 1
 
 
 async def test_every_field_of_the_contract_is_there(tmp_path: Path) -> None:
@@ -198,7 +209,7 @@ async def test_a_loss_is_told_once_and_survives_a_restart(tmp_path: Path) -> Non
         await stage.tick(2)
         stage.restart()
         stage.bus.capabilities._sessions.clear()
-        await stage.supervisor.recover(86_400)
+        await stage.supervisor.recover()
         stage.files.standing = [missing()]
         assert losses(await stage.tick(5)) == []
         assert outcome(stage, SESSION) == "unsupported"

@@ -17,6 +17,7 @@ class Loop:
         self.seconds = 0.0
         self.at: list[float] = []
         self.observed = 0
+        self.look_s, self.wake_s = 0.0, 0.3
         self._ticks, self._takes, self._woken = ticks, takes, woken
         self._enough = anyio.Event()
 
@@ -26,7 +27,7 @@ class Loop:
             await anyio.sleep_forever()
         if self._woken:
             self._woken -= 1
-            self.seconds += 0.3
+            self.seconds += self.wake_s
             return True
         self.seconds += max(0.0, seconds)
         return False
@@ -37,12 +38,16 @@ class Loop:
 
     async def observe(self) -> None:
         self.observed += 1
+        self.seconds += self.look_s
+
+    async def rest(self, seconds: float) -> None:
+        self.seconds += seconds
 
     async def run(self) -> list[float]:
         async with anyio.create_task_group() as tasks:
 
             async def loop() -> None:
-                await run_ticks(self, interval=INTERVAL, now=lambda: self.seconds, wait=self.wait)
+                await run_ticks(self, interval=INTERVAL, now=lambda: self.seconds, wait=self.wait, rest=self.rest)
 
             tasks.start_soon(loop)
             await self._enough.wait()
@@ -66,6 +71,13 @@ async def test_whoever_wakes_the_loop_all_the_time_keeps_no_tick_away() -> None:
     loop = Loop(ticks=3, woken=40)
     assert len(await loop.run()) == 3
     assert 0 < loop.observed < 40
+
+
+async def test_early_looks_take_a_small_part_of_the_time_however_often_they_are_asked_for() -> None:
+    loop = Loop(ticks=3, woken=1_000)
+    loop.look_s, loop.wake_s = 0.1, 0.0
+    assert await loop.run() == pytest.approx([2.0, 4.0, 6.0], abs=0.11)
+    assert loop.observed * loop.look_s <= 6.0 / 4
 
 
 async def test_a_tick_that_fails_is_not_the_last() -> None:

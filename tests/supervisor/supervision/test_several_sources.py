@@ -1,0 +1,165 @@
+"""Sessions with several files, or one database for all: whose problem a problem is, and what is not lost on the way."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from lifebus_adapters.telemetry import Activity, Compacted, Usage
+from lifebus_contract import CallbackResponse, DispatchEnvelope, LifecycleEvent, Receipt
+from lifebus_supervisor.supervision import table
+from lifebus_supervisor.supervision.emissions import emissions_of
+from lifebus_supervisor.supervision.judging import Finding
+from lifebus_supervisor.supervision.recording import CLIENT_ID
+from lifebus_supervisor.watching.found import Found
+from supervisor.supervision.supervised import Stage, facts_of, supervised
+
+SESSION = "s1"
+START = {"hook_event_name": "SessionStart", "session_id": SESSION, "source": "startup"}
+
+
+def found(path: str, **changes: Any) -> Found:
+    settings: dict[str, Any] = {"adapter_id": "codex", "source_id": "rollout", "session": SESSION}
+    return Found(path=path, **settings | changes)
+
+
+def losses(receipts: list[Receipt]) -> list[tuple[object, str]]:
+    return [
+        (one.telemetry_summary.get("cause"), one.status.value) for one in receipts if one.event == "capability.degraded"
+    ]
+
+
+async def test_a_database_that_is_gone_is_missed_by_every_session_it_told_of(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        for session in ("s1", "s2"):
+            await stage.hook("codex", START | {"session_id": session})
+        facts = tuple(Activity(session=session) for session in ("s1", "s2"))
+        stage.files.put(found("/db", session=None, facts=facts))
+        await stage.tick()
+        stage.files.standing = [found("/db", session=None, problem="missing")]
+        assert losses(await stage.tick(3)) == [("telemetry_missing", "degraded")] * 2
+        stage.files.standing = []
+        stage.files.put(found("/db", session=None))
+        assert losses(await stage.tick(3)) == [("telemetry_missing", "observed")] * 2
+
+
+async def test_a_database_that_cannot_be_read_degrades_the_sessions_it_told_of(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await stage.hook("codex", START)
+        stage.files.put(found("/db", session=None, facts=(Activity(session=SESSION),)))
+        await stage.tick()
+        stage.files.put(found("/db", session=None, unreadable_run=3, evidence="rows of another form"))
+        assert losses(await stage.tick(2)) == [("telemetry_unreadable", "degraded")]
+
+
+async def test_what_a_database_tells_of_one_session_does_not_wake_another(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        quiet = Usage(session="old", used_tokens=900, used_source="x", window_tokens=1_000)
+        stage.files.put(found("/db", session=None, facts=(quiet,), history=True))
+        stage.files.put(found("/db", session=None, facts=(Activity(session=SESSION),), grown=1))
+        await stage.tick(2)
+        assert [one for one in await stage.since(0) if one.harness_session_id == "old"] == []
+
+
+async def test_an_old_file_of_a_session_may_go(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await stage.hook("codex", START)
+        stage.files.put(found("/old", facts=(Activity(session=SESSION),)))
+        stage.files.put(found("/new", facts=(Activity(session=SESSION),)))
+        await stage.tick()
+        stage.files.standing = [found("/old", problem="missing")]
+        assert losses(await stage.tick(5)) == []
+        stage.files.standing = [found("/new", problem="missing")]
+        assert losses(await stage.tick(5)) == [("telemetry_missing", "degraded")]
+
+
+async def test_a_file_that_can_be_read_does_not_hide_one_that_cannot(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await stage.hook("codex", START)
+        told: list[Receipt] = []
+        for _ in range(4):
+            stage.files.put(found("/bad", unreadable_run=3))
+            stage.files.put(found("/good", facts=(Activity(session=SESSION),)))
+            told += await stage.tick()
+        assert losses(told) == [("telemetry_unreadable", "degraded")]
+
+
+async def test_nothing_comes_back_as_long_as_another_cause_takes_it_away(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await stage.hook("codex", START)
+        stage.files.put(found("/f", facts=(Activity(session=SESSION),)))
+        await stage.tick()
+        stage.files.standing = [found("/f", problem="missing")]
+        await stage.tick(2)
+        stage.files.standing = []
+        stage.files.put(found("/f", unreadable_run=3))
+        assert losses(await stage.tick(3)) == []
+        stage.files.put(found("/f", facts=(Activity(session=SESSION),)))
+        assert [status for _, status in losses(await stage.tick(3))] == ["observed"]
+
+
+async def test_what_was_polled_survives_a_look_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with supervised(tmp_path) as stage:
+        await stage.hook("codex", START)
+        stage.files.put(found("/f", facts=(Usage(session=SESSION, used_tokens=9, used_source="x", window_tokens=10),)))
+
+        async def broken(*_: object) -> None:
+            raise OSError
+
+        with monkeypatch.context() as patched:
+            patched.setattr(stage.supervisor.watches, "refresh", broken)
+            with pytest.raises(OSError):  # noqa: PT011  it is the one above
+                await stage.supervisor.tick()
+        assert facts_of(await stage.tick()) == ["context.pressure_observed"]
+
+
+async def test_findings_that_come_to_nothing_do_not_fill_the_ledger(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await stage.hook("codex", START)
+        await stage.tick(2)
+        known = Finding(event=LifecycleEvent.SUPERVISOR_TICK, telemetry={"other": "content"}, key="compacted:1")
+        manifest = stage.bus.registry.require("codex").manifest
+        await stage.bus.emit(CLIENT_ID, emissions_of([known], manifest, ("codex", SESSION), stage.bus.ids))
+        stage.files.put(found("/f", facts=(Compacted(session=SESSION, key="1"),)))
+        assert len(await stage.tick(500)) < 15
+
+
+async def test_a_live_session_is_not_given_up_for_files_that_nobody_uses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "MAX_WATCHES", 4)
+    async with supervised(tmp_path) as stage:
+        await stage.hook("codex", START)
+        await stage.tick()
+        for number in range(20):
+            stage.files.put(
+                found(f"/{number}", session=f"q{number}", facts=(Activity(session=f"q{number}"),), history=True)
+            )
+        await stage.tick()
+        assert stage.supervisor.watches.get(("codex", SESSION)) is not None
+        assert len(stage.supervisor.watches) == 4
+
+
+async def lose_in_many_sessions(stage: Stage, count: int) -> None:
+    for number in range(count):
+        session = f"m{number}"
+        await stage.hook("codex", START | {"session_id": session})
+        stage.files.put(found("/db", session=None, facts=(Activity(session=session),)))
+    await stage.tick()
+    stage.files.standing = [found("/db", session=None, problem="missing")]
+
+
+async def test_slow_clients_hold_up_many_sessions_findings_once_and_not_each(tmp_path: Path) -> None:
+    async def slow(_: DispatchEnvelope) -> CallbackResponse:
+        await anyio.Event().wait()
+        return CallbackResponse.ok()
+
+    async with supervised(tmp_path) as stage:
+        await lose_in_many_sessions(stage, 40)
+        for client in range(3):
+            stage.bus.register(f"slow{client}", [LifecycleEvent.CAPABILITY_DEGRADED], slow, deadline=0.4)
+        with anyio.fail_after(10):  # one after the other they take 16 s
+            told = await stage.tick(2)
+        degraded = [one for one in told if one.event == "capability.degraded"]
+        assert len(degraded) == 40 * (1 + 3)
