@@ -27,8 +27,8 @@ _MEANINGS: Final = {
 }
 _TRUST_MEANINGS: Final = {
     "trusted": "trusted",
-    "untrusted": "NOT TRUSTED: Codex does not run it",
-    "modified": "CHANGED since it was trusted: Codex does not run it",
+    "untrusted": "NOT TRUSTED: Codex does not run them",
+    "modified": "CHANGED since they were trusted: Codex does not run them",
     "off": "switched off in Codex",
 }
 
@@ -90,12 +90,10 @@ def _file_lines(file: "FileStatus") -> Iterator[str]:
 def _trust_lines(trust: "Sequence[HookTrust]", problem: str | None) -> Iterator[str]:
     if problem is not None:
         yield "  " + paint(f"trust: {clean(problem)}", "yellow")
-    if trust and all(hook.state == "trusted" for hook in trust):
-        yield f"  trust: Codex trusts all {len(trust)}"
-        return
-    for hook in trust:
-        color = "green" if hook.state == "trusted" else "yellow"
-        yield f"  trust: {clean(hook.event)}: {paint(_TRUST_MEANINGS[hook.state], color)}"
+    for state in dict.fromkeys(hook.state for hook in trust):
+        hooks = [hook.event for hook in trust if hook.state == state]
+        which = f"all {len(hooks)}" if len(hooks) == len(trust) else ", ".join(map(clean, hooks))
+        yield f"  trust: {which}: {paint(_TRUST_MEANINGS[state], 'green' if state == 'trusted' else 'yellow')}"
     if any(hook.state in {"untrusted", "modified"} for hook in trust):
         yield "  to trust them: start codex and accept them when it asks, or review them with /hooks"
 

@@ -89,7 +89,7 @@ def whole_line(receipt: Receipt) -> str:
         "placement": placement_of(receipt),
         "failure": receipt.failure_class.value if receipt.failure_class else "",
         "degraded": degraded_of(receipt).replace(" ", ","),
-        "fact": fact_of(receipt).replace(" ", "_"),
+        "fact": f'"{fact}"' if " " in (fact := fact_of(receipt)) else fact,
         "receipt": receipt.receipt_id,
     }
     sequence = "-" if receipt.sequence is None else str(receipt.sequence)

@@ -4,6 +4,7 @@ Above: standing.py, the command line.  Below: the installer, the adapters' asset
 """
 
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +36,7 @@ __all__ = [
 ]
 
 _STANDING: Final = {"present", "drifted"}
+_SYSTEM_PYTHON: Final = "/usr/bin/python3"
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -70,9 +72,22 @@ class Target(Struct, frozen=True, kw_only=True):
 
 
 def real_python() -> str:
-    """Return an interpreter that is there when a virtual environment is gone."""
+    """Return an interpreter that is there when a virtual environment is gone: the system's own, if it is new enough.
+
+    It outlives what was installed beside it, and starts sooner than one with shared libraries of its own.
+    """
+    if sys.platform == "linux" and _is_new_enough(_SYSTEM_PYTHON):  # elsewhere it may be a stub that asks questions
+        return os.path.realpath(_SYSTEM_PYTHON)
     base: str = getattr(sys, "_base_executable", "") or sys.executable
     return os.path.realpath(base)
+
+
+def _is_new_enough(python: str) -> bool:
+    check = "import sys; sys.exit(sys.version_info < (3, 11))"
+    try:
+        return subprocess.run([python, "-I", "-S", "-c", check], timeout=5, check=False).returncode == 0  # noqa: S603  our own words
+    except (OSError, subprocess.TimeoutExpired):
+        return False
 
 
 def wish_of(place: Place, target: Target) -> Wish:

@@ -27,10 +27,10 @@ _EVENTS: Final = (
     HookEvent(name="PreCompact", since=_MEASURED),
     HookEvent(name="PostCompact", since=_MEASURED),
     HookEvent(name="Stop", since=(0, 114, 0)),
-    HookEvent(name="Interrupt", since=_MEASURED),
+    HookEvent(name="Interrupt", since=_MEASURED, timeout_s=3),
     HookEvent(name="SessionEnd", since=(0, 145, 0), timeout_s=3),
 )
-"""Codex gives SessionEnd hooks 3 s at most."""
+"""Codex gives Interrupt and SessionEnd hooks 3 s at most."""
 
 _TYPES: Final = {"command": "command", "mcp_tool": "tool", "prompt": "type", "agent": "type"}
 """The types of handlers, and what each must have, as far as it was seen."""
