@@ -143,12 +143,13 @@ class Watch:
         frame = receipt.telemetry_summary.get("frame_id")
         if isinstance(frame, str) and receipt.event in _FRAME_OPENS:
             self._remember(frame)
-        if receipt.event is LifecycleEvent.SESSION_ENDED:
+        if receipt.event is LifecycleEvent.SESSION_ENDED and self.loaded:  # who ended it long ago may be back
             self.beside, self.left_by = (), self.process
 
     def heard(self, hook: str, now: float) -> None:
         """Note that a hook came: nothing is silent, and what telemetry showed before is covered."""
         self.hook, self.hook_at, self.heard_at, self.hooked = hook, now, now, True
+        self.dead_ticks = 0
         self.cover()
 
     def called_by(self, process: CallerProcess | None) -> None:
@@ -174,12 +175,15 @@ class Watch:
         self.candidate = None
 
     def is_alive(self, lives: Callable[[CallerProcess], bool]) -> bool | None:
-        """Whether a process behind the session lives, None where none is known; the first that does stands for it."""
+        """Whether a process behind the session lives, None where nobody knows; the first that does stands for it.
+
+        Who ended the session before it was resumed says nothing of it, nor does anybody while a newer caller is there.
+        """
         if self.process is None or lives(self.process):
             return None if self.process is None else True
         other = next((process for process in self.beside if lives(process)), None)
         if other is None:
-            return False
+            return None if self.process == self.left_by or self.candidate is not None else False
         self.process, self.beside = other, tuple(process for process in self.beside if process != other)
         return True
 

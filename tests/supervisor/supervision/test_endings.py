@@ -210,3 +210,16 @@ async def test_a_sub_agent_stands_in_the_turn_that_is_open(tmp_path: Path) -> No
         )
         ended = await stage.hook("codex", child("another", "a1") | {"hook_event_name": "SubagentStop"})
         assert {one.telemetry_summary["parent_frame_id"] for one in ended} == {"t1"}
+
+
+async def test_a_session_resumed_by_another_process_is_not_given_up_for_the_one_that_ended_it(tmp_path: Path) -> None:
+    resumed = CallerProcess(pid=5432, started="boot:200")
+    async with supervised(tmp_path) as stage:
+        await running_turn(stage, "claude")
+        await stage.hook("claude", stop("t1"))
+        await stage.hook("claude", END)
+        stage.dead.add(HARNESS)
+        await stage.hook("claude", START | {"source": "resume"}, process=resumed)
+        assert endings(await stage.tick(6)) == []
+        stage.dead.add(resumed)
+        assert endings(await stage.tick(3)) == [("session.ended", None, "abandoned")]
