@@ -34,7 +34,7 @@ from lifebus_supervisor.hooks import HookCalls
 from lifebus_supervisor.intake import SOCKET, HookIntake
 from lifebus_supervisor.service import Service
 from lifebus_supervisor.settings import Settings
-from lifebus_supervisor.supervision.composing import compose_supervisor, start_supervision
+from lifebus_supervisor.supervision.composing import compose_supervisor, start_supervision, take_up
 from lifebus_supervisor.supervision.driving import drive
 from lifebus_supervisor.supervision.reloading import reload_manifests
 from lifebus_supervisor.supervision.report import harness_statuses
@@ -133,9 +133,10 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
         stack.push_async_callback(_close_ledger, ledger)
         tasks = await stack.enter_async_context(anyio.create_task_group())
         daemon = _compose(settings, halt, registry=registry, ledger=ledger, fanout=fanout, tasks=tasks)
+        await take_up(daemon.supervisor, tasks)
         _open_doors(daemon, stack)
         await daemon.hooks.open(tasks)
-        await start_supervision(daemon.supervisor, settings, tasks)
+        start_supervision(daemon.supervisor, settings, tasks)
         tasks.start_soon(_beacons, daemon)
         tasks.start_soon(_sweeps, daemon)
         _settle_interpreter()

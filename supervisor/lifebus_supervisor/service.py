@@ -5,9 +5,10 @@ Above: daemon.  Below: lifebus_broker, lifebus_transports.
 
 import os
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import structlog
 from anyio.abc import TaskGroup
@@ -55,6 +56,9 @@ from lifebus_transports.zmq_workers import Dispatches
 
 __all__ = ["Service"]
 
+_TICKS: Final = 256
+"""Most ticks that clients wait for at once: one look answers all of them."""
+
 _log = structlog.get_logger("lifebus.service")
 
 
@@ -67,7 +71,7 @@ class Service:
         self.count_more: Callable[[], dict[str, int]] = dict
         self._settings = settings
         self._tasks = tasks
-        self._reading = 0
+        self._under_way: Counter[str] = Counter()
         self._started = time.monotonic()
         self._verbs: dict[str, Callable[[Caller, Any], None]] = {
             "emit": self._emit,
@@ -80,10 +84,10 @@ class Service:
             "clients": self._list_clients,
             "manifests": self._list_manifests,
             "status": self._tell_status,
-            "backfill": partial(self._later, self._backfill),
-            "sessions": partial(self._later, self._sessions),
-            "tick": partial(self._later, self._tick),
-            "verify": partial(self._later, self._verify),
+            "backfill": partial(self._later, "reads", self._backfill),
+            "sessions": partial(self._later, "reads", self._sessions),
+            "tick": partial(self._later, "ticks", self._tick),
+            "verify": partial(self._later, "reads", self._verify),
         }
 
     def attach(self, requests: RequestDoor, receipts: ReceiptDoor) -> None:
@@ -182,14 +186,15 @@ class Service:
             },
         )
 
-    def _later(self, work: Callable[[Any], Awaitable[object]], caller: Caller, body: Document) -> None:
-        """Run a question to the ledger in a task of its own; too many at once are refused."""
-        if self._reading >= self._settings.limits.backfills:
-            raise BrokerBusy("too many reads are under way; try again", code="busy")
-        self._reading += 1
-        self._tasks.start_soon(self._read, work, caller, body)
+    def _later(self, kind: str, work: Callable[[Any], Awaitable[object]], caller: Caller, body: Document) -> None:
+        """Run what takes its time in a task of its own; too many of a kind at once are refused."""
+        most = _TICKS if kind == "ticks" else self._settings.limits.backfills
+        if self._under_way[kind] >= most:
+            raise BrokerBusy(f"too many {kind} are under way; try again", code="busy")
+        self._under_way[kind] += 1
+        self._tasks.start_soon(self._work, kind, work, caller, body)
 
-    async def _read(self, work: Callable[[Any], Awaitable[object]], caller: Caller, body: Document) -> None:
+    async def _work(self, kind: str, work: Callable[[Any], Awaitable[object]], caller: Caller, body: Document) -> None:
         try:
             self._answer(caller, await work(body))
         except LifebusError as fault:
@@ -198,7 +203,7 @@ class Service:
             _log.exception("read_failed")
             self.requests.refuse(caller, InternalError("the broker failed on this question; see its log"))
         finally:
-            self._reading -= 1
+            self._under_way[kind] -= 1
 
     async def _backfill(self, body: Backfill) -> BackfillPage:
         ledger = self.bus.ledger

@@ -14,9 +14,12 @@ import pytest
 from msgspec import structs
 
 import lifebus
-from lifebus_contract import Receipt
+from lifebus_broker.degradation import Cause, lost
+from lifebus_contract import CapabilityRequest, LifecycleEvent, Receipt, RequirementLevel
 from lifebus_supervisor.daemon import Daemon, running
 from lifebus_supervisor.settings import TelemetrySettings, TickSettings
+from lifebus_supervisor.supervision.emissions import emissions_of
+from lifebus_supervisor.supervision.judging import Finding
 from running import connected, settings_in, short_directory
 
 HOOK = Path(lifebus.__path__[0]) / "hook.py"
@@ -159,3 +162,33 @@ async def test_ticks_that_find_nothing_can_be_followed(tmp_path: Path, monkeypat
             async for receipt in bus.ticks("codex"):
                 assert (receipt.event, receipt.sequence) == ("supervisor.tick", None)
                 break
+
+
+async def test_what_a_session_has_lost_is_known_to_the_first_who_asks_after_a_restart() -> None:
+    need = CapabilityRequest(capability="context_pressure", level=RequirementLevel.REQUIRED)
+    with short_directory() as directory:
+        async with running(settings_in(directory)) as daemon:
+            manifest = daemon.bus.registry.require("codex").manifest
+            gone = lost(manifest, Cause.TELEMETRY_MISSING, "no file", 1, {})
+            findings = [
+                Finding(event=LifecycleEvent.SESSION_STARTED, telemetry={}),
+                Finding(event=LifecycleEvent.CAPABILITY_DEGRADED, telemetry={}, degradations=gone),
+            ]
+            await daemon.bus.emit("test", emissions_of(findings, manifest, ("codex", SESSION), daemon.bus.ids))
+        async with running(settings_in(directory)) as daemon, connected(daemon) as bus:
+            assert (await bus.negotiate("codex", [need], session=SESSION)).outcome == "unsupported"
+            assert (await bus.negotiate("codex", [need], session="another")).outcome == "satisfied"
+
+
+async def test_many_clients_may_tick_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with supervising(tmp_path, monkeypatch) as daemon, connected(daemon) as bus:
+        looked: list[int] = []
+
+        async def tick() -> None:
+            looked.append(len((await bus.tick("codex")).receipts))
+
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as tasks:
+                for _ in range(100):
+                    tasks.start_soon(tick)
+    assert looked == [1] * 100

@@ -7,7 +7,9 @@ import os
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
+import anyio
 from anyio.abc import TaskGroup
 
 from lifebus_adapters.adapter import Adapter
@@ -23,7 +25,10 @@ from lifebus_supervisor.supervision.world import SupervisorLimits, World
 from lifebus_supervisor.watching.found import Found, WatchedFile
 from lifebus_supervisor.watching.watcher import Watcher
 
-__all__ = ["NoFiles", "compose_supervisor", "start_supervision"]
+__all__ = ["NoFiles", "compose_supervisor", "start_supervision", "take_up"]
+
+_TAKE_UP_S: Final = 2.0
+"""How long doors stay shut while open sessions are read; of very many, the rest are read with open doors."""
 
 
 class NoFiles:
@@ -83,11 +88,23 @@ def compose_supervisor(settings: Settings, bus: Bus, adapters: Mapping[str, Adap
     return Supervisor(bus, watcher, limits, world)
 
 
-async def start_supervision(supervisor: Supervisor, settings: Settings, tasks: TaskGroup) -> None:
-    """Take up the open sessions, then tick, and look early where files change."""
+async def take_up(supervisor: Supervisor, tasks: TaskGroup) -> None:
+    """Take up the open sessions, so that whoever comes in sees what they have lost."""
+    done = anyio.Event()
+
+    async def recover() -> None:
+        await supervisor.recover()
+        done.set()
+
+    tasks.start_soon(recover)
+    with anyio.move_on_after(_TAKE_UP_S):
+        await done.wait()
+
+
+def start_supervision(supervisor: Supervisor, settings: Settings, tasks: TaskGroup) -> None:
+    """Tick, and look early where files change."""
     waker = Waker()
     supervisor.wake = waker.wake
-    tasks.start_soon(supervisor.recover)
     if not settings.ticks.enabled:
         return
     tasks.start_soon(_tick_for_ever, supervisor, settings, waker)

@@ -62,7 +62,8 @@ class Supervisor:
         self._bus = bus
         self._limits = limits
         self._world = world
-        self._tick = 0
+        self._tick = self._asked = self._answered = 0
+        self._looked = Looked()
         self._lock = anyio.Lock()
         self._news: list[tuple[Watch, Found]] = []
         self._recorder = Recorder(bus, self.watches, world.now)
@@ -117,16 +118,26 @@ class Supervisor:
         """Do what is due at each interval: look, judge what is silent and who is gone, and say that it was done.
 
         A tick that comes much sooner than an interval after another is an early look: patience is counted in ticks.
+        Whoever asks while others wait gets what they get: one look answers all who asked before it began.
         """
+        self._asked += 1
+        ticket = self._asked
         async with self._lock:
-            now = self._world.now()
-            if self.ticked_at is not None and now - self.ticked_at < self._limits.interval_s / 2:
-                return await self._look(scheduled=False)
-            self._tick += 1
-            self.ticked_at = now
-            looked = await self._look(scheduled=True)
-            self._tell_idle(looked)
-            return looked
+            if ticket > self._answered:
+                asked = self._asked
+                self._looked = await self._tick_now()
+                self._answered = asked
+            return self._looked
+
+    async def _tick_now(self) -> Looked:
+        now = self._world.now()
+        if self.ticked_at is not None and now - self.ticked_at < self._limits.interval_s / 2:
+            return await self._look(scheduled=False)
+        self._tick += 1
+        self.ticked_at = now
+        looked = await self._look(scheduled=True)
+        self._tell_idle(looked)
+        return looked
 
     async def observe(self) -> Looked:
         """Take an early look at the files; silence and life are judged by ticks alone."""

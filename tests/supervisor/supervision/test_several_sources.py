@@ -1,9 +1,11 @@
 """Sessions with several files, or one database for all: whose problem a problem is, and what is not lost on the way."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from lifebus_adapters.telemetry import Activity, Compacted, Usage
@@ -12,6 +14,7 @@ from lifebus_supervisor.supervision import table
 from lifebus_supervisor.supervision.emissions import emissions_of
 from lifebus_supervisor.supervision.judging import Finding
 from lifebus_supervisor.supervision.recording import CLIENT_ID
+from lifebus_supervisor.supervision.supervisor import Looked
 from lifebus_supervisor.watching.found import Found
 from supervisor.supervision.supervised import Stage, facts_of, supervised
 
@@ -163,3 +166,32 @@ async def test_slow_clients_hold_up_many_sessions_findings_once_and_not_each(tmp
             told = await stage.tick(2)
         degraded = [one for one in told if one.event == "capability.degraded"]
         assert len(degraded) == 40 * (1 + 3)
+
+
+async def test_one_look_answers_all_who_asked_before_it_began(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await stage.hook("codex", START)
+        await stage.tick()
+        polls = 0
+        poll = stage.files.poll
+
+        async def counted() -> Sequence[Found]:
+            nonlocal polls
+            polls += 1
+            await anyio.lowlevel.checkpoint()
+            return await poll()
+
+        stage.files.poll = counted  # type: ignore[method-assign]
+        stage.files.put(found("/f", facts=(Usage(session=SESSION, used_tokens=9, used_source="x", window_tokens=10),)))
+        looked: list[Looked] = []
+
+        async def ask() -> None:
+            looked.append(await stage.supervisor.tick())
+
+        stage.clock.seconds += 2
+        async with anyio.create_task_group() as tasks:
+            for _ in range(50):
+                tasks.start_soon(ask)
+        assert polls <= 2
+        assert {len(one.rows) for one in looked} <= {0, 2}
+        assert sum(len(one.rows) for one in looked) >= 2
