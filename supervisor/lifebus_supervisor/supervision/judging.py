@@ -212,9 +212,12 @@ def _ended_turns(watch: Watch, moment: Moment) -> Iterator[Finding]:
 
 
 def _superseded(watch: Watch) -> Iterator[Finding]:
-    """Yield the ends of frames that another one has followed: a harness that calls hooks runs one turn at a time."""
+    """Yield the ends of frames that another one has followed: a harness that calls hooks runs one turn at a time.
+
+    A session that is open in two processes may have two.
+    """
     alone = [frame for frame in watch.state.frames if frame.parent is None]
-    if not watch.hooked or watch.app:
+    if not watch.hooked or watch.app or watch.beside:
         return
     for old in alone[:-1]:
         if old.frame_id not in watch.ended:

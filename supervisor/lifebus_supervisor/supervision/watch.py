@@ -58,7 +58,7 @@ class Watch:
     `seen_window` the last that came with numbers.  `files` holds the files that told of the session, the one last heard
     of last, and how many unreadable records stand at each one's end.
 
-    `process` is the harness's, `beside` are others that told of the same session, `left_by` is the one that ended it
+    `process` is the harness's, `beside` are others that tell of the same session, `left_by` is the one that ended it
     and may well live on; `candidate` called last, and may be a mere helper; `disposed` says how the process told that
     it ends with all its sessions.  `dead_ticks` counts the ticks since the harness's process is gone.
 
@@ -179,12 +179,14 @@ class Watch:
 
         Who ended the session before it was resumed says nothing of it, nor does anybody while a newer caller is there.
         """
-        if self.process is None or lives(self.process):
-            return None if self.process is None else True
-        other = next((process for process in self.beside if lives(process)), None)
-        if other is None:
+        if self.process is None:
+            return None
+        self.beside = tuple(process for process in self.beside if lives(process))
+        if lives(self.process):
+            return True
+        if not self.beside:
             return None if self.process == self.left_by or self.candidate is not None else False
-        self.process, self.beside = other, tuple(process for process in self.beside if process != other)
+        self.process, self.beside = self.beside[-1], self.beside[:-1]
         return True
 
     def cover(self) -> None:

@@ -143,3 +143,19 @@ async def test_an_app_with_a_manifest_alone_is_supervised_too(tmp_path: Path) ->
 
 async def _until_quiet(stage: Stage) -> list[Receipt]:
     return await stage.tick(3)
+
+
+async def test_two_terminals_with_one_session_may_each_be_in_a_turn(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await stage.hook("codex", START)
+        await stage.hook("codex", PROMPT)
+        await stage.tick(2)
+        for payload in (START | {"source": "resume"}, PROMPT | {"turn_id": "t2"}):
+            await stage.hook("codex", payload, process=ANOTHER)
+        assert facts_of(await stage.tick(4)) == []
+        stage.dead.add(ANOTHER)
+        await stage.hook("codex", STOP)
+        assert facts_of(await stage.tick(4)) == []
+        await stage.hook("codex", PROMPT | {"turn_id": "t3"})
+        (ended,) = [one for one in await stage.tick(4) if one.event == "frame.ended"]
+        assert ended.telemetry_summary["frame_id"] == "t2"
