@@ -24,10 +24,14 @@ async def driven(stage: Stage, **asked: str) -> list[tuple[str, str | None]]:
     return [(one.event.value, one.harness_session_id) for one in receipts if one.client_id != "driver"]
 
 
-@pytest.mark.parametrize(
-    ("asked", "wanted"),
-    [({}, {"s1", "s2"}), ({"adapter_id": "codex", "session": "s2"}, {"s2"}), ({"adapter_id": "claude"}, set())],
-)
+ASKED: list[tuple[dict[str, str], set[str]]] = [
+    ({}, {"s1", "s2"}),
+    ({"adapter_id": "codex", "session": "s2"}, {"s2"}),
+    ({"adapter_id": "claude"}, set()),
+]
+
+
+@pytest.mark.parametrize(("asked", "wanted"), ASKED)
 async def test_a_driver_gets_what_the_tick_found_of_what_it_asked_for(
     tmp_path: Path, asked: dict[str, str], wanted: set[str]
 ) -> None:

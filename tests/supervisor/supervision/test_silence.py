@@ -208,7 +208,7 @@ async def test_a_loss_is_told_once_and_survives_a_restart(tmp_path: Path) -> Non
         stage.files.standing = [missing()]
         await stage.tick(2)
         stage.restart()
-        stage.bus.capabilities._sessions.clear()
+        stage.bus.capabilities._sessions.clear()  # pyright: ignore[reportPrivateUsage]  as in a new process
         await stage.supervisor.recover()
         stage.files.standing = [missing()]
         assert losses(await stage.tick(5)) == []
