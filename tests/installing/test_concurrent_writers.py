@@ -2,7 +2,9 @@
 
 import json
 import threading
+from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -78,45 +80,55 @@ def test_a_torn_version_of_the_other_is_not_touched(tmp_path: Path) -> None:
     assert path.read_bytes() == b'{"model": '
 
 
+class Counter:
+    """Somebody else who counts up in the file, replacing it as editors do, and misses none of its own changes."""
+
+    def __init__(self, path: Path) -> None:
+        self.lost: list[tuple[int, int]] = []
+        self.written = 0
+        self._path = path
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._count)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    @property
+    def value(self) -> int:
+        return int(json.loads(self._path.read_bytes())["count"])
+
+    def _count(self) -> None:
+        other = self._path.with_name("theirs.tmp")
+        while not self._stop.is_set():
+            self._look()
+            text = self._path.read_text()
+            other.write_text(text.replace(f'"count": {self.written}', f'"count": {self.written + 1}', 1))
+            if self._path.read_text() == text:  # it looks before it writes, as we do; the gap is its own
+                other.rename(self._path)
+                self.written += 1
+
+    def _look(self) -> None:
+        """Expect the last change; one of the last moment is put back an instant later."""
+        for _ in range(1_000):
+            if self.value == self.written:
+                return
+        self.lost.append((self.value, self.written))
+
+
 def test_in_two_hundred_races_no_change_of_the_other_is_lost(tmp_path: Path) -> None:
-    """The other one counts up, replacing the file as editors do; each of its changes must be in the next version."""
-    box = Box(tmp_path)
-    path, stop, written, lost = box.write(b'{\n  "count": 0\n}\n'), threading.Event(), [0], list[tuple[int, int]]()
-
-    def value_in(text: str) -> int:
-        return int(text.split('"count": ')[1].split("\n")[0].rstrip(","))
-
-    def count_up() -> None:
-        other = path.with_name("theirs.tmp")
-        while not stop.is_set():
-            text = path.read_text()
-            for _ in range(1_000):  # a change in the last moment is put back an instant later
-                if value_in(text) == written[0]:
-                    break
-                text = path.read_text()
-            value = value_in(text)
-            if value != written[0]:
-                lost.append((value, written[0]))
-            other.write_text(text.replace(f'"count": {value}', f'"count": {value + 1}', 1))
-            if path.read_text() == text:  # it looks before it writes, as we do; the gap is its own
-                other.rename(path)
-                written[0] = value + 1
-
-    thread = threading.Thread(target=count_up)
-    thread.start()
-    done = 0
-    try:
-        for _ in range(100):
-            for act in (box.install, box.remove):
-                try:
-                    act()
-                    done += 1
-                except FileBusy:
-                    pass
-    finally:
-        stop.set()
-        thread.join()
-    assert (lost, json.loads(path.read_bytes())["count"]) == ([], written[0])
+    box, done = Box(tmp_path), 0
+    path = box.write(b'{\n  "count": 0\n}\n')
+    with Counter(path) as counter:
+        for act in [box.install, box.remove] * 100:
+            with suppress(FileBusy):
+                act()
+                done += 1
+    assert (counter.lost, counter.value) == ([], counter.written)
     assert done > 0
 
 

@@ -39,7 +39,7 @@ def _handler(handler: Mapping[str, Any]) -> str | None:
 def _check(document: object) -> tuple[str, ...]:
     faults = check_groups(document, _handler, settings=_OLD_SETTINGS)
     switches: Any = cast("dict[str, Any]", document).get("hooksConfig") if isinstance(document, dict) else None
-    return (*_switched_off(switches), *faults) if isinstance(switches, dict) else faults
+    return (*_switched_off(cast("dict[str, Any]", switches)), *faults) if isinstance(switches, dict) else faults
 
 
 def _switched_off(switches: Mapping[str, Any]) -> Iterator[str]:
