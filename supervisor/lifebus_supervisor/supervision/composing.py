@@ -6,7 +6,6 @@ Above: daemon.  Below: supervisor, ticks, watching, processes.
 import os
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 import anyio
@@ -24,10 +23,11 @@ from lifebus_supervisor.supervision.ticks import Waker, run_ticks
 from lifebus_supervisor.supervision.world import SupervisorLimits, World
 from lifebus_supervisor.watching.found import Found, WatchedFile
 from lifebus_supervisor.watching.watcher import Watcher
+from lifebus_transports.directories import home_directory
 
 __all__ = ["NoFiles", "compose_supervisor", "start_supervision", "take_up"]
 
-_TAKE_UP_S: Final = 2.0
+_TAKE_UP_S: Final = 0.4
 """How long doors stay shut while open sessions are read; of very many, the rest are read with open doors."""
 
 
@@ -62,7 +62,7 @@ def compose_supervisor(settings: Settings, bus: Bus, adapters: Mapping[str, Adap
     if settings.telemetry.enabled:
         watcher = Watcher(
             {name: adapter.sources for name, adapter in adapters.items()},
-            Surroundings(home=str(Path.home()), environ=dict(os.environ)),
+            Surroundings(home=str(home_directory()), environ=dict(os.environ)),
             uid=os.geteuid(),
             now=time.time,
             discover=settings.telemetry.discover,
