@@ -27,7 +27,7 @@ from lifebus_transports.directories import home_directory
 
 __all__ = ["NoFiles", "compose_supervisor", "start_supervision", "take_up"]
 
-_TAKE_UP_S: Final = 0.4
+_TAKE_UP_S: Final = 0.2
 """How long doors stay shut while open sessions are read; of very many, the rest are read with open doors."""
 
 
