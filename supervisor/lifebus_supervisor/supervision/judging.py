@@ -160,7 +160,7 @@ def _pressure(watch: Watch, moment: Moment, thresholds: Thresholds) -> Iterator[
     level = next_level(watch.state.level, usage.used_tokens, window, thresholds)
     if watch.state.measured and level in {None, watch.state.level}:
         return
-    if level is None and (watch.state.ended or moment.tick - (watch.usage_tick or 0) < GRACE_TICKS):
+    if level is None and moment.tick - (watch.usage_tick or 0) < GRACE_TICKS:
         return  # a hook tells its numbers before the file tells the window
     facts = {LEVEL: None if level is None else level.value, SOURCE: usage.used_source, **pressure_facts(watch)}
     yield Finding(event=LifecycleEvent.CONTEXT_PRESSURE_OBSERVED, telemetry=facts)
