@@ -88,7 +88,7 @@ def _tell(launcher: str, adapter: str, hook: str, members: str) -> None:
         os.close(theirs)
     until = time.monotonic() + _PATIENCE_S
     while os.waitpid(pid, os.WNOHANG)[0] == 0 and time.monotonic() < until:
-        time.sleep(0.002)
+        time.sleep(0.002)  # waitpid takes no deadline, so it is asked again, for no longer than `_PATIENCE_S`
 
 
 def _tell_quietly(launcher: str, adapter: str, hook: str, members: str) -> None:

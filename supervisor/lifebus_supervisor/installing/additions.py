@@ -1,6 +1,6 @@
 """Entries to add, as one tree that is laid over the settings: objects, lists to append to, values to set.  Pure.
 
-Above: splicing.py, yaml_splicing.py.  Below: the adapters' assets.
+Above: splicing.py, yaml_text.py.  Below: the adapters' assets.
 """
 
 from collections.abc import Sequence

@@ -26,6 +26,7 @@ from lifebus_supervisor.installing.layout import (
     spliced,
     starts_line,
 )
+from lifebus_supervisor.installing.removals import CUT, removals
 from lifebus_supervisor.installing.scanning import Item, Node
 from lifebus_supervisor.installing.values import Path
 
@@ -38,7 +39,6 @@ _SAME_LINE: Final = {
     "jsonc": re.compile(r"(?>[ \t]*(?://[^\n\r]*|/\*(?s:.*?)\*/))*"),
     "json5": re.compile(r"(?>[ \t]*(?://[^\n\r\u2028\u2029]*|/\*(?s:.*?)\*/))*"),
 }
-_CUT: Final = "cut"
 
 
 class JsonText:
@@ -58,13 +58,7 @@ class JsonText:
         """
         if self._root is None:
             return None if self._missing else self._text
-        tree: dict[str | int, Any] = {}
-        for path, leaf in [*((path, _CUT) for path in cuts), *((path, (value,)) for path, value in puts)]:
-            below = tree
-            for step in path[:-1]:
-                below = below.setdefault(step, {})
-            below[path[-1]] = leaf
-        splices = self._thinned(self._root, tree, ours_to_drop=True)
+        splices = self._thinned(self._root, removals(cuts, puts), ours_to_drop=True)
         return self._emptied(self._root) if splices is None else spliced(self._text, splices)
 
     def _thinned(self, node: Node, tree: Mapping[str | int, Any], *, ours_to_drop: bool) -> list[Splice] | None:
@@ -79,7 +73,7 @@ class JsonText:
                 continue
             inner = (
                 None
-                if below == _CUT
+                if below == CUT
                 else self._thinned(item.node, below, ours_to_drop=ours_to_drop and item.key is not None)
             )
             if inner is None:

@@ -18,6 +18,7 @@ from lifebus_adapters.assets import Entry
 from lifebus_supervisor.installing.additions import Appended, nested, plain, require_fit
 from lifebus_supervisor.installing.layout import Splice, newline_of, spliced
 from lifebus_supervisor.installing.refusals import SettingsConflict
+from lifebus_supervisor.installing.removals import CUT, removals
 from lifebus_supervisor.installing.values import Path, lookup
 from lifebus_supervisor.installing.yaml_nodes import (
     Child,
@@ -35,7 +36,6 @@ __all__ = ["YamlText"]
 _MARK: Final = "# lifebus: nothing stood here before"
 _GAP: Final = re.compile(r"\s*,\s*")
 _UNIT: Final = 2
-_CUT: Final = "cut"
 
 
 class YamlText:
@@ -60,13 +60,7 @@ class YamlText:
         """
         if self._root is None:
             return None if self._missing else self._text
-        tree: dict[str | int, Any] = {}
-        for path, leaf in [*((path, _CUT) for path in cuts), *((path, (value,)) for path, value in puts)]:
-            below = tree
-            for step in path[:-1]:
-                below = below.setdefault(step, {})
-            below[path[-1]] = leaf
-        splices = self._thinned(self._root, tree, ours_to_drop=True, start=0)
+        splices = self._thinned(self._root, removals(cuts, puts), ours_to_drop=True, start=0)
         if splices is None:
             start = self._line_start(children(self._root)[0].start)
             splices = [Splice(start, self._line_after(self._root))]
@@ -88,7 +82,7 @@ class YamlText:
                 splices.append(self._put(node, child, below[0]))
                 continue
             inner = None
-            if below != _CUT:
+            if below != CUT:
                 drop = ours_to_drop and child.key is not None
                 inner = self._thinned(child.node, below, ours_to_drop=drop, start=child.start)
             if inner is None:
