@@ -6,7 +6,7 @@ nothing twice.  No clock, no randomness, no iteration order (design 4.5).
 Above: the supervisor.  Below: the contract.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct, structs
@@ -25,7 +25,6 @@ __all__ = [
     "Lost",
     "OpenFrame",
     "Supervised",
-    "fold_receipts",
     "supervise",
 ]
 
@@ -89,14 +88,6 @@ class Supervised(Struct, frozen=True, kw_only=True):
     process: str | None = None
     last_event: LifecycleEvent | None = None
     last_at_epoch_s: int = 0
-
-
-def fold_receipts(receipts: Iterable[Receipt]) -> Supervised:
-    """Return the state after all receipts of one session, in sequence order."""
-    state = Supervised()
-    for receipt in receipts:
-        state = supervise(state, receipt)
-    return state
 
 
 def supervise(state: Supervised, receipt: Receipt) -> Supervised:
