@@ -42,10 +42,17 @@ class _Harness:
         Raises:
             OSError: there is no such program, or it cannot be started.
         """
-        for number in (*_PASSED_ON, *_FROM_TERMINAL):
-            signal.signal(number, self.pass_on)
-        ignored = (signal.SIGPIPE, signal.SIGXFSZ)
-        self.pid = os.posix_spawnp(program, [program, *arguments], os.environ, setsigdef=ignored)
+        numbers = (*_PASSED_ON, *_FROM_TERMINAL)
+        before = signal.pthread_sigmask(
+            signal.SIG_BLOCK, numbers
+        )  # one that comes before `pid` is known must wait for it
+        try:
+            for number in numbers:
+                signal.signal(number, self.pass_on)
+            ignored = (signal.SIGPIPE, signal.SIGXFSZ)
+            self.pid = os.posix_spawnp(program, [program, *arguments], os.environ, setsigmask=before, setsigdef=ignored)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def wait(self) -> int:
         """Return the exit code, negative for a signal; stop when it stops, as a shell expects of its job."""
