@@ -6,7 +6,7 @@ Above: daemon.  Below: lifebus_broker, lifebus_transports.
 import os
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -84,10 +84,10 @@ class Service:
             "clients": self._list_clients,
             "manifests": self._list_manifests,
             "status": self._tell_status,
-            "backfill": partial(self._later, "reads", self._backfill),
-            "sessions": partial(self._later, "reads", self._sessions),
-            "tick": partial(self._later, "ticks", self._tick),
-            "verify": partial(self._later, "reads", self._verify),
+            "backfill": partial(self.later, "reads", self._backfill),
+            "sessions": partial(self.later, "reads", self._sessions),
+            "tick": partial(self.later, "ticks", self._tick),
+            "verify": partial(self.later, "reads", self._verify),
         }
 
     def attach(self, requests: RequestDoor, receipts: ReceiptDoor) -> None:
@@ -104,6 +104,10 @@ class Service:
     ) -> None:
         """Take who makes the ticks that clients ask for, and who knows how the harnesses are."""
         self._drive, self._harnesses = drive, harnesses
+
+    def extend(self, verbs: Mapping[str, Callable[[Caller, Any], None]]) -> None:
+        """Take verbs that another part of the daemon serves; each answers its caller exactly once."""
+        self._verbs.update(verbs)
 
     def handle(self, caller: Caller, verb: str, body: Document) -> None:
         """Serve one request; fulfils `zmq_requests.RequestHandler`."""
@@ -186,8 +190,12 @@ class Service:
             },
         )
 
-    def _later(self, kind: str, work: Callable[[Any], Awaitable[object]], caller: Caller, body: Document) -> None:
-        """Run what takes its time in a task of its own; too many of a kind at once are refused."""
+    def later(self, kind: str, work: Callable[[Any], Awaitable[object]], caller: Caller, body: Document) -> None:
+        """Run what takes its time in a task of its own and answer with what it returns.
+
+        Raises:
+            BrokerBusy: too many of this kind are under way.
+        """
         most = _TICKS if kind == "ticks" else self._settings.limits.backfills
         if self._under_way[kind] >= most:
             raise BrokerBusy(f"too many {kind} are under way; try again", code="busy")
