@@ -14,6 +14,7 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
+from lifebus_broker.background import Background
 from lifebus_broker.capabilities import CapabilityTable
 from lifebus_broker.clients import CallbackClient, ClientTable, FunctionInvoker, Handler
 from lifebus_broker.dispatch import Dispatcher, Job, Outcome, entry_of, new_receipts
@@ -68,15 +69,16 @@ class Bus:
         self.capabilities = CapabilityTable(registry)
         self.router = Router(registry, self.clients, ids, clock, self.capabilities)
         self._tasks = tasks
-        self._dispatcher = Dispatcher(self.router, ledger)
+        self._background = Background(tasks)
+        self._dispatcher = Dispatcher(self.router, ledger, self._background)
         self._max_dispatches = max_dispatches
         self._running = 0
         self._evidence: OrderedDict[tuple[str, str], int] = OrderedDict()
 
     @property
     def dispatches(self) -> int:
-        """How many emissions wait for callback clients now."""
-        return self._running
+        """How many emissions wait for callback clients now, and how many background clients are being asked."""
+        return self._running + self._background.running
 
     def register(
         self,
@@ -87,6 +89,7 @@ class Bus:
         requirements: Sequence[CapabilityRequest] = (),
         adapters: Sequence[str] = (),
         deadline: float = 2.0,
+        background: bool = False,
     ) -> CallbackClient:
         """Register an in-process callback client; take it away again with `clients.remove`."""
         client = CallbackClient(
@@ -96,6 +99,7 @@ class Bus:
             requirements=tuple(requirements),
             adapters=frozenset(adapters),
             deadline=deadline,
+            background=background,
         )
         self.clients.add(client)
         return client

@@ -6,7 +6,7 @@ Above: router, bus.  Below: ports, the contract.
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from lifebus_broker.ports import Invoker
+from lifebus_broker.ports import Evidence, Invoker
 from lifebus_contract import CallbackResponse, CapabilityRequest, DispatchEnvelope, LifecycleEvent, RequirementLevel
 
 __all__ = ["CallbackClient", "ClientTable", "FunctionInvoker", "Handler"]
@@ -21,7 +21,7 @@ class FunctionInvoker:
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
 
-    async def invoke(self, envelope: DispatchEnvelope) -> CallbackResponse:
+    async def invoke(self, envelope: DispatchEnvelope, evidence: Evidence) -> CallbackResponse:  # noqa: ARG002  a function has none
         """Return what the function returns; whatever it raises, the router maps."""
         return await self._handler(envelope)
 
@@ -30,7 +30,8 @@ class FunctionInvoker:
 class CallbackClient:
     """One registered client.  Empty `adapters` means all; `deadline` is in seconds.
 
-    `kind` is ``function``, ``worker`` or ``command``.  `dispatched` and `failed` count since registration.
+    `kind` is ``function``, ``worker`` or ``command``.  Nobody waits for a `background` client: it may take its whole
+    deadline, and deliver nothing but payloads for the receipt.  `dispatched` and `failed` count since registration.
     """
 
     client_id: str
@@ -40,6 +41,7 @@ class CallbackClient:
     adapters: frozenset[str] = frozenset()
     deadline: float = 2.0
     kind: str = "function"
+    background: bool = False
     dispatched: int = field(default=0)
     failed: int = field(default=0)
 

@@ -1,29 +1,33 @@
 """Dispatches one emission to its callback clients: in parallel, each with its own deadline, isolation and receipt.
 
 A client's receipt is appended when that client is done, so a slow one delays nobody's.  A key that was used before
-invokes no client again (design 3.5).
+invokes no client again (design 3.5).  Background clients are asked once all else is durable, and nobody waits for them.
 
-Above: bus.  Below: router, invocation, ports.
+Above: bus.  Below: router, invocation, background, ports.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import anyio
 from msgspec import Struct, structs
 
+from lifebus_broker.background import Background, Scope
 from lifebus_broker.clients import CallbackClient
 from lifebus_broker.invocation import ask
 from lifebus_broker.placement import NO_SLOTS_USED, SlotUse
-from lifebus_broker.ports import Appended, Entry, Ledger, Refusal, Row
+from lifebus_broker.ports import Appended, Entry, Evidence, Ledger, Refusal, Row
 from lifebus_broker.router import Delivery, Plan, Router
-from lifebus_broker.synthesis import request_digest, told_by
+from lifebus_broker.synthesis import request_digest, told_by, with_evidence
 from lifebus_contract import (
     CONTRACT_VERSION,
+    CallbackResponse,
     DispatchEnvelope,
     Emission,
     FailureClass,
     LifecycleEvent,
+    Negotiation,
     Receipt,
     RegisteredAdapter,
 )
@@ -65,13 +69,17 @@ class Job(Struct, frozen=True, kw_only=True):
 class Dispatcher:
     """Performs plans.  The same key is never under way twice."""
 
-    def __init__(self, router: Router, ledger: Ledger) -> None:
+    def __init__(self, router: Router, ledger: Ledger, background: Background) -> None:
         self.router = router
+        self.background = background
         self._ledger = ledger
-        self._under_way: dict[tuple[str, str, str], anyio.Event] = {}
+        self._under_way: dict[Scope, anyio.Event] = {}
 
     async def dispatch(self, job: Job) -> Outcome:
-        """Record the plan's receipt, ask its clients, record each answer; return when all of that is durable."""
+        """Record the plan's receipt, ask its clients, record each answer; return when all of that is durable.
+
+        Background clients are asked then, and record their receipts by themselves.
+        """
         request = job.emission.request
         if job.plan.refusal is not None:
             return Outcome(refusal=job.plan.refusal)
@@ -112,13 +120,20 @@ class Dispatcher:
         refusal = await work.record_root(stored)
         if refusal is not None:
             return Outcome(refusal=refusal)
+        late: list[CallbackClient] = []
         async with anyio.create_task_group() as tasks:
             for client in job.plan.clients:
                 if client.client_id in stored:
                     work.replayed.append(stored[client.client_id])
+                elif client.background:
+                    late.append(client)
                 else:
                     tasks.start_soon(work.ask_client, client)
-        return work.outcome()
+        outcome = work.outcome()
+        if outcome.refusal is None:
+            for client in late:
+                await work.leave_behind(client)
+        return outcome
 
     async def append(self, entries: Sequence[Entry], *, learn: bool = False) -> list[Appended] | Refusal:
         """Append and wait until it is durable, or return why it was refused.
@@ -173,21 +188,42 @@ class _Work:
             receipts += plan.told
         else:
             self.replayed += [stored[one.client_id] for one in plan.told if one.client_id in stored]
+        mine = stored.get(self._job.client_id)
+        if mine is not None and plan.receipt is not None:
+            self._first = self._parent = decode_receipt(mine.receipt).receipt_id  # the one that is there already
         if receipts:
             await self._record(*receipts)
         return self._refusal
 
     async def ask_client(self, client: CallbackClient) -> None:
         """Negotiate for one client, ask it, and record its receipt."""
-        registered = self._job.plan.registered
-        if registered is None:
-            raise ValueError("a plan with clients names its adapter")
-        receipt = await self._answer_of(client, registered)
+        receipt = await self._answer_of(client)
         self._first = self._first or receipt.receipt_id
         await self._record(receipt)
 
-    async def _answer_of(self, client: CallbackClient, registered: RegisteredAdapter) -> Receipt:
+    async def leave_behind(self, client: CallbackClient) -> None:
+        """Have a background client asked while nobody waits; if there are too many, that is its receipt."""
+        key = self._job.emission.request.idempotency_key
+        scope = None if key is None else (client.client_id, self._job.emission.request.adapter_id, key)
+        background = self._dispatcher.background
+        if scope is not None and background.has(scope):
+            return
+        if not background.start(partial(self._ask_late, client), scope):
+            await self._record(self._concluded(client, _TOO_MANY))
+
+    async def _ask_late(self, client: CallbackClient) -> None:
+        """Ask a background client and record its receipt; one that the broker's end cuts off gets one, too."""
+        try:
+            receipt = await self._answer_of(client)
+        except anyio.get_cancelled_exc_class():
+            with anyio.CancelScope(shield=True):
+                await self._record(self._concluded(client, _STOPPED))
+            raise
+        await self._record(receipt)
+
+    async def _answer_of(self, client: CallbackClient) -> Receipt:
         router, emission, told = self._dispatcher.router, self._job.emission, self._told
+        registered = self._registered
         loss = router.loss(client, emission, registered) if emission.degradations else None
         negotiation = router.negotiation(client.requirements, registered, emission.request.harness_session_id)
         if loss is None and negotiation is not None and negotiation.failure_class is not None:
@@ -195,15 +231,46 @@ class _Work:
         envelope = DispatchEnvelope(
             schema_version=CONTRACT_VERSION, request=emission.request, payloads=emission.payloads
         )
-        answer = await ask(client, envelope, _seconds_left(client.deadline, self._job.deadline))
+        evidence: Evidence = {}
+        answer = await ask(client, envelope, self._seconds_for(client), evidence)
+        told = with_evidence(told, evidence)
         if loss is not None:
             return router.conclude_loss(client, told, loss, answer, self._parent)
-        receipt, placement = router.conclude(
-            client, told, registered, negotiation, answer, parent=self._parent, used=self._used
+        return self._concluded(client, answer, told, negotiation)
+
+    def _concluded(
+        self,
+        client: CallbackClient,
+        answer: CallbackResponse | Refusal,
+        told: Emission | None = None,
+        negotiation: Negotiation | None = None,
+    ) -> Receipt:
+        """Return the receipt of an answer, or of why there is none, and keep what it delivers."""
+        receipt, placement = self._dispatcher.router.conclude(
+            client,
+            told or self._told,
+            self._registered,
+            negotiation,
+            answer,
+            parent=self._parent,
+            used=self._used,
         )
         self._used = placement.used
         self._deliveries.extend(placement.deliveries)
         return receipt
+
+    @property
+    def _registered(self) -> RegisteredAdapter:
+        registered = self._job.plan.registered
+        if registered is None:
+            raise ValueError("a plan with clients names its adapter")
+        return registered
+
+    def _seconds_for(self, client: CallbackClient) -> float:
+        """Return how long a client may take: its own deadline, or what is left of the hook's if that is less."""
+        if self._job.deadline is None or client.background:
+            return client.deadline
+        return max(0.0, min(client.deadline, self._job.deadline - anyio.current_time()))
 
     async def _record(self, *receipts: Receipt) -> None:
         """Append receipts in one transaction; the first refusal is the dispatch's."""
@@ -265,10 +332,9 @@ _PRUNED = Refusal(
     detail="the key was used before; its receipt is pruned from the ledger",
     code="history_pruned",
 )
-
-
-def _seconds_left(client_deadline: float, deadline: float | None) -> float:
-    """Return how long a client may take: its own deadline, or what is left of the hook's."""
-    if deadline is None:
-        return client_deadline
-    return max(0.0, min(client_deadline, deadline - anyio.current_time()))
+_TOO_MANY = Refusal(
+    failure_class=FailureClass.TRANSPORT_ERROR, detail="too many background dispatches are under way", code="busy"
+)
+_STOPPED = Refusal(
+    failure_class=FailureClass.TRANSPORT_ERROR, detail="the broker stopped before the client was done", code="stopped"
+)

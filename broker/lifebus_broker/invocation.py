@@ -12,7 +12,7 @@ import msgspec
 import structlog
 
 from lifebus_broker.clients import CallbackClient
-from lifebus_broker.ports import Refusal
+from lifebus_broker.ports import Evidence, Refusal
 from lifebus_contract import (
     CallbackResponse,
     DispatchEnvelope,
@@ -29,13 +29,18 @@ __all__ = ["ask", "explain"]
 _log = structlog.get_logger("lifebus.clients")
 
 
-async def ask(client: CallbackClient, envelope: DispatchEnvelope, seconds: float) -> CallbackResponse | Refusal:
-    """Return the client's valid answer, or why there is none.  Never raises but for cancellation."""
+async def ask(
+    client: CallbackClient, envelope: DispatchEnvelope, seconds: float, evidence: Evidence
+) -> CallbackResponse | Refusal:
+    """Return the client's valid answer, or why there is none.  Never raises but for cancellation.
+
+    `evidence` takes what the invoker saw of the client, whatever came of it.
+    """
     client.dispatched += 1
     answer: CallbackResponse | Refusal
     try:
         with anyio.fail_after(seconds):
-            answer = _checked(client, await _invoke(client, envelope))
+            answer = _checked(client, await _invoke(client, envelope, evidence))
     except Exception as fault:  # noqa: BLE001  whatever a client does becomes its own receipt
         answer = explain(fault, seconds)
         _log.warning(
@@ -46,7 +51,7 @@ async def ask(client: CallbackClient, envelope: DispatchEnvelope, seconds: float
     return answer
 
 
-async def _invoke(client: CallbackClient, envelope: DispatchEnvelope) -> object:
+async def _invoke(client: CallbackClient, envelope: DispatchEnvelope, evidence: Evidence) -> object:
     """Ask the client; a cancellation that it made up itself is a crash, not the end of its neighbours.
 
     Raises:
@@ -55,7 +60,7 @@ async def _invoke(client: CallbackClient, envelope: DispatchEnvelope) -> object:
     """
     task = asyncio.current_task()
     try:
-        return await client.invoker.invoke(envelope)
+        return await client.invoker.invoke(envelope, evidence)
     except asyncio.CancelledError:
         if task is None or task.cancelling():
             raise

@@ -23,7 +23,7 @@ from lifebus_contract import (
     Warning,  # noqa: A004  the contract's own word
 )
 
-__all__ = ["NO_SLOTS_USED", "PlacementResult", "Rejection", "RejectionReason", "Slot", "SlotUse", "place"]
+__all__ = ["NO_SLOTS_USED", "PlacementResult", "Rejection", "RejectionReason", "Slot", "SlotUse", "place", "place_late"]
 
 NO_SLOTS_USED: Final[SlotUse] = {}
 """The slot use at the begin of a hook call."""
@@ -86,6 +86,27 @@ def place(
         rejections=_rejections(landings),
         warnings=tuple(warning for landing in landings for warning in landing.warnings),
     )
+
+
+def place_late(payloads: Sequence[PayloadEnvelope], used: SlotUse = NO_SLOTS_USED) -> PlacementResult:
+    """Return what becomes of payloads that nobody waits for: recorded where that is acceptable, else skipped.
+
+    `used` is handed on as it is.
+    """
+    landings = [_land_late(payload) for payload in payloads]
+    return PlacementResult(
+        receipts=tuple(_receipt(landing) for landing in landings),
+        used=used,
+        warnings=tuple(warning for landing in landings for warning in landing.warnings),
+    )
+
+
+def _land_late(payload: PayloadEnvelope) -> _Landing:
+    if any(wish.placement is PlacementClass.RECEIPT_ONLY for wish in payload.acceptable_placements):
+        return _recorded(payload, (), ())
+    message = f"payload `{payload.payload_id[:64]}`: a background client's answer comes after the hook's"
+    warning = Warning(code="background_payload", message=message)
+    return _Landing(payload=payload, status=ReceiptStatus.SKIPPED, warnings=(warning,))
 
 
 def _land(payload: PayloadEnvelope, request: CallbackRequest, registered: RegisteredAdapter, used: SlotUse) -> _Landing:

@@ -18,12 +18,14 @@ from lifebus_contract import (
     RetryClass,
     tighten,
 )
+from lifebus_contract.fields import FactKey, FactValue
 from lifebus_contract.views import LedgerStatus, SessionHead
 
 __all__ = [
     "EMITTER",
     "Appended",
     "Entry",
+    "Evidence",
     "Invoker",
     "Ledger",
     "LedgerStatus",
@@ -34,6 +36,9 @@ __all__ = [
     "SessionHead",
 ]
 
+
+Evidence = dict[FactKey, FactValue]
+"""What whoever asks a client saw of it, by names of its own; a receipt tells each under ``client_<name>``."""
 
 EMITTER: Final = "emitter"
 """The fact in a client's receipt that names who reported the event.
@@ -183,10 +188,12 @@ class Ledger(Protocol):
 
 
 class Invoker(Protocol):
-    """Someone who can ask a callback client: an in-process function, a ZeroMQ worker, later a command."""
+    """Someone who can ask a callback client: an in-process function, a ZeroMQ worker, a command."""
 
-    async def invoke(self, envelope: DispatchEnvelope) -> CallbackResponse:
+    async def invoke(self, envelope: DispatchEnvelope, evidence: Evidence) -> CallbackResponse:
         """Return the client's answer.
+
+        What it adds to `evidence` stands in the client's receipt, however the call ends: answered, refused, cut off.
 
         Raises:
             LifebusError: the client cannot be reached (transport_error) or answered nonsense (invalid_request);

@@ -14,7 +14,7 @@ from lifebus_broker.clients import CallbackClient, ClientTable
 from lifebus_broker.fold.capabilities import Losses
 from lifebus_broker.negotiation import negotiate
 from lifebus_broker.payload_validation import check_payloads
-from lifebus_broker.placement import NO_SLOTS_USED, PlacementResult, Slot, SlotUse, place
+from lifebus_broker.placement import NO_SLOTS_USED, PlacementResult, Slot, SlotUse, place, place_late
 from lifebus_broker.ports import Refusal
 from lifebus_broker.registry import Registry
 from lifebus_broker.reports import fact_of, loss_of
@@ -51,7 +51,8 @@ Delivery = tuple[PayloadEnvelope, Slot]
 class Plan(Struct, frozen=True, kw_only=True):
     """What is to be done with one emission.
 
-    With a `refusal` nothing is recorded.  A `receipt` is recorded in the emitter's name; `clients` are then asked.
+    With a `refusal` nothing is recorded.  A `receipt` is recorded in the emitter's name; `clients` are then asked,
+    those in the background last.
     `deliveries` and `used` come from the emitter's own payloads.  `told` are receipts of clients that are not asked,
     recorded together with the first one.
     """
@@ -107,10 +108,10 @@ class Router:
             return self._plan_delivery(emission, registered, clients, self._stamp(client_id, parent), used)
         if emission.degradations:
             return self._plan_report(emission, registered, clients, self._stamp(client_id, parent), used)
-        if clients:
+        if any(not client.background for client in clients):
             return Plan(registered=registered, clients=clients, used=used)
-        receipt_id = self._ids.make(RECEIPT)
-        return Plan(receipt=observed_alone(emission, receipt_id, int(self._clock()), client_id, parent), used=used)
+        receipt = observed_alone(emission, self._ids.make(RECEIPT), int(self._clock()), client_id, parent)
+        return Plan(receipt=receipt, registered=registered, clients=clients, used=used)
 
     def negotiation(
         self, requirements: Sequence[CapabilityRequest], registered: RegisteredAdapter, session: str | None
@@ -161,7 +162,8 @@ class Router:
         if refusal is not None:
             return failed(emission=emission, refusal=refusal, negotiation=negotiation, **stamp), nothing
         sent = () if answer.failure_class is not None else answer.client_payloads  # a failure delivers nothing
-        placement = place(sent, emission.request, registered, used)
+        late = client.background
+        placement = place_late(sent, used) if late else place(sent, emission.request, registered, used)
         if placement.refusal is not None:
             receipt = failed(
                 emission=emission, refusal=placement.refusal, negotiation=negotiation, placement=placement, **stamp

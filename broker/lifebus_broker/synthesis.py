@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from lifebus_broker.negotiation import degradations_of, warnings_of
 from lifebus_broker.placement import PlacementResult
-from lifebus_broker.ports import EMITTER, Refusal
+from lifebus_broker.ports import EMITTER, Evidence, Refusal
 from lifebus_contract import (
     CONTRACT_VERSION,
     CallbackResponse,
@@ -45,6 +45,7 @@ __all__ = [
     "request_digest",
     "told_by",
     "warning_of",
+    "with_evidence",
 ]
 
 MAX_WARNINGS: Final = 64
@@ -179,6 +180,14 @@ def warning_of(refusal: Refusal) -> Warning:
 def told_by(emission: Emission, emitter: str) -> Emission:
     """Return the emission as its clients' receipts tell it: they name who reported it."""
     return structs.replace(emission, telemetry={**emission.telemetry, EMITTER: emitter})
+
+
+def with_evidence(emission: Emission, evidence: Evidence) -> Emission:
+    """Return the emission with what was seen of a client; under names that no adapter and no emitter uses."""
+    if not evidence:
+        return emission
+    seen = {f"client_{name}": value for name, value in evidence.items()}
+    return structs.replace(emission, telemetry={**emission.telemetry, **seen})
 
 
 def gap_detected(*, emission: Emission, event_id: str, missing: tuple[int, int], **stamp: Unpack[Stamp]) -> Receipt:

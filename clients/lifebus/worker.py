@@ -30,8 +30,8 @@ __all__ = ["Handler", "serve"]
 
 _log = structlog.get_logger("lifebus.worker")
 
-Handler = Callable[[DispatchEnvelope], Awaitable[CallbackResponse]]
-"""What a callback client does with one dispatch."""
+Handler = Callable[[DispatchEnvelope], Awaitable[CallbackResponse | Response]]
+"""What a callback client does with one dispatch.  A `Response` may carry evidence with the answer or the refusal."""
 
 _FIRST_S = 5.0
 _REFRESH_S = 1.0
@@ -84,8 +84,9 @@ class _Dispatches:
     async def _answer(self, number: int, body: bytes) -> None:
         try:
             with anyio.fail_after(self._deadline):
-                response = await self._handler(decode_msgpack(body, Dispatch).envelope)
-            self._reply(number, validate(response, CallbackResponse))
+                answer = await self._handler(decode_msgpack(body, Dispatch).envelope)
+            whole = answer if isinstance(answer, Response) else Response(response=validate(answer, CallbackResponse))
+            self._reply(number, validate(whole, Response))
         except LifebusError as fault:
             self._reply(number, fault)
         except TimeoutError:
@@ -96,14 +97,13 @@ class _Dispatches:
         finally:
             self._running -= 1
 
-    def _reply(self, number: int, outcome: CallbackResponse | LifebusError) -> None:
+    def _reply(self, number: int, outcome: Response | LifebusError) -> None:
         if isinstance(outcome, LifebusError):
-            message = encode_msgpack(Response(refusal=RefusalInfo.of(outcome)))
-        else:
-            message = encode_msgpack(Response(response=outcome))
-            if len(message) > MAX_MESSAGE_BYTES:
-                fault = LifebusError("the response is too large", failure_class=FailureClass.PAYLOAD_TOO_LARGE)
-                message = encode_msgpack(Response(refusal=RefusalInfo.of(fault)))
+            outcome = Response(refusal=RefusalInfo.of(outcome))
+        message = encode_msgpack(outcome)
+        if len(message) > MAX_MESSAGE_BYTES:
+            fault = LifebusError("the response is too large", failure_class=FailureClass.PAYLOAD_TOO_LARGE)
+            message = encode_msgpack(Response(refusal=RefusalInfo.of(fault), evidence=outcome.evidence))
         try:
             self._connection.push(number, "response", message)
         except BrokerBusy:

@@ -156,6 +156,7 @@ class Service:
                     "deadline_ms": int(client.deadline * 1000),
                     "dispatched": client.dispatched,
                     "failed": client.failed,
+                    "background": client.background,
                 }
                 for client in self.bus.clients.all()
             ],

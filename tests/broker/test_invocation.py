@@ -55,30 +55,30 @@ def test_the_text_of_a_crash_stays_out_of_the_receipt(secret: str) -> None:
 
 async def test_answers_and_failures_are_counted() -> None:
     good, bad = client(answering()), client(raising(RuntimeError()))
-    assert isinstance(await ask(good, ENVELOPE, 1.0), CallbackResponse)
-    assert isinstance(await ask(bad, ENVELOPE, 1.0), Refusal)
+    assert isinstance(await ask(good, ENVELOPE, 1.0, {}), CallbackResponse)
+    assert isinstance(await ask(bad, ENVELOPE, 1.0, {}), Refusal)
     assert [(one.dispatched, one.failed) for one in (good, bad)] == [(1, 0), (1, 1)]
 
 
 async def test_no_time_left_is_a_timeout_and_not_an_endless_wait() -> None:
-    refusal = await ask(client(hang), ENVELOPE, 0.0)
+    refusal = await ask(client(hang), ENVELOPE, 0.0, {})
     assert isinstance(refusal, Refusal)
     assert refusal.failure_class is FailureClass.TIMEOUT
 
 
 async def test_a_client_that_cancels_itself_has_crashed() -> None:
-    refusal = await ask(client(raising(asyncio.CancelledError())), ENVELOPE, 1.0)
+    refusal = await ask(client(raising(asyncio.CancelledError())), ENVELOPE, 1.0, {})
     assert isinstance(refusal, Refusal)
     assert (refusal.failure_class, refusal.code) == (FailureClass.TRANSPORT_ERROR, "crashed")
 
 
 async def test_cancelling_the_caller_goes_through_the_client() -> None:
-    asking = asyncio.ensure_future(ask(client(hang), ENVELOPE, 60.0))
+    asking = asyncio.ensure_future(ask(client(hang), ENVELOPE, 60.0, {}))
     await asyncio.sleep(0)
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
     with anyio.CancelScope() as scope:
         scope.cancel()
-        await ask(client(hang), ENVELOPE, 60.0)
+        await ask(client(hang), ENVELOPE, 60.0, {})
     assert scope.cancelled_caught

@@ -49,7 +49,7 @@ class Asking:
 
     async def ask(self, place: int, peer: bytes) -> None:
         try:
-            self.outcomes[place] = await WorkerInvoker(self.dispatches, peer, "w", 500).invoke(ENVELOPE)
+            self.outcomes[place] = await WorkerInvoker(self.dispatches, peer, "w", 500).invoke(ENVELOPE, {})
         except LifebusError as fault:
             self.outcomes[place] = (fault.failure_class.value, fault.code)
 

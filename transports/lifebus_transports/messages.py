@@ -21,7 +21,7 @@ from lifebus_contract import (
     RetryClass,
     error_for,
 )
-from lifebus_contract.fields import Count, Document, Identifier, refuse_unprintable
+from lifebus_contract.fields import Count, Document, FactValue, Identifier, refuse_unprintable
 from lifebus_contract.views import LedgerStatus
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "Emit",
     "EmitAnswer",
     "EmitResult",
+    "EvidenceKey",
     "HarnessStatus",
     "Marker",
     "Negotiate",
@@ -50,6 +51,10 @@ __all__ = [
     "Verify",
     "VerifyAnswer",
 ]
+
+
+EvidenceKey = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_.]*$(?!\n)", max_length=56)]
+"""A name of evidence: a fact's, with room for the prefix that it gets in the receipt."""
 
 
 class Nothing(Document, frozen=True, kw_only=True):
@@ -146,10 +151,14 @@ class Dispatch(Document, frozen=True, kw_only=True):
 
 
 class Response(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """`response`: a worker's answer to the dispatch with this correlation id, or why it has none."""
+    """`response`: a worker's answer to the dispatch with this correlation id, or why it has none.
+
+    `evidence` is what the worker saw of whom it asked in turn; the receipt tells each under ``client_<name>``.
+    """
 
     response: CallbackResponse | None = None
     refusal: RefusalInfo | None = None
+    evidence: Annotated[dict[EvidenceKey, FactValue], Meta(max_length=16)] = {}  # noqa: RUF012  msgspec makes a new one each time
 
 
 class Backfill(Document, frozen=True, kw_only=True, omit_defaults=True):
@@ -247,6 +256,7 @@ class ClientInfo(Struct, frozen=True, kw_only=True):
     deadline_ms: int
     dispatched: int
     failed: int
+    background: bool = False
 
 
 class HarnessStatus(Struct, frozen=True, kw_only=True):

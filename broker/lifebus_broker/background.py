@@ -1,0 +1,53 @@
+"""Dispatches that no caller waits for: bounded in number, owned by a task group, counted until they are done.
+
+Above: dispatch, bus.  Below: anyio.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import structlog
+from anyio.abc import TaskGroup
+
+__all__ = ["MOST", "Background", "Scope"]
+
+MOST: Final = 256
+"""Most dispatches to background clients under way at once; more are refused as busy."""
+
+Scope = tuple[str, str, str]
+"""Whose key it is: client id, adapter id, idempotency key (design 3.5)."""
+
+_log = structlog.get_logger("lifebus.background")
+
+
+class Background:
+    """Runs what nobody waits for in `tasks`.  The same key is never under way twice."""
+
+    def __init__(self, tasks: TaskGroup) -> None:
+        self.running = 0
+        self._tasks = tasks
+        self._under_way: set[Scope] = set()
+
+    def has(self, scope: Scope) -> bool:
+        """Whether a dispatch under this key is under way."""
+        return scope in self._under_way
+
+    def start(self, work: Callable[[], Awaitable[None]], scope: Scope | None) -> bool:
+        """Start work, under a key if it has one; False when too much is under way already."""
+        if self.running >= MOST:
+            return False
+        self.running += 1
+        if scope is not None:
+            self._under_way.add(scope)
+        self._tasks.start_soon(self._run, work, scope)
+        return True
+
+    async def _run(self, work: Callable[[], Awaitable[None]], scope: Scope | None) -> None:
+        try:
+            await work()
+        except Exception:  # noqa: BLE001  a defect of ours costs this dispatch, not everybody's bus
+            _log.exception("background_failed")
+        finally:
+            self.running -= 1
+            if scope is not None:
+                self._under_way.discard(scope)
