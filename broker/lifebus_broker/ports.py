@@ -27,8 +27,13 @@ __all__ = [
     "Entry",
     "Evidence",
     "Invoker",
+    "Journal",
     "Ledger",
     "LedgerStatus",
+    "NewNote",
+    "Note",
+    "NotePage",
+    "NoteStream",
     "Page",
     "Query",
     "Refusal",
@@ -126,6 +131,76 @@ class Page(Struct, frozen=True, kw_only=True):
     snapshot_required: bool = False
 
 
+class NewNote(Struct, frozen=True):
+    """A note that asks to be written: `stream` names its series, 1 to 1,024 bytes of UTF-8; at most 1 MiB of `body`."""
+
+    stream: str
+    body: bytes
+
+
+class Note(Struct, frozen=True):
+    """A written note.  `number` counts 1, 2, 3 … within its stream, without holes and never reused."""
+
+    stream: str
+    number: int
+    at_epoch_s: int
+    body: bytes
+
+
+class NotePage(Struct, frozen=True, kw_only=True):
+    """Notes of one stream in order, those of a number above the one asked for that are still kept.
+
+    `head` is the newest number ever given, `floor` the newest dropped one: who asked for what lies below it has lost
+    something.  `complete` says that nothing up to `head` is missing behind the last note.
+    """
+
+    notes: tuple[Note, ...]
+    head: int
+    floor: int
+    complete: bool
+
+
+class NoteStream(Struct, frozen=True):
+    """A stream of notes: its newest number, its newest dropped one, and the bytes of the bodies it keeps."""
+
+    stream: str
+    head: int
+    floor: int
+    bytes: int
+
+
+class Journal(Protocol):
+    """An append-only side log beside the receipts: what the broker must remember that is no receipt (design 4.5).
+
+    As durable as its ledger, committed by the same writer.  Streams come into being with their first note.  Every
+    implementation passes the one contract suite in tests/contract_suites/.
+    """
+
+    def append_notes(self, notes: Sequence[NewNote], done: Callable[[list[Note] | Refusal], None]) -> Refusal | None:
+        """Take notes of any streams for one atomic append; call `done` on the event loop once they are committed.
+
+        Returns a refusal, and never calls `done`, when the queue is full, the disk is full, the ledger is closed or a
+        note cannot be written.  `done` gets the notes in order, or why none of them was written.
+        """
+        ...
+
+    async def read_notes(self, stream: str, after: int = 0, limit: int = 256, max_bytes: int = 262_144) -> NotePage:
+        """Return committed notes with a number above `after`: at most `limit`, `max_bytes` of bodies, at least one."""
+        ...
+
+    async def note_streams(self, prefix: str = "") -> list[NoteStream]:
+        """Return the streams whose name begins with `prefix`, by name; those whose notes were all dropped too."""
+        ...
+
+    async def drop_notes(self, stream: str, through: int) -> int:
+        """Drop the notes of a stream up to a number, and return its new floor; it never moves back.
+
+        Raises:
+            LifebusError: the ledger is closed, or its disk takes no writes now.
+        """
+        ...
+
+
 class Ledger(Protocol):
     """Where receipts are recorded: number and store together, acknowledge after commit (design 4).
 
@@ -145,6 +220,11 @@ class Ledger(Protocol):
     @property
     def head(self) -> int:
         """The position of the newest committed row, 0 when there is none."""
+        ...
+
+    @property
+    def journal(self) -> Journal:
+        """The side log in the same file."""
         ...
 
     def append(self, entries: Sequence[Entry], done: Callable[[list[Appended]], None]) -> Refusal | None:

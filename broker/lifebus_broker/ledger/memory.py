@@ -5,6 +5,7 @@ Above: bus, tests.  Below: fold, ports, contract.
 
 import asyncio
 import os
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -13,6 +14,7 @@ from typing import Final
 import anyio.lowlevel
 
 from lifebus_broker.fold import extend_head
+from lifebus_broker.ledger.memory_journal import MemoryJournal
 from lifebus_broker.ledger.refusals import CLOSED, PRUNED, conflicting, unrecordable
 from lifebus_broker.ports import EMITTER, Appended, Entry, LedgerStatus, Page, Query, Refusal, Row, SessionHead
 from lifebus_contract import Receipt, encode_json
@@ -43,6 +45,7 @@ class MemoryLedger:
         committed: Callable[[list[Row]], None] | None = None,
         max_rows: int = MAX_ROWS,
         max_keys: int = MAX_KEYS,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._epoch = entropy(16).hex()
         self._committed = committed
@@ -52,6 +55,7 @@ class MemoryLedger:
         self._max_rows, self._max_keys = max_rows, max_keys
         self._head = self._floor = self._bytes = 0
         self._closed = False
+        self._journal = MemoryJournal(clock)
 
     @property
     def epoch(self) -> str:
@@ -67,6 +71,11 @@ class MemoryLedger:
     def head(self) -> int:
         """The position of the newest row, 0 when there is none."""
         return self._head
+
+    @property
+    def journal(self) -> MemoryJournal:
+        """The side log, which lives as long as the process."""
+        return self._journal
 
     def append(self, entries: Sequence[Entry], done: Callable[[list[Appended]], None]) -> Refusal | None:
         """Record the entries at once; `done` is called in the loop's next turn (ports.Ledger.append)."""
@@ -133,6 +142,7 @@ class MemoryLedger:
     async def aclose(self) -> None:
         """Answer what was taken, and refuse later appends."""
         self._closed = True
+        self._journal.close()
         await anyio.lowlevel.checkpoint()
 
     def _record(self, entry: Entry) -> Appended:

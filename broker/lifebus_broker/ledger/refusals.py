@@ -17,6 +17,7 @@ __all__ = [
     "PRUNED",
     "conflicting",
     "unrecordable",
+    "unwritable",
 ]
 
 BUSY: Final = Refusal(
@@ -66,3 +67,10 @@ def unrecordable(fault: Exception) -> Appended:
     """Return the answer to an entry that has no canonical form, such as text with a lone surrogate."""
     detail = f"the receipt cannot be written down: {type(fault).__name__}"
     return Appended(refusal=Refusal(failure_class=FailureClass.INVALID_REQUEST, code="unrecordable", detail=detail))
+
+
+def unwritable(why: str) -> Refusal:
+    """Return the answer to a note that can never be written."""
+    return Refusal(
+        failure_class=FailureClass.INVALID_REQUEST, code="unrecordable", detail=f"the note cannot be written: {why}"
+    )

@@ -5,6 +5,7 @@ Above: bus, daemon.  Below: sqlite_file (opening), sqlite_writer (thread), sqlit
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -19,9 +20,11 @@ import structlog
 from lifebus_broker.ledger.drafting import weight_of
 from lifebus_broker.ledger.refusals import BUSY, CLOSED, DISK_FULL, FAILED, OVERSIZED
 from lifebus_broker.ledger.sqlite_file import UNTRUSTED, LedgerFile, open_file
+from lifebus_broker.ledger.sqlite_journal import SqliteJournal
 from lifebus_broker.ledger.sqlite_schema import check_library
+from lifebus_broker.ledger.sqlite_store import Store
 from lifebus_broker.ledger.sqlite_verify import verify
-from lifebus_broker.ledger.sqlite_writer import Answers, Job, Reports, Task, Writer
+from lifebus_broker.ledger.sqlite_writer import Answers, Job, Reports, Task, Writer, refused
 from lifebus_broker.ports import Appended, Entry, LedgerStatus, Page, Query, Refusal, Row, SessionHead
 from lifebus_contract import BrokerBusy, InternalError, LifebusError
 
@@ -46,6 +49,7 @@ class SqliteLedger:
         file: LedgerFile,
         committed: Callable[[list[Row]], None] | None,
         failed: Callable[[Exception], None] | None,
+        clock: Callable[[], float],
     ) -> None:
         """Take over an opened file; must run on the event loop.  Use `open`."""
         self._file, self._reader = file, file.reader
@@ -65,6 +69,13 @@ class SqliteLedger:
                 failed=lambda fault: self._tell(self._on_failed, fault),
             ),
         )
+        self._journal = SqliteJournal(
+            refusal=lambda: self._refusal,
+            submit=self._writer.submit,
+            write=self._write,
+            query=lambda ask: self._in_thread(ask, self._reader.connection, limiter=self._one_reader),
+            clock=clock,
+        )
         self._writer.start()
 
     @classmethod
@@ -75,20 +86,22 @@ class SqliteLedger:
         entropy: Callable[[int], bytes] = os.urandom,
         committed: Callable[[list[Row]], None] | None = None,
         failed: Callable[[Exception], None] | None = None,
+        clock: Callable[[], float] = time.time,
         relaxed: bool = False,
         vfs: str | None = None,
     ) -> Self:
         """Open or create the ledger file and check the tail of its chain.
 
         `committed` gets the new rows of each transaction, after the `done` of its appends; `failed` gets the error
-        after which nothing is acknowledged any more.  `relaxed` trades the last moments before a power cut for speed.
+        after which nothing is acknowledged any more; `clock` stamps notes, in seconds since the epoch.  `relaxed`
+        trades the last moments before a power cut for speed.
 
         Raises:
             InternalError: SQLite is too old, the file cannot be read, is of another format, or its tail is damaged.
         """
         check_library(apsw.sqlite_lib_version())
         file = await open_file(path, epoch=entropy(16).hex(), relaxed=relaxed, vfs=vfs)
-        return cls(file, committed, failed)
+        return cls(file, committed, failed, clock)
 
     @property
     def epoch(self) -> str:
@@ -104,6 +117,11 @@ class SqliteLedger:
     def head(self) -> int:
         """The position of the newest acknowledged row, 0 when there is none."""
         return self._head
+
+    @property
+    def journal(self) -> SqliteJournal:
+        """The side log in the same file."""
+        return self._journal
 
     def append(self, entries: Sequence[Entry], done: Callable[[list[Appended]], None]) -> Refusal | None:
         """Queue one atomic append; `done` is called once it is committed (ports.Ledger.append)."""
@@ -140,11 +158,7 @@ class SqliteLedger:
 
     async def prune(self, keep_after: int) -> int:
         """Move the floor; the rows below it are deleted piece by piece between later commits."""
-        future: asyncio.Future[Any] = self._loop.create_future()
-        if self._refusal in (CLOSED, FAILED):
-            raise InternalError("the ledger is not open", code="closed")
-        self._writer.submit(Task(lambda store: store.prune_to(keep_after), partial(_resolve, future)))
-        self._floor = await future
+        self._floor = await self._write(lambda store: store.prune_to(keep_after))
         return self._floor
 
     def status(self) -> LedgerStatus:
@@ -156,7 +170,7 @@ class SqliteLedger:
             head=self._head,
             floor=self._floor,
             writable=self._refusal is None,
-            queued=self._queued,
+            queued=self._queued + self._journal.queued,
             size_bytes=self._file.store.size_bytes,
             library=f"SQLite {apsw.sqlite_lib_version()}",
         )
@@ -170,6 +184,14 @@ class SqliteLedger:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self._writer.stop)
             await anyio.to_thread.run_sync(self._close, limiter=self._one_reader)
+
+    async def _write(self, run: Callable[[Store], Any]) -> Any:
+        """Have the writer thread do something between two transactions."""
+        if self._refusal in (CLOSED, FAILED):
+            raise InternalError("the ledger is not open", code="closed")
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._writer.submit(Task(run, partial(_resolve, future)))
+        return await future
 
     def _close(self) -> None:
         """Close both connections, the writing one last, because it tidies up."""
@@ -201,12 +223,17 @@ class SqliteLedger:
             return
         if rows:
             self._head = rows[-1].position
-        for job, results in answers:
-            self._queued -= len(job.entries)
-            self._weight -= job.weight
-            _call(job.done, results)
+        self._answer(answers)
         if rows and self._publish is not None:
             self._publish(rows)
+
+    def _answer(self, answers: Answers) -> None:
+        """Tell each job what became of it."""
+        for job, result in answers:
+            if isinstance(job, Job):
+                self._queued -= len(job.entries)
+                self._weight -= job.weight
+            _call(job.done, result)
 
     def _on_writable(self, writable: bool) -> None:
         _LOG.warning("ledger.writable" if writable else "ledger.disk_full")
@@ -222,18 +249,16 @@ class SqliteLedger:
         if self._fault is not None:
             self._fault(fault if isinstance(fault, Exception) else InternalError(repr(fault)))
         for item in self._writer.abandon():
-            if isinstance(item, Job):
-                self._queued -= len(item.entries)
-                self._weight -= item.weight
-                _call(item.done, [Appended(refusal=FAILED)] * len(item.entries))
-            else:
+            if isinstance(item, Task):
                 item.done(fault)
+            else:
+                self._answer([(item, refused(item, FAILED))])
 
 
-def _call(done: Callable[[list[Appended]], None], results: list[Appended]) -> None:
+def _call(done: Callable[[Any], None], result: Any) -> None:
     """Acknowledge one append; a caller that fails must not keep the others waiting."""
     try:
-        done(results)
+        done(result)
     except Exception:  # noqa: BLE001  whatever it is, it is not the ledger's
         _LOG.exception("ledger.done_failed")
 

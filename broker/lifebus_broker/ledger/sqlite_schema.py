@@ -28,8 +28,8 @@ Execute = Callable[..., Any]
 """`apsw.Cursor.execute`: a statement, its values; a cursor over what it selects."""
 
 
-FORMAT: Final = 1
-"""Version of the file's layout, in `PRAGMA user_version`."""
+FORMAT: Final = 2
+"""Version of the file's layout, in `PRAGMA user_version`.  Format 1 had no notes; opening it to write adds them."""
 
 OLDEST_LIBRARY: Final = (3, 51, 3)
 """SQLite 3.7.0 to 3.51.2 can corrupt a write-ahead log (design 4.1)."""
@@ -37,6 +37,7 @@ OLDEST_LIBRARY: Final = (3, 51, 3)
 MARK_EVERY: Final = 64
 """A session's every 64th sequence leaves a mark, so that reading a session can start anywhere near."""
 
+_BEFORE_NOTES: Final = 1
 _PAGE_BYTES: Final = 4096
 _WRITER_CACHE_KIB: Final = 65_536
 _READER_CACHE_KIB: Final = 8_192
@@ -70,6 +71,14 @@ CREATE TRIGGER take INSTEAD OF INSERT ON intake WHEN NEW.position IS NOT NULL BE
   INSERT INTO marks SELECT NEW.stream, NEW.position WHERE NEW.sequence % 64 = 0;
 END;
 """
+_NOTES: Final = """
+CREATE TABLE note_streams (
+  id INTEGER PRIMARY KEY, stream TEXT NOT NULL UNIQUE,
+  head INTEGER NOT NULL, floor INTEGER NOT NULL, bytes INTEGER NOT NULL);
+CREATE TABLE notes (
+  id INTEGER NOT NULL, number INTEGER NOT NULL, at_epoch_s INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE UNIQUE INDEX notes_by_number ON notes (id, number);
+"""
 # rows      one receipt each; `previous` leads to the stream's receipt before it, which costs no index
 #           (an index by session would touch as many pages a commit as there are sessions in it);
 #           ended, open_frames and harness_sequence are the fold over the session up to this row
@@ -78,6 +87,7 @@ END;
 # bases     the head of a stream as of its newest pruned row
 # marks     every 64th receipt of a session
 # seconds   second -> the first position whose receipt is that late; every row before it is earlier
+# notes     the journal, in the order of writing; note_streams holds the head, floor and bytes of each stream
 # intake    one statement stores rows, keys and marks: one transaction in one call, the interpreter's lock
 #           is given up once a commit and not once a row
 
@@ -125,7 +135,7 @@ def open_reader(path: Path, *, vfs: str | None = None) -> apsw.Connection:
 
 
 def create(connection: apsw.Connection, epoch: str) -> None:
-    """Create the tables in an empty file, in one transaction; leave an existing ledger alone.
+    """Create the tables in an empty file, or add what an older format lacks, in one transaction.
 
     Raises:
         InternalError: the file is a database of another format.
@@ -134,11 +144,13 @@ def create(connection: apsw.Connection, epoch: str) -> None:
     (version,) = execute("PRAGMA user_version").fetchone()
     if version == FORMAT:
         return
-    if version or execute("SELECT count(*) FROM sqlite_schema").fetchone() != (0,):
+    if version != _BEFORE_NOTES and (version or execute("SELECT count(*) FROM sqlite_schema").fetchone() != (0,)):
         raise InternalError(f"ledger format {version}; this program knows {FORMAT}", code="ledger_format")
     with connection:
-        execute(_TABLES)
-        execute("INSERT INTO meta VALUES ('epoch', ?), ('floor', 0), ('pruned', 0), ('pointed', 0)", (epoch,))
+        if not version:
+            execute(_TABLES)
+            execute("INSERT INTO meta VALUES ('epoch', ?), ('floor', 0), ('pruned', 0), ('pointed', 0)", (epoch,))
+        execute(_NOTES)
         execute(f"PRAGMA user_version = {FORMAT}")
 
 

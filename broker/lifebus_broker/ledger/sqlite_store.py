@@ -17,6 +17,8 @@ import apsw
 
 from lifebus_broker.ledger import sqlite_statements as sql
 from lifebus_broker.ledger.drafting import Draft, Known, StreamKey, Tip, state_from
+from lifebus_broker.ledger.noting import NoteDraft
+from lifebus_broker.ledger.sqlite_notes import NoteTable
 from lifebus_broker.ledger.sqlite_schema import create, executor, open_writer
 
 __all__ = ["MAX_TIPS", "POINT_EVERY", "PRUNE_STEP", "Store"]
@@ -38,7 +40,7 @@ class Store:
     """Owns the writing connection.  Every method may raise `apsw.Error`; after one nothing has changed.
 
     `head` is the newest committed position, `floor` the newest dropped one, `pruned` the newest deleted one;
-    `size_bytes` is how large the file was at the last checkpoint.
+    `size_bytes` is how large the file was at the last checkpoint; `notes` are the tables of the journal.
     """
 
     def __init__(self, connection: apsw.Connection, epoch: str) -> None:
@@ -57,6 +59,7 @@ class Store:
         self._tips: dict[StreamKey, Tip] = {}
         self._unpointed: dict[int, int] = {}
         self._pointed: int = meta["pointed"]
+        self.notes = NoteTable(self._execute)
         self._load_tail()
         self.size_bytes = self._size()
         with suppress(apsw.FullError):  # a full disk can be read
@@ -98,12 +101,12 @@ class Store:
         """Return what the keys stand for, where they are known."""
         return sql.known(self._execute, list(keys), self.floor)
 
-    def write(self, draft: Draft) -> None:
-        """Commit a draft; a key that is known already raises `apsw.ConstraintError`."""
-        if not draft.rows:
+    def write(self, draft: Draft, notes: NoteDraft | None = None) -> None:
+        """Commit receipts and notes together; a key that is known already raises `apsw.ConstraintError`."""
+        if not draft.rows and notes is None:
             return
         due = draft.head - self._pointed >= POINT_EVERY
-        if due or draft.streams or draft.seconds or draft.aliases or len(draft.rows) > sql.WIDEST:
+        if notes is not None or due or draft.streams or draft.seconds or draft.aliases or len(draft.rows) > sql.WIDEST:
             with self._transaction():
                 sql.insert_all(self._execute, sql.NEW_STREAM, 5, draft.streams)
                 sql.insert_all(self._execute, sql.NEW_SECOND, 2, draft.seconds)
@@ -111,9 +114,14 @@ class Store:
                 sql.insert_all(self._execute, sql.NEW_KEY, 3, draft.aliases)
                 if due:
                     self._point(draft)
+                if notes is not None:
+                    self.notes.write(notes)
         else:
             sql.insert_rows(self._execute, draft.values)
         self._accept(draft)
+        if notes is not None:
+            self.notes.accept(notes.tips)
+            self._frames += 4 + (notes.bytes + 16 * len(notes.values)) // _FRAME_BYTES
 
     def prune_to(self, floor: int) -> int:
         """Move the floor and return it; `prune_step` then deletes what lies below."""
@@ -136,6 +144,14 @@ class Store:
             self.pruned = last
             self._frames += PRUNE_STEP
         return self.pruned < self.floor
+
+    def drop_notes(self, stream: str, through: int) -> tuple[int, bool]:
+        """Drop a piece of the oldest notes of a stream up to a number; return the floor and whether more are left."""
+        with self._transaction():
+            tip = self.notes.drop(stream, through)
+        self.notes.accept({stream: tip})
+        self._frames += 4
+        return tip.floor, tip.floor < min(through, tip.head)
 
     def checkpoint(self) -> None:
         """Move the write-ahead log into the file, as far as no reader needs it."""

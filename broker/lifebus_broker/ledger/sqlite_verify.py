@@ -1,4 +1,4 @@
-"""Check a ledger file against itself: chain, sequences, keys, heads (design 4.4, 4.5).
+"""Check a ledger file against itself: chain, sequences, keys, heads, notes (design 4.4, 4.5).
 
 Reads in pieces on a connection of its own, so that neither the writer nor other readers wait, and the
 write-ahead log can be reset meanwhile.
@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from lifebus_broker.fold import INITIAL, SessionState, advance
 from lifebus_broker.ledger.drafting import NO_LINK, emitter_key_of, frames_text, key_of, link_after, state_from
+from lifebus_broker.ledger.sqlite_notes import check_notes_of
 from lifebus_broker.ledger.sqlite_schema import executor, open_reader
 from lifebus_contract import Receipt
 
@@ -38,11 +39,14 @@ SELECT position, sequence, link, ended, open_frames, harness_sequence FROM bases
 def verify(path: Path, tail: int | None = None, vfs: str | None = None) -> list[str]:
     """Return what is wrong with the newest `tail` rows, or with the whole ledger; at most 20 findings.
 
+    Of the journal the ends of every stream are looked at, or everything.
+
     Raises:
         apsw.Error: the file cannot be read at all.
     """
     with closing(open_reader(path, vfs=vfs)) as connection:
-        return _Check(connection).run(tail)
+        wrong = _Check(connection).run(tail) + check_notes_of(connection, whole=tail is None)
+        return wrong[:_MOST]
 
 
 class _Row(Struct, frozen=True):

@@ -17,11 +17,12 @@ import apsw
 from msgspec import Struct
 
 from lifebus_broker.ledger.drafting import Draft, Known, emitter_key_of, key_of
+from lifebus_broker.ledger.noting import NoteDraft
 from lifebus_broker.ledger.refusals import BUSY, DISK_FULL
 from lifebus_broker.ledger.sqlite_store import Store
-from lifebus_broker.ports import Appended, Entry, Refusal, Row
+from lifebus_broker.ports import Appended, Entry, NewNote, Note, Refusal, Row
 
-__all__ = ["COMMIT_ROWS", "COMMIT_WEIGHT", "Answers", "Job", "Reports", "Task", "Writer"]
+__all__ = ["COMMIT_ROWS", "COMMIT_WEIGHT", "Answers", "Job", "NoteJob", "Reports", "Task", "Writer", "refused"]
 
 COMMIT_ROWS: Final = 512
 """Rows after which no further append joins a transaction."""
@@ -43,6 +44,15 @@ class Job(Struct, frozen=True):
     weight: int
 
 
+class NoteJob(Struct, frozen=True):
+    """Notes that wait for their transaction, and when they were taken."""
+
+    entries: Sequence[NewNote]
+    at_epoch_s: int
+    done: Callable[[list[Note] | Refusal], None]
+    weight: int
+
+
 class Task(Struct, frozen=True):
     """Something else to do between two transactions; `done` gets the result or the exception."""
 
@@ -50,8 +60,11 @@ class Task(Struct, frozen=True):
     done: Callable[[Any], None]
 
 
-Answers = list[tuple[Job, list[Appended]]]
-"""What became of the entries of each job of a commit."""
+Answers = list[tuple[Job | NoteJob, Any]]
+"""What each job of a commit is told: what its `done` takes."""
+
+
+_Item = Job | NoteJob | Task
 
 
 class Reports(Struct, frozen=True):
@@ -67,14 +80,19 @@ class Reports(Struct, frozen=True):
     failed: Callable[[BaseException], None]
 
 
+def refused(job: Job | NoteJob, refusal: Refusal) -> Any:
+    """Return what the `done` of a job takes when nothing of it was written."""
+    return [Appended(refusal=refusal)] * len(job.entries) if isinstance(job, Job) else refusal
+
+
 class Writer:
     """Runs `store` in its own thread, from `start` until `stop` or the first error."""
 
     def __init__(self, store: Store, reports: Reports) -> None:
         self._store = store
         self._reports = reports
-        self._queue: SimpleQueue[Job | Task | None] = SimpleQueue()
-        self._held: Job | Task | None = None
+        self._queue: SimpleQueue[_Item | None] = SimpleQueue()
+        self._held: _Item | None = None
         self._stopping = self._full = False
         self._thread = threading.Thread(target=self._run, name="lifebus-ledger", daemon=True)
 
@@ -82,7 +100,7 @@ class Writer:
         """Start the thread."""
         self._thread.start()
 
-    def submit(self, item: Job | Task) -> None:
+    def submit(self, item: _Item) -> None:
         """Queue an append or a task; never waits."""
         self._queue.put(item)
 
@@ -91,9 +109,9 @@ class Writer:
         self._queue.put(None)
         self._thread.join()
 
-    def abandon(self) -> list[Job | Task]:
+    def abandon(self) -> list[_Item]:
         """Let the thread end as soon as it can, and return what it has not begun."""
-        items: list[Job | Task] = [] if self._held is None else [self._held]
+        items: list[_Item] = [] if self._held is None else [self._held]
         with suppress(Empty):
             while True:
                 item = self._queue.get_nowait()
@@ -112,10 +130,10 @@ class Writer:
     def _turn(self) -> None:
         """Do the next thing."""
         item = self._take(self._patience())
-        if isinstance(item, Job):
-            self._commit(self._gather(item))
-        elif isinstance(item, Task):
+        if isinstance(item, Task):
             self._do(item)
+        elif item is not None:
+            self._commit(self._gather(item))
         elif not self._stopping:
             self._idle()
         if self._store.log_bytes > _CHECKPOINT_BYTES:
@@ -131,7 +149,7 @@ class Writer:
             return 0
         return _IDLE_SECONDS if self._store.log_bytes > _IDLE_CHECKPOINT_BYTES else None
 
-    def _take(self, timeout: float | None) -> Job | Task | None:
+    def _take(self, timeout: float | None) -> _Item | None:
         """Return the next item, None when there is none in time or the thread has to stop."""
         held, self._held = self._held, None
         if held is not None:
@@ -144,12 +162,12 @@ class Writer:
             self._stopping = True
         return item
 
-    def _gather(self, first: Job) -> list[Job]:
+    def _gather(self, first: Job | NoteJob) -> list[Job | NoteJob]:
         """Return the first append and those that have queued up behind it, within the bounds of a transaction."""
         jobs, rows, weight = [first], len(first.entries), first.weight
         while rows < COMMIT_ROWS and weight < COMMIT_WEIGHT:
             item = self._take(0)
-            if not isinstance(item, Job):
+            if item is None or isinstance(item, Task):
                 self._held = item
                 break
             jobs.append(item)
@@ -157,7 +175,7 @@ class Writer:
             weight += item.weight
         return jobs
 
-    def _commit(self, jobs: list[Job]) -> None:
+    def _commit(self, jobs: list[Job | NoteJob]) -> None:
         """Commit the appends in one transaction and report them; refuse them where the disk is full."""
         if self._full:
             self._refuse(jobs, DISK_FULL)
@@ -172,25 +190,31 @@ class Writer:
         else:
             self._reports.committed(answers, rows)
 
-    def _write(self, jobs: list[Job]) -> tuple[Answers, list[Row]]:
+    def _write(self, jobs: list[Job | NoteJob]) -> tuple[Answers, list[Row]]:
         try:
             return self._attempt(jobs, {})
         except apsw.ConstraintError:  # a key that is known: rare, because the router looks before it asks
             return self._attempt(jobs, self._store.lookup(_keys(jobs)))
 
-    def _attempt(self, jobs: list[Job], known: Mapping[str, Known]) -> tuple[Answers, list[Row]]:
+    def _attempt(self, jobs: list[Job | NoteJob], known: Mapping[str, Known]) -> tuple[Answers, list[Row]]:
         store = self._store
         draft = Draft(store.tip_of, head=store.head, newest_second=store.newest_second, known=known)
+        notes = NoteDraft(store.notes.tip_of)
+        answers: Answers = []
         try:
-            answers = [(job, draft.add(job.entries)) for job in jobs]
-            store.write(draft)
+            for job in jobs:
+                if isinstance(job, Job):
+                    answers.append((job, draft.add(job.entries)))
+                else:
+                    answers.append((job, notes.add(job.entries, job.at_epoch_s)))
+            store.write(draft, notes if notes.values else None)
         except BaseException:
             draft.withdraw()
             raise
         return answers, draft.rows
 
-    def _refuse(self, jobs: list[Job], refusal: Refusal) -> None:
-        self._reports.committed([(job, [Appended(refusal=refusal)] * len(job.entries)) for job in jobs], [])
+    def _refuse(self, jobs: list[Job | NoteJob], refusal: Refusal) -> None:
+        self._reports.committed([(job, refused(job, refusal)) for job in jobs], [])
 
     def _do(self, task: Task) -> None:
         try:
@@ -222,9 +246,10 @@ class Writer:
             self._reports.writable(not full)
 
 
-def _keys(jobs: list[Job]) -> list[str]:
+def _keys(jobs: Sequence[Job | NoteJob]) -> list[str]:
     keys: list[str] = []
-    for receipt in (entry.receipt for job in jobs for entry in job.entries if entry.digest is not None):
+    entries = (entry for job in jobs if isinstance(job, Job) for entry in job.entries)
+    for receipt in (entry.receipt for entry in entries if entry.digest is not None):
         if receipt.idempotency_key is not None:
             keys.append(key_of(receipt.client_id, receipt.adapter_id, receipt.idempotency_key))
             further = emitter_key_of(receipt)

@@ -1,0 +1,142 @@
+"""The journal's tables: how notes are written, dropped, read and checked.
+
+Above: sqlite_store (writing), sqlite_journal (reading), sqlite_verify.  Below: noting, sqlite_schema, APSW.
+"""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any, Final
+
+import apsw
+
+from lifebus_broker.ledger.noting import NoteDraft, NoteTip
+from lifebus_broker.ledger.sqlite_schema import Execute, executor
+from lifebus_broker.ledger.sqlite_statements import insert_all
+from lifebus_broker.ports import Note, NotePage, NoteStream
+
+__all__ = ["DROP_STEP", "NoteTable", "check_notes_of", "read_page", "read_streams"]
+
+DROP_STEP: Final = 1024
+"""Most notes that one transaction drops, so that appends need not wait long."""
+
+_MAX_TIPS: Final = 32_768
+_MAX_LIMIT: Final = 4096
+_NEW_NOTE: Final = "INSERT INTO notes VALUES "
+_TIPS: Final = "INSERT OR REPLACE INTO note_streams VALUES "
+_TIP: Final = "SELECT id, head, floor, bytes FROM note_streams WHERE stream = ?"
+_AFTER: Final = "SELECT number, at_epoch_s, body FROM notes WHERE id = ? AND number > ? ORDER BY number LIMIT ?"
+_DOOMED: Final = "SELECT coalesce(sum(length(body)), 0) FROM notes WHERE id = ? AND number > ? AND number <= ?"
+_DROP: Final = "DELETE FROM notes WHERE id = ? AND number > ? AND number <= ?"
+
+_WRONG_ENDS: Final = """
+SELECT stream, 'the newest note is not the head' FROM note_streams s
+WHERE coalesce((SELECT max(number) FROM notes n WHERE n.id = s.id), floor) <> head OR floor > head
+UNION ALL
+SELECT stream, 'the oldest note does not follow the floor' FROM note_streams s
+WHERE coalesce((SELECT min(number) FROM notes n WHERE n.id = s.id), floor + 1) <> floor + 1"""
+_WRONG_SUMS: Final = """
+SELECT coalesce(s.stream, '?'), 'notes are missing, or belong to no stream'
+FROM (SELECT id, count(*) AS kept, sum(length(body)) AS size FROM notes GROUP BY id) n
+FULL JOIN note_streams s ON s.id = n.id
+WHERE s.id IS NULL OR coalesce(n.kept, 0) <> s.head - s.floor OR coalesce(n.size, 0) <> s.bytes"""
+
+
+class NoteTable:
+    """The writing half, inside the transactions of its store."""
+
+    def __init__(self, execute: Execute) -> None:
+        self._execute = execute
+        self._tips: dict[str, NoteTip] = {}
+        self._next_id: int = (execute("SELECT max(id) FROM note_streams").fetchone()[0] or 0) + 1
+
+    def tip_of(self, stream: str) -> NoteTip:
+        """Return the committed tip of a stream; a new one gets its id."""
+        tip = self._tips.get(stream)
+        if tip is None:
+            found = self._execute(_TIP, (stream,)).fetchone()
+            tip = NoteTip(self._next_id) if found is None else NoteTip(*found)
+            self._next_id += found is None
+            self._tips[stream] = tip
+        return tip
+
+    def write(self, draft: NoteDraft) -> None:
+        """Insert what was drafted; `accept` it after the commit."""
+        insert_all(self._execute, _NEW_NOTE, 4, draft.values)
+        self._set_tips(draft.tips)
+
+    def drop(self, stream: str, through: int) -> NoteTip:
+        """Drop up to `DROP_STEP` of the oldest notes up to a number; return the tip to accept after the commit."""
+        tip = self.tip_of(stream)
+        last = min(through, tip.head, tip.floor + DROP_STEP)
+        if last <= tip.floor:
+            return tip
+        span = (tip.id, tip.floor, last)
+        freed: int = self._execute(_DOOMED, span).fetchone()[0]
+        self._execute(_DROP, span)
+        after = NoteTip(tip.id, tip.head, last, tip.bytes - freed)
+        self._set_tips({stream: after})
+        return after
+
+    def accept(self, tips: dict[str, NoteTip]) -> None:
+        """The transaction is committed: these are the tips now."""
+        self._tips.update(tips)
+        for stream in list(self._tips)[: max(len(self._tips) - _MAX_TIPS, 0)]:
+            del self._tips[stream]
+
+    def _set_tips(self, tips: dict[str, NoteTip]) -> None:
+        values = chain.from_iterable((tip.id, name, tip.head, tip.floor, tip.bytes) for name, tip in tips.items())
+        insert_all(self._execute, _TIPS, 5, list(values))
+
+
+def read_page(connection: apsw.Connection, stream: str, after: int, limit: int, max_bytes: int) -> NotePage:
+    """Return notes of a stream as of one moment (ports.Journal.read_notes)."""
+    with _snapshot(connection) as execute:
+        found = execute(_TIP, (stream,)).fetchone()
+        if found is None:
+            return NotePage(notes=(), head=0, floor=0, complete=True)
+        tip = NoteTip(*found)
+        notes: list[Note] = []
+        size = 0
+        for number, at, body in execute(_AFTER, (tip.id, after, max(1, min(limit, _MAX_LIMIT)))):
+            size += len(body)
+            if notes and size > max_bytes:
+                break
+            notes.append(Note(stream, number, at, body))
+    last = notes[-1].number if notes else max(after, tip.head)
+    return NotePage(notes=tuple(notes), head=tip.head, floor=tip.floor, complete=last >= tip.head)
+
+
+def read_streams(connection: apsw.Connection, prefix: str) -> list[NoteStream]:
+    """Return the streams whose name begins with `prefix` (ports.Journal.note_streams)."""
+    streams: list[NoteStream] = []
+    statement = "SELECT stream, head, floor, bytes FROM note_streams WHERE stream >= ? ORDER BY stream"
+    with _snapshot(connection) as execute:
+        for found in execute(statement, (prefix,)):
+            if not found[0].startswith(prefix):
+                break
+            streams.append(NoteStream(*found))
+    return streams
+
+
+def check_notes_of(connection: apsw.Connection, *, whole: bool) -> list[str]:
+    """Return what is wrong with the journal: the ends of each stream, and with `whole` everything between."""
+    with _snapshot(connection) as execute:
+        if execute("SELECT 1 FROM sqlite_schema WHERE name = 'notes'").fetchone() is None:
+            return []  # a file of format 1, which nobody has opened to write since
+        found: list[Any] = execute(_WRONG_ENDS).fetchall()
+        if whole and not found:
+            found = execute(_WRONG_SUMS).fetchall()
+    return [f"notes `{stream[:128]}`: {what}" for stream, what in found]
+
+
+@contextmanager
+def _snapshot(connection: apsw.Connection) -> Generator[Execute]:
+    """One read transaction, in which everything is as of one moment."""
+    execute = executor(connection)
+    execute("BEGIN")
+    try:
+        yield execute
+    finally:
+        if connection.in_transaction:  # some errors end it by themselves
+            execute("ROLLBACK")
