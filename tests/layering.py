@@ -25,6 +25,7 @@ PURE_BROKER = {
     "pressure",
     "registry",
     "reports",
+    "shares",
     "slots",
     "strands",
     "synthesis",

@@ -24,6 +24,7 @@ from lifebus_supervisor.settings import (
     LimitSettings,
     LogSettings,
     Settings,
+    SignalSettings,
     SilenceSettings,
     TelemetrySettings,
     TickSettings,
@@ -41,6 +42,7 @@ _SECTIONS: Final[dict[str, type[Struct]]] = {
     "log": LogSettings,
     "ticks": TickSettings,
     "pressure": Thresholds,
+    "signals": SignalSettings,
     "silence": SilenceSettings,
     "telemetry": TelemetrySettings,
 }

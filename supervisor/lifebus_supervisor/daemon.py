@@ -28,10 +28,12 @@ from lifebus_broker.ledger.memory import MemoryLedger
 from lifebus_broker.ledger.sqlite import SqliteLedger
 from lifebus_broker.ports import Ledger
 from lifebus_broker.registry import Registry
+from lifebus_broker.signals import SignalLog
 from lifebus_contract import IdSource
 from lifebus_supervisor.adapters import configured_adapters
 from lifebus_supervisor.hooks import HookCalls
 from lifebus_supervisor.intake import SOCKET, HookIntake
+from lifebus_supervisor.observing import NoIntake, Observing, open_signals
 from lifebus_supervisor.service import Service
 from lifebus_supervisor.settings import Settings
 from lifebus_supervisor.supervision.composing import compose_supervisor, start_supervision, take_up
@@ -88,13 +90,16 @@ class Halt:
 class Daemon:
     """A running broker.  `bus` is the broker in this process; `halt` ends it and says how it ended."""
 
-    def __init__(self, settings: Settings, bus: Bus, service: Service, halt: Halt) -> None:
+    def __init__(self, settings: Settings, bus: Bus, service: Service, halt: Halt, signals: SignalLog) -> None:
         self.settings = settings
         self.bus = bus
+        self.signals = signals
         self.service = service
         self.halt = halt
         self.supervisor = compose_supervisor(settings, bus, ADAPTERS)
         budget = settings.limits.hook_answer_ms / 1000 * 0.8
+        self.observing = Observing(signals, NoIntake(), bus.registry)
+        service.extend(self.observing.verbs(service))
         self.hooks = HookIntake(HookCalls(bus, ADAPTERS, budget, supervision=self.supervisor), settings)
 
 
@@ -132,13 +137,15 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
         ledger = await _open_ledger(settings, fanout, halt)
         stack.push_async_callback(_close_ledger, ledger)
         tasks = await stack.enter_async_context(anyio.create_task_group())
-        daemon = _compose(settings, halt, registry=registry, ledger=ledger, fanout=fanout, tasks=tasks)
+        signals = await open_signals(settings.signals, ledger)
+        daemon = _compose(settings, halt, registry=registry, ledger=ledger, fanout=fanout, tasks=tasks, signals=signals)
         await take_up(daemon.supervisor, tasks)
         _open_doors(daemon, stack)
         await daemon.hooks.open(tasks)
         start_supervision(daemon.supervisor, settings, tasks)
         tasks.start_soon(_beacons, daemon)
         tasks.start_soon(_sweeps, daemon)
+        tasks.start_soon(signals.keep)
         _settle_interpreter()
         try:
             yield daemon
@@ -155,7 +162,14 @@ def _claim_sockets(directory: Path, lock: Lock) -> None:
 
 
 def _compose(
-    settings: Settings, halt: Halt, *, registry: Registry, ledger: Ledger, fanout: Fanout, tasks: TaskGroup
+    settings: Settings,
+    halt: Halt,
+    *,
+    registry: Registry,
+    ledger: Ledger,
+    fanout: Fanout,
+    tasks: TaskGroup,
+    signals: SignalLog,
 ) -> Daemon:
     """Put the bus on its parts."""
     bus = Bus(
@@ -167,7 +181,7 @@ def _compose(
         tasks=tasks,
         max_dispatches=settings.limits.dispatches,
     )
-    return Daemon(settings, bus, Service(bus, settings, tasks), halt)
+    return Daemon(settings, bus, Service(bus, settings, tasks), halt, signals)
 
 
 async def _open_ledger(settings: Settings, fanout: Fanout, halt: Halt) -> Ledger:
@@ -197,10 +211,12 @@ def _open_doors(daemon: Daemon, stack: AsyncExitStack) -> None:
         "peers_refused": gate.refused,
         "facts_merged": daemon.supervisor.merged,
         **daemon.hooks.counters(),
+        **daemon.observing.counters(),
     }
     epoch = daemon.bus.ledger.epoch
     daemon.bus.fanout.listen(lambda rows: receipts.publish(epoch, rows))
     daemon.bus.fanout.listen(daemon.supervisor.note)
+    daemon.signals.listen(partial(receipts.publish_signals, daemon.signals.epoch))
     daemon.service.attach_supervision(
         partial(drive, daemon.supervisor, daemon.bus),
         lambda: harness_statuses(daemon.supervisor, time.monotonic(), time.time()),
@@ -229,6 +245,9 @@ def _publish_beacon(daemon: Daemon, *, closing: bool = False) -> None:
         floor=status.floor,
         sessions=daemon.bus.fanout.take_changed(),
         closing=closing,
+    )
+    daemon.service.receipts.publish_signal_beacon(
+        daemon.signals.epoch, threads=daemon.signals.take_changed(), closing=closing
     )
 
 

@@ -56,8 +56,11 @@ from lifebus_transports.zmq_workers import Dispatches
 
 __all__ = ["Service"]
 
-_TICKS: Final = 256
-"""Most ticks that clients wait for at once: one look answers all of them."""
+_MOST: Final = {"ticks": 256, "observations": 64}
+"""How many of a kind may be under way at once; reads are bounded by the settings.
+
+One look answers all ticks that wait for it.  Observations are up to 256 KiB each.
+"""
 
 _log = structlog.get_logger("lifebus.service")
 
@@ -197,7 +200,7 @@ class Service:
         Raises:
             BrokerBusy: too many of this kind are under way.
         """
-        most = _TICKS if kind == "ticks" else self._settings.limits.backfills
+        most = _MOST.get(kind, self._settings.limits.backfills)
         if self._under_way[kind] >= most:
             raise BrokerBusy(f"too many {kind} are under way; try again", code="busy")
         self._under_way[kind] += 1

@@ -15,6 +15,7 @@ __all__ = [
     "LimitSettings",
     "LogSettings",
     "Settings",
+    "SignalSettings",
     "SilenceSettings",
     "TelemetrySettings",
     "TickSettings",
@@ -60,6 +61,13 @@ class TickSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The time between two ticks."""
 
 
+class SignalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is kept of the signals of app-servers."""
+
+    keep_mb: Annotated[int, Meta(ge=0, le=65_536)] = 64
+    """MiB of signals that are kept for followers; the oldest of the largest threads go first.  0 keeps none."""
+
+
 class SilenceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How much silence is a loss of capabilities, or the end of a session."""
 
@@ -97,6 +105,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     log: LogSettings = LogSettings()
     ticks: TickSettings = TickSettings()
     pressure: Thresholds = Thresholds()
+    signals: SignalSettings = SignalSettings()
     silence: SilenceSettings = SilenceSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
 

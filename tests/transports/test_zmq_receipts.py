@@ -11,8 +11,9 @@ import pytest
 import zmq
 
 from broker_process import until
+from lifebus_transports.topics import Topics
 from lifebus_transports.wire import ALL_TOPIC, BEACON_TOPIC, marker_topic, session_topic
-from lifebus_transports.zmq_receipts import ReceiptDoor, Topics
+from lifebus_transports.zmq_receipts import ReceiptDoor
 from transports.zmq_pairs import client_of, gated_context
 
 EPOCH = "e" * 32
@@ -69,28 +70,28 @@ async def heard(client: "zmq.Socket[bytes]") -> tuple[bytes, bytes, Any]:
 def test_topics_are_matched_as_zeromq_matches_them(
     subscribed: list[bytes], whole: bool, sessions: bool, s1: bool
 ) -> None:
-    topics = Topics()
+    topics = Topics(b"r/", ALL_TOPIC)
     assert all(topics.note(b"\x01" + topic) for topic in subscribed)
     assert topics.wants(ALL_TOPIC) == whole
-    assert topics.wants_sessions() == sessions
+    assert topics.wants_any() == sessions
     assert topics.wants(S1) == s1
     assert all(topics.note(b"\x00" + topic) for topic in subscribed)
-    assert (topics.wants(ALL_TOPIC), topics.wants_sessions(), topics.wants(S1)) == (False, False, False)
+    assert (topics.wants(ALL_TOPIC), topics.wants_any(), topics.wants(S1)) == (False, False, False)
 
 
 @pytest.mark.parametrize("message", [b"", b"\x02a/", b"\xffa/", b"\x01r/" + b"x" * 8_192, b"\x00r/" + b"x" * 8_192])
 def test_what_is_no_subscription_or_too_long_is_not_taken(message: bytes) -> None:
-    assert not Topics().note(message)
+    assert not Topics(b"r/", ALL_TOPIC).note(message)
 
 
 def test_beacons_and_markers_are_not_kept_so_that_many_followers_cost_no_look_at_each() -> None:
-    topics = Topics()
+    topics = Topics(b"r/", ALL_TOPIC)
     assert all(topics.note(b"\x01" + marker_topic(f"n{number}")) for number in range(10_000))
     assert topics._prefixes == set()
 
 
 def test_prefixes_are_bounded_and_room_returns_when_they_go() -> None:
-    topics = Topics()
+    topics = Topics(b"r/", ALL_TOPIC)
     taken = [topics.note(b"\x01r/x%d" % number) for number in range(2_000)]
     assert taken == [True] * 1_024 + [False] * 976
     assert topics.note(b"\x01r/x0")

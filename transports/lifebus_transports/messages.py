@@ -23,6 +23,7 @@ from lifebus_contract import (
 )
 from lifebus_contract.fields import Count, Document, FactValue, Identifier, refuse_unprintable
 from lifebus_contract.views import LedgerStatus
+from lifebus_transports.signal_messages import Observe, SignalBackfill, ThreadsAsk
 
 __all__ = [
     "BODIES",
@@ -324,6 +325,9 @@ BODIES: Final[dict[str, type[Document]]] = {
     "sessions": SessionsAsk,
     "tick": Tick,
     "verify": Verify,
+    "observe": Observe,
+    "signals": SignalBackfill,
+    "threads": ThreadsAsk,
     "clients": Nothing,
     "manifests": Nothing,
     "status": Nothing,

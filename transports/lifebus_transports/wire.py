@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterable
 from functools import cache, lru_cache
 from typing import Any, Final, TypeVar, cast
+from urllib.parse import unquote
 
 import msgpack
 
@@ -29,11 +30,14 @@ __all__ = [
     "ANSWER_OK",
     "ANSWER_REFUSED",
     "BEACON_TOPIC",
+    "SIGNAL_BEACON_TOPIC",
     "decode_body",
     "decode_header",
     "encode_header",
     "marker_topic",
+    "read_signal_topic",
     "session_topic",
+    "signal_topic",
     "tick_topic",
 ]
 
@@ -47,6 +51,9 @@ ALL_TOPIC: Final = b"a/"
 
 BEACON_TOPIC: Final = b"h/"
 """The heads, once a second."""
+
+SIGNAL_BEACON_TOPIC: Final = b"hs/"
+"""The heads of the threads that signals are about, once a second."""
 
 _HEAD: Final = struct.Struct(">BQ")
 _VERSION: Final = 1
@@ -119,6 +126,24 @@ def tick_topic(adapter_id: str | None = None, harness_session_id: str | None = N
     if harness_session_id is None:
         return b"t/%s/" % _quote(adapter_id)
     return b"t/%s/%s/" % (_quote(adapter_id), _quote(harness_session_id))
+
+
+@lru_cache(maxsize=16_384)
+def signal_topic(adapter_id: str, thread: str | None = None) -> bytes:
+    """Return ``s/<adapter>/<thread>/``, or the prefix of an adapter; the empty thread is the process."""
+    if thread is None:
+        return b"s/%s/" % _quote(adapter_id)
+    return b"s/%s/%s/" % (_quote(adapter_id), _quote(thread))
+
+
+def read_signal_topic(topic: bytes) -> str:
+    """Return the thread that a topic of `signal_topic` names.
+
+    Raises:
+        ValueError: it is no such topic.
+    """
+    _, _, thread, _ = topic.decode("ascii").split("/")
+    return unquote(thread, errors="strict")
 
 
 def marker_topic(nonce: str) -> bytes:

@@ -2,12 +2,12 @@
 
 Rows go out as one message a commit on ``a/`` and one a session and commit on ``r/<adapter>/<session>/``, and only
 where somebody subscribed, so that a busy broker pays for what is read.  Receipts that no ledger keeps go out one by one
-on ``t/<adapter>/<session>/``.
+on ``t/<adapter>/<session>/``, signals of app-servers on ``s/<adapter>/<thread>/``.
 
-Above: the daemon.  Below: wire, messages, zmq_socket.
+Above: the daemon.  Below: wire, messages, topics, zmq_socket.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,20 +15,25 @@ import msgspec
 import zmq
 
 from lifebus_transports.messages import Beacon, RowInfo
-from lifebus_transports.wire import ALL_TOPIC, BEACON_TOPIC, marker_topic, session_topic, tick_topic
+from lifebus_transports.signal_messages import SignalBeacon, SignalRow
+from lifebus_transports.topics import MAX_TOPIC, Topics
+from lifebus_transports.wire import (
+    ALL_TOPIC,
+    BEACON_TOPIC,
+    SIGNAL_BEACON_TOPIC,
+    marker_topic,
+    session_topic,
+    signal_topic,
+    tick_topic,
+)
 from lifebus_transports.zap import DOMAIN
 from lifebus_transports.zmq_socket import Frames, SocketReader, make_socket, send_now
 
-__all__ = ["PublishCounters", "PublishedRow", "ReceiptDoor", "Topics"]
+__all__ = ["PublishCounters", "PublishedRow", "PublishedSignal", "ReceiptDoor"]
 
-_MAX_TOPIC = 8_192  # two percent-encoded identifiers of 256 characters fit
 _MAX_ROWS = 256
-_SESSION_DELIMITERS = 3
-_SESSIONS = b"r/"
-_ABOVE_SESSIONS = frozenset((b"", b"a", ALL_TOPIC, b"r"))
-_MAX_WHOLE = 65_536
-_MAX_PREFIXES = 1_024
-_MAX_BEACON_SESSIONS = 1_024
+_MAX_SIGNAL_BYTES = 262_144
+_MAX_BEACON_PARTS = 1_024
 
 
 class PublishedRow(Protocol):
@@ -60,39 +65,23 @@ class PublishedRow(Protocol):
         ...
 
 
-class Topics:
-    """Which receipt topics somebody wants, so that nothing is encoded for nobody.
+class PublishedSignal(Protocol):
+    """What the door needs of a recorded signal (fulfilled by `lifebus_broker.signals.StoredSignal`)."""
 
-    Topics of whole sessions and prefixes of topics are kept apart, because a prefix costs a look at every message.
-    Both are bounded: who comes too late is not served live, notices by the beacons, and reads the ledger instead.
-    """
+    @property
+    def sequence(self) -> int:
+        """Its number within its thread."""
+        ...
 
-    def __init__(self) -> None:
-        self._whole: set[bytes] = set()
-        self._prefixes: set[bytes] = set()
+    @property
+    def event_type(self) -> str:
+        """Its event."""
+        ...
 
-    def note(self, message: bytes) -> bool:
-        """Take a subscription message of an XPUB socket; False when it is not one, is too long or one too many."""
-        if not message or message[0] > 1 or len(message) > _MAX_TOPIC:
-            return False
-        topic = message[1:]
-        if not topic.startswith(_SESSIONS) and topic not in _ABOVE_SESSIONS:
-            return True  # beacons and markers are published whoever listens
-        whole = topic.count(b"/") == _SESSION_DELIMITERS and topic.endswith(b"/")
-        group, bound = (self._whole, _MAX_WHOLE) if whole else (self._prefixes, _MAX_PREFIXES)
-        if message[0] == 0:
-            group.discard(topic)
-        elif len(group) < bound:
-            group.add(topic)
-        return message[0] == 0 or topic in group
-
-    def wants(self, topic: bytes) -> bool:
-        """Whether a message on exactly this topic would reach anybody."""
-        return topic in self._whole or any(topic.startswith(prefix) for prefix in self._prefixes)
-
-    def wants_sessions(self) -> bool:
-        """Whether any session topic is wanted."""
-        return bool(self._whole) or any(prefix not in {b"a", ALL_TOPIC} for prefix in self._prefixes)
+    @property
+    def signal(self) -> bytes:
+        """Its envelope as JSON."""
+        ...
 
 
 @dataclass(slots=True)
@@ -101,6 +90,7 @@ class PublishCounters:
 
     messages: int = 0
     receipts: int = 0
+    signals: int = 0
     malformed: int = 0
 
 
@@ -121,9 +111,10 @@ class ReceiptDoor:
     ) -> None:
         self.counters = PublishCounters()
         self._closed = False
-        self._topics = Topics()
-        self._beacons = first_beacon - 1
-        self._socket = make_socket(context, zmq.XPUB, max_bytes=_MAX_TOPIC, domain=DOMAIN)
+        self._topics = Topics(b"r/", ALL_TOPIC)
+        self._signal_topics = Topics(b"s/")
+        self._beacons = self._signal_beacons = first_beacon - 1
+        self._socket = make_socket(context, zmq.XPUB, max_bytes=MAX_TOPIC, domain=DOMAIN)
         self._socket.setsockopt(zmq.SNDHWM, max_queued)
         self._socket.bind(address)
         self._reader = SocketReader(self._socket, self._subscription)
@@ -140,7 +131,7 @@ class ReceiptDoor:
         if self._topics.wants(ALL_TOPIC):
             for start in range(0, len(rows), _MAX_ROWS):
                 self._send_rows(ALL_TOPIC, epoch, rows[start : start + _MAX_ROWS])
-        if self._topics.wants_sessions():
+        if self._topics.wants_any():
             for topic, group in _by_session(rows).items():
                 if self._topics.wants(topic):
                     self._send_rows(topic, epoch, group)
@@ -163,13 +154,27 @@ class ReceiptDoor:
 
         Who follows the whole ledger goes by its head: the sessions are named only where somebody follows one.
         """
-        changed = sessions if self._topics.wants_sessions() else {}
-        items = [(session_topic(*key).decode("ascii"), sequence) for key, sequence in changed.items()]
-        for start in range(0, max(1, len(items)), _MAX_BEACON_SESSIONS):
+        changed = sessions if self._topics.wants_any() else {}
+        for part in _parts({session_topic(*key): sequence for key, sequence in changed.items()}):
             self._beacons += 1
-            part = dict(items[start : start + _MAX_BEACON_SESSIONS])
             beacon = Beacon(epoch=epoch, number=self._beacons, head=head, floor=floor, closing=closing, sessions=part)
             self._send(BEACON_TOPIC, epoch, msgspec.msgpack.encode(beacon))
+
+    def publish_signals(self, epoch: str, adapter_id: str, thread: str, signals: Sequence[PublishedSignal]) -> None:
+        """Publish signals of one thread, in sequence order; those that nobody wants are not encoded."""
+        self.counters.signals += len(signals)
+        topic = signal_topic(adapter_id, thread)
+        if self._signal_topics.wants(topic):
+            for part in _portions(signals):
+                self._send(topic, epoch, msgspec.msgpack.encode(part))
+
+    def publish_signal_beacon(self, epoch: str, *, threads: dict[tuple[str, str], int], closing: bool = False) -> None:
+        """Publish the newest sequence of each thread that changed, named by adapter and thread, if anybody follows."""
+        changed = threads if self._signal_topics.wants_any() else {}
+        for part in _parts({signal_topic(*key): sequence for key, sequence in changed.items()}):
+            self._signal_beacons += 1
+            beacon = SignalBeacon(epoch=epoch, number=self._signal_beacons, closing=closing, threads=part)
+            self._send(SIGNAL_BEACON_TOPIC, epoch, msgspec.msgpack.encode(beacon))
 
     def _send_rows(self, topic: bytes, epoch: str, rows: Iterable[PublishedRow]) -> None:
         body = [RowInfo(row.position, row.sequence, row.receipt) for row in rows]
@@ -183,7 +188,7 @@ class ReceiptDoor:
         self._reader.poke()
 
     def _subscription(self, frames: Frames) -> None:
-        if len(frames) != 1 or not self._topics.note(frames[0]):
+        if len(frames) != 1 or not (self._topics.note(frames[0]) and self._signal_topics.note(frames[0])):
             self.counters.malformed += 1
 
 
@@ -192,3 +197,24 @@ def _by_session(rows: Sequence[PublishedRow]) -> dict[bytes, list[PublishedRow]]
     for row in rows:
         groups.setdefault(session_topic(row.adapter_id, row.harness_session_id), []).append(row)
     return groups
+
+
+def _parts(heads: dict[bytes, int]) -> Iterator[dict[str, int]]:
+    """Cut what a beacon tells into messages; there is always one."""
+    items = [(topic.decode("ascii"), head) for topic, head in heads.items()]
+    for start in range(0, max(1, len(items)), _MAX_BEACON_PARTS):
+        yield dict(items[start : start + _MAX_BEACON_PARTS])
+
+
+def _portions(signals: Sequence[PublishedSignal]) -> Iterator[list[SignalRow]]:
+    """Cut signals into the rows of messages of a bounded number and size."""
+    part: list[SignalRow] = []
+    size = 0
+    for one in signals:
+        size += len(one.signal)
+        if part and (size > _MAX_SIGNAL_BYTES or len(part) >= _MAX_ROWS):
+            yield part
+            part, size = [], len(one.signal)
+        part.append(SignalRow(one.sequence, one.event_type, one.signal))
+    if part:
+        yield part

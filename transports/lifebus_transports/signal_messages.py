@@ -1,0 +1,237 @@
+"""What passes between an observer of an app-server, the broker, and those who follow its signals.
+
+An observer (`lifebus tee`, `lifebus run`) reads an app-server's traffic and sends what it saw with `observe`; followers
+read the signals on the topics ``s/<adapter>/<thread>/`` and fetch what they missed with `signals`.
+
+Above: messages, the doors, the client library, the daemon.  Below: the contract.
+"""
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
+
+from lifebus_contract import InvalidRequest
+from lifebus_contract.fields import MAX_INTEGER, Count, Document, FactKey, FactValue, Identifier, refuse_unprintable
+
+__all__ = [
+    "MAX_PARAMS_BYTES",
+    "MAX_SIGNAL_BYTES",
+    "Ended",
+    "Fact",
+    "Lost",
+    "Observation",
+    "Observe",
+    "ObserveAnswer",
+    "ObservedProcess",
+    "Signal",
+    "SignalBackfill",
+    "SignalBeacon",
+    "SignalContext",
+    "SignalEnvelope",
+    "SignalPage",
+    "SignalRow",
+    "ThreadHead",
+    "ThreadHeads",
+    "ThreadsAsk",
+    "check_signal",
+]
+
+MAX_PARAMS_BYTES: Final = 65_536
+"""Most bytes of `params` in a signal; larger ones are left out, and `paramsBytes` says how many there were."""
+
+MAX_SIGNAL_BYTES: Final = MAX_PARAMS_BYTES + 8_192
+"""Most bytes of a whole signal: its params and the envelope around them."""
+
+_Thread = Annotated[str, Meta(max_length=256)]
+
+
+class SignalContext(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a signal is about, where it says so."""
+
+    thread_id: str | None = None
+    turn_id: str | None = None
+
+
+class SignalEnvelope(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The generic payload of every signal (harness-runtime-events, "App-server signal event family").
+
+    `params` are the original bytes of JSON, `null` where there were none or where they were too large: then
+    `params_bytes` is their size.  `request_id` is there for requests only, and 0 is one.
+    """
+
+    source: Literal["app_server"]
+    signal_type: Literal["notification", "request"]
+    event_type: Annotated[str, Meta(max_length=256)]
+    method: Annotated[str, Meta(max_length=256)]
+    received_at: str
+    context: SignalContext
+    params: Raw
+    session: dict[str, Any] | None
+    request_id: int | str | UnsetType = UNSET
+    params_bytes: int | UnsetType = UNSET
+
+
+class Signal(Document, frozen=True, kw_only=True, tag="signal", tag_field="kind"):
+    """A signal was seen: the envelope as JSON bytes, and beside it what it is filed under; `thread` may be empty."""
+
+    thread: _Thread
+    event_type: Identifier
+    signal: Annotated[bytes, Meta(max_length=MAX_SIGNAL_BYTES)]
+
+
+class Fact(Document, frozen=True, kw_only=True, tag="fact", tag_field="kind"):
+    """Something of a session's life was seen: a struct of `lifebus_adapters.app_server.facts` as plain data.
+
+    Plain, because clients read this module and should not have to load what is known of every harness.
+    """
+
+    fact: Annotated[
+        dict[FactKey, FactValue | Annotated[dict[FactKey, FactValue], Meta(max_length=64)]], Meta(max_length=32)
+    ]
+
+
+class Lost(Document, frozen=True, kw_only=True, tag="lost", tag_field="kind"):
+    """The observer could not keep or read this much, here: messages and bytes, as far as it knows."""
+
+    messages: Count = 0
+    bytes: Count = 0
+
+
+class Ended(Document, frozen=True, kw_only=True, tag="ended", tag_field="kind"):
+    """The app-server is gone: its exit code or the signal that ended it, and what else shows it."""
+
+    exit_code: int | None = None
+    signal: int | None = None
+    evidence: dict[FactKey, FactValue] = field(default_factory=dict[FactKey, FactValue])
+
+
+Observation = Signal | Fact | Lost | Ended
+"""One thing that an observer has to tell; which one is told by the key `kind`."""
+
+
+class ObservedProcess(Document, frozen=True, kw_only=True):
+    """The app-server's process: its id, and when it started in a form that only an equal process has."""
+
+    pid: Annotated[int, Meta(ge=1, le=MAX_INTEGER)]
+    started: Identifier
+
+
+class Observe(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """`observe`: what one observer saw, in order.
+
+    `origin` is the unique id of one observer's run; it numbers what it tells 1, 2, 3 … and `first` is the number of
+    the first observation here.  `process` is the app-server.  An origin sends one batch at a time; a batch that comes
+    again after no answer records nothing twice.
+    """
+
+    client_id: Identifier
+    adapter_id: Identifier
+    origin: Identifier
+    first: Annotated[int, Meta(ge=1, le=MAX_INTEGER)]
+    observations: Annotated[tuple[Observation, ...], Meta(min_length=1, max_length=2_048)]
+    process: ObservedProcess | None = None
+
+    def __post_init__(self) -> None:
+        if not f"{self.client_id}{self.adapter_id}{self.origin}".isprintable():
+            refuse_unprintable(self)
+
+
+class ObserveAnswer(Document, frozen=True, kw_only=True):
+    """The answer to `observe`: everything up to number `through` is durable and may be forgotten by the observer."""
+
+    through: int
+
+
+class SignalBackfill(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """`signals`: those of one thread after a sequence.  Without `epoch` the current history is meant."""
+
+    adapter_id: Identifier
+    thread: _Thread = ""
+    epoch: str | None = None
+    after: Count = 0
+    limit: Annotated[int, Meta(ge=1, le=1024)] = 256
+
+
+class SignalRow(Struct, frozen=True, array_like=True):
+    """One signal on the wire: its number in its thread, its event, its envelope as JSON bytes."""
+
+    sequence: int
+    event_type: str
+    signal: bytes
+
+    @property
+    def position(self) -> int:
+        """Its number, as everything that is followed by number names it."""
+        return self.sequence
+
+
+class SignalPage(Document, frozen=True, kw_only=True):
+    """The answer to `signals`: complete up to `next`, or `snapshot_required`; never silently partial (design 4.6).
+
+    `floor` is the last sequence of the thread that is no longer kept.
+    """
+
+    epoch: str
+    rows: tuple[SignalRow, ...]
+    next: int
+    head: int
+    floor: int
+    complete: bool
+    snapshot_required: bool = False
+
+
+class ThreadsAsk(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """`threads`: the heads of all threads of an adapter, or of one; the thread named by "" is the process itself."""
+
+    adapter_id: Identifier
+    thread: _Thread | None = None
+
+
+class ThreadHead(Struct, frozen=True, array_like=True):
+    """Where a thread's signals stand: the newest sequence, and the last one that is no longer kept."""
+
+    thread: str
+    head: int
+    floor: int
+
+
+class ThreadHeads(Document, frozen=True, kw_only=True):
+    """The answer to `threads`."""
+
+    epoch: str
+    threads: tuple[ThreadHead, ...]
+
+
+class SignalBeacon(Struct, frozen=True, kw_only=True):
+    """The heads of threads, published each second on ``hs/`` (design 4.6).
+
+    `number` counts up by one from some start; a hole tells a follower that it lost a beacon.  `threads` maps the topics
+    of threads that changed since the last beacon to their newest sequence.
+    """
+
+    epoch: str
+    number: int
+    closing: bool = False
+    threads: dict[str, int] = field(default_factory=dict[str, int])
+
+
+_envelopes: Final = msgspec.json.Decoder(SignalEnvelope)
+
+
+def check_signal(signal: Signal) -> None:
+    """Check that a signal is what the specification says, and named as what it is.
+
+    Raises:
+        InvalidRequest: no such JSON, too large, or another event; with the key `signal`.
+    """
+    if not signal.thread.isprintable() or not signal.event_type.isprintable():
+        raise InvalidRequest("thread and event_type must not hold unprintable characters", field="thread")
+    try:
+        envelope = _envelopes.decode(signal.signal)
+    except (ValueError, RecursionError) as fault:
+        raise InvalidRequest(f"no signal: {str(fault)[:200]}", code="malformed", field="signal") from None
+    if envelope.event_type != signal.event_type:
+        raise InvalidRequest("the signal names another event than `event_type`", field="signal")
+    if len(bytes(envelope.params)) > MAX_PARAMS_BYTES:
+        raise InvalidRequest(f"params are limited to {MAX_PARAMS_BYTES} bytes", code="too_large", field="signal")
