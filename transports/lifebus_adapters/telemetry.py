@@ -12,6 +12,8 @@ from typing import Any, Final, Literal, Protocol
 
 from msgspec import Struct
 
+from lifebus_contract.fields import FactValue
+
 __all__ = [
     "HOOK_SOURCE",
     "Activity",
@@ -66,19 +68,27 @@ class Compacted(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class TurnStarted(Struct, frozen=True, kw_only=True, tag=True):
-    """A turn began; `frame_id` is the id the harness's hooks use for it, None where the file does not tell."""
+    """A turn began; `frame_id` is the id the harness's hooks use for it, None where the file does not tell.
+
+    One that is `compacting` was begun to rewrite the context, and no hook of a prompt tells of it.
+    """
 
     session: str
     frame_id: str | None = None
+    compacting: bool = False
 
 
 class TurnEnded(Struct, frozen=True, kw_only=True, tag=True):
-    """A turn ended: ``completed``, ``failed`` or ``interrupted``; `evidence` says in a few words what shows it."""
+    """A turn ended: ``completed``, ``failed`` or ``interrupted``; `evidence` says in a few words what shows it.
+
+    `details` are more facts for its receipt: of a failure, its kind and classes.
+    """
 
     session: str
     frame_id: str | None = None
     frame_end: str = "completed"
     evidence: str = ""
+    details: dict[str, FactValue] = {}
 
 
 class Activity(Struct, frozen=True, kw_only=True, tag=True):

@@ -1,0 +1,44 @@
+"""The Codex app-server on its stdin and stdout: signals and lifecycle facts, read from the bytes that pass.
+
+Above: `lifebus tee` and `lifebus run`, the intake.  Below: telemetry, the contract.
+"""
+
+from lifebus_adapters.app_server.facts import (
+    AppServerFact,
+    ErrorSeen,
+    OperatorAnswered,
+    OperatorAsked,
+    ThreadClosed,
+    ThreadOpened,
+)
+from lifebus_adapters.app_server.naming import event_type, normalize
+from lifebus_adapters.app_server.reader import (
+    AppServerReader,
+    Direction,
+    FactSeen,
+    Observed,
+    ReaderCounters,
+    SignalSeen,
+)
+from lifebus_adapters.app_server.signals import MAX_PARAMS_BYTES, Signal, SignalContext, SignalSession
+
+__all__ = [
+    "MAX_PARAMS_BYTES",
+    "AppServerFact",
+    "AppServerReader",
+    "Direction",
+    "ErrorSeen",
+    "FactSeen",
+    "Observed",
+    "OperatorAnswered",
+    "OperatorAsked",
+    "ReaderCounters",
+    "Signal",
+    "SignalContext",
+    "SignalSeen",
+    "SignalSession",
+    "ThreadClosed",
+    "ThreadOpened",
+    "event_type",
+    "normalize",
+]

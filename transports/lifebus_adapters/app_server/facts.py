@@ -1,0 +1,91 @@
+"""What an app-server tells about lifecycles, as small facts: the harness's words for threads, turns and people.
+
+Turns, compactions and token counts are the facts of telemetry.  No fact carries a word of the conversation.
+
+Above: mapping, whoever records them.  Below: telemetry.
+"""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from lifebus_adapters.telemetry import Compacted, TurnEnded, TurnStarted, Usage
+from lifebus_contract.fields import MAX_INTEGER, Count, Detail, FactValue, Identifier
+
+__all__ = ["AppServerFact", "ErrorSeen", "OperatorAnswered", "OperatorAsked", "ThreadClosed", "ThreadOpened"]
+
+_Id = Annotated[int, Meta(ge=-MAX_INTEGER, le=MAX_INTEGER)] | Identifier
+
+
+class ThreadOpened(Struct, frozen=True, kw_only=True, tag=True):
+    """A thread can take turns: it was ``started``, ``resumed`` from the disk, or ``forked`` off another one."""
+
+    session: Identifier
+    how: Literal["started", "resumed", "forked"]
+    method: Identifier
+    model: Identifier | None = None
+
+
+class ThreadClosed(Struct, frozen=True, kw_only=True, tag=True):
+    """A thread is over: the server let it go or deleted it, or is gone itself; `evidence` says in words which.
+
+    `how` is ``completed``, or ``abandoned`` where the server broke off.
+    """
+
+    session: Identifier
+    evidence: Detail
+    how: Literal["completed", "abandoned"] = "completed"
+
+
+class ErrorSeen(Struct, frozen=True, kw_only=True, tag=True):
+    """The server met an error and goes on trying, or it happened outside any turn; `key` is unique in the session.
+
+    `details` are the facts of `errors.error_facts`.
+    """
+
+    session: Identifier
+    frame_id: Identifier | None
+    key: Identifier
+    details: dict[str, FactValue]
+
+
+class OperatorAsked(Struct, frozen=True, kw_only=True, tag=True):
+    """The server waits for a person: `kind` is ``command_approval``, ``user_input`` and the like."""
+
+    session: Identifier
+    frame_id: Identifier | None
+    request_id: _Id
+    method: Identifier
+    kind: Identifier
+    item_id: Identifier | None = None
+
+
+class OperatorAnswered(Struct, frozen=True, kw_only=True, tag=True):
+    """A person answered, or will not any more: `outcome` is ``answered``, ``resolved`` elsewhere, or ``unanswered``.
+
+    `decision` is the protocol's own word for the answer (``accept``), None where the answer is free text.
+    """
+
+    session: Identifier
+    frame_id: Identifier | None
+    request_id: _Id
+    method: Identifier
+    kind: Identifier
+    outcome: Literal["answered", "resolved", "unanswered"]
+    item_id: Identifier | None = None
+    decision: Identifier | None = None
+    waited_ms: Count | None = None
+
+
+AppServerFact = (
+    ThreadOpened
+    | ThreadClosed
+    | TurnStarted
+    | TurnEnded
+    | Usage
+    | Compacted
+    | ErrorSeen
+    | OperatorAsked
+    | OperatorAnswered
+)
+"""Everything that an app-server tells about lifecycles."""

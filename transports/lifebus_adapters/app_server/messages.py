@@ -1,0 +1,88 @@
+"""Messages of the app-server told apart: JSON objects, one a line, without a `jsonrpc` member.  Pure.
+
+What is none of them is no message: not JSON, not UTF-8, an array, a blank line, an id that is neither text nor an
+integer that every JSON reader can hold.  The real program drops all of that and goes on, and so do we.
+
+Above: reader.  Below: the contract.
+"""
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+from lifebus_contract.fields import MAX_INTEGER
+
+__all__ = ["ABSENT", "MAX_NAME", "Answer", "Message", "Notification", "Request", "RequestId", "read_message"]
+
+RequestId = int | str
+"""What a request is called by; 0 is an id."""
+
+ABSENT: Final = Raw(b"null")
+"""What stands for params that are not there."""
+
+MAX_NAME: Final = 256
+"""Longest method and longest textual id, in characters."""
+
+_NOTHING: Final = Raw(b"")
+
+
+class Request(Struct, frozen=True):
+    """One side asks the other; `params` is the original JSON."""
+
+    id: RequestId
+    method: str
+    params: Raw
+
+
+class Notification(Struct, frozen=True):
+    """One side tells the other; `params` is the original JSON."""
+
+    method: str
+    params: Raw
+
+
+class Answer(Struct, frozen=True):
+    """One side answers a request; `result` is the original JSON, None for an error."""
+
+    id: RequestId
+    result: Raw | None
+
+
+Message = Request | Notification | Answer
+"""Everything that goes over the wire."""
+
+
+class _Wire(Struct):
+    id: Annotated[int, Meta(ge=-MAX_INTEGER, le=MAX_INTEGER)] | str | UnsetType = UNSET
+    method: str | UnsetType = UNSET
+    params: Raw = ABSENT
+    result: Raw = _NOTHING
+    error: Raw = _NOTHING
+
+
+_WIRE: Final = msgspec.json.Decoder(_Wire)
+
+
+def read_message(line: bytes) -> Message | None:
+    """Return the message that a line holds, None where it holds none."""
+    try:
+        line.decode()  # what is skipped over inside `params` is not checked by the decoder
+        wire = _WIRE.decode(line)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    if _is_long(wire.id) or _is_long(wire.method):
+        return None
+    if not isinstance(wire.method, UnsetType):
+        return _asked(wire.id, wire.method, wire.params)
+    if isinstance(wire.id, UnsetType) or (wire.result == _NOTHING and wire.error == _NOTHING):
+        return None
+    return Answer(wire.id, wire.result if wire.error == _NOTHING else None)
+
+
+def _asked(number: RequestId | UnsetType, method: str, params: Raw) -> Message:
+    return Notification(method, params) if isinstance(number, UnsetType) else Request(number, method, params)
+
+
+def _is_long(name: RequestId | UnsetType) -> bool:
+    return isinstance(name, str) and len(name) > MAX_NAME

@@ -1,0 +1,238 @@
+"""Reads an app-server's stdin and stdout: bytes in, signals and facts out.  No I/O, no clock of its own.
+
+Both directions are read: a client's requests tell what an answer is about, which names the threads that were resumed,
+and its answers tell what people decided.  Signals are made of what the server says alone.
+
+Above: whoever stands between a client and its server.  Below: the other modules of this folder.
+"""
+
+from collections.abc import Callable
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Raw, Struct
+
+from lifebus_adapters.app_server.context import context_of, decoded, identifier
+from lifebus_adapters.app_server.facts import AppServerFact, ThreadClosed
+from lifebus_adapters.app_server.mapping import facts_of, opened
+from lifebus_adapters.app_server.messages import Answer, Notification, Request, RequestId, read_message
+from lifebus_adapters.app_server.operators import Questions, request_key
+from lifebus_adapters.app_server.signals import signal_of
+from lifebus_adapters.app_server.splitting import MAX_LINE_BYTES, LineSplitter
+from lifebus_adapters.app_server.threads import Thread, Threads
+
+__all__ = ["AppServerReader", "Direction", "FactSeen", "Observed", "ReaderCounters", "SignalSeen"]
+
+Direction = Literal["in", "out"]
+"""``in`` is from the client to the server, ``out`` from the server to the client."""
+
+_MAX_PENDING: Final = 1_024
+_OPENING: Final = {"thread/start": "started", "thread/resume": "resumed", "thread/fork": "forked"}
+_TELLING: Final = frozenset({*_OPENING, "thread/read", "thread/unarchive", "thread/revert", "thread/metadata/update"})
+"""The requests whose answers hold a thread's record."""
+_COMPACT: Final = "thread/compact/start"
+_TURN: Final = "turn/start"
+
+
+class SignalSeen(Struct, frozen=True):
+    """A signal for the bus: its thread, None where it has none, its name, and the envelope as JSON."""
+
+    thread: str | None
+    event_type: str
+    signal: bytes
+
+
+class FactSeen(Struct, frozen=True):
+    """A fact for the ledger."""
+
+    fact: AppServerFact
+
+
+Observed = SignalSeen | FactSeen
+"""What was read, in the order of the wire; a message's signal comes before its facts."""
+
+
+class ReaderCounters(Struct):
+    """What was read: `messages` of both directions, lines that were no message (`junk`) or `overlong`, `lost` places.
+
+    `signals` counts those that were told, `withheld` those of deleted and system-owned threads.
+    """
+
+    messages: int = 0
+    junk: int = 0
+    overlong: int = 0
+    lost: int = 0
+    signals: int = 0
+    withheld: int = 0
+
+
+class _Sent(Struct, frozen=True):
+    """A client's request that waits for its answer."""
+
+    method: str
+    thread: str | None
+
+
+class _Result(Struct):
+    thread: Raw = Raw(b"null")
+
+
+class AppServerReader:
+    """Reads one app-server from its start to its end.  Bytes for the server are fed before it can have them."""
+
+    def __init__(self, *, max_line_bytes: int = MAX_LINE_BYTES) -> None:
+        self._splitters = {"in": LineSplitter(max_line_bytes), "out": LineSplitter(max_line_bytes)}
+        self._threads = Threads()
+        self._questions = Questions()
+        self._sent: dict[tuple[type, RequestId], _Sent] = {}
+        self._counters = ReaderCounters()
+
+    @property
+    def counters(self) -> ReaderCounters:
+        """What was read so far."""
+        self._counters.overlong = sum(splitter.overlong for splitter in self._splitters.values())
+        self._counters.lost = sum(splitter.lost for splitter in self._splitters.values())
+        return self._counters
+
+    def feed(self, direction: Direction, data: bytes, received_at_ms: int) -> list[Observed]:
+        """Return what these bytes complete; they came at a time, in milliseconds since 1970.  Never raises."""
+        observed: list[Observed] = []
+        for line in self._splitters[direction].feed(data):
+            message = read_message(line)
+            if message is None:
+                self._counters.junk += 1
+                continue
+            self._counters.messages += 1
+            if direction == "out":
+                observed += self._from_server(message, received_at_ms)
+            else:
+                observed += _seen(self._from_client(message, received_at_ms))
+        return observed
+
+    def lost(self, direction: Direction) -> None:
+        """Note that bytes are missing here: what has begun is dropped, and reading goes on after the next newline."""
+        self._splitters[direction].lose()
+
+    def close(self, evidence: str, *, how: Literal["completed", "abandoned"] = "abandoned") -> list[Observed]:
+        """Return the end of everything that is open, now that the server is gone; `evidence` says how that is known."""
+        facts: list[AppServerFact] = []
+        for thread in self._threads.live():
+            facts += self._questions.drop(thread.id)
+            facts.append(ThreadClosed(session=thread.id, evidence=evidence[:1_024], how=how))
+            thread.live, thread.turn = False, None
+        return _seen(facts)
+
+    def _from_client(self, message: Request | Notification | Answer, at_ms: int) -> list[AppServerFact]:
+        match message:
+            case Request():
+                self._note_request(message)
+            case Answer():
+                return [*self._questions.answer(message.id, message.result, at_ms)]
+            case Notification():
+                pass
+        return []
+
+    def _note_request(self, request: Request) -> None:
+        """Remember a request whose answer, or whose coming alone, tells of a thread."""
+        if request.method not in _TELLING and request.method not in {_COMPACT, _TURN}:
+            return
+        thread = context_of(request.params).thread
+        self._sent[request_key(request.id)] = _Sent(request.method, thread)
+        if len(self._sent) > _MAX_PENDING:
+            del self._sent[next(iter(self._sent))]
+        if request.method == _COMPACT and thread is not None and not self._threads.is_purged(thread):
+            self._threads.find(thread).compact_wanted = True
+
+    def _from_server(self, message: Request | Notification | Answer, at_ms: int) -> list[Observed]:
+        if isinstance(message, Answer):
+            return _seen(self._answered(message))
+        context = context_of(message.params)
+        if context.thread is None:
+            return [self._signal(message, None, context.turn, at_ms)]
+        if self._threads.is_purged(context.thread):
+            self._counters.withheld += 1
+            return []
+        thread = self._threads.find(context.thread)
+        self._learn(thread, message)
+        if thread.system:
+            self._counters.withheld += 1
+            self._forget_deleted(thread, message)
+            return []
+        turn = context.turn or thread.turn
+        return [self._signal(message, thread, turn, at_ms), *_seen(self._facts(message, thread, turn, at_ms))]
+
+    def _signal(
+        self, message: Request | Notification, thread: Thread | None, turn: str | None, at_ms: int
+    ) -> SignalSeen:
+        self._counters.signals += 1
+        signal = signal_of(message, thread, turn, at_ms)
+        return SignalSeen(signal.context.thread_id, signal.event_type, msgspec.json.encode(signal))
+
+    def _facts(
+        self, message: Request | Notification, thread: Thread, turn: str | None, at_ms: int
+    ) -> list[AppServerFact]:
+        if isinstance(message, Request):
+            return [*self._questions.ask(message, thread.id, turn, at_ms)]
+        if message.method == "serverRequest/resolved":
+            return [*self._questions.resolve(thread.id, message.params, at_ms)]
+        if message.method == "turn/started" and self._awaits_turn(thread.id):
+            thread.compact_wanted = False
+        facts = facts_of(thread, message.method, turn, message.params)
+        if any(isinstance(fact, ThreadClosed) for fact in facts):
+            facts = [*self._questions.drop(thread.id), *facts]
+        self._forget_deleted(thread, message)
+        return facts
+
+    def _awaits_turn(self, thread: str) -> bool:
+        """Whether a client has asked for a turn in a thread and has no answer yet: then the next turn is that one."""
+        return any(sent.method == _TURN and sent.thread == thread for sent in self._sent.values())
+
+    def _forget_deleted(self, thread: Thread, message: Request | Notification) -> None:
+        if message.method == "thread/deleted" and isinstance(message, Notification):
+            self._threads.purge(thread)
+
+    def _learn(self, thread: Thread, message: Request | Notification) -> None:
+        """Take in what a message says of the thread itself."""
+        learn = _LEARNING.get(message.method)
+        if message.method == "thread/started":
+            self._threads.learn((decoded(message.params, _Result) or _Result()).thread)
+        elif learn is not None:
+            learn(thread, decoded(message.params, _About) or _About())
+
+    def _answered(self, answer: Answer) -> list[AppServerFact]:
+        """Return what an answer to a client's request tells of a thread."""
+        sent = self._sent.pop(request_key(answer.id), None)
+        if sent is None:
+            return []
+        if answer.result is None:
+            if sent.method == _COMPACT and sent.thread is not None:
+                self._threads.find(sent.thread).compact_wanted = False
+            return []
+        if sent.method not in _TELLING:
+            return []
+        thread = self._threads.learn((decoded(answer.result, _Result) or _Result()).thread)
+        how = _OPENING.get(sent.method)
+        return [] if thread is None or how is None else opened(thread, how, sent.method)
+
+
+class _About(Struct, rename="camel"):
+    thread_name: object = None
+    project_id: object = None
+
+
+def _rename(thread: Thread, told: _About) -> None:
+    thread.title = identifier(told.thread_name)
+
+
+def _assign(thread: Thread, told: _About) -> None:
+    thread.project_id = identifier(told.project_id)
+
+
+_LEARNING: Final[dict[str, Callable[[Thread, _About], None]]] = {
+    "thread/name/updated": _rename,
+    "thread/project/updated": _assign,
+}
+
+
+def _seen(facts: list[AppServerFact]) -> list[Observed]:
+    return [FactSeen(fact) for fact in facts]

@@ -1,0 +1,89 @@
+"""The envelope that every signal has (harness-runtime-events, "App-server signal event family").  Pure.
+
+Above: reader.  Below: messages, naming, threads.
+"""
+
+from typing import Final, Literal
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from lifebus_adapters.app_server.messages import ABSENT, Notification, Request
+from lifebus_adapters.app_server.naming import event_type
+from lifebus_adapters.app_server.threads import Thread
+
+__all__ = ["MAX_PARAMS_BYTES", "Signal", "SignalContext", "SignalSession", "iso_time", "signal_of"]
+
+MAX_PARAMS_BYTES: Final = 65_536
+"""Largest params that a signal carries, in bytes; of larger ones it tells the size."""
+
+_DAY_MS: Final = 86_400_000
+_LAST_MS: Final = 253_402_300_799_999
+
+
+class SignalContext(Struct, frozen=True, rename="camel"):
+    """Which thread and turn a signal is about."""
+
+    thread_id: str | None
+    turn_id: str | None
+
+
+class SignalSession(Struct, frozen=True, rename="camel"):
+    """What is known of the thread; `title` is its name, None while it has none."""
+
+    id: str
+    title: str | None
+    project_id: str | None
+
+
+class Signal(Struct, frozen=True, kw_only=True, rename="camel"):
+    """One signal.  `params` is the original JSON, null where there was none or it was too large.
+
+    `request_id` stands in requests only, `params_bytes` where the params were left out.
+    """
+
+    source: Literal["app_server"] = "app_server"
+    signal_type: Literal["notification", "request"]
+    event_type: str
+    method: str
+    received_at: str
+    context: SignalContext
+    params: Raw
+    session: SignalSession | None
+    request_id: int | str | UnsetType = UNSET
+    params_bytes: int | UnsetType = UNSET
+
+
+def signal_of(message: Request | Notification, thread: Thread | None, turn: str | None, at_ms: int) -> Signal:
+    """Return the signal for a message of the server that came at a time, in milliseconds since 1970."""
+    is_request = isinstance(message, Request)
+    size = len(message.params)
+    fits = size <= MAX_PARAMS_BYTES
+    return Signal(
+        signal_type="request" if is_request else "notification",
+        event_type=event_type(message.method, request=is_request),
+        method=message.method,
+        received_at=iso_time(at_ms),
+        context=SignalContext(None if thread is None else thread.id, turn),
+        params=message.params if fits else ABSENT,
+        session=None if thread is None else SignalSession(thread.id, thread.title, thread.project_id),
+        request_id=message.id if isinstance(message, Request) else UNSET,
+        params_bytes=UNSET if fits else size,
+    )
+
+
+def iso_time(at_ms: int) -> str:
+    """Return a time as ``2026-11-22T04:14:02.123Z``; the years 1970 to 9999 are told.
+
+    The day is counted from the first of March, so that a leap day is the last of its year.
+    """
+    days, rest = divmod(min(max(0, at_ms), _LAST_MS), _DAY_MS)
+    era, day = divmod(days + 719_468, 146_097)
+    year = (day - day // 1_460 + day // 36_524 - day // 146_096) // 365
+    day -= 365 * year + year // 4 - year // 100
+    month = (5 * day + 2) // 153
+    day -= (153 * month + 2) // 5
+    month = month + 3 if month < 10 else month - 9  # noqa: PLR2004  March is month 0
+    year += 400 * era + (month <= 2)  # noqa: PLR2004  January and February belong to the year before
+    hours, rest = divmod(rest, 3_600_000)
+    minutes, rest = divmod(rest, 60_000)
+    return f"{year:04}-{month:02}-{day + 1:02}T{hours:02}:{minutes:02}:{rest // 1_000:02}.{rest % 1_000:03}Z"

@@ -1,0 +1,121 @@
+"""What is known of each thread: whose it is, what it is called, which turn runs in it.  Pure.
+
+A thread is *system-owned* where the server started it for itself.  Its own record shows it: `source` is an object other
+than ``custom``, `threadSource` is neither null nor ``user``, a parent thread is named, it is `ephemeral`, or it belongs
+to another thread's session.  A thread whose record was never seen counts as the user's.
+
+Above: reader, mapping.  Below: context.
+"""
+
+from typing import Any, Final
+
+from msgspec import Raw, Struct
+
+from lifebus_adapters.app_server.context import decoded, identifier
+from lifebus_adapters.app_server.errors import ErrorInfo
+from lifebus_adapters.app_server.messages import ABSENT
+
+__all__ = ["MAX_THREADS", "Thread", "Threads"]
+
+MAX_THREADS: Final = 4_096
+"""Most threads that are remembered, and most deleted ones; of more, the first that nothing runs in is forgotten."""
+
+_OF_USER: Final = (None, "user")
+
+
+class Thread(Struct):
+    """One thread.  `turn` is the one that runs; the counts are of that turn.
+
+    `live` says that the thread can take turns, `compact_wanted` that the next turn may rewrite the context and no more.
+    `compaction_items` and `compaction_notices` are two ways to tell of a compaction, `compactions` how many were told;
+    `errors` counts the changes of `last_error`, with whether the server tries again.
+    """
+
+    id: str
+    title: str | None = None
+    project_id: str | None = None
+    model: str | None = None
+    system: bool = False
+    forked: bool = False
+    live: bool = False
+    turn: str | None = None
+    compact_wanted: bool = False
+    compaction_items: int = 0
+    compaction_notices: int = 0
+    compactions: int = 0
+    errors: int = 0
+    last_error: tuple[ErrorInfo, bool] | None = None
+
+    def begin(self, turn: str | None) -> None:
+        """Note that a turn runs."""
+        self.turn = turn
+        self.compaction_items = self.compaction_notices = self.compactions = self.errors = 0
+        self.last_error = None
+
+
+class _Record(Struct, rename="camel"):
+    id: Any = None
+    name: Any = None
+    project_id: Any = None
+    model: Any = None
+    source: Raw = ABSENT
+    thread_source: Any = None
+    parent_thread_id: Any = None
+    forked_from_id: Any = None
+    session_id: Any = None
+    ephemeral: Any = None
+
+
+class Threads:
+    """The threads of one app-server."""
+
+    def __init__(self) -> None:
+        self._threads: dict[str, Thread] = {}
+        self._purged: dict[str, None] = {}
+
+    def find(self, thread_id: str) -> Thread:
+        """Return a thread, made where it was not known."""
+        thread = self._threads.get(thread_id)
+        if thread is None:
+            thread = self._threads[thread_id] = Thread(thread_id)
+            if len(self._threads) > MAX_THREADS:
+                del self._threads[
+                    next((one.id for one in self._threads.values() if not one.live), next(iter(self._threads)))
+                ]
+        return thread
+
+    def learn(self, record: bytes) -> Thread | None:
+        """Take in a thread's own record; return the thread, None where it is no record or the thread is deleted."""
+        told = decoded(record, _Record)
+        name = identifier(told.id) if told is not None else None
+        if told is None or name is None or self.is_purged(name):
+            return None
+        thread = self.find(name)
+        thread.title, thread.project_id = identifier(told.name), identifier(told.project_id)
+        thread.model = identifier(told.model) or thread.model
+        thread.forked = thread.forked or told.forked_from_id is not None
+        thread.system = thread.system or _is_of_system(told)
+        return thread
+
+    def purge(self, thread: Thread) -> None:
+        """Forget a deleted thread, and remember that it is."""
+        self._threads.pop(thread.id, None)
+        self._purged[thread.id] = None
+        if len(self._purged) > MAX_THREADS:
+            del self._purged[next(iter(self._purged))]
+
+    def is_purged(self, thread_id: str) -> bool:
+        """Whether a thread was deleted."""
+        return thread_id in self._purged
+
+    def live(self) -> list[Thread]:
+        """Return the user's threads that can take turns."""
+        return [thread for thread in self._threads.values() if thread.live and not thread.system]
+
+
+def _is_of_system(told: _Record) -> bool:
+    made_by = decoded(told.source, dict[str, Raw])
+    made_by_server = made_by is not None and "custom" not in made_by
+    elsewhere = told.thread_source is None and told.session_id is not None and told.session_id != told.id
+    owned = told.parent_thread_id is not None or told.ephemeral is True
+    return made_by_server or elsewhere or owned or told.thread_source not in _OF_USER
