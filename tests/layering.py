@@ -24,6 +24,7 @@ PURE_BROKER = {
     "placement",
     "pressure",
     "registry",
+    "renewal",
     "reports",
     "shares",
     "slots",

@@ -1,4 +1,4 @@
-"""How to read each capability of the contract from a manifest.  Pure.
+"""How to read each capability of the contract from a manifest, and what the claim counts for in this broker.  Pure.
 
 Above: negotiation, transitions.  Below: contract.
 """
@@ -12,14 +12,18 @@ from lifebus_contract import (
     InvalidRequest,
     LifecycleEvent,
     ManifestPlacementClass,
+    RegisteredAdapter,
     RenewalClaim,
     SessionIdentityClaim,
     SupportState,
 )
 
-__all__ = ["CLAIMS", "claim_of"]
+__all__ = ["CLAIMS", "RENEWAL", "claim_of", "count_claim", "explain_lack"]
 
 _Claim = Callable[[AdapterManifest], SupportState]
+
+RENEWAL: Final = "renewal."
+"""What the names of the five renewal capabilities begin with."""
 
 
 def claim_of(manifest: AdapterManifest, capability: str) -> SupportState:
@@ -36,6 +40,36 @@ def claim_of(manifest: AdapterManifest, capability: str) -> SupportState:
             field="$.capability",
         )
     return claim(manifest)
+
+
+def count_claim(registered: RegisteredAdapter, capability: str) -> SupportState:
+    """Return what a claim counts for in this broker: nothing, where it is scoped to profiles and none is enabled.
+
+    Raises:
+        InvalidRequest: the contract knows no such capability.
+    """
+    claimed = claim_of(registered.manifest, capability)
+    return SupportState.UNAVAILABLE if _closed_profiles(registered, capability) else claimed
+
+
+def explain_lack(registered: RegisteredAdapter, capability: str) -> str | None:
+    """Say why a renewal capability is unavailable: not evaluated, evaluated so, or without its profile; else None."""
+    if not capability.startswith(RENEWAL) or count_claim(registered, capability) is not SupportState.UNAVAILABLE:
+        return None
+    if registered.manifest.renewal is None:
+        return "the adapter has not evaluated renewal"
+    if claim_of(registered.manifest, capability) is SupportState.UNAVAILABLE:
+        return "the adapter evaluated renewal and cannot do this"
+    names = " or ".join(f"`{name[:64]}`" for name in _closed_profiles(registered, capability))
+    return f"it needs the profile {names}, which is not enabled"
+
+
+def _closed_profiles(registered: RegisteredAdapter, capability: str) -> tuple[str, ...]:
+    """Return the profiles that a claim needs one of, if none of them is enabled."""
+    renewal = registered.manifest.renewal
+    if renewal is None or not capability.startswith(RENEWAL) or not registered.profiles.isdisjoint(renewal.profiles):
+        return ()
+    return renewal.profiles
 
 
 def _event(event: LifecycleEvent) -> _Claim:

@@ -6,11 +6,10 @@ Above: router, the command line's `negotiate`.  Below: claims, transitions, cont
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from lifebus_broker.claims import claim_of
+from lifebus_broker.claims import claim_of, count_claim, explain_lack
 from lifebus_broker.transitions import retry_after_loss
 from lifebus_contract import (
     SUPPORT_STRENGTH,
-    AdapterManifest,
     CapabilityOutcome,
     CapabilityRequest,
     Degradation,
@@ -60,7 +59,7 @@ def negotiate(
             failure_class=None,
             retry_class=None,
         )
-    outcomes = tuple(_evaluate(registered.manifest, request, overrides or {}) for request in requests)
+    outcomes = tuple(_evaluate(registered, request, overrides or {}) for request in requests)
     worst = max((found.outcome for found in outcomes), key=_SEVERITY.__getitem__)
     failure = _FAILURE.get(worst)
     return Negotiation(
@@ -101,11 +100,13 @@ def warnings_of(negotiation: Negotiation) -> tuple[Warning, ...]:
 
 
 def _evaluate(
-    manifest: AdapterManifest, request: CapabilityRequest, overrides: Mapping[str, SupportState]
+    registered: RegisteredAdapter, request: CapabilityRequest, overrides: Mapping[str, SupportState]
 ) -> CapabilityOutcome:
-    claimed = claim_of(manifest, request.capability)
+    claimed = count_claim(registered, request.capability)
     current = min(claimed, overrides.get(request.capability, claimed), key=SUPPORT_STRENGTH.__getitem__)
     outcome = _judge(request, current, lost=current is not claimed)
+    lack = explain_lack(registered, request.capability)
+    reason = _reason(request, claimed, current, outcome)
     return CapabilityOutcome(
         capability=request.capability,
         level=request.level,
@@ -113,7 +114,7 @@ def _evaluate(
         claimed=claimed,
         current=current,
         outcome=outcome,
-        reason=_reason(request, claimed, current, outcome),
+        reason=reason if lack is None else f"{reason}: {lack}",
     )
 
 

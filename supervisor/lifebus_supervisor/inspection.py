@@ -10,6 +10,7 @@ from pathlib import Path
 
 import apsw
 
+from lifebus_broker.claims import RENEWAL, claim_of, explain_lack
 from lifebus_broker.ledger.sqlite_reader import Reader
 from lifebus_broker.ledger.sqlite_schema import check_library
 from lifebus_broker.ledger.sqlite_verify import verify
@@ -17,18 +18,20 @@ from lifebus_broker.negotiation import negotiate
 from lifebus_broker.payload_validation import check_payload
 from lifebus_broker.ports import Query
 from lifebus_contract import (
+    CAPABILITIES,
     CapabilityRequest,
     InvalidRequest,
     LifebusError,
     Negotiation,
     PayloadEnvelope,
+    RegisteredAdapter,
 )
 from lifebus_supervisor.adapters import configured_adapters
 from lifebus_supervisor.queries import query_of
 from lifebus_supervisor.settings import Settings
 from lifebus_transports.messages import Backfill
 
-__all__ = ["check_body", "check_libraries", "negotiate_here", "receipts_of_file", "verify_file"]
+__all__ = ["check_body", "check_libraries", "negotiate_here", "receipts_of_file", "renewal_claims", "verify_file"]
 
 
 def check_libraries() -> str:
@@ -82,6 +85,12 @@ def negotiate_here(settings: Settings, adapter_id: str, requirements: Sequence[C
         AdapterUnavailable: no such adapter.
     """
     return negotiate(configured_adapters(settings).require(adapter_id), requirements)
+
+
+def renewal_claims(registered: RegisteredAdapter) -> list[tuple[str, str, str | None]]:
+    """Return each renewal capability with its claimed support and, where it is none here, why."""
+    names = sorted(name for name in CAPABILITIES if name.startswith(RENEWAL))
+    return [(name, claim_of(registered.manifest, name).value, explain_lack(registered, name)) for name in names]
 
 
 def check_body(payload: PayloadEnvelope) -> None:

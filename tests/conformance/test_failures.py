@@ -128,7 +128,9 @@ def test_renewal_conditions_use_the_existing_failure_classes(condition: dict[str
     capable["renewal"]["reset"]["wrapper_mediated"] = "synthesized"
     registered = ADAPTERS["codex"].registered
     registered = type(registered)(
-        manifest=validate(capable, AdapterManifest), conformance=registered.conformance, refused_placements=frozenset()
+        manifest=validate(capable, AdapterManifest),
+        conformance=registered.conformance,
+        profiles=frozenset(capable["renewal"]["profiles"]),
     )
     wishes = [CapabilityRequest(capability=name, level=RequirementLevel.REQUIRED) for name in condition]
     assert negotiate(registered, wishes).outcome == "satisfied"

@@ -11,6 +11,8 @@ from lifebus.cli.terminal import paint, put, put_json, put_table
 from lifebus_contract import AdapterManifest, InvalidRequest, decode_json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lifebus_contract import RegisteredAdapter
 
 __all__ = ["app"]
@@ -124,4 +126,19 @@ def _show(adapter: "RegisteredAdapter") -> None:
         for slot, claim in manifest.placement.items()
     ]
     others = [("context_pressure", manifest.context_pressure.support.value, manifest.context_pressure.evidence or "")]
-    put_table(("claim", "support", "evidence"), [*events, *slots, *others], color_of=_SUPPORT_COLORS)
+    rows = [*events, *slots, *others, *_renewal(adapter)]
+    put_table(("claim", "support", "evidence"), rows, color_of=_SUPPORT_COLORS)
+
+
+def _renewal(adapter: "RegisteredAdapter") -> "Iterator[tuple[str, str, str]]":
+    """Yield the five claims of renewal, or that there are none; a claim says which profile it needs."""
+    from lifebus_supervisor.inspection import renewal_claims  # noqa: PLC0415
+
+    claim = adapter.manifest.renewal
+    if claim is None:
+        yield ("renewal", "not evaluated", "")
+        return
+    profiles = f"with profile {' or '.join(claim.profiles)}" if claim.profiles else ""
+    for name, support, lack in renewal_claims(adapter):
+        yield (name, support, lack or profiles)
+    yield ("", "", claim.evidence or "")

@@ -60,6 +60,9 @@ def negotiate(
             ],
             color_of=_COLORS,
         )
+        for one in found.outcomes:
+            if one.outcome is not NegotiationOutcome.SATISFIED:
+                put(clean(one.reason))
         put(f"{clean(adapter)}: {paint(found.outcome.value, _COLORS[found.outcome.value])}")
     return ExitCode.OK if found.outcome is NegotiationOutcome.SATISFIED else ExitCode.NEGATIVE
 
