@@ -1,0 +1,141 @@
+"""The files of the continuation store: one a record, in a directory of ours alone, changed by one process at a time.
+
+A record is written beside its place and synced; it then takes its place in one step, and the directory is synced
+before anybody is told.  A new one is linked, which fails where another stands; one that changes is renamed over itself.
+
+Above: store.  Below: records, installing.disk, lifebus_transports.
+"""
+
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from lifebus_contract import BrokerBusy, StateConflict
+from lifebus_supervisor.installing.disk import Disk
+from lifebus_supervisor.installing.writing import create_file
+from lifebus_supervisor.renewal.records import MAX_RECORD_BYTES, Continuation, decode_record, encode_record
+from lifebus_transports.runtime_dir import ensure_private_directory
+
+__all__ = ["RecordFiles"]
+
+_LOCK: Final = "lock"
+_SUFFIX: Final = ".json"
+_TEMPORARY: Final = "unfinished.tmp"
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_PATIENCE_S: Final = 2.0
+_PAUSE_S: Final = 0.01
+
+
+class RecordFiles:
+    """The records in a directory.  Every method but `locked` needs the lock.
+
+    Raises:
+        LifebusError: the directory is not ours alone.
+        OSError: the system refused.
+    """
+
+    def __init__(self, directory: Path, disk: Disk) -> None:
+        self._directory = directory
+        self._disk = disk
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the store; what a process that crashed left unfinished is gone then.
+
+        Raises:
+            BrokerBusy: another process holds it for too long.
+        """
+        if not self._directory.is_dir():
+            ensure_private_directory(self._directory)
+            self._disk.sync_directory(self._directory.parent)
+        ensure_private_directory(self._directory)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(self._directory / _LOCK, flags, 0o600)
+        try:
+            _wait_for(descriptor)
+            if self._temporary.exists():
+                self._disk.unlink(self._temporary)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def read(self) -> tuple[list[Continuation], list[str]]:
+        """Return every record, the oldest first, and the names of files that hold none."""
+        records: list[Continuation] = []
+        strange: list[str] = []
+        for path in sorted(self._directory.glob(f"*{_SUFFIX}")):
+            record = decode_record(_contents(path))
+            if record is None or self._path(record) != path:
+                strange.append(path.name)
+            else:
+                records.append(record)
+        return sorted(records, key=lambda one: (one.created_at, one.payload_id)), strange
+
+    def add(self, record: Continuation) -> None:
+        """Write a new record; durable when this returns.
+
+        Raises:
+            StateConflict: another one stands in its place; it stays as it is.
+        """
+        create_file(self._disk, self._temporary, encode_record(record), 0o600)
+        try:
+            self._disk.link(self._temporary, self._path(record))
+        except FileExistsError:
+            self._disk.unlink(self._temporary)
+            raise StateConflict("a continuation of this thread is there already", code="pending") from None
+        self._disk.unlink(self._temporary)
+        self._disk.sync_directory(self._directory)
+
+    def replace(self, record: Continuation) -> None:
+        """Write a record in the place of the one that stands there; durable when this returns."""
+        create_file(self._disk, self._temporary, encode_record(record), 0o600)
+        self._disk.rename(self._temporary, self._path(record))
+        self._disk.sync_directory(self._directory)
+
+    def remove(self, record: Continuation) -> None:
+        """Remove a record."""
+        self._disk.unlink(self._path(record))
+        self._disk.sync_directory(self._directory)
+
+    @property
+    def _temporary(self) -> Path:
+        return self._directory / _TEMPORARY
+
+    def _path(self, record: Continuation) -> Path:
+        return self._directory / f"{record.slot}{_SUFFIX}"
+
+
+def _wait_for(descriptor: int) -> None:
+    """Wait for the lock; a process that is stopped while it holds it must not stop us, too.
+
+    Raises:
+        BrokerBusy: it did not come.
+    """
+    until = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            if time.monotonic() > until:
+                raise BrokerBusy("another process holds the continuation store; try again", code="busy") from None
+            time.sleep(_PAUSE_S)
+        else:
+            return
+
+
+def _contents(path: Path) -> bytes:
+    """Return what a file holds; nothing, where it is none of ours."""
+    try:
+        descriptor = os.open(path, _READ)
+    except OSError:
+        return b""
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+            return b""
+        return file.read(MAX_RECORD_BYTES + 1)

@@ -1,0 +1,217 @@
+"""The continuation store: tokens that wait for a session start, each kept until it is used once.
+
+A record goes from preparing to pending, claimed, and consumed; each step is durable before its caller goes on.  What is
+claimed stays claimed by the same session under the same claim id until the client's use of it is known, so that a
+client which knows claim ids again sees one use however often it is asked (docs/renewal.md, "Crashes").
+
+Every method may block: it waits for disks, and a moment for other processes.
+
+Above: flow, recovery, the command line.  Below: files, choosing, records.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from msgspec import structs
+
+from lifebus_contract import BrokerBusy, CallbackRequest, InvalidRequest, StateConflict
+from lifebus_supervisor.installing.disk import Disk
+from lifebus_supervisor.renewal.choosing import Chosen, Lost, Several, Start, choose
+from lifebus_supervisor.renewal.files import RecordFiles
+from lifebus_supervisor.renewal.records import LIVE, MAX_TOKEN_BYTES, Continuation, State
+
+__all__ = ["DIRECTORY", "KEPT_S", "MOST", "MOST_TRIES", "ContinuationStore"]
+
+DIRECTORY: Final = "continuations"
+"""The store's directory in the state directory."""
+
+MOST: Final = 1_024
+"""Most records in a store; more are refused."""
+
+MOST_TRIES: Final = 5
+"""How often a claimed token is handed over before it counts as lost."""
+
+KEPT_S: Final = 7 * 86_400
+"""How long after its expiry a record without a token is still shown, in seconds."""
+
+_OVER: Final = "it expired before it was used"
+_TOO_OFTEN: Final = f"the client was asked {MOST_TRIES} times and never said that it has it"
+
+
+class ContinuationStore:
+    """The records in a directory; any number of processes may use it.  `clock` returns wall-clock seconds.
+
+    Every method raises:
+        LifebusError: the directory is not ours alone, or another process holds the store.
+        OSError: the system refused; what was there before stands.
+    """
+
+    def __init__(self, directory: Path, clock: Callable[[], float], disk: Disk | None = None) -> None:
+        self._files = RecordFiles(directory, disk or Disk())
+        self._clock = clock
+
+    def records(self) -> tuple[list[Continuation], list[str]]:
+        """Return every record, the oldest first, with its token, and the names of files that hold none."""
+        with self._files.locked():
+            return self._fresh()
+
+    def sweep(self) -> None:
+        """Take the tokens out of what has expired, and forget what is long over."""
+        self.records()
+
+    def begin(self, intent: Continuation) -> Continuation:
+        """Note that a client is about to be asked for a token; return the note of its session if one is there.
+
+        Raises:
+            StateConflict: a token of the session waits already.
+            BrokerBusy: there are too many records.
+        """
+        with self._files.locked():
+            records, strange = self._fresh()
+            for one in records:
+                same = one.profile == intent.profile and one.adapter_id == intent.adapter_id
+                if same and one.session == intent.session and one.state in {*LIVE, State.PREPARING}:
+                    if one.state is State.PREPARING:
+                        return one
+                    raise StateConflict("a continuation of this session waits already", code="pending")
+            self._add(intent, records, strange)
+            return intent
+
+    def keep(self, record: Continuation) -> None:
+        """Keep a token; the note that it was asked for goes.  Kept once, whatever became of it since.
+
+        Raises:
+            StateConflict: the thread has a token already, which stays.
+            InvalidRequest: no thread, no token, or too large a one.
+            BrokerBusy: there are too many records.
+        """
+        _check(record)
+        with self._files.locked():
+            records, strange = self._fresh()
+            kept = any(one.payload_id == record.payload_id and one.state is not State.PREPARING for one in records)
+            if not kept:
+                for one in records:
+                    if one.slot == record.slot and one.state not in LIVE:
+                        self._files.remove(one)
+                self._add(record, records, strange)
+                self._fresh()
+
+    def give_up(self, intent: Continuation) -> None:
+        """Forget that a client was to be asked."""
+        with self._files.locked():
+            if any(one == intent for one in self._fresh()[0]):
+                self._files.remove(intent)
+
+    def look(self, start: Start) -> bool:
+        """Whether a session start would get something, or be told that it cannot."""
+        with self._files.locked():
+            return choose(self._fresh()[0], start) is not None
+
+    def claim(
+        self, start: Start, claim_id: str, moment: CallbackRequest | None = None
+    ) -> Chosen | Several | Lost | None:
+        """Give a session start its token: under a new claim id, or under that of a claim whose end is not known.
+
+        What is lost is told once.  `moment` is kept for the receipt.
+        """
+        with self._files.locked():
+            found = choose(self._fresh()[0], start)
+            if isinstance(found, Lost):
+                self._files.replace(found.record.ended(State.REJECTED, self._now(), _OVER))
+            if not isinstance(found, Chosen):
+                return found
+            if found.record.handed_over >= MOST_TRIES:
+                self._files.replace(found.record.ended(State.REJECTED, self._now(), _TOO_OFTEN))
+                return Lost(found.record)
+            claimed = structs.replace(
+                found.record,
+                state=State.CLAIMED,
+                claim_id=found.record.claim_id or claim_id,
+                claimed_by=start.session,
+                claimed_at=found.record.claimed_at or moment,
+                handed_over=found.record.handed_over + 1,
+            )
+            self._files.replace(claimed)
+            return Chosen(claimed)
+
+    def take(self, profile: str, thread: str, claim_id: str) -> Continuation | None:
+        """Claim what waits of a thread for no session, for an operator; None where nothing does.
+
+        Raises:
+            StateConflict: a session has claimed it.
+        """
+        with self._files.locked():
+            for one in self._fresh()[0]:
+                if (one.profile, one.thread) != (profile, thread) or one.state not in LIVE:
+                    continue
+                if one.claimed_by is not None:
+                    raise StateConflict(f"session `{one.claimed_by[:64]}` has claimed it", code="claimed")
+                taken = structs.replace(one, state=State.CLAIMED, claim_id=one.claim_id or claim_id)
+                self._files.replace(taken)
+                return taken
+            return None
+
+    def finish(self, record: Continuation, state: State, note: str | None = None) -> None:
+        """Say what became of a claimed token: it is gone then.  Said again, it changes nothing."""
+        with self._files.locked():
+            for one in self._fresh()[0]:
+                if one.payload_id == record.payload_id and one.state is State.CLAIMED:
+                    self._files.replace(one.ended(state, self._now(), note))
+
+    def mark_told(self, record: Continuation) -> None:
+        """Forget the moments of a record: its receipts are in the ledger."""
+        with self._files.locked():
+            for one in self._fresh()[0]:
+                if one.payload_id == record.payload_id and one.state is not State.PREPARING:
+                    self._files.replace(structs.replace(one, prepared_at=None, claimed_at=None))
+
+    def drop(self, profile: str, thread: str) -> Continuation | None:
+        """Remove what is kept of a thread, whatever its state; return it, None where nothing was."""
+        with self._files.locked():
+            for one in self._fresh()[0]:
+                if (one.profile, one.thread) == (profile, thread):
+                    self._files.remove(one)
+                    return one
+            return None
+
+    def _add(self, record: Continuation, records: Sequence[Continuation], strange: Sequence[str]) -> None:
+        if len(records) + len(strange) >= MOST:
+            raise BrokerBusy(f"{MOST} continuations are kept already; drop some", code="store_full")
+        self._files.add(record)
+
+    def _fresh(self) -> tuple[list[Continuation], list[str]]:
+        """Return the records as they are now: of what has expired the token is gone, and in time the rest.
+
+        A note that a token was asked for goes once that is kept, so that it is never asked for again.
+        """
+        now = self._now()
+        records, strange = self._files.read()
+        answered = {one.payload_id for one in records if one.state is not State.PREPARING}
+        kept: list[Continuation] = []
+        for one in records:
+            asked_in_vain = one.state is State.PREPARING and (one.is_over(now) or one.payload_id in answered)
+            if asked_in_vain or now >= one.expires_at + KEPT_S:
+                self._files.remove(one)
+            elif one.state in LIVE and one.is_over(now):
+                kept.append(one.ended(State.EXPIRED, now, _OVER))
+                self._files.replace(kept[-1])
+            else:
+                kept.append(one)
+        return kept, strange
+
+    def _now(self) -> int:
+        return int(self._clock())
+
+
+def _check(record: Continuation) -> None:
+    """Refuse what cannot be kept.
+
+    Raises:
+        InvalidRequest: says why.
+    """
+    if not record.thread or not record.token:
+        raise InvalidRequest("a continuation needs a thread and a token", code="no_token")
+    size = len(record.token.encode())
+    if size > MAX_TOKEN_BYTES or size != record.size:
+        raise InvalidRequest(f"a token may have {MAX_TOKEN_BYTES} bytes", code="token_too_large")
