@@ -13,7 +13,8 @@ import pytest
 import lifebus
 from harness_matrix import README, matrix, split
 from lifebus.cli.app import COMMANDS
-from lifebus_supervisor.config import KEYS, load, variable_of
+from lifebus_supervisor.config import KEYS, LISTS, load, variable_of
+from lifebus_supervisor.renewal.profile import AnswerPaths, RenewalSettings
 from lifebus_transports.messages import BODIES
 from running import connected, running_bus
 
@@ -70,8 +71,20 @@ def test_every_setting_is_documented_with_its_variable_and_default() -> None:
     defaults = dict(re.findall(r"^\| `(\w+\.\w+)` \| `\w+` \| `(\w+)` \|", text, re.MULTILINE))
     _, origins = load({}, {"HOME": "/nowhere"})
 
-    assert rows == {key: variable_of(key) for key in KEYS}
+    assert rows == {key: variable_of(key) for key in KEYS if key not in LISTS}
     assert defaults == {key: str(origins[key].value).lower() for key in KEYS if "." in key}
+
+
+def test_every_key_of_a_renewal_is_documented_with_its_default() -> None:
+    text = (REPOSITORY / "docs/configuration.md").read_text().partition("## Renewals")[2].partition("\n## ")[0]
+    rows = dict(re.findall(r"^\| `([\w.]+)` \| (?:`(.*?)`|needed|none) \|", text, re.MULTILINE))
+    fields = {field.name: field.default for field in msgspec.structs.fields(RenewalSettings)}
+    paths = {f"answers.{field.name}": field.default for field in msgspec.structs.fields(AnswerPaths)}
+    del fields["answers"]
+
+    assert list(rows) == [*fields, *paths]
+    for key, default in {**fields, **paths}.items():
+        assert rows[key] == ("" if default in {msgspec.NODEFAULT, "", ()} else str(default))
 
 
 def test_the_example_of_a_configuration_is_valid(tmp_path: Path) -> None:

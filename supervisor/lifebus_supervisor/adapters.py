@@ -3,23 +3,58 @@
 Above: daemon, inspection.  Below: lifebus_adapters, the registry.
 """
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from msgspec import structs
 
 from lifebus_adapters import ADAPTERS, load_third_party
 from lifebus_broker.registry import Registry
-from lifebus_contract import InvalidRequest, LifebusError, RegisteredAdapter
+from lifebus_contract import AdapterManifest, InvalidRequest, LifebusError, RegisteredAdapter
+from lifebus_supervisor.config_file import ConfigurationError
+from lifebus_supervisor.renewal.profile import RenewalSettings
 from lifebus_supervisor.settings import Settings
 
 __all__ = ["configured_adapters"]
 
 
 def configured_adapters(settings: Settings) -> Registry:
-    """Return the built-in adapters and those of the configured manifests.
+    """Return the built-in adapters and those of the configured manifests, each with its enabled profiles.
 
     Raises:
         InvalidRequest: a manifest cannot be read, is against the contract, or takes an id that is taken.
+        ConfigurationError: a profile is enabled that no adapter claims.
     """
-    return Registry([*(adapter.registered for adapter in ADAPTERS.values()), *map(_third_party, settings.manifests)])
+    known = [*(adapter.registered for adapter in ADAPTERS.values()), *map(_third_party, settings.manifests)]
+    _check_profiles(settings.renewals, {one.manifest.adapter_id: one.manifest for one in known})
+    return Registry([structs.replace(one, profiles=_profiles_of(one, settings)) for one in known])
+
+
+def _profiles_of(registered: RegisteredAdapter, settings: Settings) -> frozenset[str]:
+    adapter_id = registered.manifest.adapter_id
+    return frozenset(one.profile for one in settings.renewals if one.adapter == adapter_id)
+
+
+def _check_profiles(renewals: Sequence[RenewalSettings], known: Mapping[str, AdapterManifest]) -> None:
+    """Refuse profiles that can never be of use.
+
+    Raises:
+        ConfigurationError: says which, and what there is.
+    """
+    problems: list[str] = []
+    for one in renewals:
+        manifest = known.get(one.adapter)
+        if manifest is None:
+            problems.append(f"renewals: no adapter `{one.adapter[:64]}`; known are {', '.join(known)}")
+        elif manifest.renewal is None:
+            problems.append(f"renewals: the adapter `{one.adapter[:64]}` has not evaluated renewal")
+        elif manifest.renewal.profiles and one.profile not in manifest.renewal.profiles:
+            claimed = ", ".join(manifest.renewal.profiles)
+            problems.append(
+                f"renewals: `{one.adapter[:64]}` claims no profile `{one.profile[:64]}`; it claims {claimed}"
+            )
+    if problems:
+        raise ConfigurationError(problems)
 
 
 def _third_party(path: Path) -> RegisteredAdapter:

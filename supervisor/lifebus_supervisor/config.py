@@ -19,6 +19,7 @@ from msgspec import Struct
 from lifebus_adapters import OVERRIDES
 from lifebus_broker.pressure import Thresholds
 from lifebus_supervisor.config_file import ConfigurationError, FileValue, read_file
+from lifebus_supervisor.renewal.profile import RenewalSettings
 from lifebus_supervisor.settings import (
     LedgerSettings,
     LimitSettings,
@@ -31,7 +32,7 @@ from lifebus_supervisor.settings import (
 )
 from lifebus_transports.directories import default_config_path, default_runtime_dir, default_state_dir
 
-__all__ = ["KEYS", "ConfigurationError", "Origin", "Origins", "Source", "load", "variable_of"]
+__all__ = ["KEYS", "LISTS", "ConfigurationError", "Origin", "Origins", "Source", "load", "variable_of"]
 
 Source = Literal["flag", "environment", "file", "default"]
 """Where a value came from, strongest first."""
@@ -46,6 +47,8 @@ _SECTIONS: Final[dict[str, type[Struct]]] = {
     "silence": SilenceSettings,
     "telemetry": TelemetrySettings,
 }
+LISTS: Final = ("renewals",)
+"""Lists of tables, `[[renewals]]` in the file; they come from there alone."""
 _DIRECTORIES: Final = {"runtime_dir": default_runtime_dir, "state_dir": default_state_dir}
 _OTHER_VARIABLES: Final = frozenset({"LIFEBUS_CONFIG", "LIFEBUS_DATA_DIR", "LIFEBUS_HOST_ADAPTER", *OVERRIDES})
 
@@ -58,6 +61,7 @@ KEYS: Final[dict[str, Any]] = {
         for section, kind in _SECTIONS.items()
         for field in msgspec.structs.fields(kind)
     },
+    "renewals": tuple[RenewalSettings, ...],
 }
 """Every key by its dotted name, with its type."""
 
@@ -121,7 +125,7 @@ def _from_flags(flags: Mapping[str, Any]) -> Iterator[Origin]:
 
 
 def _from_environment(environ: Mapping[str, str], problems: list[str]) -> Iterator[Origin]:
-    known = {variable_of(key): key for key in KEYS}
+    known = {variable_of(key): key for key in KEYS if key not in LISTS}
     for name, text in sorted(environ.items()):
         if not name.startswith("LIFEBUS_") or not text or name in _OTHER_VARIABLES:
             continue
@@ -163,7 +167,8 @@ def _defaults(environ: Mapping[str, str]) -> Iterator[Origin]:
     for key, directory in _DIRECTORIES.items():
         plain = {name: text for name, text in environ.items() if name != variable_of(key)}
         yield Origin(key=key, value=directory(plain), source="default", where="XDG directories")
-    yield Origin(key="manifests", value=(), source="default", where="built in")
+    for key in ("manifests", *LISTS):
+        yield Origin(key=key, value=(), source="default", where="built in")
     for section, kind in _SECTIONS.items():
         for field in msgspec.structs.fields(kind):
             yield Origin(key=f"{section}.{field.name}", value=field.default, source="default", where="built in")
@@ -177,9 +182,10 @@ def _take(origin: Origin, found: list[Origin], problems: list[str]) -> None:
         _refuse_relative(origin.key, value)
     except (msgspec.ValidationError, ValueError) as fault:
         rule = f"one of {', '.join(get_args(kind))}" if get_args(kind) and _is_choice(kind) else str(fault)
-        problems.append(f"{origin.where}: `{origin.key}` is {str(origin.value)[:64]!r}: {rule}")
+        said = "wrong" if origin.key in LISTS else repr(str(origin.value)[:64])
+        problems.append(f"{origin.where}: `{origin.key}` is {said}: {rule}")
         return
-    found.append(msgspec.structs.replace(origin, value=_expanded(value)))
+    found.append(msgspec.structs.replace(origin, value=_expanded(origin.key, value)))
 
 
 def _path(kind: type, value: Any) -> Path:
@@ -216,8 +222,8 @@ def _absolute(key: str, value: Any) -> Any:
     return tuple(paths) if key == "manifests" else paths[0]
 
 
-def _expanded(value: Any) -> Any:
-    if isinstance(value, tuple):
+def _expanded(key: str, value: Any) -> Any:
+    if key == "manifests":
         return tuple(path.expanduser() for path in cast("tuple[Path, ...]", value))
     return value.expanduser() if isinstance(value, Path) else value
 
@@ -240,7 +246,8 @@ def _settings(values: Mapping[str, Any]) -> Settings:
         for section, kind in _SECTIONS.items()
     }
     directories = {key: values[key] for key in _DIRECTORIES}
-    return Settings(**directories, manifests=values["manifests"], **sections)
+    lists = {key: values[key] for key in ("manifests", *LISTS)}
+    return Settings(**directories, **lists, **sections)
 
 
 def _suggestion(item: FileValue) -> str:

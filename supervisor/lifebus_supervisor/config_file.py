@@ -16,7 +16,7 @@ from lifebus_contract import FailureClass, LifebusError
 __all__ = ["ConfigurationError", "FileValue", "read_file"]
 
 _MAX_BYTES: Final = 1_048_576
-_TABLE: Final = re.compile(r"^\s*\[\s*([A-Za-z0-9_.\-\"' ]+?)\s*\]")
+_TABLE: Final = re.compile(r"^\s*\[\[?\s*([A-Za-z0-9_.\-\"' ]+?)\s*\]")
 _KEY: Final = re.compile(r"^\s*([A-Za-z0-9_.\-\"']+)\s*=")
 
 
@@ -61,7 +61,7 @@ def read_file(path: Path) -> list[FileValue]:
 
 
 def _flat(data: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield top-level values, and the values of top-level tables under dotted keys."""
+    """Yield top-level values, lists of tables among them, and the values of top-level tables under dotted keys."""
     for key, value in data.items():
         if isinstance(value, dict):
             yield from ((f"{key}.{name}", inner) for name, inner in cast("dict[str, Any]", value).items())
@@ -76,6 +76,7 @@ def _lines_of(text: str) -> dict[str, int]:
     for number, line in enumerate(text.splitlines(), 1):
         if header := _TABLE.match(line):
             table = _plain(header[1]) + "."
+            lines.setdefault(table[:-1], number)
         elif key := _KEY.match(line):
             lines.setdefault(table + _plain(key[1]), number)
     return lines

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from lifebus_broker.pressure import Thresholds
+from lifebus_supervisor.renewal.profile import RenewalSettings
 
 __all__ = [
     "LedgerSettings",
@@ -95,11 +96,15 @@ class TelemetrySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All settings.  Directories are resolved paths; `manifests` are files with third-party adapter manifests."""
+    """All settings.  Directories are resolved paths; `manifests` are files with third-party adapter manifests.
+
+    `renewals` are the enabled renewal profiles; their names and their client ids are unique.
+    """
 
     runtime_dir: Path
     state_dir: Path
     manifests: tuple[Path, ...] = ()
+    renewals: tuple[RenewalSettings, ...] = ()
     ledger: LedgerSettings = LedgerSettings()
     limits: LimitSettings = LimitSettings()
     log: LogSettings = LogSettings()
@@ -108,6 +113,12 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     signals: SignalSettings = SignalSettings()
     silence: SilenceSettings = SilenceSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
+
+    def __post_init__(self) -> None:
+        for name in ("profile", "client_id"):
+            taken = [getattr(one, name) for one in self.renewals]
+            if len(set(taken)) < len(taken):
+                raise ValueError(f"renewals: two of them have the same `{name}`")
 
     @property
     def ledger_path(self) -> Path:

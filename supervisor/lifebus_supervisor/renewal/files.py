@@ -10,7 +10,7 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -44,7 +44,7 @@ class RecordFiles:
         self._disk = disk
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> Generator[None]:
         """Hold the store; what a process that crashed left unfinished is gone then.
 
         Raises:

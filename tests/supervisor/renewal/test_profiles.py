@@ -1,0 +1,86 @@
+"""Renewal profiles in the configuration: read, checked, and enabled for their adapter."""
+
+from pathlib import Path
+
+import pytest
+
+from lifebus_supervisor.adapters import configured_adapters
+from lifebus_supervisor.config import ConfigurationError, load
+from lifebus_supervisor.settings import Settings
+
+HOME = {"HOME": "/home/dev"}
+PROFILE = """
+[[renewals]]
+profile = "codex-renewal"
+adapter = "codex"
+client_id = "example"
+recommend = ["example", "status"]
+prepare = ["example", "prepare"]
+consume = ["example", "start"]
+"""
+
+
+def loaded(tmp_path: Path, text: str) -> Settings:
+    path = tmp_path / "config.toml"
+    path.write_text(text)
+    return load({}, HOME, path)[0]
+
+
+def problem(tmp_path: Path, text: str) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        configured_adapters(loaded(tmp_path, text))
+    (found,) = caught.value.problems
+    return found
+
+
+def test_an_enabled_profile_counts_for_its_adapter_alone(tmp_path: Path) -> None:
+    adapters = configured_adapters(loaded(tmp_path, PROFILE))
+    assert adapters.require("codex").profiles == {"codex-renewal"}
+    assert adapters.require("claude").profiles == frozenset()
+    assert configured_adapters(loaded(tmp_path, "")).require("codex").profiles == frozenset()
+
+
+def test_paths_into_the_answers_and_limits_are_read(tmp_path: Path) -> None:
+    text = PROFILE + 'ttl_s = 60\n[renewals.answers]\naction = "boundary.action"\nrenew = "yes"\n'
+    (found,) = loaded(tmp_path, text).renewals
+    assert (found.answers.action, found.answers.renew, found.ttl_s) == ("boundary.action", "yes", 60)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"codex"', '"codx"', "no adapter `codx`"),
+        ('"codex"', '"claude"', "the adapter `claude` has not evaluated renewal"),
+        ('"codex-renewal"', '"other"', "claims no profile `other`; it claims codex-renewal"),
+        ('["example", "status"]', "[]", "length >= 1"),
+        ('["example", "status"]', '["./example"]', "absolute path or found in PATH"),
+        ('["example", "prepare"]', '["example", "{token}"]', "gets no `{token}`"),
+        ('["example", "start"]', '["example", "{token}"]', "must not hold `{token}`"),
+        ('["example", "start"]', '["example"]\nhand_over = "argument"', "needs `{token}`"),
+        ('["example", "start"]', '["example"]\nmax_bytes = 1000000', "<= 65536"),
+        ('["example", "start"]', '["example"]\nsurprise = 1', "surprise"),
+        ('["example", "start"]', '["example"]\n[renewals.answers]\ntoken = "a..b"', "`token` is a path"),
+    ],
+)
+def test_a_wrong_profile_is_refused_and_the_reason_named(tmp_path: Path, old: str, new: str, said: str) -> None:
+    found = problem(tmp_path, PROFILE.replace(old, new))
+    assert "renewals" in found
+    assert said in found
+
+
+def test_a_wrong_profile_is_named_with_its_line(tmp_path: Path) -> None:
+    found = problem(tmp_path, '[log]\nlevel = "debug"\n' + PROFILE.replace('"codex"', "7"))
+    assert found.startswith(f"{tmp_path}/config.toml:4: `renewals` is wrong: Expected `str`, got `int`")
+
+
+def test_two_profiles_of_one_name_or_client_are_refused(tmp_path: Path) -> None:
+    assert "same `profile`" in problem(tmp_path, PROFILE + PROFILE.replace('"example"', '"other"'))
+    again = PROFILE.replace("codex-renewal", "codex-other")
+    assert "same `client_id`" in problem(tmp_path, PROFILE + again)
+
+
+def test_profiles_come_from_the_file_alone(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(PROFILE)
+    _, origins = load({}, {**HOME, "LIFEBUS_RENEWALS": "x"}, path)
+    assert (origins["renewals"].source, len(origins["renewals"].value)) == ("file", 1)
