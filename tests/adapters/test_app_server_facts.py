@@ -264,20 +264,30 @@ def test_a_thread_that_the_server_lets_go_is_over_and_so_is_what_it_asked(method
     assert isinstance(unanswered, OperatorAnswered)
     assert (unanswered.outcome, unanswered.waited_ms) == ("unanswered", None)
     assert over == ThreadClosed(session="t1", evidence=f"app_server:{method}")
-    assert reader.close("gone") == []
+    assert reader.close({}) == []
 
 
-def test_the_end_of_the_server_is_the_end_of_every_thread_once() -> None:
+@pytest.mark.parametrize(
+    ("evidence", "told_as", "how"),
+    [
+        ({"exit_code": 0}, "exit_code 0", "completed"),
+        ({"exit_code": 1}, "exit_code 1", "abandoned"),
+        ({"signal": 9}, "signal 9", "abandoned"),
+        ({}, "unknown how", "abandoned"),
+    ],
+)
+def test_the_end_of_the_server_is_the_end_of_every_thread_once(evidence: Any, told_as: str, how: Any) -> None:
     reader = AppServerReader()
     told(started(), started("t2"), started("t3"), notice("thread/closed", threadId="t2"), reader=reader)
-    closed = facts(reader.close("exit code 0", how="completed"))
-    assert closed == [ThreadClosed(session=name, evidence="exit code 0", how="completed") for name in ("t1", "t3")]
-    assert reader.close("again") == []
+    closed = facts(reader.close(evidence))
+    text = f"the app-server is gone: {told_as}"
+    assert closed == [ThreadClosed(session=name, evidence=text, how=how, details=evidence) for name in ("t1", "t3")]
+    assert reader.close(evidence) == []
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.stem)
 def test_facts_go_over_the_wire_and_come_back(recording: Any) -> None:
     reader = AppServerReader()
-    seen = facts([*feed(reader, chunks_of(recording)), *reader.close("gone")])
+    seen = facts([*feed(reader, chunks_of(recording)), *reader.close({})])
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(seen), type=list[AppServerFact]) == seen
     assert "hello" not in repr(seen).lower()

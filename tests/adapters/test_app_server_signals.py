@@ -71,7 +71,7 @@ def test_a_recording_gives_the_same_however_it_is_split(recording: Path, sizes: 
         expected = whole.feed(direction, data, at_ms)
         pieces = [seen for piece in cut(data, sizes) for seen in split.feed(direction, piece, at_ms)]
         assert pieces == expected
-    assert split.close("gone") == whole.close("gone")
+    assert split.close({}) == whole.close({})
     assert split.counters == whole.counters
 
 
@@ -177,7 +177,7 @@ def test_a_thread_that_the_server_started_for_itself_tells_nothing(fields: dict[
     reader = AppServerReader()
     seen = told(started("t1", **fields), turn("turn/started"), approval, notice("account/updated"), reader=reader)
     assert names(seen) == ["app_server.account.updated"]
-    assert (len(seen), reader.close("gone"), reader.counters.withheld) == (1, [], 3)
+    assert (len(seen), reader.close({}), reader.counters.withheld) == (1, [], 3)
 
 
 @pytest.mark.parametrize("fields", USERS)

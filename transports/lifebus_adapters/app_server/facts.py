@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from lifebus_adapters.telemetry import Compacted, TurnEnded, TurnStarted, Usage
-from lifebus_contract.fields import MAX_INTEGER, Count, Detail, FactValue, Identifier
+from lifebus_contract.fields import MAX_INTEGER, Count, Detail, FactKey, FactValue, Identifier
 
 __all__ = ["AppServerFact", "ErrorSeen", "OperatorAnswered", "OperatorAsked", "ThreadClosed", "ThreadOpened"]
 
@@ -29,12 +29,13 @@ class ThreadOpened(Struct, frozen=True, kw_only=True, tag=True):
 class ThreadClosed(Struct, frozen=True, kw_only=True, tag=True):
     """A thread is over: the server let it go or deleted it, or is gone itself; `evidence` says in words which.
 
-    `how` is ``completed``, or ``abandoned`` where the server broke off.
+    `how` is ``completed``, or ``abandoned`` where the server broke off; `details` are more facts for the receipt.
     """
 
     session: Identifier
     evidence: Detail
     how: Literal["completed", "abandoned"] = "completed"
+    details: dict[FactKey, FactValue] = {}
 
 
 class ErrorSeen(Struct, frozen=True, kw_only=True, tag=True):
@@ -46,7 +47,7 @@ class ErrorSeen(Struct, frozen=True, kw_only=True, tag=True):
     session: Identifier
     frame_id: Identifier | None
     key: Identifier
-    details: dict[str, FactValue]
+    details: dict[FactKey, FactValue]
 
 
 class OperatorAsked(Struct, frozen=True, kw_only=True, tag=True):

@@ -3,7 +3,7 @@
 What is none of them is no message: not JSON, not UTF-8, an array, a blank line, an id that is neither text nor an
 integer that every JSON reader can hold.  The real program drops all of that and goes on, and so do we.
 
-Above: reader.  Below: the contract.
+Above: reader.  Below: naming, the contract.
 """
 
 from typing import Annotated, Final
@@ -11,6 +11,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from lifebus_adapters.app_server.naming import event_type
 from lifebus_contract.fields import MAX_INTEGER
 
 __all__ = ["ABSENT", "MAX_NAME", "Answer", "Message", "Notification", "Request", "RequestId", "read_message"]
@@ -22,7 +23,7 @@ ABSENT: Final = Raw(b"null")
 """What stands for params that are not there."""
 
 MAX_NAME: Final = 256
-"""Longest method and longest textual id, in characters."""
+"""Longest method, name of a signal, and textual id, in characters."""
 
 _NOTHING: Final = Raw(b"")
 
@@ -74,6 +75,8 @@ def read_message(line: bytes) -> Message | None:
     if _is_long(wire.id) or _is_long(wire.method):
         return None
     if not isinstance(wire.method, UnsetType):
+        if len(event_type(wire.method, request=True)) > MAX_NAME:
+            return None
         return _asked(wire.id, wire.method, wire.params)
     if isinstance(wire.id, UnsetType) or (wire.result == _NOTHING and wire.error == _NOTHING):
         return None

@@ -6,7 +6,7 @@ and its answers tell what people decided.  Signals are made of what the server s
 Above: whoever stands between a client and its server.  Below: the other modules of this folder.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -20,6 +20,7 @@ from lifebus_adapters.app_server.operators import Questions, request_key
 from lifebus_adapters.app_server.signals import signal_of
 from lifebus_adapters.app_server.splitting import MAX_LINE_BYTES, LineSplitter
 from lifebus_adapters.app_server.threads import Thread, Threads
+from lifebus_contract.fields import FactValue
 
 __all__ = ["AppServerReader", "Direction", "FactSeen", "Observed", "ReaderCounters", "SignalSeen"]
 
@@ -113,12 +114,18 @@ class AppServerReader:
         """Note that bytes are missing here: what has begun is dropped, and reading goes on after the next newline."""
         self._splitters[direction].lose()
 
-    def close(self, evidence: str, *, how: Literal["completed", "abandoned"] = "abandoned") -> list[Observed]:
-        """Return the end of everything that is open, now that the server is gone; `evidence` says how that is known."""
+    def close(self, evidence: Mapping[str, FactValue]) -> list[Observed]:
+        """Return the end of everything that is open, now that the server is gone.
+
+        `evidence` shows it: ``{"exit_code": 0}``, ``{"signal": 9}``.  Any other than the exit code 0 broke it off.
+        """
+        how: Literal["completed", "abandoned"] = "completed" if evidence.get("exit_code") == 0 else "abandoned"
+        text = ", ".join(f"{name} {value}" for name, value in evidence.items()) or "unknown how"
         facts: list[AppServerFact] = []
         for thread in self._threads.live():
             facts += self._questions.drop(thread.id)
-            facts.append(ThreadClosed(session=thread.id, evidence=evidence[:1_024], how=how))
+            over = f"the app-server is gone: {text}"[:1_024]
+            facts.append(ThreadClosed(session=thread.id, evidence=over, how=how, details=dict(evidence)))
             thread.live, thread.turn = False, None
         return _seen(facts)
 
