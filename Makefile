@@ -12,7 +12,7 @@ demo: $(VENV)/.installed  ## the bus at work on recorded sessions, e.g. make dem
 	@$(VENV)/bin/lifebus demo $(ARGS)
 
 test: $(VENV)/.developing  ## every test, e.g. make test ARGS="-k ledger"
-	@$(VENV)/bin/pytest -q $(ARGS)
+	@$(VENV)/bin/pytest -q -n auto --dist loadfile $(ARGS)
 
 check: $(VENV)/.developing  ## lint, format, both type checkers, layers
 	@$(VENV)/bin/ruff check --quiet

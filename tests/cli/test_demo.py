@@ -1,6 +1,7 @@
 """The demonstration proves what it claims, and its proof can fail."""
 
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from lifebus.demo.proof import LedgerRow, check_facts, check_followers, check_ho
 from lifebus.demo.recordings import HARNESSES, load_recordings, sessions_of
 from lifebus.view import Gap
 from lifebus_contract import CONTRACT_VERSION, Receipt, validate
+from running import short_directory
 
 
 def row(position: int, session: str, sequence: int | None, **fields: Any) -> LedgerRow:
@@ -91,20 +93,27 @@ def test_degradation_and_refusal_must_be_there_and_the_refused_client_must_not_h
     assert [check.holds for check in check_facts(ROWS, [])] == [False, False]
 
 
+@pytest.fixture
+def temporary() -> Iterator[Path]:
+    """A directory for temporary files, short enough for the demo's sockets in it."""
+    with short_directory() as path:
+        yield path
+
+
 def test_recordings_of_three_harnesses_are_shipped() -> None:
     recordings = load_recordings()
     assert {recording.adapter for recording in recordings} == set(HARNESSES)
     assert len(sessions_of(recordings)) >= 3
 
 
-def test_demo_check_proves_every_claim_and_leaves_nothing_behind(alone: Shell, tmp_path: Path) -> None:
-    ran = alone.run("demo", "--check", TMPDIR=str(tmp_path))
+def test_demo_check_proves_every_claim_and_leaves_nothing_behind(alone: Shell, temporary: Path) -> None:
+    ran = alone.run("demo", "--check", TMPDIR=str(temporary))
     assert (ran.code, ran.err) == (0, "")
     lines = ran.out.splitlines()
     assert all(line.startswith("ok ") for line in lines)
     names = {line.split()[1].rstrip(":") for line in lines}
     assert {"everything", "late", "sequences", "chain", "hooks", "payload", "degradation", "refusal", "broker"} <= names
-    assert list(tmp_path.iterdir()) == []
+    assert list(temporary.iterdir()) == []
     assert not (alone.directory / "state").exists()
 
 
@@ -126,8 +135,8 @@ def test_in_a_pipe_the_demo_prints_plain_lines(alone: Shell) -> None:
     assert "→ developer_equivalent_frame" in ran.out
 
 
-def test_ctrl_c_ends_the_demo_its_broker_and_its_directory(alone: Shell, tmp_path: Path) -> None:
-    environment = {**alone.environment, "TMPDIR": str(tmp_path)}
+def test_ctrl_c_ends_the_demo_its_broker_and_its_directory(alone: Shell, temporary: Path) -> None:
+    environment = {**alone.environment, "TMPDIR": str(temporary)}
     with alone.started("demo", "--speed", "0.1", env=environment) as process:
         assert process.stdout is not None
         shown = iter(process.stdout.readline, b"")
@@ -137,11 +146,11 @@ def test_ctrl_c_ends_the_demo_its_broker_and_its_directory(alone: Shell, tmp_pat
         assert process.stderr is not None
         assert b"Traceback" not in process.stderr.read()
     assert not psutil.pid_exists(broker)
-    assert list(tmp_path.iterdir()) == []
+    assert list(temporary.iterdir()) == []
 
 
-def test_a_reader_that_goes_away_ends_the_demo_quietly(alone: Shell, tmp_path: Path) -> None:
-    environment = {**alone.environment, "TMPDIR": str(tmp_path)}
+def test_a_reader_that_goes_away_ends_the_demo_quietly(alone: Shell, temporary: Path) -> None:
+    environment = {**alone.environment, "TMPDIR": str(temporary)}
     with alone.started("demo", "--speed", "1000", env=environment) as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -149,4 +158,4 @@ def test_a_reader_that_goes_away_ends_the_demo_quietly(alone: Shell, tmp_path: P
         process.stdout = None
         _, told = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, told) == (141, b"")
-    assert list(tmp_path.iterdir()) == []
+    assert list(temporary.iterdir()) == []
