@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import overload
+from typing import Final, overload
 
 import zmq
 from msgspec import Struct
@@ -25,6 +25,7 @@ from lifebus_contract import (
     CapabilityRequest,
     DeadlineExceeded,
     Emission,
+    InvalidRequest,
     LifebusError,
     LifecycleEvent,
     Negotiation,
@@ -32,6 +33,7 @@ from lifebus_contract import (
     TransportError,
 )
 from lifebus_contract.codec import decode_receipt
+from lifebus_contract.fields import MAX_MESSAGE_BYTES
 from lifebus_contract.views import SessionHead
 from lifebus_transports.directories import default_runtime_dir
 from lifebus_transports.messages import (
@@ -40,6 +42,8 @@ from lifebus_transports.messages import (
     BrokerStatus,
     ClientInfo,
     DeliveredPayload,
+    Emit,
+    EmitAnswer,
     EmitResult,
     Negotiate,
     Nothing,
@@ -52,6 +56,9 @@ from lifebus_transports.messages import (
 )
 
 __all__ = ["Bus", "Emitted", "TickResult", "connect"]
+
+_PATIENCE: Final = {"verify": 100}
+"""Verbs that may take many times the bus's deadline."""
 
 
 class Emitted(Struct, frozen=True, kw_only=True):
@@ -112,6 +119,27 @@ class Bus:
             return result
         return await self._record([_emission(one) for one in emission])
 
+    async def record(self, body: Emit) -> EmitAnswer:
+        """Record emissions as `emit` does, under the body's own client id, and return what the broker said.
+
+        Raises:
+            DeadlineExceeded: no answer came; what became of the emissions is unknown.
+        """
+        outbox = Outbox(self._connection, body.client_id)
+        return EmitAnswer(results=tuple(await outbox.record(body.emissions, seconds=self.timeout)))
+
+    async def ask(self, verb: str, body: bytes) -> bytes:
+        """Ask any verb of the request door and return the answer as it came, for bridges to other protocols.
+
+        Both are MessagePack (docs/wire-protocol.md).  Nothing is asked twice.
+
+        Raises:
+            LifebusError: the question is too large, was refused, or got no answer.
+        """
+        if len(body) > MAX_MESSAGE_BYTES:  # the door would hang up on all questions of this connection
+            raise InvalidRequest(f"a question may take {MAX_MESSAGE_BYTES} bytes", code="too_large")
+        return await self._connection.ask_encoded(verb, body, timeout=self.timeout * _PATIENCE.get(verb, 1))
+
     async def tick(self, adapter_id: str | None = None, session: str | None = None) -> TickResult:
         """Have the broker look at its harnesses now, and return what it observed (design 3.12).
 
@@ -168,7 +196,7 @@ class Bus:
             events=tuple(LifecycleEvent(event) for event in events),
             adapters=tuple(adapters),
             requirements=tuple(requirements),
-            deadline_ms=int(deadline * 1000),
+            deadline_ms=round(deadline * 1000),
         )
         await serve(self._connection, registration, handler, on_ready or _nothing)
 
@@ -227,7 +255,8 @@ class Bus:
 
         A large ledger takes minutes: the deadline is a hundred times the bus's.
         """
-        return await self._connection.ask("verify", Verify(tail=tail), VerifyAnswer, timeout=100 * self.timeout)
+        patience = self.timeout * _PATIENCE["verify"]
+        return await self._connection.ask("verify", Verify(tail=tail), VerifyAnswer, timeout=patience)
 
     async def _record(self, emissions: Sequence[Emission]) -> list[Emitted]:
         return [_emitted(result) for result in await self._outbox.record(emissions, seconds=self.timeout)]

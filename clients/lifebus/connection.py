@@ -64,10 +64,18 @@ class Connection:
             BrokerBusy: this side's or the broker's queue is full.
             LifebusError: the broker refused.
         """
-        future = self.post(verb, encode_msgpack(body))
+        return decode_msgpack(await self.ask_encoded(verb, encode_msgpack(body), timeout=timeout), answer)
+
+    async def ask_encoded(self, verb: str, body: bytes, *, timeout: float) -> bytes:  # noqa: ASYNC109  as `ask`
+        """Return the answer to one question as it came, both sides being MessagePack.
+
+        Raises:
+            LifebusError: as `ask`.
+        """
+        future = self.post(verb, body)
         try:
             with anyio.fail_after(timeout):
-                return decode_msgpack(await future, answer)
+                return await future
         except TimeoutError:
             raise DeadlineExceeded(f"no answer to `{verb}` within {timeout:g} s from {self.runtime_dir}") from None
         finally:

@@ -99,6 +99,16 @@ class Subscription:
                 raise StopAsyncIteration
             await self._more(view)
 
+    async def join(self) -> Cursor:
+        """Begin now instead of with the first item, and return the place where it begins: nothing after it is missed.
+
+        Raises:
+            DeadlineExceeded: the broker does not answer.
+            TransportError: the broker's stream does not reach here.
+        """
+        view = self._view or await self._join()
+        return self.cursor or Cursor(view.epoch, view.position)
+
     async def aclose(self) -> None:
         """Stop following and free the socket; the iterator is done then."""
         self._ended = True

@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "up": (_BUS, "up:up", "Run the broker in the foreground."),
     "demo": (_BUS, "demo:demo", "Show the bus at work on recorded sessions."),
     "emit": (_BUS, "emit:emit", "Record a lifecycle event."),
+    "stdio": (_BUS, "stdio:stdio", "Speak the request protocol as JSON lines on stdin and stdout."),
     "tail": (_READ, "tail:tail", "Follow receipts as they come, or read old ones."),
     "sessions": (_READ, "sessions:sessions", "List the sessions in the ledger."),
     "receipts": (_READ, "receipts:app", "Read, export and verify the ledger."),

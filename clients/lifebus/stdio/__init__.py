@@ -1,0 +1,4 @@
+"""The request protocol as JSON lines on stdin and stdout, for whoever launches `lifebus stdio` (docs/stdio.md).
+
+Above: the command line.  Below: the client library.
+"""

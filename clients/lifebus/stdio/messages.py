@@ -1,0 +1,149 @@
+"""What stands on the lines: questions in; answers, items and dispatches out (docs/stdio.md).  Pure.
+
+Above: peer, following, serving.  Below: the contract, the messages of the request door.
+"""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, cast
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from lifebus.stdio.framing import Overlong
+from lifebus.view import Cursor
+from lifebus_contract import InvalidRequest, LifebusError, encode_json, validate
+from lifebus_contract.codec import load_json
+from lifebus_contract.fields import MAX_MESSAGE_BYTES, Count, Document, Identifier
+from lifebus_transports.messages import RefusalInfo
+
+__all__ = [
+    "MAX_LINE",
+    "Junk",
+    "Question",
+    "QuestionId",
+    "Subscribe",
+    "Unsubscribe",
+    "decode_question",
+    "encode_answer",
+    "encode_line",
+    "encode_refusal",
+    "verbatim",
+]
+
+MAX_LINE: Final = MAX_MESSAGE_BYTES
+"""Longest line that is read, in bytes without its newline."""
+
+QuestionId = Annotated[str, Meta(min_length=1, max_length=256)] | int
+"""What a question is called by whoever asks; 0 is an id, null is none."""
+
+_Start = Annotated[str, Meta(pattern=r"^(?:start|[0-9a-f]{32}:[0-9]{1,15})$(?!\n)")]
+_JSON: Final = msgspec.json.Encoder()
+
+
+class Question(Document, frozen=True, kw_only=True):
+    """One line that was read: what is asked, and under which id the answer is wanted."""
+
+    id: QuestionId
+    verb: Annotated[str, Meta(pattern=r"^[a-z]{1,32}$(?!\n)")]
+    body: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+class Junk(Struct, frozen=True):
+    """A line that is no question: why, and the id where one could be read."""
+
+    id: QuestionId | None
+    fault: LifebusError
+
+
+class Subscribe(Document, frozen=True, kw_only=True):
+    """`subscribe`: follow the receipts of the whole ledger or of one session.
+
+    Begins after `since` (a position, ``EPOCH:POSITION``, ``start``), or at a time, or with what comes from now on.
+    With `until_head` it ends at the receipt that is the newest when it begins.
+    """
+
+    session: tuple[Identifier, Identifier] | None = None
+    since: _Start | Count | None = None
+    since_epoch_s: Count | None = None
+    until_head: bool = False
+
+    def __post_init__(self) -> None:
+        if self.since is not None and self.since_epoch_s is not None:
+            raise ValueError("since_epoch_s: since and since_epoch_s are two ways to say where to begin; give one")
+
+    def start(self) -> Cursor | int | datetime | str | None:
+        """Return where to begin, as the client library takes it.
+
+        Raises:
+            InvalidRequest: a time that no calendar has.
+        """
+        if self.since_epoch_s is not None:
+            try:
+                return datetime.fromtimestamp(self.since_epoch_s, UTC)
+            except (ValueError, OverflowError, OSError):
+                detail = "$.since_epoch_s: no calendar has this time"
+                raise InvalidRequest(detail, code="against_contract", field="$.since_epoch_s") from None
+        if isinstance(self.since, str) and self.since != "start":
+            return Cursor.parse(self.since)
+        return self.since
+
+
+class Unsubscribe(Document, frozen=True, kw_only=True):
+    """`unsubscribe`: end the subscription with this number."""
+
+    subscription: Count
+
+
+def decode_question(line: bytes | Overlong) -> Question | Junk:
+    """Return the question on a line, read as strictly as every message of the bus, or why there is none."""
+    if isinstance(line, Overlong):
+        detail = f"line of {line.size} bytes; the limit is {MAX_LINE}"
+        return Junk(None, InvalidRequest(detail, code="too_large", field="$"))
+    plain: Any = None
+    try:
+        plain = load_json(line, max_bytes=MAX_LINE, max_items=MAX_LINE)
+        return validate(plain, Question)
+    except InvalidRequest as fault:
+        return Junk(_id_of(plain), fault)
+
+
+def encode_line(message: dict[str, object]) -> bytes:
+    """Return a message as one line of JSON with its newline; keys keep their order."""
+    return _JSON.encode(message) + b"\n"
+
+
+def encode_answer(question: QuestionId, answer: object) -> bytes:
+    """Return the line of an answer; byte strings in it are JSON documents and stand there verbatim."""
+    return encode_line({"id": question, "ok": _embedded(answer)})
+
+
+def encode_refusal(question: QuestionId | None, fault: LifebusError) -> bytes:
+    """Return the line of a refusal; without an id where the question could not be read."""
+    return encode_line({"id": question, "refused": RefusalInfo.of(fault)})
+
+
+def verbatim(document: Document) -> msgspec.Raw:
+    """Return a document as it stands in a line: for a receipt the canonical bytes."""
+    return msgspec.Raw(encode_json(document))
+
+
+def _embedded(value: object) -> object:
+    """Replace every byte string, which on the bus is JSON of its own, by what it says."""
+    match value:
+        case bytes():
+            return msgspec.Raw(value)
+        case dict():
+            return {key: _embedded(item) for key, item in cast("dict[str, object]", value).items()}
+        case list() | tuple():
+            return [_embedded(item) for item in cast("list[object]", value)]
+        case _:
+            return value
+
+
+def _id_of(plain: Any) -> QuestionId | None:
+    """Return the id of a question that is wrong elsewhere."""
+    try:
+        found: QuestionId = msgspec.convert(plain["id"], QuestionId)
+    except (TypeError, KeyError, msgspec.ValidationError):
+        return None
+    return found

@@ -1,0 +1,53 @@
+"""The bus, as soon as a broker is there; until then every question is refused, and nobody has to start anew.
+
+Above: peer.  Below: the client library.
+"""
+
+from pathlib import Path
+from typing import Final
+
+import anyio
+
+from lifebus.client import Bus, connect
+from lifebus_contract import TransportError
+
+__all__ = ["Reach"]
+
+_CLIENT_ID: Final = "lifebus-stdio"
+_LOOK_S: Final = 0.25
+"""How often a missing broker is looked for; without one that is a look at the file system."""
+
+
+class Reach:
+    """Connects in `run` and stays connected: after that, the client library survives restarts of the broker."""
+
+    def __init__(self, runtime_dir: Path | None, timeout: float) -> None:
+        self._runtime_dir = runtime_dir
+        self._timeout = timeout
+        self._bus: Bus | None = None
+        self._missing = ""
+        self._tried = anyio.Event()
+
+    async def bus(self) -> Bus:
+        """Return the bus; the first caller may have to wait until the first attempt to connect has ended.
+
+        Raises:
+            TransportError: there is no broker yet (code ``no_broker``).
+        """
+        await self._tried.wait()
+        if self._bus is None:
+            raise TransportError(self._missing, code="no_broker")
+        return self._bus
+
+    async def run(self) -> None:
+        """Look for a broker until one answers, and keep the connection until cancelled."""
+        while True:
+            try:
+                async with connect(_CLIENT_ID, runtime_dir=self._runtime_dir, timeout=self._timeout) as bus:
+                    self._bus = bus
+                    self._tried.set()
+                    await anyio.sleep_forever()
+            except TransportError as fault:
+                self._missing = fault.detail
+            self._tried.set()
+            await anyio.sleep(_LOOK_S)
