@@ -7,6 +7,7 @@ import pytest
 
 from integration.following import emit as emit_many
 from integration.following import recorded
+from integration.observing import Observer, signal
 from integration.stdio_peers import Message, emission, emit, stdio_peer
 from lifebus.stdio.messages import encode_answer
 from lifebus_contract import encode_json, encode_msgpack
@@ -23,6 +24,8 @@ SAME: dict[str, Message] = {
     "marker": {"nonce": "mine"},
     "sessions": {"session": ["codex", "s1"]},
     "verify": {"tail": 2},
+    "signals": {"adapter_id": "codex", "thread": "t1"},
+    "threads": {"adapter_id": "codex"},
     "clients": {},
     "manifests": {},
 }
@@ -32,6 +35,7 @@ SAME: dict[str, Message] = {
 async def test_every_question_that_changes_nothing_is_answered_as_at_the_socket() -> None:
     async with running_bus() as daemon, connected(daemon) as bus, stdio_peer(daemon) as peer:
         await emit_many(bus, "s1", "s1", "s2", "s1")
+        await Observer(bus).tell(signal("t1"), signal("t2"), signal("t1"))
         for verb, body in SAME.items():
             socket = encode_answer(0, msgspec.msgpack.decode(await bus.ask(verb, encode_msgpack(body))))
             assert (await peer.ask(verb, body))["ok"] == json.loads(socket)["ok"], verb
@@ -49,7 +53,24 @@ async def test_every_verb_of_the_door_passes() -> None:
     assert status["ok"]["ledger"]["head"] == 1
     assert (served["ok"], left["ok"]) == ({}, {})
     assert emitted["ok"]["results"][0]["positions"] == [2]
-    assert set(BODIES) <= {*SAME, "tick", "status", "serve", "leave", "emit", "response"}
+    assert {"tick", "status", "serve", "leave", "emit", "response", "observe"} | set(SAME) == set(BODIES)
+
+
+async def test_a_peer_may_be_an_observer_of_an_app_server() -> None:
+    seen = json.loads(signal("t1").signal)
+    body = {
+        "client_id": "editor",
+        "adapter_id": "codex",
+        "origin": "run 1",
+        "first": 1,
+        "observations": [{"kind": "signal", "thread": "t1", "event_type": seen["eventType"], "signal": seen}],
+    }
+    async with running_bus() as daemon, stdio_peer(daemon) as peer:
+        told = await peer.ask("observe", body)
+        page = await peer.ask("signals", {"adapter_id": "codex", "thread": "t1"})
+
+    assert told["ok"] == {"through": 1}
+    assert page["ok"]["rows"] == [[1, seen["eventType"], seen]]
 
 
 async def test_an_ok_to_emit_means_that_the_receipts_are_in_the_ledger_byte_for_byte() -> None:

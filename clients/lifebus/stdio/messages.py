@@ -11,7 +11,7 @@ from msgspec import Meta, Struct, field
 
 from lifebus.stdio.framing import Overlong
 from lifebus.view import Cursor
-from lifebus_contract import InvalidRequest, LifebusError, encode_json, validate
+from lifebus_contract import InvalidRequest, LifebusError, encode_json, encode_msgpack, validate
 from lifebus_contract.codec import load_json
 from lifebus_contract.fields import MAX_MESSAGE_BYTES, Count, Document, Identifier
 from lifebus_transports.messages import RefusalInfo
@@ -25,6 +25,7 @@ __all__ = [
     "Unsubscribe",
     "decode_question",
     "encode_answer",
+    "encode_body",
     "encode_line",
     "encode_refusal",
     "verbatim",
@@ -107,6 +108,14 @@ def decode_question(line: bytes | Overlong) -> Question | Junk:
         return Junk(_id_of(plain), fault)
 
 
+def encode_body(question: Question) -> bytes:
+    """Return the body as the request door takes it: what is JSON of its own there, a signal, becomes a byte string."""
+    body = question.body
+    if question.verb == "observe" and isinstance(body.get("observations"), list):
+        body = {**body, "observations": [_with_bytes(one) for one in body["observations"]]}
+    return encode_msgpack(body)
+
+
 def encode_line(message: dict[str, object]) -> bytes:
     """Return a message as one line of JSON with its newline; keys keep their order."""
     return _JSON.encode(message) + b"\n"
@@ -138,6 +147,14 @@ def _embedded(value: object) -> object:
             return [_embedded(item) for item in cast("list[object]", value)]
         case _:
             return value
+
+
+def _with_bytes(observation: Any) -> Any:
+    match observation:
+        case {"kind": "signal", "signal": signal, **others}:
+            return {"kind": "signal", "signal": _JSON.encode(signal), **others}
+        case _:
+            return observation
 
 
 def _id_of(plain: Any) -> QuestionId | None:

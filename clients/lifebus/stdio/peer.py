@@ -17,12 +17,12 @@ from anyio.abc import TaskGroup
 from lifebus.client import Bus
 from lifebus.stdio.following import Following
 from lifebus.stdio.framing import LineCutter, Overlong
-from lifebus.stdio.messages import MAX_LINE, Junk, Question, decode_question, encode_answer, encode_refusal
+from lifebus.stdio.messages import MAX_LINE, Junk, Question, decode_question, encode_answer, encode_body, encode_refusal
 from lifebus.stdio.outflow import Outflow
 from lifebus.stdio.reach import Reach
 from lifebus.stdio.serving import Serving
 from lifebus.stdio.streams import Inlet, Outlet
-from lifebus_contract import InternalError, InvalidRequest, LifebusError, encode_msgpack, validate
+from lifebus_contract import InternalError, InvalidRequest, LifebusError, validate
 from lifebus_transports.messages import BODIES, Emit
 
 __all__ = ["speak"]
@@ -124,7 +124,7 @@ class _Peer:
             known = ", ".join(dict.fromkeys((*BODIES, *self._own)))
             raise InvalidRequest(f"no such verb: `{question.verb}`; known are {known}", code="unknown_verb")
         bus = await self._reach.bus()
-        answer = await bus.ask(question.verb, encode_msgpack(question.body))
+        answer = await bus.ask(question.verb, encode_body(question))
         await self._outflow.put(encode_answer(question.id, msgspec.msgpack.decode(answer)))
 
     async def _emit(self, question: Question) -> None:

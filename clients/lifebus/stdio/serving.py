@@ -14,7 +14,6 @@ from lifebus.client import Bus
 from lifebus.stdio.messages import Question, QuestionId, encode_answer, encode_line, verbatim
 from lifebus.stdio.outflow import Outflow
 from lifebus_contract import (
-    CallbackResponse,
     DispatchEnvelope,
     InvalidRequest,
     LifebusError,
@@ -34,7 +33,7 @@ class Serving:
         self._tasks = tasks
         self._turn = anyio.Lock()
         self._numbers = itertools.count(1)
-        self._waiting: dict[int, asyncio.Future[CallbackResponse | LifebusError]] = {}
+        self._waiting: dict[int, asyncio.Future[Response | InvalidRequest]] = {}
         self._wish: Serve | None = None
         self._scope = anyio.CancelScope()
         self._ended = anyio.Event()
@@ -71,7 +70,7 @@ class Serving:
             await self._tell(message.id, StateConflict(detail, code="not_waiting"))
             return
         try:
-            waiting.set_result(_outcome_of(validate(message.body, Response)))
+            waiting.set_result(_said(validate(message.body, Response)))
         except InvalidRequest as fault:
             waiting.set_result(fault)
             await self._tell(message.id, fault)
@@ -114,10 +113,10 @@ class Serving:
             self._scope.cancel()
             await self._ended.wait()
 
-    async def _ask(self, wish: Serve, envelope: DispatchEnvelope) -> CallbackResponse:
+    async def _ask(self, wish: Serve, envelope: DispatchEnvelope) -> Response:
         """Put a dispatch on the way out and return the response to it."""
         number = next(self._numbers)
-        waiting: asyncio.Future[CallbackResponse | LifebusError] = asyncio.get_running_loop().create_future()
+        waiting: asyncio.Future[Response | InvalidRequest] = asyncio.get_running_loop().create_future()
         self._waiting[number] = waiting
         dispatch = {"dispatch": number, "client_id": wish.client_id, "envelope": verbatim(envelope)}
         try:
@@ -125,19 +124,17 @@ class Serving:
             outcome = await waiting
         finally:
             del self._waiting[number]
-        if isinstance(outcome, LifebusError):
+        if isinstance(outcome, InvalidRequest):
             raise outcome
         return outcome
 
 
-def _outcome_of(answer: Response) -> CallbackResponse | LifebusError:
-    """Return what a response says.
+def _said(answer: Response) -> Response:
+    """Return an answer that says something.
 
     Raises:
-        InvalidRequest: it says nothing.
+        InvalidRequest: it holds neither a response nor a refusal.
     """
-    if answer.response is not None:
-        return answer.response
-    if answer.refusal is not None:
-        return answer.refusal.error()
-    raise InvalidRequest("$: neither a response nor a refusal", code="against_contract", field="$")
+    if answer.response is None and answer.refusal is None:
+        raise InvalidRequest("$: neither a response nor a refusal", code="against_contract", field="$")
+    return answer

@@ -1,0 +1,75 @@
+"""docs/stdio.md is true: its programs run, and its tables are those of the code."""
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from integration.following import emit as emit_many
+from lifebus.stdio.messages import MAX_LINE, Subscribe
+from lifebus_supervisor.daemon import Daemon
+from lifebus_transports.messages import BODIES
+from running import connected, running_bus
+
+TEXT = (Path(__file__).parents[2] / "docs" / "stdio.md").read_text()
+
+
+def block(language: str) -> str:
+    (found,) = re.findall(rf"```{language}\n(.*?)```", TEXT, re.DOTALL)
+    return str(found)
+
+
+def environment(daemon: Daemon) -> dict[str, str]:
+    """The commands of this installation come first."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    return os.environ | {"PATH": path, "LIFEBUS_RUNTIME_DIR": str(daemon.settings.runtime_dir)}
+
+
+async def test_the_script_reads_the_ledger() -> None:
+    async with running_bus() as daemon, connected(daemon) as bus:
+        await emit_many(bus, "s1", "s2")
+        with anyio.fail_after(30):
+            done = await anyio.run_process(["sh", "-c", block("sh")], env=environment(daemon))
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["receipt"]["harness_session_id"] for line in lines if "receipt" in line] == ["s1", "s2"]
+    assert lines[-1]["ended"] == {}
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
+async def test_the_editor_hears_what_was_and_what_comes() -> None:
+    program = block("js")
+    assert len([line for line in program.splitlines() if line]) <= 14
+    async with running_bus() as daemon, connected(daemon) as bus:
+        await emit_many(bus, "before")
+        async with (
+            asyncio.timeout(30),
+            await anyio.open_process(["node", "--input-type=module", "-e", program], env=environment(daemon)) as editor,
+        ):
+            assert editor.stdout is not None
+            lines = BufferedByteReceiveStream(editor.stdout)
+            heard = [await lines.receive_until(b"\n", 200)]
+            await emit_many(bus, "after")
+            heard.append(await lines.receive_until(b"\n", 200))
+            editor.kill()
+    assert heard == [b"before session.started observed", b"after session.started observed"]
+
+
+def test_every_line_of_the_sample_session_is_a_line_of_the_protocol() -> None:
+    for line in block("jsonl").splitlines():
+        message = json.loads(line[2:].replace("{…}", "{}"))
+        assert set(message) & ({"verb"} if line.startswith("> ") else {"ok", "receipt", "envelope"})
+
+
+def test_the_tables_name_what_the_code_takes() -> None:
+    named = set(re.findall(r"^\| `([a-z]+)` \|", TEXT, re.MULTILINE))
+    assert named - set(BODIES) == {"subscribe", "unsubscribe"}
+    (keys,) = re.findall(r"`subscribe` \| `\{(.*?)\}`", TEXT)
+    assert set(keys.replace("?", "").split(", ")) == set(Subscribe.__struct_fields__)
+    assert f"{MAX_LINE:,} bytes" in TEXT

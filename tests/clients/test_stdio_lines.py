@@ -1,0 +1,130 @@
+"""The lines of `lifebus stdio` without a process: cutting, reading and writing them."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contract_suites.receipts import receipt
+from lifebus.stdio.framing import LineCutter, Overlong
+from lifebus.stdio.messages import (
+    Junk,
+    Question,
+    decode_question,
+    encode_answer,
+    encode_body,
+    encode_refusal,
+)
+from lifebus_contract import InvalidRequest, encode_json
+
+LIMIT = 16
+CHUNKS = st.lists(st.one_of(st.binary(max_size=40), st.sampled_from([b"\n", b"\r\n", b"{}", "é𝄞".encode()])))
+
+
+def cut(chunks: list[bytes], limit: int = LIMIT) -> list[bytes | Overlong]:
+    lines = LineCutter(limit)
+    found = [line for chunk in chunks for line in lines.feed(chunk)]
+    return found + lines.finish()
+
+
+@settings(max_examples=800, deadline=None)
+@given(CHUNKS)
+def test_wherever_a_stream_is_cut_the_lines_are_the_same(chunks: list[bytes]) -> None:
+    *lines, last = b"".join(chunks).split(b"\n")
+    expected = [*lines, last] if last else lines
+    assert cut(chunks) == [line if len(line) <= LIMIT else Overlong(len(line)) for line in expected]
+
+
+@given(CHUNKS)
+def test_no_more_than_the_limit_is_kept_of_an_unended_line(chunks: list[bytes]) -> None:
+    lines = LineCutter(LIMIT)
+    for chunk in chunks:
+        lines.feed(chunk)
+        assert len(lines._kept) <= LIMIT
+
+
+def test_a_line_of_many_small_pieces_is_joined_in_linear_time() -> None:
+    assert cut([b"x"] * 200_000, limit=200_000) == [b"x" * 200_000]
+
+
+@settings(max_examples=1_000, deadline=None)
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_question_or_junk(line: bytes) -> None:
+    assert isinstance(decode_question(line), Question | Junk)
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=250, deadline=None)
+@given(
+    st.fixed_dictionaries(
+        {}, optional=dict.fromkeys(("id", "verb", "body", "more"), PLAIN) | {"verb": st.sampled_from(["ping", "P"])}
+    )
+)
+def test_any_object_is_a_question_or_junk_that_tells_the_id_if_it_has_one(plain: dict[str, Any]) -> None:
+    found = decode_question(json.dumps(plain).encode("utf-8", "surrogatepass"))
+    name = plain.get("id")
+    valid = (isinstance(name, str) and 0 < len(name) <= 256) or (isinstance(name, int) and not isinstance(name, bool))
+    if isinstance(found, Question):
+        assert set(plain) <= {"id", "verb", "body"}
+        assert json.loads(encode_answer(found.id, {}))["id"] == name
+    else:
+        assert found.id == (name if valid else None) or found.fault.code in {"too_deep", "not_finite"}
+        assert json.loads(encode_refusal(found.id, found.fault))["refused"]["failure_class"] == "invalid_request"
+
+
+@settings(max_examples=1_000, deadline=None)
+@given(st.data())
+def test_a_question_that_is_damaged_anywhere_never_crosses_over_as_another_type(data: st.DataObject) -> None:
+    line = bytearray(b'{"id":7,"verb":"backfill","body":{"after":1,"session":["a","\xc3\xa9"]}}')
+    for _ in range(data.draw(st.integers(1, 3))):
+        line[data.draw(st.integers(0, len(line) - 1))] = data.draw(st.integers(0, 255))
+    found = decode_question(bytes(line))
+    assert isinstance(found, Junk) or (isinstance(found.id, int | str) and isinstance(found.body, dict))
+
+
+@pytest.mark.parametrize("name", [0, -1, 2**53 - 1, "0", " ", "é"])
+def test_an_id_comes_back_as_it_was(name: object) -> None:
+    found = decode_question(json.dumps({"id": name, "verb": "ping"}).encode())
+    assert isinstance(found, Question)
+    assert json.loads(encode_answer(found.id, {})) == {"id": name, "ok": {}}
+
+
+def test_receipts_stand_in_an_answer_as_the_ledger_keeps_them() -> None:
+    stored = encode_json(receipt(1))
+    answer = msgspec.msgpack.decode(
+        msgspec.msgpack.encode({"rows": [[1, None, stored]], "more": [{"receipts": (stored,)}]})
+    )
+    line = encode_answer("a", answer)
+    assert line.count(stored) == 2
+    assert line.endswith(b"}\n")
+    assert line.count(b"\n") == 1
+
+
+def test_a_refusal_leaves_out_what_it_does_not_have() -> None:
+    line = encode_refusal(None, InvalidRequest("no\nsuch thing", code="malformed"))
+    assert line == (
+        b'{"id":null,"refused":{"failure_class":"invalid_request","retry_class":"do_not_retry",'
+        b'"detail":"no\\nsuch thing","code":"malformed"}}\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("observations", "crossed"),
+    [
+        ([{"kind": "signal", "signal": {"a": [1]}}], [{"kind": "signal", "signal": b'{"a":[1]}'}]),
+        ([{"kind": "ended", "signal": 9}, "junk", None], [{"kind": "ended", "signal": 9}, "junk", None]),
+        ({"kind": "signal"}, {"kind": "signal"}),
+    ],
+)
+def test_the_signals_of_observe_cross_over_as_json_of_their_own(observations: Any, crossed: Any) -> None:
+    question = Question(id=1, verb="observe", body={"observations": observations})
+    assert msgspec.msgpack.decode(encode_body(question)) == {"observations": crossed}
