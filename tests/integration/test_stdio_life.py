@@ -47,7 +47,7 @@ async def test_without_a_broker_questions_are_refused_and_with_one_they_work() -
 
 async def test_subscriptions_registrations_and_keyed_emissions_survive_a_restart_of_the_broker() -> None:
     with short_directory() as directory:
-        async with raw_peer(directory / "run", "--timeout", "10s") as peer:
+        async with raw_peer(directory / "run", "--timeout", "5s") as peer:
             async with running_bus(directory=directory):
                 while "ok" not in await peer.ask("ping"):
                     pass

@@ -35,7 +35,7 @@ _MOST: Final = 64
 _GRACE_S: Final = 2.0
 """How long after SIGTERM what was taken may be finished and written."""
 
-Handler = Callable[[Question], Awaitable[None]]
+_Handler = Callable[[Question], Awaitable[None]]
 
 
 async def speak(inlet: Inlet, outlet: Outlet, *, runtime_dir: Path | None, timeout: float) -> None:  # noqa: ASYNC109  the deadline of every question
@@ -76,7 +76,7 @@ class _Peer:
         self._outflow = outflow
         self._asked = asked
         self._room = anyio.Semaphore(_MOST)
-        self._own: dict[str, Handler] = {
+        self._own: dict[str, _Handler] = {
             "emit": self._emit,
             "leave": self.serving.leave,
             "serve": self._with_bus(self.serving.serve),
@@ -133,7 +133,7 @@ class _Peer:
         answer = await (await self._reach.bus()).record(body)
         await self._outflow.put(encode_answer(question.id, msgspec.to_builtins(answer, builtin_types=(bytes,))))
 
-    def _with_bus(self, handle: Callable[[Bus, Question], Awaitable[None]]) -> Handler:
+    def _with_bus(self, handle: Callable[[Bus, Question], Awaitable[None]]) -> _Handler:
         async def handler(question: Question) -> None:
             await handle(await self._reach.bus(), question)
 
