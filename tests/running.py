@@ -8,7 +8,14 @@ from pathlib import Path
 
 import lifebus
 from lifebus_supervisor.daemon import Daemon, running
-from lifebus_supervisor.settings import LedgerSettings, LimitSettings, Settings, TelemetrySettings, TickSettings
+from lifebus_supervisor.settings import (
+    LedgerSettings,
+    LimitSettings,
+    Settings,
+    SignalSettings,
+    TelemetrySettings,
+    TickSettings,
+)
 
 
 @contextmanager
@@ -21,13 +28,16 @@ def short_directory() -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def settings_in(directory: Path, *, backend: str = "sqlite", **limits: int) -> Settings:
+def settings_in(
+    directory: Path, *, backend: str = "sqlite", signals: SignalSettings | None = None, **limits: int
+) -> Settings:
     """Settings of a broker that does nothing by itself: no ticks, and no look at anybody's telemetry."""
     return Settings(
         runtime_dir=directory / "run",
         state_dir=directory / "state",
         ledger=LedgerSettings(backend="memory" if backend == "memory" else "sqlite"),
         limits=LimitSettings(beacon_ms=limits.pop("beacon_ms", 50), **limits),
+        signals=signals or SignalSettings(),
         ticks=TickSettings(enabled=False),
         telemetry=TelemetrySettings(enabled=False),
     )
@@ -35,15 +45,15 @@ def settings_in(directory: Path, *, backend: str = "sqlite", **limits: int) -> S
 
 @asynccontextmanager
 async def running_bus(
-    *, backend: str = "sqlite", directory: Path | None = None, **limits: int
+    *, backend: str = "sqlite", directory: Path | None = None, signals: SignalSettings | None = None, **limits: int
 ) -> AsyncIterator[Daemon]:
     """A broker in this process with all its doors open, in a directory of its own unless one is given."""
     if directory is not None:
-        async with running(settings_in(directory, backend=backend, **limits)) as daemon:
+        async with running(settings_in(directory, backend=backend, signals=signals, **limits)) as daemon:
             yield daemon
         return
     with short_directory() as own:
-        async with running(settings_in(own, backend=backend, **limits)) as daemon:
+        async with running(settings_in(own, backend=backend, signals=signals, **limits)) as daemon:
             yield daemon
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lifebus.client import Bus, Emitted, connect
     from lifebus.requests import make_payload, make_request, new_id
+    from lifebus.signals import SignalReceived, Signals
     from lifebus.subscription import Subscription
     from lifebus.view import Cursor, Gap
     from lifebus_contract import (
@@ -50,6 +51,8 @@ __all__ = [
     "PayloadEnvelope",
     "Receipt",
     "ReceiptStatus",
+    "SignalReceived",
+    "Signals",
     "Subscription",
     "connect",
     "make_payload",
@@ -62,6 +65,8 @@ _HOME = {
     "Cursor": "lifebus.view",
     "Emitted": "lifebus.client",
     "Gap": "lifebus.view",
+    "SignalReceived": "lifebus.signals",
+    "Signals": "lifebus.signals",
     "Subscription": "lifebus.subscription",
     "connect": "lifebus.client",
     "make_payload": "lifebus.requests",

@@ -13,12 +13,12 @@ Above: scripts.  Below: client.
 """
 
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Final, cast, overload
+from typing import Final, Generic, TypeVar, cast, overload
 
 import anyio
 import anyio.to_thread
@@ -26,7 +26,9 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from lifebus.client import Bus, Emitted, TickResult
 from lifebus.client import connect as connect_async
+from lifebus.signals import SignalReceived, Signals
 from lifebus.subscription import Subscription
+from lifebus.thread_views import SignalsSince
 from lifebus.view import Cursor, Gap
 from lifebus_contract import (
     AdapterManifest,
@@ -42,17 +44,47 @@ from lifebus_contract import (
 from lifebus_contract.views import SessionHead
 from lifebus_transports.messages import Backfill, BackfillPage, BrokerStatus, ClientInfo, VerifyAnswer
 
-__all__ = ["BlockingBus", "BlockingSubscription", "connect"]
+__all__ = ["BlockingBus", "BlockingSignals", "BlockingSubscription", "connect"]
+
+T = TypeVar("T")
 
 _END: Final = object()
 _LOOK_S: Final = 0.5
 
 
-class BlockingSubscription:
+class _Blocking(Generic[T]):
+    """Iterates in a thread over what an event loop follows."""
+
+    def __init__(self, portal: BlockingPortal, items: AsyncIterator[T], stop: Callable[[], Awaitable[None]]) -> None:
+        self._portal = portal
+        self._items = items
+        self._stop = stop
+
+    def close(self) -> None:
+        """Stop following."""
+        self._portal.call(self._stop)
+
+    def __iter__(self) -> Iterator[T]:
+        return self
+
+    def __next__(self) -> T:
+        found = self._portal.call(self._next)
+        if found is _END:
+            raise StopIteration
+        return cast("T", found)
+
+    async def _next(self) -> object:
+        try:
+            return await anext(self._items)
+        except StopAsyncIteration:
+            return _END
+
+
+class BlockingSubscription(_Blocking[Receipt | Gap]):
     """Iterates over `Receipt` and `Gap`; `cursor` is the place of the last one.  Use it from one thread at a time."""
 
     def __init__(self, portal: BlockingPortal, subscription: Subscription) -> None:
-        self._portal = portal
+        super().__init__(portal, subscription, subscription.aclose)
         self._subscription = subscription
 
     @property
@@ -60,24 +92,18 @@ class BlockingSubscription:
         """The place of the last item, to go on from with a later subscription."""
         return self._subscription.cursor
 
-    def close(self) -> None:
-        """Stop following."""
-        self._portal.call(self._subscription.aclose)
 
-    def __iter__(self) -> Iterator[Receipt | Gap]:
-        return self
+class BlockingSignals(_Blocking[SignalReceived | Gap]):
+    """Iterates over `SignalReceived` and `Gap`.  Use it from one thread at a time."""
 
-    def __next__(self) -> Receipt | Gap:
-        found = self._portal.call(self._next)
-        if found is _END:
-            raise StopIteration
-        return cast("Receipt | Gap", found)
+    def __init__(self, portal: BlockingPortal, signals: Signals) -> None:
+        super().__init__(portal, signals, signals.aclose)
+        self._signals = signals
 
-    async def _next(self) -> object:
-        try:
-            return await anext(self._subscription)
-        except StopAsyncIteration:
-            return _END
+    @property
+    def cursors(self) -> dict[str, Cursor]:
+        """The place of the last item of each thread, to go on from later."""
+        return dict(self._signals.cursors)
 
 
 class BlockingBus:
@@ -132,6 +158,30 @@ class BlockingBus:
         """Return an iterator of receipts and, where history is gone, gaps; see `Bus.receipts`."""
         follow = partial(self._bus.receipts, session=session, since=since, where=where, until_head=until_head)
         return BlockingSubscription(self._portal, self._portal.call(follow))
+
+    def signals(
+        self,
+        adapter: str = "codex",
+        thread: str | None = None,
+        *,
+        since: SignalsSince = None,
+        last: int | None = None,
+        event: str | None = None,
+        where: Callable[[SignalReceived], bool] | None = None,
+        until_head: bool = False,
+    ) -> BlockingSignals:
+        """Return an iterator of an app-server's signals and, where history is gone, gaps; see `Bus.signals`."""
+        follow = partial(
+            self._bus.signals,
+            adapter,
+            thread,
+            since=since,
+            last=last,
+            event=event,
+            where=where,
+            until_head=until_head,
+        )
+        return BlockingSignals(self._portal, self._portal.call(follow))
 
     def serve(
         self,

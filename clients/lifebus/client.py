@@ -1,6 +1,6 @@
 """The client library: emit, negotiate, serve, follow.
 
-Above: users, the command line, the blocking facade.  Below: outbox, subscription, ticks, worker, connection.
+Above: users, the command line, the blocking facade.  Below: outbox, subscription, signals, ticks, worker, connection.
 """
 
 import asyncio
@@ -15,7 +15,9 @@ from msgspec import Struct
 
 from lifebus.connection import Connection
 from lifebus.outbox import Outbox
+from lifebus.signals import SignalReceived, Signals
 from lifebus.subscription import Subscription
+from lifebus.thread_views import SignalsSince, ThreadViews
 from lifebus.ticks import Ticks
 from lifebus.view import Cursor
 from lifebus.worker import Handler, serve
@@ -215,6 +217,36 @@ class Bus:
         """
         return Subscription(
             self._connection, session=session, since=since, where=where, until_head=until_head, timeout=self.timeout
+        )
+
+    def signals(
+        self,
+        adapter: str = "codex",
+        thread: str | None = None,
+        *,
+        since: SignalsSince = None,
+        last: int | None = None,
+        event: str | None = None,
+        where: Callable[[SignalReceived], bool] | None = None,
+        until_head: bool = False,
+    ) -> Signals:
+        """Follow the signals of an adapter's app-servers: an async iterator of `SignalReceived` and `Gap`.
+
+        Of one thread ("" is the process itself) or of all, also those that come.  `since` is a cursor, a sequence (of
+        one thread), a mapping of threads to cursors, ``"start"``, or None for what comes from now on; `last` begins so
+        many before each thread's newest.  `event` is a pattern such as ``app_server.turn.*``.  `until_head` ends the
+        iteration at the newest signals instead of waiting.
+
+        Raises:
+            InvalidRequest: `since` names one place and no thread, or no place.
+        """
+        return Signals(
+            self._connection,
+            ThreadViews(adapter, thread, since, last=last),
+            event=event,
+            where=where,
+            until_head=until_head,
+            timeout=self.timeout,
         )
 
     def ticks(self, adapter: str | None = None) -> Ticks:

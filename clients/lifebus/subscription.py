@@ -3,25 +3,21 @@
 Join: subscribe, wait for a marker that proves the pipe live, then fetch the backfill from the cursor, then go live.
 Whatever the live stream loses, the view notices and the ledger fills.
 
-Above: client.  Below: connection, feed, view.
+Above: client.  Below: follower, view.
 """
 
-import random
 from collections import deque
 from collections.abc import Callable
 from datetime import datetime
-from typing import Final, TypeVar
+from typing import Final
 
-import anyio
 import msgspec
 
 from lifebus.connection import Connection
-from lifebus.feed import Feed
-from lifebus.requests import new_id
+from lifebus.follower import Follower
 from lifebus.view import Cursor, Gap, View
-from lifebus_contract import BrokerBusy, DeadlineExceeded, Receipt, TransportError
+from lifebus_contract import Receipt
 from lifebus_contract.codec import decode_receipt
-from lifebus_contract.fields import Document
 from lifebus_contract.views import SessionHead
 from lifebus_transports.messages import (
     Backfill,
@@ -32,24 +28,19 @@ from lifebus_transports.messages import (
     RowInfo,
     SessionsAsk,
 )
-from lifebus_transports.wire import ALL_TOPIC, BEACON_TOPIC, marker_topic, session_topic
-from lifebus_transports.zmq_socket import Frames
+from lifebus_transports.wire import ALL_TOPIC, BEACON_TOPIC, session_topic
 
 __all__ = ["Since", "Subscription"]
 
 Since = Cursor | int | datetime | str | None
 """Where a subscription starts: a cursor, a position, a time, ``"start"``, or None for what comes from now on."""
 
-T = TypeVar("T")
-
 _MAX_READY: Final = 4_096
-_PAUSE_S: Final = (0.05, 5.0)
-_FRAMES: Final = 3
 _rows = msgspec.msgpack.Decoder(list[RowInfo])
 _beacons = msgspec.msgpack.Decoder(Beacon)
 
 
-class Subscription:
+class Subscription(Follower):
     """An async iterator of `Receipt` and `Gap`.  Use it from one task at a time.
 
     `cursor` is the place after the last item returned, or where the subscription started: hand it to a later one as
@@ -67,18 +58,14 @@ class Subscription:
         until_head: bool,
         timeout: float,
     ) -> None:
+        super().__init__(connection, timeout)
         self.cursor: Cursor | None = None
-        self._connection = connection
         self._session = session
         self._since = since
         self._where = where
         self._until_head = until_head
-        self._timeout = timeout
         self._ready: deque[RowInfo | Gap] = deque()
         self._view: View | None = None
-        self._feed: Feed | None = None
-        self._marked = False
-        self._ended = False
         self._last: Cursor | None = None
 
     def __aiter__(self) -> "Subscription":
@@ -109,15 +96,6 @@ class Subscription:
         view = self._view or await self._join()
         return self.cursor or Cursor(view.epoch, view.position)
 
-    async def aclose(self) -> None:
-        """Stop following and free the socket; the iterator is done then."""
-        self._ended = True
-        self._close_feed()
-
-    def _close_feed(self) -> None:
-        if self._feed is not None:
-            self._feed.close()
-
     def _take(self, view: View, item: RowInfo | Gap) -> Receipt | Gap | None:
         if isinstance(item, Gap):
             self.cursor = Cursor(view.epoch, view.position if item.until is None else item.until)
@@ -132,22 +110,20 @@ class Subscription:
 
     async def _more(self, view: View) -> None:
         """Wait for live rows, or fetch what is missing."""
-        feed = self._feed
-        if feed is None or feed.closed:
-            raise TransportError("the connection is closed", code="closed")
+        self._open_feed()
         if view.behind:
             await self._refill(view)
         else:
-            feed.wake.clear()
-            await feed.wake.wait()
+            await self._wait()
 
     async def _join(self) -> View:
         """Open the feed, prove it live, and place the view where the user wants to start."""
         try:
             status = await self._connection.ask("status", Nothing(), BrokerStatus, timeout=self._timeout)
             durable = status.ledger.durability != "none"
-            await self._prove_feed(self._session if durable else None)
-            view = View(epoch=status.ledger.epoch, position=0, session=self._session if durable else None)
+            session = self._session if durable else None
+            await self._listen((ALL_TOPIC if session is None else session_topic(*session), BEACON_TOPIC))
+            view = View(epoch=status.ledger.epoch, position=0, session=session)
             await self._place(view)
         except BaseException:
             self._close_feed()
@@ -155,14 +131,6 @@ class Subscription:
         self.cursor = Cursor(view.epoch, view.position)
         self._view = view
         return view
-
-    async def _prove_feed(self, session: tuple[str, str] | None) -> None:
-        """Open the feed and wait until it reaches here."""
-        self._marked = False
-        nonce = new_id("m").lower()
-        topic = ALL_TOPIC if session is None else session_topic(*session)
-        feed = self._feed = Feed(self._connection, (topic, BEACON_TOPIC, marker_topic(nonce)), self._receive)
-        await feed.prove(nonce, lambda: self._marked, self._timeout)
 
     async def _place(self, view: View) -> None:
         """Set the view's starting position, epoch and session sequence."""
@@ -209,28 +177,13 @@ class Subscription:
     async def _page(self, query: Backfill) -> BackfillPage:
         return await self._read("backfill", query, BackfillPage)
 
-    async def _read(self, verb: str, body: Document, answer: type[T]) -> T:
-        """Ask the ledger until the broker answers; a storm of askers spreads out by full jitter."""
-        pause = _PAUSE_S[0]
-        while True:
-            try:
-                return await self._connection.ask(verb, body, answer, timeout=self._timeout)
-            except (BrokerBusy, DeadlineExceeded):
-                await anyio.sleep(random.uniform(0, pause))  # noqa: S311  jitter, not a secret
-                pause = min(pause * 2, _PAUSE_S[1])
-
-    def _receive(self, frames: Frames) -> None:
-        """Take one published message; runs on the event loop and never waits."""
-        if len(frames) != _FRAMES:
-            return
-        topic, epoch, body = frames
+    def _hear(self, topic: bytes, epoch: str, body: bytes) -> None:
+        if self._view is None:
+            return  # the ledger has it
         if topic == BEACON_TOPIC:
-            if self._view is not None:
-                self._view.note_beacon(_beacons.decode(body))
-        elif topic.startswith(b"m/"):
-            self._marked = True
-        elif self._view is not None:
-            self._offer(self._view, epoch.decode("ascii"), body)
+            self._view.note_beacon(_beacons.decode(body))
+        else:
+            self._offer(self._view, epoch, body)
 
     def _offer(self, view: View, epoch: str, body: bytes) -> None:
         if len(self._ready) >= _MAX_READY:

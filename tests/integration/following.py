@@ -1,7 +1,8 @@
 """What the tests of following and recording share: emit, take, compare, lose."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -68,12 +69,12 @@ def ids(items: Sequence[Receipt | lifebus.Gap]) -> list[str]:
 
 
 def lose_every(door: ReceiptDoor, nth: int, *, beacons: bool = False) -> None:
-    """Let a door lose every nth message it publishes; markers and, unless asked for, beacons pass."""
-    send, numbers = door._send, count(1)
-    losable = (b"a/", b"r/", b"h/") if beacons else (b"a/", b"r/")
+    """Let a door lose every nth message of each kind; markers and, unless asked for, beacons pass."""
+    send, numbers = door._send, defaultdict[bytes, Iterator[int]](lambda: count(1))
+    losable = (b"a/", b"r/", b"s/", b"h/", b"hs/") if beacons else (b"a/", b"r/", b"s/")
 
     def lossy(topic: bytes, epoch: str, body: bytes) -> None:
-        if not topic.startswith(losable) or next(numbers) % nth:
+        if not topic.startswith(losable) or next(numbers[topic.split(b"/")[0]]) % nth:
             send(topic, epoch, body)
 
     door._send = lossy  # type: ignore[method-assign]  # a door that loses is the point

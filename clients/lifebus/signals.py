@@ -1,0 +1,145 @@
+"""Signals of app-servers as an async iterator that never misses one unknowingly (design 4.6).
+
+Join: subscribe, wait for a marker that proves the pipe live, ask where the threads stand, fetch what is missing, and go
+live.
+
+Above: client.  Below: follower, thread_views.
+"""
+
+import fnmatch
+import re
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from lifebus.connection import Connection
+from lifebus.follower import Follower
+from lifebus.thread_views import ThreadItem, ThreadViews
+from lifebus.view import Cursor, Gap
+from lifebus_transports.signal_messages import SignalBeacon, SignalPage, SignalRow, ThreadHeads, ThreadsAsk
+from lifebus_transports.wire import SIGNAL_BEACON_TOPIC
+
+__all__ = ["SignalReceived", "Signals"]
+
+_MAX_READY: Final = 4_096
+_rows = msgspec.msgpack.Decoder(list[SignalRow])
+_beacons = msgspec.msgpack.Decoder(SignalBeacon)
+
+
+class SignalReceived(Struct, frozen=True, kw_only=True):
+    """One signal: its number in its thread, its event, and the envelope as JSON bytes in `raw`.
+
+    `thread` is empty for what concerns the whole process.  `cursor` is its place in its thread.
+    """
+
+    adapter_id: str
+    thread: str
+    sequence: int
+    event_type: str
+    cursor: Cursor
+    raw: bytes
+
+    @property
+    def envelope(self) -> dict[str, Any]:
+        """The decoded envelope (harness-runtime-events): method, receivedAt, context, params and so on."""
+        decoded: dict[str, Any] = msgspec.json.decode(self.raw)
+        return decoded
+
+
+class Signals(Follower):
+    """An async iterator of `SignalReceived` and `Gap`.  Use it from one task at a time.
+
+    Signals of one thread come in order; there is no order between threads.  `cursors` holds the place of the last item
+    of each thread: hand it to a later one as `since` to go on from there.  Leaving the `async for` early and dropping
+    the iterator frees its socket; `aclose` frees it at once.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        views: ThreadViews,
+        *,
+        event: str | None,
+        where: Callable[[SignalReceived], bool] | None,
+        until_head: bool,
+        timeout: float,
+    ) -> None:
+        super().__init__(connection, timeout)
+        self.cursors: dict[str, Cursor] = {}
+        self._views = views
+        self._event = None if event is None else re.compile(fnmatch.translate(event))
+        self._where = where
+        self._until_head = until_head
+        self._ready: deque[ThreadItem] = deque()
+
+    def __aiter__(self) -> "Signals":
+        return self
+
+    async def __anext__(self) -> SignalReceived | Gap:
+        if not self._ended and not self._views.placed:
+            await self._join()
+        while not self._ended:
+            while self._ready:
+                item = self._take(self._ready.popleft())
+                if item is not None:
+                    return item
+            if self._until_head and self._views.at_head:
+                await self.aclose()
+            else:
+                await self._more()
+        raise StopAsyncIteration
+
+    async def _join(self) -> None:
+        """Open the feed, prove it live, and find out where the threads stand."""
+        try:
+            await self._listen((self._views.topic, SIGNAL_BEACON_TOPIC))
+            while not self._views.placed:
+                await self._more()
+        except BaseException:
+            self._close_feed()
+            raise
+        self.cursors = self._views.cursors()
+
+    async def _more(self) -> None:
+        """Ask for what is missing, or wait for live rows."""
+        self._open_feed()
+        question = self._views.ask()
+        if question is None:
+            await self._wait()
+        elif isinstance(question, ThreadsAsk):
+            self._views.place(await self._read("threads", question, ThreadHeads))
+        else:
+            self._ready.extend(self._views.fill(await self._read("signals", question, SignalPage)))
+
+    def _take(self, found: ThreadItem) -> SignalReceived | Gap | None:
+        """Return an item as the user sees it, None where it is not wanted."""
+        item = found.item
+        if isinstance(item, Gap):
+            place = self._views.cursors()[found.thread].position if item.until is None else item.until
+            self.cursors[found.thread] = Cursor(found.epoch, place)
+            return msgspec.structs.replace(item, thread=found.thread)
+        if self._until_head and self._views.is_late(found):
+            return None
+        cursor = self.cursors[found.thread] = Cursor(found.epoch, item.sequence)
+        if self._event is not None and not self._event.match(item.event_type):
+            return None
+        received = SignalReceived(
+            adapter_id=self._views.adapter_id,
+            thread=found.thread,
+            sequence=item.sequence,
+            event_type=item.event_type,
+            cursor=cursor,
+            raw=item.signal,
+        )
+        return received if self._where is None or self._where(received) else None
+
+    def _hear(self, topic: bytes, epoch: str, body: bytes) -> None:
+        if topic == SIGNAL_BEACON_TOPIC:
+            self._views.note_beacon(_beacons.decode(body))
+        elif len(self._ready) >= _MAX_READY:
+            self._views.lose(topic)  # the reader is slow: the log is its buffer
+        else:
+            self._ready.extend(self._views.offer(topic, epoch, _rows.decode(body)))
