@@ -12,12 +12,15 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 import anyio
+import msgspec
 
+from lifebus_adapters.app_server.signals import MAX_PARAMS_BYTES
+from lifebus_adapters.app_server.signals import Signal as AppServerSignal
 from lifebus_broker.ledger.memory_journal import MemoryJournal
 from lifebus_broker.ports import Ledger
 from lifebus_broker.registry import Registry
 from lifebus_broker.signals import SignalLog
-from lifebus_contract import TransportError
+from lifebus_contract import InvalidRequest, TransportError
 from lifebus_supervisor.service import Service
 from lifebus_supervisor.settings import SignalSettings
 from lifebus_transports.signal_messages import (
@@ -34,7 +37,6 @@ from lifebus_transports.signal_messages import (
     ThreadHead,
     ThreadHeads,
     ThreadsAsk,
-    check_signal,
 )
 from lifebus_transports.zmq_requests import Caller
 
@@ -121,7 +123,7 @@ class Observing:
         self._registry.require(body.adapter_id)
         for one in body.observations:
             if isinstance(one, Signal):
-                check_signal(one)
+                _check(one)
         async with self._turn(body.origin):
             through = self._log.through(body.origin)
             numbered = list(enumerate(body.observations, body.first))
@@ -177,6 +179,27 @@ class Observing:
             self._waiting[origin] -= 1
             if not self._waiting[origin]:
                 del self._waiting[origin], self._turns[origin]
+
+
+_envelopes: Final = msgspec.json.Decoder(AppServerSignal)
+
+
+def _check(signal: Signal) -> None:
+    """Check that a signal is what the specification says, and filed under its own name.
+
+    Raises:
+        InvalidRequest: no such JSON, too large, or another event.
+    """
+    if not f"{signal.thread}{signal.event_type}".isprintable():
+        raise InvalidRequest("thread and event_type must not hold unprintable characters", field="thread")
+    try:
+        envelope = _envelopes.decode(signal.signal)
+    except (ValueError, RecursionError) as fault:
+        raise InvalidRequest(f"no signal: {str(fault)[:200]}", code="malformed", field="signal") from None
+    if envelope.event_type != signal.event_type:
+        raise InvalidRequest("the signal names another event than `event_type`", field="event_type")
+    if len(envelope.params) > MAX_PARAMS_BYTES:
+        raise InvalidRequest(f"params are limited to {MAX_PARAMS_BYTES} bytes", code="too_large", field="params")
 
 
 async def open_signals(settings: SignalSettings, ledger: Ledger) -> SignalLog:

@@ -6,16 +6,13 @@ read the signals on the topics ``s/<adapter>/<thread>/`` and fetch what they mis
 Above: messages, the doors, the client library, the daemon.  Below: the contract.
 """
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final
 
-import msgspec
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
+from msgspec import Meta, Struct, field
 
-from lifebus_contract import InvalidRequest
 from lifebus_contract.fields import MAX_INTEGER, Count, Document, FactKey, FactValue, Identifier, refuse_unprintable
 
 __all__ = [
-    "MAX_PARAMS_BYTES",
     "MAX_SIGNAL_BYTES",
     "Ended",
     "Fact",
@@ -27,53 +24,24 @@ __all__ = [
     "Signal",
     "SignalBackfill",
     "SignalBeacon",
-    "SignalContext",
-    "SignalEnvelope",
     "SignalPage",
     "SignalRow",
     "ThreadHead",
     "ThreadHeads",
     "ThreadsAsk",
-    "check_signal",
 ]
 
-MAX_PARAMS_BYTES: Final = 65_536
-"""Most bytes of `params` in a signal; larger ones are left out, and `paramsBytes` says how many there were."""
-
-MAX_SIGNAL_BYTES: Final = MAX_PARAMS_BYTES + 8_192
-"""Most bytes of a whole signal: its params and the envelope around them."""
+MAX_SIGNAL_BYTES: Final = 73_728
+"""Most bytes of a whole signal: 64 KiB of params and the envelope around them."""
 
 _Thread = Annotated[str, Meta(max_length=256)]
 
 
-class SignalContext(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a signal is about, where it says so."""
-
-    thread_id: str | None = None
-    turn_id: str | None = None
-
-
-class SignalEnvelope(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """The generic payload of every signal (harness-runtime-events, "App-server signal event family").
-
-    `params` are the original bytes of JSON, `null` where there were none or where they were too large: then
-    `params_bytes` is their size.  `request_id` is there for requests only, and 0 is one.
-    """
-
-    source: Literal["app_server"]
-    signal_type: Literal["notification", "request"]
-    event_type: Annotated[str, Meta(max_length=256)]
-    method: Annotated[str, Meta(max_length=256)]
-    received_at: str
-    context: SignalContext
-    params: Raw
-    session: dict[str, Any] | None
-    request_id: int | str | UnsetType = UNSET
-    params_bytes: int | UnsetType = UNSET
-
-
 class Signal(Document, frozen=True, kw_only=True, tag="signal", tag_field="kind"):
-    """A signal was seen: the envelope as JSON bytes, and beside it what it is filed under; `thread` may be empty."""
+    """A signal was seen: its envelope, and beside it what it is filed under; `thread` is empty where there is none.
+
+    The envelope is JSON (`lifebus_adapters.app_server.signals`), left as it is between the observer and the follower.
+    """
 
     thread: _Thread
     event_type: Identifier
@@ -214,24 +182,3 @@ class SignalBeacon(Struct, frozen=True, kw_only=True):
     number: int
     closing: bool = False
     threads: dict[str, int] = field(default_factory=dict[str, int])
-
-
-_envelopes: Final = msgspec.json.Decoder(SignalEnvelope)
-
-
-def check_signal(signal: Signal) -> None:
-    """Check that a signal is what the specification says, and named as what it is.
-
-    Raises:
-        InvalidRequest: no such JSON, too large, or another event; with the key `signal`.
-    """
-    if not signal.thread.isprintable() or not signal.event_type.isprintable():
-        raise InvalidRequest("thread and event_type must not hold unprintable characters", field="thread")
-    try:
-        envelope = _envelopes.decode(signal.signal)
-    except (ValueError, RecursionError) as fault:
-        raise InvalidRequest(f"no signal: {str(fault)[:200]}", code="malformed", field="signal") from None
-    if envelope.event_type != signal.event_type:
-        raise InvalidRequest("the signal names another event than `event_type`", field="signal")
-    if len(bytes(envelope.params)) > MAX_PARAMS_BYTES:
-        raise InvalidRequest(f"params are limited to {MAX_PARAMS_BYTES} bytes", code="too_large", field="signal")
