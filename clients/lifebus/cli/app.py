@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "emit": (_BUS, "emit:emit", "Record a lifecycle event."),
     "stdio": (_BUS, "stdio:stdio", "Speak the request protocol as JSON lines on stdin and stdout."),
     "tail": (_READ, "tail:tail", "Follow receipts as they come, or read old ones."),
+    "signals": (_READ, "signals:signals", "Follow what app-servers say, or read what is kept of it."),
     "sessions": (_READ, "sessions:sessions", "List the sessions in the ledger."),
     "receipts": (_READ, "receipts:app", "Read, export and verify the ledger."),
     "clients": (_READ, "clients:clients", "List the callback clients that are connected."),

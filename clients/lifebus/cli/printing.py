@@ -1,11 +1,14 @@
 """Printing receipts one by one, in the form that the reader wants.
 
-Above: tail, receipts, emit.  Below: receipt_text, terminal.
+Above: tail, signals, receipts, emit.  Below: receipt_text, terminal.
 """
 
+import os
 import shutil
+import stat
 import sys
-from typing import Final, Literal
+from collections.abc import AsyncIterator, Callable
+from typing import Final, Literal, TypeVar
 
 import msgspec
 
@@ -14,7 +17,9 @@ from lifebus.cli.terminal import clean, paint, put, put_bytes, status_color
 from lifebus.view import Cursor, Gap
 from lifebus_contract import Receipt, encode_json
 
-__all__ = ["Form", "ReceiptPrinter"]
+__all__ = ["Form", "ReceiptPrinter", "print_each"]
+
+T = TypeVar("T")
 
 Form = Literal["columns", "lines", "json"]
 """For people at a terminal, for pipes, for programs."""
@@ -65,3 +70,22 @@ class ReceiptPrinter:
             paint(note, color or "dim"),
         ]
         put(" ".join(cells).rstrip())
+
+
+async def print_each(items: AsyncIterator[T], show: Callable[[T], None]) -> None:
+    """Show every item until there is none any more.
+
+    Raises:
+        BrokenPipeError: the reader of our pipe went away, which is noticed even while nothing is written.
+    """
+    import asyncio  # noqa: PLC0415
+
+    import anyio  # noqa: PLC0415
+
+    with anyio.CancelScope() as scope:
+        if stat.S_ISFIFO(os.fstat(1).st_mode):
+            asyncio.get_running_loop().add_reader(1, scope.cancel)
+        async for item in items:
+            show(item)
+    if scope.cancel_called:
+        raise BrokenPipeError

@@ -1,6 +1,6 @@
 """Receipts as text: short and aligned for people, whole for pipes, canonical for programs.
 
-Above: tail, receipts, emit, the demo.  Below: the contract.
+Above: tail, signals, receipts, emit, the demo.  Below: the contract.
 """
 
 from datetime import UTC, datetime
@@ -100,9 +100,10 @@ def whole_line(receipt: Receipt) -> str:
 
 def gap_text(gap: Gap) -> str:
     """Return what is lost, and why."""
+    what = "positions" if gap.thread is None else f"signals of thread {gap.thread or '-'}"
     if gap.until is None:
-        return f"gap: the ledger has another history now (after {gap.after}: {gap.reason})"
-    return f"gap: positions {gap.after + 1} to {gap.until} are gone ({gap.reason})"
+        return f"gap: the ledger has another history now ({what} after {gap.after}: {gap.reason})"
+    return f"gap: {what} {gap.after + 1} to {gap.until} are gone ({gap.reason})"
 
 
 def time_of(receipt: Receipt) -> str:

@@ -7,7 +7,7 @@ from lifebus.cli.broker import on_bus
 from lifebus.cli.exits import ExitCode
 from lifebus.cli.harness_checks import hook_findings
 from lifebus.cli.harness_text import duration_text, harness_text
-from lifebus.cli.terminal import clean, paint, put, put_json
+from lifebus.cli.terminal import clean, paint, put, put_json, size_text
 
 __all__ = ["status"]
 
@@ -31,7 +31,7 @@ def status(*, connecting: Connecting = DEFAULTS) -> ExitCode:
         "contract": found.contract_version,
         "runtime": clean(found.runtime_dir),
         "ledger": f"{ledger.backend} ({clean(ledger.library)}), durability {ledger.durability}",
-        "size": f"{ledger.head - ledger.floor} receipts, {_size(ledger.size_bytes)}, {ledger.queued} queued",
+        "size": f"{ledger.head - ledger.floor} receipts, {size_text(ledger.size_bytes)}, {ledger.queued} queued",
         "positions": f"{ledger.floor + 1} to {ledger.head}" if ledger.head > ledger.floor else "none yet",
         "epoch": ledger.epoch,
         "clients": str(found.clients),
@@ -45,12 +45,3 @@ def status(*, connecting: Connecting = DEFAULTS) -> ExitCode:
     for one in hooks:
         put(f"{paint('hooks'.ljust(9), 'dim')} {paint(clean(one.evidence), '' if one.state == 'ok' else 'yellow')}")
     return ExitCode.OK if healthy else ExitCode.NEGATIVE
-
-
-def _size(count: int) -> str:
-    size = float(count)
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1024:  # noqa: PLR2004  the next unit
-            return f"{size:.0f} {unit}"
-        size /= 1024
-    return f"{size:.1f} GiB"

@@ -1,7 +1,5 @@
 """`lifebus tail`: receipts as they come, from a position, or since a time."""
 
-import os
-import stat
 from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
@@ -89,25 +87,10 @@ async def _print_all(
     follow: bool,
     json: bool,
 ) -> None:
-    import anyio  # noqa: PLC0415
-
-    from lifebus.cli.printing import ReceiptPrinter  # noqa: PLC0415
+    from lifebus.cli.printing import ReceiptPrinter, print_each  # noqa: PLC0415
 
     printer = ReceiptPrinter(json=json)
     receipts = bus.receipts(session=filters.session_pair, since=start, where=keep, until_head=not follow)
     if follow and printer.form == "columns":
         say("following; Ctrl-C ends", color="dim")
-    with anyio.CancelScope() as scope:
-        _watch_reader(scope.cancel)
-        async for item in receipts:
-            printer.show(item, receipts.cursor)
-    if scope.cancel_called:
-        raise BrokenPipeError
-
-
-def _watch_reader(gone: Callable[[], None]) -> None:
-    """Notice that the reader of a pipe went away even while nothing is written."""
-    import asyncio  # noqa: PLC0415
-
-    if stat.S_ISFIFO(os.fstat(1).st_mode):
-        asyncio.get_running_loop().add_reader(1, gone)
+    await print_each(receipts, lambda item: printer.show(item, receipts.cursor))

@@ -9,7 +9,18 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TextIO
 
-__all__ = ["clean", "color_wanted", "paint", "put", "put_bytes", "put_json", "put_table", "say", "status_color"]
+__all__ = [
+    "clean",
+    "color_wanted",
+    "paint",
+    "put",
+    "put_bytes",
+    "put_json",
+    "put_table",
+    "say",
+    "size_text",
+    "status_color",
+]
 
 _COLORS: Final = {
     "red": "31",
@@ -84,6 +95,16 @@ def put_json(value: Any, *, indent: int = 2) -> None:
 
     encoded = msgspec.json.encode(value, enc_hook=str)
     put((msgspec.json.format(encoded, indent=indent) if indent else encoded).decode())
+
+
+def size_text(count: int) -> str:
+    """Return a number of bytes as people say it."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:  # noqa: PLR2004  the next unit
+            return f"{size:.0f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"
 
 
 def put_table(
