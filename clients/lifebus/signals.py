@@ -92,6 +92,17 @@ class Signals(Follower):
                 await self._more()
         raise StopAsyncIteration
 
+    async def join(self) -> dict[str, Cursor]:
+        """Begin now instead of with the first item, and return where each thread begins: nothing after it is missed.
+
+        Raises:
+            DeadlineExceeded: the broker does not answer.
+            TransportError: the broker's stream does not reach here.
+        """
+        if not self._views.placed:
+            await self._join()
+        return self.cursors
+
     async def _join(self) -> None:
         """Open the feed, prove it live, and find out where the threads stand."""
         try:

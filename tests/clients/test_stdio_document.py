@@ -13,7 +13,7 @@ import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from integration.following import emit as emit_many
-from lifebus.stdio.messages import MAX_LINE, Subscribe
+from lifebus.stdio.messages import MAX_LINE, FollowReceipts
 from lifebus_supervisor.daemon import Daemon
 from lifebus_transports.messages import BODIES
 from running import connected, running_bus
@@ -71,5 +71,5 @@ def test_the_tables_name_what_the_code_takes() -> None:
     named = set(re.findall(r"^\| `([a-z]+)` \|", TEXT, re.MULTILINE))
     assert named - set(BODIES) == {"subscribe", "unsubscribe"}
     (keys,) = re.findall(r"`subscribe` \| `\{(.*?)\}`", TEXT)
-    assert set(keys.replace("?", "").split(", ")) == set(Subscribe.__struct_fields__)
+    assert set(keys.replace("?", "").split(", ")) == set(FollowReceipts.__struct_fields__)
     assert f"{MAX_LINE:,} bytes" in TEXT

@@ -12,9 +12,9 @@ import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from lifebus.client import Bus
-from lifebus.stdio.messages import Question, Subscribe, Unsubscribe, encode_answer, encode_line
+from lifebus.stdio.messages import Question, Unsubscribe, decode_wish, encode_answer, encode_line
 from lifebus.stdio.outflow import Outflow
-from lifebus.stdio.sources import Source, receipts_of
+from lifebus.stdio.sources import Source, begin
 from lifebus_contract import BrokerBusy, InternalError, InvalidRequest, LifebusError, validate
 from lifebus_transports.messages import RefusalInfo
 
@@ -26,17 +26,18 @@ _MOST: Final = 64
 
 
 class _Followed:
-    """One subscription.  `told` is the place after the last item that was put on the way out, None before it began."""
+    """One subscription, with what it follows from when that has begun."""
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.told: str | None = None
+        self.source: Source | None = None
         self.scope = anyio.CancelScope()
         self.ended = anyio.Event()
 
-    def line(self, place: str | None, **item: object) -> bytes:
-        """Return the line of an item, with the place to go on from after it."""
-        return encode_line({"subscription": self.number, "cursor": place, **item})
+    async def end(self) -> None:
+        """Have it end, and wait until it has."""
+        self.scope.cancel()
+        await self.ended.wait()
 
 
 class Following:
@@ -55,11 +56,11 @@ class Following:
         Raises:
             LifebusError: it cannot be understood, there are 64 already, or the broker does not answer.
         """
-        wish = validate(question.body, Subscribe)
+        wish = decode_wish(question.body)
         if len(self._open) >= _MOST:
             raise BrokerBusy(f"{_MOST} subscriptions are open; end one first", code="busy")
         tasks = self._ending if wish.until_head else self._lasting
-        await tasks.start(self._follow, receipts_of(bus, wish), question)
+        await tasks.start(self._follow, begin(bus, wish), question)
 
     async def unsubscribe(self, question: Question) -> None:
         """End a subscription; after the answer nothing of it comes any more.
@@ -69,16 +70,16 @@ class Following:
         """
         wish = validate(question.body, Unsubscribe)
         followed = self._open.get(wish.subscription)
-        if followed is None or followed.told is None:
+        if followed is None or followed.source is None:
             detail = f"$.subscription: there is no subscription {wish.subscription}"
             raise InvalidRequest(detail, code="no_such_subscription", field="$.subscription")
-        await _end(followed)
-        await self._outflow.put(encode_answer(question.id, {"cursor": followed.told}))
+        await followed.end()
+        await self._outflow.put(encode_answer(question.id, followed.source.place()))
 
     async def close(self) -> None:
         """End all of them; what was put on the way out stays there."""
         for followed in tuple(self._open.values()):
-            await _end(followed)
+            await followed.end()
 
     async def _follow(
         self, begin: AbstractAsyncContextManager[Source], question: Question, *, task_status: TaskStatus[None]
@@ -86,34 +87,28 @@ class Following:
         """Begin, answer, then tell every item, and in the end how it ended."""
         followed = _Followed(next(self._numbers))
         self._open[followed.number] = followed
+        name: dict[str, object] = {"subscription": followed.number}
         try:
             with followed.scope:
                 async with begin as source:
-                    answer = {"subscription": followed.number, "cursor": source.start}
-                    await self._outflow.put(encode_answer(question.id, answer))
-                    followed.told = source.start
+                    await self._outflow.put(encode_answer(question.id, name | source.place()))
+                    followed.source = source
                     task_status.started()
-                    await self._outflow.put(await self._tell(followed, source))
+                    end = await self._tell(name, source)
+                    await self._outflow.put(encode_line(name | source.place() | end))
         finally:
             del self._open[followed.number]
             followed.ended.set()
 
-    async def _tell(self, followed: _Followed, source: Source) -> bytes:
-        """Tell every item, and return the line that tells the end."""
+    async def _tell(self, name: dict[str, object], source: Source) -> dict[str, object]:
+        """Tell every item, and return what tells the end."""
         try:
             async for item in source.items:
-                place, keys = source.told(item)
-                await self._outflow.put(followed.line(place, **keys))
-                followed.told = place
+                await self._outflow.put(encode_line(name | source.keys(item)))
+                source.note(item)
         except LifebusError as fault:
-            return followed.line(followed.told, refused=RefusalInfo.of(fault))
+            return {"refused": RefusalInfo.of(fault)}
         except Exception:  # noqa: BLE001  a defect of ours costs this subscription, not the peer
             _log.exception("subscription_failed")
-            defect = InternalError("lifebus failed on this subscription; see its log")
-            return followed.line(followed.told, refused=RefusalInfo.of(defect))
-        return followed.line(followed.told, ended={})
-
-
-async def _end(followed: _Followed) -> None:
-    followed.scope.cancel()
-    await followed.ended.wait()
+            return {"refused": RefusalInfo.of(InternalError("lifebus failed on this subscription; see its log"))}
+        return {"ended": {}}

@@ -18,12 +18,14 @@ from lifebus_transports.messages import RefusalInfo
 
 __all__ = [
     "MAX_LINE",
+    "FollowReceipts",
+    "FollowSignals",
     "Junk",
     "Question",
     "QuestionId",
-    "Subscribe",
     "Unsubscribe",
     "decode_question",
+    "decode_wish",
     "encode_answer",
     "encode_body",
     "encode_line",
@@ -37,6 +39,7 @@ MAX_LINE: Final = MAX_MESSAGE_BYTES
 QuestionId = Annotated[str, Meta(min_length=1, max_length=256)] | int
 """What a question is called by whoever asks; 0 is an id, null is none."""
 
+_Place = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}:[0-9]{1,15}$(?!\n)")]
 _Start = Annotated[str, Meta(pattern=r"^(?:start|[0-9a-f]{32}:[0-9]{1,15})$(?!\n)")]
 _JSON: Final = msgspec.json.Encoder()
 
@@ -56,17 +59,11 @@ class Junk(Struct, frozen=True):
     fault: LifebusError
 
 
-class Subscribe(Document, frozen=True, kw_only=True):
-    """`subscribe`: follow the receipts of the whole ledger or of one session.
+class _Wish(Document, frozen=True, kw_only=True):
+    """What the wishes to follow receipts share: where to begin."""
 
-    Begins after `since` (a position, ``EPOCH:POSITION``, ``start``), or at a time, or with what comes from now on.
-    With `until_head` it ends at the receipt that is the newest when it begins.
-    """
-
-    session: tuple[Identifier, Identifier] | None = None
     since: _Start | Count | None = None
     since_epoch_s: Count | None = None
-    until_head: bool = False
 
     def __post_init__(self) -> None:
         if self.since is not None and self.since_epoch_s is not None:
@@ -78,21 +75,62 @@ class Subscribe(Document, frozen=True, kw_only=True):
         Raises:
             InvalidRequest: a time that no calendar has.
         """
-        if self.since_epoch_s is not None:
-            try:
-                return datetime.fromtimestamp(self.since_epoch_s, UTC)
-            except (ValueError, OverflowError, OSError):
-                detail = "$.since_epoch_s: no calendar has this time"
-                raise InvalidRequest(detail, code="against_contract", field="$.since_epoch_s") from None
-        if isinstance(self.since, str) and self.since != "start":
-            return Cursor.parse(self.since)
-        return self.since
+        if self.since_epoch_s is None:
+            return _start_of(self.since)
+        try:
+            return datetime.fromtimestamp(self.since_epoch_s, UTC)
+        except (ValueError, OverflowError, OSError):
+            detail = "$.since_epoch_s: no calendar has this time"
+            raise InvalidRequest(detail, code="against_contract", field="$.since_epoch_s") from None
+
+
+class FollowReceipts(_Wish, frozen=True, kw_only=True):
+    """`subscribe` to the receipts of the whole ledger or of one session.
+
+    Begins after `since` (a position, ``EPOCH:POSITION``, ``start``), or at a time, or with what comes from now on.
+    With `until_head` it ends at the receipt that is the newest when it begins.
+    """
+
+    session: tuple[Identifier, Identifier] | None = None
+    until_head: bool = False
+
+
+class FollowSignals(Document, frozen=True, kw_only=True):
+    """`subscribe` to the signals of the app-servers of an adapter, named by `signals`: of one thread or of all.
+
+    `since` is one place where there is one thread, else a place a thread; `last`, `event` and `until_head` are as in
+    the client library.
+    """
+
+    signals: Identifier
+    thread: Annotated[str, Meta(max_length=256)] | None = None
+    event: Annotated[str, Meta(max_length=256)] | None = None
+    last: Count | None = None
+    since: _Start | Count | dict[str, _Place] | None = None
+    until_head: bool = False
+
+    def start(self) -> Cursor | dict[str, Cursor] | int | str | None:
+        """Return where to begin, as the client library takes it."""
+        if isinstance(self.since, dict):
+            return {thread: Cursor.parse(place) for thread, place in self.since.items()}
+        return _start_of(self.since)
 
 
 class Unsubscribe(Document, frozen=True, kw_only=True):
     """`unsubscribe`: end the subscription with this number."""
 
     subscription: Count
+
+
+def decode_wish(body: dict[str, Any]) -> FollowReceipts | FollowSignals:
+    """Return what a `subscribe` asks for, which its keys tell.
+
+    Raises:
+        InvalidRequest: it cannot be understood.
+    """
+    if "signals" in body:
+        return validate(body, FollowSignals)
+    return validate(body, FollowReceipts)
 
 
 def decode_question(line: bytes | Overlong) -> Question | Junk:
@@ -147,6 +185,10 @@ def _embedded(value: object) -> object:
             return [_embedded(item) for item in cast("list[object]", value)]
         case _:
             return value
+
+
+def _start_of(since: str | int | None) -> Cursor | int | str | None:
+    return Cursor.parse(since) if isinstance(since, str) and since != "start" else since
 
 
 def _with_bytes(observation: Any) -> Any:
