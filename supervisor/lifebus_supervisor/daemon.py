@@ -34,12 +34,14 @@ from lifebus_supervisor.adapters import configured_adapters
 from lifebus_supervisor.hooks import HookCalls
 from lifebus_supervisor.intake import SOCKET, HookIntake
 from lifebus_supervisor.observing import NoIntake, Observing, open_signals
+from lifebus_supervisor.renewal.composing import start_renewals
 from lifebus_supervisor.service import Service
 from lifebus_supervisor.settings import Settings
 from lifebus_supervisor.supervision.composing import compose_supervisor, start_supervision, take_up
 from lifebus_supervisor.supervision.driving import drive
 from lifebus_supervisor.supervision.reloading import reload_manifests
 from lifebus_supervisor.supervision.report import harness_statuses
+from lifebus_transports.commands import Commands
 from lifebus_transports.runtime_dir import (
     Lock,
     check_socket_path,
@@ -141,6 +143,7 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
         daemon = _compose(settings, halt, registry=registry, ledger=ledger, fanout=fanout, tasks=tasks, signals=signals)
         await take_up(daemon.supervisor, tasks)
         _open_doors(daemon, stack)
+        await start_renewals(settings, daemon.bus, Commands(tasks).run_once, tasks)
         await daemon.hooks.open(tasks)
         start_supervision(daemon.supervisor, settings, tasks)
         tasks.start_soon(_beacons, daemon)

@@ -2,18 +2,20 @@
 
 from collections.abc import Iterator
 
-from lifebus_broker.claims import claim_of
+from lifebus_broker.claims import RENEWAL, claim_of
 from lifebus_contract import CAPABILITIES, AdapterManifest
 
-OMITTED = ("session_rename", "renewal.")
+OMITTED = ("session_rename",)
 """Capabilities whose claim a manifest may leave out; Codex's and Claude Code's do."""
 
 
 def claims_of(manifest: AdapterManifest) -> Iterator[str]:
     """Yield every claim of a manifest, what it claims not to have included."""
     for capability in sorted(CAPABILITIES):
-        if not capability.startswith(OMITTED):
+        evaluated = manifest.renewal is not None or not capability.startswith(RENEWAL)
+        if evaluated and not capability.startswith(OMITTED):
             yield f"{capability}={claim_of(manifest, capability).value}"
+    yield from (f"profile={name}" for name in (manifest.renewal.profiles if manifest.renewal else ()))
     for slot, placement in manifest.placement.items():
         if placement.max_bytes is not None:
             yield f"max_bytes:{slot.value}={placement.max_bytes}"

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from adapters import delivery_proofs, proofs, telemetry_proofs
+from adapters import delivery_proofs, proofs, renewal_proofs, telemetry_proofs
 from adapters.claims import claims_of
 from adapters.delivery_proofs import no_hook_takes, takes_at_most
 from adapters.proofs import PROMPT, START, Proof, derived_event, native_event
@@ -49,6 +49,12 @@ PROOFS: Final[dict[str, Proof]] = {
     "harness_run_id=unavailable": proofs.no_run_id,
     "harness_task_id=native": proofs.turn_ids_are_the_harnesss,
     "approval_surface=unavailable": proofs.approvals_are_passed_over,
+    "renewal.reset.native=unavailable": renewal_proofs.no_hook_resets,
+    "renewal.reset.wrapper_mediated=synthesized": renewal_proofs.a_turns_end_prepares_and_a_start_completes,
+    "renewal.reset.manual=manual": renewal_proofs.an_operator_prepares_by_hand,
+    "renewal.continuation.observation=native": renewal_proofs.a_hook_tells_of_the_start_after_a_reset,
+    "renewal.continuation.payload_delivery=synthesized": renewal_proofs.a_token_comes_back_byte_for_byte,
+    "profile=codex-renewal": renewal_proofs.without_the_profile_nothing_is_renewed,
     "mode=native_hook": proofs.hooks_are_the_way_in,
     "mode=telemetry_only": telemetry_proofs.files_tell_what_hooks_do_not,
     "mode=launcher_wrapper": events_come_by(

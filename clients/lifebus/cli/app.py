@@ -27,6 +27,8 @@ COMMANDS: Final = {
     "clients": (_READ, "clients:clients", "List the callback clients that are connected."),
     "status": (_READ, "status:status", "Show how the broker and the harnesses are."),
     "tick": (_READ, "tick:tick", "Look at telemetry, processes and silence now."),
+    "renewal": (_READ, "renewal:app", "Show the renewal profiles and what waits for a session start."),
+    "continuation": (_CARE, "continuation:app", "Keep, show, take and drop continuation tokens by hand."),
     "manifest": (_CONTRACT, "manifest:app", "What each adapter claims."),
     "negotiate": (_CONTRACT, "negotiate:negotiate", "Ask what an adapter gives for requirements."),
     "validate": (_CONTRACT, "validate:validate", "Check documents against the contract."),

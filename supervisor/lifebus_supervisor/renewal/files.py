@@ -32,7 +32,7 @@ _PAUSE_S: Final = 0.01
 
 
 class RecordFiles:
-    """The records in a directory.  Every method but `locked` needs the lock.
+    """The records in a directory.  Every method needs the lock, unless it says otherwise.
 
     Raises:
         LifebusError: the directory is not ours alone.
@@ -42,6 +42,11 @@ class RecordFiles:
     def __init__(self, directory: Path, disk: Disk) -> None:
         self._directory = directory
         self._disk = disk
+
+    @property
+    def are_there(self) -> bool:
+        """Whether the directory exists; no lock is needed."""
+        return os.path.lexists(self._directory)
 
     @contextmanager
     def locked(self) -> Generator[None]:

@@ -9,6 +9,7 @@ Every method may block: it waits for disks, and a moment for other processes.
 Above: flow, recovery, the command line.  Below: files, choosing, records.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -21,7 +22,7 @@ from lifebus_supervisor.renewal.choosing import Chosen, Lost, Several, Start, ch
 from lifebus_supervisor.renewal.files import RecordFiles
 from lifebus_supervisor.renewal.records import LIVE, MAX_TOKEN_BYTES, Continuation, State
 
-__all__ = ["DIRECTORY", "KEPT_S", "MOST", "MOST_TRIES", "ContinuationStore"]
+__all__ = ["DIRECTORY", "KEPT_S", "MOST", "MOST_TRIES", "ContinuationStore", "open_store"]
 
 DIRECTORY: Final = "continuations"
 """The store's directory in the state directory."""
@@ -39,6 +40,11 @@ _OVER: Final = "it expired before it was used"
 _TOO_OFTEN: Final = f"the client was asked {MOST_TRIES} times and never said that it has it"
 
 
+def open_store(state_dir: Path) -> "ContinuationStore":
+    """Return the continuation store of a state directory; nothing is made before something is kept."""
+    return ContinuationStore(state_dir / DIRECTORY, time.time)
+
+
 class ContinuationStore:
     """The records in a directory; any number of processes may use it.  `clock` returns wall-clock seconds.
 
@@ -53,6 +59,8 @@ class ContinuationStore:
 
     def records(self) -> tuple[list[Continuation], list[str]]:
         """Return every record, the oldest first, with its token, and the names of files that hold none."""
+        if not self._files.are_there:
+            return [], []
         with self._files.locked():
             return self._fresh()
 
@@ -121,19 +129,24 @@ class ContinuationStore:
                 self._files.replace(found.record.ended(State.REJECTED, self._now(), _OVER))
             if not isinstance(found, Chosen):
                 return found
-            if found.record.handed_over >= MOST_TRIES:
-                self._files.replace(found.record.ended(State.REJECTED, self._now(), _TOO_OFTEN))
-                return Lost(found.record)
-            claimed = structs.replace(
-                found.record,
-                state=State.CLAIMED,
-                claim_id=found.record.claim_id or claim_id,
-                claimed_by=start.session,
-                claimed_at=found.record.claimed_at or moment,
-                handed_over=found.record.handed_over + 1,
+            record = found.record
+            return self._hand_out(
+                structs.replace(
+                    record,
+                    state=State.CLAIMED,
+                    claim_id=record.claim_id or claim_id,
+                    claimed_by=start.session,
+                    claimed_at=moment or record.claimed_at,
+                )
             )
-            self._files.replace(claimed)
-            return Chosen(claimed)
+
+    def claim_again(self, record: Continuation) -> Chosen | Lost | None:
+        """Go on with a claim whose end is not known; None where it has come to its end meanwhile."""
+        with self._files.locked():
+            for one in self._fresh()[0]:
+                if one.payload_id == record.payload_id and one.state is State.CLAIMED:
+                    return self._hand_out(one)
+            return None
 
     def take(self, profile: str, thread: str, claim_id: str) -> Continuation | None:
         """Claim what waits of a thread for no session, for an operator; None where nothing does.
@@ -174,6 +187,15 @@ class ContinuationStore:
                     self._files.remove(one)
                     return one
             return None
+
+    def _hand_out(self, claimed: Continuation) -> Chosen | Lost:
+        """Count that a claimed token is handed over, once more than before, and not without end."""
+        if claimed.handed_over >= MOST_TRIES:
+            self._files.replace(claimed.ended(State.REJECTED, self._now(), _TOO_OFTEN))
+            return Lost(claimed)
+        counted = structs.replace(claimed, handed_over=claimed.handed_over + 1)
+        self._files.replace(counted)
+        return Chosen(counted)
 
     def _add(self, record: Continuation, records: Sequence[Continuation], strange: Sequence[str]) -> None:
         if len(records) + len(strange) >= MOST:

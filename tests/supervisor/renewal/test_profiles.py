@@ -7,17 +7,9 @@ import pytest
 from lifebus_supervisor.adapters import configured_adapters
 from lifebus_supervisor.config import ConfigurationError, load
 from lifebus_supervisor.settings import Settings
+from supervisor.renewal.scripted import CONFIGURED
 
 HOME = {"HOME": "/home/dev"}
-PROFILE = """
-[[renewals]]
-profile = "codex-renewal"
-adapter = "codex"
-client_id = "example"
-recommend = ["example", "status"]
-prepare = ["example", "prepare"]
-consume = ["example", "start"]
-"""
 
 
 def loaded(tmp_path: Path, text: str) -> Settings:
@@ -34,14 +26,14 @@ def problem(tmp_path: Path, text: str) -> str:
 
 
 def test_an_enabled_profile_counts_for_its_adapter_alone(tmp_path: Path) -> None:
-    adapters = configured_adapters(loaded(tmp_path, PROFILE))
+    adapters = configured_adapters(loaded(tmp_path, CONFIGURED))
     assert adapters.require("codex").profiles == {"codex-renewal"}
     assert adapters.require("claude").profiles == frozenset()
     assert configured_adapters(loaded(tmp_path, "")).require("codex").profiles == frozenset()
 
 
 def test_paths_into_the_answers_and_limits_are_read(tmp_path: Path) -> None:
-    text = PROFILE + 'ttl_s = 60\n[renewals.answers]\naction = "boundary.action"\nrenew = "yes"\n'
+    text = CONFIGURED + 'ttl_s = 60\n[renewals.answers]\naction = "boundary.action"\nrenew = "yes"\n'
     (found,) = loaded(tmp_path, text).renewals
     assert (found.answers.action, found.answers.renew, found.ttl_s) == ("boundary.action", "yes", 60)
 
@@ -63,24 +55,24 @@ def test_paths_into_the_answers_and_limits_are_read(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_profile_is_refused_and_the_reason_named(tmp_path: Path, old: str, new: str, said: str) -> None:
-    found = problem(tmp_path, PROFILE.replace(old, new))
+    found = problem(tmp_path, CONFIGURED.replace(old, new))
     assert "renewals" in found
     assert said in found
 
 
 def test_a_wrong_profile_is_named_with_its_line(tmp_path: Path) -> None:
-    found = problem(tmp_path, '[log]\nlevel = "debug"\n' + PROFILE.replace('"codex"', "7"))
+    found = problem(tmp_path, '[log]\nlevel = "debug"\n' + CONFIGURED.replace('"codex"', "7"))
     assert found.startswith(f"{tmp_path}/config.toml:4: `renewals` is wrong: Expected `str`, got `int`")
 
 
 def test_two_profiles_of_one_name_or_client_are_refused(tmp_path: Path) -> None:
-    assert "same `profile`" in problem(tmp_path, PROFILE + PROFILE.replace('"example"', '"other"'))
-    again = PROFILE.replace("codex-renewal", "codex-other")
-    assert "same `client_id`" in problem(tmp_path, PROFILE + again)
+    assert "same `profile`" in problem(tmp_path, CONFIGURED + CONFIGURED.replace('"example"', '"other"'))
+    again = CONFIGURED.replace("codex-renewal", "codex-other")
+    assert "same `client_id`" in problem(tmp_path, CONFIGURED + again)
 
 
 def test_profiles_come_from_the_file_alone(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
-    path.write_text(PROFILE)
+    path.write_text(CONFIGURED)
     _, origins = load({}, {**HOME, "LIFEBUS_RENEWALS": "x"}, path)
     assert (origins["renewals"].source, len(origins["renewals"].value)) == ("file", 1)

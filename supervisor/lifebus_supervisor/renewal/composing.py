@@ -1,0 +1,81 @@
+"""The renewal flows of a daemon: one background client of the bus for each enabled profile.
+
+Above: daemon.  Below: flow, recovery, store, lifebus_transports.commands.
+"""
+
+import time
+from functools import partial
+from typing import Final
+
+import anyio
+import anyio.to_thread
+import structlog
+from anyio.abc import TaskGroup
+
+from lifebus_broker.bus import Bus
+from lifebus_broker.clients import CallbackClient
+from lifebus_broker.renewal import Posture, posture_of
+from lifebus_contract import CallbackRequest, LifebusError
+from lifebus_supervisor.renewal.client import RenewalClient, Runner
+from lifebus_supervisor.renewal.flow import EVENTS, RenewalFlow
+from lifebus_supervisor.renewal.profile import RenewalSettings
+from lifebus_supervisor.renewal.recovery import left_by, recover
+from lifebus_supervisor.renewal.store import ContinuationStore, open_store
+from lifebus_supervisor.settings import Settings
+
+__all__ = ["KIND", "start_renewals"]
+
+KIND: Final = "renewal"
+"""The kind of these callback clients."""
+
+_SWEEP_S: Final = 60.0
+_SLACK_S: Final = 5.0
+_log = structlog.get_logger("lifebus.renewal")
+
+
+async def start_renewals(settings: Settings, bus: Bus, run: Runner, tasks: TaskGroup) -> tuple[RenewalFlow, ...]:
+    """Register the clients of all enabled profiles and go on with what was left; nothing without profiles."""
+    store = open_store(settings.state_dir)
+    flows = tuple(_flow(one, bus, store, run) for one in settings.renewals)
+    for flow in flows:
+        left = await left_by(flow)
+        bus.clients.add(_client(flow))
+        tasks.start_soon(recover, flow, bus, left)
+    if flows:
+        tasks.start_soon(_sweep, store)
+    return flows
+
+
+def _flow(settings: RenewalSettings, bus: Bus, store: ContinuationStore, run: Runner) -> RenewalFlow:
+    client = RenewalClient(settings, run)
+    return RenewalFlow(settings, store, client, posture=partial(_posture, bus), ids=bus.ids, clock=time.time)
+
+
+def _client(flow: RenewalFlow) -> CallbackClient:
+    """Return the flow as a client; its deadline has room for the turn before it in the same directory."""
+    settings = flow.settings
+    offer, use = settings.recommend_ms + settings.prepare_ms, settings.consume_ms
+    return CallbackClient(
+        client_id=settings.client_id,
+        events=frozenset(EVENTS),
+        invoker=flow,
+        adapters=frozenset({settings.adapter}),
+        deadline=(2 * offer + use) / 1000 + _SLACK_S,
+        kind=KIND,
+        background=True,
+    )
+
+
+def _posture(bus: Bus, moment: CallbackRequest) -> Posture:
+    losses = bus.capabilities.overrides(moment.adapter_id, moment.harness_session_id)
+    return posture_of(bus.registry.require(moment.adapter_id), losses)
+
+
+async def _sweep(store: ContinuationStore) -> None:
+    """Take out what has expired, in time."""
+    while True:
+        await anyio.sleep(_SWEEP_S)
+        try:
+            await anyio.to_thread.run_sync(store.sweep)
+        except (LifebusError, OSError) as fault:
+            _log.warning("renewals_not_swept", fault=type(fault).__name__)

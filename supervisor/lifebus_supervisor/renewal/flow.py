@@ -1,0 +1,271 @@
+"""The renewal of sessions under one profile: at the end of a turn the client is asked, at the next start it gets back.
+
+A background client of the bus: it holds up no hook, and nothing of it is shown to the harness.  What it did stands in
+the receipts of the client, as payloads that only a receipt takes: `renewal.reset_prepare` and `renewal.continuation`.
+
+Above: composing, recovery.  Below: store, client, the broker's ports.
+"""
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+from weakref import WeakValueDictionary
+
+import anyio
+import anyio.to_thread
+from msgspec import structs
+
+from lifebus_broker.ports import Evidence
+from lifebus_broker.renewal import Posture
+from lifebus_contract import (
+    CONTRACT_VERSION,
+    AcceptablePlacement,
+    CallbackRequest,
+    CallbackResponse,
+    CapabilityRefused,
+    DispatchEnvelope,
+    FailureClass,
+    FrameClass,
+    IdSource,
+    IntegrationMode,
+    LifebusError,
+    LifecycleEvent,
+    PayloadEnvelope,
+    PlacementClass,
+    ReceiptStatus,
+    RequirementLevel,
+    error_for,
+)
+from lifebus_contract.ids import PAYLOAD
+from lifebus_supervisor.renewal.choosing import Chosen, Lost, Several, Start
+from lifebus_supervisor.renewal.client import RenewalClient
+from lifebus_supervisor.renewal.profile import RenewalSettings
+from lifebus_supervisor.renewal.records import Continuation, State
+from lifebus_supervisor.renewal.store import ContinuationStore
+
+__all__ = ["CLAIM", "EVENTS", "PREPARED", "USED", "RenewalFlow"]
+
+CLAIM: Final = "clm_"
+"""What claim ids begin with."""
+
+PREPARED: Final = "renewal.reset_prepare"
+"""The kind of a payload whose receipt says that a token is kept."""
+
+USED: Final = "renewal.continuation"
+"""The kind of a payload whose receipt says that the client has its token back."""
+
+EVENTS: Final = (LifecycleEvent.FRAME_ENDED, LifecycleEvent.SESSION_STARTED)
+"""The end of a turn, where a renewal is prepared, and the start of a session, where it is completed."""
+
+T = TypeVar("T")
+
+
+class RenewalFlow:
+    """Renews under one profile.  `posture` says how a session stands; `clock` returns wall-clock seconds."""
+
+    def __init__(
+        self,
+        settings: RenewalSettings,
+        store: ContinuationStore,
+        client: RenewalClient,
+        *,
+        posture: Callable[[CallbackRequest], Posture],
+        ids: IdSource,
+        clock: Callable[[], float],
+    ) -> None:
+        self.settings = settings
+        self.store = store
+        self._client = client
+        self._posture = posture
+        self._ids = ids
+        self._clock = clock
+        self._strands: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
+
+    def strand(self, cwd: object, session: str | None) -> anyio.Lock:
+        """Return the lock of a directory: what happens there happens in order, so a start sees what came before."""
+        key = f"cwd {cwd}" if isinstance(cwd, str) else f"session {session}"
+        lock = self._strands.get(key)
+        if lock is None:
+            lock = self._strands[key] = anyio.Lock()
+        return lock
+
+    async def invoke(self, envelope: DispatchEnvelope, evidence: Evidence) -> CallbackResponse:
+        """Take one of `EVENTS`; only a native hook's word on a session or a top-level frame counts.
+
+        Raises:
+            LifebusError: the renewal was refused or failed, with the failure class of its condition.
+        """
+        moment = envelope.request
+        if moment.integration_mode is not IntegrationMode.NATIVE_HOOK or moment.harness_session_id is None:
+            return CallbackResponse.ok()
+        async with self.strand(moment.metadata.get("cwd"), moment.harness_session_id):
+            if moment.event is LifecycleEvent.SESSION_STARTED:
+                return await self._continue(moment, moment.harness_session_id, evidence)
+            if moment.frame_context is not None and moment.frame_context.frame_class is FrameClass.TOP_LEVEL:
+                return await self._offer(moment, evidence)
+        return CallbackResponse.ok()
+
+    async def prepare(self, intent: Continuation, moment: CallbackRequest, evidence: Evidence) -> CallbackResponse:
+        """Have the client yield a token for what is noted already, and keep it.
+
+        Raises:
+            LifebusError: no token was kept; where the client may have one, the note of it stays.
+        """
+        posture = self._posture(moment)
+        if posture.path is None:
+            raise _refused(posture)
+        evidence["reset_path"] = posture.path
+        evidence["payload_id"] = intent.payload_id
+        prepared = await self._client.prepare(intent, moment, posture.path, evidence)
+        size, now = len(prepared.token.encode()), int(self._clock())
+        expires = min(intent.expires_at, prepared.expires_at or intent.expires_at)
+        kept = structs.replace(
+            intent,
+            state=State.PENDING,
+            thread=prepared.thread,
+            token=prepared.token,
+            size=size,
+            expires_at=expires,
+            prepared_at=moment,
+        )
+        try:
+            if size > self.settings.max_bytes:
+                raise error_for(
+                    FailureClass.PAYLOAD_TOO_LARGE,
+                    f"a token of {size} bytes; the profile allows {self.settings.max_bytes}",
+                    code="token_too_large",
+                )
+            if expires <= now:
+                raise _rejected("the token had expired when it came", "expired")
+            await _beside(self.store.keep, kept)
+        except LifebusError as fault:
+            if fault.failure_class is not FailureClass.TRANSPORT_ERROR:  # a disk or a lock may be better next time
+                await _beside(self.store.give_up, intent)
+            raise
+        return self.told(kept, PREPARED)
+
+    async def hand_over(self, record: Continuation, moment: CallbackRequest, evidence: Evidence) -> CallbackResponse:
+        """Give a claimed token to the client, which reports the thread that it is now bound to.
+
+        Raises:
+            LifebusError: `payload_rejected`; where it is not known what the client did, the token stays claimed.
+        """
+        evidence["payload_id"] = record.payload_id
+        evidence["attempt"] = record.handed_over
+        thread = await self._client.consume(record, moment, evidence)
+        if thread != record.thread:
+            why = "the client reports no thread" if thread is None else "the client reports another thread"
+            await _beside(self.store.finish, record, State.REJECTED, why)
+            raise _rejected(why, "no_thread" if thread is None else "other_thread")
+        await _beside(self.store.finish, record, State.CONSUMED)
+        return self.told(record, USED)
+
+    def told(self, record: Continuation, kind: str) -> CallbackResponse:
+        """Return the answer whose receipt tells of a token by id and size."""
+        payload = PayloadEnvelope(
+            schema_version=CONTRACT_VERSION,
+            payload_id=record.payload_id,
+            client_id=self.settings.client_id,
+            payload_kind=kind,
+            format="opaque",
+            content_encoding="utf8",
+            byte_size=record.size,
+            body_ref=f"continuation:{record.payload_id}",
+            acceptable_placements=(
+                AcceptablePlacement(placement=PlacementClass.RECEIPT_ONLY, requirement=RequirementLevel.REQUIRED),
+            ),
+        )
+        return CallbackResponse.ok(ReceiptStatus.OBSERVED, payload)
+
+    def lost(self, record: Continuation) -> LifebusError:
+        """Return the failure of a token that its session does not get, or got in vain."""
+        return _rejected(record.note or "the continuation expired or was handed over too often", "lost")
+
+    async def _offer(self, moment: CallbackRequest, evidence: Evidence) -> CallbackResponse:
+        """Ask whether the session should be renewed, and prepare that."""
+        found = [one for one in (await _beside(self.store.records))[0] if self._is_of(one, moment)]
+        if any(one.token is not None for one in found):
+            evidence["decision"] = "waiting"
+            return CallbackResponse.ok()
+        if not await self._client.recommend(moment, evidence):
+            evidence["decision"] = "none"
+            for one in found:
+                if one.state is State.PREPARING:
+                    await _beside(self.store.give_up, one)
+            return CallbackResponse.ok()
+        evidence["decision"] = "renew"
+        posture = self._posture(moment)
+        if posture.path is None:
+            raise _refused(posture)
+        intent = await _beside(self.store.begin, self._intent(moment))
+        return await self.prepare(intent, moment, evidence)
+
+    async def _continue(self, moment: CallbackRequest, session: str, evidence: Evidence) -> CallbackResponse:
+        """Give a session that starts the token that waits for it."""
+        cwd = moment.metadata.get("cwd")
+        start = Start(
+            profile=self.settings.profile,
+            adapter_id=moment.adapter_id,
+            session=session,
+            cwd=cwd if isinstance(cwd, str) else None,
+        )
+        posture = self._posture(moment)
+        if posture.path is None:
+            if await _beside(self.store.look, start):
+                raise _refused(posture)
+            return CallbackResponse.ok()
+        match await _beside(self.store.claim, start, self._ids.make(CLAIM), moment):
+            case Chosen(record):
+                return await self.hand_over(record, moment, evidence)
+            case Several(count):
+                detail = f"{count} continuations wait in this directory; drop all but one"
+                raise CapabilityRefused(
+                    detail, failure_class=FailureClass.OPERATOR_REQUIRED, code="several_continuations"
+                )
+            case Lost(record):
+                evidence["payload_id"] = record.payload_id
+                raise self.lost(record)
+            case _:
+                return CallbackResponse.ok()
+
+    def _intent(self, moment: CallbackRequest) -> Continuation:
+        now, cwd = int(self._clock()), moment.metadata.get("cwd")
+        return Continuation(
+            payload_id=self._ids.make(PAYLOAD),
+            profile=self.settings.profile,
+            client_id=self.settings.client_id,
+            adapter_id=moment.adapter_id,
+            state=State.PREPARING,
+            created_at=now,
+            expires_at=now + self.settings.ttl_s,
+            session=moment.harness_session_id,
+            cwd=cwd if isinstance(cwd, str) else None,
+            prepared_at=moment,
+        )
+
+    def _is_of(self, record: Continuation, moment: CallbackRequest) -> bool:
+        same = (record.profile, record.adapter_id) == (self.settings.profile, moment.adapter_id)
+        return same and record.session == moment.harness_session_id
+
+
+async def _beside(work: Callable[..., T], *arguments: object) -> T:
+    """Do work on the store beside the event loop: it waits for the disk.
+
+    Raises:
+        LifebusError: as the store; a disk that refuses is `transport_error`.
+    """
+    try:
+        return await anyio.to_thread.run_sync(work, *arguments)
+    except OSError as fault:
+        detail = f"the continuation store cannot be used: {fault.strerror or type(fault).__name__}"
+        raise error_for(FailureClass.TRANSPORT_ERROR, detail, code="store_failed") from fault
+
+
+def _refused(posture: Posture) -> LifebusError:
+    refusal = posture.refusal
+    if refusal is None:
+        raise ValueError("a posture without a path has a refusal")
+    return error_for(refusal.failure_class, refusal.detail, code=refusal.code)
+
+
+def _rejected(detail: str, code: str) -> LifebusError:
+    return LifebusError(detail, failure_class=FailureClass.PAYLOAD_REJECTED, code=code)
