@@ -18,6 +18,7 @@ OURS = (
 PURE_BROKER = {
     "claims",
     "degradation",
+    "deliveries",
     "fold",
     "negotiation",
     "payload_validation",
@@ -26,6 +27,7 @@ PURE_BROKER = {
     "registry",
     "renewal",
     "reports",
+    "selection",
     "shares",
     "slots",
     "strands",

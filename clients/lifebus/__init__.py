@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lifebus.client import Bus, Emitted, connect
+    from lifebus.consumer import Deliveries, Delivery
     from lifebus.requests import make_payload, make_request, new_id
     from lifebus.signals import SignalReceived, Signals
     from lifebus.subscription import Subscription
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         Receipt,
         ReceiptStatus,
     )
+    from lifebus_contract.cursors import CursorSettings
 
 __all__ = [
     "Bus",
@@ -40,6 +42,9 @@ __all__ = [
     "CallbackResponse",
     "CapabilityRequest",
     "Cursor",
+    "CursorSettings",
+    "Deliveries",
+    "Delivery",
     "DispatchEnvelope",
     "Emission",
     "Emitted",
@@ -63,6 +68,9 @@ __all__ = [
 _HOME = {
     "Bus": "lifebus.client",
     "Cursor": "lifebus.view",
+    "CursorSettings": "lifebus_contract.cursors",
+    "Deliveries": "lifebus.consumer",
+    "Delivery": "lifebus.consumer",
     "Emitted": "lifebus.client",
     "Gap": "lifebus.view",
     "SignalReceived": "lifebus.signals",

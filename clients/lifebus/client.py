@@ -5,7 +5,7 @@ Above: users, the command line, the blocking facade.  Below: outbox, subscriptio
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Final, overload
@@ -14,6 +14,8 @@ import zmq
 from msgspec import Struct
 
 from lifebus.connection import Connection
+from lifebus.consumer import Deliveries, consume, consume_wish
+from lifebus.cursors import Cursors
 from lifebus.outbox import Outbox
 from lifebus.signals import SignalReceived, Signals
 from lifebus.subscription import Subscription
@@ -35,6 +37,7 @@ from lifebus_contract import (
     TransportError,
 )
 from lifebus_contract.codec import decode_receipt
+from lifebus_contract.cursors import CursorSettings
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
 from lifebus_contract.views import SessionHead
 from lifebus_transports.directories import default_runtime_dir
@@ -91,11 +94,15 @@ class TickResult(Struct, frozen=True, kw_only=True):
 
 
 class Bus:
-    """A connection to a broker.  Made by `connect`; safe for many tasks of one event loop at once."""
+    """A connection to a broker.  Made by `connect`; safe for many tasks of one event loop at once.
+
+    `cursors` is the care of named consumers.
+    """
 
     def __init__(self, connection: Connection, client_id: str, timeout: float) -> None:
         self.client_id = client_id
         self.timeout = timeout
+        self.cursors = Cursors(connection, timeout)
         self._connection = connection
         self._outbox = Outbox(connection, client_id)
 
@@ -201,6 +208,26 @@ class Bus:
             deadline_ms=round(deadline * 1000),
         )
         await serve(self._connection, registration, handler, on_ready or _nothing)
+
+    def consume(
+        self,
+        name: str,
+        settings: CursorSettings | None = None,
+        *,
+        since: "Cursor | int | datetime | str | None" = None,
+    ) -> AbstractAsyncContextManager[Deliveries]:
+        """Consume receipts under a name whose place the broker remembers: each at least once, until acknowledged.
+
+        In the block an async iterator of `Delivery` and, where history is gone, `Gap`.  `settings` say which receipts
+        and how.  `since` says where a new name begins, as with `receipts`; a known one goes on where it was.  One
+        connection at a time consumes a name, the newest one.  It goes on over restarts of the broker.
+
+        Raises:
+            StateConflict: the name is known with another filter; in the block: another connection consumes it now.
+            LifebusError: the broker refused, or no answer came.
+        """
+        wish = consume_wish(name, self.client_id, settings or CursorSettings(), since)
+        return consume(self._connection, wish, self.timeout)
 
     def receipts(
         self,

@@ -23,6 +23,7 @@ from anyio.abc import TaskGroup
 
 from lifebus_adapters import ADAPTERS
 from lifebus_broker.bus import Bus
+from lifebus_broker.cursors import CursorTable
 from lifebus_broker.fanout import Fanout
 from lifebus_broker.ledger.memory import MemoryLedger
 from lifebus_broker.ledger.sqlite import SqliteLedger
@@ -31,6 +32,7 @@ from lifebus_broker.registry import Registry
 from lifebus_broker.signals import SignalLog
 from lifebus_contract import IdSource
 from lifebus_supervisor.adapters import configured_adapters
+from lifebus_supervisor.consumers import Consumers
 from lifebus_supervisor.hooks import HookCalls
 from lifebus_supervisor.intake import SOCKET, HookIntake
 from lifebus_supervisor.observing import NoIntake, Observing, open_signals
@@ -92,16 +94,20 @@ class Halt:
 class Daemon:
     """A running broker.  `bus` is the broker in this process; `halt` ends it and says how it ended."""
 
-    def __init__(self, settings: Settings, bus: Bus, service: Service, halt: Halt, signals: SignalLog) -> None:
+    def __init__(
+        self, settings: Settings, bus: Bus, service: Service, halt: Halt, *, signals: SignalLog, consumers: Consumers
+    ) -> None:
         self.settings = settings
         self.bus = bus
         self.signals = signals
+        self.consumers = consumers
         self.service = service
         self.halt = halt
         self.supervisor = compose_supervisor(settings, bus, ADAPTERS)
         budget = settings.limits.hook_answer_ms / 1000 * 0.8
         self.observing = Observing(signals, NoIntake(), bus.registry)
         service.extend(self.observing.verbs(service))
+        service.extend(consumers.verbs())
         self.hooks = HookIntake(HookCalls(bus, ADAPTERS, budget, supervision=self.supervisor), settings)
 
 
@@ -142,6 +148,7 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
         signals = await open_signals(settings.signals, ledger)
         daemon = _compose(settings, halt, registry=registry, ledger=ledger, fanout=fanout, tasks=tasks, signals=signals)
         await take_up(daemon.supervisor, tasks)
+        await daemon.consumers.open(fanout)
         _open_doors(daemon, stack)
         await start_renewals(settings, daemon.bus, Commands(tasks).run_once, tasks)
         await daemon.hooks.open(tasks)
@@ -184,7 +191,9 @@ def _compose(
         tasks=tasks,
         max_dispatches=settings.limits.dispatches,
     )
-    return Daemon(settings, bus, Service(bus, settings, tasks), halt, signals)
+    service = Service(bus, settings, tasks)
+    consumers = Consumers(CursorTable(ledger, tasks, time.monotonic), service.later, time.monotonic)
+    return Daemon(settings, bus, service, halt, signals=signals, consumers=consumers)
 
 
 async def _open_ledger(settings: Settings, fanout: Fanout, halt: Halt) -> Ledger:
@@ -238,6 +247,7 @@ async def _sweeps(daemon: Daemon) -> None:
     while True:
         await anyio.sleep(_SWEEP_S)
         daemon.service.workers.sweep()
+        daemon.consumers.sweep()
 
 
 def _publish_beacon(daemon: Daemon, *, closing: bool = False) -> None:

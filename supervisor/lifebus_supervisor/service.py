@@ -56,10 +56,11 @@ from lifebus_transports.zmq_workers import Dispatches
 
 __all__ = ["Service"]
 
-_MOST: Final = {"ticks": 256, "observations": 64}
+_MOST: Final = {"ticks": 256, "observations": 64, "cursors": 1024}
 """How many of a kind may be under way at once; reads are bounded by the settings.
 
-One look answers all ticks that wait for it.  Observations are up to 256 KiB each.
+One look answers all ticks that wait for it.  Observations are up to 256 KiB each.  A consumer
+waits in one fetch, and its acknowledgements for the disk.
 """
 
 _log = structlog.get_logger("lifebus.service")

@@ -23,6 +23,17 @@ from lifebus_contract import (
 )
 from lifebus_contract.fields import Count, Document, FactValue, Identifier, refuse_unprintable
 from lifebus_contract.views import LedgerStatus
+from lifebus_transports.cursor_messages import (
+    Ack,
+    Consume,
+    CursorAsk,
+    DeadLetters,
+    EvictCursor,
+    Fetch,
+    Nack,
+    Release,
+    ResetCursor,
+)
 from lifebus_transports.signal_messages import Observe, SignalBackfill, ThreadsAsk
 
 __all__ = [
@@ -332,5 +343,14 @@ BODIES: Final[dict[str, type[Document]]] = {
     "manifests": Nothing,
     "status": Nothing,
     "ping": Nothing,
+    "consume": Consume,
+    "fetch": Fetch,
+    "ack": Ack,
+    "nack": Nack,
+    "release": Release,
+    "cursors": CursorAsk,
+    "reset": ResetCursor,
+    "evict": EvictCursor,
+    "letters": DeadLetters,
 }
 """Every verb of the request door with the body it takes; a verb outside this table is refused."""

@@ -1,0 +1,36 @@
+"""Write notes into the journal and wait until they are durable.
+
+Above: cursors.  Below: ports.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from lifebus_broker.ports import Journal, NewNote, Note, Refusal
+from lifebus_contract import LifebusError, error_for
+
+__all__ = ["error_of", "write_notes"]
+
+
+async def write_notes(journal: Journal, notes: Sequence[NewNote]) -> list[Note]:
+    """Append the notes and return them once they are committed; who is cancelled does not know what became of them.
+
+    Raises:
+        LifebusError: nothing was written: the queue or the disk is full, or the ledger is closed.
+    """
+    answer: asyncio.Future[list[Note] | Refusal] = asyncio.get_running_loop().create_future()
+
+    def done(result: list[Note] | Refusal) -> None:
+        if not answer.done():
+            answer.set_result(result)
+
+    refusal = journal.append_notes(notes, done)
+    result = await answer if refusal is None else refusal
+    if isinstance(result, Refusal):
+        raise error_of(result)
+    return result
+
+
+def error_of(refusal: Refusal) -> LifebusError:
+    """Return the exception that stands for a refusal."""
+    return error_for(refusal.failure_class, refusal.detail, retry_class=refusal.wished_retry, code=refusal.code)

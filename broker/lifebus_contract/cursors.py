@@ -1,0 +1,87 @@
+"""Named consumers of receipts: what they ask for, and what the broker tells of them (design 4.7).
+
+Above: the broker's cursors, the request door, the client library.  Below: fields, vocabulary.
+"""
+
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta, Struct
+
+from lifebus_contract.fields import Document, Identifier
+from lifebus_contract.vocabulary import LifecycleEvent
+
+__all__ = ["MAX_TRIES", "CursorInfo", "CursorSettings", "DeadLetter", "Lost"]
+
+MAX_TRIES: Final = 20
+"""How often a receipt is handed out before it becomes a dead letter (design 4.7)."""
+
+
+class CursorSettings(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """Which receipts a consumer gets and how.
+
+    An empty filter lets everything through; a session is (adapter_id, harness_session_id).  `max_in_flight` receipts
+    at most are handed out and not acknowledged; each has `ack_wait_ms` until it is handed out again.  The pause before
+    another try begins with `retry_ms` and doubles, up to a minute.
+    """
+
+    sessions: Annotated[tuple[tuple[Identifier, Identifier], ...], Meta(max_length=64)] = ()
+    adapters: Annotated[tuple[Identifier, ...], Meta(max_length=64)] = ()
+    events: Annotated[tuple[LifecycleEvent, ...], Meta(max_length=14)] = ()
+    max_in_flight: Annotated[int, Meta(ge=1, le=1024)] = 64
+    ack_wait_ms: Annotated[int, Meta(ge=10, le=3_600_000)] = 30_000
+    retry_ms: Annotated[int, Meta(ge=1, le=60_000)] = 1_000
+
+    @property
+    def filter(self) -> tuple[frozenset[tuple[str, str]], frozenset[str], frozenset[LifecycleEvent]]:
+        """The part that says which receipts, to be compared."""
+        return frozenset(self.sessions), frozenset(self.adapters), frozenset(self.events)
+
+
+class CursorInfo(Struct, frozen=True, kw_only=True):
+    """How a named consumer stands.
+
+    Everything up to `position` is settled, `scanned` is how far the ledger was looked at; `lag` counts the positions
+    from `position` to `head`.  `open` receipts were handed out and are not settled, `in_flight` of them are with the
+    consumer now.  `dead` counts its dead letters.  `lost` says that receipts were lost to it which it has not been
+    told of yet.
+    """
+
+    cursor: str
+    client_id: str
+    attached: bool
+    settings: CursorSettings
+    epoch: str
+    position: int
+    scanned: int
+    head: int
+    lag: int
+    open: int
+    in_flight: int
+    dead: int
+    lost: bool = False
+
+
+class Lost(Struct, frozen=True, kw_only=True):
+    """Receipts that a consumer can never get: those after `after`, up to `until`; `epoch` is the present history.
+
+    `reason` is ``pruned`` (the ledger keeps less) or ``epoch_changed`` (another history, which begins at `until`).
+    """
+
+    epoch: str
+    after: int
+    until: int
+    reason: Literal["pruned", "epoch_changed"]
+
+
+class DeadLetter(Struct, frozen=True, kw_only=True):
+    """A receipt that was given up: `receipt` is its canonical JSON, None where the ledger did not have it any more.
+
+    `number` counts a consumer's dead letters.
+    """
+
+    number: int = 0
+    at_epoch_s: int = 0
+    epoch: str
+    position: int
+    tries: int
+    receipt: bytes | None

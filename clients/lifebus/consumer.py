@@ -1,0 +1,293 @@
+"""Named consumers: receipts with acknowledgements, from a place that the broker remembers (design 4.7).
+
+Above: client, the blocking facade.  Below: connection, view, the contract.
+"""
+
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from datetime import datetime
+from functools import partial
+from typing import Final, TypeVar
+
+import anyio
+import structlog
+
+from lifebus.connection import Connection
+from lifebus.view import Cursor, Gap
+from lifebus_contract import BrokerBusy, DeadlineExceeded, LifebusError, Receipt, decode_msgpack, encode_msgpack
+from lifebus_contract.codec import decode_receipt
+from lifebus_contract.cursors import CursorSettings, Lost
+from lifebus_transports.cursor_messages import (
+    Ack,
+    AckAnswer,
+    Consume,
+    CursorInfo,
+    Delivered,
+    Fetch,
+    FetchAnswer,
+    Nack,
+    Release,
+)
+from lifebus_transports.messages import Nothing
+
+__all__ = ["Deliveries", "Delivery", "consume", "consume_wish"]
+
+T = TypeVar("T")
+
+_REFRESH_S: Final = 1.0
+_FETCH_MS: Final = 5_000
+_MOST: Final = 256
+_PAUSE_S: Final = (0.02, 2.0)
+_PASSING: Final = frozenset({"detached", "disk_full"})
+"""Codes of refusals after which asking again may help, beside those of a busy broker."""
+
+_log = structlog.get_logger("lifebus.consumer")
+
+
+class Delivery:
+    """A receipt that was handed out: acknowledge it when you are done, or it comes again.
+
+    `position` is its place in the ledger, `cursor` that with the epoch, `attempt` counts from 1.
+    """
+
+    def __init__(self, deliveries: "Deliveries", epoch: str, found: Delivered) -> None:
+        self.receipt: Receipt = decode_receipt(found.receipt)
+        self.raw = found.receipt
+        self.position = found.position
+        self.cursor = Cursor(epoch, found.position)
+        self.attempt = found.attempt
+        self._deliveries = deliveries
+
+    async def ack(self) -> None:
+        """Say that this receipt is done; when this returns, that is durable.
+
+        Raises:
+            StateConflict: another connection consumes this name now, or it was evicted.
+        """
+        await self._deliveries.ack((self,))
+
+    async def nack(self, delay: float | None = None) -> None:
+        """Ask to have it again, after a delay in seconds, or the usual growing pause.
+
+        Raises:
+            StateConflict: another connection consumes this name now, or it was evicted.
+        """
+        await self._deliveries.nack((self,), delay)
+
+
+class Deliveries:
+    """An async iterator of `Delivery` and, where history is gone, `Gap`.  Use it from one task at a time.
+
+    A gap counts as known when the next item is asked for.
+    """
+
+    def __init__(self, connection: Connection, wish: Consume, timeout: float) -> None:
+        self._connection = connection
+        self._wish = wish
+        self._timeout = timeout
+        self._ready: deque[Delivery] = deque()
+        self._question: asyncio.Future[bytes] | None = None
+        self._came_at = 0.0
+        self._lost: Lost | None = None
+        self._ended = False
+
+    def __aiter__(self) -> "Deliveries":
+        return self
+
+    async def __anext__(self) -> Delivery | Gap:
+        while True:
+            if self._ended:
+                raise StopAsyncIteration
+            if self._lost is not None:
+                await self._cross(self._lost)
+            if self._ready and time.monotonic() < self._came_at + self._wish.settings.ack_wait_ms / 1000:
+                return self._ready.popleft()  # later the broker has handed them out again
+            await self._fetch()
+            if self._lost is not None:
+                return _gap(self._lost)
+
+    @property
+    def ready(self) -> int:
+        """How many deliveries have come that were not asked for yet: 0 is a good moment to acknowledge many at once."""
+        return len(self._ready)
+
+    async def ack(self, deliveries: Iterable[Delivery]) -> None:
+        """Say that these are done; when this returns, that is durable.
+
+        Raises:
+            StateConflict: another connection consumes this name now, or it was evicted.
+        """
+        for epoch, positions in _by_epoch(deliveries).items():
+            await self._settle("ack", Ack(cursor=self._wish.cursor, epoch=epoch, positions=positions))
+
+    async def nack(self, deliveries: Iterable[Delivery], delay: float | None = None) -> None:
+        """Ask to have these again, after a delay in seconds, or the usual growing pause.
+
+        Raises:
+            StateConflict: another connection consumes this name now, or it was evicted.
+        """
+        delay_ms = None if delay is None else int(delay * 1000)
+        for epoch, positions in _by_epoch(deliveries).items():
+            body = Nack(cursor=self._wish.cursor, epoch=epoch, positions=positions, delay_ms=delay_ms)
+            await self._settle("nack", body)
+
+    def end(self) -> None:
+        """The iteration is over."""
+        self._ended = True
+        if self._question is not None:
+            self._question.cancel()
+
+    async def attach(self) -> CursorInfo:
+        """Be the connection that consumes.
+
+        Raises:
+            LifebusError: the broker refused.
+        """
+        return await self._connection.ask("consume", self._wish, CursorInfo, timeout=self._timeout)
+
+    async def _fetch(self) -> None:
+        answer = await self._insist(self._fetch_once)
+        self._ready = deque(Delivery(self, answer.epoch, found) for found in answer.deliveries)
+        self._lost = answer.lost
+
+    async def _fetch_once(self) -> FetchAnswer:
+        """Return the answer to the open question; who is cancelled leaves it open: what is handed out is not lost."""
+        if self._question is None:
+            limit = min(self._wish.settings.max_in_flight, _MOST)
+            body = Fetch(cursor=self._wish.cursor, limit=limit, wait_ms=_FETCH_MS)
+            self._question = self._connection.post("fetch", encode_msgpack(body))
+            self._question.add_done_callback(self._note_arrival)
+        question = self._question
+        try:
+            with anyio.fail_after(self._timeout + _FETCH_MS / 1000):
+                raw = await asyncio.shield(question)
+        except (TimeoutError, LifebusError) as fault:
+            self._question = None
+            question.cancel()
+            if isinstance(fault, TimeoutError):
+                raise DeadlineExceeded("no answer to `fetch`") from None
+            raise
+        self._question = None
+        return decode_msgpack(raw, FetchAnswer)
+
+    def _note_arrival(self, _: "asyncio.Future[bytes]") -> None:
+        self._came_at = time.monotonic()
+
+    async def _cross(self, lost: Lost) -> None:
+        """Tell the broker that the loss is known."""
+        self._ready.clear()
+        await self._settle("ack", Ack(cursor=self._wish.cursor, epoch=lost.epoch, through=lost.until))
+        self._lost = None
+
+    async def _settle(self, verb: str, body: Ack | Nack) -> None:
+        try:
+            await self._insist(partial(self._connection.ask, verb, body, AckAnswer, timeout=self._timeout))
+        except LifebusError as fault:
+            if fault.code != "epoch_changed":  # what is of another history is told by the next fetch
+                raise
+
+    async def _insist(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask until the broker answers, over its restarts; who asks often spreads out by full jitter."""
+        pause = _PAUSE_S[0]
+        while True:
+            try:
+                return await ask()
+            except LifebusError as fault:
+                if not _passes_by(fault):
+                    raise
+                await anyio.sleep(random.uniform(0, pause))  # noqa: S311  jitter, not a secret
+                pause = min(pause * 2, _PAUSE_S[1])
+                if fault.code == "detached":
+                    await self._attach_again()
+
+    async def _attach_again(self) -> None:
+        try:
+            await self.attach()
+        except LifebusError as fault:
+            if not _passes_by(fault):
+                raise
+
+
+@asynccontextmanager
+async def consume(connection: Connection, wish: Consume, timeout: float) -> AsyncGenerator[Deliveries]:  # noqa: ASYNC109  in seconds
+    """Consume under a name inside a block; at its end what was not acknowledged is given back.
+
+    Raises:
+        LifebusError: the broker refused.
+    """
+    deliveries = Deliveries(connection, wish, timeout)
+    await deliveries.attach()
+    failure: Exception | None = None
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_stay, deliveries)
+            try:
+                yield deliveries
+            except Exception as fault:  # noqa: BLE001  raised again outside of the group, which would wrap it
+                failure = fault
+            tasks.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+    finally:
+        deliveries.end()
+        with anyio.CancelScope(shield=True):
+            await _leave(connection, wish.cursor)
+
+
+async def _stay(deliveries: Deliveries) -> None:
+    """Renew the lease each second; a refusal for good is told by the next fetch or acknowledgement."""
+    while True:
+        await anyio.sleep(_REFRESH_S)
+        try:
+            await deliveries.attach()
+        except LifebusError as fault:
+            if not _passes_by(fault):
+                return
+            _log.warning("broker_silent", code=fault.code)
+
+
+async def _leave(connection: Connection, cursor: str) -> None:
+    try:
+        await connection.ask("release", Release(cursor=cursor), Nothing, timeout=0.2)
+    except LifebusError:
+        _log.info("left_without_answer")
+
+
+def consume_wish(
+    name: str,
+    client_id: str,
+    settings: CursorSettings,
+    since: "Cursor | int | datetime | str | None",
+) -> Consume:
+    """Return what the broker is asked for."""
+    match since:
+        case Cursor(epoch, position):
+            return Consume(cursor=name, client_id=client_id, settings=settings, after=position, epoch=epoch)
+        case datetime():
+            return Consume(cursor=name, client_id=client_id, settings=settings, since_epoch_s=int(since.timestamp()))
+        case None:
+            return Consume(cursor=name, client_id=client_id, settings=settings)
+        case _:
+            after = 0 if since == "start" else int(since)
+            return Consume(cursor=name, client_id=client_id, settings=settings, after=after)
+
+
+def _passes_by(fault: LifebusError) -> bool:
+    """Whether the same question may succeed later."""
+    return isinstance(fault, BrokerBusy | DeadlineExceeded) or fault.code in _PASSING
+
+
+def _by_epoch(deliveries: Iterable[Delivery]) -> dict[str, tuple[int, ...]]:
+    found: dict[str, tuple[int, ...]] = {}
+    for one in deliveries:
+        found[one.cursor.epoch] = (*found.get(one.cursor.epoch, ()), one.position)
+    return found
+
+
+def _gap(lost: Lost) -> Gap:
+    until = lost.until if lost.reason == "pruned" else None
+    return Gap(epoch=lost.epoch, after=lost.after, until=until, reason=lost.reason)
