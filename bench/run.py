@@ -1,6 +1,6 @@
 """`make bench`: lifebus beside Redis Streams and NATS JetStream, then alone.  It prints and never asserts.
 
-Above: the Makefile.  Below: throughput, growth, bench_hook, harness_time, report.
+Above: the Makefile.  Below: throughput, growth, signals, bench_hook, harness_time, report.
 """
 
 import argparse
@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable
 
 from rich.console import Console
 
-from bench import bench_hook, growth, harness_time, throughput
+from bench import bench_hook, growth, harness_time, signals, throughput
 from bench.lifebus_client import Lifebus, broker
 from bench.peers.process import workspace
 from bench.report import Aim, print_aims, print_table
+from bench.signal_peers import BATCH, some_signal
 from bench.throughput import Figure, Results, Sizes
 from bench.workload import RECEIPT_BYTES, SESSIONS, items
 
@@ -40,6 +41,8 @@ def main() -> None:
         grown = growth.grow(asked.receipts or largest, sessions, idle_s, notes.print)
         _print_growth(console, grown)
         aims += growth.aims(grown)
+    if "signals" in asked.parts:
+        aims += _signals(console, quick=asked.quick)
     if "hook" in asked.parts:
         aims.append(_hook(console, runs=50 if asked.quick else 200))
     if "harness" in asked.parts:
@@ -48,7 +51,7 @@ def main() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parts = ("peers", "followers", "growth", "hook", "harness")
+    parts = ("peers", "followers", "growth", "signals", "hook", "harness")
     parser = argparse.ArgumentParser(prog="make bench", description="Measure lifebus beside its peers.")
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"only these parts: {', '.join(parts)}")
     parser.add_argument("--quick", action="store_true", help="small sizes, one round: a smoke test in two minutes")
@@ -138,6 +141,21 @@ def _print_growth(console: Console, grown: growth.Growth) -> None:
         for count, cost in grown.by_sessions.items()
     ]
     print_table(console, "Growth", ("", "µs a receipt", "µs CPU of the server", "MiB resident"), rows)
+
+
+def _signals(console: Console, *, quick: bool) -> list[Aim]:
+    count, rounds = (20_000, 1) if quick else (100_000, 3)
+    rows = []
+    for origins in (1, 4):
+        found = signals.flow(count, origins)
+        rates = (f"{found.acknowledged:,.0f}", f"{found.followed:,.0f}", f"{found.server_us:.0f}", str(found.gaps))
+        rows.append((f"{origins} observer(s), one batch of {BATCH} each at a time", *rates))
+    title = f"App-server signals a second: {count:,} of {len(some_signal('t0').signal)} bytes, durable, kept"
+    print_table(console, title, ("", "acknowledged", "followed by one", "µs CPU of the server", "gaps"), rows)
+    beside = signals.receipts_beside(count, rounds)
+    speeds = [(f"{rate:,} signals/s beside them", f"{found:,.0f}") for rate, found in beside.items()]
+    print_table(console, f"Receipts a second (batches of 64, 16 at a time), best of {rounds}", ("", "lifebus"), speeds)
+    return signals.aims(beside)
 
 
 def _hook(console: Console, runs: int) -> Aim:
