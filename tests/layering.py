@@ -77,6 +77,10 @@ RULES: dict[str, Rule] = {
     ),
     "lifebus.demo": _rule("lifebus_contract lifebus_transports", "anyio msgspec rich structlog"),
     "lifebus.hook": _rule(),
+    "lifebus.observer": _rule(
+        "lifebus_contract lifebus_adapters lifebus_transports lifebus_supervisor", "anyio msgspec zmq"
+    ),
+    "lifebus.passage": _rule(),
     "lifebus.wrapper": _rule(),
 }
 """The table of design 1, longest prefix first; the standard library is allowed unless a rule says never."""

@@ -32,6 +32,7 @@ def defined_names(source: str) -> set[str]:
                 found.add(name)
             case _:
                 pass
+    found.discard("TYPE_CHECKING")  # where `typing` would cost too much start-up time
     return {name for name in found if not name.startswith("_")}
 
 

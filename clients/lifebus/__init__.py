@@ -11,9 +11,11 @@ Names are loaded when they are first used, so that `lifebus version` and hooks d
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # `typing` takes longer to load than all that `lifebus tee` needs
 if TYPE_CHECKING:
+    from typing import Any
+
     from lifebus.client import Bus, Emitted, connect
     from lifebus.consumer import Deliveries, Delivery
     from lifebus.requests import make_payload, make_request, new_id
@@ -84,7 +86,7 @@ _HOME = {
 _CONTRACT = "lifebus_contract"  # the home of every other name: the types that users touch
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name == "blocking":
         return import_module("lifebus.blocking")
     if name not in __all__:

@@ -6,7 +6,7 @@ import pytest
 
 from adapters.calls import call, ids
 from lifebus_adapters import ADAPTERS
-from lifebus_adapters.own_hooks import CANARY, WRAPPER_END, WRAPPER_START
+from lifebus_adapters.own_hooks import APP_SERVER_END, CANARY, WRAPPER_END, WRAPPER_START
 from lifebus_contract import Emission
 
 
@@ -47,3 +47,17 @@ def test_the_payload_names_the_canary_also_through_a_hook_of_another_name() -> N
     reading = ADAPTERS["openclaw"].read(call("openclaw", {"hook": CANARY, "canary": "n"}, "agent_end"), ids())
     assert (reading.hook, reading.session) == (CANARY, None)
     assert ADAPTERS["claude"].render(call("claude", {"hook_event_name": CANARY}, "Stop"), ()).stdout == b""
+
+
+@pytest.mark.parametrize("adapter_id", ADAPTERS)
+def test_an_observers_last_word_is_one_gap_without_a_session_that_says_how_much_is_missing(adapter_id: str) -> None:
+    told = {"run_id": "codex-1", "exit_code": -9, "lost_observations": 7, "lost_bytes": 1_000}
+    (gap,) = emissions(adapter_id, APP_SERVER_END, hook_event_name=APP_SERVER_END, **told)
+    assert (gap.request.event, gap.request.harness_session_id) == ("receipt.gap_detected", None)
+    assert gap.request.harness_run_id == "codex-1"
+    assert gap.telemetry == {
+        "source_hook": APP_SERVER_END,
+        "exit_code": -9,
+        "lost_observations": 7,
+        "lost_bytes": 1_000,
+    }

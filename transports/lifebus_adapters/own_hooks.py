@@ -1,7 +1,8 @@
-"""The hooks that lifebus makes itself, and that every adapter knows: the launcher wrapper's two, and the canary.
+"""The hooks that lifebus makes itself, and that every adapter knows: of the launcher wrapper, the observer, the canary.
 
 `wrapper_start` and `wrapper_end` tell that a harness was started and ended; its session is not known to a wrapper, so
-that they name a run.  `lifebus.canary` goes through an installed hook to show that it arrives.
+that they name a run.  `app_server_end` is what an observer leaves where no broker was there.  `lifebus.canary` goes
+through an installed hook to show that it arrives.
 
 Above: parsing.  Below: rules, reading.
 """
@@ -13,7 +14,7 @@ from lifebus_adapters.reading import Payload
 from lifebus_adapters.rules import SESSION_CLOSE, SESSION_OPEN, Fact, HookRule, HookTable, IdentityPaths
 from lifebus_contract import IntegrationMode, LifecycleEvent
 
-__all__ = ["CANARY", "OWN_HOOKS", "WRAPPER_END", "WRAPPER_START", "table_for"]
+__all__ = ["APP_SERVER_END", "CANARY", "OWN_HOOKS", "WRAPPER_END", "WRAPPER_START", "table_for"]
 
 CANARY: Final = "lifebus.canary"
 """The hook that proves an installation; its payload has a `canary`, which stands in the receipt again."""
@@ -24,7 +25,15 @@ WRAPPER_START: Final = "wrapper_start"
 WRAPPER_END: Final = "wrapper_end"
 """The harness has ended; the payload has the `run_id` and an `exit_code`, negative for a signal."""
 
+APP_SERVER_END: Final = "app_server_end"
+"""An app-server has ended, and some of it was never told: `run_id`, `exit_code`, and how much was lost."""
+
+_LOSSES: Final = (Fact("exit_code", int), Fact("lost_observations", int), Fact("lost_bytes", int))
+
 _RULES: Final = {
+    APP_SERVER_END: HookRule(
+        events=(LifecycleEvent.RECEIPT_GAP_DETECTED,), facts=_LOSSES, mode=IntegrationMode.TELEMETRY_ONLY
+    ),
     CANARY: HookRule(events=(LifecycleEvent.SUPERVISOR_TICK,), facts=(Fact("canary"),)),
     WRAPPER_START: HookRule(events=SESSION_OPEN, mode=IntegrationMode.LAUNCHER_WRAPPER),
     WRAPPER_END: HookRule(events=SESSION_CLOSE, facts=(Fact("exit_code", int),), mode=IntegrationMode.LAUNCHER_WRAPPER),

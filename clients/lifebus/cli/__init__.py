@@ -3,7 +3,6 @@
 Above: the shell.  Below: app, errors, the commands.
 """
 
-import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -47,8 +46,10 @@ def _conclude(fault: BaseException) -> int:
 
 def _forget_stdout() -> None:
     """Send what is still buffered nowhere: the interpreter's last flush must not complain."""
-    with contextlib.suppress(OSError):
+    try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    except OSError:
+        return
 
 
 def _dispatch(arguments: Sequence[str]) -> int:
@@ -56,6 +57,10 @@ def _dispatch(arguments: Sequence[str]) -> int:
         from lifebus.cli.version import version  # noqa: PLC0415
 
         return version()
+    if list(arguments[:1]) in (["tee"], ["run"]):  # an editor waits for its server
+        code = _carry(arguments[0], arguments[1:])
+        if code is not None:
+            return code
     from cyclopts import CycloptsError  # noqa: PLC0415
 
     from lifebus.cli.app import make_app  # noqa: PLC0415
@@ -67,6 +72,15 @@ def _dispatch(arguments: Sequence[str]) -> int:
 
         raise UsageError(str(fault)) from None
     return int(result) if isinstance(result, int) else 0
+
+
+def _carry(kind: str, words: Sequence[str]) -> int | None:
+    """Run `lifebus tee` or `lifebus run`; None where the words are not plain, and the parser has to explain them."""
+    from lifebus.passage.program import Options, carry, read_options  # noqa: PLC0415
+
+    options = Options(owned=kind == "run")
+    command = read_options(list(words), options)
+    return None if command is None else carry(command, options)
 
 
 def _prepare_streams() -> None:

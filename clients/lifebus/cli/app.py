@@ -20,6 +20,8 @@ COMMANDS: Final = {
     "demo": (_BUS, "demo:demo", "Show the bus at work on recorded sessions."),
     "emit": (_BUS, "emit:emit", "Record a lifecycle event."),
     "stdio": (_BUS, "stdio:stdio", "Speak the request protocol as JSON lines on stdin and stdout."),
+    "run": (_BUS, "passage:run", "Run an app-server, and have the bus hear what passes."),
+    "tee": (_BUS, "passage:tee", "Stand between a client and its app-server, unnoticed."),
     "tail": (_READ, "tail:tail", "Follow receipts as they come, or read old ones."),
     "signals": (_READ, "signals:signals", "Follow what app-servers say, or read what is kept of it."),
     "sessions": (_READ, "sessions:sessions", "List the sessions in the ledger."),

@@ -1,0 +1,41 @@
+"""``python -P -m lifebus.observer ADAPTER ORIGIN RUNTIME_DIR PID``: started by the passage, never by people.
+
+Descriptor 3 is the passage's memory, 4 the pipe of records (lifebus.passage.memory).
+
+Above: the passage.  Below: witness.
+"""
+
+import os
+import sys
+
+__all__ = ["main"]
+
+_MEMORY, _RECORDS = 3, 4
+_NICENESS = 10
+"""Observing has time; the harness does not."""
+
+
+def main(adapter: str, origin: str, runtime_dir: str, pid: str) -> None:
+    """Observe until the passage has ended."""
+    os.closerange(_RECORDS + 1, os.sysconf("SC_OPEN_MAX"))  # what the client gave its server is not for us to hold open
+    os.nice(_NICENESS)
+    from pathlib import Path  # noqa: PLC0415  after the descriptors are closed and we are out of the way
+
+    import anyio  # noqa: PLC0415
+
+    from lifebus.observer.delivery import Sender  # noqa: PLC0415
+    from lifebus.observer.recording import Recording  # noqa: PLC0415
+    from lifebus.observer.witness import observe  # noqa: PLC0415
+    from lifebus_supervisor.processes import identify  # noqa: PLC0415
+    from lifebus_transports.directories import default_runtime_dir  # noqa: PLC0415
+    from lifebus_transports.signal_messages import ObservedProcess  # noqa: PLC0415
+
+    found = identify(int(pid))
+    process = ObservedProcess(pid=found.pid, started=found.started) if found else None
+    place = Path(runtime_dir).absolute() if runtime_dir else default_runtime_dir()
+    os.chdir("/")
+    anyio.run(observe, Recording(_MEMORY, _RECORDS), Sender(adapter, origin, process), place)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

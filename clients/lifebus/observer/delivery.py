@@ -1,0 +1,101 @@
+"""Observations on their way to the broker, whenever there is one.
+
+Above: witness.  Below: backlog, the client library's connection.
+"""
+
+import random
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+import anyio
+import zmq
+from msgspec import Struct
+
+from lifebus.connection import Connection
+from lifebus.observer.backlog import Backlog, Batch
+from lifebus_contract import DeadlineExceeded, InvalidRequest, LifebusError, StateConflict
+from lifebus_transports.signal_messages import Observe, ObserveAnswer, ObservedProcess
+
+__all__ = ["CLIENT_ID", "Delivery", "Sender"]
+
+CLIENT_ID: Final = "lifebus.observer"
+"""The client under whose name observations are told."""
+
+_ANSWER_S: Final = 5.0
+_PAUSE_S: Final = (0.05, 1.0)
+_LOOK_S: Final = 0.25
+"""How often the place where a broker appears is looked at."""
+
+
+class Sender(Struct, frozen=True):
+    """Whose observations they are: the adapter, the unique name of this run, the app-server's process if known."""
+
+    adapter_id: str
+    origin: str
+    process: ObservedProcess | None = None
+
+
+class Delivery:
+    """Sends the backlog, batch by batch, each until it is durable."""
+
+    def __init__(self, backlog: Backlog, runtime_dir: Path, sender: Sender) -> None:
+        self._backlog = backlog
+        self._runtime_dir = runtime_dir
+        self._sender = sender
+        self._pause = _PAUSE_S[0]
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether there is no broker, and has been none."""
+        return not (self._runtime_dir / "requests.ipc").exists()
+
+    async def run(self, more: Callable[[], Awaitable[bool]]) -> None:
+        """Send whatever is there, until `more` (which waits for observations) says that nothing will come any more."""
+        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        connection: Connection | None = None
+        try:
+            while await more():
+                connection = connection or await self._connect(context)
+                if not await self._send(connection):
+                    connection.close()  # what it still holds would come in a heap once the broker reads again
+                    connection = None
+        finally:
+            if connection is not None:
+                connection.close()
+            context.destroy(linger=0)
+
+    async def _connect(self, context: "zmq.Context[zmq.Socket[bytes]]") -> Connection:
+        while self.hopeless:  # noqa: ASYNC110  no event tells of a first broker
+            await anyio.sleep(_LOOK_S)
+        return Connection(context, self._runtime_dir)
+
+    async def _send(self, connection: Connection) -> bool:
+        """Send the batch that is due; return False where no answer came."""
+        batch = self._backlog.batch()
+        if batch is None:
+            return True
+        try:
+            answer = await connection.ask("observe", self._body(batch), ObserveAnswer, timeout=_ANSWER_S)
+        except (InvalidRequest, StateConflict):  # so it will be every time
+            self._backlog.refuse()
+        except DeadlineExceeded:
+            return False
+        except LifebusError:
+            await anyio.sleep(random.uniform(0, self._pause))  # noqa: S311  jitter, not a secret
+            self._pause = min(2 * self._pause, _PAUSE_S[1])
+        else:
+            self._backlog.settle(answer.through)
+            self._pause = _PAUSE_S[0]
+        return True
+
+    def _body(self, batch: Batch) -> Observe:
+        sender = self._sender
+        return Observe(
+            client_id=CLIENT_ID,
+            adapter_id=sender.adapter_id,
+            origin=sender.origin,
+            first=batch.first,
+            observations=batch.observations,
+            process=sender.process,
+        )

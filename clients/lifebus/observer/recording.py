@@ -1,0 +1,66 @@
+"""What the passage records, read: chunks of bytes in the order in which they came.
+
+Above: witness.  Below: the passage's memory.
+"""
+
+import mmap
+import os
+from typing import Final
+
+from msgspec import Struct
+
+from lifebus.passage.memory import CODE, ENDED, HEAD_BYTES, IN, LOST, MEMORY_BYTES, OUT, RECORD, RING_BYTES, TAIL
+from lifebus_adapters.app_server import Direction
+
+__all__ = ["Chunk", "Ending", "Recording"]
+
+_RECORDS: Final = 64
+"""Records of one look, so that sending has its turn between looks."""
+
+_NAMES: Final[dict[int, Direction]] = {IN: "in", OUT: "out"}
+
+
+class Chunk(Struct, frozen=True):
+    """Some bytes of one direction, when they came (milliseconds since 1970), and how many before them are missing."""
+
+    direction: Direction
+    data: bytes
+    at_ms: int
+    lost: int
+
+
+class Ending(Struct, frozen=True):
+    """How it ended: the exit code (negative for a signal, None where the passage was killed), and bytes lost last."""
+
+    code: int | None
+    lost: dict[Direction, int]
+
+
+class Recording:
+    """The memory and the pipe of records, as the observer has them; the rings can only be read here."""
+
+    def __init__(self, memory: int, records: int) -> None:
+        self.records = records
+        self._rings = memoryview(mmap.mmap(memory, MEMORY_BYTES, prot=mmap.PROT_READ))[HEAD_BYTES:]
+        self._head = memoryview(mmap.mmap(memory, HEAD_BYTES)).cast("q")
+        os.set_blocking(records, False)
+
+    def read(self) -> list[Chunk] | None:
+        """Return the next chunks, none where nothing is there yet; None once the passage has ended."""
+        try:
+            data = os.read(self.records, RECORD.size * _RECORDS)
+        except BlockingIOError:
+            return []
+        return [self._take(*record) for record in RECORD.iter_unpack(data)] if data else None
+
+    def ending(self) -> Ending:
+        """Return how the passage ended; right only once `read` has returned None."""
+        code = self._head[CODE] if self._head[ENDED] else None
+        return Ending(code, {name: self._head[LOST + number] for number, name in _NAMES.items()})
+
+    def _take(self, direction: int, length: int, at: int, at_ms: int, lost: int) -> Chunk:
+        """Copy a chunk and give its room back."""
+        start = direction * RING_BYTES + at % RING_BYTES
+        data = bytes(self._rings[start : start + length])
+        self._head[TAIL + direction] = at + length
+        return Chunk(_NAMES[direction], data, at_ms, lost)

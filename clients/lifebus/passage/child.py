@@ -1,0 +1,152 @@
+"""The program behind the passage: started, signalled, waited for, and ended where we own it.
+
+Above: program.  Below: the standard library.
+"""
+
+import os
+
+TYPE_CHECKING = False  # `typing` costs more than all the rest
+if TYPE_CHECKING:
+    import signal
+else:
+    import _signal as signal  # `signal` itself would import `enum`
+
+__all__ = ["Child", "die_as", "hold_signals", "interrupt"]
+
+_FORWARDED = (
+    signal.SIGTERM,
+    signal.SIGINT,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+)
+_AWAITED = (*_FORWARDED, signal.SIGCHLD, signal.SIGALRM)
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+"""Signals after which a program that we own has to end."""
+
+_FROM_KERNEL = 128
+"""The code of a signal that a terminal sent: to the whole foreground, the program included."""
+
+_TERMINATE_S = 5.0
+"""How long a program that we own may take after SIGTERM, before it is killed."""
+
+
+def hold_signals() -> "set[signal.Signals | int]":
+    """Have signals wait until they are asked for, and return which ones were held before."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # were it ignored, nobody could tell how the program ended
+    return signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
+
+
+class Child:
+    """The running program.  `stdin` and `stdout` are our ends of its pipes.
+
+    `owned`: it has a process group of its own, and has to end when it is told to; `grace` is how many seconds it may
+    take to end by itself once its stdin is closed.
+
+    Raises:
+        OSError: there is no such program, or it cannot be started.
+    """
+
+    def __init__(self, command: list[str], *, owned: bool, grace: float, held: "set[signal.Signals | int]") -> None:
+        self.owned = owned
+        self._grace = grace
+        self._term_sent = False
+        theirs, self.stdin = os.pipe()
+        self.stdout, writing = os.pipe()
+        streams = [(os.POSIX_SPAWN_DUP2, theirs, 0), (os.POSIX_SPAWN_DUP2, writing, 1)]
+        ignored = (signal.SIGPIPE, signal.SIGXFSZ)  # by Python, which the program would inherit
+        try:
+            self.pid = os.posix_spawnp(
+                command[0],
+                command,
+                os.environ,
+                file_actions=streams,
+                setpgroup=0 if owned else os.getpgrp(),
+                setsigmask=held,
+                setsigdef=ignored,
+            )
+        finally:
+            os.close(theirs)
+            os.close(writing)
+
+    def wait(self) -> int:
+        """Forward signals until the program has ended, and return its exit code, negative for a signal."""
+        while True:
+            number, shared = _next_signal()
+            if number == signal.SIGCHLD:
+                code = self._reap()
+                if code is not None:
+                    return code
+            elif number == signal.SIGALRM:
+                self._insist()
+            elif self.owned or not shared:
+                self._send(number)
+                if self.owned and number in _ENDING:
+                    self._expect_end(_TERMINATE_S)
+
+    def end_group(self) -> None:
+        """Terminate what a program that we owned has left behind in its group."""
+        if self.owned:
+            self._send(signal.SIGTERM)
+
+    def stdin_ended(self) -> None:
+        """The client is done: a program that we own has to end now."""
+        if self.owned:
+            self._expect_end(self._grace)
+
+    def _expect_end(self, seconds: float) -> None:
+        if not any(signal.getitimer(signal.ITIMER_REAL)):
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+
+    def _insist(self) -> None:
+        """The time is over: terminate the group, and after that kill it."""
+        self._send(signal.SIGKILL if self._term_sent else signal.SIGTERM)
+        self._term_sent = True
+        signal.setitimer(signal.ITIMER_REAL, _TERMINATE_S)
+
+    def _send(self, number: int) -> None:
+        try:
+            (os.killpg if self.owned else os.kill)(self.pid, number)
+        except (ProcessLookupError, PermissionError):  # it has just ended
+            return
+        self._term_sent = self._term_sent or number in _ENDING
+
+    def _reap(self) -> int | None:
+        """Take notice of every process of ours that has ended; return the program's exit code if it is among them."""
+        code = None
+        while code is None:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == self.pid:
+                code = os.waitstatus_to_exitcode(status)
+            elif not pid:
+                break
+        return code
+
+
+def _next_signal() -> tuple[int, bool]:
+    """Return the next signal, and whether the program has got it from the terminal as well."""
+    if hasattr(signal, "sigwaitinfo"):
+        found = signal.sigwaitinfo(_AWAITED)
+        return found.si_signo, found.si_code == _FROM_KERNEL
+    return signal.sigwait(_AWAITED), os.isatty(0)
+
+
+def interrupt(thread: int) -> None:
+    """Interrupt the system call that a thread waits in; it is tried again at once."""
+    signal.signal(signal.SIGURG, _do_nothing)
+    signal.pthread_kill(thread, signal.SIGURG)
+
+
+def _do_nothing(_number: int, _frame: object) -> None:
+    """Signal handler: that there is one is what interrupts a system call."""
+
+
+def die_as(code: int) -> None:
+    """End this process as the program ended: with its exit code, or by its signal."""
+    if code < 0:
+        if -code not in {signal.SIGKILL, signal.SIGSTOP}:
+            signal.signal(-code, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, (-code,))
+        os.kill(os.getpid(), -code)
+    os._exit(code if code >= 0 else 128 - code)
