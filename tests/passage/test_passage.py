@@ -28,6 +28,11 @@ def tee() -> Iterator[PassageBox]:
         yield found
 
 
+def write_each(process: "subprocess.Popen[bytes]", pieces: list[bytes]) -> None:
+    for piece in pieces:
+        write_all(process, piece)
+
+
 def test_bytes_exit_code_and_stderr_are_the_programs(box: PassageBox) -> None:
     program = "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read()); sys.stderr.write('oops\\n'); sys.exit(3)"
     assert box.run(python(program), JUNK) == (3, JUNK, b"oops\n")
@@ -42,7 +47,7 @@ def test_what_comes_in_any_pieces_goes_out_as_it_came(tee: PassageBox) -> None:
         )
         def check(pieces: list[bytes]) -> None:
             sent = b"".join(pieces)
-            writer = threading.Thread(target=lambda: [write_all(process, piece) for piece in pieces])
+            writer = threading.Thread(target=write_each, args=(process, pieces))
             writer.start()
             assert read_exactly(process, len(sent)) == sent
             writer.join(PATIENCE_S)
@@ -54,7 +59,7 @@ def test_100_megabytes_pass_whole_and_the_memory_stays_flat(tee: PassageBox) -> 
     block, blocks = os.urandom(1_048_576), 100
     with tee.started(CAT) as process:
         assert process.stdin is not None
-        writer = threading.Thread(target=lambda: [write_all(process, block) for _ in range(blocks)])
+        writer = threading.Thread(target=write_each, args=(process, [block] * blocks))
         writer.start()
         for _ in range(blocks):
             assert read_exactly(process, len(block)) == block
