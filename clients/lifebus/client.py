@@ -137,17 +137,18 @@ class Bus:
         outbox = Outbox(self._connection, body.client_id)
         return EmitAnswer(results=tuple(await outbox.record(body.emissions, seconds=self.timeout)))
 
-    async def ask(self, verb: str, body: bytes) -> bytes:
+    async def ask(self, verb: str, body: bytes, *, more: float = 0.0) -> bytes:
         """Ask any verb of the request door and return the answer as it came, for bridges to other protocols.
 
-        Both are MessagePack (docs/wire-protocol.md).  Nothing is asked twice.
+        Both are MessagePack (docs/wire-protocol.md).  Nothing is asked twice.  The answer may take `more` seconds
+        than others, where the question asks the broker to wait.
 
         Raises:
             LifebusError: the question is too large, was refused, or got no answer.
         """
         if len(body) > MAX_MESSAGE_BYTES:  # the door would hang up on all questions of this connection
             raise InvalidRequest(f"a question may take {MAX_MESSAGE_BYTES} bytes", code="too_large")
-        return await self._connection.ask_encoded(verb, body, timeout=self.timeout * _PATIENCE.get(verb, 1))
+        return await self._connection.ask_encoded(verb, body, timeout=self.timeout * _PATIENCE.get(verb, 1) + more)
 
     async def tick(self, adapter_id: str | None = None, session: str | None = None) -> TickResult:
         """Have the broker look at its harnesses now, and return what it observed (design 3.12).

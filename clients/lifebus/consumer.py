@@ -115,8 +115,8 @@ class Deliveries:
         """How many deliveries have come that were not asked for yet: 0 is a good moment to acknowledge many at once."""
         return len(self._ready)
 
-    async def ack(self, deliveries: Iterable[Delivery]) -> None:
-        """Say that these are done; when this returns, that is durable.
+    async def ack(self, deliveries: Iterable[Delivery | Cursor]) -> None:
+        """Say that these, or those at these places, are done; when this returns, that is durable.
 
         Raises:
             StateConflict: another connection consumes this name now, or it was evicted.
@@ -124,7 +124,7 @@ class Deliveries:
         for epoch, positions in _by_epoch(deliveries).items():
             await self._settle("ack", Ack(cursor=self._wish.cursor, epoch=epoch, positions=positions))
 
-    async def nack(self, deliveries: Iterable[Delivery], delay: float | None = None) -> None:
+    async def nack(self, deliveries: Iterable[Delivery | Cursor], delay: float | None = None) -> None:
         """Ask to have these again, after a delay in seconds, or the usual growing pause.
 
         Raises:
@@ -281,10 +281,11 @@ def _passes_by(fault: LifebusError) -> bool:
     return isinstance(fault, BrokerBusy | DeadlineExceeded) or fault.code in _PASSING
 
 
-def _by_epoch(deliveries: Iterable[Delivery]) -> dict[str, tuple[int, ...]]:
+def _by_epoch(deliveries: Iterable[Delivery | Cursor]) -> dict[str, tuple[int, ...]]:
     found: dict[str, tuple[int, ...]] = {}
     for one in deliveries:
-        found[one.cursor.epoch] = (*found.get(one.cursor.epoch, ()), one.position)
+        place = one if isinstance(one, Cursor) else one.cursor
+        found[place.epoch] = (*found.get(place.epoch, ()), place.position)
     return found
 
 

@@ -12,9 +12,9 @@ import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from lifebus.client import Bus
-from lifebus.stdio.messages import Question, Unsubscribe, decode_wish, encode_answer, encode_line
+from lifebus.stdio.messages import Question, Settle, Unsubscribe, decode_wish, encode_answer, encode_line
 from lifebus.stdio.outflow import Outflow
-from lifebus.stdio.sources import Source, begin
+from lifebus.stdio.sources import Consumed, Source, begin
 from lifebus_contract import BrokerBusy, InternalError, InvalidRequest, LifebusError, validate
 from lifebus_transports.messages import RefusalInfo
 
@@ -68,13 +68,34 @@ class Following:
         Raises:
             InvalidRequest: there is no such subscription.
         """
-        wish = validate(question.body, Unsubscribe)
-        followed = self._open.get(wish.subscription)
-        if followed is None or followed.source is None:
-            detail = f"$.subscription: there is no subscription {wish.subscription}"
-            raise InvalidRequest(detail, code="no_such_subscription", field="$.subscription")
+        followed, source = self._find(validate(question.body, Unsubscribe).subscription)
         await followed.end()
-        await self._outflow.put(encode_answer(question.id, followed.source.place()))
+        await self._outflow.put(encode_answer(question.id, source.place()))
+
+    async def settle(self, question: Question) -> None:
+        """Acknowledge what a named subscription told, or ask to have it again.
+
+        Raises:
+            InvalidRequest: there is no such subscription, or it has no name.
+            LifebusError: another one consumes the name now, or no answer came.
+        """
+        wish = validate(question.body, Settle)
+        _, source = self._find(wish.subscription)
+        if not isinstance(source, Consumed):
+            detail = f"$.subscription: subscription {wish.subscription} has no name under which a place is kept"
+            raise InvalidRequest(detail, code="no_name", field="$.subscription")
+        if question.verb == "ack":
+            await source.ack(wish.places())
+        else:
+            await source.nack(wish.places(), None if wish.delay_ms is None else wish.delay_ms / 1000)
+        await self._outflow.put(encode_answer(question.id, {}))
+
+    def _find(self, number: int) -> tuple[_Followed, Source]:
+        followed = self._open.get(number)
+        if followed is None or followed.source is None:
+            detail = f"$.subscription: there is no subscription {number}"
+            raise InvalidRequest(detail, code="no_such_subscription", field="$.subscription")
+        return followed, followed.source
 
     async def close(self) -> None:
         """End all of them; what was put on the way out stays there."""

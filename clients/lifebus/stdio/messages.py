@@ -4,7 +4,7 @@ Above: peer, following, serving.  Below: the contract, the messages of the reque
 """
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Any, ClassVar, Final, cast
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -13,16 +13,19 @@ from lifebus.stdio.framing import Overlong
 from lifebus.view import Cursor
 from lifebus_contract import InvalidRequest, LifebusError, encode_json, encode_msgpack, validate
 from lifebus_contract.codec import load_json
+from lifebus_contract.cursors import CursorSettings
 from lifebus_contract.fields import MAX_MESSAGE_BYTES, Count, Document, Identifier
 from lifebus_transports.messages import RefusalInfo
 
 __all__ = [
     "MAX_LINE",
+    "ConsumeReceipts",
     "FollowReceipts",
     "FollowSignals",
     "Junk",
     "Question",
     "QuestionId",
+    "Settle",
     "Unsubscribe",
     "decode_question",
     "decode_wish",
@@ -30,6 +33,7 @@ __all__ = [
     "encode_body",
     "encode_line",
     "encode_refusal",
+    "patience_for",
     "verbatim",
 ]
 
@@ -41,6 +45,7 @@ QuestionId = Annotated[str, Meta(min_length=1, max_length=256)] | int
 
 _Place = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}:[0-9]{1,15}$(?!\n)")]
 _Start = Annotated[str, Meta(pattern=r"^(?:start|[0-9a-f]{32}:[0-9]{1,15})$(?!\n)")]
+_MAX_WAIT_MS: Final = 30_000
 _JSON: Final = msgspec.json.Encoder()
 
 
@@ -116,13 +121,39 @@ class FollowSignals(Document, frozen=True, kw_only=True):
         return _start_of(self.since)
 
 
+class ConsumeReceipts(_Wish, frozen=True, kw_only=True):
+    """`subscribe` under a `name` whose place the broker remembers: each receipt until it is acknowledged.
+
+    `since` says where a new name begins; `settings` are those of the wire's `consume`.
+    """
+
+    name: Identifier
+    settings: CursorSettings = CursorSettings()
+    until_head: ClassVar[bool] = False
+
+
+class Settle(Document, frozen=True, kw_only=True):
+    """`ack` and `nack` of what a named subscription told, by the cursors that were told with it.
+
+    `delay_ms` is for `nack`: how long until it comes again.
+    """
+
+    subscription: Count
+    cursors: Annotated[tuple[_Place, ...], Meta(min_length=1, max_length=1024)]
+    delay_ms: Annotated[int, Meta(ge=0, le=3_600_000)] | None = None
+
+    def places(self) -> list[Cursor]:
+        """Return the cursors as the client library takes them."""
+        return [Cursor.parse(cursor) for cursor in self.cursors]
+
+
 class Unsubscribe(Document, frozen=True, kw_only=True):
     """`unsubscribe`: end the subscription with this number."""
 
     subscription: Count
 
 
-def decode_wish(body: dict[str, Any]) -> FollowReceipts | FollowSignals:
+def decode_wish(body: dict[str, Any]) -> FollowReceipts | FollowSignals | ConsumeReceipts:
     """Return what a `subscribe` asks for, which its keys tell.
 
     Raises:
@@ -130,6 +161,8 @@ def decode_wish(body: dict[str, Any]) -> FollowReceipts | FollowSignals:
     """
     if "signals" in body:
         return validate(body, FollowSignals)
+    if "name" in body:
+        return validate(body, ConsumeReceipts)
     return validate(body, FollowReceipts)
 
 
@@ -152,6 +185,15 @@ def encode_body(question: Question) -> bytes:
     if question.verb == "observe" and isinstance(body.get("observations"), list):
         body = {**body, "observations": [_with_bytes(one) for one in body["observations"]]}
     return encode_msgpack(body)
+
+
+def patience_for(question: Question) -> float:
+    """Return how many seconds the question asks the broker to wait before it answers."""
+    match question.body.get("wait_ms"):
+        case int() as wait_ms if 0 <= wait_ms <= _MAX_WAIT_MS:
+            return wait_ms / 1000
+        case _:
+            return 0.0
 
 
 def encode_line(message: dict[str, object]) -> bytes:

@@ -17,7 +17,16 @@ from anyio.abc import TaskGroup
 from lifebus.client import Bus
 from lifebus.stdio.following import Following
 from lifebus.stdio.framing import LineCutter, Overlong
-from lifebus.stdio.messages import MAX_LINE, Junk, Question, decode_question, encode_answer, encode_body, encode_refusal
+from lifebus.stdio.messages import (
+    MAX_LINE,
+    Junk,
+    Question,
+    decode_question,
+    encode_answer,
+    encode_body,
+    encode_refusal,
+    patience_for,
+)
 from lifebus.stdio.outflow import Outflow
 from lifebus.stdio.reach import Reach
 from lifebus.stdio.serving import Serving
@@ -77,8 +86,10 @@ class _Peer:
         self._asked = asked
         self._room = anyio.Semaphore(_MOST)
         self._own: dict[str, _Handler] = {
+            "ack": self._settle,
             "emit": self._emit,
             "leave": self.serving.leave,
+            "nack": self._settle,
             "serve": self._with_bus(self.serving.serve),
             "subscribe": self._with_bus(self.following.subscribe),
             "unsubscribe": self.following.unsubscribe,
@@ -124,7 +135,7 @@ class _Peer:
             known = ", ".join(dict.fromkeys((*BODIES, *self._own)))
             raise InvalidRequest(f"no such verb: `{question.verb}`; known are {known}", code="unknown_verb")
         bus = await self._reach.bus()
-        answer = await bus.ask(question.verb, encode_body(question))
+        answer = await bus.ask(question.verb, encode_body(question), more=patience_for(question))
         await self._outflow.put(encode_answer(question.id, msgspec.msgpack.decode(answer)))
 
     async def _emit(self, question: Question) -> None:
@@ -132,6 +143,10 @@ class _Peer:
         body = validate(question.body, Emit)
         answer = await (await self._reach.bus()).record(body)
         await self._outflow.put(encode_answer(question.id, msgspec.to_builtins(answer, builtin_types=(bytes,))))
+
+    async def _settle(self, question: Question) -> None:
+        """Settle what a subscription told; who consumes by `fetch` settles as on the wire."""
+        await (self.following.settle if "subscription" in question.body else self._pass_on)(question)
 
     def _with_bus(self, handle: Callable[[Bus, Question], Awaitable[None]]) -> _Handler:
         async def handler(question: Question) -> None:

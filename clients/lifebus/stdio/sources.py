@@ -3,20 +3,22 @@
 Above: following.  Below: the client library, messages.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from typing import Any, Protocol
 
+import anyio
 import msgspec
 
 from lifebus.client import Bus
+from lifebus.consumer import Deliveries, Delivery
 from lifebus.signals import SignalReceived, Signals
-from lifebus.stdio.messages import FollowReceipts, FollowSignals, verbatim
+from lifebus.stdio.messages import ConsumeReceipts, FollowReceipts, FollowSignals, verbatim
 from lifebus.subscription import Subscription
 from lifebus.view import Cursor, Gap
 from lifebus_contract import Receipt
 
-__all__ = ["Source", "begin"]
+__all__ = ["Consumed", "Source", "begin"]
 
 
 class Source(Protocol):
@@ -40,9 +42,15 @@ class Source(Protocol):
         ...
 
 
-def begin(bus: Bus, wish: FollowReceipts | FollowSignals) -> AbstractAsyncContextManager[Source]:
+def begin(bus: Bus, wish: FollowReceipts | FollowSignals | ConsumeReceipts) -> AbstractAsyncContextManager[Source]:
     """Return the block that follows what is wished for; entering it may raise whatever the client library raises."""
-    return _receipts(bus, wish) if isinstance(wish, FollowReceipts) else _signals(bus, wish)
+    match wish:
+        case FollowReceipts():
+            return _receipts(bus, wish)
+        case FollowSignals():
+            return _signals(bus, wish)
+        case ConsumeReceipts():
+            return _deliveries(bus, wish)
 
 
 @asynccontextmanager
@@ -63,6 +71,74 @@ async def _signals(bus: Bus, wish: FollowSignals) -> AsyncGenerator[Source]:
     )
     async with aclosing(following) as items:
         yield _Signals(items, await items.join())
+
+
+@asynccontextmanager
+async def _deliveries(bus: Bus, wish: ConsumeReceipts) -> AsyncGenerator[Source]:
+    async with bus.consume(wish.name, wish.settings, since=wish.start()) as deliveries:
+        yield Consumed(wish.name, deliveries)
+
+
+class Consumed:
+    """Receipts under a name, whose place the broker remembers; after a gap nothing comes until that is acknowledged."""
+
+    def __init__(self, name: str, deliveries: Deliveries) -> None:
+        self._name = name
+        self._deliveries = deliveries
+        self._gap: Cursor | None = None
+        self._known = anyio.Event()
+
+    @property
+    def items(self) -> "Consumed":
+        """Itself."""
+        return self
+
+    def __aiter__(self) -> "Consumed":
+        return self
+
+    async def __anext__(self) -> Delivery | Gap:
+        if self._gap is not None:
+            await self._known.wait()
+            self._gap = None
+        item = await anext(self._deliveries)
+        if isinstance(item, Gap):
+            self._gap, self._known = _place_of(item), anyio.Event()
+        return item
+
+    def place(self) -> dict[str, object]:
+        """Return the name: the place is with the broker."""
+        return {"name": self._name}
+
+    def keys(self, item: Delivery | Gap) -> dict[str, object]:
+        """Return what is told: with a receipt the number of the try."""
+        if isinstance(item, Gap):
+            return {"cursor": str(_place_of(item)), "gap": item}
+        return {"cursor": str(item.cursor), "attempt": item.attempt, "receipt": msgspec.Raw(item.raw)}
+
+    def note(self, _: Delivery | Gap) -> None:
+        """Take nothing down: the broker does, when it is acknowledged."""
+
+    async def ack(self, places: Sequence[Cursor]) -> None:
+        """Say that what is at these places is done; when this returns, that is durable.
+
+        Raises:
+            LifebusError: as the client library.
+        """
+        if self._gap in places:
+            self._known.set()
+        await self._deliveries.ack(place for place in places if place != self._gap)
+
+    async def nack(self, places: Sequence[Cursor], delay: float | None) -> None:
+        """Ask to have it again, after a delay in seconds.
+
+        Raises:
+            LifebusError: as the client library.
+        """
+        await self._deliveries.nack(places, delay)
+
+
+def _place_of(gap: Gap) -> Cursor:
+    return Cursor(gap.epoch, gap.after if gap.until is None else gap.until)
 
 
 class _Receipts:
