@@ -13,7 +13,8 @@ import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from integration.following import emit as emit_many
-from lifebus.stdio.messages import MAX_LINE, FollowReceipts
+from lifebus.stdio.messages import MAX_LINE
+from lifebus.stdio.wishes import FollowReceipts
 from lifebus_supervisor.daemon import Daemon
 from lifebus_transports.messages import BODIES
 from running import connected, running_bus

@@ -1,6 +1,6 @@
 """The subscriptions of a peer: each follows by itself and puts items on the way out, as fast as that is read.
 
-Above: peer.  Below: sources, outflow, messages.
+Above: peer.  Below: sources, wishes, outflow, messages.
 """
 
 import itertools
@@ -12,9 +12,10 @@ import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from lifebus.client import Bus
-from lifebus.stdio.messages import Question, Settle, Unsubscribe, decode_wish, encode_answer, encode_line
+from lifebus.stdio.messages import Question, encode_answer, encode_line
 from lifebus.stdio.outflow import Outflow
 from lifebus.stdio.sources import Consumed, Source, begin
+from lifebus.stdio.wishes import Settle, Unsubscribe, decode_wish
 from lifebus_contract import BrokerBusy, InternalError, InvalidRequest, LifebusError, validate
 from lifebus_transports.messages import RefusalInfo
 

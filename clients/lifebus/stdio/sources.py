@@ -1,6 +1,6 @@
 """What a subscription can follow, each as a block that begins it, and ends it whatever happens.
 
-Above: following.  Below: the client library, messages.
+Above: following.  Below: the client library, wishes, messages.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -13,7 +13,8 @@ import msgspec
 from lifebus.client import Bus
 from lifebus.consumer import Deliveries, Delivery
 from lifebus.signals import SignalReceived, Signals
-from lifebus.stdio.messages import ConsumeReceipts, FollowReceipts, FollowSignals, verbatim
+from lifebus.stdio.messages import verbatim
+from lifebus.stdio.wishes import ConsumeReceipts, FollowReceipts, FollowSignals
 from lifebus.subscription import Subscription
 from lifebus.view import Cursor, Gap
 from lifebus_contract import Receipt
