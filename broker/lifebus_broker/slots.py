@@ -107,7 +107,7 @@ def _barrier(
     """Return why no slot at all is open to the placement here."""
     if request.integration_mode is IntegrationMode.TELEMETRY_ONLY:
         return RejectionReason.TELEMETRY_ONLY
-    if placement in registered.refused_placements:
+    if placement in registered.refused_placements or request.integration_mode in registered.watching_modes:
         return RejectionReason.REFUSED_BY_ADAPTER
     if not any(request.event in events for _, events in SLOTS[placement]):
         return RejectionReason.NO_SLOT

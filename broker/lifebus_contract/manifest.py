@@ -163,11 +163,13 @@ class RegisteredAdapter(Document, frozen=True, kw_only=True):
     """A manifest as the registry holds it.
 
     `refused_placements` narrows the placement table where the harness's slot is weaker than the name of the
-    placement promises (design 3.9); it never widens it.  `profiles` are the host integration profiles that this broker
+    placement promises (design 3.9); it never widens it.  In a `watching_mode` the harness is only looked at, so that
+    nothing can be handed to it.  `profiles` are the host integration profiles that this broker
     has enabled: a claim that is scoped to profiles counts only where one of them is (renewal-boundary, "Decision").
     """
 
     manifest: AdapterManifest
     conformance: ConformanceLevel
     refused_placements: frozenset[PlacementClass] = field(default_factory=frozenset[PlacementClass])
+    watching_modes: frozenset[IntegrationMode] = field(default_factory=frozenset[IntegrationMode])
     profiles: frozenset[str] = field(default_factory=frozenset[str])

@@ -32,10 +32,11 @@ from lifebus_broker.registry import Registry
 from lifebus_broker.signals import SignalLog
 from lifebus_contract import IdSource
 from lifebus_supervisor.adapters import configured_adapters
+from lifebus_supervisor.app_server.intake import AppServerIntake
 from lifebus_supervisor.consumers import Consumers
 from lifebus_supervisor.hooks import HookCalls
 from lifebus_supervisor.intake import SOCKET, HookIntake
-from lifebus_supervisor.observing import NoIntake, Observing, open_signals
+from lifebus_supervisor.observing import Observing, open_signals
 from lifebus_supervisor.renewal.composing import start_renewals
 from lifebus_supervisor.service import Service
 from lifebus_supervisor.settings import Settings
@@ -105,7 +106,7 @@ class Daemon:
         self.halt = halt
         self.supervisor = compose_supervisor(settings, bus, ADAPTERS)
         budget = settings.limits.hook_answer_ms / 1000 * 0.8
-        self.observing = Observing(signals, NoIntake(), bus.registry)
+        self.observing = Observing(signals, AppServerIntake(bus, self.supervisor), bus.registry)
         service.extend(self.observing.verbs(service))
         service.extend(consumers.verbs())
         self.hooks = HookIntake(HookCalls(bus, ADAPTERS, budget, supervision=self.supervisor), settings)

@@ -40,7 +40,7 @@ from lifebus_transports.signal_messages import (
 )
 from lifebus_transports.zmq_requests import Caller
 
-__all__ = ["LifecycleIntake", "NoIntake", "Observing", "Told", "open_signals"]
+__all__ = ["LifecycleIntake", "Observing", "Told", "open_signals"]
 
 _MEMORY_BYTES: Final = 16 * 1_048_576
 """Most bytes of signals that are kept where nothing is durable."""
@@ -66,15 +66,6 @@ class LifecycleIntake(Protocol):
             LifebusError: not now, or never; the observer gets the refusal.
         """
         ...
-
-
-class NoIntake:
-    """Takes everything and makes nothing of it."""
-
-    async def take(
-        self, origin: str, adapter_id: str, process: ObservedProcess | None, told: Sequence[tuple[int, Told]]
-    ) -> None:
-        """Do nothing (LifecycleIntake.take)."""
 
 
 class Observing:

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from adapters import delivery_proofs, proofs, renewal_proofs, telemetry_proofs
+from adapters import app_server_proofs, delivery_proofs, proofs, renewal_proofs, telemetry_proofs
 from adapters.claims import claims_of
 from adapters.delivery_proofs import no_hook_takes, takes_at_most
 from adapters.proofs import PROMPT, START, Proof, derived_event, native_event
@@ -57,6 +57,7 @@ PROOFS: Final[dict[str, Proof]] = {
     "profile=codex-renewal": renewal_proofs.without_the_profile_nothing_is_renewed,
     "mode=native_hook": proofs.hooks_are_the_way_in,
     "mode=telemetry_only": telemetry_proofs.files_tell_what_hooks_do_not,
+    "mode=reference_adapter": app_server_proofs.app_servers_tell_what_the_mode_claims,
     "mode=launcher_wrapper": events_come_by(
         "launcher_wrapper", "session.starting", "session.started", "session.ending", "session.ended"
     ),

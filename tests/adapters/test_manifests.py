@@ -77,10 +77,13 @@ def test_an_event_has_a_mode_exactly_if_it_is_supported(adapter_id: str) -> None
 
 
 @ALL
-def test_a_native_hook_is_the_first_of_four_ways_in(adapter_id: str) -> None:
+def test_a_native_hook_is_the_first_of_the_ways_in_and_an_app_server_one_of_codex_alone(adapter_id: str) -> None:
+    app_server = (IntegrationMode.REFERENCE_ADAPTER,) if adapter_id == "codex" else ()
+    assert ADAPTERS[adapter_id].registered.watching_modes == set(app_server)
     assert ADAPTERS[adapter_id].registered.manifest.integration_modes == (
         IntegrationMode.NATIVE_HOOK,
         IntegrationMode.TELEMETRY_ONLY,
+        *app_server,
         IntegrationMode.LAUNCHER_WRAPPER,
         IntegrationMode.MANUAL_SKILL,
     )

@@ -50,7 +50,7 @@ async def test_one_refused_emission_does_not_keep_its_neighbours_from_being_reco
 
 async def test_a_message_of_refused_emissions_is_answered_without_the_ledger() -> None:
     async with bus_box() as bus:
-        (outcome,) = await bus.emit("emitter", [emission(integration_mode="reference_adapter")])
+        (outcome,) = await bus.emit("emitter", [emission(adapter_id="claude", integration_mode="reference_adapter")])
         assert outcome.refusal is not None
         assert outcome.refusal.failure_class is FailureClass.ADAPTER_UNAVAILABLE
         assert bus.ledger.head == 0

@@ -34,7 +34,11 @@ async def test_without_dispatch_the_fact_is_the_emitters_whoever_wants_it() -> N
 
 @pytest.mark.parametrize(
     "fields",
-    [{"adapter_id": "nobody"}, {"adapter_version": "9.9"}, {"integration_mode": "reference_adapter"}],
+    [
+        {"adapter_id": "nobody"},
+        {"adapter_version": "9.9"},
+        {"adapter_id": "claude", "integration_mode": "reference_adapter"},
+    ],
     ids=["unknown adapter", "other version", "mode not claimed"],
 )
 async def test_what_no_adapter_can_serve_is_refused_and_not_recorded(fields: dict[str, str]) -> None:

@@ -240,7 +240,12 @@ async def test_a_required_capability_that_is_missing_is_refused_before_any_clien
 
 
 @pytest.mark.parametrize(
-    "changes", [{"adapter": "nobody"}, {"adapter_version": "9.9"}, {"integration_mode": "reference_adapter"}]
+    "changes",
+    [
+        {"adapter": "nobody"},
+        {"adapter_version": "9.9"},
+        {"adapter": "claude", "integration_mode": "reference_adapter"},
+    ],
 )
 async def test_an_adapter_that_cannot_serve_the_request_is_adapter_unavailable(changes: dict[str, Any]) -> None:
     async with running_bus() as daemon, connected(daemon) as bus:

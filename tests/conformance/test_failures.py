@@ -31,6 +31,8 @@ from lifebus_contract import (
 )
 
 REGISTRY = Registry([adapter.registered for adapter in ADAPTERS.values()])
+UNCLAIMED: Any = "sorcery"
+"""A mode that no manifest claims; Codex claims all that there are."""
 STAMP: Stamp = {"receipt_id": "lfr_1", "at_epoch_s": 1, "client_id": "notes", "parent_receipt_id": None}
 
 
@@ -77,7 +79,7 @@ MAPPING: dict[str, tuple[Callable[[str], FailureClass | None], FailureClass]] = 
         FailureClass.ADAPTER_UNAVAILABLE,
     ),
     "an unclaimed mode": (
-        lambda name: resolving(name, manifest(name).adapter_version, IntegrationMode.REFERENCE_ADAPTER),
+        lambda name: resolving(name, manifest(name).adapter_version, UNCLAIMED),
         FailureClass.ADAPTER_UNAVAILABLE,
     ),
     "a misspelt id": (

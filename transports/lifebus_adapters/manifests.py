@@ -5,7 +5,14 @@ Above: every harness's folder, the daemon, the command line.  Below: the contrac
 
 from importlib import resources
 
-from lifebus_contract import AdapterManifest, ConformanceLevel, PlacementClass, RegisteredAdapter, decode_json
+from lifebus_contract import (
+    AdapterManifest,
+    ConformanceLevel,
+    IntegrationMode,
+    PlacementClass,
+    RegisteredAdapter,
+    decode_json,
+)
 
 __all__ = ["builtin", "builtin_examples", "load_manifest", "load_third_party"]
 
@@ -31,11 +38,17 @@ def load_third_party(data: bytes) -> RegisteredAdapter:
 
 
 def builtin(
-    adapter_id: str, conformance: ConformanceLevel, *, refused: frozenset[PlacementClass] = frozenset()
+    adapter_id: str,
+    conformance: ConformanceLevel,
+    *,
+    refused: frozenset[PlacementClass] = frozenset(),
+    watching: frozenset[IntegrationMode] = frozenset(),
 ) -> RegisteredAdapter:
     """Return the manifest in the folder of a built-in adapter; read once, at import."""
     data = resources.files("lifebus_adapters").joinpath(adapter_id, "manifest.json").read_bytes()
-    return RegisteredAdapter(manifest=load_manifest(data), conformance=conformance, refused_placements=refused)
+    return RegisteredAdapter(
+        manifest=load_manifest(data), conformance=conformance, refused_placements=refused, watching_modes=watching
+    )
 
 
 def builtin_examples(adapter_id: str) -> bytes:

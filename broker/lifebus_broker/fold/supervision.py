@@ -66,6 +66,7 @@ class Lost(Struct, frozen=True):
 class Supervised(Struct, frozen=True, kw_only=True):
     """What a session's receipts say up to `sequence`.
 
+    `started` says that the session began and is not over, `starts` counts the words of its beginnings.
     `left` names the frames that were open when the session ended; one that opened later is alive.  `level` is the last
     one observed, `measured` whether there ever were numbers; `signalled` whether a signal of pressure stands since the
     last frame began or the context was rewritten.  `compactions` counts proofs, not the receipts that clients got of
@@ -74,6 +75,8 @@ class Supervised(Struct, frozen=True, kw_only=True):
     """
 
     sequence: int = 0
+    started: bool = False
+    starts: int = 0
     ended: bool = False
     frames: tuple[OpenFrame, ...] = ()
     left: tuple[str, ...] = ()
@@ -110,11 +113,13 @@ def supervise(state: Supervised, receipt: Receipt) -> Supervised:
 
 
 def _started(state: Supervised, _: Receipt) -> Supervised:
-    return structs.replace(state, ended=False, left=())
+    return structs.replace(state, started=True, starts=state.starts + 1, ended=False, left=())
 
 
 def _ended(state: Supervised, _: Receipt) -> Supervised:
-    return structs.replace(state, ended=True, left=tuple(frame.frame_id for frame in state.frames), lost=())
+    return structs.replace(
+        state, started=False, ended=True, left=tuple(frame.frame_id for frame in state.frames), lost=()
+    )
 
 
 def _closed(state: Supervised, receipt: Receipt) -> Supervised:

@@ -6,7 +6,7 @@ becomes a receipt changes the fold, so that the next look finds nothing new: not
 Above: supervisor.  Below: watch, the pure half of the broker.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from msgspec import Struct
@@ -15,6 +15,7 @@ from lifebus_broker.claims import claim_of
 from lifebus_broker.fold.supervision import LEVEL, SOURCE, USED, OpenFrame
 from lifebus_broker.pressure import Thresholds, next_level, percent_of
 from lifebus_contract import AdapterManifest, Degradation, LifecycleEvent, SupportState
+from lifebus_contract.fields import FactValue
 from lifebus_supervisor.supervision.watch import EndSeen, Watch
 
 __all__ = [
@@ -24,8 +25,12 @@ __all__ = [
     "Moment",
     "closings",
     "judge",
+    "left_behind",
+    "pressure_change",
     "pressure_facts",
+    "proved_compactions",
     "session_end",
+    "turn_end",
     "with_children",
 ]
 
@@ -78,7 +83,7 @@ def judge(
     end = _end_of(watch, moment, alive=alive, abandon_s=abandon_s)
     if end is not None:
         return [*closings(watch, end), *([] if watch.state.ended else [session_end(watch, end)])]
-    measured = [*_pressure(watch, moment, thresholds), *_compactions(watch, manifest, moment)]
+    measured = [*pressure_change(watch, moment, thresholds), *_compactions(watch, manifest, moment)]
     if watch.state.ended:  # what its files tell late is still true
         left = [one for one in closings(watch, LEFT_OPEN) if one.frame and one.frame.frame_id in watch.state.left]
         return [*left, *measured]
@@ -104,14 +109,14 @@ def pressure_facts(watch: Watch) -> dict[str, Any]:
     return facts
 
 
-def closings(watch: Watch, evidence: str) -> Iterator[Finding]:
+def closings(watch: Watch, evidence: str, source: str = "supervisor") -> Iterator[Finding]:
     """Yield the ends of all open frames, the innermost first; what a file shows of an end goes before `evidence`."""
     for frame in reversed(watch.state.frames):
         seen = watch.ended.get(frame.frame_id)
         if seen is None:
-            yield _closing(frame, "abandoned", evidence, "supervisor")
+            yield _closing(frame, "abandoned", evidence, source)
         else:
-            yield _closing(frame, seen.fact.frame_end, _shown(seen), seen.source)
+            yield _closing(frame, seen.fact.frame_end, _shown(seen), seen.source, seen.fact.details)
 
 
 def session_end(watch: Watch, evidence: str) -> Finding:
@@ -152,7 +157,7 @@ def _end_of(watch: Watch, moment: Moment, *, alive: bool | None, abandon_s: int)
     return None
 
 
-def _pressure(watch: Watch, moment: Moment, thresholds: Thresholds) -> Iterator[Finding]:
+def pressure_change(watch: Watch, moment: Moment, thresholds: Thresholds) -> Iterator[Finding]:
     """Yield a change of level; where no window is told of in time, the first numbers only."""
     usage, (window, _) = watch.usage, _window(watch)
     if usage is None:
@@ -180,16 +185,19 @@ def _window(watch: Watch) -> tuple[int | None, str | None]:
 
 def _compactions(watch: Watch, manifest: AdapterManifest, moment: Moment) -> Iterator[Finding]:
     """Yield the compactions that files prove and no hook told of, after the hook had its time."""
-    unknown = watch.untold
-    if unknown <= 0:
+    if watch.untold <= 0:
         watch.proof_tick = None
         return
     if watch.hooked and claim_of(manifest, "event:context.compacted") is SupportState.NATIVE:
         watch.proof_tick = moment.tick if watch.proof_tick is None else watch.proof_tick
         if moment.tick - watch.proof_tick < GRACE_TICKS:
             return
-    for key in list(watch.proofs)[-unknown:]:
-        proof = watch.proofs[key]
+    yield from proved_compactions(watch)
+
+
+def proved_compactions(watch: Watch) -> Iterator[Finding]:
+    """Yield the compactions that are proved and not recorded."""
+    for key, proof in watch.unrecorded().items():
         known = {
             "trigger": proof.fact.trigger,
             "tokens_before": proof.fact.tokens_before,
@@ -206,9 +214,16 @@ def _ended_turns(watch: Watch, moment: Moment) -> Iterator[Finding]:
         if frame_id not in open_now:
             del watch.ended[frame_id]
         elif moment.tick - seen.tick >= GRACE_TICKS:
-            for frame in with_children(watch.state.frames, frame_id):
-                how = seen.fact.frame_end if frame.frame_id == frame_id else "abandoned"
-                yield _closing(frame, how, _shown(seen), seen.source)
+            yield from turn_end(watch, frame_id, seen)
+
+
+def turn_end(watch: Watch, frame_id: str, seen: EndSeen) -> Iterator[Finding]:
+    """Yield the ends of a frame and of what still stands in it, the innermost first."""
+    for frame in with_children(watch.state.frames, frame_id):
+        if frame.frame_id == frame_id:
+            yield _closing(frame, seen.fact.frame_end, _shown(seen), seen.source, seen.fact.details)
+        else:
+            yield _closing(frame, "abandoned", _shown(seen), seen.source)
 
 
 def _superseded(watch: Watch) -> Iterator[Finding]:
@@ -221,18 +236,25 @@ def _superseded(watch: Watch) -> Iterator[Finding]:
         return
     for old in alone[:-1]:
         if old.frame_id not in watch.ended:
-            for frame in with_children(watch.state.frames, old.frame_id):
-                yield _closing(frame, "abandoned", "another frame opened, and no hook told of the end", "supervisor")
+            yield from left_behind(watch, old, "another frame opened, and no hook told of the end")
+
+
+def left_behind(watch: Watch, old: OpenFrame, evidence: str, source: str = "supervisor") -> Iterator[Finding]:
+    """Yield the ends of a frame that nobody told the end of, and of what stands in it."""
+    for frame in with_children(watch.state.frames, old.frame_id):
+        yield _closing(frame, "abandoned", evidence, source)
 
 
 def _shown(seen: EndSeen) -> str:
     return seen.fact.evidence or f"the {seen.source} shows the end of the turn"
 
 
-def _closing(frame: OpenFrame, how: str, evidence: str, source: str) -> Finding:
+def _closing(
+    frame: OpenFrame, how: str, evidence: str, source: str, details: Mapping[str, FactValue] | None = None
+) -> Finding:
     return Finding(
         event=LifecycleEvent.FRAME_ENDED,
-        telemetry={"frame_end": how, "evidence": evidence[:512], SOURCE: source},
+        telemetry={"frame_end": how, "evidence": evidence[:512], SOURCE: source, **(details or {})},
         frame=frame,
         key=f"closed:{frame.opened_at_epoch_s}:{frame.frame_id}"[:256],
     )

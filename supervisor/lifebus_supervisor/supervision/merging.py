@@ -10,7 +10,7 @@ from msgspec import structs
 
 from lifebus_adapters.adapter import HookReading
 from lifebus_broker.fold.supervision import LEVEL, SIGNAL, SOURCE
-from lifebus_contract import AdapterManifest, Emission, IdSource, IntegrationMode, LifecycleEvent
+from lifebus_contract import FRAME_EVENTS, AdapterManifest, Emission, IdSource, IntegrationMode, LifecycleEvent
 from lifebus_supervisor.supervision.emissions import emissions_of
 from lifebus_supervisor.supervision.judging import LEFT_OPEN, closings, pressure_facts
 from lifebus_supervisor.supervision.watch import MATCH_S, Watch
@@ -35,7 +35,8 @@ def merge(
 ) -> tuple[Emission, ...]:
     """Return the emissions of a hook call as they are to be recorded.
 
-    A compaction that a file has proved already is left out, and so is the second opening of a nested frame.  Pressure
+    A compaction that a file has proved already is left out, and so are the second opening of a nested frame and what an
+    app-server told first.  Pressure
     that a harness signals without numbers gets the newest numbers, and is left out while such a signal stands.  The
     end of a session closes its open frames first.
     """
@@ -43,7 +44,8 @@ def merge(
     for told in reading.emissions:
         emission = _placed(watch, told)
         event = emission.request.event
-        if (event is LifecycleEvent.CONTEXT_COMPACTED and _is_proved(watch, epoch_s)) or _is_open(watch, emission):
+        proved = event is LifecycleEvent.CONTEXT_COMPACTED and _is_proved(watch, epoch_s)
+        if proved or _is_open(watch, emission) or _is_told(watch, emission):
             continue
         if event is LifecycleEvent.CONTEXT_PRESSURE_OBSERVED:
             if not watch.state.signalled:
@@ -88,6 +90,23 @@ def _is_open(watch: Watch, emission: Emission) -> bool:
     if request.event not in _OPENS or request.frame_context is None or request.frame_context.parent_frame_id is None:
         return False
     return any(frame.frame_id == request.frame_context.frame_id for frame in watch.state.frames)
+
+
+def _is_told(watch: Watch, emission: Emission) -> bool:
+    """Whether an app-server told the same before; of what begins, the hook's first word is still for the clients."""
+    request = emission.request
+    frame = "" if request.frame_context is None else request.frame_context.frame_id
+    match request.event:
+        case LifecycleEvent.SESSION_STARTED:
+            return watch.state.started and (request.event, "") in watch.by_wire
+        case LifecycleEvent.SESSION_ENDING | LifecycleEvent.SESSION_ENDED:
+            return watch.state.ended and (LifecycleEvent.SESSION_ENDED, "") in watch.by_wire
+        case LifecycleEvent.FRAME_OPENED if (request.event, frame) in watch.by_wire:
+            return True
+        case event if event in FRAME_EVENTS:
+            return (LifecycleEvent.FRAME_ENDED, frame) in watch.by_wire
+        case _:
+            return False
 
 
 def _signal_facts(watch: Watch, hook: str) -> dict[str, Any]:

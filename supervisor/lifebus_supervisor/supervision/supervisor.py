@@ -27,7 +27,7 @@ from lifebus_supervisor.supervision.recording import CLIENT_ID, Recorder, news_o
 from lifebus_supervisor.supervision.silence import capability_findings
 from lifebus_supervisor.supervision.table import Watches
 from lifebus_supervisor.supervision.watch import Watch
-from lifebus_supervisor.supervision.world import SupervisorLimits, Watching, World
+from lifebus_supervisor.supervision.world import Companion, SupervisorLimits, Watching, World
 from lifebus_supervisor.watching.found import Found
 
 __all__ = ["CLIENT_ID", "Looked", "Supervisor"]
@@ -52,23 +52,32 @@ class Looked(Struct, frozen=True, kw_only=True):
 
 
 class Supervisor:
-    """Supervises the sessions of one bus.  `wake` asks whoever ticks for an early look."""
+    """Supervises the sessions of one bus.  `wake` asks whoever ticks for an early look.
+
+    `ticks` counts the ticks.  Whoever else decides about sessions by what the watches know holds the `lock`; the
+    `companion` has its say at the end of each scheduled look.
+    """
 
     def __init__(self, bus: Bus, watcher: Watching, limits: SupervisorLimits, world: World) -> None:
         self.watches = Watches(bus.ledger, bus.capabilities.learn, world.epoch)
         self.watcher = watcher
         self.ticked_at: float | None = None
         self.merged = 0
+        self.lock = anyio.Lock()
+        self.companion: Companion | None = None
         self.wake: Callable[[], None] = lambda: None
         self._bus = bus
-        self._limits = limits
-        self._world = world
-        self._tick = self._asked = self._answered = 0
+        self.limits = limits
+        self.world = world
+        self.ticks = self._asked = self._answered = 0
         self._looked = Looked()
-        self._lock = anyio.Lock()
         self._news: list[tuple[Watch, Found]] = []
         self._recorder = Recorder(bus, self.watches, world.now)
         self._apps = Apps(bus.ledger, self.watches, limits.silence.app_s)
+
+    def moment(self) -> Moment:
+        """Return when it is."""
+        return Moment(tick=self.ticks, now=self.world.now(), epoch_s=int(self.world.epoch()))
 
     def note(self, rows: Sequence[Row]) -> None:
         """Note that rows were committed; a listener of the fan-out."""
@@ -81,8 +90,8 @@ class Supervisor:
             return reading.emissions
         watch = self.watches.open((call.adapter_id, reading.session))
         if not watch.loaded and any(one.request.event in NEEDS_HISTORY for one in reading.emissions):
-            await self.watches.refresh(watch, self._world.now())
-        merged = merge(watch, reading, registered.manifest, self._bus.ids, int(self._world.epoch()))
+            await self.watches.refresh(watch, self.world.now())
+        merged = merge(watch, reading, registered.manifest, self._bus.ids, int(self.world.epoch()))
         self.merged += max(0, len(reading.emissions) - len(merged))
         return merged
 
@@ -91,7 +100,7 @@ class Supervisor:
         if reading.session is None:
             self._dispose(call, reading)
             return
-        watch, now = self.watches.open((call.adapter_id, reading.session)), self._world.now()
+        watch, now = self.watches.open((call.adapter_id, reading.session)), self.world.now()
         if call.spooled_at_epoch_s is None:
             if not reading.display:
                 watch.heard(reading.hook, now)
@@ -102,7 +111,7 @@ class Supervisor:
         if reading.transcript is not None:
             self.watcher.follow(call.adapter_id, reading.session, reading.transcript)
         for fact in reading.facts:
-            watch.take(fact, HOOK_SOURCE, self._tick, settled=False, history=False)
+            watch.take(fact, HOOK_SOURCE, self.ticks, settled=False, history=False)
         if reading.facts or any(one.request.event in _TELLING for one in reading.emissions):
             self.wake()
 
@@ -123,7 +132,7 @@ class Supervisor:
         """
         self._asked += 1
         ticket = self._asked
-        async with self._lock:
+        async with self.lock:
             if ticket > self._answered:
                 asked = self._asked
                 self._looked = await self._tick_now()
@@ -131,10 +140,10 @@ class Supervisor:
             return self._looked
 
     async def _tick_now(self) -> Looked:
-        now = self._world.now()
-        if self.ticked_at is not None and now - self.ticked_at < self._limits.interval_s / 2:
+        now = self.world.now()
+        if self.ticked_at is not None and now - self.ticked_at < self.limits.interval_s / 2:
             return await self._look(scheduled=False)
-        self._tick += 1
+        self.ticks += 1
         self.ticked_at = now
         looked = await self._look(scheduled=True)
         self._tell_idle(looked)
@@ -142,7 +151,7 @@ class Supervisor:
 
     async def observe(self) -> Looked:
         """Take an early look at the files; silence and life are judged by ticks alone."""
-        async with self._lock:
+        async with self.lock:
             return await self._look(scheduled=False)
 
     async def recover(self) -> None:
@@ -158,17 +167,17 @@ class Supervisor:
         for head in heads[-_RECOVERED:]:
             if self._bus.registry.get(head.adapter_id) is not None:
                 watch = self.watches.open((head.adapter_id, head.harness_session_id))
-                await self.watches.refresh(watch, self._world.now())
+                await self.watches.refresh(watch, self.world.now())
 
     async def record_for_adapter(self, adapter_id: str, findings: Sequence[Finding]) -> None:
         """Record what is true of an adapter: of itself, and of each of its live sessions."""
-        async with self._lock:
+        async with self.lock:
             await self._recorder.record_of_adapter(self._bus.registry.require(adapter_id).manifest, findings)
             live = [watch for watch in self.watches if watch.key[0] == adapter_id and watch.is_live]
-            await self._recorder.record_all([(watch, findings) for watch in live], self._tick)
+            await self._recorder.record_all([(watch, findings) for watch in live], self.ticks)
 
     async def _look(self, *, scheduled: bool) -> Looked:
-        now = self._world.now()
+        now = self.world.now()
         self._news += match_news(await self.watcher.poll(), self.watches)
         if scheduled:
             await self._apps.look(now)
@@ -176,7 +185,7 @@ class Supervisor:
         for watch in self.watches:
             await self.watches.refresh(watch, now)
         news, self._news = self._news, []  # not before: what was polled is told once, and a look may be cut short
-        take_news(news, tick=self._tick, now=now, settle_s=_SETTLE_TICKS * self._limits.interval_s)
+        take_news(news, tick=self.ticks, now=now, settle_s=_SETTLE_TICKS * self.limits.interval_s)
         found: list[tuple[Watch, list[Finding]]] = []
         for number, watch in enumerate(self.watches):
             if number % _AT_ONCE == _AT_ONCE - 1:
@@ -185,7 +194,9 @@ class Supervisor:
             if findings or news_of(watch):
                 found.append((watch, findings))
             self._retire(watch, busy=bool(findings), scheduled=scheduled)
-        rows = await self._recorder.record_all(found, self._tick)
+        rows = await self._recorder.record_all(found, self.ticks)
+        if scheduled and self.companion is not None:
+            rows += await self.companion.settle(self.ticks)
         live = [watch for watch in self.watches if watch.is_live]
         degraded = sum(bool(watch.state.lost) for watch in live)
         return Looked(rows=rows, sessions=len(live), files=len(self.watcher.files()), degraded=degraded)
@@ -194,21 +205,21 @@ class Supervisor:
         registered = self._bus.registry.get(watch.key[0])
         if registered is None or watch.quiet or not watch.loaded:
             return []
-        moment = Moment(tick=self._tick, now=self._world.now(), epoch_s=int(self._world.epoch()))
+        moment = self.moment()
         alive = self._is_alive(watch) if scheduled else None
-        limits = self._limits
+        limits = self.limits
         found = judge(watch, registered.manifest, moment, limits.thresholds, alive=alive, abandon_s=limits.abandon_s)
         if scheduled:
-            expected = self._world.hooks_installed(watch.key[0]) and not watch.app
+            expected = self.world.hooks_installed(watch.key[0]) and not watch.app
             found += capability_findings(watch, registered.manifest, moment, limits.silence, hooks_expected=expected)
         return found
 
     def _is_alive(self, watch: Watch) -> bool | None:
         """Whether a process behind a session lives, None where none is known; see who called last, if time enough."""
-        settled = watch.hook_at is None or self._world.now() - watch.hook_at >= self._limits.interval_s
+        settled = watch.hook_at is None or self.world.now() - watch.hook_at >= self.limits.interval_s
         if settled and watch.candidate is not None:
-            watch.confirm(self._world.is_alive(watch.candidate))
-        return watch.is_alive(self._world.is_alive)
+            watch.confirm(self.world.is_alive(watch.candidate))
+        return watch.is_alive(self.world.is_alive)
 
     def _retire(self, watch: Watch, *, busy: bool, scheduled: bool) -> None:
         """Forget a session that is over, or a file that nobody has written to for long."""
@@ -219,7 +230,7 @@ class Supervisor:
         limit = (
             _FORGET_TICKS if watch.state.ended and not watch.is_live else _FORGET_QUIET_TICKS if watch.quiet else None
         )
-        if limit is not None and watch.idle_ticks > limit:
+        if limit is not None and watch.idle_ticks > limit and not (watch.wire and watch.wire.waiting):
             self.watches.drop(watch)
             self.watcher.forget(*watch.key)
 

@@ -15,7 +15,7 @@ from lifebus_contract import LifecycleEvent, Receipt
 from lifebus_contract.codec import decode_receipt
 from lifebus_supervisor.supervision.watch import MATCH_S, Key, Watch, process_of
 
-__all__ = ["HOOKS", "MAX_WATCHES", "Watches"]
+__all__ = ["APP_SERVER", "HOOKS", "MAX_WATCHES", "Watches"]
 
 MAX_WATCHES: Final = 4_096
 """Most sessions under supervision; of more, those that are over or only a file, then the first ones are forgotten."""
@@ -23,7 +23,10 @@ MAX_WATCHES: Final = 4_096
 HOOKS: Final = "lifebus.hook"
 """The client that speaks for hooks."""
 
-_OWN: Final = frozenset({HOOKS, "lifebus.supervisor"})
+APP_SERVER: Final = "lifebus.app_server"
+"""The client that speaks for app-servers."""
+
+_OWN: Final = frozenset({HOOKS, APP_SERVER, "lifebus.supervisor"})
 """The clients that speak for lifebus itself: what they record is no sign of life of an app."""
 
 
@@ -109,6 +112,8 @@ class Watches:
             watch.recent += watch.state.compactions > known and self._epoch() - receipt.at_epoch_s <= MATCH_S
         emitter = receipt.telemetry_summary.get(EMITTER, receipt.client_id)
         watch.hooked = watch.hooked or emitter == HOOKS
+        if emitter == APP_SERVER:
+            watch.note_wire(receipt)
         if emitter not in _OWN and receipt.event is not LifecycleEvent.SUPERVISOR_TICK:
             watch.app = watch.hook_at is None
             watch.heard_at = now if now is not None else watch.heard_at

@@ -16,6 +16,8 @@ from lifebus_adapters.adapter import CallerProcess
 from lifebus_adapters.telemetry import Activity, Compacted, Fact, TurnEnded, TurnStarted, Usage, WindowKnown
 from lifebus_broker.fold.supervision import Supervised
 from lifebus_contract import LifecycleEvent, Receipt
+from lifebus_supervisor.supervision.wire import SOURCE as WIRE
+from lifebus_supervisor.supervision.wire import Wire
 
 __all__ = ["MATCH_S", "EndSeen", "Key", "Proof", "Watch", "process_of", "process_text"]
 
@@ -26,6 +28,7 @@ MATCH_S: Final = 120
 """How long a hook and a file may be apart that tell of the same compaction, in seconds."""
 
 _BESIDE: Final = 3
+_KNOWN_WORDS: Final = 512
 _KNOWN_TURNS: Final = 256
 """How many turns a session remembers, to tell a turn that no hook told of from an old one."""
 
@@ -69,6 +72,9 @@ class Watch:
     `work_tick` is the tick in which telemetry first showed work that no hook told of, `work_ticks` all of those;
     `started` and `ended` are the turns that only telemetry tells of so far, and `file_turn` is the newest one there.
 
+    `wire` is the line to an app-server, where one tells of the session; `by_wire` holds the events and frames that were
+    recorded from such a line, and that no hook tells a second time.
+
     `idle_ticks` counts the ticks without news, `vain` the times in a row that findings came to nothing: none is
     recorded before the tick `rest_until`.  A `quiet` session is one whose file alone is known, as it was when first
     seen: nothing is recorded of it.
@@ -111,6 +117,8 @@ class Watch:
     started: dict[str, int] = field(default_factory=dict[str, int])
     ended: dict[str, "EndSeen"] = field(default_factory=dict[str, "EndSeen"])
     file_turn: str | None = None
+    wire: Wire | None = None
+    by_wire: dict[tuple[LifecycleEvent, str], int] = field(default_factory=dict[tuple[LifecycleEvent, str], int])
     work_tick: int | None = None
     work_ticks: set[int] = field(default_factory=set[int])
     missing: int = 0
@@ -174,6 +182,12 @@ class Watch:
             self.process = self.candidate
         self.candidate = None
 
+    def run_by(self, process: CallerProcess | None) -> None:
+        """Note which process is known to be the harness."""
+        self.called_by(process)
+        if process is not None and process == self.candidate:
+            self.confirm(alive=True)
+
     def is_alive(self, lives: Callable[[CallerProcess], bool]) -> bool | None:
         """Whether a process behind the session lives, None where nobody knows; the first that does stands for it.
 
@@ -188,6 +202,13 @@ class Watch:
             return None if self.process == self.left_by or self.candidate is not None else False
         self.process, self.beside = self.beside[-1], self.beside[:-1]
         return True
+
+    def note_wire(self, receipt: Receipt) -> None:
+        """Note what was recorded from the line to an app-server."""
+        frame = receipt.telemetry_summary.get("frame_id")
+        self.by_wire[receipt.event, frame if isinstance(frame, str) else ""] = 1
+        if len(self.by_wire) > _KNOWN_WORDS:
+            del self.by_wire[next(iter(self.by_wire))]
 
     def cover(self) -> None:
         """Forget the evidence that hooks are silent."""
@@ -210,7 +231,7 @@ class Watch:
                 self.window = (fact.window_tokens, fact.window_source)
             case Compacted():
                 self._prove(Proof(fact, source), history=history)
-            case TurnStarted() if not history:
+            case TurnStarted() if not history and not fact.compacting:
                 self._start(fact, tick, settled=settled)
             case TurnEnded() if not history or self._is_open(fact.frame_id):
                 self._end(EndSeen(fact, source, tick))
@@ -221,8 +242,24 @@ class Watch:
 
     @property
     def untold(self) -> int:
-        """How many compactions the files prove that are not recorded; below 0 where hooks were faster."""
+        """How many compactions are proved that are not recorded; below 0 where hooks were faster."""
+        return self._untold_by_files if self.wire is None else max(self._untold_by_files, self._untold_by_wire)
+
+    @property
+    def _untold_by_files(self) -> int:
         return len(self.proofs) - self.state.compactions - self.before - self.credit
+
+    @property
+    def _untold_by_wire(self) -> int:
+        return 0 if self.wire is None else self.wire.untold(self.state.compactions)
+
+    def unrecorded(self) -> dict[str, Proof]:
+        """Return the newest proofs of compactions, as many as are not recorded, from whoever proves most."""
+        if self.wire is not None and self._untold_by_wire >= self._untold_by_files:
+            proofs = {key: Proof(fact, WIRE) for key, fact in self.wire.proofs.items()}
+        else:
+            proofs = self.proofs
+        return {key: proofs[key] for key in list(proofs)[-self.untold :]} if self.untold > 0 else {}
 
     def load(self, now: float) -> None:
         """Note that the state holds all that the ledger knows."""

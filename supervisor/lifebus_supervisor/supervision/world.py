@@ -10,10 +10,11 @@ from msgspec import Struct
 
 from lifebus_adapters.adapter import CallerProcess
 from lifebus_broker.degradation import SilenceLimits
+from lifebus_broker.ports import Row
 from lifebus_broker.pressure import Thresholds
 from lifebus_supervisor.watching.found import Found, WatchedFile
 
-__all__ = ["SupervisorLimits", "Watching", "World"]
+__all__ = ["Companion", "SupervisorLimits", "Watching", "World"]
 
 
 class Watching(Protocol):
@@ -37,6 +38,14 @@ class Watching(Protocol):
 
     def changes(self) -> AsyncIterator[None]:
         """Wake up when files may have changed; a hint, and no more."""
+        ...
+
+
+class Companion(Protocol):
+    """Someone who decides about sessions beside supervision (lifebus_supervisor.app_server)."""
+
+    async def settle(self, tick: int) -> tuple[Row, ...]:
+        """Record what can wait no longer, at the end of a tick; return the rows.  The supervisor's lock is held."""
         ...
 
 

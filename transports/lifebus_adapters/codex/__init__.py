@@ -8,12 +8,12 @@ from typing import Final
 from lifebus_adapters.codex import hooks, rendering, telemetry
 from lifebus_adapters.harness import HarnessAdapter
 from lifebus_adapters.manifests import builtin
-from lifebus_contract import ConformanceLevel
+from lifebus_contract import ConformanceLevel, IntegrationMode
 
 __all__ = ["ADAPTER"]
 
 ADAPTER: Final = HarnessAdapter(
-    registered=builtin("codex", ConformanceLevel.V1),
+    registered=builtin("codex", ConformanceLevel.V1, watching=frozenset({IntegrationMode.REFERENCE_ADAPTER})),
     hooks=hooks.HOOKS,
     slots=rendering.SLOTS,
     native=rendering.native,

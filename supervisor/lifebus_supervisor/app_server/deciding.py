@@ -1,0 +1,160 @@
+"""What follows from one fact of an app-server, given what is known of its session.  Pure.
+
+Whatever is on record already gives no second receipt: a fact that comes again, or that another observer told, finds the
+session begun, the frame open or closed, the compaction counted.
+
+Above: intake.  Below: supervision.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from lifebus_adapters.app_server import (
+    AppServerFact,
+    ErrorSeen,
+    OperatorAnswered,
+    OperatorAsked,
+    ThreadClosed,
+    ThreadOpened,
+)
+from lifebus_adapters.telemetry import Compacted, TurnEnded, TurnStarted
+from lifebus_broker.degradation import Cause
+from lifebus_broker.fold.supervision import SOURCE as FROM
+from lifebus_broker.fold.supervision import OpenFrame
+from lifebus_contract import LifecycleEvent
+from lifebus_supervisor.supervision.emissions import tick_finding
+from lifebus_supervisor.supervision.judging import (
+    GRACE_TICKS,
+    Finding,
+    closings,
+    left_behind,
+    proved_compactions,
+    turn_end,
+)
+from lifebus_supervisor.supervision.watch import EndSeen, Watch
+from lifebus_supervisor.supervision.wire import SOURCE, Waiting
+
+__all__ = ["due", "findings_of", "gap", "leaves_to_hooks"]
+
+_MOVED: Final = "the thread was resumed in another app-server"
+_FOLLOWED: Final = "another turn of the thread began"
+
+
+def leaves_to_hooks(watch: Watch, *, installed: bool) -> bool:
+    """Whether hooks tell of a session, or will: they came, or are installed, and are not known to be silent."""
+    silent = any(one.cause == Cause.HOOKS_SILENT.value for one in watch.state.lost)
+    return (watch.hooked or installed) and not silent
+
+
+def findings_of(watch: Watch, fact: AppServerFact, mark: str, *, moved: bool = False) -> list[Finding]:
+    """Return what is to be recorded of a fact now; token counts and what hooks tell are the watch's business.
+
+    `mark` says which fact it is of all that were told, `moved` that the session's process is not the one known so far.
+    """
+    found: Iterable[Finding] = ()
+    match fact:
+        case ThreadOpened():
+            found = _opened(watch, fact, mark, moved=moved)
+        case ThreadClosed():
+            found = _closed(watch, fact)
+        case TurnStarted():
+            found = _turn_started(watch, fact)
+        case TurnEnded() if fact.frame_id is not None:
+            found = turn_end(watch, fact.frame_id, EndSeen(fact, SOURCE, 0))
+        case Compacted():
+            found = proved_compactions(watch)
+        case ErrorSeen():
+            told = tick_finding(**fact.details, **{FROM: f"{SOURCE}:error"})
+            found = [_in_frame(told, fact.frame_id, f"error:{fact.key}")]
+        case OperatorAsked() | OperatorAnswered():
+            found = [_operator(fact)]
+        case _:
+            pass
+    return list(found)
+
+
+def due(watch: Watch, tick: int, *, to_hooks: bool) -> tuple[list[Waiting], list[Waiting]]:
+    """Return which of the waiting facts are to be decided now, and which wait on.
+
+    Those that a hook told are gone.  All others are due where hooks have turned out to be silent; else the end of a
+    thread takes with it what came before, once the hook had its time.
+    """
+    waiting = [] if watch.wire is None else [one for one in watch.wire.waiting if not _is_told(watch, one)]
+    if not to_hooks:
+        return waiting, []
+    ends = [number for number, one in enumerate(waiting) if isinstance(one.fact, ThreadClosed)]
+    ripe = [number for number in ends if tick - waiting[number].tick >= GRACE_TICKS]
+    until = ripe[-1] + 1 if ripe else 0
+    return waiting[:until], waiting[until:]
+
+
+def gap(messages: int, missed: int, mark: str) -> Finding:
+    """Return that an observer could not see this many messages and bytes."""
+    facts: dict[str, Any] = {FROM: SOURCE, "missed_messages": messages, "missed_bytes": missed}
+    return Finding(event=LifecycleEvent.RECEIPT_GAP_DETECTED, telemetry=facts, key=f"lost:{mark}")
+
+
+def _opened(watch: Watch, fact: ThreadOpened, mark: str, *, moved: bool) -> list[Finding]:
+    """Return that a session began; a thread is started only once, and may be resumed very often."""
+    if watch.state.started and not (moved and fact.how == "resumed"):
+        return []
+    facts: dict[str, Any] = {FROM: f"{SOURCE}:{fact.method}", "thread": fact.how}
+    if fact.model is not None:
+        facts["model"] = fact.model[:128]
+    left = closings(watch, _MOVED, SOURCE) if moved else iter(())
+    key = f"resumed:{mark}" if fact.how == "resumed" else "started:"
+    return [*left, Finding(event=LifecycleEvent.SESSION_STARTED, telemetry=facts, key=key)]
+
+
+def _closed(watch: Watch, fact: ThreadClosed) -> list[Finding]:
+    if watch.state.last_event is None or watch.state.ended:
+        return []
+    facts: dict[str, Any] = {"session_end": fact.how, "evidence": fact.evidence, FROM: SOURCE, **fact.details}
+    return [*closings(watch, fact.evidence, SOURCE), Finding(event=LifecycleEvent.SESSION_ENDED, telemetry=facts)]
+
+
+def _turn_started(watch: Watch, fact: TurnStarted) -> Iterator[Finding]:
+    if fact.frame_id is None or fact.frame_id in watch.turns:
+        return
+    for old in watch.state.frames:
+        if old.parent is None:
+            yield from left_behind(watch, old, _FOLLOWED, SOURCE)
+    facts: dict[str, Any] = {FROM: f"{SOURCE}:turn/started"} | ({"compacting": True} if fact.compacting else {})
+    opening = Finding(event=LifecycleEvent.FRAME_OPENED, telemetry=facts)
+    yield _in_frame(opening, fact.frame_id, f"opened:{fact.frame_id}")
+
+
+def _operator(fact: OperatorAsked | OperatorAnswered) -> Finding:
+    """Return a question to a person, or what became of it: never what it says."""
+    answer = fact if isinstance(fact, OperatorAnswered) else None
+    outcome = "asked" if answer is None else answer.outcome
+    finding = tick_finding(
+        operator=outcome,
+        operator_kind=fact.kind,
+        method=fact.method,
+        request_id=fact.request_id,
+        item_id=fact.item_id,
+        decision=None if answer is None else answer.decision,
+        waited_ms=None if answer is None else answer.waited_ms,
+        **{FROM: SOURCE},
+    )
+    number = f"{type(fact.request_id).__name__}:{fact.request_id}"
+    return _in_frame(finding, fact.frame_id, f"operator:{outcome}:{fact.frame_id}:{fact.item_id}:{number}")
+
+
+def _in_frame(finding: Finding, frame_id: str | None, key: str) -> Finding:
+    frame = None if frame_id is None else OpenFrame(frame_id, None, frame_id, 0)
+    return Finding(event=finding.event, telemetry=finding.telemetry, frame=frame, key=key)
+
+
+def _is_told(watch: Watch, waiting: Waiting) -> bool:
+    """Whether a hook told what waits, or nobody ever will."""
+    match waiting.fact:
+        case ThreadOpened():
+            return watch.state.started
+        case ThreadClosed():
+            return watch.state.ended or watch.state.starts > waiting.starts
+        case TurnStarted() as turn:
+            return turn.frame_id in watch.turns or (turn.compacting and watch.hooked)
+        case TurnEnded() as turn:  # a frame that a hook opened is closed by what the watch knows
+            return turn.frame_id in watch.turns

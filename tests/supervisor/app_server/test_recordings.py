@@ -1,0 +1,23 @@
+"""Every recording of the real app-server becomes its reviewed list of receipts, one line each."""
+
+from pathlib import Path
+
+import pytest
+
+from adapters.app_server_recordings import RECORDINGS
+from supervisor.app_server.observed import play
+from supervisor.supervision.playing import told
+from supervisor.supervision.supervised import supervised
+
+EXPECTED = Path(__file__).parent / "expected"
+
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.stem)
+async def test_a_recording_is_told_as_reviewed(recording: Path, tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        receipts = await play(stage, recording)
+    assert told(receipts) == (EXPECTED / f"{recording.stem}.txt").read_text()
+
+
+def test_every_expectation_belongs_to_a_recording() -> None:
+    assert sorted(path.stem for path in EXPECTED.glob("*.txt")) == [path.stem for path in RECORDINGS]
