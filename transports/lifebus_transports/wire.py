@@ -39,6 +39,7 @@ __all__ = [
     "session_topic",
     "signal_topic",
     "tick_topic",
+    "unique_keys",
 ]
 
 T = TypeVar("T")
@@ -162,14 +163,19 @@ def _quote(text: str) -> bytes:
 def _refuse_duplicates(body: bytes) -> None:
     """Read the body once more as plain data, refusing the one thing that a typed reader passes over."""
     try:
-        msgpack.unpackb(body, strict_map_key=True, object_pairs_hook=_unique, max_ext_len=0)
+        msgpack.unpackb(body, strict_map_key=True, object_pairs_hook=unique_keys, max_ext_len=0)
     except InvalidRequest:
         raise
     except (ValueError, TypeError, msgpack.UnpackException, RecursionError) as fault:
         raise InvalidRequest(f"not valid MessagePack: {type(fault).__name__}", code="malformed") from None
 
 
-def _unique(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+def unique_keys(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    """Build a map from its pairs; the `object_pairs_hook` of strict readers.
+
+    Raises:
+        InvalidRequest: a key comes twice.
+    """
     built = dict(pairs)
     if len(built) != len(pairs):
         raise InvalidRequest("duplicate key in a map", code="duplicate_key")

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import uuid4
@@ -47,6 +47,13 @@ def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that nobody tells of."""
+    with anyio.fail_after(SECONDS):
+        while not condition():  # noqa: ASYNC110
+            await anyio.sleep(0.005)
+
+
 @asynccontextmanager
 async def nothing_left() -> AsyncIterator[None]:
     """Fail unless, when the block is over, no process of it, no zombie and no descriptor is left."""
@@ -55,9 +62,7 @@ async def nothing_left() -> AsyncIterator[None]:
     children = {child.pid for child in psutil.Process().children()}
     try:
         yield
-        with anyio.fail_after(SECONDS):
-            while marked(mark) or {child.pid for child in psutil.Process().children()} - children:  # noqa: ASYNC110
-                await anyio.sleep(0.01)
+        await until(lambda: not marked(mark) and children >= {child.pid for child in psutil.Process().children()})
     finally:
         del os.environ[MARK]
     assert descriptors() == before

@@ -17,13 +17,13 @@ import subprocess
 import sys
 import termios
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import IO, Final, cast
 
 import anyio
 import structlog
 
-from lifebus_transports.commands.redaction import Tail
+from lifebus_transports.commands.redaction import Tail, redact, secrets_in
 from lifebus_transports.commands.spec import CommandSpec, environment_of
 
 __all__ = ["TERM_S", "Child"]
@@ -99,11 +99,6 @@ class Child:
         return self._process.pid
 
     @property
-    def environment(self) -> dict[str, str]:
-        """The environment that it was given."""
-        return self._environment
-
-    @property
     def status(self) -> int | None:
         """Its exit code, negative for a signal; None until it was reaped."""
         return self._process.returncode
@@ -123,6 +118,11 @@ class Child:
         if self._unsent:
             self._loop.add_writer(self._stdin, self._write)
 
+    def complaint(self, bodies: Iterable[str]) -> str:
+        """Return the end of what it wrote to stderr, fit for a receipt; without its secrets and these bodies."""
+        text = self.errors.text()
+        return redact(text, secrets_in(self._environment), bodies) if text else ""
+
     def halt(self) -> None:
         """Have whoever waits for `halted` end it."""
         self.halted.set()
@@ -134,11 +134,19 @@ class Child:
                 if descriptor not in self._listening or not self._read(descriptor):
                     break
 
-    async def end(self, grace: float = TERM_S) -> None:
-        """End it and its group, reap it, and close every descriptor; shielded, bounded, and harmless when repeated."""
+    async def end(self, grace: float = TERM_S, *, patience: float = 0.0) -> None:
+        """End it and its group, reap it, and close every descriptor; shielded, bounded, and harmless when repeated.
+
+        With `patience` its stdin is closed first, which it may take as a hint for so many seconds; after SIGTERM it
+        has `grace` seconds more.
+        """
         if self._closed:
             return
         with anyio.CancelScope(shield=True):
+            if patience:
+                self._end_input()
+                with anyio.move_on_after(patience):
+                    await self.exited.wait()
             if grace and not self.exited.is_set():
                 self._signal(signal.SIGTERM)
                 with anyio.move_on_after(grace):
@@ -146,8 +154,9 @@ class Child:
             self._signal(signal.SIGKILL)
             with anyio.move_on_after(_REAP_S):
                 await self.exited.wait()
-            self.drain()
-            self._close()
+            if not self._closed:
+                self.drain()
+                self._close()
 
     def _signal(self, number: signal.Signals) -> None:
         if self._process.returncode is None:

@@ -3,7 +3,7 @@
 The children belong to a task group, which ends them: whoever waits for a run is never held beyond its deadline by a
 child that does not want to go.
 
-Above: fresh, whoever runs a command once.  Below: child, redaction, verdicts.
+Above: fresh, whoever runs a command once.  Below: child, verdicts.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,9 +14,8 @@ from anyio.abc import TaskGroup
 
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
 from lifebus_transports.commands.child import TERM_S, Child
-from lifebus_transports.commands.redaction import redact, secrets_in
 from lifebus_transports.commands.spec import CommandSpec
-from lifebus_transports.commands.verdicts import Failure, Finished
+from lifebus_transports.commands.verdicts import Failure, Finished, spawn_failure
 
 __all__ = ["Commands", "Run"]
 
@@ -93,7 +92,7 @@ class Run:
         number = -status if status is not None and status < 0 and self._by_itself else None
         return Finished(
             stdout=bytes(self._output),
-            stderr=self._errors(),
+            stderr="" if self._child is None else self._child.complaint(self._bodies),
             exit_code=code,
             signal=number,
             failure=self._verdict(code, number),
@@ -108,8 +107,8 @@ class Run:
         try:
             self._child = child = Child(self._spec, self._take)
         except (OSError, ValueError) as fault:
-            self._failure = Failure.SPAWN
-            self._detail = (fault.strerror if isinstance(fault, OSError) else None) or type(fault).__name__
+            found = spawn_failure(fault)
+            self._failure, self._detail = found.failure, found.detail
             self.over.set()
             return
         try:
@@ -150,9 +149,3 @@ class Run:
         if code != 0:
             return Failure.EXIT_CODE
         return Failure.STDIN_IGNORED if self._unread > 1 else None  # the line end may stay
-
-    def _errors(self) -> str:
-        if self._child is None:
-            return ""
-        text = self._child.errors.text()
-        return redact(text, secrets_in(self._child.environment), self._bodies) if text else ""

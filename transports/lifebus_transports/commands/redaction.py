@@ -25,6 +25,7 @@ _WORDS: Final = (
 _VALUE: Final = r"(?:\"[^\"\n]{0,4096}\"?|'[^'\n]{0,4096}'?|[^\s,;\"']+)"
 _SECRET_NAME: Final = re.compile(_WORDS, re.IGNORECASE)
 _STEERING: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)", re.DOTALL)
+_IN_A_ROW: Final = re.compile(rf"(?:{re.escape(_HIDDEN)}\s?){{2,}}")
 _PATTERNS: Final = (
     (re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END|\Z)", re.DOTALL), _HIDDEN),
     (re.compile(r"(?i)\b((?:proxy-)?authorization|(?:set-)?cookie)([\"']?\s{0,8}[:=]).*"), rf"\1\2 {_HIDDEN}"),
@@ -107,7 +108,7 @@ def _without_quotes(text: str, bodies: Iterable[str]) -> str:
         first, last = _stretch(text, at, *found)
         parts += [text[done : max(first, done)], _HIDDEN]
         done = at = last
-    return "".join([*parts, text[done:]])
+    return _IN_A_ROW.sub(_HIDDEN, "".join([*parts, text[done:]]))
 
 
 def _stretch(text: str, at: int, body: str, start: int) -> tuple[int, int]:

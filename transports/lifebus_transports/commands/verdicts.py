@@ -24,7 +24,7 @@ from lifebus_contract import (
 )
 from lifebus_contract.fields import MAX_MESSAGE_BYTES, FactKey, FactValue
 
-__all__ = ["Failure", "Finished", "answer_in", "answer_of", "bad_answer", "evidence_of", "fault_of"]
+__all__ = ["Failure", "Finished", "answer_in", "answer_of", "bad_answer", "evidence_of", "fault_of", "spawn_failure"]
 
 
 class Failure(StrEnum):
@@ -99,6 +99,12 @@ def _detail_of(finished: Finished) -> str:
     if finished.failure is Failure.SPAWN:
         return f"the command cannot be started: {finished.detail}"[:512]
     return _DETAILS[finished.failure or Failure.DEADLINE]
+
+
+def spawn_failure(fault: Exception) -> Finished:
+    """Return how a run ended that could not begin."""
+    reason = fault.strerror if isinstance(fault, OSError) else None
+    return Finished(failure=Failure.SPAWN, detail=reason or type(fault).__name__)
 
 
 def evidence_of(finished: Finished) -> dict[FactKey, FactValue]:
