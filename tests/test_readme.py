@@ -15,6 +15,7 @@ from harness_matrix import README, matrix, split
 from lifebus.cli.app import COMMANDS
 from lifebus_supervisor.config import KEYS, LISTS, load, variable_of
 from lifebus_supervisor.renewal.profile import AnswerPaths, RenewalSettings
+from lifebus_supervisor.settings import ClientSettings
 from lifebus_transports.messages import BODIES
 from running import connected, running_bus
 
@@ -73,6 +74,16 @@ def test_every_setting_is_documented_with_its_variable_and_default() -> None:
 
     assert rows == {key: variable_of(key) for key in KEYS if key not in LISTS}
     assert defaults == {key: str(origins[key].value).lower() for key in KEYS if "." in key}
+
+
+def test_every_key_of_a_client_is_documented_with_its_default() -> None:
+    text = (REPOSITORY / "docs/configuration.md").read_text().partition("## Clients")[2].partition("\n## ")[0]
+    rows = dict(re.findall(r"^\| `(\w+)` \| (?:`(.*?)`|needed|none) \|", text, re.MULTILINE))
+    fields = {field.name: field.default for field in msgspec.structs.fields(ClientSettings)}
+
+    assert list(rows) == list(fields)
+    for key, default in fields.items():
+        assert rows[key] == ("" if default in {msgspec.NODEFAULT, ()} else str(default).lower())
 
 
 def test_every_key_of_a_renewal_is_documented_with_its_default() -> None:

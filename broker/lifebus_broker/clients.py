@@ -65,6 +65,10 @@ class ClientTable:
         self._index()
         return replaced
 
+    def get(self, client_id: str) -> CallbackClient | None:
+        """Return the client of this id, if there is one."""
+        return self._clients.get(client_id)
+
     def remove(self, client: CallbackClient) -> bool:
         """Forget a client; False when it is not registered any more, or was replaced."""
         if self._clients.get(client.client_id) is not client:

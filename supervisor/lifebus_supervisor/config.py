@@ -19,8 +19,10 @@ from msgspec import Struct
 from lifebus_adapters import OVERRIDES
 from lifebus_broker.pressure import Thresholds
 from lifebus_supervisor.config_file import ConfigurationError, FileValue, read_file
+from lifebus_supervisor.config_tables import faults_of
 from lifebus_supervisor.renewal.profile import RenewalSettings
 from lifebus_supervisor.settings import (
+    ClientSettings,
     LedgerSettings,
     LimitSettings,
     LogSettings,
@@ -47,10 +49,12 @@ _SECTIONS: Final[dict[str, type[Struct]]] = {
     "silence": SilenceSettings,
     "telemetry": TelemetrySettings,
 }
-LISTS: Final = ("renewals",)
-"""Lists of tables, `[[renewals]]` in the file; they come from there alone."""
+LISTS: Final[dict[str, type[Struct]]] = {"clients": ClientSettings, "renewals": RenewalSettings}
+"""Lists of tables, `[[clients]]` in the file, with what each table says; they come from there alone."""
 _DIRECTORIES: Final = {"runtime_dir": default_runtime_dir, "state_dir": default_state_dir}
-_OTHER_VARIABLES: Final = frozenset({"LIFEBUS_CONFIG", "LIFEBUS_DATA_DIR", "LIFEBUS_HOST_ADAPTER", *OVERRIDES})
+_OTHER_VARIABLES: Final = frozenset(
+    {"LIFEBUS_CLIENT_ID", "LIFEBUS_CONFIG", "LIFEBUS_DATA_DIR", "LIFEBUS_HOST_ADAPTER", *OVERRIDES}
+)
 
 KEYS: Final[dict[str, Any]] = {
     "runtime_dir": Path,
@@ -61,6 +65,7 @@ KEYS: Final[dict[str, Any]] = {
         for section, kind in _SECTIONS.items()
         for field in msgspec.structs.fields(kind)
     },
+    "clients": tuple[ClientSettings, ...],
     "renewals": tuple[RenewalSettings, ...],
 }
 """Every key by its dotted name, with its type."""
@@ -149,6 +154,11 @@ def _from_file(path: Path | None, problems: list[str]) -> Iterator[Origin]:
         if item.key in _DIRECTORIES:
             reason = "hooks and clients do not read this file"
             problems.append(f"{where}: `{item.key}` is not read from here, {reason}; set {variable_of(item.key)}")
+        elif (table := item.key.partition(".")[0]) in LISTS:
+            faults = list(faults_of(item, LISTS[table], str(path)))
+            problems.extend(faults)
+            if not faults:
+                yield Origin(key=item.key, value=item.value, source="file", where=where)
         elif item.key not in KEYS:
             problems.append(f"{where}: unknown key `{item.key[:64]}`{_suggestion(item)}")
         else:
@@ -182,8 +192,7 @@ def _take(origin: Origin, found: list[Origin], problems: list[str]) -> None:
         _refuse_relative(origin.key, value)
     except (msgspec.ValidationError, ValueError) as fault:
         rule = f"one of {', '.join(get_args(kind))}" if get_args(kind) and _is_choice(kind) else str(fault)
-        said = "wrong" if origin.key in LISTS else repr(str(origin.value)[:64])
-        problems.append(f"{origin.where}: `{origin.key}` is {said}: {rule}")
+        problems.append(f"{origin.where}: `{origin.key}` is {str(origin.value)[:64]!r}: {rule}")
         return
     found.append(msgspec.structs.replace(origin, value=_expanded(origin.key, value)))
 

@@ -31,11 +31,15 @@ class ConfigurationError(LifebusError):
 
 
 class FileValue(Struct, frozen=True, kw_only=True):
-    """One value of the file: its dotted key, and its line where that could be found."""
+    """One value of the file: its dotted key, and its line where that could be found.
+
+    Of a list of tables, `lines` has the lines of each table's keys, and that of its head under the empty name.
+    """
 
     key: str
     value: Any
     line: int | None
+    lines: tuple[dict[str, int], ...] = ()
 
 
 def read_file(path: Path) -> list[FileValue]:
@@ -56,8 +60,11 @@ def read_file(path: Path) -> list[FileValue]:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as fault:  # tomllib names the line and column
         raise ConfigurationError([f"{path}: not valid TOML: {fault}"]) from None
-    lines = _lines_of(text)
-    return [FileValue(key=key, value=value, line=lines.get(key)) for key, value in _flat(data)]
+    lines, tables = _lines_of(text)
+    return [
+        FileValue(key=key, value=value, line=lines.get(key), lines=tuple(tables.get(key, ())))
+        for key, value in _flat(data)
+    ]
 
 
 def _flat(data: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -69,17 +76,27 @@ def _flat(data: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             yield key, value
 
 
-def _lines_of(text: str) -> dict[str, int]:
-    """Return the line of each dotted key, as far as a plain scan can tell."""
+def _lines_of(text: str) -> tuple[dict[str, int], dict[str, list[dict[str, int]]]]:
+    """Return the line of each dotted key, and those of the tables of lists, as far as a plain scan can tell."""
     lines: dict[str, int] = {}
+    tables: dict[str, list[dict[str, int]]] = {}
+    current: dict[str, int] = {}
     table = ""
     for number, line in enumerate(text.splitlines(), 1):
         if header := _TABLE.match(line):
-            table = _plain(header[1]) + "."
-            lines.setdefault(table[:-1], number)
+            name = _plain(header[1])
+            if line.lstrip().startswith("[["):
+                current = {"": number}
+                tables.setdefault(name, []).append(current)
+            elif name.partition(".")[0] in tables:  # a table inside of the newest one
+                current.setdefault(name.partition(".")[2], number)
+            table = name + "."
+            lines.setdefault(name, number)
         elif key := _KEY.match(line):
             lines.setdefault(table + _plain(key[1]), number)
-    return lines
+            if table[:-1] in tables:
+                current.setdefault(_plain(key[1]), number)
+    return lines, tables
 
 
 def _plain(key: str) -> str:

@@ -33,6 +33,7 @@ from lifebus_broker.signals import SignalLog
 from lifebus_contract import IdSource
 from lifebus_supervisor.adapters import configured_adapters
 from lifebus_supervisor.app_server.intake import AppServerIntake
+from lifebus_supervisor.command_clients import add_command_clients
 from lifebus_supervisor.consumers import Consumers
 from lifebus_supervisor.hooks import HookCalls
 from lifebus_supervisor.intake import SOCKET, HookIntake
@@ -150,6 +151,7 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
         daemon = _compose(settings, halt, registry=registry, ledger=ledger, fanout=fanout, tasks=tasks, signals=signals)
         await take_up(daemon.supervisor, tasks)
         await daemon.consumers.open(fanout)
+        add_command_clients(settings, daemon.bus.clients, tasks)
         _open_doors(daemon, stack)
         await start_renewals(settings, daemon.bus, Commands(tasks).run_once, tasks)
         await daemon.hooks.open(tasks)

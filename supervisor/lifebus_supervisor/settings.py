@@ -3,15 +3,19 @@
 Above: config, daemon.  Below: msgspec.
 """
 
+import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
 from lifebus_broker.pressure import Thresholds
+from lifebus_contract import CapabilityRequest, LifecycleEvent
+from lifebus_contract.fields import Identifier
 from lifebus_supervisor.renewal.profile import RenewalSettings
 
 __all__ = [
+    "ClientSettings",
     "LedgerSettings",
     "LimitSettings",
     "LogSettings",
@@ -21,6 +25,11 @@ __all__ = [
     "TelemetrySettings",
     "TickSettings",
 ]
+
+_OWN: Final = "lifebus."
+"""What the names of our own clients begin with."""
+
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")
 
 
 class LedgerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -95,15 +104,53 @@ class TelemetrySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Whether changes of files wake the supervisor between ticks."""
 
 
+class ClientSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One `[[clients]]`: a callback client that is a command (docs/command-clients.md)."""
+
+    client_id: Identifier
+    command: Annotated[tuple[str, ...], Meta(min_length=1, max_length=1_024)]
+    """The program and its arguments; no shell reads them."""
+    events: Annotated[tuple[LifecycleEvent, ...], Meta(min_length=1, max_length=14)]
+    adapters: Annotated[tuple[Identifier, ...], Meta(max_length=64)] = ()
+    """Only events of these adapters; of all, where none is named."""
+    protocol: Literal["oneshot", "jsonl", "msgpack"] = "oneshot"
+    """A fresh child for each dispatch, or workers that stay and are spoken to in lines or in MessagePack."""
+    workers: Annotated[int, Meta(ge=1, le=64)] = 2
+    """How many children at once; those that stay are started with the broker."""
+    deadline_ms: Annotated[int, Meta(ge=1, le=600_000)] = 2_000
+    environment: Annotated[tuple[str, ...], Meta(max_length=256)] = ()
+    """Further variables that the command gets; a star stands for any ending."""
+    background: bool = False
+    """Whether nobody waits for it (docs/contract-decisions.md, "Background clients")."""
+    requirements: Annotated[tuple[CapabilityRequest, ...], Meta(max_length=64)] = ()
+
+    def __post_init__(self) -> None:
+        if not self.client_id.isprintable() or self.client_id.startswith(_OWN):
+            raise ValueError(f"`client_id` is printable and does not begin with `{_OWN}`")
+        program = self.command[0]
+        if not program or any("\0" in part for part in self.command):
+            raise ValueError("`command` has an empty program or a NUL character")
+        if "/" in program and not program.startswith("/"):
+            raise ValueError("`command`: a program is an absolute path or found in PATH")
+        for name in self.environment:
+            if not _VARIABLE.fullmatch(name):
+                raise ValueError(f"`environment`: {name[:64]!r} is no variable; a star may stand for any ending")
+
+    def __str__(self) -> str:
+        return self.client_id
+
+
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings.  Directories are resolved paths; `manifests` are files with third-party adapter manifests.
 
-    `renewals` are the enabled renewal profiles; their names and their client ids are unique.
+    `clients` are the callback clients that are commands, `renewals` the enabled renewal profiles; client ids and the
+    names of profiles are unique.
     """
 
     runtime_dir: Path
     state_dir: Path
     manifests: tuple[Path, ...] = ()
+    clients: tuple[ClientSettings, ...] = ()
     renewals: tuple[RenewalSettings, ...] = ()
     ledger: LedgerSettings = LedgerSettings()
     limits: LimitSettings = LimitSettings()
@@ -115,10 +162,15 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     telemetry: TelemetrySettings = TelemetrySettings()
 
     def __post_init__(self) -> None:
-        for name in ("profile", "client_id"):
-            taken = [getattr(one, name) for one in self.renewals]
+        for name, where, tables in (
+            ("profile", "renewals", self.renewals),
+            ("client_id", "renewals", self.renewals),
+            ("client_id", "clients", self.clients),
+            ("client_id", "clients and renewals", (*self.clients, *self.renewals)),
+        ):
+            taken = [getattr(one, name) for one in tables]
             if len(set(taken)) < len(taken):
-                raise ValueError(f"renewals: two of them have the same `{name}`")
+                raise ValueError(f"{where}: two of them have the same `{name}`")
 
     @property
     def ledger_path(self) -> Path:

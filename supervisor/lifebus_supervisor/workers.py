@@ -11,6 +11,7 @@ import structlog
 
 from lifebus_broker.clients import CallbackClient, ClientTable
 from lifebus_contract import StateConflict
+from lifebus_supervisor.command_clients import KIND
 from lifebus_transports.messages import Serve
 from lifebus_transports.zmq_requests import Caller
 from lifebus_transports.zmq_workers import Dispatches, WorkerInvoker
@@ -46,7 +47,8 @@ class Workers:
         """Register the connection as a callback client, or renew its lease.
 
         Raises:
-            StateConflict: another connection has taken this client's place; the newest one keeps it.
+            StateConflict: another connection has taken this client's place, and the newest one keeps it; or a
+                configured command has this name.
         """
         lease = self._leases.get(caller.peer)
         if lease is not None and lease.replaced:
@@ -56,6 +58,9 @@ class Workers:
             return
         if lease is not None:
             self._drop(caller.peer, "changed")
+        present = self._clients.get(wish.client_id)
+        if present is not None and present.kind == KIND:
+            raise StateConflict(f"`{wish.client_id[:64]}` is a command of the configuration", code="configured")
         self._register(caller.peer, wish)
 
     def _register(self, peer: bytes, wish: Serve) -> None:

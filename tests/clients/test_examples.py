@@ -50,9 +50,24 @@ async def test_the_serving_example_delivers_into_a_frame() -> None:
     assert [delivery.payload.body for delivery in result.deliveries] == [f"Be brief in {result.receipts[0].event_id}."]
 
 
+@pytest.mark.parametrize("protocol", ["oneshot", "jsonl"])
+async def test_the_command_example_delivers_into_a_frame(protocol: str) -> None:
+    frame = lifebus.FrameContext(frame_id="f1", frame_class="top_level")  # type: ignore[arg-type]  # as users write it
+    arguments = ["--event", "frame.opening", "--client-id", "notes", "--deadline", "20s", "--protocol", protocol]
+    command = [sys.executable, "-m", "lifebus", "serve", *arguments, "--", sys.executable, str(EXAMPLES / "command.py")]
+    async with running_bus() as daemon, connected(daemon) as bus:
+        with anyio.fail_after(30):
+            async with await anyio.open_process(command, env=environment(daemon)) as serving:
+                assert serving.stderr is not None
+                await BufferedByteReceiveStream(serving.stderr).receive_until(b"\n", 100)
+                result = await bus.emit(lifebus.make_request("frame.opening", "codex", session="s1", frame=frame))
+                serving.send_signal(signal.SIGTERM)
+    assert [delivery.payload.body for delivery in result.deliveries] == [f"Be brief in {result.receipts[0].event_id}."]
+
+
 def test_every_example_is_run_here_and_short() -> None:
     names = {path.stem for path in EXAMPLES.glob("*.py")}
-    assert names == {*OUTPUT, "serve"}
+    assert names == {*OUTPUT, "command", "serve"}
     for path in EXAMPLES.glob("*.py"):
         code = [line for line in path.read_text().splitlines() if line.strip()]
         assert len(code) <= 14, path.name

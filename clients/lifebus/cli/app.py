@@ -22,6 +22,8 @@ COMMANDS: Final = {
     "stdio": (_BUS, "stdio:stdio", "Speak the request protocol as JSON lines on stdin and stdout."),
     "run": (_BUS, "passage:run", "Run an app-server, and have the bus hear what passes."),
     "tee": (_BUS, "passage:tee", "Stand between a client and its app-server, unnoticed."),
+    "serve": (_BUS, "serve:serve", "Answer dispatches with a command."),
+    "invoke": (_BUS, "invoke:invoke", "Ask a command about one dispatch: no broker, nothing is kept."),
     "tail": (_READ, "tail:tail", "Follow receipts as they come, or read old ones."),
     "signals": (_READ, "signals:signals", "Follow what app-servers say, or read what is kept of it."),
     "sessions": (_READ, "sessions:sessions", "List the sessions in the ledger."),

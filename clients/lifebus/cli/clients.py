@@ -24,7 +24,7 @@ def clients(*, connecting: Connecting = DEFAULTS) -> ExitCode:
             [
                 (
                     one.client_id,
-                    one.kind,
+                    f"{one.kind}, background" if one.background else one.kind,
                     ",".join(one.adapters) or "all",
                     f"{one.deadline_ms} ms",
                     str(one.dispatched),

@@ -62,7 +62,7 @@ def test_a_wrong_profile_is_refused_and_the_reason_named(tmp_path: Path, old: st
 
 def test_a_wrong_profile_is_named_with_its_line(tmp_path: Path) -> None:
     found = problem(tmp_path, '[log]\nlevel = "debug"\n' + CONFIGURED.replace('"codex"', "7"))
-    assert found.startswith(f"{tmp_path}/config.toml:4: `renewals` is wrong: Expected `str`, got `int`")
+    assert found.startswith(f"{tmp_path}/config.toml:6: `renewals[0].adapter` is 7: Expected `str`, got `int`")
 
 
 def test_two_profiles_of_one_name_or_client_are_refused(tmp_path: Path) -> None:

@@ -1,0 +1,194 @@
+"""`lifebus serve` and `lifebus invoke`: commands as clients from the command line."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import PATIENCE_S, Shell, broker_up
+from running import short_directory
+from transports.commands.children import ANSWER, marked
+
+EXAMPLE = Path(__file__).parents[2] / "docs/examples/command.py"
+PYTHON = (sys.executable, str(EXAMPLE))
+GOOD = ("sh", "-c", f"cat >/dev/null; echo '{ANSWER}'")
+BAD = ("sh", "-c", "echo 'the key=abc is wrong' >&2; exit 4")
+
+
+def envelope(**fields: Any) -> bytes:
+    request = {
+        "schema_version": "lifeloop.v0.2",
+        "event": "frame.opening",
+        "event_id": "e1",
+        "adapter_id": "codex",
+        "adapter_version": "0.1.0",
+        "invocation_id": "i1",
+        "integration_mode": "native_hook",
+        "harness_session_id": "s1",
+        "frame_context": {"frame_id": "f1", "frame_class": "top_level"},
+        **fields.pop("request", {}),
+    }
+    return json.dumps({"schema_version": "lifeloop.v0.2", "request": request, **fields}).encode()
+
+
+def payload(placement: str) -> dict[str, Any]:
+    return {
+        "schema_version": "lifeloop.v0.2",
+        "payload_id": "pay_1",
+        "client_id": "me",
+        "payload_kind": "note",
+        "format": "text",
+        "content_encoding": "utf8",
+        "body": "hello there",
+        "byte_size": 11,
+        "acceptable_placements": [{"placement": placement, "requirement": "required"}],
+    }
+
+
+@pytest.fixture
+def shell() -> Iterator[Shell]:
+    with short_directory() as directory:
+        yield Shell(directory)
+
+
+@pytest.mark.parametrize("protocol", ["oneshot", "jsonl"])
+def test_invoke_prints_the_receipt_of_a_command_and_keeps_nothing(shell: Shell, protocol: str) -> None:
+    asked = ("invoke", "--protocol", protocol, "--client-id", "notes", "--deadline", "20s", "--", *PYTHON)
+    ran = shell.run(*asked, stdin=envelope())
+    assert (ran.code, ran.err) == (0, "")
+    (receipt,) = ran.lines
+    assert (receipt["client_id"], receipt["sequence"], receipt["status"]) == ("notes", None, "degraded")
+    assert [one["payload_id"] for one in receipt["payload_receipts"]] == ["pay_e1"]
+    assert json.dumps(receipt, sort_keys=True, separators=(",", ":"), ensure_ascii=False) == ran.out.strip()
+    assert not (shell.directory / "state").exists()
+
+
+def test_invoke_says_no_with_1_and_the_receipt_says_why(shell: Shell) -> None:
+    ran = shell.call("invoke", "--", *BAD, stdin=envelope())
+    (receipt,) = ran.lines
+    assert (ran.code, receipt["status"], receipt["failure_class"]) == (1, "failed", "transport_error")
+    assert receipt["telemetry_summary"]["client_exit_code"] == 4
+    assert receipt["telemetry_summary"]["client_stderr"] == "the key=[redacted] is wrong"
+
+
+def test_invoke_keeps_its_deadline(shell: Shell) -> None:
+    ran = shell.call("invoke", "--deadline", "200ms", "--", "sh", "-c", "trap '' TERM; sleep 60", stdin=envelope())
+    assert (ran.code, ran.lines[0]["failure_class"]) == (1, "timeout")
+
+
+def test_invoke_places_the_payloads_of_the_envelope_first(shell: Shell) -> None:
+    ran = shell.call("invoke", "--", *GOOD, stdin=envelope(payloads=[payload("receipt_only")]))
+    root, own = ran.lines
+    assert ran.code == 0
+    assert own["parent_receipt_id"] == root["receipt_id"]
+    ran = shell.call("invoke", "--", *GOOD, stdin=envelope(payloads=[payload("side_channel_context")]))
+    (refused,) = ran.lines
+    assert (ran.code, refused["failure_class"]) == (1, "placement_unavailable")
+
+
+@pytest.mark.parametrize(
+    ("stdin", "code", "said"),
+    [
+        (b"hello", 65, "not valid JSON"),
+        (b"", 65, "not valid JSON"),
+        (envelope(extra=1), 65, "unknown key"),
+        (envelope(request={"event": "frame.open"}), 65, "Invalid enum value"),
+        (envelope(request={"adapter_id": "nobody"}), 1, "adapter_unavailable"),
+    ],
+)
+def test_invoke_refuses_what_it_cannot_route(shell: Shell, stdin: bytes, code: int, said: str) -> None:
+    ran = shell.call("invoke", "--", *GOOD, stdin=stdin)
+    assert (ran.code, ran.out) == (code, "")
+    assert said in ran.err
+    assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("invoke",),
+        ("invoke", "--deadline", "0s", "--", "true"),
+        ("invoke", "--deadline", "1d", "--", "true"),
+        ("invoke", "--protocol", "yaml", "--", "true"),
+        ("serve", "--", "true"),
+        ("serve", "--event", "frame.open", "--", "true"),
+        ("serve", "--event", "frame.opening"),
+        ("serve", "--event", "frame.opening", "--workers", "0", "--", "true"),
+    ],
+)
+def test_a_command_line_that_says_nothing_that_can_be_done_is_a_usage_error(
+    shell: Shell, arguments: tuple[str, ...]
+) -> None:
+    ran = shell.call(*arguments, stdin=envelope())
+    assert (ran.code, ran.out) == (2, "")
+
+
+def test_a_command_has_flags_of_its_own(shell: Shell) -> None:
+    script = f"cat >/dev/null; test \"$1 $2\" = '--event --json' && echo '{ANSWER}'"
+    ran = shell.call("invoke", "--", "sh", "-c", script, "sh", "--event", "--json", stdin=envelope())
+    assert ran.code == 0, ran
+
+
+@contextmanager
+def serving(shell: Shell, *arguments: str) -> "Iterator[subprocess.Popen[bytes]]":
+    """A `lifebus serve` that is registered."""
+    with shell.started("serve", *arguments, stdin=subprocess.DEVNULL) as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        assert line.startswith(b"serving as "), line + process.stderr.read()
+        yield process
+
+
+def frame(shell: Shell) -> list[dict[str, Any]]:
+    """Tell of a frame that opens, and return its receipts."""
+    told = shell.call("emit", "frame.opening", "--adapter", "codex", "--session", "s1", "--frame", "f1", "--json")
+    return [receipt for line in told.lines for receipt in line["receipts"]]
+
+
+@pytest.mark.parametrize(("protocol", "number"), [("oneshot", signal.SIGTERM), ("jsonl", signal.SIGINT)])
+def test_serve_answers_with_a_command_and_ends_with_its_children(
+    shell: Shell, protocol: str, number: signal.Signals
+) -> None:
+    shell.environment["LC_LIFEBUS_MARK"] = mark = f"serve-{protocol}"
+    asked = ("--event", "frame.opening", "--protocol", protocol, "--client-id", "notes", "--deadline", "20s")
+    with broker_up(shell), serving(shell, *asked, "--", *PYTHON) as process:
+        (receipt,) = frame(shell)
+        listed = shell.call("clients", "--json").json
+        process.send_signal(number)
+        assert process.wait(PATIENCE_S) == 0
+        assert frame(shell)[0]["client_id"] == "lifebus-cli"
+    assert (receipt["client_id"], receipt["status"]) == ("notes", "degraded")
+    assert receipt["telemetry_summary"].get("client_exit_code") == (0 if protocol == "oneshot" else None)
+    assert [(one["client_id"], one["kind"]) for one in listed] == [("notes", "worker")]
+    assert marked(mark) == []
+
+
+def test_what_a_served_command_did_wrong_is_in_the_receipt(shell: Shell) -> None:
+    with broker_up(shell), serving(shell, "--event", "frame.opening", "--client-id", "bad", "--", *BAD):
+        (receipt,) = frame(shell)
+    assert (receipt["failure_class"], receipt["warnings"][0]["code"]) == ("transport_error", "exit_code")
+    assert receipt["telemetry_summary"]["client_exit_code"] == 4
+    assert receipt["telemetry_summary"]["client_stderr"] == "the key=[redacted] is wrong"
+
+
+def test_serve_outlives_a_restart_of_the_broker(shell: Shell) -> None:
+    with broker_up(shell) as up, serving(shell, "--event", "frame.opening", "--client-id", "notes", "--", *GOOD):
+        up.stop()
+        with broker_up(shell):
+            deadline = time.monotonic() + PATIENCE_S
+            while not shell.call("clients", "--json").json:
+                assert time.monotonic() < deadline
+            (receipt,) = frame(shell)
+    assert receipt["client_id"] == "notes"
+
+
+def test_serve_without_a_broker_says_so(shell: Shell) -> None:
+    ran = shell.run("serve", "--event", "frame.opening", "--timeout", "200ms", "--", *GOOD)
+    assert (ran.code, ran.out) == (69, "")
