@@ -13,7 +13,7 @@ import anyio
 import zmq
 
 from lifebus.connection import Connection, connected_socket
-from lifebus_contract import TransportError
+from lifebus_contract import DeadlineExceeded, TransportError
 from lifebus_transports.messages import Marker, Nothing
 from lifebus_transports.zmq_socket import Frames, SocketReader
 
@@ -45,14 +45,19 @@ class Feed:
         """Ask for the marker with this nonce until it is heard: the subscription may not have reached the broker yet.
 
         Raises:
+            DeadlineExceeded: the broker does not answer.
             TransportError: the broker answers, but nothing that it publishes reaches here.
         """
+        answered = False
         with anyio.move_on_after(timeout):
             while not heard():
                 await self._connection.ask("marker", Marker(nonce=nonce), Nothing, timeout=timeout)
+                answered = True
                 with anyio.move_on_after(_MARKER_WAIT_S):
                     await self.wake.wait()
                 self.wake.clear()
+        if not answered:
+            raise DeadlineExceeded(f"no answer to `marker` within {timeout:g} s")
         if not heard():
             raise TransportError("the broker answers, but its receipt stream does not reach here", code="no_stream")
 

@@ -53,7 +53,8 @@ class Follower(ABC):
         """Open the feed and wait until it reaches here.
 
         Raises:
-            TransportError: the broker's stream does not reach here.
+            DeadlineExceeded: the broker does not answer.
+            TransportError: its stream does not reach here.
         """
         self._marked = False
         nonce = new_id("m").lower()

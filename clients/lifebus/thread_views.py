@@ -80,7 +80,9 @@ class ThreadViews:
     @property
     def at_head(self) -> bool:
         """Whether everything is applied that there was when the lines were placed."""
-        return self.placed and all(line.view.position >= line.last for line in self._lines.values())
+        return self.placed and all(
+            line.view.epoch == self._epoch and line.view.position >= line.last for line in self._lines.values()
+        )
 
     def cursors(self) -> dict[str, Cursor]:
         """Return the place that each thread has reached."""
@@ -127,6 +129,7 @@ class ThreadViews:
         line = self._lines[topic]
         if page.epoch != line.view.epoch:
             line.last = page.head
+            self._doubts += page.epoch != self._epoch
         items = self._items(line, line.view.fill(page))
         del self._behind[topic]
         self._note(topic, line)

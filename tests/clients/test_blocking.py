@@ -7,6 +7,7 @@ import pytest
 import lifebus
 import lifebus.blocking
 from command_line import PATIENCE_S, Shell, broker_up
+from integration.observing import Observer, places, signal
 from lifebus_contract import (
     CallbackRequest,
     CallbackResponse,
@@ -42,6 +43,17 @@ def test_a_script_emits_reads_and_asks() -> None:
             assert (bus.clients(), len(bus.manifests()), bus.status().ledger.head) == ([], 6, 4)
             assert bus.read(Backfill(limit=1)).next == 1
             assert bus.verify().faults == ()
+
+
+def test_a_script_follows_signals() -> None:
+    with short_directory() as directory:
+        shell = Shell(directory)
+        with broker_up(shell), lifebus.blocking.connect(runtime_dir=directory / "run") as bus:
+            bus._portal.call(Observer(bus._bus).tell, signal("t1"), signal("t2"), signal("t1"))
+            signals = bus.signals(thread="t1", since="start", until_head=True)
+            assert places(list(signals)) == {"t1": [1, 2]}
+            assert signals.cursors["t1"].position == 2
+            assert places(list(bus.signals(last=1, event="*.delta", until_head=True))) == {"t1": [2], "t2": [1]}
 
 
 def test_a_subscription_waits_for_what_comes_and_can_go_on_from_its_cursor() -> None:

@@ -1,4 +1,4 @@
-"""What the tests of signals share: envelopes, batches of observations, and an observer that sends them."""
+"""What the tests of signals share: envelopes, an observer that sends them, and what a follower saw."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import msgspec
 
 import lifebus
+from lifebus.signals import SignalReceived, Signals
 from lifebus_transports.signal_messages import Observation, Observe, ObserveAnswer, Signal
 
 SECONDS = 20
@@ -53,3 +54,24 @@ class Observer:
         async with asyncio.timeout(SECONDS):
             answer = await self._bus._connection.ask("observe", body, ObserveAnswer, timeout=SECONDS)
         return answer.through
+
+
+async def take_signals(signals: Signals, many: int) -> list[SignalReceived | lifebus.Gap]:
+    """Return the next so many items."""
+    async with asyncio.timeout(SECONDS):
+        return [await anext(signals) for _ in range(many)]
+
+
+async def drain_signals(signals: Signals) -> list[SignalReceived | lifebus.Gap]:
+    """Return every item of a follower that ends."""
+    async with asyncio.timeout(SECONDS):
+        return [item async for item in signals]
+
+
+def places(items: Sequence[SignalReceived | lifebus.Gap]) -> dict[str, list[int | str]]:
+    """Return what was seen of each thread: sequences, and the reasons of gaps."""
+    found: dict[str, list[int | str]] = {}
+    for item in items:
+        what = item.reason if isinstance(item, lifebus.Gap) else item.sequence
+        found.setdefault(item.thread or "", []).append(what)
+    return found

@@ -206,6 +206,49 @@ async def test_a_session_topic_is_percent_encoded_and_in_sequence_order() -> Non
     await against_a_broker(work)
 
 
+async def test_signals_are_observed_followed_and_fetched_by_number() -> None:
+    def work(client: Foreigner) -> None:
+        stream = client.subscribe(b"s/codex/t%201/", b"hs/", b"m/mine/")
+        join(client, stream)
+        batch = {"client_id": "foreign", "adapter_id": "codex", "origin": "run-1", "first": 1}
+        told = [observation(1), observation(2), {"kind": "lost", "messages": 3, "bytes": 400}]
+        answers = [client.ask("observe", batch | {"observations": told}) for _ in range(2)]
+        rows: list[list[Any]] = []
+        beacon: dict[str, Any] = {}
+        while len(rows) < 2 or beacon.get("threads") != {"s/codex/t%201/": 2}:
+            topic, _, body = stream.recv_multipart()
+            if topic == b"hs/":
+                beacon = msgpack.unpackb(body)
+            elif topic == b"s/codex/t%201/":
+                rows += msgpack.unpackb(body)
+        page = client.ask("signals", {"adapter_id": "codex", "thread": "t 1"})[1]
+
+        assert answers == [("ok", {"through": 3})] * 2
+        assert (
+            rows == page["rows"] == [[number, "app_server.error", observation(number)["signal"]] for number in (1, 2)]
+        )
+        assert set(beacon) == {"epoch", "number", "closing", "threads"}
+        assert (page["next"], page["head"], page["floor"], page["complete"]) == (2, 2, 0, True)
+        assert client.ask("threads", {"adapter_id": "codex"})[1]["threads"] == [["t 1", 2, 0]]
+
+    await against_a_broker(work)
+
+
+def observation(number: int) -> dict[str, Any]:
+    envelope = {
+        "source": "app_server",
+        "signalType": "notification",
+        "eventType": "app_server.error",
+        "method": "error",
+        "receivedAt": "2026-11-22T04:00:00.000Z",
+        "context": {"threadId": "t 1", "turnId": None},
+        "params": {"number": number},
+        "session": None,
+    }
+    signal = json.dumps(envelope).encode()
+    return {"kind": "signal", "thread": "t 1", "event_type": "app_server.error", "signal": signal}
+
+
 async def test_the_beacon_names_the_head() -> None:
     def work(client: Foreigner) -> None:
         stream = client.subscribe(b"h/")
