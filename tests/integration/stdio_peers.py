@@ -1,20 +1,23 @@
-"""`lifebus stdio` as an editor starts it: a real process, lines in, lines out."""
+"""`lifebus stdio` as an editor starts it, a real process; and much sooner there, on pipes within the test."""
 
+import asyncio
 import itertools
 import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
-from anyio.abc import Process
+from anyio.abc import ByteReceiveStream, Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from integration.following import frame
+from lifebus.stdio.peer import speak
+from lifebus.stdio.streams import Inlet, Outlet
 from lifebus_contract import encode_json
 from lifebus_supervisor.daemon import Daemon
 
@@ -40,16 +43,18 @@ def environment(runtime_dir: Path) -> dict[str, str]:
 class Peer:
     """The editor's side.  Messages that are not waited for yet are kept in order."""
 
-    def __init__(self, process: Process) -> None:
-        self.process = process
+    def __init__(
+        self,
+        stdout: ByteReceiveStream,
+        write: Callable[[bytes], Coroutine[Any, Any, None]],
+        close: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.write = write
+        self.close_stdin = close
+        self._lines = BufferedByteReceiveStream(stdout)
+        self._stdout = stdout
         self._numbers = itertools.count()
         self._kept: list[Message] = []
-        if process.stdout is not None:
-            self._lines = BufferedByteReceiveStream(process.stdout)
-
-    async def write(self, data: bytes) -> None:
-        assert self.process.stdin is not None
-        await self.process.stdin.send(data)
 
     async def send(self, *messages: Message) -> None:
         await self.write(b"".join(json.dumps(message, ensure_ascii=False).encode() + b"\n" for message in messages))
@@ -86,18 +91,23 @@ class Peer:
             for _ in range(many)
         ]
 
-    async def close_stdin(self) -> None:
-        assert self.process.stdin is not None
-        await self.process.stdin.aclose()
-
     async def rest(self) -> list[Message]:
         """Return what comes until the output ends, with what was kept before."""
         data = self._lines.buffer
         with anyio.fail_after(PATIENCE_S):
-            assert self.process.stdout is not None
-            async for chunk in self.process.stdout:
+            async for chunk in self._stdout:
                 data += chunk
         return self._kept + [json.loads(line) for line in data.splitlines()]
+
+
+class ProcessPeer(Peer):
+    """The editor's side of a process with pipes behind its streams."""
+
+    def __init__(self, process: Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        super().__init__(process.stdout, process.stdin.send, process.stdin.aclose)
+        self.process = process
 
     async def ended(self) -> int:
         with anyio.fail_after(PATIENCE_S):
@@ -110,8 +120,8 @@ class Peer:
 
 
 @asynccontextmanager
-async def stdio_peer(where: Daemon | Path, *arguments: str) -> AsyncIterator[Peer]:
-    """A running peer; at the end of the block its input ends, it exits with 0 and has nothing to complain about."""
+async def stdio_peer(where: Daemon | Path, *arguments: str) -> AsyncIterator[ProcessPeer]:
+    """A running process; at the end of the block its input ends, it exits with 0 and has nothing to complain about."""
     async with raw_peer(where, *arguments) as peer:
         yield peer
         await peer.close_stdin()
@@ -120,8 +130,8 @@ async def stdio_peer(where: Daemon | Path, *arguments: str) -> AsyncIterator[Pee
 
 
 @asynccontextmanager
-async def raw_peer(where: Daemon | Path, *arguments: str) -> AsyncIterator[Peer]:
-    """A running peer that the test ends itself; it is gone at the end of the block."""
+async def raw_peer(where: Daemon | Path, *arguments: str) -> AsyncIterator[ProcessPeer]:
+    """A running process that the test ends itself; it is gone at the end of the block."""
     runtime_dir = where if isinstance(where, Path) else where.settings.runtime_dir
     process = await anyio.open_process(
         command(*arguments),
@@ -131,11 +141,66 @@ async def raw_peer(where: Daemon | Path, *arguments: str) -> AsyncIterator[Peer]
         env=environment(runtime_dir),
     )
     try:
-        yield Peer(process)
+        yield ProcessPeer(process)
     finally:
         if process.returncode is None:
             process.kill()
         await process.aclose()
+
+
+class _Reading(ByteReceiveStream):
+    """A descriptor as a stream."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._inlet = Inlet(descriptor)
+
+    async def receive(self, max_bytes: int = 65_536) -> bytes:
+        data = await self._inlet.read()
+        if not data:
+            raise anyio.EndOfStream
+        return data
+
+    async def aclose(self) -> None:
+        """Nothing to do: whoever opened the descriptor closes it."""
+
+
+@asynccontextmanager
+async def near_peer(daemon: Daemon, *, seconds: float = 5.0) -> AsyncIterator[Peer]:
+    """A peer on pipes in this process; at the end of the block its input ends, and with that it does."""
+    with _pipe() as stdin, _pipe() as stdout, closing(Outlet(stdin[1])) as asking, closing(Outlet(stdout[1])) as out:
+        speaking = asyncio.ensure_future(
+            speak(Inlet(stdin[0]), out, runtime_dir=daemon.settings.runtime_dir, timeout=seconds)
+        )
+
+        async def close() -> None:
+            _close_writing(stdin)
+
+        peer = Peer(_Reading(stdout[0]), asking.write, close)
+        speaking.add_done_callback(lambda _: _close_writing(stdout))
+        try:
+            yield peer
+            await peer.close_stdin()
+            await peer.rest()
+        finally:
+            speaking.cancel()
+            await asyncio.wait((speaking,))
+        speaking.result()
+
+
+@contextmanager
+def _pipe() -> Iterator[list[int]]:
+    """The reading and the writing end; `_close_writing` closes the latter before the end of the block."""
+    pipe = list(os.pipe())
+    try:
+        yield pipe
+    finally:
+        for end in pipe:
+            os.close(end)
+
+
+def _close_writing(pipe: list[int]) -> None:
+    if len(pipe) > 1:
+        os.close(pipe.pop())
 
 
 def emission(session: str = "s1", **fields: Any) -> Message:

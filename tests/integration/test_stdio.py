@@ -8,7 +8,7 @@ import pytest
 from integration.following import emit as emit_many
 from integration.following import recorded
 from integration.observing import Observer, signal
-from integration.stdio_peers import Message, emission, emit, stdio_peer
+from integration.stdio_peers import Message, emission, emit, near_peer, stdio_peer
 from lifebus.stdio.messages import encode_answer
 from lifebus_contract import encode_json, encode_msgpack
 from lifebus_transports.messages import BODIES
@@ -72,7 +72,7 @@ async def test_a_peer_may_be_an_observer_of_an_app_server() -> None:
         "first": 1,
         "observations": [{"kind": "signal", "thread": "t1", "event_type": seen["eventType"], "signal": seen}],
     }
-    async with running_bus() as daemon, stdio_peer(daemon) as peer:
+    async with running_bus() as daemon, near_peer(daemon) as peer:
         told = await peer.ask("observe", body)
         page = await peer.ask("signals", {"adapter_id": "codex", "thread": "t1"})
 
@@ -81,7 +81,7 @@ async def test_a_peer_may_be_an_observer_of_an_app_server() -> None:
 
 
 async def test_an_ok_to_emit_means_that_the_receipts_are_in_the_ledger_byte_for_byte() -> None:
-    async with running_bus() as daemon, stdio_peer(daemon) as peer:
+    async with running_bus() as daemon, near_peer(daemon) as peer:
         await peer.send({"id": "é", "verb": "emit", "body": emit(emission(), emission("größe"))})
         line = await peer.line()
         stored = await recorded(daemon)
@@ -94,7 +94,7 @@ async def test_an_ok_to_emit_means_that_the_receipts_are_in_the_ledger_byte_for_
 async def test_the_same_key_records_nothing_twice_and_other_content_is_refused_in_its_place() -> None:
     body = emit(emission(idempotency_key="k1"))
     other = emit(emission("other", idempotency_key="k1"), emission("s2"))
-    async with running_bus() as daemon, stdio_peer(daemon) as peer:
+    async with running_bus() as daemon, near_peer(daemon) as peer:
         first, again = await peer.ask("emit", body), await peer.ask("emit", body)
         refused = await peer.ask("emit", other)
 
@@ -108,7 +108,7 @@ async def test_the_same_key_records_nothing_twice_and_other_content_is_refused_i
 
 async def test_a_thousand_emissions_are_one_question() -> None:
     many = [emission(event_id=f"e{number}", idempotency_key=f"k{number}") for number in range(500)]
-    async with running_bus() as daemon, stdio_peer(daemon) as peer:
+    async with running_bus() as daemon, near_peer(daemon) as peer:
         answer = await peer.ask("emit", emit(*many))
 
     assert [result["positions"] for result in answer["ok"]["results"]] == [[number] for number in range(1, 501)]
@@ -144,7 +144,7 @@ JUNK = [
 
 
 async def test_junk_is_refused_by_name_and_the_peer_lives_on() -> None:
-    async with running_bus() as daemon, stdio_peer(daemon) as peer:
+    async with running_bus() as daemon, near_peer(daemon) as peer:
         await peer.write(b"\n \r\n\t\n")  # nothing is nothing
         for line, number, code in JUNK:
             await peer.write(line + b"\n")
@@ -156,7 +156,7 @@ async def test_junk_is_refused_by_name_and_the_peer_lives_on() -> None:
 
 async def test_a_question_that_would_make_the_door_hang_up_is_refused_here() -> None:
     numbers = "[" + ",".join(["0.5"] * 60_000) + "]"  # 240 kB here, 540 kB in MessagePack
-    async with running_bus() as daemon, stdio_peer(daemon) as peer:
+    async with running_bus() as daemon, near_peer(daemon) as peer:
         await peer.write(b'{"id":9,"verb":"ping","body":{"a":' + numbers.encode() + b"}}\n")
         assert (await peer.answer(9))["refused"]["code"] == "too_large"
         assert (await peer.ask("ping"))["ok"] == {}
@@ -164,7 +164,7 @@ async def test_a_question_that_would_make_the_door_hang_up_is_refused_here() -> 
 
 async def test_characters_and_lines_may_be_cut_anywhere() -> None:
     line = json.dumps({"id": "größe 𝄞", "verb": "ping"}, ensure_ascii=False).encode() + b"\r\n"
-    async with running_bus() as daemon, stdio_peer(daemon) as peer:
+    async with running_bus() as daemon, near_peer(daemon) as peer:
         for byte in line:
             await peer.write(bytes([byte]))
         await peer.write(line + line)
@@ -172,7 +172,7 @@ async def test_characters_and_lines_may_be_cut_anywhere() -> None:
 
 
 async def test_a_subscription_tells_every_receipt_while_they_are_emitted() -> None:
-    async with running_bus() as daemon, connected(daemon) as bus, stdio_peer(daemon) as peer:
+    async with running_bus() as daemon, connected(daemon) as bus, near_peer(daemon) as peer:
         await emit_many(bus, "s1", "s2")
         everything = (await peer.ask("subscribe", {"since": "start"}))["ok"]
         session = (await peer.ask("subscribe", {"session": ["codex", "s1"]}))["ok"]
@@ -189,7 +189,7 @@ async def test_a_subscription_tells_every_receipt_while_they_are_emitted() -> No
 
 
 async def test_after_unsubscribe_nothing_comes_and_its_cursor_is_where_another_goes_on() -> None:
-    async with running_bus() as daemon, connected(daemon) as bus, stdio_peer(daemon) as peer:
+    async with running_bus() as daemon, connected(daemon) as bus, near_peer(daemon) as peer:
         first = (await peer.ask("subscribe"))["ok"]
         await emit_many(bus, "s1", "s1")
         told = await peer.items(first["subscription"], 2)
@@ -209,7 +209,7 @@ async def test_after_unsubscribe_nothing_comes_and_its_cursor_is_where_another_g
 
 @pytest.mark.parametrize("since", [{"since": 2}, {"since_epoch_s": 1}, {"since": "start"}])
 async def test_a_subscription_until_the_head_ends_by_itself(since: Message) -> None:
-    async with running_bus() as daemon, connected(daemon) as bus, stdio_peer(daemon) as peer:
+    async with running_bus() as daemon, connected(daemon) as bus, near_peer(daemon) as peer:
         await emit_many(bus, *["s1"] * 5)
         opened = (await peer.ask("subscribe", since | {"until_head": True}))["ok"]
         skipped = since.get("since", 0) if since.get("since") != "start" else 0
@@ -220,7 +220,7 @@ async def test_a_subscription_until_the_head_ends_by_itself(since: Message) -> N
 
 
 async def test_a_cursor_of_another_history_is_a_gap_that_is_said() -> None:
-    async with running_bus() as daemon, connected(daemon) as bus, stdio_peer(daemon) as peer:
+    async with running_bus() as daemon, connected(daemon) as bus, near_peer(daemon) as peer:
         await emit_many(bus, "s1")
         await peer.ask("subscribe", {"since": "0" * 32 + ":7"})
         gap, item = await peer.items(1, 2)
@@ -230,7 +230,7 @@ async def test_a_cursor_of_another_history_is_a_gap_that_is_said() -> None:
 
 
 async def test_signals_are_followed_thread_by_thread_and_gone_on_with() -> None:
-    async with running_bus() as daemon, connected(daemon) as bus, stdio_peer(daemon) as peer:
+    async with running_bus() as daemon, connected(daemon) as bus, near_peer(daemon) as peer:
         observer = Observer(bus)
         await observer.tell(signal("t1"), signal("t1"))
         opened = (await peer.ask("subscribe", {"signals": "codex", "event": "app_server.item.*"}))["ok"]
@@ -253,7 +253,7 @@ async def test_signals_are_followed_thread_by_thread_and_gone_on_with() -> None:
 
 
 async def test_more_than_64_subscriptions_are_refused_as_busy() -> None:
-    async with running_bus() as daemon, stdio_peer(daemon) as peer:
+    async with running_bus() as daemon, near_peer(daemon) as peer:
         await peer.send(*[{"id": number, "verb": "subscribe"} for number in range(66)])
         answers = [await peer.answer(number) for number in range(66)]
 
@@ -262,7 +262,7 @@ async def test_more_than_64_subscriptions_are_refused_as_busy() -> None:
 
 
 async def test_two_peers_hear_each_other() -> None:
-    async with running_bus() as daemon, stdio_peer(daemon) as one, stdio_peer(daemon) as other:
+    async with running_bus() as daemon, near_peer(daemon) as one, near_peer(daemon) as other:
         for peer in (one, other):
             await peer.ask("subscribe")
         await one.ask("emit", emit(emission("from one"), client_id="one"))

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import lifebus
 from integration.following import emit as emit_many
-from integration.stdio_peers import Message, raw_peer, stdio_peer
+from integration.stdio_peers import Message, near_peer, raw_peer
 from lifebus.consumer import Deliveries
 from lifebus.stdio.sources import Consumed
 from lifebus.view import Cursor, Gap
@@ -30,7 +30,7 @@ async def test_what_was_acknowledged_never_comes_again_even_if_the_peer_is_kille
             acked = await peer.ask("ack", {"subscription": 1, "cursors": [item["cursor"] for item in items[:3]]})
             peer.process.send_signal(signal.SIGKILL)
             await peer.ended()
-        async with stdio_peer(daemon) as peer:
+        async with near_peer(daemon) as peer:
             await peer.ask("subscribe", {"name": "sync"})
             again = await peer.items(1, 2)
             await peer.ask("ack", {"subscription": 1, "cursors": [item["cursor"] for item in again]})
@@ -44,7 +44,7 @@ async def test_what_was_acknowledged_never_comes_again_even_if_the_peer_is_kille
 
 
 async def test_what_is_put_back_comes_again_and_what_a_leaving_peer_holds_counts_as_untried() -> None:
-    async with running_bus() as daemon, connected(daemon) as bus, stdio_peer(daemon) as peer:
+    async with running_bus() as daemon, connected(daemon) as bus, near_peer(daemon) as peer:
         await emit_many(bus, "s1", "s2")
         settings = {"sessions": [["codex", "s2"]]}
         await peer.ask("subscribe", NAMED | {"settings": settings})
@@ -63,8 +63,8 @@ async def test_the_newest_peer_consumes_a_name_and_the_other_is_told() -> None:
     async with (
         running_bus() as daemon,
         connected(daemon) as bus,
-        stdio_peer(daemon) as one,
-        stdio_peer(daemon) as other,
+        near_peer(daemon) as one,
+        near_peer(daemon) as other,
     ):
         await one.ask("subscribe", NAMED)
         await other.ask("subscribe", NAMED)
@@ -78,7 +78,7 @@ async def test_the_newest_peer_consumes_a_name_and_the_other_is_told() -> None:
 
 async def test_what_cannot_be_acknowledged_is_refused_by_name() -> None:
     place = "0" * 32 + ":1"
-    async with running_bus() as daemon, stdio_peer(daemon) as peer:
+    async with running_bus() as daemon, near_peer(daemon) as peer:
         await peer.ask("subscribe")
         codes = [
             (await peer.ask(verb, body))["refused"]["code"]
@@ -94,7 +94,7 @@ async def test_what_cannot_be_acknowledged_is_refused_by_name() -> None:
 
 
 async def test_a_peer_may_consume_as_on_the_wire_and_have_the_broker_wait_longer_than_its_own_timeout() -> None:
-    async with running_bus() as daemon, connected(daemon) as bus, stdio_peer(daemon, "--timeout", "1s") as peer:
+    async with running_bus() as daemon, connected(daemon) as bus, near_peer(daemon, seconds=1) as peer:
         await peer.ask("consume", {"cursor": "own", "client_id": "editor"})
         empty = await peer.ask("fetch", {"cursor": "own", "wait_ms": 1_300})
         await emit_many(bus, "s1")

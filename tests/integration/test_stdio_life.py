@@ -1,5 +1,6 @@
 """`lifebus stdio` through its life: brokers come and go, readers stop, inputs end, whatever its streams are."""
 
+import fcntl
 import json
 import os
 import random
@@ -7,6 +8,8 @@ import re
 import signal
 import socket
 import subprocess
+import sys
+import termios
 from functools import partial
 from pathlib import Path
 
@@ -17,10 +20,9 @@ import pytest
 
 from command_line import Shell
 from integration.following import emit as emit_many
-from integration.following import recorded
+from integration.following import recorded, until
 from integration.stdio_peers import (
     PATIENCE_S,
-    Peer,
     command,
     emission,
     emit,
@@ -128,7 +130,7 @@ async def test_a_megabyte_of_noise_is_refused_line_by_line() -> None:
 
 
 async def test_a_reader_that_stops_costs_no_memory_and_misses_nothing() -> None:
-    many = 10_000
+    many = 7_000
     async with running_bus() as daemon, connected(daemon) as bus, raw_peer(daemon) as peer:
         await peer.ask("subscribe")
         await peer.ask("subscribe", {"session": ["codex", "s1"]})
@@ -250,12 +252,27 @@ async def test_sigterm_finishes_what_was_taken_and_ends_with_0() -> None:
 
 
 async def test_sigterm_ends_it_even_if_nobody_reads() -> None:
-    async with running_bus() as daemon, connected(daemon) as bus, raw_peer(daemon) as peer:
-        await peer.ask("subscribe")
-        await emit_many(bus, *["s1"] * 1_000)
-        peer.process.send_signal(signal.SIGTERM)
-        assert await peer.ended() == 0
-        assert await peer.errors() == ""
+    reading, writing = os.pipe()
+    async with running_bus() as daemon, connected(daemon) as bus:
+        process = await anyio.open_process(
+            command(), stdout=writing, stderr=subprocess.PIPE, env=environment(daemon.settings.runtime_dir)
+        )
+        os.close(writing)
+        assert process.stdin is not None
+        await process.stdin.send(b'{"id":1,"verb":"subscribe"}\n')
+        await until(lambda: unread(reading) > 0)
+        await emit_many(bus, *["s1"] * 500)
+        await until(lambda: unread(reading) > 60_000)  # a pipe holds 65,536 bytes
+        process.send_signal(signal.SIGTERM)
+        with anyio.fail_after(PATIENCE_S):
+            assert await process.wait() == 0
+        await process.aclose()
+    os.close(reading)
+
+
+def unread(pipe: int) -> int:
+    """How many bytes wait in a pipe."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4), sys.byteorder)
 
 
 @pytest.mark.parametrize("more", [b"", PING], ids=["while nothing is said", "while it answers"])
@@ -266,12 +283,14 @@ async def test_a_reader_that_goes_away_ends_it_quietly(more: bytes) -> None:
             command(), stdout=writing, stderr=subprocess.PIPE, env=environment(daemon.settings.runtime_dir)
         )
         os.close(writing)
-        peer = Peer(process)
-        await peer.write(PING)
+        assert process.stdin is not None
+        assert process.stderr is not None
+        await process.stdin.send(PING)
         assert await anyio.to_thread.run_sync(os.read, reading, 100) == PONG
         os.close(reading)
-        await peer.write(more)
-        assert (await peer.ended(), await peer.errors()) == (141, "")
+        await process.stdin.send(more)
+        with anyio.fail_after(PATIENCE_S):
+            assert (await process.wait(), [line async for line in process.stderr]) == (141, [])
         await process.aclose()
 
 

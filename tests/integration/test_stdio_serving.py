@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 
 import lifebus
-from integration.stdio_peers import Message, Peer, emission, emit, stdio_peer
+from integration.stdio_peers import Message, Peer, emission, emit, near_peer
 from integration.test_wire_document import call_hook
 from lifebus_contract import encode_json
 from lifebus_supervisor.daemon import Daemon
@@ -45,7 +45,7 @@ async def test_a_hook_of_a_harness_is_answered_with_what_the_peer_delivers() -> 
     hook = {"v": 1, "call_id": "c-1", "adapter": "codex", "hook": "SessionStart", "cwd": "/", "env": {}}
     facts = {"session_id": "s9", "hook_event_name": "SessionStart", "source": "startup", "cwd": "/", "model": "m"}
     stdin = json.dumps(facts | {"transcript_path": None, "permission_mode": "default"}).encode()
-    async with running_bus() as daemon, stdio_peer(daemon) as peer:
+    async with running_bus() as daemon, near_peer(daemon) as peer:
         await peer.ask("serve", EDITOR)
         answers: list[bytes] = []
 
@@ -66,7 +66,7 @@ async def test_a_hook_of_a_harness_is_answered_with_what_the_peer_delivers() -> 
 
 async def test_every_kind_of_response_has_its_receipt() -> None:
     refusal = {"failure_class": "operator_required", "retry_class": "do_not_retry", "detail": "not now"}
-    async with running_bus() as daemon, stdio_peer(daemon) as peer:
+    async with running_bus() as daemon, near_peer(daemon) as peer:
         await peer.ask("serve", EDITOR)
         content = await outcome(daemon, peer, CONTENT)
         refused = await outcome(daemon, peer, {"refusal": refusal})
@@ -85,7 +85,7 @@ async def test_every_kind_of_response_has_its_receipt() -> None:
 
 
 async def test_a_response_that_nobody_waits_for_is_told_back() -> None:
-    async with running_bus() as daemon, stdio_peer(daemon) as peer:
+    async with running_bus() as daemon, near_peer(daemon) as peer:
         for number in (7, "seven"):
             await peer.send({"verb": "response", "id": number, "body": CONTENT})
             told = await peer.wait(lambda message: "dispatch" in message)
@@ -93,7 +93,7 @@ async def test_a_response_that_nobody_waits_for_is_told_back() -> None:
 
 
 async def test_the_same_registration_again_is_fine_and_another_one_takes_its_place() -> None:
-    async with running_bus() as daemon, stdio_peer(daemon) as peer:
+    async with running_bus() as daemon, near_peer(daemon) as peer:
         answers = [await peer.ask("serve", body) for body in (EDITOR, EDITOR, EDITOR | {"deadline_ms": 100})]
         clients = (await peer.ask("clients"))["ok"]
         answers.append(await peer.ask("leave"))
@@ -105,7 +105,7 @@ async def test_the_same_registration_again_is_fine_and_another_one_takes_its_pla
 
 
 async def test_a_peer_whose_place_another_takes_is_told() -> None:
-    async with running_bus() as daemon, stdio_peer(daemon) as one, stdio_peer(daemon) as other:
+    async with running_bus() as daemon, near_peer(daemon) as one, near_peer(daemon) as other:
         await one.ask("serve", EDITOR)
         await other.ask("serve", EDITOR)
         told = await one.wait(lambda message: "serving" in message)
@@ -116,7 +116,7 @@ async def test_a_peer_whose_place_another_takes_is_told() -> None:
 
 
 async def test_a_peer_that_ends_its_input_owes_nothing_any_more() -> None:
-    async with running_bus() as daemon, stdio_peer(daemon) as peer:
+    async with running_bus() as daemon, near_peer(daemon) as peer:
         await peer.ask("serve", EDITOR | {"deadline_ms": 60_000})
         await peer.send({"id": "own", "verb": "emit", "body": emit(emission())})
         await dispatch(peer)
