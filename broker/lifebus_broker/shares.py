@@ -1,29 +1,40 @@
-"""What to drop when signals hold more room than they may: the oldest of whoever holds most.  Pure.
+"""What to drop when signals hold more room than they may.  Pure.
 
 Above: signals.  Below: ports.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Final
 
 from lifebus_broker.ports import NoteStream
 
-__all__ = ["excess"]
+__all__ = ["RECENT", "excess"]
+
+RECENT: Final = 32
+"""Threads that share the room as equals; those that were silent for longer have what these leave."""
 
 
 def excess(streams: Sequence[NoteStream], limit: int) -> list[tuple[NoteStream, int]]:
     """Return the streams that lose notes, each with the number through which they go; nothing within `limit` bytes.
 
-    Every stream keeps the same share at most, so that a loud thread takes no room from a quiet one.  One sixteenth of
-    the limit is freed beyond it.  A stream's notes count as equally large: call again after the drop, until it is
-    enough.
+    `streams` come in order, the one written to last first.  The recent ones keep the same share at most, so that a loud
+    thread takes no room from a quiet one; of the older ones, the newest go last.  One sixteenth of the limit is freed
+    beyond it.  A stream's notes count as equally large: call again after the drop, until it is enough.
     """
     if sum(stream.bytes for stream in streams) <= limit:
         return []
-    share = _share((stream.bytes for stream in streams), limit - limit // 16)
-    return [(stream, _through(stream, share)) for stream in streams if stream.bytes > share]
+    room = limit - limit // 16
+    share = _share([stream.bytes for stream in streams[:RECENT]], room)
+    lost: list[tuple[NoteStream, int]] = []
+    for place, stream in enumerate(streams):
+        kept = min(stream.bytes, share if place < RECENT else room)
+        room -= kept
+        if kept < stream.bytes:
+            lost.append((stream, stream.head - (stream.head - stream.floor) * kept // stream.bytes))
+    return lost
 
 
-def _share(sizes: Iterable[int], room: int) -> int:
+def _share(sizes: Sequence[int], room: int) -> int:
     """Return how much each may keep at most, so that all together fit into the room."""
     ordered = sorted(sizes)
     for place, size in enumerate(ordered):
@@ -32,8 +43,3 @@ def _share(sizes: Iterable[int], room: int) -> int:
             return share
         room -= size
     return ordered[-1]
-
-
-def _through(stream: NoteStream, share: int) -> int:
-    kept = (stream.head - stream.floor) * share // stream.bytes
-    return stream.head - kept

@@ -17,7 +17,7 @@ import structlog
 from msgspec import Struct
 
 from lifebus_broker.fold.origins import Origins, note_of
-from lifebus_broker.ports import Journal, NewNote, Note, Refusal
+from lifebus_broker.ports import Journal, NewNote, Note, NoteStream, Refusal
 from lifebus_broker.shares import excess
 from lifebus_contract import BrokerBusy, LifebusError, error_for
 from lifebus_contract.fields import MAX_INTEGER
@@ -99,6 +99,7 @@ class SignalLog:
         self._unlooked = self._look_at = max(_LOOK_BYTES, keep_bytes // 32)  # the first look is at the start
         self._due = anyio.Event()
         self._changed: dict[tuple[str, str], int] = {}
+        self._newest: dict[str, int] = {}
 
     @classmethod
     async def open(cls, journal: Journal, *, epoch: str, keep_bytes: int) -> Self:
@@ -193,13 +194,27 @@ class SignalLog:
     async def _tidy(self) -> None:
         """Drop until what is kept is within its bound, and sum up the notes about origins."""
         self._unlooked = 0
-        while surplus := excess(await self._journal.note_streams(_PREFIX), self._keep_bytes):
+        while surplus := excess(await self._kept(), self._keep_bytes):
             for stream, through in surplus:
                 await self._drop(stream.stream, through, stream.floor)
         summed = self._told
         if summed - self._summed >= _SUMMARY_EVERY:
             await self._write([NewNote(_OBSERVED, self._origins.summary())])
             self._summed = await self._journal.drop_notes(_OBSERVED, summed)
+
+    async def _kept(self) -> list[NoteStream]:
+        """Return what is kept of each thread, the one that spoke last first."""
+        kept = [stream for stream in await self._journal.note_streams(_PREFIX) if stream.bytes]
+        for stream in kept:
+            if stream.stream not in self._newest:
+                self._newest.setdefault(stream.stream, await self._newest_of(stream))
+        self._newest = {stream.stream: self._newest[stream.stream] for stream in kept}
+        return sorted(kept, key=lambda stream: self._newest[stream.stream], reverse=True)
+
+    async def _newest_of(self, stream: NoteStream) -> int:
+        """Return when a thread spoke last that has not spoken since the start, in seconds since 1970."""
+        page = await self._journal.read_notes(stream.stream, stream.head - 1, 1)
+        return page.notes[-1].at_epoch_s if page.notes else 0
 
     async def _drop(self, stream: str, through: int, floor: int) -> None:
         self.dropped += max(0, await self._journal.drop_notes(stream, through) - floor)
@@ -230,6 +245,7 @@ class SignalLog:
                 self._learn(note)
             else:
                 threads.setdefault(note.stream, []).append(_stored(note))
+                self._newest[note.stream] = note.at_epoch_s
                 self._unlooked += len(note.body)
         for stream, signals in threads.items():
             adapter_id, thread = _read_stream(stream)

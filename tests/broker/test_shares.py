@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lifebus_broker.ports import NoteStream
-from lifebus_broker.shares import excess
+from lifebus_broker.shares import RECENT, excess
 
 STREAMS = st.lists(
     st.builds(
@@ -40,17 +40,31 @@ def test_what_stays_fits_and_only_what_is_too_much_goes(sizes: list[tuple[int, i
 
 
 @given(STREAMS, st.integers(0, 4_000_000))
-def test_who_holds_less_than_the_others_may_keep_loses_nothing(sizes: list[tuple[int, int, int]], limit: int) -> None:
+def test_of_the_recent_ones_who_holds_less_than_the_others_may_keep_loses_nothing(
+    sizes: list[tuple[int, int, int]], limit: int
+) -> None:
     streams = streams_of(sizes)
     dropped = {stream.stream for stream, _ in excess(streams, limit)}
     smallest_loser = min((one.bytes for one in streams if one.stream in dropped), default=0)
-    assert all(one.bytes >= smallest_loser for one in streams if one.stream in dropped)
     assert all(one.bytes <= smallest_loser for one in streams if dropped and one.stream not in dropped)
 
 
 def test_a_loud_thread_gives_up_what_a_quiet_one_keeps() -> None:
     quiet, loud = NoteStream("quiet", 10, 0, 100), NoteStream("loud", 1_000, 0, 10_000)
     assert excess([quiet, loud], 1_600) == [(loud, 860)]
+    assert excess([loud, quiet], 1_600) == [(loud, 860)]
+
+
+def test_threads_that_were_silent_longest_make_room_for_the_others() -> None:
+    threads = [NoteStream(f"t{number}", 10, 0, 1_000) for number in range(RECENT + 10)]
+    dropped = excess(threads, (RECENT + 5) * 1_000)
+    assert [stream.stream for stream, _ in dropped] == [f"t{number}" for number in range(RECENT + 2, RECENT + 10)]
+    assert [through for _, through in dropped] == [4, *[10] * 7]
+
+
+def test_old_threads_keep_nothing_once_the_recent_ones_need_all_the_room() -> None:
+    threads = [NoteStream(f"t{number}", 10, 0, 1_000) for number in range(3 * RECENT)]
+    assert {through for _, through in excess(threads, RECENT * 1_000)} == {1, 10}
 
 
 def test_without_room_everything_goes() -> None:

@@ -14,6 +14,7 @@ from crash.disks import SlowDisk
 from lifebus_broker.ledger.memory_journal import MemoryJournal
 from lifebus_broker.ledger.sqlite import SqliteLedger
 from lifebus_broker.ports import Journal
+from lifebus_broker.shares import RECENT
 from lifebus_broker.signals import SignalLog, StoredSignal
 from lifebus_contract import BrokerBusy
 
@@ -159,6 +160,22 @@ async def test_what_is_kept_stays_within_its_bound_and_every_thread_is_whole_abo
             assert [one.sequence for one in page.signals][:5] == list(range(tip.floor + 1, tip.head + 1))[:5]
             assert tip.head == recorded[tip.thread]
     assert it.log.dropped == sum(one.floor for one in kept)
+
+
+async def test_who_spoke_last_is_known_after_a_restart_too() -> None:
+    now = [1_700_000_000.0]
+    journal = MemoryJournal(lambda: now[0])
+    names = [f"t{number:03}" for number in range(RECENT + 20)]
+    async with listening(journal, keep_bytes=64 * MIB) as it:
+        for number, name in enumerate(reversed(names), 1):
+            now[0] += 1
+            await it.log.record("o", number, "codex", [Seen(name, signal=b"x" * 50_000)])
+    async with listening(journal, keep_bytes=2 * MIB) as again:  # less room than before
+        await until(lambda: again.log.dropped)
+        await until(lambda: not again.log._is_due())
+        gone = [tip.thread for tip in await again.log.threads("codex") if tip.floor]
+        assert gone == names[-len(gone) :]
+        assert 10 <= len(gone) < 20
 
 
 async def test_a_cursor_below_what_is_kept_gets_no_part_of_it() -> None:

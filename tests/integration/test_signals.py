@@ -123,9 +123,8 @@ async def test_signals_take_no_more_room_than_they_may_and_a_loud_thread_leaves_
         seen = places(await drain_signals(bus.signals(since="start", until_head=True)))
         assert sum(one.bytes for one in kept) < 4 * 1_048_576
         assert seen["quiet"] == list(range(1, 21))
-        gone, *rest = seen["loud"]
-        assert gone == "pruned"
-        assert rest == list(range(1_201 - len(rest), 1_201))
+        assert seen["loud"][0] == "pruned"  # more may go while it is read: then that is another gap
+        assert seen["loud"][-1] == 1_200
 
 
 async def test_without_room_signals_are_live_only_and_a_loss_is_a_gap() -> None:
