@@ -153,8 +153,15 @@ def _signals(console: Console, *, quick: bool) -> list[Aim]:
     title = f"App-server signals a second: {count:,} of {len(some_signal('t0').signal)} bytes, durable, kept"
     print_table(console, title, ("", "acknowledged", "followed by one", "µs CPU of the server", "gaps"), rows)
     beside = signals.receipts_beside(count, rounds)
-    speeds = [(f"{rate:,} signals/s beside them", f"{found:,.0f}") for rate, found in beside.items()]
-    print_table(console, f"Receipts a second (batches of 64, 16 at a time), best of {rounds}", ("", "lifebus"), speeds)
+    speeds = [
+        (
+            f"{rate:,} signals/s beside them",
+            *(f"{figure:,.0f}" for figure in (one.per_second, one.median_us, one.slowest_us)),
+        )
+        for rate, one in beside.items()
+    ]
+    head = ("", "a second (batches of 64, 16 at a time)", "one at a time, p50 µs", "p99 µs")
+    print_table(console, f"Receipts beside signals, best of {rounds}", head, speeds)
     return signals.aims(beside)
 
 
