@@ -1,11 +1,13 @@
 """A peer of `lifebus stdio` as a callback client: dispatches out, responses in."""
 
+import asyncio
 import json
 from typing import Any
 
 import anyio
 
 import lifebus
+from integration.serving import serving
 from integration.stdio_peers import Message, Peer, emission, emit, near_peer
 from integration.test_wire_document import call_hook
 from lifebus_contract import encode_json
@@ -124,3 +126,28 @@ async def test_a_peer_that_ends_its_input_owes_nothing_any_more() -> None:
         (answer,) = await peer.rest()
 
     assert answer["ok"]["results"][0]["receipts"][0]["failure_class"] == "transport_error"
+
+
+async def test_with_64_questions_under_way_the_next_one_is_not_read() -> None:
+    asked, go = asyncio.Semaphore(0), asyncio.Event()
+
+    async def hold(_: lifebus.DispatchEnvelope) -> lifebus.CallbackResponse:
+        asked.release()
+        await go.wait()
+        return lifebus.CallbackResponse.ok()
+
+    async with (
+        running_bus() as daemon,
+        connected(daemon) as bus,
+        near_peer(daemon, seconds=20) as peer,
+        serving(bus, hold, deadline=20),
+    ):
+        await peer.send(*[{"id": n, "verb": "emit", "body": emit(emission(f"s{n}"))} for n in range(64)])
+        await peer.send({"id": "next", "verb": "ping"})
+        for _ in range(64):
+            await asked.acquire()
+        go.set()
+        first = json.loads(await peer.line())
+        await peer.answer("next")
+
+    assert first["id"] != "next"
