@@ -28,7 +28,7 @@ COMMANDS: Final = {
     "signals": (_READ, "signals:signals", "Follow what app-servers say, or read what is kept of it."),
     "sessions": (_READ, "sessions:sessions", "List the sessions in the ledger."),
     "receipts": (_READ, "receipts:app", "Read, export and verify the ledger."),
-    "clients": (_READ, "clients:clients", "List the callback clients that are connected."),
+    "clients": (_READ, "clients:app", "List clients and named consumers; lag, reset, evict, dead letters."),
     "status": (_READ, "status:status", "Show how the broker and the harnesses are."),
     "tick": (_READ, "tick:tick", "Look at telemetry, processes and silence now."),
     "renewal": (_READ, "renewal:app", "Show the renewal profiles and what waits for a session start."),

@@ -1,6 +1,5 @@
 """`lifebus hooks`: what lifebus puts into a coding harness's settings, and takes out again."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING
 from cyclopts import App
 
 from lifebus.cli.arguments import DEFAULTS, Connecting, UsageError
+from lifebus.cli.asking import agreed
 from lifebus.cli.exits import ExitCode
 from lifebus.cli.hook_wishes import ALL, ANY_WISH, ASK, Doing, Narrowing, Wishing, harness_names, place_here, project_of
 from lifebus.cli.terminal import paint, put, put_json, say
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from lifebus_supervisor.hosts.target import Place, Target
 
 __all__ = ["app"]
+
+_WITHOUT_ASKING = "--yes does it without asking, --dry-run only shows it"
 
 app = App(name="hooks")
 
@@ -148,7 +150,7 @@ def _carry_out(proposals: "list[Proposal]", doing: Doing) -> ExitCode:
         for one in proposals:
             one.show(full=doing.full)
     if not doing.dry_run and any(not one.plan.nothing for one in proposals):
-        if not doing.yes and not _agreed(json=doing.json):
+        if not doing.yes and not agreed(json=doing.json, otherwise=_WITHOUT_ASKING):
             say("nothing was changed")
             return ExitCode.NEGATIVE
         for one in proposals:
@@ -161,15 +163,3 @@ def _carry_out(proposals: "list[Proposal]", doing: Doing) -> ExitCode:
         if any(one.adds_hooks for one in proposals):
             put(f"{paint('next:', 'bold')} Start the broker: lifebus up. Then try every hook: lifebus hooks test.")
     return ExitCode.OK
-
-
-def _agreed(*, json: bool) -> bool:
-    if json or not sys.stdin.isatty():
-        why = "--json shows nothing to agree to" if json else "stdin is no terminal to ask at"
-        raise UsageError(f"{why}; --yes does it without asking, --dry-run only shows it")
-    sys.stdout.write("Do this? [y/N] ")
-    sys.stdout.flush()
-    answer = sys.stdin.readline()
-    if not answer.endswith("\n"):
-        sys.stdout.write("\n")
-    return answer.strip().lower() in {"y", "yes"}

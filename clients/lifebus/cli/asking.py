@@ -1,0 +1,27 @@
+"""Asking before something is done that cannot be taken back.
+
+Above: commands that change things.  Below: the standard library.
+"""
+
+import sys
+
+from lifebus.cli.arguments import UsageError
+
+__all__ = ["agreed"]
+
+
+def agreed(question: str = "Do this?", *, json: bool, otherwise: str = "--yes does it without asking") -> bool:
+    """Return whether the user says yes.
+
+    Raises:
+        UsageError: there is nobody to ask; `otherwise` says what to do then.
+    """
+    if json or not sys.stdin.isatty():
+        why = "--json shows nothing to agree to" if json else "stdin is no terminal to ask at"
+        raise UsageError(f"{why}; {otherwise}")
+    sys.stdout.write(f"{question} [y/N] ")
+    sys.stdout.flush()
+    answer = sys.stdin.readline()
+    if not answer.endswith("\n"):
+        sys.stdout.write("\n")
+    return answer.strip().lower() in {"y", "yes"}
