@@ -54,7 +54,7 @@ class NamedCursor:
         self._ledger, self._now = ledger, now
         self._one = anyio.Lock()
         self._changed = anyio.Event()
-        self._turn = 0
+        self._turn = self._fetching = 0
 
     async def fetch(self, limit: int, wait_s: float) -> Dealt:
         """Return up to `limit` receipts as soon as there are any, nothing after `wait_s` seconds.
@@ -62,14 +62,18 @@ class NamedCursor:
         A later fetch ends an earlier one that still waits.
         """
         turn, end = self._take_turn(), self._now() + wait_s
-        async with self._one:
-            while turn == self._turn:
-                changed, now = self._changed, self._now()
-                dealt, more = await self._deal(turn, limit)
-                if dealt.items or dealt.lost is not None or self._now() >= end:
-                    return dealt
-                if not more:
-                    await self._wait(changed, now, end)
+        self._fetching += 1
+        try:
+            async with self._one:
+                while turn == self._turn:
+                    changed, now = self._changed, self._now()
+                    dealt, more = await self._deal(turn, limit)
+                    if dealt.items or dealt.lost is not None or self._now() >= end:
+                        return dealt
+                    if not more:
+                        await self._wait(changed, now, end)
+        finally:
+            self._fetching -= 1
         return Dealt(self.deliveries.epoch)
 
     async def acknowledge(self, epoch: str, positions: Sequence[int], through: int) -> int:
@@ -160,6 +164,7 @@ class NamedCursor:
             cursor=self.name,
             client_id=deliveries.client_id,
             attached=attached,
+            fetching=self._fetching > 0,
             settings=deliveries.settings,
             epoch=deliveries.epoch,
             position=deliveries.position,

@@ -42,13 +42,14 @@ class CursorInfo(Struct, frozen=True, kw_only=True):
 
     Everything up to `position` is settled, `scanned` is how far the ledger was looked at; `lag` counts the positions
     from `position` to `head`.  `open` receipts were handed out and are not settled, `in_flight` of them are with the
-    consumer now.  `dead` counts its dead letters.  `lost` says that receipts were lost to it which it has not been
-    told of yet.
+    consumer now; `fetching` says that it waits for more.  `dead` counts its dead letters.  `lost` says that receipts
+    were lost to it which it has not been told of yet.
     """
 
     cursor: str
     client_id: str
     attached: bool
+    fetching: bool
     settings: CursorSettings
     epoch: str
     position: int

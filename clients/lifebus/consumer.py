@@ -141,13 +141,18 @@ class Deliveries:
         if self._question is not None:
             self._question.cancel()
 
-    async def attach(self) -> CursorInfo:
-        """Be the connection that consumes.
+    async def attach(self, seconds: float | None = None) -> None:
+        """Be the connection that consumes, or stay it; the broker's answer is awaited for some seconds.
+
+        A broker that knows of no fetch was restarted and will never answer ours, which came before this question.
 
         Raises:
-            LifebusError: the broker refused.
+            LifebusError: the broker refused, or did not answer.
         """
-        return await self._connection.ask("consume", self._wish, CursorInfo, timeout=self._timeout)
+        question = self._question
+        info = await self._connection.ask("consume", self._wish, CursorInfo, timeout=seconds or self._timeout)
+        if question is not None and not info.fetching and not question.done():
+            question.set_exception(DeadlineExceeded("the broker was restarted"))
 
     async def _fetch(self) -> None:
         answer = await self._insist(self._fetch_once)
@@ -174,8 +179,10 @@ class Deliveries:
         self._question = None
         return decode_msgpack(raw, FetchAnswer)
 
-    def _note_arrival(self, _: "asyncio.Future[bytes]") -> None:
+    def _note_arrival(self, question: "asyncio.Future[bytes]") -> None:
         self._came_at = time.monotonic()
+        if not question.cancelled():
+            question.exception()  # looked at: nobody may be waiting when it comes
 
     async def _cross(self, lost: Lost) -> None:
         """Tell the broker that the loss is known."""
@@ -243,7 +250,7 @@ async def _stay(deliveries: Deliveries) -> None:
     while True:
         await anyio.sleep(_REFRESH_S)
         try:
-            await deliveries.attach()
+            await deliveries.attach(_REFRESH_S)
         except LifebusError as fault:
             if not _passes_by(fault):
                 return
