@@ -107,13 +107,15 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(harness: Harness) -> AsyncIterator[Stage]:
-    """A stage for one test; the test is skipped where the program is not installed."""
+async def stage(harness: Harness, configuration: str = "") -> AsyncIterator[Stage]:
+    """A stage for one test, the broker configured as told; skipped where the program is not installed."""
     missing = [str(package) for package in harness.packages if not is_installed(package)]
     if missing:
         pytest.skip(f"{', '.join(missing)} not in {cache()}; `make e2e` or `make e2e-all` installs it")
     with sandbox(harness.more_path) as box, fake_model(harness.context_window) as model:
         harness.furnish(box, model.url)
+        (box.home / ".config/lifebus").mkdir(parents=True)
+        (box.home / ".config/lifebus/config.toml").write_text(configuration)
         link(harness, box)
         install(harness, box)
         async with _broker(box) as broker, lifebus.connect("e2e", runtime_dir=box.runtime_dir) as bus:

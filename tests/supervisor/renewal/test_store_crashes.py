@@ -12,27 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from installing.crashing_disk import CountingDisk, Crash, CrashingDisk
 from lifebus_contract import LifebusError
 from lifebus_supervisor.installing.disk import Disk
 from lifebus_supervisor.renewal.choosing import Chosen
 from lifebus_supervisor.renewal.records import Continuation, State
 from lifebus_supervisor.renewal.store import ContinuationStore
 from supervisor.renewal.kept import intent, pending, start, states, store_in
-
-
-class Quick(CountingDisk):
-    """Counts, and waits for no disk: what is tested is the order of calls."""
-
-    def sync(self, descriptor: int) -> None:
-        """Do nothing."""
-
-    def sync_directory(self, path: Path) -> None:
-        """Do nothing."""
-
-
-class QuickCrash(CrashingDisk, Quick):
-    """Crashes before the nth call."""
+from supervisor.renewal.quick_disks import Crash, Quick, QuickCrash
 
 
 class Client:

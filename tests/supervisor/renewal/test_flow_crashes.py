@@ -1,0 +1,77 @@
+"""A crash at each changing call of the store while hooks, bus and client are at work: the next broker goes on."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from broker_process import until
+from lifebus_supervisor.installing.disk import Disk
+from lifebus_supervisor.renewal.store import DIRECTORY, ContinuationStore
+from lifebus_transports.commands import CommandSpec, Finished
+from supervisor.renewal.quick_disks import Crash, Quick, QuickCrash
+from supervisor.renewal.scripted import Book, Renewing, renewing
+
+PATCHED = "lifebus_supervisor.renewal.composing.open_store"
+
+
+class Knowing(Book):
+    """Knows ids again: one token for a prepare id, one use for a claim id."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens: dict[str, str] = {}
+        self.uses: dict[str, set[str]] = {}
+
+    async def run(self, spec: CommandSpec, stdin: bytes, seconds: float) -> Finished:
+        question = json.loads(stdin)
+        if question["step"] == "prepare":
+            token = self.tokens.setdefault(question["prepare_id"], f"token {len(self.tokens)}")
+            self.answers["prepare"] = {"token": token, "thread": "t-1"}
+        elif question["step"] == "consume":
+            self.uses.setdefault(question["token"], set()).add(question["claim_id"])
+        return await super().run(spec, stdin, seconds)
+
+
+def opening(disk: Disk) -> Callable[[Path], ContinuationStore]:
+    return lambda state_dir: ContinuationStore(state_dir / DIRECTORY, time.time, disk)
+
+
+async def renew(on: Renewing) -> None:
+    """Renew once: what a broker before has begun is gone on with."""
+    await until(lambda: "preparing" not in on.states and "claimed" not in on.states)
+    if not on.states:
+        await on.stop("s1")
+    if on.states == ["pending"]:
+        await on.start("s2")
+    assert on.states == ["consumed"]
+
+
+async def steps_of_a_renewal(directory: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    disk = Quick()
+    monkeypatch.setattr(PATCHED, opening(disk))
+    async with renewing(directory, Knowing()) as on:
+        await renew(on)
+    return len(disk.calls)
+
+
+async def test_a_broker_that_crashes_at_any_call_of_the_store_loses_no_token_and_uses_none_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = await steps_of_a_renewal(tmp_path / "whole", monkeypatch)
+    assert steps > 25
+    for at in range(steps):
+        directory, book = tmp_path / str(at), Knowing()
+        monkeypatch.setattr(PATCHED, opening(QuickCrash(at)))
+        with pytest.raises(BaseExceptionGroup) as crashed:
+            async with renewing(directory, book) as on:
+                await renew(on)
+        assert crashed.value.subgroup(Crash) is not None
+        monkeypatch.setattr(PATCHED, opening(Quick()))
+        async with renewing(directory, book) as on:
+            await renew(on)
+            assert set(book.tokens.values()) == set(book.uses), at
+            assert all(len(claims) == 1 for claims in book.uses.values()), at
+            assert len(book.tokens) == 1, at
