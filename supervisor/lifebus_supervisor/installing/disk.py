@@ -1,6 +1,7 @@
-"""Every system call of an installation that changes something, one method each; a crash may come between any two.
+"""Every system call that changes a file of ours or of a harness, one method each; a crash may come between any two.
 
-Above: writing.py, records.py, installer.py; tests that crash or interfere at each call.  Below: the operating system.
+Above: writing.py, records.py, installer.py, the continuation store; tests that crash or interfere at each call.
+Below: the operating system.
 """
 
 import ctypes

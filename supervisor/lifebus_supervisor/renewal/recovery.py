@@ -4,7 +4,6 @@ Above: composing.  Below: flow, store, the bus.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
 
 import anyio.to_thread
 import structlog
@@ -12,9 +11,9 @@ from msgspec import structs
 
 from lifebus_broker.bus import Bus
 from lifebus_broker.invocation import explain
-from lifebus_broker.ports import Evidence, Refusal
+from lifebus_broker.ports import Evidence
 from lifebus_broker.synthesis import with_evidence
-from lifebus_contract import CallbackRequest, CallbackResponse, Emission, LifebusError
+from lifebus_contract import CallbackRequest, CallbackResponse, Emission, FailureClass, LifebusError, TransportError
 from lifebus_contract.codec import decode_receipt
 from lifebus_supervisor.renewal.choosing import Chosen
 from lifebus_supervisor.renewal.flow import PREPARED, USED, RenewalFlow
@@ -22,7 +21,6 @@ from lifebus_supervisor.renewal.records import Continuation, State
 
 __all__ = ["left_by", "recover"]
 
-_ENDED: Final = frozenset({State.CONSUMED, State.REJECTED})
 _log = structlog.get_logger("lifebus.renewal")
 
 
@@ -82,8 +80,7 @@ class _Recovery:
             await self._tell_once(PREPARED, record.prepared_at, self._flow.told(record, PREPARED), {})
         if record.claimed_at is not None:
             await self._finish(record, record.claimed_at)
-        if record.state in _ENDED or (record.state is State.PENDING and record.prepared_at is not None):
-            await anyio.to_thread.run_sync(self._flow.store.mark_told, record)
+        await anyio.to_thread.run_sync(self._flow.store.mark_told, record)
 
     async def _finish(self, record: Continuation, moment: CallbackRequest) -> None:
         if record.state is State.CLAIMED:
@@ -134,13 +131,14 @@ class _Recovery:
     ) -> None:
         """Write a receipt in the client's name, in the invocation of the hook; the same one is written once."""
         record = self._record
-        failed = isinstance(answer, LifebusError)
-        ending = f":{record.handed_over}" if failed and kind == USED else ""
+        ending = f":failed{record.handed_over}" if isinstance(answer, LifebusError) else ""
         request = structs.replace(moment, idempotency_key=f"{record.payload_id}:{kind}{ending}")
         emission = with_evidence(Emission(request=request), {**evidence, "payload_id": record.payload_id})
         if isinstance(answer, LifebusError):
-            refusal: Refusal = explain(answer, 0)
-            await self._bus.record_failure(record.client_id, emission, refusal)
-            return
-        whole = structs.replace(emission, payloads=answer.client_payloads)
-        await self._bus.emit(record.client_id, [whole], dispatch=False)
+            outcome = await self._bus.record_failure(record.client_id, emission, explain(answer, 0))
+        else:
+            whole = structs.replace(emission, payloads=answer.client_payloads)
+            (outcome,) = await self._bus.emit(record.client_id, [whole], dispatch=False)
+        refusal = outcome.refusal
+        if refusal is not None and refusal.failure_class is not FailureClass.STATE_CONFLICT:  # that one is there
+            raise TransportError(refusal.detail, code=refusal.code)

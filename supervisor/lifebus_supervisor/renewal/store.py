@@ -173,11 +173,14 @@ class ContinuationStore:
                     self._files.replace(one.ended(state, self._now(), note))
 
     def mark_told(self, record: Continuation) -> None:
-        """Forget the moments of a record: its receipts are in the ledger."""
+        """Forget the moments of a record whose receipts are in the ledger; that of a claim stays until it has ended."""
         with self._files.locked():
             for one in self._fresh()[0]:
-                if one.payload_id == record.payload_id and one.state is not State.PREPARING:
-                    self._files.replace(structs.replace(one, prepared_at=None, claimed_at=None))
+                if one.payload_id != record.payload_id or one.state is State.PREPARING:
+                    continue
+                claimed_at = one.claimed_at if one.state is State.CLAIMED else None
+                if (one.prepared_at, one.claimed_at) != (None, claimed_at):
+                    self._files.replace(structs.replace(one, prepared_at=None, claimed_at=claimed_at))
 
     def drop(self, profile: str, thread: str) -> Continuation | None:
         """Remove what is kept of a thread, whatever its state; return it, None where nothing was."""

@@ -1,5 +1,6 @@
 """A bus with a renewal profile of Codex, and a scripted client that keeps a book of what it was asked."""
 
+import itertools
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,7 +13,8 @@ from msgspec import structs, to_builtins
 from adapters.hook_bus import HookBus, hook_bus
 from broker_process import until
 from lifebus_adapters import HookAnswer
-from lifebus_contract import AdapterManifest, Receipt, validate
+from lifebus_broker.ports import Ledger, Query
+from lifebus_contract import AdapterManifest, Receipt, decode_json, validate
 from lifebus_supervisor.adapters import configured_adapters
 from lifebus_supervisor.renewal.composing import start_renewals
 from lifebus_supervisor.renewal.flow import RenewalFlow
@@ -42,6 +44,9 @@ prepare = ["example", "prepare"]
 consume = ["example", "start"]
 """
 """The same in a configuration file."""
+
+
+_CALLS = itertools.count(1)
 
 
 class Book:
@@ -84,7 +89,6 @@ class Renewing:
         self.bus = bus
         self.book = book
         self.flow = flow
-        self._calls = 0
 
     async def stop(self, session: str = "s1", cwd: str = "/work") -> Receipt:
         """End a turn, and return the client's receipt of it."""
@@ -98,14 +102,19 @@ class Renewing:
 
     async def call(self, payload: dict[str, Any]) -> HookAnswer:
         """Call a hook; nobody waits for the client."""
-        self._calls += 1
-        _, answer = await self.bus.hook("codex", payload, call_id=f"call-{self._calls}")
+        _, answer = await self.bus.hook("codex", payload, call_id=f"call-{next(_CALLS)}")
         return answer
 
     @property
     def told(self) -> list[Receipt]:
         """Every receipt of the client so far."""
         return [one for one in self.bus.published if one.client_id == self.flow.settings.client_id]
+
+    async def receipts(self) -> list[Receipt]:
+        """Return every receipt of the client in the ledger."""
+        page = await self.bus.bus.ledger.read(Query(limit=1_024))
+        found = [decode_json(row.receipt, Receipt) for row in page.rows]
+        return [one for one in found if one.client_id == self.flow.settings.client_id]
 
     @property
     def states(self) -> list[str]:
@@ -122,19 +131,29 @@ class Renewing:
 
     async def told_of(self, payload: dict[str, Any]) -> Receipt:
         """Call a hook, and return the client's receipt of it."""
-        before = len(self.told)
-        assert (await self.call(payload)).stdout == b""
-        await until(lambda: len(self.told) > before)
-        return self.told[-1]
+        recorded, answer = await self.bus.hook("codex", payload, call_id=f"call-{next(_CALLS)}")
+        assert answer.stdout == b""
+        (invocation,) = {one.invocation_id for one in recorded if one.client_id == "lifebus.hook"}
+
+        def own() -> list[Receipt]:
+            return [one for one in self.told if one.invocation_id == invocation]
+
+        await until(lambda: bool(own()))
+        return own()[0]
 
 
 @asynccontextmanager
-async def renewing(directory: Path, book: Book | None = None, **changes: Any) -> AsyncIterator[Renewing]:
-    """A bus whose Codex sessions are renewed; in a directory where one was before, what that left is gone on with."""
+async def renewing(
+    directory: Path, book: Book | None = None, ledger: Ledger | None = None, **changes: Any
+) -> AsyncIterator[Renewing]:
+    """A bus whose Codex sessions are renewed; in a directory where one was before, what that left is gone on with.
+
+    With a ledger of the test's own, `told` stays empty, and `receipts` has what is in the ledger.
+    """
     profile = structs.replace(PROFILE, **changes)
     settings = Settings(runtime_dir=directory / "run", state_dir=directory / "state", renewals=(profile,))
     client = book or Book()
-    async with hook_bus() as bus, anyio.create_task_group() as tasks:
+    async with hook_bus(ledger) as bus, anyio.create_task_group() as tasks:
         bus.bus.registry.replace(configured_adapters(settings).all())
         (flow,) = await start_renewals(settings, bus.bus, client.run, tasks)
         yield Renewing(bus, client, flow)

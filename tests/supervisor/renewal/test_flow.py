@@ -295,6 +295,7 @@ async def test_a_slow_client_in_one_directory_holds_up_no_other(tmp_path: Path) 
     async with renewing(tmp_path) as on:
         hold = on.book.holds["recommend"] = anyio.Event()
         await on.call({"hook_event_name": "Stop", "session_id": "s1", "turn_id": "t1", "cwd": "/one"})
+        await until(lambda: on.book.steps == ["recommend"])
         del on.book.holds["recommend"]
         assert payloads(await on.stop("s2", "/two")) != []
         hold.set()

@@ -1,0 +1,144 @@
+"""What a broker finds of renewals when it starts: unfinished ones are gone on with, missing receipts written once."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import lifebus
+from broker_process import until
+from lifebus_broker.ledger.memory import MemoryLedger
+from lifebus_contract import CallbackRequest, FrameClass, FrameContext
+from lifebus_supervisor.renewal.records import Continuation, State
+from lifebus_supervisor.renewal.store import open_store
+from supervisor.renewal.kept import pending, start
+from supervisor.renewal.scripted import Book, Renewing, failing, renewing
+
+FAR = 4_000_000_000
+
+
+def moment(event: str, session: str) -> CallbackRequest:
+    frame = FrameContext(frame_id="t1", frame_class=FrameClass.TOP_LEVEL) if event.startswith("frame") else None
+    return lifebus.make_request(event, "codex", session=session, frame=frame, metadata={"cwd": "/work"})
+
+
+def record(payload_id: str = "pay_1") -> Continuation:
+    return pending(
+        payload_id,
+        profile="codex-renewal",
+        client_id="example",
+        thread="t-1",
+        expires_at=FAR,
+        prepared_at=moment("frame.ended", "s1"),
+    )
+
+
+def left(directory: Path, state: State) -> None:
+    """Leave a store as a broker does that ends before it has written the receipts."""
+    store = open_store(directory / "state")
+    store.keep(record())
+    if state is not State.PENDING:
+        store.claim(start("s2", profile="codex-renewal"), "clm_1", moment("session.started", "s2"))
+        (claimed,) = store.records()[0]
+        if state is not State.CLAIMED:
+            store.finish(claimed, state, "why")
+
+
+async def told(on: Renewing) -> list[tuple[str, str | None]]:
+    found = await on.receipts()
+    return [
+        (one.event.value, one.payload_receipts[0].payload_kind if one.payload_receipts else one.failure_class)
+        for one in found
+    ]
+
+
+PREPARED = ("frame.ended", "renewal.reset_prepare")
+USED = ("session.started", "renewal.continuation")
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (State.PENDING, [PREPARED]),
+        (State.CLAIMED, [PREPARED, USED]),
+        (State.CONSUMED, [PREPARED, USED]),
+        (State.REJECTED, [PREPARED, ("session.started", "payload_rejected")]),
+    ],
+)
+async def test_receipts_that_a_crash_left_unwritten_are_written_once(
+    tmp_path: Path, state: State, expected: list[tuple[str, str]]
+) -> None:
+    left(tmp_path, state)
+    ledger = MemoryLedger(entropy=os.urandom)
+    for _ in range(3):
+        async with renewing(tmp_path, ledger=ledger) as on:
+            await until(_settled(on))
+            assert await told(on) == expected
+
+
+def _settled(on: Renewing) -> Callable[[], bool]:
+    """Whether recovery has nothing more to do: the moments of the record are forgotten, or it may be claimed."""
+
+    def settled() -> bool:
+        (one,) = on.flow.store.records()[0]
+        return one.state is not State.CLAIMED and one.prepared_at is None
+
+    return settled
+
+
+async def test_receipts_that_are_in_the_ledger_are_not_written_again(tmp_path: Path) -> None:
+    ledger = MemoryLedger(entropy=os.urandom)
+    async with renewing(tmp_path, ledger=ledger) as on:
+        await on.call({"hook_event_name": "Stop", "session_id": "s1", "turn_id": "t1", "cwd": "/work"})
+        await until(lambda: on.states == ["pending"])
+        await on.call({"hook_event_name": "SessionStart", "session_id": "s2", "source": "startup", "cwd": "/work"})
+        await until(lambda: on.states == ["consumed"] and on.bus.bus.dispatches == 0)
+        before = await told(on)
+    assert before == [PREPARED, USED]
+    async with renewing(tmp_path, ledger=ledger) as on:
+        await until(_settled(on))
+        assert await told(on) == before
+
+
+async def test_a_use_that_fails_again_and_again_is_told_each_time_and_ends(tmp_path: Path) -> None:
+    left(tmp_path, State.CLAIMED)
+    ledger, book = MemoryLedger(entropy=os.urandom), Book()
+    book.fails["consume"] = failing(7)
+    for times in range(1, 5):
+        async with renewing(tmp_path, book, ledger) as on:
+            await until(lambda: len(book.asked) == times and on.flow.store.records()[0][0].handed_over == times + 1)  # noqa: B023
+            await until(lambda: on.bus.bus.ledger.head == times + 1)  # noqa: B023
+    async with renewing(tmp_path, book, ledger) as on:
+        await until(lambda: on.bus.bus.ledger.head == 6)
+        assert [failure for _, failure in await told(on)] == ["renewal.reset_prepare", *["payload_rejected"] * 5]
+    assert len({question["claim_id"] for question in book.asked}) == 1
+    assert len(book.asked) == 4
+
+
+async def test_a_preparation_that_fails_and_then_works_is_told_both_times(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "state")
+    store.begin(
+        Continuation(
+            payload_id="pay_1", profile="codex-renewal", client_id="example", adapter_id="codex", session="s1",
+            cwd="/work", state=State.PREPARING, created_at=1, expires_at=FAR,
+            prepared_at=moment("frame.ended", "s1"),
+        )
+    )  # fmt: skip
+    ledger, book = MemoryLedger(entropy=os.urandom), Book()
+    book.fails["prepare"] = failing()
+    async with renewing(tmp_path, book, ledger) as on:
+        await until(lambda: on.bus.bus.ledger.head == 1)
+    book.fails.clear()
+    async with renewing(tmp_path, book, ledger) as on:
+        await until(lambda: on.bus.bus.ledger.head == 2)
+        assert await told(on) == [("frame.ended", "payload_rejected"), PREPARED]
+        assert on.states == ["pending"]
+
+
+async def test_records_of_a_profile_that_is_no_longer_configured_are_left_alone(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "state")
+    store.keep(pending("pay_9", profile="codex-other", expires_at=FAR, prepared_at=moment("frame.ended", "s1")))
+    async with renewing(tmp_path) as on:
+        await on.start("s2")
+        assert (on.book.asked, on.states) == ([], ["pending"])
