@@ -32,7 +32,7 @@ from lifebus_transports.zmq_socket import Frames, SocketReader, make_socket, sen
 __all__ = ["PublishCounters", "PublishedRow", "PublishedSignal", "ReceiptDoor"]
 
 _MAX_ROWS = 256
-_MAX_SIGNAL_BYTES = 262_144
+_MAX_SIGNAL_BYTES = 65_536  # a subscriber that does not read holds up to 1,000 messages
 _MAX_BEACON_PARTS = 1_024
 
 
