@@ -106,15 +106,17 @@ async def test_the_same_registration_again_is_fine_and_another_one_takes_its_pla
     assert gone == []
 
 
-async def test_a_peer_whose_place_another_takes_is_told() -> None:
+async def test_a_peer_whose_place_another_takes_is_told_and_may_take_it_back() -> None:
     async with running_bus() as daemon, near_peer(daemon) as one, near_peer(daemon) as other:
         await one.ask("serve", EDITOR)
         await other.ask("serve", EDITOR)
         told = await one.wait(lambda message: "serving" in message)
-        (client,) = (await other.ask("clients"))["ok"]
+        again = await one.ask("serve", EDITOR)
+        back = await other.wait(lambda message: "serving" in message)
 
     assert (told["serving"], told["refused"]["code"]) == ("editor", "replaced")
-    assert client["client_id"] == "editor"
+    assert again["ok"] == {}
+    assert back["refused"] == told["refused"]
 
 
 async def test_a_peer_that_ends_its_input_owes_nothing_any_more() -> None:

@@ -161,7 +161,7 @@ async def _heed_sigterm(
     with anyio.open_signal_receiver(signal.SIGTERM) as signals:
         task_status.started()
         async for _ in signals:
-            whole.deadline = anyio.current_time() + _GRACE_S
+            whole.deadline = min(whole.deadline, anyio.current_time() + _GRACE_S)
             reading.cancel()
 
 

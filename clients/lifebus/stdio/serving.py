@@ -80,8 +80,9 @@ class Serving:
 
     async def _serve(self, bus: Bus, wish: Serve, *, task_status: TaskStatus[None]) -> None:
         """Serve until `_end`; what ends it from the other side is told to the peer, or raised if it never began."""
-        ask = partial(self._ask, wish)
-        self._wish, self._scope, self._ended = wish, anyio.CancelScope(), anyio.Event()
+        scope, ended = anyio.CancelScope(), anyio.Event()
+        self._wish, self._scope, self._ended = wish, scope, ended
+        lost: LifebusError | None = None
         begun = False
 
         def begin() -> None:
@@ -90,10 +91,10 @@ class Serving:
             task_status.started()
 
         try:
-            with self._scope:
+            with scope:
                 await bus.serve(
                     wish.events,
-                    ask,
+                    partial(self._ask, wish),
                     adapters=wish.adapters,
                     requirements=wish.requirements,
                     deadline=wish.deadline_ms / 1000,
@@ -103,10 +104,12 @@ class Serving:
         except LifebusError as fault:
             if not begun:
                 raise
-            await self._outflow.put(encode_line({"serving": wish.client_id, "refused": RefusalInfo.of(fault)}))
+            lost = fault
         finally:
             self._wish = None
-            self._ended.set()
+            ended.set()
+        if lost is not None:
+            await self._outflow.put(encode_line({"serving": wish.client_id, "refused": RefusalInfo.of(lost)}))
 
     async def _end(self) -> None:
         if self._wish is not None:
