@@ -19,7 +19,7 @@ __all__ = ["app"]
 
 app = App(name="clients")
 
-Name = Annotated[str, Parameter(help="The name that it consumes under.")]
+_Name = Annotated[str, Parameter(help="The name that it consumes under.")]
 
 
 @app.default
@@ -66,7 +66,7 @@ def lag(name: str | None = None, /, *, connecting: Connecting = DEFAULTS) -> Exi
 
 
 @app.command(name="reset-cursor")
-def reset_cursor(name: Name, /, *, to: str, yes: bool = False, connecting: Connecting = DEFAULTS) -> ExitCode:
+def reset_cursor(name: _Name, /, *, to: str, yes: bool = False, connecting: Connecting = DEFAULTS) -> ExitCode:
     """Have a named consumer start again from another place.
 
     Args:
@@ -88,7 +88,7 @@ def reset_cursor(name: Name, /, *, to: str, yes: bool = False, connecting: Conne
 
 
 @app.command
-def evict(name: Name, /, *, yes: bool = False, connecting: Connecting = DEFAULTS) -> ExitCode:
+def evict(name: _Name, /, *, yes: bool = False, connecting: Connecting = DEFAULTS) -> ExitCode:
     """Forget a named consumer: its place, what it holds, its dead letters.
 
     Args:
@@ -108,7 +108,7 @@ def evict(name: Name, /, *, yes: bool = False, connecting: Connecting = DEFAULTS
 
 
 @app.command
-def dead(name: Name, /, *, connecting: Connecting = DEFAULTS) -> ExitCode:
+def dead(name: _Name, /, *, connecting: Connecting = DEFAULTS) -> ExitCode:
     """List the receipts that a named consumer was handed 20 times in vain; with --json whole, one a line.
 
     Args:
