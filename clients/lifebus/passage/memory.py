@@ -60,17 +60,18 @@ _RESUME_BYTES = RING_BYTES // 2
 
 
 class Memory:
-    """The shared memory and the pipe of records, as the passage has them."""
+    """The shared memory and the pipe of records, as the passage has them.
+
+    `file` and `records` are for the observer, `writer` is our end of the pipe.
+    """
 
     def __init__(self) -> None:
-        self.file = _anonymous_file(
-            MEMORY_BYTES
-        )  # first: its number is below the pipe's, as `_start_observer` needs it
-        self.records, self._writer = os.pipe()
-        os.set_blocking(self._writer, False)
+        self.file = _anonymous_file(MEMORY_BYTES)  # before the pipe: the observer needs its number to be lower
+        self.records, self.writer = os.pipe()
+        os.set_blocking(self.writer, False)
         view = memoryview(mmap.mmap(self.file, MEMORY_BYTES))
         self._head = view[:HEAD_BYTES].cast("q")
-        self.taps = (Tap(view, IN, self._writer), Tap(view, OUT, self._writer))
+        self.taps = (Tap(view, IN, self.writer), Tap(view, OUT, self.writer))
 
     def handed_over(self) -> None:
         """Close what only the observer needs, once it has it."""
@@ -81,7 +82,7 @@ class Memory:
         """Say that the program has ended, and end the records."""
         self._head[CODE] = code
         self._head[ENDED] = 1
-        os.close(self._writer)
+        os.close(self.writer)
 
 
 class Tap:
