@@ -65,7 +65,6 @@ class PassageBox:
             for stream in (process.stdin, process.stdout, process.stderr):
                 if stream is not None:
                     stream.close()
-            eventually(lambda: not self.processes())
 
     def run(self, command: tuple[str, ...], stdin: bytes = b"", *options: str) -> tuple[int, bytes, bytes]:
         """Run to the end; return exit code, stdout and stderr."""
@@ -74,10 +73,12 @@ class PassageBox:
         return process.returncode, out, err
 
     def processes(self) -> list[psutil.Process]:
-        """Every living process that works in this box: it has our runtime directory in its environment."""
+        """Every living process of this box but brokers: it has our runtime directory in its environment."""
         found: list[psutil.Process] = []
         for process in psutil.process_iter():
             try:
+                if any("broker_process" in word for word in process.cmdline()):
+                    continue
                 ours = process.environ().get("LIFEBUS_RUNTIME_DIR") == str(self.base / "run")
                 if ours and process.status() != psutil.STATUS_ZOMBIE and process.pid != os.getpid():
                     found.append(process)

@@ -35,6 +35,7 @@ class Pair:
         assert self.take() == []
         assert self.recording.read() is None
         self.memory.handed_over()
+        os.close(self.memory.file)
 
 
 @settings(max_examples=40, deadline=None)
@@ -101,3 +102,4 @@ def test_without_an_observer_nothing_is_recorded_any_more_and_bytes_still_find_r
         pair.put(OUT, b"x" * CHUNK_BYTES)
     pair.memory.close(0)
     assert pair.recording.ending().lost["out"] == 3 * CHUNK_BYTES
+    os.close(pair.memory.file)

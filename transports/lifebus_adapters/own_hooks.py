@@ -28,7 +28,7 @@ WRAPPER_END: Final = "wrapper_end"
 APP_SERVER_END: Final = "app_server_end"
 """An app-server has ended, and some of it was never told: `run_id`, `exit_code`, and how much was lost."""
 
-_LOSSES: Final = (Fact("exit_code", int), Fact("lost_observations", int), Fact("lost_bytes", int))
+_LOSSES: Final = (Fact("exit_code", int), Fact("missed_messages", int), Fact("missed_bytes", int))
 
 _RULES: Final = {
     APP_SERVER_END: HookRule(

@@ -30,8 +30,8 @@ def leave_word(sender: Sender, runtime_dir: Path, code: int | None, lost: Lost) 
         "hook_event_name": _HOOK,
         "run_id": sender.origin,
         "exit_code": code,
-        "lost_observations": lost.messages,
-        "lost_bytes": lost.bytes,
+        "missed_messages": lost.messages,
+        "missed_bytes": lost.bytes,
     }
     hook = Path(lifebus.__file__ or "").with_name("hook.py")
     command = [sys.executable, "-I", "-S", str(hook), sender.adapter_id, _HOOK]

@@ -39,7 +39,7 @@ def hold_signals() -> "set[signal.Signals | int]":
 
 
 class Child:
-    """The running program.  `stdin` and `stdout` are our ends of its pipes.
+    """The running program.  `stdin` and `stdout` are our ends of its pipes, `buried` what else of ours has ended.
 
     `owned`: it has a process group of its own, and has to end when it is told to; `grace` is how many seconds it may
     take to end by itself once its stdin is closed.
@@ -51,6 +51,7 @@ class Child:
     def __init__(self, command: list[str], *, owned: bool, grace: float, held: "set[signal.Signals | int]") -> None:
         self.owned = owned
         self._grace = grace
+        self.buried: set[int] = set()
         self._term_sent = False
         theirs, self.stdin = os.pipe()
         self.stdout, writing = os.pipe()
@@ -121,6 +122,8 @@ class Child:
                 code = os.waitstatus_to_exitcode(status)
             elif not pid:
                 break
+            else:
+                self.buried.add(pid)
         return code
 
 

@@ -74,9 +74,13 @@ class Memory:
         self.taps = (Tap(view, IN, self.writer), Tap(view, OUT, self.writer))
 
     def handed_over(self) -> None:
-        """Close what only the observer needs, once it has it."""
-        os.close(self.file)
+        """Close the observer's end of the pipe, once it has it."""
         os.close(self.records)
+
+    def renew(self) -> None:
+        """Begin with another pipe: whoever read from the first one is gone."""
+        os.close(self.writer)
+        self.records, self.writer = os.pipe()
 
     def close(self, code: int) -> None:
         """Say that the program has ended, and end the records."""
@@ -117,12 +121,14 @@ class Tap:
 
     def tell(self, length: int) -> None:
         """Record that so many bytes were read into the room; count them where that cannot be."""
-        lost = self._lost + length
+        before = self._lost
         if self._in_ring and self._write(length):
             self._at += length
-            lost = 0
-        if lost != self._lost:
-            self._lost = self._head[LOST + self._direction] = lost
+            self._lost = 0
+        else:
+            self._lost += length
+        if self._lost != before:
+            self._head[LOST + self._direction] = self._lost
 
     def _write(self, length: int) -> bool:
         try:
@@ -133,15 +139,16 @@ class Tap:
             if fault.errno != errno.EPIPE:
                 raise
             self._observed = False
+            self._lost += self._at - max(self._head[TAIL + self._direction], self._free)  # nobody reads it any more
             return False
         return True
 
 
 def _anonymous_file(size: int) -> int:
     """Return a descriptor of a file that has no name (any more)."""
-    if hasattr(os, "memfd_create"):
+    try:
         file = os.memfd_create("lifebus-passage")
-    else:
+    except (AttributeError, OSError):  # another system, or one that forbids it
         path = os.path.join(os.environ.get("TMPDIR", "/tmp"), "lifebus-" + os.urandom(16).hex())  # noqa: PTH118, S108
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         os.unlink(path)  # noqa: PTH108  pathlib costs start-up time

@@ -63,13 +63,17 @@ def carry(command: list[str], options: Options) -> int:
     inward, outward = Pump(0, child.stdin, memory.taps[IN]), Pump(child.stdout, 1, memory.taps[OUT])
     _start(inward.run, child.stdin_ended)
     thread, done = _start(outward.run)
-    _start_observer(memory, child, options, held)
+    origin = options.origin or f"{options.adapter}-{int(time() * 1000):x}-{os.urandom(6).hex()}"
+    observer = _start_observer(memory, options, origin, child.pid, held)
     code = child.wait()
     outward.end_soon()
     if not done.acquire(timeout=_EOF_S):
         interrupt(thread)
         done.acquire()
     child.end_group()
+    if observer in child.buried:
+        memory.renew()  # another observer tells the end, and how much was lost since the first one died
+        _start_observer(memory, options, origin + ".2", child.pid, held)
     memory.close(code)
     die_as(code)
     return code
@@ -90,16 +94,20 @@ def _start(*steps: "Callable[[], None]") -> "tuple[int, _thread.LockType]":
     return _thread.start_new_thread(work, ()), done
 
 
-def _start_observer(memory: Memory, child: Child, options: Options, held: "set[int]") -> None:
-    """Start the observer apart: none of our streams, no signal of our group; without it the passage goes on unseen."""
-    origin = options.origin or f"{options.adapter}-{int(time() * 1000):x}-{os.urandom(6).hex()}"
+def _start_observer(memory: Memory, options: Options, origin: str, server: int, held: "set[int]") -> int:
+    """Start the observer apart, with none of our streams and in a group of its own, and return its process id.
+
+    Where that cannot be, all passes unseen, and the id is 0.
+    """
     module = [sys.executable, "-P", "-m", "lifebus.observer"]
-    words = [*module, options.adapter, origin, options.runtime_dir, str(child.pid)]
+    words = [*module, options.adapter, origin, options.runtime_dir, str(server)]
     streams = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
     shared = [(os.POSIX_SPAWN_DUP2, memory.file, 3), (os.POSIX_SPAWN_DUP2, memory.records, 4)]
     try:
-        os.posix_spawn(words[0], words, os.environ, file_actions=[*streams, *shared], setpgroup=0, setsigmask=held)
+        return os.posix_spawn(
+            words[0], words, os.environ, file_actions=[*streams, *shared], setpgroup=0, setsigmask=held
+        )
     except OSError:
-        return
+        return 0
     finally:
         memory.handed_over()
