@@ -24,8 +24,8 @@ check: $(VENV)/.developing  ## lint, format, both type checkers, layers
 bench: $(BENCH)/.installed  ## lifebus beside Redis and JetStream, e.g. make bench ARGS="--quick"
 	@$(BENCH)/bin/python -m bench.run $(ARGS)
 
-e2e: $(VENV)/.developing  ## the real Codex and Claude Code, offline, e.g. make e2e ARGS="-k resume"
-	@$(VENV)/bin/python tests/e2e/run.py codex claude -- $(ARGS)
+e2e: $(VENV)/.developing  ## the real Codex, its app-server and Claude Code, offline, e.g. make e2e ARGS="-k resume"
+	@$(VENV)/bin/python tests/e2e/run.py codex app_server claude -- $(ARGS)
 
 e2e-all: $(VENV)/.developing  ## all six harnesses; the first run downloads 2 GB into the user's cache
 	@$(VENV)/bin/python tests/e2e/run.py -- $(ARGS)

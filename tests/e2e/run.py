@@ -2,7 +2,7 @@
 
     python tests/e2e/run.py [HARNESS …] [-- PYTEST-ARGUMENT …]
 
-Without names all six harnesses are tested.  On Linux the tests run in a network namespace that has loopback alone;
+Without names all six harnesses and the app-server of Codex are tested.  On Linux the tests run in a network namespace that has loopback alone;
 where that is not permitted, all proxies point nowhere instead.
 """
 
@@ -17,10 +17,12 @@ from pathlib import Path
 TESTS = Path(__file__).parent.parent
 sys.path.insert(0, str(TESTS))
 
+from e2e.app_server import PACKAGES  # noqa: E402  the path is set up above
 from e2e.harnesses import HARNESSES  # noqa: E402  the path is set up above
 from e2e.programs import cache, install  # noqa: E402
 from e2e.sandbox import only_loopback  # noqa: E402
 
+TESTED = {name: harness.packages for name, harness in HARNESSES.items()} | {"app_server": PACKAGES}
 _NEW_USER, _NEW_NET = 0x10000000, 0x40000000
 _SET_FLAGS, _UP = 0x8914, 0x1 | 0x40
 
@@ -28,20 +30,20 @@ _SET_FLAGS, _UP = 0x8914, 0x1 | 0x40
 def main(arguments: list[str]) -> None:
     """Install, leave the network, and become pytest."""
     names, _, options = _split(arguments)
-    for name in names or HARNESSES:
-        for package in HARNESSES[name].packages:
+    for name in names or TESTED:
+        for package in TESTED[name]:
             say(f"{package}: {install(package) or 'installed'} ({cache()})")
     if not _leave_network():
         say("no network namespace of our own: proxies point nowhere instead")
-    chosen = [str(path) for name in names or HARNESSES for path in sorted((TESTS / "e2e").glob(f"test_{name}*.py"))]
+    chosen = [str(path) for name in names or TESTED for path in sorted((TESTS / "e2e").glob(f"test_{name}*.py"))]
     os.execv(sys.executable, [sys.executable, "-m", "pytest", "-q", *options, *chosen])
 
 
 def _split(arguments: list[str]) -> tuple[list[str], str, list[str]]:
     at = arguments.index("--") if "--" in arguments else len(arguments)
-    unknown = set(arguments[:at]) - set(HARNESSES)
+    unknown = set(arguments[:at]) - set(TESTED)
     if unknown:
-        sys.exit(f"no such harness: {', '.join(sorted(unknown))}; there are {', '.join(HARNESSES)}")
+        sys.exit(f"no such harness: {', '.join(sorted(unknown))}; there are {', '.join(TESTED)}")
     return arguments[:at], "--", arguments[at + 1 :]
 
 

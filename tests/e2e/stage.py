@@ -102,7 +102,7 @@ class Stage:
     @asynccontextmanager
     async def broker_again(self) -> AsyncIterator[None]:
         """A new broker in the place of the one that has gone."""
-        async with _broker(self.box):
+        async with broker_in(self.box):
             yield
 
 
@@ -118,12 +118,12 @@ async def stage(harness: Harness, configuration: str = "") -> AsyncIterator[Stag
         (box.home / ".config/lifebus/config.toml").write_text(configuration)
         link(harness, box)
         install(harness, box)
-        async with _broker(box) as broker, lifebus.connect("e2e", runtime_dir=box.runtime_dir) as bus:
+        async with broker_in(box) as broker, lifebus.connect("e2e", runtime_dir=box.runtime_dir) as bus:
             yield Stage(harness, box, model, broker, bus)
 
 
 @asynccontextmanager
-async def _broker(box: Sandbox) -> AsyncIterator[BrokerProcess]:
+async def broker_in(box: Sandbox) -> AsyncIterator[BrokerProcess]:
     places = {"LIFEBUS_RUNTIME_DIR": str(box.runtime_dir), "LIFEBUS_STATE_DIR": str(box.state_dir)}
     async with broker_process(box.home, **places, LIFEBUS_TICKS_INTERVAL_MS=TICK_MS) as broker:
         yield broker

@@ -1,0 +1,179 @@
+"""The real Codex app-server: alone, under `lifebus run`, and under `lifebus tee` with an independent client."""
+
+import asyncio
+import signal
+
+import lifebus
+from e2e.app_server import LIFEBUS, Client, Place, place, told
+from e2e.scripting import HOLD, fail, prompt, run, say
+from lifebus_adapters.app_server import FactSeen, SignalSeen, ThreadClosed, event_type
+from lifebus_contract import Receipt
+
+RUN = (*LIFEBUS, "run", "--")
+TEE = (*LIFEBUS, "tee", "--")
+
+FRAME = ["frame.opened", "frame.ended completed"]
+
+
+def is_over(receipt: Receipt) -> bool:
+    return receipt.event == "session.ended"
+
+
+async def take_all_turns(client: Client, on: Place) -> str:
+    """A turn with a tool that asks for approval, one that fails, one that is interrupted, and a compaction."""
+    thread = await client.start(approvalPolicy="untrusted", sandbox="workspace-write")
+    asked = await client.begin(thread, prompt("Work.", run("touch made", 2_000), say("done", 3_000)))
+    request = await client.wait(lambda one: one.get("method", "").endswith("requestApproval"))
+    await client.send({"id": request["id"], "result": {"decision": "accept"}})
+    assert (await client.ended(asked))["status"] == "completed"
+    assert (on.box.project / "made").exists()
+    assert (await client.turn(thread, prompt("Fail.", fail(400))))["status"] == "failed"
+    held = await client.begin(thread, prompt("Wait.", HOLD))
+    await asyncio.to_thread(on.model.wait_held)
+    await client.ask("turn/interrupt", threadId=thread, turnId=held)
+    assert (await client.ended(held))["status"] == "interrupted"
+    await client.ask("thread/compact/start", threadId=thread)
+    await client.wait(
+        lambda one: (
+            one.get("params", {}).get("item", {}).get("type") == "contextCompaction"
+            and one["method"] == "item/completed"
+        )
+    )
+    await client.wait(lambda one: client.methods.count("turn/completed") == 4)
+    return thread
+
+
+ALL_TURNS = [
+    "session.started started",
+    "frame.opened",
+    "supervisor.tick asked",
+    "supervisor.tick answered",
+    "frame.ended completed",
+    "frame.opened",
+    "frame.ended failed",
+    "frame.opened",
+    "frame.ended interrupted",
+    "frame.opened",
+    "context.compacted",
+    "frame.ended completed",
+]
+
+
+def without_pressure(receipts: list[Receipt]) -> list[str]:
+    return [name for name in told(receipts) if not name.startswith("context.pressure_observed")]
+
+
+async def test_what_a_real_server_says_is_read_to_the_last_message() -> None:
+    async with place(with_broker=False) as on, on.client() as client:
+        thread = await take_all_turns(client, on)
+        assert await client.close() == 0
+        read = [one.event_type for one in client.observed if isinstance(one, SignalSeen)]
+        asks = ["id" in message for message in client.messages if "method" in message]
+        assert read == [event_type(name, request=one) for name, one in zip(client.methods, asks, strict=True)]
+        assert (client.reader.counters.junk, client.reader.counters.withheld) == (0, 0)
+        facts = [type(one.fact).__name__ for one in client.observed if isinstance(one, FactSeen)]
+        assert [name for name in facts if name != "Usage"] == [
+            "ThreadOpened",
+            *("TurnStarted", "OperatorAsked", "OperatorAnswered", "TurnEnded"),
+            *("TurnStarted", "TurnEnded") * 2,
+            *("TurnStarted", "Compacted", "TurnEnded"),
+        ]
+        (over,) = client.reader.close({"exit_code": 0})
+        assert isinstance(over, FactSeen)
+        assert isinstance(over.fact, ThreadClosed)
+        assert over.fact.session == thread
+
+
+async def test_a_whole_life_under_run_is_told_as_signals_and_receipts() -> None:
+    async with place() as on, on.client(*RUN) as client:
+        thread = await take_all_turns(client, on)
+        assert await client.close() == 0
+        receipts = await on.receipts_until(is_over)
+        assert without_pressure(receipts) == [*ALL_TURNS, "session.ended completed"]
+        assert {one.harness_session_id for one in receipts} == {thread}
+        assert [one.sequence for one in receipts] == list(range(1, len(receipts) + 1))
+        told_of = [one.telemetry_summary for one in receipts if one.event == "context.pressure_observed"]
+        assert told_of[0]["context_window_tokens"] == 20_000 * 95 // 100
+        assert told_of[0]["source"] == "app_server:last.totalTokens"
+        failed = next(one for one in receipts if one.telemetry_summary.get("frame_end") == "failed")
+        assert failed.telemetry_summary["retry_class"] is not None
+        assert await signals_of(on, thread) == [
+            message["method"] for message in client.messages if _is_about(message, thread)
+        ]
+
+
+def _is_about(message: dict[str, object], thread: str) -> bool:
+    params = message.get("params")
+    return (
+        "method" in message
+        and isinstance(params, dict)
+        and thread
+        in {
+            params.get("threadId"),
+            (params.get("thread") or {}).get("id"),
+        }
+    )
+
+
+async def signals_of(on: Place, thread: str) -> list[str]:
+    assert on.bus is not None
+    found = on.bus.signals(thread=thread, since="start", until_head=True)
+    return [one.envelope["method"] async for one in found if isinstance(one, lifebus.SignalReceived)]
+
+
+async def test_a_server_killed_in_the_middle_of_a_turn_is_told_and_its_thread_goes_on_in_the_next() -> None:
+    async with place() as on:
+        async with on.client(*RUN) as client:
+            thread = await client.start()
+            await client.turn(thread, prompt("Begin.", say("begun")))
+            await client.begin(thread, prompt("Wait.", HOLD))
+            await asyncio.to_thread(on.model.wait_held)
+            client.kill_server()
+            assert await client.process.wait() == -signal.SIGKILL
+        receipts = await on.receipts_until(is_over)
+        begun = ["session.started started", *FRAME, "frame.opened"]
+        assert without_pressure(receipts) == [*begun, "frame.ended abandoned", "session.ended abandoned"]
+        assert receipts[-1].telemetry_summary["signal"] == signal.SIGKILL
+        async with on.client(*RUN) as client:
+            await client.ask("thread/resume", threadId=thread)
+            await client.turn(thread, prompt("Go on.", say("gone on")))
+            assert await client.close() == 0
+        again = await on.receipts_until(lambda one: is_over(one) and one.sequence != receipts[-1].sequence)
+        assert without_pressure(again[len(receipts) :]) == [
+            "session.started resumed",
+            *FRAME,
+            "session.ended completed",
+        ]
+
+
+async def test_a_client_behind_tee_sees_what_the_server_wrote_byte_for_byte() -> None:
+    async with place() as on:
+        kept = 'tee "$HOME/in" | "$CODEX" app-server | tee "$HOME/out"'
+        async with on.client(*TEE, shell=kept) as client:
+            thread = await take_all_turns(client, on)
+            assert await client.close() == 0
+            assert (on.box.home / "in").read_bytes() == bytes(client.sent)
+            assert (on.box.home / "out").read_bytes() == bytes(client.got)
+        receipts = await on.receipts_until(is_over)
+        assert without_pressure(receipts) == [*ALL_TURNS, "session.ended completed"]
+        assert len(await signals_of(on, thread)) > 40
+
+
+async def test_a_broker_that_is_away_for_a_while_changes_nothing_for_the_client_and_hears_of_it_later() -> None:
+    async with place() as on:
+        async with on.client(*TEE, shell='exec "$CODEX" app-server') as client:
+            thread = await client.start()
+            await client.turn(thread, prompt("Begin.", say("begun")))
+            await on.receipts_until(lambda one: one.event == "frame.ended")
+            assert on.broker is not None
+            await on.broker.kill()
+            await client.turn(thread, prompt("Go on.", say("gone on")))
+            async with on.broker_again():
+                await client.turn(thread, prompt("Still there?", say("still there")))
+                assert await client.close() == 0
+                receipts = await on.receipts_until(is_over)
+        assert without_pressure(receipts) == [
+            "session.started started",
+            *FRAME * 3,
+            "session.ended completed",
+        ]
