@@ -18,6 +18,7 @@ import pytest
 import lifebus
 from broker_process import BrokerProcess
 from e2e.fake_model import MODEL, FakeModel, fake_model
+from e2e.installation import lifebus as run_lifebus
 from e2e.programs import Package, cache, find, is_installed
 from e2e.sandbox import Sandbox, sandbox
 from e2e.stage import PATIENCE_S, broker_in
@@ -26,6 +27,7 @@ from lifebus_contract import Receipt
 
 PACKAGES: Final = (Package("pypi", "openai-codex-cli-bin", "0.163.0"),)
 WINDOW: Final = 20_000
+SETTINGS: Final = ".codex/config.toml"
 
 LIFEBUS: Final = (sys.executable, "-m", "lifebus")
 
@@ -188,6 +190,19 @@ class Place:
         async with broker_in(self.box):
             yield
 
+    async def install_hooks(self) -> None:
+        """Install the hooks of lifebus, and trust them as their user does."""
+        (self.box.bin / "codex").symlink_to(program())
+        installed = run_lifebus(self.box, "hooks", "install", "codex", "--yes", "--skip-unknown")
+        assert installed.code == 0, installed
+        async with self.client() as client:
+            listed = await client.ask("hooks/list", cwds=[str(self.box.project)])
+        hooks = [hook for entry in listed["data"] for hook in entry["hooks"]]
+        with (self.box.home / SETTINGS).open("a") as settings:
+            settings.writelines(
+                f'\n[hooks.state."{one["key"]}"]\ntrusted_hash = "{one["currentHash"]}"\n' for one in hooks
+            )
+
     async def receipts_until(self, condition: Callable[[Receipt], bool]) -> list[Receipt]:
         """Return every receipt so far, once one of them fulfils the condition."""
         assert self.bus is not None
@@ -216,9 +231,9 @@ async def place(*, with_broker: bool = True) -> AsyncIterator[Place]:
 
 
 def _furnish(box: Sandbox, model_url: str) -> None:
-    folder = box.home / ".codex"
-    folder.mkdir()
-    (folder / "config.toml").write_text(
+    settings = box.home / SETTINGS
+    settings.parent.mkdir()
+    settings.write_text(
         f"""\
 model = "{MODEL}"
 model_provider = "loopback"

@@ -2,8 +2,8 @@
 
     python tests/e2e/run.py [HARNESS …] [-- PYTEST-ARGUMENT …]
 
-Without names all six harnesses and the app-server of Codex are tested.  On Linux the tests run in a network namespace that has loopback alone;
-where that is not permitted, all proxies point nowhere instead.
+Without names all six harnesses and the app-server of Codex are tested.  On Linux the tests run in a network namespace
+that has loopback alone; where that is not permitted, all proxies point nowhere instead.
 """
 
 import ctypes

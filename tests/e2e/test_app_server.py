@@ -94,7 +94,7 @@ async def test_a_whole_life_under_run_is_told_as_signals_and_receipts() -> None:
         assert [one.sequence for one in receipts] == list(range(1, len(receipts) + 1))
         told_of = [one.telemetry_summary for one in receipts if one.event == "context.pressure_observed"]
         assert told_of[0]["context_window_tokens"] == 20_000 * 95 // 100
-        assert told_of[0]["source"] == "app_server:last.totalTokens"
+        assert told_of[0]["context_used_tokens"] == 2_012  # as the wire or the rollout tells first
         failed = next(one for one in receipts if one.telemetry_summary.get("frame_end") == "failed")
         assert failed.telemetry_summary["retry_class"] is not None
         assert await signals_of(on, thread) == [
@@ -177,3 +177,23 @@ async def test_a_broker_that_is_away_for_a_while_changes_nothing_for_the_client_
             *FRAME * 3,
             "session.ended completed",
         ]
+
+
+async def test_hooks_and_the_wire_tell_of_one_session_once() -> None:
+    hooked = ["frame.opening", "frame.opened"]
+    async with place() as on:
+        await on.install_hooks()
+        async with on.client(*RUN) as client:
+            thread = await client.start()
+            await client.turn(thread, prompt("Begin.", run("echo hi", 2_000), say("begun")))
+            await client.turn(thread, prompt("Fail.", fail(400)))
+            await on.receipts_until(lambda one: one.telemetry_summary.get("frame_end") == "failed")
+            assert await client.close() == 0
+        receipts = await on.receipts_until(is_over)
+        assert "hook/started" in client.methods
+        assert without_pressure(receipts) == [
+            *("session.starting", "session.started", *hooked, "frame.ending", "frame.ended completed"),
+            *(*hooked, "frame.ended failed", "session.ending", "session.ended"),
+        ]
+        failed = next(one for one in receipts if one.telemetry_summary.get("frame_end") == "failed")
+        assert (failed.client_id, failed.telemetry_summary["error"]) == ("lifebus.supervisor", "other")

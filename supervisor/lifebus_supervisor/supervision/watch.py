@@ -298,9 +298,12 @@ class Watch:
         """Note a turn's end; one that names no turn is that of the newest frame which stands alone."""
         alone = [frame.frame_id for frame in self.state.frames if frame.parent is None]
         frame_id = seen.fact.frame_id or (alone[-1] if alone else None)
-        if frame_id is not None:
-            self.started.pop(frame_id, None)
-            self.ended.setdefault(frame_id, seen)
+        if frame_id is None:
+            return
+        self.started.pop(frame_id, None)
+        known = self.ended.setdefault(frame_id, seen)
+        if seen.fact.details and not known.fact.details:  # an app-server says more of an end than a file
+            self.ended[frame_id] = EndSeen(seen.fact, seen.source, known.tick)
 
     def _work(self, tick: int) -> None:
         self.work_tick = tick if self.work_tick is None else self.work_tick
