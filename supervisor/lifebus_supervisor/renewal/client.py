@@ -117,7 +117,7 @@ class RenewalClient:
             argv=argv,
             passing=self._settings.environment,
             setting=setting,
-            cwd=_directory(document["cwd"]),
+            cwd=_directory(document["cwd"]) if self._settings.run_in == "session" else "/",
         )
         return await self._run(spec, json.dumps(document).encode() + b"\n", milliseconds / 1000)
 

@@ -16,6 +16,7 @@ __all__ = ["PLACE", "AnswerPaths", "RenewalSettings"]
 PLACE: Final = "{token}"
 """The argument, or the part of one, in whose place the token is put where a profile says so."""
 
+_OWN: Final = "lifebus."
 _PATH: Final = re.compile(r"[^.\s]+(?:\.[^.\s]+){0,15}")
 _Argv = Annotated[tuple[str, ...], Meta(min_length=1, max_length=64)]
 _Milliseconds = Annotated[int, Meta(ge=100, le=600_000)]
@@ -62,6 +63,8 @@ class RenewalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     consume_ms: _Milliseconds = 30_000
     environment: tuple[str, ...] = ()
     """Further variables that the commands get; a star stands for any ending."""
+    run_in: Literal["root", "session"] = "root"
+    """Where the commands run: in `/`, or in the directory of the session, which may hold anything."""
     hand_over: Literal["stdin", "argument"] = "stdin"
     ttl_s: Annotated[int, Meta(ge=60, le=30 * 86_400)] = 86_400
     """How long a token is kept, in seconds."""
@@ -71,6 +74,8 @@ class RenewalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def __post_init__(self) -> None:
         if not f"{self.profile}{self.adapter}{self.client_id}".isprintable():
             raise ValueError("names must not hold control characters")
+        if self.client_id.startswith(_OWN):
+            raise ValueError(f"`client_id` must not begin with `{_OWN}`")
         for name in ("recommend", "prepare", "consume"):
             _check_command(name, getattr(self, name))
         placed = any(PLACE in part for part in self.consume[1:])

@@ -55,7 +55,7 @@ async def test_the_receipts_are_the_clients_in_the_invocation_of_the_hook(tmp_pa
 
 
 async def test_a_client_is_told_ids_and_where_and_only_at_the_end_its_token(tmp_path: Path) -> None:
-    async with renewing(tmp_path) as on:
+    async with renewing(tmp_path, run_in="session") as on:
         await on.stop("s1", str(tmp_path))
         await on.start("s2", str(tmp_path))
         recommend, prepare, consume = on.book.asked
@@ -69,6 +69,17 @@ async def test_a_client_is_told_ids_and_where_and_only_at_the_end_its_token(tmp_
         assert settings[1]["LIFEBUS_RENEWAL_PREPARE_ID"] == prepare["prepare_id"]
         assert settings[2]["LIFEBUS_RENEWAL_CLAIM_ID"] == consume["claim_id"]
         assert SECRET not in str(on.book.specs)
+
+
+async def test_commands_run_in_the_root_unless_the_session_has_a_directory_and_the_profile_says_so(
+    tmp_path: Path,
+) -> None:
+    async with renewing(tmp_path) as on:
+        await on.stop("s1", str(tmp_path))
+        assert {spec.cwd for spec in on.book.specs} == {"/"}
+    async with renewing(tmp_path, run_in="session") as on:
+        await on.stop("s2", "/no/such/place")
+        assert {spec.cwd for spec in on.book.specs} == {"/"}
 
 
 async def test_a_token_goes_into_the_argument_list_only_where_the_profile_says_so(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Renewal profiles in the configuration: read, checked, and enabled for their adapter."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,7 @@ def test_paths_into_the_answers_and_limits_are_read(tmp_path: Path) -> None:
     [
         ('"codex"', '"codx"', "no adapter `codx`"),
         ('"codex"', '"claude"', "the adapter `claude` has not evaluated renewal"),
+        ('"example"\n', '"lifebus.x"\n', "must not begin with `lifebus.`"),
         ('"codex-renewal"', '"other"', "claims no profile `other`; it claims codex-renewal"),
         ('["example", "status"]', "[]", "length >= 1"),
         ('["example", "status"]', '["./example"]', "absolute path or found in PATH"),
@@ -76,3 +78,12 @@ def test_profiles_come_from_the_file_alone(tmp_path: Path) -> None:
     path.write_text(CONFIGURED)
     _, origins = load({}, {**HOME, "LIFEBUS_RENEWALS": "x"}, path)
     assert (origins["renewals"].source, len(origins["renewals"].value)) == ("file", 1)
+
+
+def test_the_examples_of_the_documentation_can_be_configured(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "renewal.md").read_text(encoding="utf-8")
+    plain, specified = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    for example in (plain, specified):
+        assert configured_adapters(loaded(tmp_path, example)).require("codex").profiles == {"codex-renewal"}
+    (found,) = loaded(tmp_path, specified).renewals
+    assert (found.hand_over, found.answers.action) == ("argument", "session_boundary.action")

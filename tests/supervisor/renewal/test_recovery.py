@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio
 import pytest
 
 import lifebus
@@ -114,6 +115,22 @@ async def test_a_use_that_fails_again_and_again_is_told_each_time_and_ends(tmp_p
         assert [failure for _, failure in await told(on)] == ["renewal.reset_prepare", *["payload_rejected"] * 5]
     assert len({question["claim_id"] for question in book.asked}) == 1
     assert len(book.asked) == 4
+
+
+async def test_a_broker_that_stops_in_the_middle_says_so_and_the_next_one_completes_the_use(tmp_path: Path) -> None:
+    ledger, book = MemoryLedger(entropy=os.urandom), Book()
+    async with renewing(tmp_path, book, ledger) as on:
+        await on.call({"hook_event_name": "Stop", "session_id": "s1", "turn_id": "t1", "cwd": "/work"})
+        await until(lambda: on.states == ["pending"] and on.bus.bus.dispatches == 0)
+        book.holds["consume"] = anyio.Event()
+        await on.call({"hook_event_name": "SessionStart", "session_id": "s2", "source": "startup", "cwd": "/work"})
+        await until(lambda: book.steps[-1] == "consume")
+    book.holds.clear()
+    async with renewing(tmp_path, book, ledger) as on:
+        await until(_settled(on))
+        assert await told(on) == [PREPARED, ("session.started", "transport_error"), USED]
+        assert on.states == ["consumed"]
+    assert len({question["claim_id"] for question in book.asked if question["step"] == "consume"}) == 1
 
 
 async def test_a_preparation_that_fails_and_then_works_is_told_both_times(tmp_path: Path) -> None:
