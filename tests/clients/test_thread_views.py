@@ -84,7 +84,7 @@ def check_thread(bus: LossySignals, thread: str, recorded: list[int]) -> None:
 
 
 @pytest.mark.parametrize("thread", [None, "t1"], ids=["all threads", "one thread"])
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(
     history=st.lists(st.sampled_from(NAMES), max_size=5),
     since=st.sampled_from([None, "start"]),
@@ -105,7 +105,7 @@ def test_every_signal_is_seen_once_and_in_order_or_lies_in_a_gap(
 
 
 @pytest.mark.parametrize("thread", [None, "t1"], ids=["all threads", "one thread"])
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(history=st.lists(st.sampled_from(NAMES), max_size=5), steps=st.lists(STEP, max_size=20))
 def test_a_follower_from_the_start_that_hears_signals_before_it_is_placed_misses_none(
     thread: str | None, history: list[str], steps: list[tuple[str, Any]]

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from integration.following import frame, until
 from integration.observing import Observer, signal
-from lifebus_contract import InvalidRequest, LifebusError
+from lifebus_contract import BrokerBusy, InvalidRequest, LifebusError
 from lifebus_supervisor.daemon import Daemon
 from lifebus_supervisor.observing import Told
 from lifebus_transports.signal_messages import MAX_SIGNAL_BYTES, Ended, Fact, Lost, Observation, ObservedProcess
@@ -85,6 +86,32 @@ async def test_what_the_intake_refuses_is_told_again_and_its_signals_come_once()
         notebook.refusal = None
         assert await observer.send(1, [signal(), Lost()]) == 2
         assert (await sequences(daemon), notebook.told) == ([1], [(2, Lost())])
+
+
+async def test_observers_beyond_a_bound_are_refused_as_busy_and_can_come_again() -> None:
+    async with running_bus() as daemon, connected(daemon) as bus:
+        daemon.observing._intake = slow = Slow()
+        async with asyncio.TaskGroup() as tasks:
+            waiting = [tasks.create_task(Observer(bus, f"o{number}").tell(Lost())) for number in range(64)]
+            await until(lambda: slow.asked == 64)
+            with pytest.raises(BrokerBusy, match="observations"):
+                await Observer(bus, "late").tell(Lost())
+            assert (await bus.emit(frame())).receipts  # receipts are taken all the same
+            slow.go.set()
+        assert {one.result() for one in waiting} == {1}
+        assert await Observer(bus, "late").tell(Lost()) == 1
+
+
+class Slow:
+    """An intake that takes nothing until it may go."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.go = asyncio.Event()
+
+    async def take(self, *_: object) -> None:
+        self.asked += 1
+        await self.go.wait()
 
 
 async def test_numbers_that_never_came_are_counted() -> None:
