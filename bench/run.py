@@ -1,6 +1,6 @@
 """`make bench`: lifebus beside Redis Streams and NATS JetStream, then alone.  It prints and never asserts.
 
-Above: the Makefile.  Below: throughput, growth, signals, bench_hook, harness_time, report.
+Above: the Makefile.  Below: throughput, growth, signals, passage, bench_hook, harness_time, report.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from rich.console import Console
 
-from bench import bench_hook, growth, harness_time, signals, throughput
+from bench import bench_hook, growth, harness_time, passage, signals, throughput
 from bench.lifebus_client import Lifebus, broker
 from bench.peers.process import workspace
 from bench.report import Aim, print_aims, print_table
@@ -43,6 +43,8 @@ def main() -> None:
         aims += growth.aims(grown)
     if "signals" in asked.parts:
         aims += _signals(console, quick=asked.quick)
+    if "tee" in asked.parts:
+        aims += _tee(console, notes.print, quick=asked.quick)
     if "hook" in asked.parts:
         aims.append(_hook(console, runs=50 if asked.quick else 200))
     if "harness" in asked.parts:
@@ -51,7 +53,7 @@ def main() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parts = ("peers", "followers", "growth", "signals", "hook", "harness")
+    parts = ("peers", "followers", "growth", "signals", "tee", "hook", "harness")
     parser = argparse.ArgumentParser(prog="make bench", description="Measure lifebus beside its peers.")
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"only these parts: {', '.join(parts)}")
     parser.add_argument("--quick", action="store_true", help="small sizes, one round: a smoke test in two minutes")
@@ -163,6 +165,26 @@ def _signals(console: Console, *, quick: bool) -> list[Aim]:
     head = ("", "a second (batches of 64, 16 at a time)", "one at a time, p50 µs", "p99 µs")
     print_table(console, f"Receipts beside signals, best of {rounds}", head, speeds)
     return signals.aims(beside)
+
+
+def _tee(console: Console, say: Callable[[str], None], *, quick: bool) -> list[Aim]:
+    megabytes, trips, rounds = (200, 500, 3) if quick else (1_000, 2_000, 7)
+    costs = passage.collect(megabytes, trips, rounds, say)
+    rows = [
+        (
+            case,
+            *(f"{costs.rate(stream, case) / 1e6:,.0f}" for stream in (passage.ZEROS, passage.LINES)),
+            *(f"{costs.share(stream, case):.2f}" for stream in (passage.ZEROS, passage.LINES)),
+            *(f"{costs.trip_us(case, share):.0f}" for share in (0.5, 0.99)),
+        )
+        for case in costs.trips
+    ]
+    title = f"lifebus tee beside cat: {megabytes} MiB a stream, round trips of one message, best of {rounds} rounds"
+    head = ("", "zeros MB/s", "JSON MB/s", "zeros × cat", "JSON × cat", "trip p50 µs", "trip p99 µs")
+    print_table(console, title, head, rows)
+    starts = [(name, f"{1e3 * statistics.median(times):.0f}") for name, times in costs.starts.items()]
+    print_table(console, "A process that does nothing, from start to end", ("", "ms (median)"), starts)
+    return passage.aims(costs)
 
 
 def _hook(console: Console, runs: int) -> Aim:

@@ -195,6 +195,20 @@ def test_run_ends_a_program_that_stays_after_its_stdin_was_closed() -> None:
         assert box.run(python(deaf), b"", "--grace", "200ms")[0] == -signal.SIGTERM
 
 
+def test_run_lets_a_program_go_on_that_has_closed_its_stdin_itself() -> None:
+    with passage_box("run", blind=True) as box:
+        reading, writing = os.pipe()
+        busy = f"import os, sys; os.close(0); print('closed', flush=True); os.read({reading}, 1); sys.exit(5)"
+        with box.started(python(busy), "--grace", "1ms", pass_fds=(reading,)) as process:
+            assert read_exactly(process, 7) == b"closed\n"
+            with pytest.raises(BrokenPipeError):
+                write_all(process, b"x" * 1_048_576)
+            os.write(writing, b"!")
+            assert process.wait(PATIENCE_S) == 5
+        for descriptor in (reading, writing):
+            os.close(descriptor)
+
+
 def test_run_leaves_nothing_of_the_programs_group() -> None:
     with passage_box("run", blind=True) as box:
         code, out, _ = box.run(("sh", "-c", "sleep 60 >/dev/null 2>&1 & echo $!"))

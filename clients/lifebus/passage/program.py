@@ -79,19 +79,18 @@ def carry(command: list[str], options: Options) -> int:
     return code
 
 
-def _start(*steps: "Callable[[], None]") -> "tuple[int, _thread.LockType]":
-    """Do the steps in a thread; return its id, and a lock that is free once they are done."""
+def _start(work: "Callable[..., None]", *arguments: object) -> "tuple[int, _thread.LockType]":
+    """Do the work in a thread; return its id, and a lock that is free once it is done."""
     done = _thread.allocate_lock()
     done.acquire()
 
-    def work() -> None:
+    def run() -> None:
         try:
-            for step in steps:
-                step()
+            work(*arguments)
         finally:
             done.release()
 
-    return _thread.start_new_thread(work, ()), done
+    return _thread.start_new_thread(run, ()), done
 
 
 def _start_observer(memory: Memory, options: Options, origin: str, server: int, held: "set[int]") -> int:

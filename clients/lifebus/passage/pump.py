@@ -8,6 +8,10 @@ import select
 
 from lifebus.passage.memory import Tap
 
+TYPE_CHECKING = False  # `typing` costs more than all the rest
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 __all__ = ["Pump"]
 
 _LAST_BYTES = 1_048_576
@@ -24,16 +28,18 @@ class Pump:
         self._is_over = False
         self._left = _LAST_BYTES
 
-    def run(self) -> None:
-        """Carry until the source has ended, the target takes no more, or the program is over."""
+    def run(self, at_end: "Callable[[], None] | None" = None) -> None:
+        """Carry until the source has ended or the target takes no more; `at_end` is called where it was the source."""
         try:
             while self._left > 0 and self._carry():
                 pass
-        except OSError:  # the target is closed, or the source is: what cannot be passed on is told to both sides
-            pass
+        except OSError:  # the other side is told by the end of its pipe
+            at_end = None
         finally:
             _close(self._source)
             _close(self._target)
+        if at_end is not None:
+            at_end()
 
     def end_soon(self) -> None:
         """Carry only what is there already: the program is over, and another may still hold its end of the pipe.
