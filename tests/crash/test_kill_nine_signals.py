@@ -1,0 +1,146 @@
+"""Kill -9 of the broker while observers tell it of signals: what was answered is kept, nothing comes twice, no hole."""
+
+import os
+import random
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import anyio
+import pytest
+
+import lifebus
+from broker_process import BrokerProcess, broker_process, until
+from integration.observing import signal
+from lifebus.signals import SignalReceived
+from lifebus_contract import LifebusError
+from lifebus_transports.signal_messages import Observation, Observe, ObserveAnswer
+from running import short_directory
+
+CYCLES = 8
+BATCHES_A_CYCLE = (20, 120)
+ORIGINS = ("o1", "o2", "o3")
+SHARED = "shared"
+
+
+class Witness:
+    """One observer through all the broker's lives: what it does not know the fate of, it sends again."""
+
+    def __init__(self, origin: str, chance: random.Random) -> None:
+        self.origin = origin
+        self.told = 0
+        self._chance = chance
+        self._pending: list[Observation] = []
+
+    async def tell(self, bus: lifebus.Bus) -> None:
+        """Send one batch until it is answered, or until the broker is gone."""
+        if not self._pending:
+            size = self._chance.randint(1, 30)
+            self._pending = [self._signal(self.told + step) for step in range(1, size + 1)]
+        body = Observe(
+            client_id="test",
+            adapter_id="codex",
+            origin=self.origin,
+            first=self.told + 1,
+            observations=tuple(self._pending),
+        )
+        answer = await bus._connection.ask("observe", body, ObserveAnswer, timeout=5)
+        assert answer.through == self.told + len(self._pending)
+        self.told, self._pending = answer.through, []
+
+    def _signal(self, number: int) -> Observation:
+        thread = self.origin if number % 2 else SHARED
+        return signal(thread, params={"origin": self.origin, "number": number})
+
+
+class Follower:
+    """Follows every thread through every restart and keeps what it saw."""
+
+    def __init__(self) -> None:
+        self.seen: list[SignalReceived] = []
+        self.gaps: list[lifebus.Gap] = []
+
+    async def follow(self, broker: BrokerProcess) -> None:
+        async with lifebus.connect("follower", runtime_dir=broker.runtime_dir, timeout=1.0) as bus:
+            async for item in bus.signals(since="start"):
+                if isinstance(item, lifebus.Gap):
+                    self.gaps.append(item)
+                else:
+                    self.seen.append(item)
+
+    def has_seen(self, count: int) -> bool:
+        return len(self.seen) + len(self.gaps) >= count
+
+
+async def cycle(broker: BrokerProcess, witnesses: list[Witness], chance: random.Random) -> None:
+    """Let everybody tell until a number of batches is answered, and then, within some milliseconds, kill."""
+    wanted, enough = chance.randint(*BATCHES_A_CYCLE), anyio.Event()
+
+    async def tell(bus: lifebus.Bus, witness: Witness) -> None:
+        nonlocal wanted
+        with suppress(LifebusError):  # the broker was killed
+            while True:
+                await witness.tell(bus)
+                wanted -= 1
+                if wanted <= 0:
+                    enough.set()
+
+    async with (
+        lifebus.connect("test", runtime_dir=broker.runtime_dir, timeout=20.0) as bus,
+        anyio.create_task_group() as tasks,
+    ):
+        for witness in witnesses:
+            tasks.start_soon(tell, bus, witness)
+        await enough.wait()
+        with anyio.move_on_after(chance.uniform(0, 0.004)):
+            await anyio.sleep_forever()
+        await broker.kill()
+        tasks.cancel_scope.cancel()
+
+
+def judge(seen: list[SignalReceived], witnesses: list[Witness]) -> None:
+    """Every thread's numbers have no hole, and every observer's signals are there once, in its order."""
+    told: dict[str, list[int]] = {witness.origin: [] for witness in witnesses}
+    for thread in {one.thread for one in seen}:
+        mine = [one for one in seen if one.thread == thread]
+        assert [one.sequence for one in mine] == list(range(1, len(mine) + 1))
+        numbers: dict[str, list[int]] = {}
+        for one in mine:
+            params = one.envelope["params"]
+            numbers.setdefault(params["origin"], []).append(params["number"])
+        for origin, of_thread in numbers.items():
+            assert of_thread == sorted(set(of_thread))
+            told[origin] += of_thread
+    assert {origin: sorted(numbers) for origin, numbers in told.items()} == {
+        witness.origin: list(range(1, witness.told + 1)) for witness in witnesses
+    }
+
+
+async def kill_again_and_again(
+    directory: Path, witnesses: list[Witness], follower: Follower, chance: random.Random
+) -> None:
+    async with anyio.create_task_group() as tasks:
+        for number in range(CYCLES):
+            async with broker_process(directory) as broker:
+                if number == 0:
+                    tasks.start_soon(follower.follow, broker)
+                await cycle(broker, witnesses, chance)
+        async with broker_process(directory) as broker:
+            async with lifebus.connect("test", runtime_dir=broker.runtime_dir, timeout=20.0) as bus:
+                for witness in witnesses:
+                    await witness.tell(bus)
+            await until(partial(follower.has_seen, sum(witness.told for witness in witnesses)))
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+async def test_kills_lose_no_signal_that_was_answered_and_double_none() -> None:
+    seed = int(os.environ.get("LIFEBUS_TEST_SEED") or random.randrange(2**32))
+    print(f"seed {seed}")  # noqa: T201  shown when it fails; set LIFEBUS_TEST_SEED to repeat it
+    chance = random.Random(seed)
+    witnesses, follower = [Witness(origin, chance) for origin in ORIGINS], Follower()
+    with short_directory() as directory:
+        await kill_again_and_again(directory, witnesses, follower, chance)
+    assert follower.gaps == []
+    judge(follower.seen, witnesses)
