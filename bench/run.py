@@ -1,6 +1,6 @@
 """`make bench`: lifebus beside Redis Streams and NATS JetStream, then alone.  It prints and never asserts.
 
-Above: the Makefile.  Below: throughput, growth, signals, passage, bench_hook, harness_time, report.
+Above: the Makefile.  Below: throughput, growth, signals, consumers, passage, bench_hook, harness_time, report.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from rich.console import Console
 
-from bench import bench_hook, growth, harness_time, passage, signals, throughput
+from bench import bench_hook, consumers, growth, harness_time, passage, signals, throughput
 from bench.lifebus_client import Lifebus, broker
 from bench.peers.process import workspace
 from bench.report import Aim, print_aims, print_table
@@ -43,6 +43,8 @@ def main() -> None:
         aims += growth.aims(grown)
     if "signals" in asked.parts:
         aims += _signals(console, quick=asked.quick)
+    if "cursors" in asked.parts:
+        _cursors(console, 5_000 if asked.quick else 50_000)
     if "tee" in asked.parts:
         aims += _tee(console, notes.print, quick=asked.quick)
     if "hook" in asked.parts:
@@ -53,7 +55,7 @@ def main() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parts = ("peers", "followers", "growth", "signals", "tee", "hook", "harness")
+    parts = ("peers", "followers", "growth", "signals", "cursors", "tee", "hook", "harness")
     parser = argparse.ArgumentParser(prog="make bench", description="Measure lifebus beside its peers.")
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"only these parts: {', '.join(parts)}")
     parser.add_argument("--quick", action="store_true", help="small sizes, one round: a smoke test in two minutes")
@@ -185,6 +187,19 @@ def _tee(console: Console, say: Callable[[str], None], *, quick: bool) -> list[A
     starts = [(name, f"{1e3 * statistics.median(times):.0f}") for name, times in costs.starts.items()]
     print_table(console, "A process that does nothing, from start to end", ("", "ms (median)"), starts)
     return passage.aims(costs)
+
+
+def _cursors(console: Console, receipts: int) -> None:
+    rows = [
+        (
+            f"{one.max_in_flight} in flight, acknowledged {one.at_once} at once",
+            f"{one.per_second:,.0f}",
+            f"{one.server_us:.0f}",
+        )
+        for one in consumers.consumed(receipts)
+    ]
+    title = f"A named consumer: {receipts:,} receipts of {_receipt_size()} bytes, every acknowledgement durable"
+    print_table(console, title, ("", "deliveries a second", "µs CPU of the server"), rows)
 
 
 def _hook(console: Console, runs: int) -> Aim:
