@@ -14,7 +14,7 @@ from lifebus_broker.cursor import NamedCursor
 from lifebus_broker.cursor_log import dead_stream, note_stream
 from lifebus_broker.fold.cursor import CursorState, fold_cursor
 from lifebus_broker.ports import Ledger, Note, Query, Row
-from lifebus_contract import BrokerBusy, InvalidRequest, StateConflict
+from lifebus_contract import BrokerBusy, InternalError, InvalidRequest, StateConflict
 from lifebus_contract.cursors import CursorSettings, DeadLetter
 
 __all__ = ["MAX_CURSORS", "CursorTable"]
@@ -37,14 +37,19 @@ class CursorTable:
         """Read every consumer from the journal.
 
         Raises:
-            LifebusError: the journal cannot be read.
+            LifebusError: the journal cannot be read, or says what this program does not know.
         """
         prefix = note_stream("")
         for stream in await self._ledger.journal.note_streams(prefix):
             notes = await self._notes(stream.stream) if stream.head > stream.floor else []
-            state = fold_cursor(notes)
+            name = stream.stream.removeprefix(prefix)
+            try:
+                state = fold_cursor(notes)
+            except msgspec.DecodeError as fault:
+                detail = f"the notes of cursor `{name[:64]}` cannot be read: {fault}; did a newer lifebus write it?"
+                raise InternalError(detail, code="ledger_damaged") from fault
             if state is not None:
-                self._add(stream.stream.removeprefix(prefix), state, len(notes))
+                self._cursors[name] = self._cursor(name, state, len(notes))
 
     def all(self) -> list[NamedCursor]:
         """Return the consumers by name."""
@@ -153,9 +158,6 @@ class CursorTable:
         finally:
             self._making.discard(name)
         return cursor
-
-    def _add(self, name: str, state: CursorState, notes: int) -> None:
-        self._cursors[name] = self._cursor(name, state, notes)
 
     def _cursor(self, name: str, state: CursorState, notes: int) -> NamedCursor:
         return NamedCursor(name, state, ledger=self._ledger, tasks=self._tasks, now=self._now, notes=notes)

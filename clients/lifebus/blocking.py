@@ -26,6 +26,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from lifebus.client import Bus, Emitted, TickResult
 from lifebus.client import connect as connect_async
+from lifebus.consumer import Deliveries, Delivery
 from lifebus.signals import SignalReceived, Signals
 from lifebus.subscription import Subscription
 from lifebus.thread_views import SignalsSince
@@ -41,10 +42,11 @@ from lifebus_contract import (
     Negotiation,
     Receipt,
 )
+from lifebus_contract.cursors import CursorSettings
 from lifebus_contract.views import SessionHead
 from lifebus_transports.messages import Backfill, BackfillPage, BrokerStatus, ClientInfo, VerifyAnswer
 
-__all__ = ["BlockingBus", "BlockingSignals", "BlockingSubscription", "connect"]
+__all__ = ["BlockingBus", "BlockingDeliveries", "BlockingSignals", "BlockingSubscription", "connect"]
 
 T = TypeVar("T")
 
@@ -91,6 +93,35 @@ class BlockingSubscription(_Blocking[Receipt | Gap]):
     def cursor(self) -> Cursor | None:
         """The place of the last item, to go on from with a later subscription."""
         return self._subscription.cursor
+
+
+class BlockingDeliveries(_Blocking[Delivery | Gap]):
+    """Iterates over `Delivery` and `Gap`; they are acknowledged here.  Use it from one thread at a time."""
+
+    def __init__(self, portal: BlockingPortal, deliveries: Deliveries) -> None:
+        super().__init__(portal, deliveries, deliveries.aclose)
+        self._deliveries = deliveries
+
+    @property
+    def ready(self) -> int:
+        """How many deliveries have come that were not asked for yet."""
+        return self._deliveries.ready
+
+    def ack(self, deliveries: Iterable[Delivery | Cursor]) -> None:
+        """Say that these, or those at these places, are done; when this returns, that is durable.
+
+        Raises:
+            StateConflict: another connection consumes this name now, or it was evicted.
+        """
+        self._portal.call(self._deliveries.ack, tuple(deliveries))
+
+    def nack(self, deliveries: Iterable[Delivery | Cursor], delay: float | None = None) -> None:
+        """Ask to have these again, after a delay in seconds, or the usual growing pause.
+
+        Raises:
+            StateConflict: another connection consumes this name now, or it was evicted.
+        """
+        self._portal.call(self._deliveries.nack, tuple(deliveries), delay)
 
 
 class BlockingSignals(_Blocking[SignalReceived | Gap]):
@@ -146,6 +177,23 @@ class BlockingBus:
             AdapterUnavailable: no such adapter.
         """
         return self._portal.call(partial(self._bus.negotiate, adapter_id, tuple(requirements), session=session))
+
+    @contextmanager
+    def consume(
+        self,
+        name: str,
+        settings: CursorSettings | None = None,
+        *,
+        since: Cursor | int | datetime | str | None = None,
+    ) -> Generator[BlockingDeliveries]:
+        """Consume receipts under a name whose place the broker remembers; see `Bus.consume`.
+
+        Raises:
+            LifebusError: the broker refused, or no answer came.
+        """
+        consuming = self._bus.consume(name, settings, since=since)
+        with self._portal.wrap_async_context_manager(consuming) as deliveries:
+            yield BlockingDeliveries(self._portal, deliveries)
 
     def receipts(
         self,

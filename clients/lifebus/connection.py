@@ -32,7 +32,7 @@ _RECONNECT_MAX_MS: Final = 5_000
 class Connection:
     """A DEALER socket on the event loop.  Cancelling a waiting caller loses only that caller's answer.
 
-    `closing` holds what else ends with this connection.
+    `closing` holds what else ends with this connection, `consuming` the names that it consumes under.
     """
 
     def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", runtime_dir: Path) -> None:
@@ -40,6 +40,7 @@ class Connection:
         self.runtime_dir = runtime_dir
         self.on_push: Callable[[int, str, bytes], None] | None = None
         self.closing: set[Callable[[], None]] = set()
+        self.consuming: set[str] = set()
         self._numbers = itertools.count(1)
         self._pending: dict[int, asyncio.Future[bytes]] = {}
         self._socket = connected_socket(context, zmq.DEALER, runtime_dir / "requests.ipc")

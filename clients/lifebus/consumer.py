@@ -7,7 +7,7 @@ import asyncio
 import random
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import partial
@@ -18,7 +18,15 @@ import structlog
 
 from lifebus.connection import Connection
 from lifebus.view import Cursor, Gap
-from lifebus_contract import BrokerBusy, DeadlineExceeded, LifebusError, Receipt, decode_msgpack, encode_msgpack
+from lifebus_contract import (
+    BrokerBusy,
+    DeadlineExceeded,
+    InvalidRequest,
+    LifebusError,
+    Receipt,
+    decode_msgpack,
+    encode_msgpack,
+)
 from lifebus_contract.codec import decode_receipt
 from lifebus_contract.cursors import CursorSettings, Lost
 from lifebus_transports.cursor_messages import (
@@ -41,6 +49,7 @@ T = TypeVar("T")
 _REFRESH_S: Final = 1.0
 _FETCH_MS: Final = 5_000
 _MOST: Final = 256
+_MOST_POSITIONS: Final = 1024
 _PAUSE_S: Final = (0.02, 2.0)
 _PASSING: Final = frozenset({"detached", "disk_full"})
 """Codes of refusals after which asking again may help, beside those of a busy broker."""
@@ -121,7 +130,7 @@ class Deliveries:
         Raises:
             StateConflict: another connection consumes this name now, or it was evicted.
         """
-        for epoch, positions in _by_epoch(deliveries).items():
+        for epoch, positions in _parts(deliveries):
             await self._settle("ack", Ack(cursor=self._wish.cursor, epoch=epoch, positions=positions))
 
     async def nack(self, deliveries: Iterable[Delivery | Cursor], delay: float | None = None) -> None:
@@ -131,12 +140,12 @@ class Deliveries:
             StateConflict: another connection consumes this name now, or it was evicted.
         """
         delay_ms = None if delay is None else int(delay * 1000)
-        for epoch, positions in _by_epoch(deliveries).items():
+        for epoch, positions in _parts(deliveries):
             body = Nack(cursor=self._wish.cursor, epoch=epoch, positions=positions, delay_ms=delay_ms)
             await self._settle("nack", body)
 
-    def end(self) -> None:
-        """The iteration is over."""
+    async def aclose(self) -> None:
+        """Stop: the iterator is done then."""
         self._ended = True
         if self._question is not None:
             self._question.cancel()
@@ -226,10 +235,13 @@ async def consume(connection: Connection, wish: Consume, timeout: float) -> Asyn
     Raises:
         LifebusError: the broker refused.
     """
+    if wish.cursor in connection.consuming:
+        raise InvalidRequest(f"this connection consumes `{wish.cursor}` already", code="already_consuming")
     deliveries = Deliveries(connection, wish, timeout)
-    await deliveries.attach()
     failure: Exception | None = None
+    connection.consuming.add(wish.cursor)
     try:
+        await deliveries.attach()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_stay, deliveries)
             try:
@@ -240,7 +252,8 @@ async def consume(connection: Connection, wish: Consume, timeout: float) -> Asyn
         if failure is not None:
             raise failure
     finally:
-        deliveries.end()
+        connection.consuming.discard(wish.cursor)
+        await deliveries.aclose()
         with anyio.CancelScope(shield=True):
             await _leave(connection, wish.cursor)
 
@@ -288,12 +301,15 @@ def _passes_by(fault: LifebusError) -> bool:
     return isinstance(fault, BrokerBusy | DeadlineExceeded) or fault.code in _PASSING
 
 
-def _by_epoch(deliveries: Iterable[Delivery | Cursor]) -> dict[str, tuple[int, ...]]:
-    found: dict[str, tuple[int, ...]] = {}
+def _parts(deliveries: Iterable[Delivery | Cursor]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield epoch and positions, as many as go into one message."""
+    by_epoch: dict[str, list[int]] = {}
     for one in deliveries:
         place = one if isinstance(one, Cursor) else one.cursor
-        found[place.epoch] = (*found.get(place.epoch, ()), place.position)
-    return found
+        by_epoch.setdefault(place.epoch, []).append(place.position)
+    for epoch, positions in by_epoch.items():
+        for start in range(0, len(positions), _MOST_POSITIONS):
+            yield epoch, tuple(positions[start : start + _MOST_POSITIONS])
 
 
 def _gap(lost: Lost) -> Gap:

@@ -115,3 +115,20 @@ def test_a_handler_in_plain_python_serves_dispatches_from_threads() -> None:
         assert bus.clients() == []
     assert asked
     assert asked[0] != threading.main_thread().name
+
+
+def test_a_script_consumes_under_a_name() -> None:
+    with short_directory() as directory:
+        shell = Shell(directory)
+        with broker_up(shell), lifebus.blocking.connect("script", runtime_dir=directory / "run") as bus:
+            bus.emit([started(), started(), started()])
+            with bus.consume("mirror", since="start") as deliveries:
+                first = next(deliveries)
+                assert isinstance(first, lifebus.Delivery)
+                assert (first.position, deliveries.ready) == (1, 2)
+                deliveries.nack([first], delay=0)
+                rest = [next(deliveries) for _ in range(3)]
+                assert [one.position for one in rest if isinstance(one, lifebus.Delivery)] == [2, 3, 1]
+                deliveries.ack([one for one in rest if isinstance(one, lifebus.Delivery)])
+            with pytest.raises(ZeroDivisionError), bus.consume("mirror"):
+                raise ZeroDivisionError

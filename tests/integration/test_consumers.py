@@ -398,3 +398,14 @@ async def test_what_a_block_raises_comes_out_as_it_is() -> None:
             pass
         with pytest.raises(StopAsyncIteration):
             await anext(deliveries)
+
+
+async def test_a_connection_consumes_a_name_once_at_a_time() -> None:
+    async with running_bus() as daemon, connected(daemon) as bus:
+        async with bus.consume("n"):
+            with pytest.raises(InvalidRequest, match="already"):
+                async with bus.consume("n"):
+                    pass
+            assert (await standing(bus)).attached
+        async with bus.consume("n"):
+            pass
