@@ -51,7 +51,7 @@ async def test_without_a_broker_questions_are_refused_and_with_one_they_work() -
 
 async def test_subscriptions_registrations_and_keyed_emissions_survive_a_restart_of_the_broker() -> None:
     with short_directory() as directory:
-        async with raw_peer(directory / "run", "--timeout", "3s") as peer:
+        async with raw_peer(directory / "run", "--timeout", "6s") as peer:
             async with running_bus(directory=directory):
                 while "ok" not in await peer.ask("ping"):
                     pass
@@ -90,13 +90,14 @@ async def test_a_broker_with_another_history_is_a_gap_that_is_said() -> None:
     with short_directory() as directory:
         async with raw_peer(directory / "run", "--timeout", "1s") as peer:
             async with running_bus(directory=directory, backend="memory") as daemon, connected(daemon) as bus:
-                while "ok" not in await peer.ask("subscribe"):
+                while "ok" not in (opened := await peer.ask("subscribe")):
                     pass
+                number = opened["ok"]["subscription"]
                 await emit_many(bus, "s1")
-                before = await peer.items(1, 1)
+                before = await peer.items(number, 1)
             async with running_bus(directory=directory, backend="memory") as daemon, connected(daemon) as bus:
                 await emit_many(bus, "s2")
-                gap, after = await peer.items(1, 2)
+                gap, after = await peer.items(number, 2)
 
     assert before[0]["receipt"]["harness_session_id"] == "s1"
     assert (gap["gap"]["reason"], gap["gap"]["after"]) == ("epoch_changed", 1)
