@@ -23,6 +23,7 @@ __all__ = ["Follower"]
 T = TypeVar("T")
 
 _PAUSE_S: Final = (0.05, 5.0)
+_ATTEMPT_S: Final = 1.0
 _FRAMES: Final = 3
 
 
@@ -77,14 +78,18 @@ class Follower(ABC):
         return self._feed
 
     async def _read(self, verb: str, body: Document, answer: type[T]) -> T:
-        """Ask the ledger until the broker answers; a storm of askers spreads out by full jitter."""
-        pause = _PAUSE_S[0]
+        """Ask the ledger until the broker answers; a storm of askers spreads out by full jitter.
+
+        A broker that ends may swallow a question, so that the first try is short; a slow ledger gets ever more time.
+        """
+        pause, patience = _PAUSE_S[0], _ATTEMPT_S
         while True:
             try:
-                return await self._connection.ask(verb, body, answer, timeout=self._timeout)
-            except (BrokerBusy, DeadlineExceeded):
+                return await self._connection.ask(verb, body, answer, timeout=min(patience, self._timeout))
+            except (BrokerBusy, DeadlineExceeded) as fault:
                 await anyio.sleep(random.uniform(0, pause))  # noqa: S311  jitter, not a secret
                 pause = min(pause * 2, _PAUSE_S[1])
+                patience = patience * 2 if isinstance(fault, DeadlineExceeded) else patience
 
     def _receive(self, frames: Frames) -> None:
         if len(frames) != _FRAMES:
