@@ -1,6 +1,7 @@
 """Conformance: failure-class mapping tests for every adapter."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ from lifebus_contract import (
     SupportState,
     validate,
 )
+from supervisor.renewal.scripted import renewing
 
 REGISTRY = Registry([adapter.registered for adapter in ADAPTERS.values()])
 UNCLAIMED: Any = "sorcery"
@@ -138,6 +140,27 @@ def test_renewal_conditions_use_the_existing_failure_classes(condition: dict[str
     assert negotiate(registered, wishes).outcome == "satisfied"
     now = {name: SupportState(support) for name, support in condition.items()}
     assert negotiate(registered, wishes, now).failure_class is failure
+
+
+@pytest.mark.parametrize(
+    ("reset", "thread", "failure"),
+    [
+        ({"wrapper_mediated": "unavailable", "manual": "unavailable"}, "t-1", FailureClass.CAPABILITY_UNSUPPORTED),
+        ({}, "another thread", FailureClass.PAYLOAD_REJECTED),
+        ({"wrapper_mediated": "partial"}, "t-1", FailureClass.CAPABILITY_DEGRADED),
+        ({"wrapper_mediated": "manual"}, "t-1", FailureClass.OPERATOR_REQUIRED),
+    ],
+)
+async def test_the_four_renewal_conditions_reach_a_receipt_with_their_classes(
+    tmp_path: Path, reset: dict[str, str], thread: str, failure: FailureClass
+) -> None:
+    async with renewing(tmp_path) as on:
+        on.claim_reset(**reset)
+        on.book.answers["consume"] = {"thread": thread}
+        receipt = await on.stop()
+        if receipt.failure_class is None:
+            receipt = await on.start()
+        assert (receipt.failure_class, receipt.retry_class) == (failure, DEFAULT_RETRY[failure])
 
 
 @pytest.mark.parametrize("adapter_id", ADAPTERS)

@@ -28,7 +28,7 @@ DIRECTORY: Final = "continuations"
 """The store's directory in the state directory."""
 
 MOST: Final = 1_024
-"""Most records in a store; more are refused."""
+"""Most records in a store: those that are over make room, and beyond that more are refused."""
 
 MOST_TRIES: Final = 5
 """How often a claimed token is handed over before it counts as lost."""
@@ -201,8 +201,12 @@ class ContinuationStore:
         return Chosen(counted)
 
     def _add(self, record: Continuation, records: Sequence[Continuation], strange: Sequence[str]) -> None:
+        """Write a new record; in a full store the oldest that is over makes room."""
         if len(records) + len(strange) >= MOST:
-            raise BrokerBusy(f"{MOST} continuations are kept already; drop some", code="store_full")
+            over = next((one for one in records if one.ended_at is not None and one.slot != record.slot), None)
+            if over is None:
+                raise BrokerBusy(f"{MOST} continuations wait already; drop some", code="store_full")
+            self._files.remove(over)
         self._files.add(record)
 
     def _fresh(self) -> tuple[list[Continuation], list[str]]:

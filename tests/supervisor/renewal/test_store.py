@@ -130,13 +130,18 @@ def test_a_token_whose_every_character_json_writes_as_six_is_kept(tmp_path: Path
     assert states(store) == [("pay_1", "pending")]
 
 
-def test_a_store_that_is_full_refuses_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_store_forgets_what_is_over_and_refuses_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lifebus_supervisor.renewal.store.MOST", 2)
     store = store_in(tmp_path)
     store.keep(pending("pay_1", "t1", session="a"))
     store.keep(pending("pay_2", "t2", session="b"))
     with pytest.raises(BrokerBusy):
         store.keep(pending("pay_3", "t3", session="c"))
+    taken = store.take("p", "t1", "claim_1")
+    assert taken is not None
+    store.finish(taken, State.CONSUMED)
+    store.keep(pending("pay_3", "t3", session="c"))
+    assert states(store) == [("pay_2", "pending"), ("pay_3", "pending")]
 
 
 def test_a_store_that_another_process_holds_is_busy_and_not_waited_for_without_end(
