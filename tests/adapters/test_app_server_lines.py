@@ -63,6 +63,7 @@ def json_raw(data: bytes) -> Raw:
     return request.params
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=8))
 def test_any_split_gives_the_same_even_inside_a_character(sizes: list[int]) -> None:
     data = b"".join(wire(one) for one in (started("t1", name="Grüße 🚌"), notice("warning", message="naïve ✓ 漢字")))
@@ -127,7 +128,7 @@ def _damaged(chance: random.Random) -> bytes:
     return bytes(line).replace(b"\n", b" ") + b"\n"
 
 
-@settings(max_examples=60)
+@settings(deadline=None, max_examples=60)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(),

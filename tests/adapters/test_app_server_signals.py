@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adapters.app_server_recordings import (
@@ -63,6 +63,7 @@ def test_a_recording_gives_exactly_its_signals(recording: Path) -> None:
     assert names(feed(AppServerReader(), chunks_of(recording))) == expected.read_text().splitlines()
 
 
+@settings(deadline=None, max_examples=40)
 @given(st.sampled_from(RECORDINGS), st.lists(st.integers(1, 3_000), min_size=1, max_size=5))
 def test_a_recording_gives_the_same_however_it_is_split(recording: Path, sizes: list[int]) -> None:
     whole = AppServerReader()
@@ -178,6 +179,34 @@ def test_a_thread_that_the_server_started_for_itself_tells_nothing(fields: dict[
     seen = told(started("t1", **fields), turn("turn/started"), approval, notice("account/updated"), reader=reader)
     assert names(seen) == ["app_server.account.updated"]
     assert (len(seen), reader.close({}), reader.counters.withheld) == (1, [], 3)
+
+
+HELLO = ({"id": "hello", "method": "initialize", "params": {}},)
+
+
+def test_a_thread_that_nobody_told_of_is_the_servers_own_if_all_was_seen() -> None:
+    unannounced = [notice("thread/status/changed", threadId="t9"), turn("turn/started", "t9")]
+    assert names(told(*unannounced)) == ["app_server.thread.status.changed", "app_server.turn.started"]
+    reader = AppServerReader()
+    assert told(HELLO, *unannounced, reader=reader) == []
+    assert reader.counters.withheld == 2
+    reader.lost("in")
+    assert len(names(told(*unannounced, reader=reader))) == 2
+
+
+def test_a_thread_that_a_client_asks_for_or_names_is_told_of_before_its_record_comes() -> None:
+    status = notice("thread/status/changed", threadId="t1")
+    resume = ({"id": 1, "method": "thread/resume", "params": {"threadId": "t1"}},)
+    assert names(told(HELLO, resume, status)) == ["app_server.thread.status.changed"]
+    fork = ({"id": 1, "method": "thread/fork", "params": {"threadId": "t0"}},)
+    assert names(told(HELLO, fork, status, {"id": 1, "error": {}}, status)) == ["app_server.thread.status.changed"]
+
+
+def test_a_sub_agent_that_a_turn_called_is_the_servers_own_though_its_start_was_missed() -> None:
+    call = {"type": "collabAgentToolCall", "receiverThreadIds": ["t2", ""]}
+    item = notice("item/completed", threadId="t1", turnId="u1", item=call)
+    seen = told(started(), item, turn("turn/started", "t2"), turn("turn/completed", "t2", status="completed"))
+    assert names(seen) == ["app_server.thread.started", "app_server.item.completed"]
 
 
 @pytest.mark.parametrize("fields", USERS)

@@ -5,7 +5,7 @@ import signal
 
 import lifebus
 from e2e.app_server import LIFEBUS, Client, Place, place, told
-from e2e.scripting import HOLD, fail, prompt, run, say
+from e2e.scripting import HOLD, agent, fail, prompt, run, say
 from lifebus_adapters.app_server import FactSeen, SignalSeen, ThreadClosed, event_type
 from lifebus_contract import Receipt
 
@@ -177,6 +177,21 @@ async def test_a_broker_that_is_away_for_a_while_changes_nothing_for_the_client_
             *FRAME * 3,
             "session.ended completed",
         ]
+
+
+async def test_a_sub_agents_thread_tells_nothing() -> None:
+    async with place() as on, on.client(*RUN) as client:
+        thread = await client.start()
+        await client.turn(thread, prompt("Delegate.", agent("look around"), say("delegated")))
+        assert await client.close() == 0
+        receipts = await on.receipts_until(is_over)
+        threads = {message["params"].get("threadId") for message in client.messages if "params" in message}
+        assert len(threads - {None, thread}) == 1
+        assert {one.harness_session_id for one in receipts} == {thread}
+        assert without_pressure(receipts) == ["session.started started", *FRAME, "session.ended completed"]
+        assert on.bus is not None
+        signals = [one async for one in on.bus.signals(since="start", until_head=True)]
+        assert {one.thread for one in signals} == {"", thread}
 
 
 async def test_hooks_and_the_wire_tell_of_one_session_once() -> None:

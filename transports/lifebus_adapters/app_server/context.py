@@ -52,17 +52,19 @@ def context_of(params: bytes) -> Context:
     told = decoded(params, _Params)
     if told is None:
         return Context()
-    thread = _first(told.thread_id, told.conversation_id, _inside(told.thread).id)
+    thread = identifier(told.thread_id) or _first(told.conversation_id, _inside(told.thread).id)
+    return Context(thread, identifier(told.turn_id) or _turn_inside(told))
+
+
+def _turn_inside(told: _Params) -> str | None:
+    """Return the turn that stands deeper in the params."""
     turn, item = _inside(told.turn), _inside(told.item)
     around = _inside(item.turn)
-    return Context(
-        thread,
-        _first(
-            *(told.turn_id, told.snake),
-            *(turn.id, turn.turn_id, turn.snake),
-            *(item.turn_id, item.snake, item.parent, item.snakes),
-            *(around.id, around.turn_id, around.snake),
-        ),
+    return _first(
+        told.snake,
+        *(turn.id, turn.turn_id, turn.snake),
+        *(item.turn_id, item.snake, item.parent, item.snakes),
+        *(around.id, around.turn_id, around.snake),
     )
 
 

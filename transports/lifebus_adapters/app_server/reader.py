@@ -15,8 +15,9 @@ from msgspec import Raw, Struct
 from lifebus_adapters.app_server.context import context_of, decoded, identifier
 from lifebus_adapters.app_server.facts import AppServerFact, ThreadClosed
 from lifebus_adapters.app_server.mapping import facts_of, opened
-from lifebus_adapters.app_server.messages import Answer, Notification, Request, RequestId, read_message
-from lifebus_adapters.app_server.operators import Questions, request_key
+from lifebus_adapters.app_server.messages import Answer, Notification, Request, read_message
+from lifebus_adapters.app_server.operators import Questions
+from lifebus_adapters.app_server.requests import COMPACT, OPENING, TELLING, ClientRequests
 from lifebus_adapters.app_server.signals import signal_of
 from lifebus_adapters.app_server.splitting import MAX_LINE_BYTES, LineSplitter
 from lifebus_adapters.app_server.threads import Thread, Threads
@@ -27,12 +28,7 @@ __all__ = ["AppServerReader", "Direction", "FactSeen", "Observed", "ReaderCounte
 Direction = Literal["in", "out"]
 """``in`` is from the client to the server, ``out`` from the server to the client."""
 
-_MAX_PENDING: Final = 1_024
-_OPENING: Final = {"thread/start": "started", "thread/resume": "resumed", "thread/fork": "forked"}
-_TELLING: Final = frozenset({*_OPENING, "thread/read", "thread/unarchive", "thread/revert", "thread/metadata/update"})
-"""The requests whose answers hold a thread's record."""
-_COMPACT: Final = "thread/compact/start"
-_TURN: Final = "turn/start"
+_ITEMS: Final = frozenset({"item/started", "item/completed"})
 
 
 class SignalSeen(Struct, frozen=True):
@@ -67,15 +63,17 @@ class ReaderCounters(Struct):
     withheld: int = 0
 
 
-class _Sent(Struct, frozen=True):
-    """A client's request that waits for its answer."""
-
-    method: str
-    thread: str | None
-
-
 class _Result(Struct):
     thread: Raw = Raw(b"null")
+
+
+class _Call(Struct, rename="camel"):
+    type: str = ""
+    receiver_thread_ids: list[str] = []
+
+
+class _ItemParams(Struct):
+    item: _Call
 
 
 class AppServerReader:
@@ -85,7 +83,8 @@ class AppServerReader:
         self._splitters = {"in": LineSplitter(max_line_bytes), "out": LineSplitter(max_line_bytes)}
         self._threads = Threads()
         self._questions = Questions()
-        self._sent: dict[tuple[type, RequestId], _Sent] = {}
+        self._requests = ClientRequests()
+        self._greeted = False
         self._counters = ReaderCounters()
 
     @property
@@ -140,15 +139,14 @@ class AppServerReader:
         return []
 
     def _note_request(self, request: Request) -> None:
-        """Remember a request whose answer, or whose coming alone, tells of a thread."""
-        if request.method not in _TELLING and request.method not in {_COMPACT, _TURN}:
-            return
-        thread = context_of(request.params).thread
-        self._sent[request_key(request.id)] = _Sent(request.method, thread)
-        if len(self._sent) > _MAX_PENDING:
-            del self._sent[next(iter(self._sent))]
-        if request.method == _COMPACT and thread is not None and not self._threads.is_purged(thread):
-            self._threads.find(thread).compact_wanted = True
+        """Remember a request whose answer matters; a thread that a client names is not one of the server's own."""
+        name = context_of(request.params).thread
+        self._greeted = self._greeted or request.method == "initialize"
+        self._requests.note(request, name)
+        if name is not None and not self._threads.is_purged(name):
+            thread = self._threads.find(name)
+            thread.known = True
+            thread.compact_wanted = thread.compact_wanted or request.method == COMPACT
 
     def _from_server(self, message: Request | Notification | Answer, at_ms: int) -> list[Observed]:
         if isinstance(message, Answer):
@@ -161,12 +159,23 @@ class AppServerReader:
             return []
         thread = self._threads.find(context.thread)
         self._learn(thread, message)
-        if thread.system:
+        if self._is_servers_own(thread):
             self._counters.withheld += 1
             self._forget_deleted(thread, message)
             return []
         turn = context.turn or thread.turn
         return [self._signal(message, thread, turn, at_ms), *_seen(self._facts(message, thread, turn, at_ms))]
+
+    def _is_servers_own(self, thread: Thread) -> bool:
+        """Whether the server started a thread for itself; it announces no such thread, and its record may never come.
+
+        A thread that nobody has told of is its own, if everything was seen since the client's first word.
+        """
+        return thread.system or (not thread.known and self._saw_all and not self._requests.awaits_thread)
+
+    @property
+    def _saw_all(self) -> bool:
+        return self._greeted and not any(one.lost or one.overlong for one in self._splitters.values())
 
     def _signal(
         self, message: Request | Notification, thread: Thread | None, turn: str | None, at_ms: int
@@ -182,17 +191,13 @@ class AppServerReader:
             return [*self._questions.ask(message, thread.id, turn, at_ms)]
         if message.method == "serverRequest/resolved":
             return [*self._questions.resolve(thread.id, message.params, at_ms)]
-        if message.method == "turn/started" and self._awaits_turn(thread.id):
+        if message.method == "turn/started" and self._requests.awaits_turn(thread.id):
             thread.compact_wanted = False
         facts = facts_of(thread, message.method, turn, message.params)
         if any(isinstance(fact, ThreadClosed) for fact in facts):
             facts = [*self._questions.drop(thread.id), *facts]
         self._forget_deleted(thread, message)
         return facts
-
-    def _awaits_turn(self, thread: str) -> bool:
-        """Whether a client has asked for a turn in a thread and has no answer yet: then the next turn is that one."""
-        return any(sent.method == _TURN and sent.thread == thread for sent in self._sent.values())
 
     def _forget_deleted(self, thread: Thread, message: Request | Notification) -> None:
         if message.method == "thread/deleted" and isinstance(message, Notification):
@@ -201,24 +206,33 @@ class AppServerReader:
     def _learn(self, thread: Thread, message: Request | Notification) -> None:
         """Take in what a message says of the thread itself."""
         learn = _LEARNING.get(message.method)
-        if message.method == "thread/started":
+        if message.method in _ITEMS:
+            self._note_agents(message.params)
+        elif message.method == "thread/started":
             self._threads.learn((decoded(message.params, _Result) or _Result()).thread)
         elif learn is not None:
             learn(thread, decoded(message.params, _About) or _About())
 
+    def _note_agents(self, params: bytes) -> None:
+        """Note which threads belong to sub-agents that a turn has called."""
+        told = decoded(params, _ItemParams)
+        if told is not None and told.item.type == "collabAgentToolCall":
+            for name in filter(identifier, told.item.receiver_thread_ids):
+                self._threads.find(name).system = True
+
     def _answered(self, answer: Answer) -> list[AppServerFact]:
         """Return what an answer to a client's request tells of a thread."""
-        sent = self._sent.pop(request_key(answer.id), None)
+        sent = self._requests.answered(answer.id)
         if sent is None:
             return []
         if answer.result is None:
-            if sent.method == _COMPACT and sent.thread is not None:
+            if sent.method == COMPACT and sent.thread is not None:
                 self._threads.find(sent.thread).compact_wanted = False
             return []
-        if sent.method not in _TELLING:
+        if sent.method not in TELLING:
             return []
         thread = self._threads.learn((decoded(answer.result, _Result) or _Result()).thread)
-        how = _OPENING.get(sent.method)
+        how = OPENING.get(sent.method)
         return [] if thread is None or how is None else opened(thread, how, sent.method)
 
 

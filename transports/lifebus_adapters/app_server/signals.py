@@ -3,6 +3,7 @@
 Above: reader.  Below: messages, naming, threads.
 """
 
+from functools import lru_cache
 from typing import Final, Literal
 
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -16,7 +17,7 @@ __all__ = ["MAX_PARAMS_BYTES", "Signal", "SignalContext", "SignalSession", "iso_
 MAX_PARAMS_BYTES: Final = 65_536
 """Largest params that a signal carries, in bytes; of larger ones it tells the size."""
 
-_DAY_MS: Final = 86_400_000
+_DAY_S: Final = 86_400
 _LAST_MS: Final = 253_402_300_799_999
 
 
@@ -72,11 +73,15 @@ def signal_of(message: Request | Notification, thread: Thread | None, turn: str 
 
 
 def iso_time(at_ms: int) -> str:
-    """Return a time as ``2026-11-22T04:14:02.123Z``; the years 1970 to 9999 are told.
+    """Return a time as ``2026-11-22T04:14:02.123Z``; the years 1970 to 9999 are told."""
+    seconds, rest = divmod(min(max(0, at_ms), _LAST_MS), 1_000)
+    return f"{_iso_second(seconds)}.{rest:03}Z"
 
-    The day is counted from the first of March, so that a leap day is the last of its year.
-    """
-    days, rest = divmod(min(max(0, at_ms), _LAST_MS), _DAY_MS)
+
+@lru_cache(maxsize=4)
+def _iso_second(seconds: int) -> str:
+    """Return a second; the day is counted from the first of March, so that a leap day is the last of its year."""
+    days, rest = divmod(seconds, _DAY_S)
     era, day = divmod(days + 719_468, 146_097)
     year = (day - day // 1_460 + day // 36_524 - day // 146_096) // 365
     day -= 365 * year + year // 4 - year // 100
@@ -84,6 +89,4 @@ def iso_time(at_ms: int) -> str:
     day -= (153 * month + 2) // 5
     month = month + 3 if month < 10 else month - 9  # noqa: PLR2004  March is month 0
     year += 400 * era + (month <= 2)  # noqa: PLR2004  January and February belong to the year before
-    hours, rest = divmod(rest, 3_600_000)
-    minutes, rest = divmod(rest, 60_000)
-    return f"{year:04}-{month:02}-{day + 1:02}T{hours:02}:{minutes:02}:{rest // 1_000:02}.{rest % 1_000:03}Z"
+    return f"{year:04}-{month:02}-{day + 1:02}T{rest // 3_600:02}:{rest // 60 % 60:02}:{rest % 60:02}"

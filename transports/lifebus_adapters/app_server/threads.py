@@ -2,7 +2,7 @@
 
 A thread is *system-owned* where the server started it for itself.  Its own record shows it: `source` is an object other
 than ``custom``, `threadSource` is neither null nor ``user``, a parent thread is named, it is `ephemeral`, or it belongs
-to another thread's session.  A thread whose record was never seen counts as the user's.
+to another thread's session.  Threads of sub-agents are not announced at all: a call names them later.
 
 Above: reader, mapping.  Below: context.
 """
@@ -26,6 +26,7 @@ _OF_USER: Final = (None, "user")
 class Thread(Struct):
     """One thread.  `turn` is the one that runs; the counts are of that turn.
 
+    It is `known` once the server has announced it or a client has named it, and `system` where it is the server's own.
     `live` says that the thread can take turns, `compact_wanted` that the next turn may rewrite the context and no more.
     `compaction_items` and `compaction_notices` are two ways to tell of a compaction, `compactions` how many were told;
     `errors` counts the changes of `last_error`, with whether the server tries again.
@@ -35,6 +36,7 @@ class Thread(Struct):
     title: str | None = None
     project_id: str | None = None
     model: str | None = None
+    known: bool = False
     system: bool = False
     forked: bool = False
     live: bool = False
@@ -91,6 +93,7 @@ class Threads:
         if told is None or name is None or self.is_purged(name):
             return None
         thread = self.find(name)
+        thread.known = True
         thread.title, thread.project_id = identifier(told.name), identifier(told.project_id)
         thread.model = identifier(told.model) or thread.model
         thread.forked = thread.forked or told.forked_from_id is not None
