@@ -49,11 +49,15 @@ class PassageBox:
             **self.extra,
         }
 
+    def words(self, command: tuple[str, ...], *options: str) -> list[str]:
+        """The command line of a passage in front of a command."""
+        program = ("-c", _BLIND) if self.blind else ("-m", "lifebus")
+        return [sys.executable, *program, self.kind, *options, "--", *command]
+
     @contextmanager
     def started(self, command: tuple[str, ...], *options: str, **popen: Any) -> "Iterator[subprocess.Popen[bytes]]":
         """A passage in front of a command, gone at the end of the block, and its observer with it."""
-        program = ("-c", _BLIND) if self.blind else ("-m", "lifebus")
-        words = [sys.executable, *program, self.kind, *options, "--", *command]
+        words = self.words(command, *options)
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         process = subprocess.Popen(words, **{"env": self.env, "bufsize": 0, **pipes, **popen})
         try:

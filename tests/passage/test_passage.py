@@ -1,9 +1,12 @@
 """What passes through `lifebus tee` and `lifebus run` passes unchanged, and they end as the program behind them."""
 
 import os
+import pty
 import signal
 import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 
 import psutil
@@ -146,6 +149,30 @@ def test_a_signal_reaches_the_program_once(box: PassageBox, number: signal.Signa
         assert process.wait(PATIENCE_S) == 7
 
 
+def test_on_a_terminal_an_interrupt_comes_once(box: PassageBox) -> None:
+    """Ours: the terminal itself interrupts a program under tee; one under run hears of it from us."""
+    script = "trap 'echo got' INT; echo ready; read line; read line; echo end $line"
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(sys.executable, box.words(("bash", "-c", script)), box.env)
+    shown = _until(terminal, b"", b"ready")
+    os.write(terminal, b"\x03")
+    shown = _until(terminal, shown, b"got")
+    os.write(terminal, b"one\ntwo\n")
+    shown = _until(terminal, shown, b"end two")
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    assert (os.waitstatus_to_exitcode(status), shown.count(b"got")) == (0, 1)
+
+
+def _until(terminal: int, shown: bytes, word: bytes) -> bytes:
+    until = time.monotonic() + PATIENCE_S
+    while word not in shown and time.monotonic() < until:
+        shown += os.read(terminal, 1024)
+    assert word in shown
+    return shown
+
+
 def test_the_program_has_the_signals_as_they_are_by_default(box: PassageBox) -> None:
     status = box.run(("cat", "/proc/self/status"))[1].decode()
     fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
@@ -157,6 +184,20 @@ def test_the_program_has_the_signals_as_they_are_by_default(box: PassageBox) -> 
 def test_the_program_gets_no_descriptor_but_what_the_client_gave(box: PassageBox) -> None:
     names = box.run(("ls", "/proc/self/fd"))[1].split()
     assert names == [b"0", b"1", b"2", b"3"]  # the last is the directory itself
+
+
+def test_no_descriptor_and_no_dead_child_is_left_lying_about(tee: PassageBox) -> None:
+    with tee.started(CAT) as process:
+        passage = psutil.Process(process.pid)
+        write_all(process, b"x")
+        assert read_exactly(process, 1) == b"x"
+        eventually(lambda: [child.name() for child in passage.children()] == ["cat"])  # its observer ended at once
+        before = passage.num_fds()
+        for _ in range(500):
+            write_all(process, JUNK[:1_000])
+            read_exactly(process, 1_000)
+        assert passage.num_fds() == before
+        assert passage.num_threads() == 3
 
 
 def test_a_stopped_passage_goes_on_where_it_was(tee: PassageBox) -> None:

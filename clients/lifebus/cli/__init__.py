@@ -5,7 +5,10 @@ Above: the shell.  Below: app, errors, the commands.
 
 import os
 import sys
-from collections.abc import Sequence
+
+TYPE_CHECKING = False  # an editor waits for `lifebus tee`
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["main", "run"]
 
@@ -15,7 +18,7 @@ def main() -> None:
     sys.exit(run(sys.argv[1:]))
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(arguments: "Sequence[str]") -> int:
     """Run one command and return its exit code; whatever goes wrong is told on stderr, without a traceback."""
     _prepare_streams()
     try:
@@ -52,7 +55,7 @@ def _forget_stdout() -> None:
         return
 
 
-def _dispatch(arguments: Sequence[str]) -> int:
+def _dispatch(arguments: "Sequence[str]") -> int:
     if list(arguments) == ["version"]:  # prompts and scripts ask often, and nothing is to be parsed
         from lifebus.cli.version import version  # noqa: PLC0415
 
@@ -74,7 +77,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
     return int(result) if isinstance(result, int) else 0
 
 
-def _carry(kind: str, words: Sequence[str]) -> int | None:
+def _carry(kind: str, words: "Sequence[str]") -> int | None:
     """Run `lifebus tee` or `lifebus run`; None where the words are not plain, and the parser has to explain them."""
     from lifebus.passage.program import Options, carry, read_options  # noqa: PLC0415
 

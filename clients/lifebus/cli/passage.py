@@ -1,21 +1,15 @@
 """`lifebus tee` and `lifebus run`, where the words before the `--` need to be explained; plain ones never come here."""
 
-import sys
-from typing import Annotated, Final
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from lifebus.cli.arguments import UsageError, parse_seconds
-from lifebus.cli.terminal import say
 from lifebus.passage.program import Options, carry
 
 __all__ = ["run", "tee"]
 
 _Command = Annotated[str, Parameter(allow_leading_hyphen=False)]
-_TERMINAL: Final = (
-    "lifebus run carries the JSON lines of an app-server; for a harness with a screen use "
-    "`lifebus hooks install HARNESS --mode launcher_wrapper`"
-)
 
 
 def tee(*command: _Command, adapter: str = "codex", origin: str = "", runtime_dir: str = "") -> int:
@@ -46,8 +40,6 @@ def run(*command: _Command, adapter: str = "codex", origin: str = "", runtime_di
     """
     options = Options(owned=True)
     options.grace = parse_seconds(grace)
-    if sys.stdin.isatty() and sys.stdout.isatty():
-        say(_TERMINAL, color="dim")
     return _carry(command, options, adapter, origin, runtime_dir)
 
 

@@ -4,6 +4,7 @@ Above: program.  Below: the standard library.
 """
 
 import os
+import resource
 
 TYPE_CHECKING = False  # `typing` costs more than all the rest
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Child:
                 code = self._reap()
                 if code is not None:
                     return code
-            elif number == signal.SIGALRM:
+            elif number == signal.SIGALRM and self.owned:
                 self._insist()
             elif self.owned or not shared:
                 self._send(number)
@@ -149,6 +150,7 @@ def die_as(code: int) -> None:
     """End this process as the program ended: with its exit code, or by its signal."""
     if code < 0:
         if -code not in {signal.SIGKILL, signal.SIGSTOP}:
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core of ours would show nothing of the program
             signal.signal(-code, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, (-code,))
         os.kill(os.getpid(), -code)

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Options", "carry", "read_options"]
 
+_TERMINAL = (
+    "lifebus run carries the JSON lines of an app-server; for a harness with a screen use "
+    "`lifebus hooks install HARNESS --mode launcher_wrapper`\n"
+)
+
 _NOT_FOUND, _NOT_STARTED = 127, 126
 """Exit codes as a shell has them."""
 
@@ -53,6 +58,8 @@ def read_options(words: list[str], options: Options) -> list[str] | None:
 
 def carry(command: list[str], options: Options) -> int:
     """Run the command with its streams carried, and end this process as it ends; return only where it cannot start."""
+    if options.owned and os.isatty(0) and os.isatty(1):
+        sys.stderr.write(_TERMINAL)
     held = hold_signals()
     memory = Memory()
     try:
