@@ -223,38 +223,40 @@ class SignalLog:
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def done(result: list[Note] | Refusal) -> None:
-            if not isinstance(result, Refusal):
-                self._committed(result)
-            if written.done():
-                return
             if isinstance(result, Refusal):
-                written.set_exception(_error(result))
-            else:
+                if not written.done():
+                    written.set_exception(_error(result))
+                return
+            for note in result:
+                if note.stream == _OBSERVED:
+                    self._learn(note)
+            if not written.done():
                 written.set_result(None)
+            self._tell([note for note in result if note.stream != _OBSERVED])
 
         refusal = self._journal.append_notes(notes, done)
         if refusal is not None:
             raise _error(refusal)
         await written
 
-    def _committed(self, notes: Sequence[Note]) -> None:
-        """Publish what is durable now, each thread's signals together."""
+    def _tell(self, notes: Sequence[Note]) -> None:
+        """Publish signals that are durable now, each thread's together."""
         threads: dict[str, list[StoredSignal]] = {}
         for note in notes:
-            if note.stream == _OBSERVED:
-                self._learn(note)
-            else:
-                threads.setdefault(note.stream, []).append(_stored(note))
-                self._newest[note.stream] = note.at_epoch_s
-                self._unlooked += len(note.body)
+            threads.setdefault(note.stream, []).append(_stored(note))
+            self._newest[note.stream] = note.at_epoch_s
+            self._unlooked += len(note.body)
+        if self._is_due():
+            self._due.set()
         for stream, signals in threads.items():
             adapter_id, thread = _read_stream(stream)
             self.stored += len(signals)
             self._changed[adapter_id, thread] = signals[-1].sequence
             for listener in self._listeners:
-                listener(adapter_id, thread, signals)
-        if self._is_due():
-            self._due.set()
+                try:
+                    listener(adapter_id, thread, signals)
+                except Exception:  # noqa: BLE001  one that fails does not hurt the others
+                    _log.exception("signals.listener_failed")
 
     def _learn(self, note: Note) -> None:
         self._origins.apply(note.body)

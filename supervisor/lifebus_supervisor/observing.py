@@ -121,6 +121,7 @@ class Observing:
             fresh = [(number, one) for number, one in numbered if number > through]
             if fresh:
                 await self._record(body, fresh)
+            await self._forget(body)
             self.replayed += len(numbered) - len(fresh)
             self.missing += max(0, body.first - through - 1) if through else 0
             return ObserveAnswer(through=max(through, numbered[-1][0]))
@@ -156,7 +157,11 @@ class Observing:
             await self._intake.take(body.origin, body.adapter_id, body.process, told)
         signals = [one for _, one in fresh if isinstance(one, Signal)]
         await self._log.record(body.origin, fresh[-1][0], body.adapter_id, signals)
-        for thread in {one.thread for one in signals if one.event_type == _DELETED}:
+
+    async def _forget(self, body: Observe) -> None:
+        """Drop the signals of deleted threads, also where the batch is known: who answered it last may not have."""
+        told = [one for one in body.observations if isinstance(one, Signal) and one.event_type == _DELETED]
+        for thread in {one.thread for one in told}:
             await self._log.forget(body.adapter_id, thread)
 
     @asynccontextmanager

@@ -116,6 +116,18 @@ async def test_observers_are_refused_while_what_is_too_much_cannot_be_dropped_fa
     assert (log.stored, log.through("o")) == (80, 8)
 
 
+async def test_a_listener_that_fails_costs_neither_the_observer_nor_the_others_anything() -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("a defect")
+
+    log = await SignalLog.open(in_memory(), epoch="e1", keep_bytes=MIB)
+    log.listen(fail)
+    it = Listening(log)
+    async with asyncio.timeout(20):
+        await log.record("o", 1, "codex", [Seen("a"), Seen("b")])
+    assert it.told == [("codex", "a", [1]), ("codex", "b", [1])]
+
+
 async def test_a_caller_that_is_cancelled_has_recorded_all_the_same() -> None:
     async with listening(in_memory()) as it:
         recording = asyncio.ensure_future(it.log.record("o", 1, "codex", [Seen("a")]))

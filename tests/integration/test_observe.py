@@ -132,6 +132,24 @@ async def test_the_signals_of_a_deleted_thread_are_dropped() -> None:
         assert (tip.head, tip.floor) == (3, 3)
 
 
+async def test_a_deletion_that_a_broker_could_not_finish_is_finished_when_it_comes_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_bus() as daemon, connected(daemon) as bus:
+        observer, deletion = Observer(bus), signal("t1", event="app_server.thread.deleted")
+        with monkeypatch.context() as broken:
+            broken.setattr(daemon.signals, "forget", refuse)
+            with pytest.raises(BrokerBusy):
+                await observer.send(1, [signal("t1"), deletion])
+        assert await sequences(daemon) == [1, 2]
+        assert await observer.send(1, [signal("t1"), deletion]) == 2
+        assert await sequences(daemon) == []
+
+
+async def refuse(*_: object) -> None:
+    raise BrokerBusy("not now", code="busy")
+
+
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
