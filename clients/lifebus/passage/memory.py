@@ -8,6 +8,7 @@ Above: pump, program; the observer reads the same layout.  Below: the standard l
 """
 
 import errno
+import fcntl
 import mmap
 import os
 import struct
@@ -52,6 +53,9 @@ once the program has ended, and `CODE` its exit code, negative for a signal.
 RECORD = struct.Struct("=BxxxIQQQ")
 """A chunk: direction, length, where it is (counted from the first byte of all), epoch ms, bytes lost before it."""
 
+_RECORDS_BYTES = 1_048_576
+"""Bytes of records that wait for the observer: some 30,000."""
+
 _WARM_BYTES = 262_144
 """How much of a ring is used while the observer keeps up: what the processor still has at hand."""
 
@@ -69,6 +73,7 @@ class Memory:
         self.file = _anonymous_file(MEMORY_BYTES)  # before the pipe: the observer needs its number to be lower
         self.records, self.writer = os.pipe()
         os.set_blocking(self.writer, False)
+        _widen(self.writer)
         view = memoryview(mmap.mmap(self.file, MEMORY_BYTES))
         self._head = view[:HEAD_BYTES].cast("q")
         self.taps = (Tap(view, IN, self.writer), Tap(view, OUT, self.writer))
@@ -142,6 +147,14 @@ class Tap:
             self._lost += self._at - max(self._head[TAIL + self._direction], self._free)  # nobody reads it any more
             return False
         return True
+
+
+def _widen(pipe: int) -> None:
+    """Let a pipe hold more records, where the system lets us: a burst may come before the observer has started."""
+    try:
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _RECORDS_BYTES)
+    except (AttributeError, OSError):
+        return
 
 
 def _anonymous_file(size: int) -> int:
