@@ -3,7 +3,7 @@
 Above: cursors.  Below: cursor_log, deliveries, selection, ports.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import anyio
 import msgspec
@@ -109,10 +109,13 @@ class NamedCursor:
         self.stir()
         return back
 
-    def give_back(self, *, tried: bool) -> None:
-        """The consumer has left: nothing is handed to it any more, and what it held is due at once."""
+    def give_back(self, unseen: Collection[int]) -> None:
+        """The consumer has left: nothing is handed to it any more, and what it held is due at once.
+
+        What it has not looked at does not count as tried.
+        """
         self._take_turn()
-        self.deliveries.give_back(tried=tried)
+        self.deliveries.give_back(unseen)
 
     async def place(self, state: CursorState) -> None:
         """Go on from another state, durably; what is out belongs to the past.
@@ -179,7 +182,7 @@ class NamedCursor:
 
     def note(self, rows: Sequence[Row]) -> None:
         """Wake a fetch that waits, if one of the new rows may be for it."""
-        if any_may_pass(rows, self.deliveries.settings):
+        if self._fetching and any_may_pass(rows, self.deliveries.settings):
             self.stir()
 
     def stir(self) -> None:

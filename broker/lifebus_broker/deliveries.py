@@ -5,7 +5,7 @@ Time comes in as seconds of some monotonic clock.  Whatever must survive a resta
 Above: cursors.  Below: fold, the contract.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from lifebus_broker.fold.cursor import CursorState, Progress
@@ -127,12 +127,12 @@ class Deliveries:
             self._due[position] = now + (self._pause(self._tries[position]) if delay is None else delay)
         return len(back)
 
-    def give_back(self, *, tried: bool) -> None:
-        """The consumer has left: what it held is due at once; unless it `tried` it, that try does not count."""
+    def give_back(self, unseen: Collection[int] = ()) -> None:
+        """The consumer has left: what it held is due at once; for what it has not looked at that try does not count."""
         for position in list(self._out):
             del self._out[position]
             self._due[position] = 0.0
-            if not tried:
+            if position in unseen:
                 self._tries[position] -= 1
                 self._changed.add(position)
 

@@ -124,6 +124,15 @@ class Deliveries:
         """How many deliveries have come that were not asked for yet: 0 is a good moment to acknowledge many at once."""
         return len(self._ready)
 
+    @property
+    def unseen(self) -> tuple[int, ...]:
+        """The positions of what has come and was never returned."""
+        positions = [one.position for one in self._ready]
+        question = self._question
+        if question is not None and question.done() and not question.cancelled() and question.exception() is None:
+            positions += [found.position for found in decode_msgpack(question.result(), FetchAnswer).deliveries]
+        return tuple(positions)
+
     async def ack(self, deliveries: Iterable[Delivery | Cursor]) -> None:
         """Say that these, or those at these places, are done; when this returns, that is durable.
 
@@ -255,7 +264,7 @@ async def consume(connection: Connection, wish: Consume, timeout: float) -> Asyn
         connection.consuming.discard(wish.cursor)
         await deliveries.aclose()
         with anyio.CancelScope(shield=True):
-            await _leave(connection, wish.cursor)
+            await _leave(connection, wish.cursor, deliveries.unseen)
 
 
 async def _stay(deliveries: Deliveries) -> None:
@@ -270,9 +279,9 @@ async def _stay(deliveries: Deliveries) -> None:
             _log.warning("broker_silent", code=fault.code)
 
 
-async def _leave(connection: Connection, cursor: str) -> None:
+async def _leave(connection: Connection, cursor: str, unseen: tuple[int, ...]) -> None:
     try:
-        await connection.ask("release", Release(cursor=cursor), Nothing, timeout=0.2)
+        await connection.ask("release", Release(cursor=cursor, unseen=unseen), Nothing, timeout=0.2)
     except LifebusError:
         _log.info("left_without_answer")
 

@@ -6,7 +6,7 @@ for gone, and what it held is handed out again.
 Above: daemon.  Below: lifebus_broker, lifebus_transports, service.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -93,7 +93,7 @@ class Consumers:
         """Take back what those held who were silent for longer than their lease."""
         overdue = self._now() - LEASE_S
         for name in [name for name, lease in self._leases.items() if lease.seen < overdue]:
-            self._drop(name, "silent", tried=True)
+            self._drop(name, "silent")
 
     def _serve(self, work: Callable[[bytes, Any], Awaitable[object]], caller: Caller, body: Document) -> None:
         self._later("cursors", partial(_ask_again_later, partial(work, caller.peer)), caller, body)
@@ -121,7 +121,7 @@ class Consumers:
         lease = self._leases.get(wish.cursor)
         if lease is not None and lease.peer != peer:
             self._turn_away(lease.peer, wish.cursor, "another connection consumes it now")
-            self._drop(wish.cursor, "replaced", tried=True)
+            self._drop(wish.cursor, "replaced")
         self._leases[wish.cursor] = _Lease(peer, wish, self._now())
         _log.info("consumer_attached", cursor=wish.cursor, client_id=wish.client_id)
         return cursor
@@ -150,7 +150,7 @@ class Consumers:
         self._turned_away.pop((peer, body.cursor), None)
         lease = self._leases.get(body.cursor)
         if lease is not None and lease.peer == peer:
-            self._drop(body.cursor, "left", tried=False)
+            self._drop(body.cursor, "left", body.unseen)
         return Nothing()
 
     async def _list(self, _: bytes, body: CursorAsk) -> tuple[CursorInfo, ...]:
@@ -200,11 +200,11 @@ class Consumers:
         while len(self._turned_away) > _MAX_TURNED_AWAY:
             del self._turned_away[next(iter(self._turned_away))]
 
-    def _drop(self, name: str, why: str, *, tried: bool) -> None:
+    def _drop(self, name: str, why: str, unseen: Collection[int] = ()) -> None:
         del self._leases[name]
         cursor = self._cursors.find(name)
         if cursor is not None:
-            cursor.give_back(tried=tried)
+            cursor.give_back(unseen)
         _log.info("consumer_gone", cursor=name, why=why)
 
     def _info(self, cursor: NamedCursor) -> CursorInfo:

@@ -83,9 +83,10 @@ class Consumption(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
 
-    @rule(tried=st.booleans())
-    def the_consumer_leaves(self, tried: bool) -> None:
-        self.deliveries.give_back(tried=tried)
+    @rule(data=st.data())
+    def the_consumer_leaves(self, data: st.DataObject) -> None:
+        unseen = data.draw(st.sets(st.sampled_from(sorted(self.held)))) if self.held else set[int]()
+        self.deliveries.give_back(unseen)
         self.held.clear()
 
     @rule()

@@ -148,13 +148,30 @@ async def consume_until_killed(
         assert [letter.position for letter in await bus.cursors.dead_letters("n")] == [2]
 
 
-async def test_who_leaves_in_order_is_not_blamed_for_what_it_did_not_get_to() -> None:
+async def test_a_receipt_on_which_the_consumer_fails_each_time_is_dead_and_what_it_did_not_come_to_is_not() -> None:
+    attempts: list[tuple[int, int]] = []
     async with running_bus() as daemon, connected(daemon) as bus:
         await emitted(bus, 3)
-        for _ in range(MAX_TRIES + 5):
-            async with bus.consume("n", since="start") as deliveries:
-                assert places(await take(deliveries, 1)) == [(1, 1)]
-        assert (await standing(bus)).dead == 0
+        for _ in range(MAX_TRIES):
+            with pytest.raises(ZeroDivisionError):
+                await fail_on_the_first(bus, attempts)
+        await emitted(bus, 1)
+        async with bus.consume("n") as deliveries:
+            assert places(await take(deliveries, 1)) == [(4, 1)]
+        assert [attempt for position, attempt in attempts if position == 1] == list(range(1, MAX_TRIES + 1))
+        assert [place for place in attempts if place[0] > 1] == [(2, 1), (3, 1)]
+        assert [letter.position for letter in await bus.cursors.dead_letters("n")] == [1]
+
+
+async def fail_on_the_first(bus: lifebus.Bus, attempts: list[tuple[int, int]]) -> None:
+    """Consume as a program does that has a defect in what it does with the first receipt."""
+    async with bus.consume("n", since="start") as deliveries:
+        while True:
+            (delivery,) = await take(deliveries, 1)
+            attempts.append((delivery.position, delivery.attempt))
+            if delivery.position == 1:
+                raise ZeroDivisionError
+            await delivery.ack()
 
 
 async def test_two_names_are_two_consumers() -> None:

@@ -104,8 +104,10 @@ class Nack(_OfCursor, frozen=True, kw_only=True, omit_defaults=True):
     delay_ms: Annotated[int, Meta(ge=0, le=3_600_000)] | None = None
 
 
-class Release(_OfCursor, frozen=True, kw_only=True):
-    """`release`: the consumer leaves in order; what it still holds does not count as tried."""
+class Release(_OfCursor, frozen=True, kw_only=True, omit_defaults=True):
+    """`release`: the consumer leaves in order; the positions that it has not looked at do not count as tried."""
+
+    unseen: Annotated[tuple[Count, ...], Meta(max_length=1024)] = ()
 
 
 class CursorAsk(Document, frozen=True, kw_only=True, omit_defaults=True):
