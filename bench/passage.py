@@ -27,6 +27,9 @@ SHARE, ADDED_US = 0.8, 1_000.0
 
 _TEE = (sys.executable, "-m", "lifebus", "tee", "--")
 _READ = 65_536
+_OBSERVERS_S = 4.0
+"""How long observers may outlive what they observe: they still write into our directory."""
+
 _MESSAGE = (
     b'{"method":"item/agentMessage/delta","params":{"threadId":"t1","turnId":"u1","itemId":"i1","delta":"%b"}}\n'
     % (b"x" * 200)
@@ -105,6 +108,7 @@ def _environments(folder: Path) -> Iterator[dict[str, dict[str, str]]]:
             yield {case: {**os.environ, **state, "LIFEBUS_RUNTIME_DIR": str(place)} for case, place in places.items()}
         finally:
             os.kill(hung.pid, signal.SIGCONT)
+            time.sleep(_OBSERVERS_S)
 
 
 def _rate(case: str, program: str, environment: dict[str, str], size: int) -> float:
