@@ -43,7 +43,7 @@ async def test_what_was_acknowledged_never_comes_again_even_if_the_peer_is_kille
     assert (info["cursor"], info["position"], info["lag"]) == ("sync", 5, 0)
 
 
-async def test_what_is_put_back_comes_again_and_what_a_leaving_peer_holds_counts_as_untried() -> None:
+async def test_what_is_put_back_comes_again_and_what_a_leaving_peer_was_told_counts_as_tried() -> None:
     async with running_bus() as daemon, connected(daemon) as bus, near_peer(daemon) as peer:
         await emit_many(bus, "s1", "s2")
         settings = {"sessions": [["codex", "s2"]]}
@@ -55,7 +55,7 @@ async def test_what_is_put_back_comes_again_and_what_a_leaving_peer_holds_counts
         await peer.ask("subscribe", NAMED | {"settings": settings})
         (third,) = await peer.items(2, 1)
 
-    assert told([first, second, third]) == [(2, 1), (2, 2), (2, 2)]
+    assert told([first, second, third]) == [(2, 1), (2, 2), (2, 3)]
     assert left["ok"] == {"name": "sync"}
 
 
