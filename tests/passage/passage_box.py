@@ -110,7 +110,10 @@ class PassageBox:
 @contextmanager
 def passage_box(kind: str = "tee", *, blind: bool = False) -> Iterator[PassageBox]:
     with short_directory() as base:
-        yield PassageBox(base, kind, blind)
+        box = PassageBox(base, kind, blind)
+        yield box
+        if not blind:
+            eventually(lambda: not box.processes())  # an observer still writes into the directory
 
 
 def eventually(condition: Callable[[], bool]) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from command_line import Shell
 from lifebus.passage.program import Options, read_options
+from passage.passage_box import passage_box
 from running import short_directory
 
 
@@ -38,6 +39,6 @@ def test_a_mistake_is_explained(alone: Shell, kind: str) -> None:
 
 
 def test_the_parser_comes_to_the_same(alone: Shell) -> None:
-    ran = alone.run("run", "--adapter=codex", "--grace=1s", "--", "echo", "--adapter")
-    assert (ran.code, ran.out, ran.err) == (0, "--adapter\n", "")
+    with passage_box("run", blind=True) as box:
+        assert box.run(("echo", "--adapter"), b"", "--adapter=codex", "--grace=1s") == (0, b"--adapter\n", b"")
     assert alone.call("run", "--grace", "soon", "--", "true").code == 2
