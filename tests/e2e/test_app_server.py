@@ -169,7 +169,11 @@ async def test_a_broker_that_is_away_for_a_while_changes_nothing_for_the_client_
             await on.broker.kill()
             await client.turn(thread, prompt("Go on.", say("gone on")))
             async with on.broker_again():
-                await client.turn(thread, prompt("Still there?", say("still there")))
+                last = await client.begin(thread, prompt("Still there?", say("still there")))
+                await client.ended(last)
+                await on.receipts_until(
+                    lambda one: one.event == "frame.ended" and one.telemetry_summary["frame_id"] == last
+                )
                 assert await client.close() == 0
                 receipts = await on.receipts_until(is_over)
         assert without_pressure(receipts) == [

@@ -19,8 +19,8 @@ from lifebus_adapters.app_server import (
 )
 from lifebus_adapters.telemetry import Compacted, TurnEnded, TurnStarted
 from lifebus_broker.degradation import Cause
+from lifebus_broker.fold.supervision import PROCESS, OpenFrame
 from lifebus_broker.fold.supervision import SOURCE as FROM
-from lifebus_broker.fold.supervision import OpenFrame
 from lifebus_contract import LifecycleEvent
 from lifebus_supervisor.supervision.emissions import tick_finding
 from lifebus_supervisor.supervision.judging import (
@@ -31,7 +31,7 @@ from lifebus_supervisor.supervision.judging import (
     proved_compactions,
     turn_end,
 )
-from lifebus_supervisor.supervision.watch import EndSeen, Watch
+from lifebus_supervisor.supervision.watch import EndSeen, Watch, process_text
 from lifebus_supervisor.supervision.wire import SOURCE, Waiting
 
 __all__ = ["due", "findings_of", "gap", "leaves_to_hooks"]
@@ -101,6 +101,8 @@ def _opened(watch: Watch, fact: ThreadOpened, mark: str, *, moved: bool) -> list
     facts: dict[str, Any] = {FROM: f"{SOURCE}:{fact.method}", "thread": fact.how}
     if fact.model is not None:
         facts["model"] = fact.model[:128]
+    if watch.process is not None:
+        facts[PROCESS] = process_text(watch.process)  # so that a broker which starts again knows who must be alive
     left = closings(watch, _MOVED, SOURCE) if moved else iter(())
     key = f"resumed:{mark}" if fact.how == "resumed" else "started:"
     return [*left, Finding(event=LifecycleEvent.SESSION_STARTED, telemetry=facts, key=key)]

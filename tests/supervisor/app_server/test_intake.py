@@ -54,7 +54,6 @@ async def test_a_running_origin_goes_on_after_a_restart_and_its_end_is_known(tmp
     async with supervised(tmp_path) as stage:
         before = Observer(stage)
         await before.says(*BEGIN)
-        await stage.tick()
         stage.restart()
         await stage.supervisor.recover()
         ended = await Observer(stage).tells(Ended(signal=9))
@@ -130,6 +129,15 @@ async def test_a_server_that_died_with_its_observer_is_closed_two_ticks_later(tm
         told = await stage.tick(3)
         assert facts_of(told) == ["frame.ended", "session.ended"]
         assert "process 777 is gone" in str(told[-1].telemetry_summary["evidence"])
+
+
+async def test_a_server_that_died_while_no_broker_ran_is_closed_by_the_next_one(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        await Observer(stage).says(*BEGIN)
+        stage.restart()
+        await stage.supervisor.recover()
+        stage.dead.add(SERVER)
+        assert facts_of(await stage.tick(3)) == ["frame.ended", "session.ended"]
 
 
 async def test_a_long_silent_turn_loses_nothing_while_its_server_lives(tmp_path: Path) -> None:
