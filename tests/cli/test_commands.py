@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from command_line import PATIENCE_S, Shell, broker_up
+from leftovers import MARK, marked
 from running import short_directory
-from transports.commands.children import ANSWER, marked
+from transports.commands.children import ANSWER
 
 EXAMPLE = Path(__file__).parents[2] / "docs/examples/command.py"
 PYTHON = (sys.executable, str(EXAMPLE))
@@ -156,7 +157,7 @@ def frame(shell: Shell) -> list[dict[str, Any]]:
 def test_serve_answers_with_a_command_and_ends_with_its_children(
     shell: Shell, protocol: str, number: signal.Signals
 ) -> None:
-    shell.environment["LC_LIFEBUS_MARK"] = mark = f"serve-{protocol}"
+    shell.environment[MARK] = mark = f"serve-{protocol}"
     asked = ("--event", "frame.opening", "--protocol", protocol, "--client-id", "notes", "--deadline", "20s")
     with broker_up(shell), serving(shell, *asked, "--", *PYTHON) as process:
         (receipt,) = frame(shell)
