@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from rich.console import Console
 
-from bench import bench_hook, consumers, growth, harness_time, passage, signals, throughput
+from bench import bench_hook, commands, consumers, growth, harness_time, passage, signals, throughput
 from bench.lifebus_client import Lifebus, broker
 from bench.peers.process import workspace
 from bench.report import Aim, print_aims, print_table
@@ -47,6 +47,8 @@ def main() -> None:
         _cursors(console, 5_000 if asked.quick else 50_000)
     if "tee" in asked.parts:
         aims += _tee(console, notes.print, quick=asked.quick)
+    if "commands" in asked.parts:
+        aims += _commands(console, quick=asked.quick)
     if "hook" in asked.parts:
         aims.append(_hook(console, runs=50 if asked.quick else 200))
     if "harness" in asked.parts:
@@ -55,7 +57,7 @@ def main() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parts = ("peers", "followers", "growth", "signals", "cursors", "tee", "hook", "harness")
+    parts = ("peers", "followers", "growth", "signals", "commands", "cursors", "tee", "hook", "harness")
     parser = argparse.ArgumentParser(prog="make bench", description="Measure lifebus beside its peers.")
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"only these parts: {', '.join(parts)}")
     parser.add_argument("--quick", action="store_true", help="small sizes, one round: a smoke test in two minutes")
@@ -200,6 +202,15 @@ def _cursors(console: Console, receipts: int) -> None:
     ]
     title = f"A named consumer: {receipts:,} receipts of {_receipt_size()} bytes, every acknowledgement durable"
     print_table(console, title, ("", "deliveries a second", "µs CPU of the server"), rows)
+
+
+def _commands(console: Console, *, quick: bool) -> list[Aim]:
+    fresh, warm, rounds = (64, 1_024, 1) if quick else (512, 8_192, 3)
+    rates = commands.collect(fresh, warm, rounds)
+    rows = [(protocol, f"{rate:,.0f}", f"{rate / rates['oneshot']:.1f}") for protocol, rate in rates.items()]
+    settings = f"{commands.WORKERS} children, {commands.IN_FLIGHT} dispatches in flight, {rounds} rounds, median"
+    print_table(console, f"Dispatches a second to one Python program ({settings})", ("", "/s", "× fresh"), rows)
+    return commands.aims(rates)
 
 
 def _hook(console: Console, runs: int) -> Aim:
