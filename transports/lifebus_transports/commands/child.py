@@ -4,7 +4,7 @@ It has a session and so a process group of its own, which is ended with it.  Unt
 its own, so the group is signalled before that and never after.  What leaves the group and closes its streams is not
 followed.
 
-Above: once, worker.  Below: spec, redaction, asyncio.
+Above: once, warm.  Below: spec, exits, redaction, asyncio.
 """
 
 import asyncio
@@ -14,15 +14,14 @@ import os
 import signal
 import struct
 import subprocess
-import sys
 import termios
-import threading
 from collections.abc import Callable, Iterable
 from typing import IO, Final, cast
 
 import anyio
 import structlog
 
+from lifebus_transports.commands.exits import watch_exit
 from lifebus_transports.commands.redaction import Tail, redact, secrets_in
 from lifebus_transports.commands.spec import CommandSpec, environment_of
 
@@ -64,7 +63,7 @@ class Child:
         self._closed = False
         self._environment = environment_of(spec, os.environ)
         self._stdin_end, self._stdin = os.pipe()  # the child's end stays open here, to see what it leaves unread
-        try:
+        try:  # a millisecond on the event loop; with an await there would be a moment in which nobody owns the child
             self._process = subprocess.Popen(  # noqa: S603  an argument list that the user has given
                 spec.argv,
                 stdin=self._stdin_end,
@@ -91,7 +90,7 @@ class Child:
             os.set_blocking(descriptor, False)
         for descriptor in self._outputs:
             self._loop.add_reader(descriptor, self._read, descriptor)
-        self._watch = _watch_exit(self._process, self._loop, self._note_exit)
+        self._stop_watching = watch_exit(self._process, self._loop, self._note_exit)
 
     @property
     def pid(self) -> int:
@@ -170,7 +169,7 @@ class Child:
             self._reap()
 
     def _reap(self) -> None:
-        self._watch()
+        self._stop_watching()
         self._process.wait()
 
     def _close(self) -> None:
@@ -220,43 +219,3 @@ class Child:
         self._listening.discard(descriptor)
         if not self._listening:
             self.quiet.set()
-
-
-def _watch_exit(
-    process: "subprocess.Popen[bytes]", loop: asyncio.AbstractEventLoop, ended: Callable[[], None]
-) -> Callable[[], None]:
-    """Call `ended` once on the loop when the process has ended; return what stops the watch."""
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError):  # an old kernel, or one that is not let
-            return _watch_descriptor(os.pidfd_open(process.pid), loop, ended)
-    threading.Thread(target=_wait_for, args=(process, loop, ended), daemon=True).start()
-    return _nothing
-
-
-def _watch_descriptor(
-    descriptor: int, loop: asyncio.AbstractEventLoop, ended: Callable[[], None]
-) -> Callable[[], None]:
-    def note() -> None:
-        loop.remove_reader(descriptor)
-        ended()
-
-    def stop() -> None:
-        loop.remove_reader(descriptor)
-        os.close(descriptor)
-
-    loop.add_reader(descriptor, note)
-    return stop
-
-
-def _wait_for(process: "subprocess.Popen[bytes]", loop: asyncio.AbstractEventLoop, ended: Callable[[], None]) -> None:
-    if hasattr(os, "waitid"):
-        with contextlib.suppress(ChildProcessError):
-            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    else:
-        process.wait()
-    with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits any more
-        loop.call_soon_threadsafe(ended)
-
-
-def _nothing() -> None:
-    """Stop nothing: the thread ends with the child."""

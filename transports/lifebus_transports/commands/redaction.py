@@ -2,7 +2,7 @@
 
 Nobody can recognise every secret; what is named like one, has the form of one, or was given as one, goes.
 
-Above: once, worker.  Below: the standard library.
+Above: child.  Below: the standard library.
 """
 
 import json
