@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final
 
 import anyio
+import structlog
 from msgspec import Struct, structs
 
 from lifebus_broker.background import Background, Scope
@@ -35,6 +36,7 @@ from lifebus_contract.codec import decode_receipt
 
 __all__ = ["Dispatcher", "Job", "Outcome", "entry_of", "new_receipts"]
 
+_log = structlog.get_logger("lifebus.dispatch")
 _SESSION_ENDED: Final = LifecycleEvent.SESSION_ENDED
 
 
@@ -220,6 +222,8 @@ class _Work:
                 await self._record(self._concluded(client, _STOPPED))
             raise
         await self._record(receipt)
+        if self._refusal is not None:  # nobody waits who could be told
+            _log.warning("background_unrecorded", client_id=client.client_id, code=self._refusal.code)
 
     async def _answer_of(self, client: CallbackClient) -> Receipt:
         router, emission, told = self._dispatcher.router, self._job.emission, self._told

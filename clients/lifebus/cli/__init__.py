@@ -50,7 +50,10 @@ def _conclude(fault: BaseException) -> int:
 def _forget_stdout() -> None:
     """Send what is still buffered nowhere: the interpreter's last flush must not complain."""
     try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        if nowhere != 1:
+            os.dup2(nowhere, 1)
+            os.close(nowhere)
     except OSError:
         return
 
