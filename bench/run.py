@@ -1,6 +1,6 @@
 """`make bench`: lifebus beside Redis Streams and NATS JetStream, then alone.  It prints and never asserts.
 
-Above: the Makefile.  Below: throughput, growth, signals, commands, consumers, passage, bench_hook, harness_time, report.
+Above: the Makefile.  Below: the parts, report.
 """
 
 import argparse
