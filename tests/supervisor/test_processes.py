@@ -89,7 +89,11 @@ def test_a_caller_speaks_for_itself_and_its_ancestors_only() -> None:
         assert caller_of(child.pid, os.getpid()) is None, "a child does not make its parent"
 
 
-@pytest.mark.parametrize(("claimed", "peer"), [(0, 7), (1, os.getpid()), (os.getpid(), None), (NOBODY, os.getpid())])
+@pytest.mark.parametrize(
+    ("claimed", "peer"),
+    [(0, 7), (1, os.getpid()), (os.getpid(), None), (NOBODY, os.getpid())],
+    ids=["zero", "somebody else", "no peer", "nobody"],
+)
 def test_a_claim_that_proves_nothing_is_nobody(claimed: int, peer: int | None) -> None:
     assert caller_of(claimed, peer) is None
 
