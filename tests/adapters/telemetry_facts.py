@@ -50,14 +50,14 @@ def facts_of(adapter_id: str, path: str, records: list[bytes], **environ: str) -
 
 
 def shown(fact: Fact) -> str:
-    """Return a fact as one line: ids by their last eight characters, what is not known left out."""
+    """Return a fact as one line: ids by their last eight characters, what is not known or not so left out."""
     told: dict[str, Any] = msgspec.to_builtins(fact)
     kind = told.pop("type")
     told["session"] = told["session"][-8:]
     for key in ("frame_id", "key"):
         if isinstance(told.get(key), str) and len(told[key]) == len("00000000-0000-0000-0000-000000000000"):
             told[key] = told[key][-8:]
-    return " ".join([kind, *(f"{key}={value}" for key, value in told.items() if value is not None)])
+    return " ".join([kind, *(f"{key}={value}" for key, value in told.items() if value is not None and value is not False)])
 
 
 def replay(path: Path) -> str:

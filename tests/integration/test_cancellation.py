@@ -12,9 +12,9 @@ import lifebus
 from broker.bus_box import emission
 from integration.following import SECONDS, emit, frame, recorded, until
 from integration.serving import EVENT, content, serving
-from lifebus_contract import CapabilityRequest, Receipt, RequirementLevel
+from lifebus_contract import CapabilityRequest, Emission, Receipt, RequirementLevel, encode_msgpack
 from lifebus_supervisor.daemon import running
-from lifebus_transports.messages import Backfill
+from lifebus_transports.messages import Backfill, Emit, Nothing
 from running import connected, running_bus, settings_in, short_directory
 
 TURNS = 24
@@ -23,6 +23,8 @@ WISH = CapabilityRequest(capability="context_pressure", level=RequirementLevel.O
 CALLS: dict[str, Callable[[lifebus.Bus], Awaitable[Any]]] = {
     "emit": lambda bus: bus.emit(frame("other")),
     "emit many": lambda bus: bus.emit([frame("other") for _ in range(70)]),
+    "record": lambda bus: bus.record(Emit(client_id="other", emissions=(Emission(request=frame("other")),))),
+    "ask": lambda bus: bus.ask("ping", encode_msgpack(Nothing())),
     "tick": lambda bus: bus.tick("codex", session="other"),
     "negotiate": lambda bus: bus.negotiate("codex", [WISH]),
     "read": lambda bus: bus.read(Backfill()),
