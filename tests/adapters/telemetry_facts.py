@@ -57,7 +57,9 @@ def shown(fact: Fact) -> str:
     for key in ("frame_id", "key"):
         if isinstance(told.get(key), str) and len(told[key]) == len("00000000-0000-0000-0000-000000000000"):
             told[key] = told[key][-8:]
-    return " ".join([kind, *(f"{key}={value}" for key, value in told.items() if value is not None and value is not False)])
+    return " ".join(
+        [kind, *(f"{key}={value}" for key, value in told.items() if value is not False and value not in (None, {}))]
+    )
 
 
 def replay(path: Path) -> str:
