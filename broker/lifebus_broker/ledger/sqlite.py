@@ -18,6 +18,7 @@ import apsw
 import structlog
 
 from lifebus_broker.ledger.drafting import weight_of
+from lifebus_broker.ledger.lookups import Lookups
 from lifebus_broker.ledger.refusals import BUSY, CLOSED, DISK_FULL, FAILED, OVERSIZED
 from lifebus_broker.ledger.sqlite_file import UNTRUSTED, LedgerFile, open_file
 from lifebus_broker.ledger.sqlite_journal import SqliteJournal
@@ -57,6 +58,7 @@ class SqliteLedger:
         self._head, self._floor = file.store.head, file.store.floor
         self._loop = asyncio.get_running_loop()
         self._one_reader = anyio.CapacityLimiter(1)
+        self._lookups = Lookups(lambda scopes: self._in_thread(self._reader.find, scopes, limiter=self._one_reader))
         self._queued = self._weight = 0
         self._closing = False
         self._refusal: Refusal | None = None
@@ -139,7 +141,7 @@ class SqliteLedger:
 
     async def find(self, scopes: Sequence[tuple[str, str, str]]) -> list[tuple[bytes, Row | None] | None]:
         """Return the stored digest and row of each key (ports.Ledger.find)."""
-        return await self._in_thread(self._reader.find, scopes, limiter=self._one_reader)
+        return await self._lookups.find(scopes)
 
     async def read(self, query: Query) -> Page:
         """Return committed rows (ports.Ledger.read).

@@ -1,0 +1,77 @@
+"""Questions for keys that come side by side, answered by one read: a hand-over to a thread costs more than the read.
+
+Above: sqlite.  Below: ports.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import anyio
+
+from lifebus_broker.ports import Row
+
+__all__ = ["MOST_KEYS", "Found", "Lookups", "Scope"]
+
+MOST_KEYS: Final = 512
+"""Most keys that one read looks for; who comes later waits for the next."""
+
+Scope = tuple[str, str, str]
+"""Whose key it is: client id, adapter id, idempotency key (design 3.5)."""
+
+Found = tuple[bytes, Row | None] | None
+"""The digest and the row of a key, None where it is unknown."""
+
+
+class _Batch:
+    """Keys that one read looks for, and what became of it."""
+
+    def __init__(self) -> None:
+        self.scopes: list[Scope] = []
+        self.found: list[Found] = []
+        self.fault: Exception | None = None
+        self.done = anyio.Event()
+
+    def of(self, start: int, count: int) -> list[Found]:
+        """Return what was found of some of the keys."""
+        if self.fault is not None:
+            raise self.fault.with_traceback(None)
+        return self.found[start : start + count]
+
+
+class Lookups:
+    """Reads one batch after the other with `read`; whoever asks meanwhile joins the next one."""
+
+    def __init__(self, read: Callable[[list[Scope]], Awaitable[list[Found]]]) -> None:
+        self._read = read
+        self._turn = anyio.Lock()
+        self._next: _Batch | None = None
+
+    async def find(self, scopes: Sequence[Scope]) -> list[Found]:
+        """Return what each key stands for.
+
+        Raises:
+            LifebusError: as `read`, for everybody in the batch.
+        """
+        batch, leads = self._next, False
+        if batch is None or len(batch.scopes) + len(scopes) > MOST_KEYS:
+            batch, leads = _Batch(), True
+            self._next = batch
+        start = len(batch.scopes)
+        batch.scopes.extend(scopes)
+        if leads:
+            with anyio.CancelScope(shield=True):  # the others in the batch wait for this one
+                await self._answer(batch)
+        else:
+            await batch.done.wait()
+        return batch.of(start, len(scopes))
+
+    async def _answer(self, batch: _Batch) -> None:
+        try:
+            async with self._turn:
+                if self._next is batch:
+                    self._next = None
+                batch.found = await self._read(batch.scopes)
+        except Exception as fault:  # noqa: BLE001  raised again, to everybody in the batch
+            batch.fault = fault
+        finally:
+            batch.done.set()
