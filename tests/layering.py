@@ -77,9 +77,7 @@ RULES: dict[str, Rule] = {
     ),
     "lifebus.demo": _rule("lifebus_contract lifebus_transports", "anyio msgspec rich structlog"),
     "lifebus.hook": _rule(),
-    "lifebus.observer": _rule(
-        "lifebus_contract lifebus_adapters lifebus_transports lifebus_supervisor", "anyio msgspec zmq"
-    ),
+    "lifebus.observer": _rule("lifebus_contract lifebus_adapters lifebus_transports", "anyio msgspec zmq"),
     "lifebus.passage": _rule(),
     "lifebus.wrapper": _rule(),
 }

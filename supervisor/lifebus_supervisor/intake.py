@@ -11,9 +11,9 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from lifebus_contract import LifebusError
 from lifebus_supervisor.hooks import HookCalls
-from lifebus_supervisor.processes import caller_of
 from lifebus_supervisor.settings import Settings
 from lifebus_transports.hook_door import DoorCounters, DoorLimits, serve_hooks
+from lifebus_transports.processes import caller_of
 from lifebus_transports.runtime_dir import ensure_private_directory
 from lifebus_transports.spool import SpoolCounters, drain_spool
 

@@ -26,8 +26,8 @@ def main(adapter: str, origin: str, runtime_dir: str, pid: str) -> None:
     from lifebus.observer.delivery import Sender  # noqa: PLC0415
     from lifebus.observer.recording import Recording  # noqa: PLC0415
     from lifebus.observer.witness import observe  # noqa: PLC0415
-    from lifebus_supervisor.processes import identify  # noqa: PLC0415
     from lifebus_transports.directories import default_runtime_dir  # noqa: PLC0415
+    from lifebus_transports.processes import identify  # noqa: PLC0415
     from lifebus_transports.signal_messages import ObservedProcess  # noqa: PLC0415
 
     found = identify(int(pid))

@@ -16,7 +16,6 @@ from lifebus_adapters.telemetry import Surroundings
 from lifebus_broker.bus import Bus
 from lifebus_broker.degradation import SilenceLimits
 from lifebus_supervisor.installing.installed import InstalledHooks
-from lifebus_supervisor.processes import is_alive
 from lifebus_supervisor.settings import Settings
 from lifebus_supervisor.supervision.supervisor import Supervisor
 from lifebus_supervisor.supervision.ticks import Waker, run_ticks
@@ -24,6 +23,7 @@ from lifebus_supervisor.supervision.world import SupervisorLimits, World
 from lifebus_supervisor.watching.found import Found, WatchedFile
 from lifebus_supervisor.watching.watcher import Watcher
 from lifebus_transports.directories import home_directory
+from lifebus_transports.processes import is_alive
 
 __all__ = ["NoFiles", "compose_supervisor", "start_supervision", "take_up"]
 

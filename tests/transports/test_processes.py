@@ -12,8 +12,8 @@ import pytest
 from msgspec import structs
 
 from lifebus_adapters.adapter import CallerProcess
-from lifebus_supervisor import processes
-from lifebus_supervisor.processes import caller_of, harness_of, identify, is_alive
+from lifebus_transports import processes
+from lifebus_transports.processes import caller_of, harness_of, identify, is_alive
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has these files")
 NOBODY = 4_194_305

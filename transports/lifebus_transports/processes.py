@@ -3,7 +3,7 @@
 Only Linux tells both cheaply (`/proc`).  On other systems every question here is answered with None, and nothing is
 known about a harness's life: its sessions then end by their hooks or by silence.
 
-Above: intake, whoever judges liveness.  Below: lifebus_adapters, the standard library.
+Above: whoever judges liveness, the observer of app-servers.  Below: lifebus_adapters, the standard library.
 """
 
 from functools import cache
