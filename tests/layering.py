@@ -35,7 +35,7 @@ PURE_BROKER = {
     "transitions",
 }
 """The deciding half of the broker: values in, values out."""
-UNCLOCKED = {"asyncio", "datetime", "logging", "multiprocessing", "random", "secrets", "selectors", "socket", "sqlite3"}
+UNCLOCKED = {"asyncio", "logging", "multiprocessing", "random", "secrets", "selectors", "socket", "sqlite3"}
 UNCLOCKED |= {"ssl", "subprocess", "threading", "time", "uuid"}
 NO_IO = UNCLOCKED | {"io", "shutil", "tempfile", "urllib", "http"}
 
@@ -104,6 +104,7 @@ def violations(module: str, source: str) -> list[str]:
     found = [fault for node in ast.walk(tree) for fault in _import_faults(module, node)]
     if _is_pure(module):
         found += [f"{module} is pure and must not be async" for node in ast.walk(tree) if _is_async(node)]
+        found += [f"{module} is pure and must not ask a clock" for node in ast.walk(tree) if _asks_clock(node)]
     if rule_for(module) is RULES["lifebus.cli"]:
         found += _eager_faults(module, tree)
     return found
@@ -160,3 +161,8 @@ def _is_acting(name: str) -> bool:
 
 def _is_async(node: ast.AST) -> bool:
     return isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith)
+
+
+def _asks_clock(node: ast.AST) -> bool:
+    """Whether `datetime` is asked for the time; to write down a time that was passed in is pure."""
+    return isinstance(node, ast.Attribute) and node.attr in {"now", "utcnow", "today"}

@@ -34,6 +34,7 @@ def test_no_word_that_belongs_to_a_client_stands_in_contract_or_broker(module: s
         ("lifebus_contract.receipt", "import zmq"),
         ("lifebus_contract.receipt", "import asyncio"),
         ("lifebus_contract.ids", "import random"),
+        ("lifebus_adapters.codex", "from datetime import UTC, datetime\n\nmoment = datetime.now(UTC)"),
         ("lifebus_contract.codec", "from lifebus_broker.ports import Row"),
         ("lifebus_contract.codec", "def f():\n    import lifebus_transports.wire"),
         ("lifebus_contract.codec", "async def f(): ..."),
@@ -73,6 +74,7 @@ def test_the_guard_bites(module: str, source: str) -> None:
     ("module", "source"),
     [
         ("lifebus_contract.codec", "import json, msgspec\nfrom lifebus_contract.errors import InvalidRequest"),
+        ("lifebus_adapters.codex", "from datetime import UTC, datetime\n\nmoment = datetime.fromtimestamp(0, UTC)"),
         ("lifebus_broker.ledger.sqlite", "import apsw"),
         ("lifebus_broker.ledger.sqlite_reader", "import apsw"),
         ("lifebus_broker.router", "import anyio\nasync def f(): ..."),

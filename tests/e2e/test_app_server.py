@@ -94,7 +94,7 @@ async def test_a_whole_life_under_run_is_told_as_signals_and_receipts() -> None:
         assert [one.sequence for one in receipts] == list(range(1, len(receipts) + 1))
         told_of = [one.telemetry_summary for one in receipts if one.event == "context.pressure_observed"]
         assert told_of[0]["context_window_tokens"] == 20_000 * 95 // 100
-        assert told_of[0]["context_used_tokens"] == 2_012  # as the wire or the rollout tells first
+        assert told_of[0]["context_used_tokens"] in {2_012, 3_012}  # the wire's first, or the rollout's newest by then
         failed = next(one for one in receipts if one.telemetry_summary.get("frame_end") == "failed")
         assert failed.telemetry_summary["retry_class"] is not None
         assert await signals_of(on, thread) == [

@@ -3,7 +3,7 @@
 Above: reader.  Below: messages, naming, threads.
 """
 
-from functools import lru_cache
+from datetime import UTC, datetime
 from typing import Final, Literal
 
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -74,19 +74,6 @@ def signal_of(message: Request | Notification, thread: Thread | None, turn: str 
 
 def iso_time(at_ms: int) -> str:
     """Return a time as ``2026-11-22T04:14:02.123Z``; the years 1970 to 9999 are told."""
-    seconds, rest = divmod(min(max(0, at_ms), _LAST_MS), 1_000)
-    return f"{_iso_second(seconds)}.{rest:03}Z"
-
-
-@lru_cache(maxsize=4)
-def _iso_second(seconds: int) -> str:
-    """Return a second; the day is counted from the first of March, so that a leap day is the last of its year."""
-    days, rest = divmod(seconds, _DAY_S)
-    era, day = divmod(days + 719_468, 146_097)
-    year = (day - day // 1_460 + day // 36_524 - day // 146_096) // 365
-    day -= 365 * year + year // 4 - year // 100
-    month = (5 * day + 2) // 153
-    day -= (153 * month + 2) // 5
-    month = month + 3 if month < 10 else month - 9  # noqa: PLR2004  March is month 0
-    year += 400 * era + (month <= 2)  # noqa: PLR2004  January and February belong to the year before
-    return f"{year:04}-{month:02}-{day + 1:02}T{rest // 3_600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
+    seconds, ms = divmod(min(max(0, at_ms), _LAST_MS), 1_000)
+    moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=ms * 1_000, tzinfo=None)
+    return moment.isoformat(timespec="milliseconds") + "Z"
