@@ -23,7 +23,7 @@ __all__ = ["SOURCE", "facts_of", "opened"]
 SOURCE: Final = "app_server"
 """The source id of facts that an app-server told."""
 
-_ENDS: Final = {"completed": "completed", "interrupted": "interrupted", "failed": "failed"}
+_ENDS: Final = frozenset({"completed", "interrupted", "failed"})
 
 
 def facts_of(thread: Thread, method: str, turn: str | None, params: bytes) -> list[AppServerFact]:
@@ -45,14 +45,9 @@ def _started(thread: Thread, _turn: str | None, _params: bytes) -> list[AppServe
     return opened(thread, "started", "thread/started")
 
 
-def _closed(thread: Thread, _turn: str | None, _params: bytes) -> list[AppServerFact]:
+def _closed(thread: Thread, method: str) -> list[AppServerFact]:
     thread.live, thread.turn = False, None
-    return [ThreadClosed(session=thread.id, evidence="app_server:thread/closed")]
-
-
-def _deleted(thread: Thread, _turn: str | None, _params: bytes) -> list[AppServerFact]:
-    thread.live, thread.turn = False, None
-    return [ThreadClosed(session=thread.id, evidence="app_server:thread/deleted")]
+    return [ThreadClosed(session=thread.id, evidence=f"{SOURCE}:{method}")]
 
 
 def _turn_started(thread: Thread, turn: str | None, _params: bytes) -> list[AppServerFact]:
@@ -74,9 +69,9 @@ class _TurnParams(Struct):
 def _turn_completed(thread: Thread, turn: str | None, params: bytes) -> list[AppServerFact]:
     told = decoded(params, _TurnParams)
     seen, thread.turn = thread.last_error, None
-    end = _ENDS.get(told.turn.status) if told is not None else None
-    if told is None or end is None or turn is None:
+    if told is None or turn is None or told.turn.status not in _ENDS:
         return []
+    end = told.turn.status
     info = (
         ErrorInfo.of(told.turn.error) if told.turn.error != ABSENT else (seen[0] if seen and end == "failed" else None)
     )
@@ -169,8 +164,8 @@ def _error(thread: Thread, turn: str | None, params: bytes) -> list[AppServerFac
 
 _STEPS: Final[dict[str, Callable[[Thread, str | None, bytes], list[AppServerFact]]]] = {
     "thread/started": _started,
-    "thread/closed": _closed,
-    "thread/deleted": _deleted,
+    "thread/closed": lambda thread, _turn, _params: _closed(thread, "thread/closed"),
+    "thread/deleted": lambda thread, _turn, _params: _closed(thread, "thread/deleted"),
     "thread/tokenUsage/updated": _usage,
     "thread/compacted": _compaction_told,
     "turn/started": _turn_started,
