@@ -16,10 +16,12 @@ OURS = (
     "lifebus",
 )
 PURE_BROKER = {
+    "canon",
     "claims",
     "degradation",
     "deliveries",
     "fold",
+    "log",
     "negotiation",
     "payload_validation",
     "placement",

@@ -1,0 +1,75 @@
+"""Canonical bytes and digests: one form for everything that is hashed (session-lifecycle, 2; reliability, e2.2).
+
+The profile is RFC 8785 with less in it: integers within ±2^53-1 and no floats, and keys of ASCII alone, so that the
+order of bytes is the order that the RFC asks for.
+
+Above: log, fold, saves, compactions.  Below: msgspec.
+"""
+
+from hashlib import sha256
+from typing import Any, Final, TypeGuard
+
+import msgspec
+
+from lifebus_contract.fields import MAX_INTEGER
+
+__all__ = ["CANONICAL_PROFILE", "HASH_ALGORITHM", "canonical", "sha256_hex", "short_hash"]
+
+CANONICAL_PROFILE: Final = "rfc8785-integers-ascii-keys"
+"""The name of the form, as pins record it."""
+
+HASH_ALGORITHM: Final = "sha256"
+"""The name of the hash, as pins record it."""
+
+_SHORT: Final = 16
+_JSON: Final = msgspec.json.Encoder(order="deterministic")
+
+
+def canonical(value: Any) -> bytes:
+    """Return the one JSON text of a plain value: maps, lists, tuples, strings, integers, truth values, null.
+
+    Raises:
+        ValueError: a float, an integer beyond ±2^53-1, a key that is not ASCII text, a lone surrogate, anything else
+            that is not plain; the text says which.
+    """
+    _check(value)
+    try:
+        return _JSON.encode(value)
+    except UnicodeEncodeError as fault:
+        raise ValueError(f"no canonical form: a lone surrogate in {fault.object[:32]!r}") from None
+
+
+def sha256_hex(data: bytes) -> str:
+    """Return the SHA-256 of the bytes as 64 hex digits."""
+    return sha256(data).hexdigest()
+
+
+def short_hash(data: bytes) -> str:
+    """Return the first 16 hex digits of the SHA-256, which name a snapshot or a compaction."""
+    return sha256_hex(data)[:_SHORT]
+
+
+def _check(value: Any) -> None:
+    if value is None or isinstance(value, str | bool):
+        return
+    if isinstance(value, int):
+        if abs(value) > MAX_INTEGER:
+            raise ValueError(f"no canonical form: the integer {value} lies beyond 2^53-1")
+    elif _is_map(value):
+        for key, item in value.items():
+            if not isinstance(key, str) or not key.isascii():
+                raise ValueError(f"no canonical form: the key {key!r} is not ASCII text")
+            _check(item)
+    elif _is_list(value):
+        for item in value:
+            _check(item)
+    else:
+        raise ValueError(f"no canonical form: a value of type {type(value).__name__}")
+
+
+def _is_map(value: Any) -> TypeGuard[dict[Any, Any]]:
+    return isinstance(value, dict)
+
+
+def _is_list(value: Any) -> TypeGuard[list[Any] | tuple[Any, ...]]:
+    return isinstance(value, list | tuple)

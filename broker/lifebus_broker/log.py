@@ -1,0 +1,101 @@
+"""The event log: one line a receipt, and where lines are read from (session-lifecycle, 2 and 3).
+
+As JSON lines a log is the same wherever it comes from, a ledger file or an export, and every line is canonical JSON.
+
+Above: fold, saves, compactions, ledger commands.  Below: ports, msgspec.
+"""
+
+from collections.abc import Iterator
+from typing import Final, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from lifebus_broker.ports import Note
+
+__all__ = ["LogLine", "LogSource", "decode_line", "encode_line"]
+
+_HEX_BYTES: Final = 64
+
+
+class LogLine(Struct, frozen=True):
+    """One event of the log.  `receipt` holds the canonical bytes as they are stored.
+
+    `link` is sha256(previous link of the stream ‖ receipt) as hex; `digest` is the content digest that the receipt's
+    idempotency key stands for, as hex, null where it has no key.
+    """
+
+    position: int
+    digest: str | None
+    link: str
+    receipt: bytes
+
+
+class _Read(Struct, frozen=True, forbid_unknown_fields=True):
+    """A line as JSON, its receipt still as text."""
+
+    digest: str | None
+    link: str
+    position: int
+    receipt: msgspec.Raw
+
+
+_DECODER: Final = msgspec.json.Decoder(_Read)
+
+
+def encode_line(line: LogLine) -> bytes:
+    """Return the line as canonical JSON with its newline; the receipt's bytes stand in it as they are."""
+    digest = "null" if line.digest is None else f'"{line.digest}"'
+    head = f'{{"digest":{digest},"link":"{line.link}","position":{line.position},"receipt":'
+    return b"".join((head.encode(), line.receipt, b"}\n"))
+
+
+def decode_line(data: bytes) -> LogLine:
+    """Return the line that the bytes hold, with its newline.
+
+    Raises:
+        ValueError: the bytes are not exactly what `encode_line` writes.
+    """
+    try:
+        read = _DECODER.decode(data)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as fault:
+        raise ValueError(f"not a line of a log: {str(fault)[:200]}") from None
+    line = LogLine(read.position, read.digest, read.link, bytes(read.receipt))
+    digest_is_hex = line.digest is None or _is_hex(line.digest, 2 * 16)
+    if not digest_is_hex or not _is_hex(line.link, _HEX_BYTES) or line.position < 1 or encode_line(line) != data:
+        raise ValueError("not a line of a log: its form is not the canonical one")
+    return line
+
+
+class LogSource(Protocol):
+    """Somewhere to read a log from.  Every method blocks: run it in a thread.
+
+    `floor` is the newest position that was pruned, 0 while nothing was; `head` the newest one there is.
+    """
+
+    @property
+    def floor(self) -> int:
+        """The position after which the lines begin."""
+        ...
+
+    @property
+    def head(self) -> int:
+        """The position of the last line, `floor` when there is none."""
+        ...
+
+    def base(self) -> bytes | None:
+        """Return the canonical dump of the stores after `floor`, None where nothing was pruned."""
+        ...
+
+    def lines(self, after: int, through: int) -> Iterator[LogLine]:
+        """Return the lines with positions above `after` up to `through`, in order."""
+        ...
+
+    def notes(self, prefix: str) -> Iterator[Note]:
+        """Return the kept notes of the streams whose name begins with `prefix`, by stream and number."""
+        ...
+
+
+def _is_hex(text: str, digits: int) -> bool:
+    """Whether the text is at least so many lower-case hex digits."""
+    return len(text) >= digits and set(text) <= set("0123456789abcdef")
