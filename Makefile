@@ -4,8 +4,9 @@ VENV := .venv
 BENCH := .venv-bench
 PIP := bin/pip install -qq --disable-pip-version-check
 ARGS ?=
+EFFORT ?= 1
 
-.PHONY: demo test check bench e2e e2e-all clean
+.PHONY: demo test torture check bench e2e e2e-all clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed  ## the bus at work on recorded sessions, e.g. make demo ARGS="--speed 4"
@@ -13,6 +14,9 @@ demo: $(VENV)/.installed  ## the bus at work on recorded sessions, e.g. make dem
 
 test: $(VENV)/.developing  ## every test, e.g. make test ARGS="-k ledger"
 	@$(VENV)/bin/pytest -q -n auto --dist loadfile $(ARGS)
+
+torture: $(VENV)/.developing  ## the fault tests at length, hours; e.g. make torture EFFORT=0.1 ARGS="-k kill"
+	@LIFEBUS_TORTURE=$(EFFORT) $(VENV)/bin/pytest -q -n auto --dist load $(ARGS)
 
 check: $(VENV)/.developing  ## lint, format, both type checkers, layers
 	@$(VENV)/bin/ruff check --quiet

@@ -1,4 +1,7 @@
-"""The whole suite leaves nothing: no child, no zombie, no orphan of a command, no descriptor."""
+"""The whole suite leaves nothing: no child, no zombie, no orphan of a command, no descriptor.
+
+Tests say with `record_property` what they have reached, and the summary shows it.
+"""
 
 import os
 from collections.abc import Iterator
@@ -6,7 +9,10 @@ from collections.abc import Iterator
 import pytest
 from zmq.utils.garbage import gc as pyzmq_gc
 
+from effort import TORTURE
 from leftovers import MARK, Watch
+
+LONGEST_S = 6 * 3600
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -17,3 +23,23 @@ def _nothing_is_left() -> Iterator[None]:
     pyzmq_gc.stop()  # it starts with the first large message, and has descriptors of its own
     found = watch.wait()
     assert found == [], "\n".join(found)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Under `make torture`, leave out what does not scale, and give the others their time."""
+    if not TORTURE:
+        return
+    scaling = [item for item in items if isinstance(item, pytest.Function) and hasattr(item.module, "effort")]
+    for item in scaling:
+        item.add_marker(pytest.mark.timeout(LONGEST_S), append=False)
+    config.hook.pytest_deselected(items=[item for item in items if item not in scaling])
+    items[:] = scaling
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show what tests have recorded, such as how many cycles and how many acknowledgements."""
+    for outcome in ("passed", "failed"):
+        for report in terminalreporter.getreports(outcome):
+            if report.when == "call" and report.user_properties:
+                reached = ", ".join(f"{name} {value}" for name, value in report.user_properties)
+                terminalreporter.write_line(f"{report.nodeid.rpartition('::')[2]}: {reached}")
