@@ -4,7 +4,6 @@ Above: client, the blocking facade.  Below: connection, view, the contract.
 """
 
 import asyncio
-import random
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
@@ -17,6 +16,7 @@ import anyio
 import structlog
 
 from lifebus.connection import Connection
+from lifebus.pausing import Backoff
 from lifebus.view import Cursor, Gap
 from lifebus_contract import (
     BrokerBusy,
@@ -217,15 +217,14 @@ class Deliveries:
 
     async def _insist(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Ask until the broker answers, over its restarts; who asks often spreads out by full jitter."""
-        pause = _PAUSE_S[0]
+        backoff = Backoff(*_PAUSE_S)
         while True:
             try:
                 return await ask()
             except LifebusError as fault:
                 if not _passes_by(fault):
                     raise
-                await anyio.sleep(random.uniform(0, pause))  # noqa: S311  jitter, not a secret
-                pause = min(pause * 2, _PAUSE_S[1])
+                await backoff.rest()
                 if fault.code == "detached":
                     await self._attach_again()
 

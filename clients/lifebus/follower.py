@@ -3,15 +3,13 @@
 Above: subscription, signals, ticks.  Below: connection, feed.
 """
 
-import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Final, TypeVar
 
-import anyio
-
 from lifebus.connection import Connection
 from lifebus.feed import Feed
+from lifebus.pausing import Backoff
 from lifebus.requests import new_id
 from lifebus_contract import BrokerBusy, DeadlineExceeded, TransportError
 from lifebus_contract.fields import Document
@@ -82,13 +80,12 @@ class Follower(ABC):
 
         A broker that ends may swallow a question, so that the first try is short; a slow ledger gets ever more time.
         """
-        pause, patience = _PAUSE_S[0], _ATTEMPT_S
+        backoff, patience = Backoff(*_PAUSE_S), _ATTEMPT_S
         while True:
             try:
                 return await self._connection.ask(verb, body, answer, timeout=min(patience, self._timeout))
             except (BrokerBusy, DeadlineExceeded) as fault:
-                await anyio.sleep(random.uniform(0, pause))  # noqa: S311  jitter, not a secret
-                pause = min(pause * 2, _PAUSE_S[1])
+                await backoff.rest()
                 patience = patience * 2 if isinstance(fault, DeadlineExceeded) else patience
 
     def _receive(self, frames: Frames) -> None:

@@ -4,7 +4,6 @@ Above: client.  Below: connection.
 """
 
 import asyncio
-import random
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -12,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from lifebus.connection import Connection
+from lifebus.pausing import Backoff
 from lifebus_contract import (
     DeadlineExceeded,
     Emission,
@@ -66,7 +66,7 @@ class Outbox:
         """
         keyed = all(emission.request.idempotency_key for emission in emissions)
         loop = asyncio.get_running_loop()
-        deadline, pause = loop.time() + seconds, _PAUSE_S[0]
+        deadline, backoff = loop.time() + seconds, Backoff(*_PAUSE_S)
         questions = [self._ask(emission) for emission in emissions]
         try:
             while True:
@@ -78,8 +78,7 @@ class Outbox:
                     return [question.result.result() for question in questions]
                 if left <= 0:
                     raise DeadlineExceeded(f"no acknowledgement within {seconds:g} s; it may be recorded")
-                await asyncio.sleep(min(left, random.uniform(0, pause)))  # noqa: S311  full jitter, not a secret
-                pause = min(pause * 2, _PAUSE_S[1])
+                await asyncio.sleep(min(left, backoff.next()))
                 self._ask_again(open_ones)
         finally:
             _forget(questions)

@@ -19,7 +19,7 @@ from lifebus_adapters.app_server.signals import Signal as AppServerSignal
 from lifebus_broker.ledger.memory_journal import MemoryJournal
 from lifebus_broker.ports import Ledger
 from lifebus_broker.registry import Registry
-from lifebus_broker.signals import SignalLog
+from lifebus_broker.signals import SignalLog, SignalSlice
 from lifebus_contract import InvalidRequest, TransportError
 from lifebus_supervisor.service import Service
 from lifebus_supervisor.settings import SignalSettings
@@ -131,7 +131,7 @@ class Observing:
         elsewhere = body.epoch is not None and body.epoch != self._log.epoch
         found = await self._log.read(body.adapter_id, body.thread, 0 if elsewhere else body.after, body.limit)
         if elsewhere:
-            found = type(found)(
+            found = SignalSlice(
                 signals=(), next=found.floor, head=found.head, floor=found.floor, complete=False, snapshot_required=True
             )
         return SignalPage(

@@ -3,7 +3,6 @@
 Above: witness.  Below: backlog, the client library's connection.
 """
 
-import random
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
@@ -14,6 +13,7 @@ from msgspec import Struct
 
 from lifebus.connection import Connection
 from lifebus.observer.backlog import Backlog, Batch
+from lifebus.pausing import Backoff
 from lifebus_contract import DeadlineExceeded, InvalidRequest, LifebusError, StateConflict
 from lifebus_transports.signal_messages import Observe, ObserveAnswer, ObservedProcess
 
@@ -43,7 +43,7 @@ class Delivery:
         self._backlog = backlog
         self._runtime_dir = runtime_dir
         self._sender = sender
-        self._pause = _PAUSE_S[0]
+        self._backoff = Backoff(*_PAUSE_S)
 
     @property
     def hopeless(self) -> bool:
@@ -82,11 +82,10 @@ class Delivery:
         except DeadlineExceeded:
             return False
         except LifebusError:
-            await anyio.sleep(random.uniform(0, self._pause))  # noqa: S311  jitter, not a secret
-            self._pause = min(2 * self._pause, _PAUSE_S[1])
+            await self._backoff.rest()
         else:
             self._backlog.settle(answer.through)
-            self._pause = _PAUSE_S[0]
+            self._backoff.reset()
         return True
 
     def _body(self, batch: Batch) -> Observe:

@@ -1,0 +1,36 @@
+"""How long to rest before asking again: full jitter within a bound that doubles, so that many who ask spread out.
+
+Above: consumer, follower, outbox, observer.  Below: the standard library.
+"""
+
+import random
+from collections.abc import Callable
+
+import anyio
+
+__all__ = ["Backoff"]
+
+
+class Backoff:
+    """Pauses in seconds, drawn evenly from 0 to a bound: `first`, then twice as much each time, up to `longest`.
+
+    `draw` returns a number between two; a test gives its own.
+    """
+
+    def __init__(self, first: float, longest: float, draw: Callable[[float, float], float] = random.uniform) -> None:
+        self._first, self._longest = first, longest
+        self._draw = draw
+        self._bound = first
+
+    def next(self) -> float:
+        """Return how long the next pause is."""
+        bound, self._bound = self._bound, min(2 * self._bound, self._longest)
+        return self._draw(0, bound)
+
+    async def rest(self) -> None:
+        """Wait as long as the next pause is."""
+        await anyio.sleep(self.next())
+
+    def reset(self) -> None:
+        """Begin again with the shortest pause: somebody answered."""
+        self._bound = self._first
