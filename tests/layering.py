@@ -29,6 +29,7 @@ PURE_BROKER = {
     "registry",
     "renewal",
     "reports",
+    "saves",
     "selection",
     "shares",
     "slots",
