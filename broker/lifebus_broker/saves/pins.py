@@ -51,7 +51,7 @@ class PinChange(Struct, frozen=True):
 def pins_of(
     manifests: Iterable[AdapterManifest], *, reducer_version: int, compaction_policies: Iterable[str]
 ) -> FrozenMap:
-    """Return the pins of an environment: these manifests, this reducer, these policies, and what this code is.
+    """Return the pins of an environment: these manifests, this reducer, these ways to compact, and what this code is.
 
     A letter of an adapter id that is not ASCII is escaped, because keys of canonical JSON are ASCII here.
     """
