@@ -1,0 +1,266 @@
+"""An export as a source of the log: everything is read from the text, nothing is kept in memory.
+
+Opening it reads it once, to know that it is whole; the lines themselves are checked where they are read.
+
+Above: cold boot, import, the bundle.  Below: lines, log, ports.
+"""
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, Self, TypeVar
+
+from msgspec import Struct
+
+from lifebus_broker.exports.lines import (
+    ORDER,
+    Counts,
+    End,
+    Head,
+    Header,
+    NoteLine,
+    NoteTip,
+    Tombstone,
+    body_of,
+    decode,
+    decode_base,
+    kind_of,
+)
+from lifebus_broker.log import LogLine, decode_line
+from lifebus_broker.ports import Note
+from lifebus_contract import InvalidRequest, LifebusError
+
+__all__ = ["JsonlLog", "Part"]
+
+_MARK_EVERY: Final = 1024
+_MAX_LINE_BYTES: Final = 16 * 1_048_576
+_MAX_BASE_BYTES: Final = 2**31
+
+K = TypeVar("K", Head, Tombstone)
+
+
+class Part(Struct, frozen=True):
+    """A file, or `size` bytes of it from `start` on."""
+
+    path: Path
+    start: int = 0
+    size: int | None = None
+
+    def lines(self, offset: int = 0) -> Generator[tuple[int, bytes]]:
+        """Yield each line with the offset that it begins at; a line that is too long ends the text.
+
+        Raises:
+            LifebusError: the file cannot be read.
+        """
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.start + offset)
+                while offset < (self.size if self.size is not None else offset + 1):
+                    data = file.readline(_MAX_LINE_BYTES)
+                    if kind_of(data) == "base":
+                        data += file.readline(_MAX_BASE_BYTES) if not data.endswith(b"\n") else b""
+                    if not data:
+                        return
+                    if self.size is not None:
+                        data = data[: self.size - offset]
+                    yield offset, data
+                    offset += len(data)
+        except OSError as fault:
+            raise LifebusError(f"{self.path}: {fault.strerror}", code="unreadable") from fault
+
+
+class _Plan(Struct):
+    """What is where: the offset of the first line of each kind, and of every 1,024th line of the log."""
+
+    header: Header
+    end: End
+    first: dict[int, int]
+    marks: list[int]
+
+
+class JsonlLog:
+    """Implements `exports.writing.ExportSource` on an export, and with it `log.LogSource`.  Made by `open`.
+
+    Every method may raise `InvalidRequest` with the code ``export_damaged``; the text names the line, and the
+    position where it is one of the log.
+    """
+
+    def __init__(self, part: Part, plan: _Plan) -> None:
+        self._part, self._plan = part, plan
+        self.header = plan.header
+        self.end = plan.end
+
+    @classmethod
+    def open(cls, part: Part | Path) -> Self:
+        """Return the log of an export; it is read once, and whole.
+
+        Raises:
+            InvalidRequest: it is no export, is cut off, or is not what its last line says.
+            LifebusError: it cannot be read.
+        """
+        part = Part(part) if isinstance(part, Path) else part
+        return cls(part, _survey(part))
+
+    @property
+    def epoch(self) -> str:
+        """The history that was exported."""
+        return self.header.epoch
+
+    @property
+    def floor(self) -> int:
+        """The position after which the lines begin."""
+        return self.header.floor
+
+    @property
+    def head(self) -> int:
+        """The position of the last line."""
+        return self.header.head
+
+    def base(self) -> bytes | None:
+        """Return the canonical dump of the stores after `floor`, None where nothing was pruned."""
+        for _, data in self._section("base"):
+            with _reading(self._part, "the base"):
+                return decode_base(data)
+        return None
+
+    def heads(self) -> Iterator[Head]:
+        """Return the streams of receipts as they were at the floor."""
+        return self._decoded("head", Head)
+
+    def tombstones(self) -> Iterator[Tombstone]:
+        """Return the keys whose receipts were pruned."""
+        return self._decoded("tombstone", Tombstone)
+
+    def lines(self, after: int, through: int) -> Iterator[LogLine]:
+        """Return the lines with positions above `after` up to `through`, in order."""
+        after, through = max(after, self.floor), min(through, self.head)
+        if after >= through:
+            return
+        mark = (after - self.floor) // _MARK_EVERY
+        expected = self.floor + 1 + mark * _MARK_EVERY
+        for _, data in self._part.lines(self._plan.marks[mark]):
+            with _reading(self._part, f"position {expected}"):
+                line = decode_line(data)
+            if line.position != expected:
+                raise _damaged(self._part, f"position {expected}: position {line.position} stands in its place")
+            if line.position > after:
+                yield line
+            if line.position >= through:
+                return
+            expected += 1
+
+    def journal(self) -> Iterator[NoteTip | NoteLine]:
+        """Return the streams of the journal, each before its notes."""
+        for offset, data in self._section("stream"):
+            with _reading(self._part, f"byte {offset}"):
+                line = decode(data, NoteTip) if kind_of(data) == "stream" else decode(data, NoteLine)
+            yield line
+
+    def notes(self, prefix: str) -> Iterator[Note]:
+        """Return the kept notes of the streams whose name begins with `prefix`, by stream and number."""
+        for line in self.journal():
+            if isinstance(line, NoteLine) and line.stream.startswith(prefix):
+                with _reading(self._part, f"note {line.number} of `{line.stream[:64]}`"):
+                    body = body_of(line.body)
+                yield Note(line.stream, line.number, line.at_epoch_s, body)
+
+    def _decoded(self, name: str, kind: type[K]) -> Iterator[K]:
+        for offset, data in self._section(name):
+            with _reading(self._part, f"byte {offset}"):
+                line = decode(data, kind)
+            yield line
+
+    def _section(self, name: str) -> Iterator[tuple[int, bytes]]:
+        """Yield the lines of a kind, or of those that share its place."""
+        rank = ORDER[name]
+        start = self._plan.first.get(rank)
+        if start is None:
+            return
+        for offset, data in self._part.lines(start):
+            if ORDER.get(kind_of(data) or "", -1) != rank:
+                return
+            yield offset, data
+
+
+def _survey(part: Part) -> _Plan:
+    """Read the export once; find out what is where, and whether its last line agrees.
+
+    Raises:
+        InvalidRequest: it is no export, or not a whole one.
+    """
+    survey = _Survey(part)
+    for offset, data in part.lines():
+        survey.see(offset, data)
+    return survey.finish()
+
+
+class _Survey:
+    """One pass over an export.  `hash` is that of every line but the newest."""
+
+    def __init__(self, part: Part) -> None:
+        self._part = part
+        self._hash, self._last = sha256(), b""
+        self._header: Header | None = None
+        self._rank = -1
+        self._counts = dict.fromkeys(Counts.__struct_fields__, 0)
+        self._first: dict[int, int] = {}
+        self._marks: list[int] = []
+
+    def see(self, offset: int, data: bytes) -> None:
+        """Take the next line."""
+        kind = kind_of(data)
+        if self._header is None:
+            self._header = self._read_header(data)
+        elif kind is None or ORDER[kind] < self._rank or not data.endswith(b"\n") or self._rank == ORDER["end"]:
+            raise _damaged(self._part, f"{self._place()}, byte {offset}: what follows is no line of an export")
+        elif kind in self._counts:
+            self._count(kind, offset)
+        self._rank = ORDER[kind or "header"]
+        self._first.setdefault(self._rank, offset)
+        self._hash.update(self._last)
+        self._last = data
+
+    def finish(self) -> _Plan:
+        """Compare with the last line."""
+        if self._header is None:
+            raise _damaged(self._part, "it is empty")
+        if self._rank != ORDER["end"]:
+            raise _damaged(self._part, f"it is cut off after {self._place()}")
+        with _reading(self._part, "the last line"):
+            end = decode(self._last, End)
+        if end.counts != Counts(**self._counts) or end.counts.log != self._header.head - self._header.floor:
+            raise _damaged(self._part, "lines are missing: their numbers are not what the first and last line say")
+        if end.sha256 != self._hash.hexdigest():
+            raise _damaged(
+                self._part, "its bytes are not those that were written: another SHA-256", code="export_altered"
+            )
+        return _Plan(self._header, end, self._first, self._marks)
+
+    def _read_header(self, data: bytes) -> Header:
+        try:
+            return decode(data, Header)
+        except ValueError:
+            raise _damaged(self._part, "it is no export of a ledger that this program knows") from None
+
+    def _count(self, kind: str, offset: int) -> None:
+        if kind == "log" and self._counts["log"] % _MARK_EVERY == 0:
+            self._marks.append(offset)
+        self._counts[kind] += 1
+
+    def _place(self) -> str:
+        floor = self._header.floor if self._header else 0
+        return f"position {floor + self._counts['log']}" if self._counts["log"] else "the lines before the log"
+
+
+@contextmanager
+def _reading(part: Part, where: str) -> Generator[None]:
+    """Say where it was that the bytes were not what they should be."""
+    try:
+        yield
+    except ValueError as fault:
+        raise _damaged(part, f"{where}: {fault}") from None
+
+
+def _damaged(part: Part, why: str, *, code: str = "export_damaged") -> InvalidRequest:
+    return InvalidRequest(f"{part.path}: {why}", code=code)
