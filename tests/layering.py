@@ -30,6 +30,7 @@ PURE_BROKER = {
     "renewal",
     "reports",
     "saves",
+    "retention",
     "selection",
     "shares",
     "slots",

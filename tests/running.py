@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from pathlib import Path
 
 import lifebus
@@ -11,6 +11,7 @@ from lifebus_supervisor.daemon import Daemon, running
 from lifebus_supervisor.settings import (
     LedgerSettings,
     LimitSettings,
+    RetentionSettings,
     Settings,
     SignalSettings,
     TelemetrySettings,
@@ -29,7 +30,12 @@ def short_directory() -> Iterator[Path]:
 
 
 def settings_in(
-    directory: Path, *, backend: str = "sqlite", signals: SignalSettings | None = None, **limits: int
+    directory: Path,
+    *,
+    backend: str = "sqlite",
+    signals: SignalSettings | None = None,
+    retention: RetentionSettings | None = None,
+    **limits: int,
 ) -> Settings:
     """Settings of a broker that does nothing by itself: no ticks, and no look at anybody's telemetry."""
     return Settings(
@@ -38,6 +44,7 @@ def settings_in(
         ledger=LedgerSettings(backend="memory" if backend == "memory" else "sqlite"),
         limits=LimitSettings(beacon_ms=limits.pop("beacon_ms", 50), **limits),
         signals=signals or SignalSettings(),
+        retention=retention or RetentionSettings(),
         ticks=TickSettings(enabled=False),
         telemetry=TelemetrySettings(enabled=False),
     )
@@ -45,15 +52,17 @@ def settings_in(
 
 @asynccontextmanager
 async def running_bus(
-    *, backend: str = "sqlite", directory: Path | None = None, signals: SignalSettings | None = None, **limits: int
+    *,
+    backend: str = "sqlite",
+    directory: Path | None = None,
+    signals: SignalSettings | None = None,
+    retention: RetentionSettings | None = None,
+    **limits: int,
 ) -> AsyncIterator[Daemon]:
     """A broker in this process with all its doors open, in a directory of its own unless one is given."""
-    if directory is not None:
-        async with running(settings_in(directory, backend=backend, signals=signals, **limits)) as daemon:
-            yield daemon
-        return
-    with short_directory() as own:
-        async with running(settings_in(own, backend=backend, signals=signals, **limits)) as daemon:
+    with short_directory() if directory is None else nullcontext(directory) as home:
+        settings = settings_in(home, backend=backend, signals=signals, retention=retention, **limits)
+        async with running(settings) as daemon:
             yield daemon
 
 

@@ -89,6 +89,10 @@ class Consumers:
         await self._cursors.load()
         fanout.listen(self._cursors.note)
 
+    def behind(self, position: int) -> list[str]:
+        """Return the names that have not settled everything up to a position."""
+        return [cursor.name for cursor in self._cursors.all() if cursor.deliveries.position < position]
+
     def sweep(self) -> None:
         """Take back what those held who were silent for longer than their lease."""
         overdue = self._now() - LEASE_S

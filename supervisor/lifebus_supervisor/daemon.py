@@ -39,6 +39,7 @@ from lifebus_supervisor.hooks import HookCalls
 from lifebus_supervisor.intake import SOCKET, HookIntake
 from lifebus_supervisor.observing import Observing, open_signals
 from lifebus_supervisor.renewal.composing import start_renewals
+from lifebus_supervisor.retaining import Retaining
 from lifebus_supervisor.service import Service
 from lifebus_supervisor.settings import Settings
 from lifebus_supervisor.supervision.composing import compose_supervisor, start_supervision, take_up
@@ -159,6 +160,7 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
         tasks.start_soon(_beacons, daemon)
         tasks.start_soon(_sweeps, daemon)
         tasks.start_soon(signals.keep)
+        _start_retaining(daemon, tasks)
         _settle_interpreter()
         try:
             yield daemon
@@ -237,6 +239,15 @@ def _open_doors(daemon: Daemon, stack: AsyncExitStack) -> None:
         lambda: harness_statuses(daemon.supervisor, time.monotonic(), time.time()),
     )
     daemon.bus.fanout.listen_transient(lambda row: receipts.publish_transient(epoch, row))
+
+
+def _start_retaining(daemon: Daemon, tasks: TaskGroup) -> None:
+    """Drop receipts that need not be kept, where there is a file to drop them from."""
+    ledger, settings = daemon.bus.ledger, daemon.settings
+    if isinstance(ledger, SqliteLedger):
+        retaining = Retaining(settings.retention, ledger, settings.ledger_path, behind=daemon.consumers.behind)
+        daemon.service.tell_retention = retaining.report
+        tasks.start_soon(retaining.run)
 
 
 async def _beacons(daemon: Daemon) -> None:

@@ -50,6 +50,7 @@ from lifebus_transports.messages import (
     Verify,
     VerifyAnswer,
 )
+from lifebus_transports.state_messages import RetentionStatus
 from lifebus_transports.zmq_receipts import ReceiptDoor
 from lifebus_transports.zmq_requests import Caller, RequestDoor
 from lifebus_transports.zmq_workers import Dispatches
@@ -73,6 +74,7 @@ class Service:
         self.bus = bus
         self.draining = False
         self.count_more: Callable[[], dict[str, int]] = dict
+        self.tell_retention: Callable[[], RetentionStatus | None] = lambda: None
         self._settings = settings
         self._tasks = tasks
         self._under_way: Counter[str] = Counter()
@@ -192,6 +194,7 @@ class Service:
                 "clients": len(self.bus.clients.all()),
                 "counters": counters | self.count_more(),
                 "harnesses": self._harnesses(),
+                "retention": self.tell_retention(),
             },
         )
 

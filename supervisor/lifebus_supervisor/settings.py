@@ -19,6 +19,7 @@ __all__ = [
     "LedgerSettings",
     "LimitSettings",
     "LogSettings",
+    "RetentionSettings",
     "Settings",
     "SignalSettings",
     "SilenceSettings",
@@ -69,6 +70,21 @@ class TickSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Whether the broker ticks by itself; without it, ticks come from `lifebus tick` and clients alone."""
     interval_ms: Annotated[int, Meta(ge=50, le=600_000)] = 2_000
     """The time between two ticks."""
+
+
+class RetentionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long receipts are kept, and how many; 0 is no limit of that kind (docs/ledger.md, "Retention")."""
+
+    keep_days: Annotated[int, Meta(ge=0, le=36_500)] = 30
+    """Days after which a receipt is dropped."""
+    keep_mb: Annotated[int, Meta(ge=0, le=1_048_576)] = 1_024
+    """MiB that the ledger's files may take together, the signals of app-servers aside; then the oldest receipts go."""
+    dedupe_days: Annotated[int, Meta(ge=0, le=36_500)] = 30
+    """Days for which the idempotency key of a dropped receipt is still known."""
+    spare_mb: Annotated[int, Meta(ge=0, le=1_048_576)] = 64
+    """MiB of the file system that are left free; or 1 % of it, where that is less.  Below, nothing is written."""
+    check_s: Annotated[int, Meta(ge=1, le=86_400)] = 60
+    """Seconds between two looks at age and size; a file that grows fast is looked at earlier."""
 
 
 class SignalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -157,6 +173,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     log: LogSettings = LogSettings()
     ticks: TickSettings = TickSettings()
     pressure: Thresholds = Thresholds()
+    retention: RetentionSettings = RetentionSettings()
     signals: SignalSettings = SignalSettings()
     silence: SilenceSettings = SilenceSettings()
     telemetry: TelemetrySettings = TelemetrySettings()

@@ -18,6 +18,8 @@ def test_status_tells_how_the_broker_is(bus: Shell) -> None:
     found = bus.run("status", "--json").json
     assert found["ledger"]["durability"] == "full"
     assert found["ledger"]["head"] >= 4
+    assert (found["retention"]["keep_days"], found["retention"]["last"]) == (30, None)
+    assert "30 d; 1.0 GiB" in ran.out
 
 
 def test_sessions_lists_every_session_with_its_last_receipt(bus: Shell) -> None:

@@ -35,6 +35,7 @@ from lifebus_transports.cursor_messages import (
     ResetCursor,
 )
 from lifebus_transports.signal_messages import Observe, SignalBackfill, ThreadsAsk
+from lifebus_transports.state_messages import RetentionStatus
 
 __all__ = [
     "BODIES",
@@ -296,7 +297,7 @@ class HarnessStatus(Struct, frozen=True, kw_only=True):
 class BrokerStatus(Struct, frozen=True, kw_only=True):
     """How the broker is: `counters` are per door since it started, `uptime_s` in whole seconds.
 
-    `harnesses` has one entry an adapter that was seen.
+    `harnesses` has one entry an adapter that was seen; `retention` is None where nothing durable is kept.
     """
 
     version: str
@@ -308,6 +309,7 @@ class BrokerStatus(Struct, frozen=True, kw_only=True):
     clients: int
     counters: dict[str, int]
     harnesses: tuple[HarnessStatus, ...] = ()
+    retention: RetentionStatus | None = None
 
 
 class Beacon(Struct, frozen=True, kw_only=True):

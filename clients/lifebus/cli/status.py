@@ -1,5 +1,7 @@
 """`lifebus status`."""
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from lifebus.cli.arguments import DEFAULTS, Connecting
@@ -8,6 +10,9 @@ from lifebus.cli.exits import ExitCode
 from lifebus.cli.harness_checks import hook_findings
 from lifebus.cli.harness_text import duration_text, harness_text
 from lifebus.cli.terminal import clean, paint, put, put_json, size_text
+
+if TYPE_CHECKING:
+    from lifebus_transports.state_messages import RetentionStatus
 
 __all__ = ["status"]
 
@@ -33,6 +38,7 @@ def status(*, connecting: Connecting = DEFAULTS) -> ExitCode:
         "ledger": f"{ledger.backend} ({clean(ledger.library)}), durability {ledger.durability}",
         "size": f"{ledger.head - ledger.floor} receipts, {size_text(ledger.size_bytes)}, {ledger.queued} queued",
         "positions": f"{ledger.floor + 1} to {ledger.head}" if ledger.head > ledger.floor else "none yet",
+        **({} if found.retention is None else {"kept": _retention_text(found.retention)}),
         "epoch": ledger.epoch,
         "clients": str(found.clients),
         "counters": ", ".join(f"{clean(name)} {count}" for name, count in found.counters.items() if count)
@@ -45,3 +51,14 @@ def status(*, connecting: Connecting = DEFAULTS) -> ExitCode:
     for one in hooks:
         put(f"{paint('hooks'.ljust(9), 'dim')} {paint(clean(one.evidence), '' if one.state == 'ok' else 'yellow')}")
     return ExitCode.OK if healthy else ExitCode.NEGATIVE
+
+
+def _retention_text(retention: "RetentionStatus") -> str:
+    """Return how much is kept, and what was dropped last, in one line."""
+    days, size = retention.keep_days, size_text(retention.keep_mb * 1_048_576)
+    parts = [f"{days} d" if days else "any age", size if retention.keep_mb else "any size"]
+    last = retention.last
+    if last is not None:
+        parts.append(f"{last.until - last.after} receipts dropped last, up to {last.until}, by {last.reason}")
+        parts += [f"not settled by {', '.join(last.consumers)}"] if last.consumers else []
+    return clean("; ".join(parts))

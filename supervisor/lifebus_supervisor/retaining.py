@@ -1,0 +1,108 @@
+"""Retention at work: looks at age and size now and then, and has the ledger drop what need not be kept.
+
+Above: daemon.  Below: lifebus_broker.retention (decides), the ledger (drops), settings.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import anyio
+import anyio.to_thread
+import apsw
+import structlog
+
+from lifebus_broker.ledger.sqlite import SqliteLedger
+from lifebus_broker.ledger.sqlite_holdings import bytes_on_disk, plan_cut
+from lifebus_broker.retention import Cut, Limits
+from lifebus_contract import LifebusError
+from lifebus_supervisor.settings import RetentionSettings
+from lifebus_transports.state_messages import CutStatus, RetentionStatus
+
+__all__ = ["Retaining", "limits_of"]
+
+_MIB: Final = 1_048_576
+_DAY_S: Final = 86_400
+_GLANCE_S: Final = 5.0
+_GROWN: Final = 20
+"""A file that grew by a twentieth of its limit since the last look is looked at again."""
+
+_log = structlog.get_logger("lifebus.retention")
+
+
+class Retaining:
+    """Keeps a ledger file within its limits.
+
+    `behind` names the named consumers that have not settled everything up to a position.
+    """
+
+    def __init__(
+        self,
+        settings: RetentionSettings,
+        ledger: SqliteLedger,
+        path: Path,
+        *,
+        behind: Callable[[int], Sequence[str]],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._settings, self._ledger, self._path = settings, ledger, path
+        self._behind, self._clock = behind, clock
+        self._bytes = 0
+        self._last: CutStatus | None = None
+
+    async def run(self) -> None:
+        """Look at once and then again and again, until cancelled."""
+        while True:
+            await self.look()
+            await self._wait()
+
+    async def look(self) -> Cut | None:
+        """Drop what is too old or too much; return what was cut.
+
+        What cannot be done now, because the disk or the ledger does not let it, is logged and tried at the next look.
+        """
+        self._bytes = await anyio.to_thread.run_sync(bytes_on_disk, self._path)
+        now = int(self._clock())
+        try:
+            cut = await anyio.to_thread.run_sync(plan_cut, self._path, limits_of(self._settings), now)
+            if cut is not None:
+                await self._cut(cut, now)
+        except (apsw.Error, LifebusError) as fault:
+            _log.warning("retention_failed", fault=type(fault).__name__, detail=str(fault)[:200])
+            return None
+        return cut
+
+    def report(self) -> RetentionStatus:
+        """Return what `status` tells of retention."""
+        settings = self._settings
+        return RetentionStatus(
+            keep_days=settings.keep_days,
+            keep_mb=settings.keep_mb,
+            dedupe_days=settings.dedupe_days,
+            bytes=self._bytes,
+            last=self._last,
+        )
+
+    async def _cut(self, cut: Cut, now: int) -> None:
+        after, consumers = self._ledger.status().floor, tuple(self._behind(cut.floor))
+        until = await self._ledger.prune(cut.floor)
+        self._last = CutStatus(at_epoch_s=now, reason=cut.reason, after=after, until=until, consumers=consumers)
+        _log.info("receipts_dropped", reason=cut.reason, after=after, until=until, consumers=list(consumers))
+
+    async def _wait(self) -> None:
+        """Wait until the next look is due, or the files have grown fast."""
+        end = anyio.current_time() + self._settings.check_s
+        most = self._bytes + max(self._settings.keep_mb * _MIB // _GROWN, _MIB)
+        while (left := end - anyio.current_time()) > 0:
+            await anyio.sleep(min(left, _GLANCE_S))
+            if await anyio.to_thread.run_sync(bytes_on_disk, self._path) > most:
+                return
+
+
+def limits_of(settings: RetentionSettings) -> Limits:
+    """Return the limits that the settings name; 0 is none."""
+    return Limits(
+        keep_s=settings.keep_days * _DAY_S or None,
+        keep_bytes=settings.keep_mb * _MIB or None,
+    )
