@@ -6,7 +6,7 @@ PIP := bin/pip install -qq --disable-pip-version-check
 ARGS ?=
 EFFORT ?= 1
 
-.PHONY: demo test torture check bench e2e e2e-all clean
+.PHONY: demo test torture mutants check bench e2e e2e-all clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed  ## the bus at work on recorded sessions, e.g. make demo ARGS="--speed 4"
@@ -17,6 +17,9 @@ test: $(VENV)/.developing  ## every test, e.g. make test ARGS="-k ledger"
 
 torture: $(VENV)/.developing  ## the fault tests at length, hours; e.g. make torture EFFORT=0.1 ARGS="-k kill"
 	@LIFEBUS_TORTURE=$(EFFORT) $(VENV)/bin/pytest -q -n auto --dist load $(ARGS)
+
+mutants: $(VENV)/.developing  ## break the sources on purpose, see the suite notice, e.g. make mutants ARGS="beacon"
+	@$(VENV)/bin/python tests/mutants/run.py $(ARGS)
 
 check: $(VENV)/.developing  ## lint, format, both type checkers, layers
 	@$(VENV)/bin/ruff check --quiet

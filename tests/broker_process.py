@@ -149,7 +149,7 @@ async def until(condition: Callable[[], bool], patience: float = PATIENCE_S) -> 
     deadline = time.monotonic() + patience
     while not condition():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"still not so after {patience:g} s")
+            raise AssertionError(f"still not so after {patience:g} s")
         await anyio.sleep(0.005)
 
 

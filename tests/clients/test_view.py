@@ -24,6 +24,7 @@ STEP = st.one_of(
     st.tuples(st.just("cancel"), st.none()),
     st.tuples(st.just("prune"), PLACE),
     st.tuples(st.just("restart"), st.booleans()),
+    st.tuples(st.just("settle"), st.none()),
 )
 STEPS = st.lists(STEP, max_size=40)
 
@@ -35,6 +36,7 @@ def perform(bus: LossyBus, step: str, value: Any) -> None:
         "ask": lambda: bus.ask(value),
         "answer": bus.answer,
         "cancel": bus.cancel,
+        "settle": bus.settle,
         "prune": lambda: bus.prune(value),
         "restart": lambda: bus.restart(new_history=value),
         "deliver": lambda: bus.deliver(value),
@@ -89,6 +91,9 @@ def check_history(ledger: ModelLedger, items: list[RowInfo | Gap], bus: LossyBus
     history=[], start=0, steps=[("ask", 1), ("commit", ["s1"]), ("beacon", None), ("deliver", 1), ("answer", None)]
 )
 @example(history=[], start=0, steps=[("commit", ["s1"]), ("deliver", 0), ("prune", 0)])  # held, and then pruned
+@example(  # a message is lost on the way, and the next one shows it
+    history=[], start=0, steps=[("settle", None), ("commit", ["s1"]), ("drop", 0), ("commit", ["s1"]), ("deliver", 0)]
+)
 def test_every_row_is_seen_once_and_in_order_or_lies_in_a_gap(
     session: tuple[str, str] | None, history: list[str], start: int, steps: list[tuple[str, Any]]
 ) -> None:

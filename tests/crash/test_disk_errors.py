@@ -10,7 +10,7 @@ from crash.disks import FaultyDisk, FullDisk, SlowDisk
 from lifebus_broker.ledger import sqlite_store, sqlite_writer
 from lifebus_broker.ledger.sqlite import MAX_QUEUED, SqliteLedger
 from lifebus_broker.ledger.sqlite_verify import verify
-from lifebus_broker.ports import Appended, Query, Refusal
+from lifebus_broker.ports import Appended, Query, Refusal, Row
 from lifebus_contract import FailureClass, InternalError, RetryClass
 
 ROUNDS = 6
@@ -173,6 +173,37 @@ async def test_nothing_is_acknowledged_before_the_log_is_synced(tmp_path: Path) 
     disk.gate.set()
     await append(ledger, [])
     assert len(answers) == 1
+    await ledger.aclose()
+    disk.unregister()
+
+
+async def test_nothing_is_published_before_the_log_is_synced(tmp_path: Path) -> None:
+    disk = SlowDisk("slow-publish")
+    published: list[Row] = []
+    ledger = await SqliteLedger.open(tmp_path / "ledger.db", vfs=disk.name, committed=published.extend)
+    disk.gate.clear()
+    ledger.append([entry(1)], lambda _: None)
+    await asyncio.to_thread(disk.waiting.wait, 10)
+    assert published == []
+    disk.gate.set()
+    await append(ledger, [])
+    assert [row.position for row in published] == [1]
+    await ledger.aclose()
+    disk.unregister()
+
+
+async def test_a_failed_sync_is_the_end_although_the_next_one_would_succeed(tmp_path: Path) -> None:
+    disk = FaultyDisk("one-bad-sync", 1_000_000, sticky=False, kinds=("sync",))
+    faults: list[Exception] = []
+    answers: list[Appended] = []
+    ledger = await SqliteLedger.open(tmp_path / "ledger.db", vfs=disk.name, failed=faults.append)
+    disk.left = 1
+    assert ledger.append([entry(1)], answers.extend) is None
+    async with asyncio.timeout(10):
+        while not (faults or answers):  # noqa: ASYNC110  a thread reports
+            await asyncio.sleep(0)
+    assert answers == []
+    assert disk.failed == 1
     await ledger.aclose()
     disk.unregister()
 

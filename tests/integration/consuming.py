@@ -1,6 +1,7 @@
 """What the tests of named consumers share: emit, take deliveries, look at a cursor."""
 
 import asyncio
+import contextlib
 from collections.abc import Iterable
 
 import lifebus
@@ -18,13 +19,15 @@ async def emitted(bus: lifebus.Bus, count: int, *, sessions: int = 1, adapter: s
 
 
 async def take(deliveries: Deliveries, count: int) -> list[Delivery]:
-    """Return the next so many deliveries; a gap fails the test."""
+    """Return the next so many deliveries; a gap, or fewer within the deadline, fails the test."""
     found: list[Delivery] = []
-    async with asyncio.timeout(SECONDS):
-        while len(found) < count:
-            item = await anext(deliveries)
-            assert isinstance(item, Delivery), item
-            found.append(item)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(SECONDS):
+            while len(found) < count:
+                item = await anext(deliveries)
+                assert isinstance(item, Delivery), item
+                found.append(item)
+    assert len(found) == count
     return found
 
 

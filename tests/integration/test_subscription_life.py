@@ -117,8 +117,10 @@ async def test_leaving_early_and_going_on_continues_where_it_stopped() -> None:
             seen.append(item)
             if len(seen) == 3:
                 break
+        elsewhere = await drain(bus.receipts(since=follower.cursor, until_head=True))
         seen += await take(follower, 3)
         assert ids(seen) == ids(await recorded(daemon))
+        assert elsewhere == seen[3:]
 
 
 async def test_a_closed_subscription_ends_and_holds_no_socket() -> None:
