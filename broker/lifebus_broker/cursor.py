@@ -15,7 +15,7 @@ from lifebus_broker.cursor_log import CursorLog
 from lifebus_broker.deliveries import Deliveries
 from lifebus_broker.fold.cursor import CursorState
 from lifebus_broker.ports import Ledger, Query, Row
-from lifebus_broker.selection import any_may_pass, passes, query_after
+from lifebus_broker.selection import any_may_pass, passes, queries_of_parts, query_after
 from lifebus_contract import StateConflict
 from lifebus_contract.cursors import CursorInfo, CursorSettings, DeadLetter, Lost
 
@@ -151,7 +151,7 @@ class NamedCursor:
 
     @property
     def lost(self) -> Lost | None:
-        """What this consumer can never get and has not acknowledged."""
+        """What this consumer can never get and has not acknowledged; after `look_back`, only what was for it."""
         status, deliveries = self._ledger.status(), self.deliveries
         after = deliveries.position
         if status.epoch != deliveries.epoch:
@@ -159,6 +159,17 @@ class NamedCursor:
         if after < status.floor:
             return Lost(epoch=status.epoch, after=after, until=status.floor, reason="pruned")
         return None
+
+    async def look_back(self) -> None:
+        """Go on behind what the ledger has dropped, if nothing of it was for this consumer."""
+        lost, deliveries = self.lost, self.deliveries
+        if lost is None or lost.reason != "pruned" or deliveries.open:
+            return
+        for query in queries_of_parts(deliveries.settings, deliveries.scanned):
+            if (await self._ledger.read(query)).snapshot_required:
+                return
+        if deliveries is self.deliveries:
+            deliveries.scan_to(lost.until)
 
     def describe(self, *, attached: bool) -> CursorInfo:
         """Return how it stands."""
@@ -204,8 +215,9 @@ class NamedCursor:
 
     async def _deal(self, turn: int, limit: int) -> tuple[Dealt, bool]:
         """Hand out what can be handed out now; say as well whether there is more to look at."""
+        await self.look_back()
         deliveries, lost = self.deliveries, self.lost
-        if lost is not None:
+        if turn != self._turn or lost is not None:
             return Dealt(deliveries.epoch, lost=lost), False
         deliveries.expire(self._now())
         await self._bury(turn)

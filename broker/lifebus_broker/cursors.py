@@ -105,6 +105,12 @@ class CursorTable:
                 return page.head
             after = page.next
 
+    async def look_back(self) -> list[str]:
+        """Have those who are behind go on behind what was dropped; return the names that lost something by it."""
+        for cursor in self.all():
+            await cursor.look_back()
+        return [cursor.name for cursor in self.all() if cursor.lost is not None]
+
     async def reset(self, name: str, after: int) -> NamedCursor:
         """Have a consumer start again after a position; what it holds now belongs to the past.
 

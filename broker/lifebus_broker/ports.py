@@ -119,7 +119,8 @@ class Page(Struct, frozen=True, kw_only=True):
     """Rows in position order.
 
     `next` is the position to continue after; `complete` says that nothing up to `head` is missing behind `next`.
-    `floor` is the smallest position still kept, minus one: a cursor below it gets `snapshot_required` (design 4.6).
+    `floor` is the smallest position still kept, minus one: a cursor below it gets `snapshot_required` (design 4.6),
+    unless the query names a session or an adapter of which nothing was dropped after the cursor.
     """
 
     epoch: str

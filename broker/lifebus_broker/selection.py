@@ -13,7 +13,7 @@ from lifebus_broker.ports import Query, Row
 from lifebus_contract import LifecycleEvent
 from lifebus_contract.cursors import CursorSettings
 
-__all__ = ["any_may_pass", "passes", "query_after"]
+__all__ = ["any_may_pass", "passes", "queries_of_parts", "query_after"]
 
 
 class _EventOf(Struct):
@@ -34,6 +34,16 @@ def query_after(settings: CursorSettings, after: int, limit: int) -> Query:
         adapter_id=settings.adapters[0] if len(settings.adapters) == 1 else None,
         event=settings.events[0] if len(settings.events) == 1 else None,
     )
+
+
+def queries_of_parts(settings: CursorSettings, after: int) -> list[Query]:
+    """Return a question for each session or adapter that is wanted, or one for everything."""
+    sessions = [one for one in settings.sessions if not settings.adapters or one[0] in settings.adapters]
+    if settings.sessions:
+        return [Query(after=after, limit=1, session=session) for session in sessions]
+    if settings.adapters:
+        return [Query(after=after, limit=1, adapter_id=adapter) for adapter in settings.adapters]
+    return [Query(after=after, limit=1)]
 
 
 def any_may_pass(rows: Iterable[Row], settings: CursorSettings) -> bool:

@@ -89,9 +89,13 @@ class Consumers:
         await self._cursors.load()
         fanout.listen(self._cursors.note)
 
-    def behind(self, position: int) -> list[str]:
-        """Return the names that have not settled everything up to a position."""
-        return [cursor.name for cursor in self._cursors.all() if cursor.deliveries.position < position]
+    async def look_back(self) -> list[str]:
+        """Have those who are behind look at what was dropped; return the names that lost something by it.
+
+        Raises:
+            LifebusError: the ledger cannot be read now.
+        """
+        return await self._cursors.look_back()
 
     def sweep(self) -> None:
         """Take back what those held who were silent for longer than their lease."""

@@ -245,7 +245,7 @@ def _start_retaining(daemon: Daemon, tasks: TaskGroup) -> None:
     """Drop receipts that need not be kept, where there is a file to drop them from."""
     ledger, settings = daemon.bus.ledger, daemon.settings
     if isinstance(ledger, SqliteLedger):
-        retaining = Retaining(settings.retention, ledger, settings.ledger_path, behind=daemon.consumers.behind)
+        retaining = Retaining(settings.retention, ledger, settings.ledger_path, losers=daemon.consumers.look_back)
         daemon.service.tell_retention = retaining.report
         tasks.start_soon(retaining.run)
 

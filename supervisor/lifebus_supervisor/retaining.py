@@ -4,7 +4,7 @@ Above: daemon.  Below: lifebus_broker.retention (decides), the ledger (drops), s
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -34,7 +34,7 @@ _log = structlog.get_logger("lifebus.retention")
 class Retaining:
     """Keeps a ledger file within its limits.
 
-    `behind` names the named consumers that have not settled everything up to a position.
+    `losers` names the named consumers that lost something because it was dropped before they had settled it.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class Retaining:
         ledger: SqliteLedger,
         path: Path,
         *,
-        behind: Callable[[int], Sequence[str]],
+        losers: Callable[[], Awaitable[Sequence[str]]],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._settings, self._ledger, self._path = settings, ledger, path
-        self._behind, self._clock = behind, clock
+        self._losers, self._clock = losers, clock
         self._bytes = 0
         self._last: CutStatus | None = None
 
@@ -85,8 +85,9 @@ class Retaining:
         )
 
     async def _cut(self, cut: Cut, now: int) -> None:
-        after, consumers = self._ledger.status().floor, tuple(self._behind(cut.floor))
+        after = self._ledger.status().floor
         until = await self._ledger.prune(cut.floor)
+        consumers = tuple(await self._losers())
         self._last = CutStatus(at_epoch_s=now, reason=cut.reason, after=after, until=until, consumers=consumers)
         _log.info("receipts_dropped", reason=cut.reason, after=after, until=until, consumers=list(consumers))
 

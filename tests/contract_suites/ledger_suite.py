@@ -235,6 +235,25 @@ class LedgerContract:
             assert row.position == 6
             assert row.sequence in (6, None)
 
+    @pytest.mark.parametrize("adapter", [False, True], ids=["session", "adapter"])
+    async def test_a_loss_is_told_to_those_alone_whose_receipts_were_dropped(self, opened: Open, adapter: bool) -> None:
+        async with opened() as ledger:
+            for number, name in enumerate(["a", "b", "a", "b", "b", "a"], 1):
+                await recorded(ledger, [entry(number, adapter_id=name, harness_session_id=name)])
+
+            def asked(name: str, after: int) -> Query:
+                return Query(after=after, adapter_id=name) if adapter else Query(after=after, session=(name, name))
+
+            assert await ledger.prune(4) == 4
+            lost = {
+                (name, n) for name in "abc" for n in range(6) if (await ledger.read(asked(name, n))).snapshot_required
+            }
+            assert lost == {("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1), ("b", 2), ("b", 3)}
+            page = await ledger.read(asked("a", 3))
+            assert ([row.position for row in page.rows], page.next, page.complete) == ([6], 6, True)
+            page = await ledger.read(asked("c", 0))
+            assert (page.rows, page.next, page.complete) == ((), 6, True)
+
     async def test_a_pruned_key_stays_as_a_tombstone(self, opened: Open) -> None:
         async with opened() as ledger:
             await recorded(ledger, keyed(range(3)))

@@ -122,6 +122,34 @@ async def test_pruned_history_is_told_before_it_is_skipped() -> None:
         assert not (await standing(bus)).lost
 
 
+@pytest.mark.parametrize(
+    ("settings", "loses"),
+    [
+        (CursorSettings(sessions=(("codex", "s0"),)), True),
+        (CursorSettings(sessions=(("codex", "s1"), ("codex", "s2"))), False),
+        (CursorSettings(adapters=("claude",)), False),
+        (CursorSettings(adapters=("codex", "claude")), True),
+    ],
+    ids=["its session", "other sessions", "another adapter", "its adapter"],
+)
+async def test_a_consumer_is_told_only_of_what_was_dropped_and_for_it(settings: CursorSettings, loses: bool) -> None:
+    async with running_bus() as daemon, connected(daemon) as bus:
+        await emitted(bus, 4)
+        async with bus.consume("n", settings, since="start"):
+            pass
+        await daemon.bus.ledger.prune(3)
+        assert await daemon.consumers.look_back() == ["n"] * loses
+        assert (await standing(bus)).lost == loses
+        await bus.emit(
+            [lifebus.make_request("session.started", one[0], session=one[1]) for one in settings.sessions]
+            or [lifebus.make_request("session.started", settings.adapters[-1], session="s9")]
+        )
+        async with bus.consume("n", settings) as deliveries:
+            if loses:
+                assert (await take_gap(deliveries)).until == 3
+            assert [one.position for one in await take(deliveries, 1)] == [4 if loses else 5]
+
+
 async def test_another_history_is_told_before_it_is_followed() -> None:
     with short_directory() as directory:
         async with running_bus(directory=directory) as daemon, connected(daemon) as bus:

@@ -132,6 +132,24 @@ async def test_pruned_history_is_one_gap_and_then_what_is_left(session: tuple[st
         assert [item.sequence for item in seen[1:] if isinstance(item, Receipt)] == [7, 8, 9, 10]
 
 
+async def test_a_follower_of_a_session_is_told_only_of_what_was_dropped_of_it() -> None:
+    async with running_bus() as daemon, connected(daemon) as bus:
+        mine = await emit(bus, "s1", "s2", "s1", "s2", "s2", "s2")
+        epoch = daemon.bus.ledger.epoch
+        await daemon.bus.ledger.prune(5)
+        await emit(bus, "s1")
+        complete = await drain(bus.receipts(session=MINE, since=lifebus.Cursor(epoch, 3), until_head=True))
+        assert [item.sequence for item in complete if isinstance(item, Receipt)] == [3]
+        assert len(complete) == 1, "positions 4 and 5 were not of this session"
+        lacking = await drain(bus.receipts(session=MINE, since=lifebus.Cursor(epoch, 2), until_head=True))
+        assert lacking[0] == lifebus.Gap(epoch=epoch, after=2, until=5, reason="pruned")
+        now = bus.receipts(session=MINE)
+        await now.join()
+        await emit(bus, "s1")
+        assert [item.sequence for item in await take(now, 1) if isinstance(item, Receipt)] == [4]
+        assert mine[2].positions == (3,)
+
+
 async def test_a_cursor_taken_at_a_gap_leads_to_what_follows_it() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         await emit(bus, *["s1"] * 5)

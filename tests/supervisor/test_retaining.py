@@ -17,11 +17,11 @@ NOW = 1_790_000_000
 NO_LIMITS = {"keep_days": 0, "keep_mb": 0}
 
 
-def retaining(ledger: SqliteLedger, path: Path, behind: Iterable[str] = (), **settings: int) -> Retaining:
-    names = list(behind)
-    return Retaining(
-        RetentionSettings(**{**NO_LIMITS, **settings}), ledger, path, behind=lambda _: names, clock=lambda: NOW
-    )
+def retaining(ledger: SqliteLedger, path: Path, names: Iterable[str] = (), **settings: int) -> Retaining:
+    async def losers() -> list[str]:
+        return list(names)
+
+    return Retaining(RetentionSettings(**{**NO_LIMITS, **settings}), ledger, path, losers=losers, clock=lambda: NOW)
 
 
 async def fill(ledger: SqliteLedger, first: int, many: int, **changes: object) -> None:

@@ -13,8 +13,8 @@ __all__ = ["CutStatus", "RetentionStatus"]
 class CutStatus(Struct, frozen=True, kw_only=True):
     """What was dropped last: the receipts after `after` up to `until`, when, and why.
 
-    `reason` is ``age``, ``size`` or ``space`` (no room on the disk).  `consumers` are the named consumers that had not
-    settled some of it; each is told by a gap.
+    `reason` is ``age``, ``size`` or ``space`` (no room on the disk).  `consumers` are the named consumers that lost
+    something which they had not settled; each is told by a gap.
     """
 
     at_epoch_s: int

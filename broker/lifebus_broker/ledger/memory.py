@@ -14,6 +14,7 @@ from typing import Final
 import anyio.lowlevel
 
 from lifebus_broker.fold import extend_head
+from lifebus_broker.ledger.dropped import Dropped
 from lifebus_broker.ledger.memory_journal import MemoryJournal
 from lifebus_broker.ledger.refusals import CLOSED, PRUNED, conflicting, unrecordable
 from lifebus_broker.ports import EMITTER, Appended, Entry, LedgerStatus, Page, Query, Refusal, Row, SessionHead
@@ -54,6 +55,7 @@ class MemoryLedger:
         self._heads: OrderedDict[tuple[str, str], SessionHead] = OrderedDict()
         self._max_rows, self._max_keys = max_rows, max_keys
         self._head = self._floor = self._bytes = 0
+        self._dropped = Dropped(max_rows)
         self._closed = False
         self._journal = MemoryJournal(clock)
 
@@ -93,11 +95,11 @@ class MemoryLedger:
 
     async def read(self, query: Query) -> Page:
         """Return rows that are still kept (ports.Ledger.read)."""
-        if query.after < self._floor:
+        if query.after < self._floor and self._dropped.concerns(query):
             return self._page((), self._floor, complete=False, snapshot_required=True)
         rows: list[Row] = []
         size = 0
-        for row, receipt in islice(self._rows, query.after - self._floor, None):
+        for row, receipt in islice(self._rows, max(query.after - self._floor, 0), None):
             if not _matches(query, row, receipt):
                 continue
             size += len(row.receipt)
@@ -201,6 +203,7 @@ class MemoryLedger:
     def _drop_oldest(self) -> None:
         row, _ = self._rows.popleft()
         self._floor = row.position
+        self._dropped.note(row)
         self._bytes -= len(row.receipt)
 
     def _row_at(self, position: int) -> Row | None:

@@ -61,6 +61,13 @@ SELECT max(position) FROM (SELECT position FROM tips WHERE stream = ?1
   UNION ALL SELECT position FROM rows
     WHERE position > (SELECT value FROM meta WHERE key = 'pointed') AND stream = ?1)"""
 
+_LOST: Final = """
+SELECT EXISTS (SELECT 1 FROM bases WHERE position > :start AND stream IN (SELECT stream FROM streams WHERE {which}))
+  OR EXISTS (SELECT 1 FROM rows WHERE position > max(:start, :pruned) AND position <= :floor
+    AND stream IN (SELECT stream FROM streams WHERE {which}))"""
+_LOST_OF_SESSION: Final = _LOST.format(which="adapter_id = :adapter AND harness_session_id = :session")
+_LOST_OF_ADAPTER: Final = _LOST.format(which="adapter_id = :adapter")
+
 _FILTERS: Final = {
     "adapter_id": "s.adapter_id = :adapter_id",
     "event": "r.event = :event",
@@ -101,7 +108,9 @@ class Reader:
             if query.since_epoch_s is not None:
                 start = max(start, self._first_since(query.since_epoch_s, meta.head) - 1)
             if start < meta.floor:
-                return meta.page((), meta.floor, complete=False, snapshot_required=True)
+                if self._is_lost(query, start, meta):
+                    return meta.page((), meta.floor, complete=False, snapshot_required=True)
+                start = meta.floor
             if query.session is None:
                 last = max(start, min(start + SCAN_ROWS, meta.head))
                 rows, cut = self._collect(_SCAN, query, start, last)
@@ -119,10 +128,20 @@ class Reader:
         try:
             meta = dict(self._execute("SELECT key, value FROM meta").fetchall())
             head = self._execute("SELECT max(position) FROM rows").fetchone()[0] or 0
-            yield _Meta(meta["epoch"], max(head, meta["floor"]), meta["floor"])
+            yield _Meta(meta["epoch"], max(head, meta["floor"]), meta["floor"], meta["pruned"])
         finally:
             if self.connection.in_transaction:  # some errors end it by themselves
                 self._execute("ROLLBACK")
+
+    def _is_lost(self, query: Query, start: int, meta: "_Meta") -> bool:
+        """Whether a receipt of the session or adapter asked for was dropped after `start`; any, where none is named."""
+        names: dict[str, object] = {"start": start, "floor": meta.floor, "pruned": meta.pruned}
+        if query.session is not None:
+            names |= {"adapter": query.session[0], "session": query.session[1]}
+            return bool(self._execute(_LOST_OF_SESSION, names).fetchone()[0])
+        if query.adapter_id is not None:
+            return bool(self._execute(_LOST_OF_ADAPTER, names | {"adapter": query.adapter_id}).fetchone()[0])
+        return True
 
     def _first_since(self, second: int, head: int) -> int:
         """Return the position before which no receipt is as late as `second`."""
@@ -164,6 +183,7 @@ class _Meta(Struct, frozen=True):
     epoch: str
     head: int
     floor: int
+    pruned: int
 
     def page(self, rows: tuple[Row, ...], next_: int, *, complete: bool, snapshot_required: bool = False) -> Page:
         return Page(
