@@ -2,12 +2,20 @@
 
 import json
 import shutil
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import apsw
+
+_ROWS = "SELECT position, stream, sequence, link, receipt FROM rows WHERE position > ? ORDER BY position"
+_KEYS = "SELECT key, position FROM keys WHERE position > ?"
+_NOTES = """
+SELECT s.stream, s.head, s.floor, count(n.number), coalesce(min(n.number), s.floor + 1),
+  coalesce(max(n.number), s.head), coalesce(sum(length(n.body)), 0) = s.bytes
+FROM note_streams s LEFT JOIN notes n USING (id) GROUP BY s.id"""
 
 
 @dataclass(frozen=True)
@@ -26,43 +34,78 @@ class Recorded:
         return content
 
 
+@dataclass
+class History:
+    """A ledger as it was seen reading after reading: what was there once stays as it was, or is pruned as a prefix.
+
+    `receipts` holds the hash of every receipt by its position minus one.
+    """
+
+    floor: int = 0
+    receipts: list[bytes] = field(default_factory=list[bytes])
+    tips: dict[int, tuple[int, bytes]] = field(default_factory=dict[int, tuple[int, bytes]])
+
+    def read(self, path: Path, scratch: Path) -> list[Recorded]:
+        """Return the rows that are new since the last reading, having checked what any ledger must fulfil."""
+        with closing(_open_copy(path, scratch)) as connection:
+            assert connection.execute("PRAGMA integrity_check").get == "ok"
+            (floor,) = connection.execute("SELECT value FROM meta WHERE key = 'floor'").fetchone()  # type: ignore[misc]
+            assert self.floor <= floor <= len(self.receipts), "rows went that nobody has seen"
+            self.floor = floor
+            self._check_old(connection)
+            head = len(self.receipts)
+            rows = [
+                Recorded(position, stream, sequence, bytes(link), bytes(receipt))
+                for position, stream, sequence, link, receipt in connection.execute(_ROWS, (head,))
+            ]
+            self._check_new(rows)
+            check_keys(rows, list(connection.execute(_KEYS, (head,))))
+            check_notes(connection)
+        return rows
+
+    def _check_old(self, connection: apsw.Connection) -> None:
+        """Every row that was seen before is as it was, unless it lies at or below the floor."""
+        last = len(self.receipts)
+        found = connection.execute("SELECT position, receipt FROM rows WHERE position <= ? ORDER BY position", (last,))
+        kept = [(position, sha256(receipt).digest()) for position, receipt in found if position > self.floor]
+        assert kept == list(enumerate(self.receipts[self.floor :], self.floor + 1))
+
+    def _check_new(self, rows: list[Recorded]) -> None:
+        """Positions and the sequences of each session go on by one, and every link follows from the one before it."""
+        first = len(self.receipts) + 1
+        assert [row.position for row in rows] == list(range(first, first + len(rows)))
+        for row in rows:
+            sequence, link = self.tips.get(row.stream, (0, bytes(32)))
+            assert row.sequence == sequence + 1 == row.content["sequence"]
+            assert row.link == sha256(link + row.receipt).digest()
+            self.tips[row.stream] = (row.sequence, row.link)
+            self.receipts.append(sha256(row.receipt).digest())
+
+
 def read_ledger(path: Path, scratch: Path) -> list[Recorded]:
     """Return every row in position order, having checked what any ledger must fulfil."""
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir()
-    for part in path.parent.glob(path.name + "*"):
-        shutil.copy(part, scratch)
-    connection = apsw.Connection(str(scratch / path.name))
-    try:
-        assert connection.execute("PRAGMA integrity_check").get == "ok"
-        found = connection.execute("SELECT position, stream, sequence, link, receipt FROM rows ORDER BY position")
-        rows = [
-            Recorded(position, stream, sequence, bytes(link), bytes(receipt))
-            for position, stream, sequence, link, receipt in found
-        ]
-        keys = list(connection.execute("SELECT key, position FROM keys"))
-    finally:
-        connection.close()
-    check_order(rows)
-    check_keys(rows, keys)
-    return rows
+    return History().read(path, scratch)
 
 
-def check_order(rows: list[Recorded]) -> None:
-    """Positions and the sequences of each session are 1, 2, 3 …, and every link follows from the one before it."""
-    assert [row.position for row in rows] == list(range(1, len(rows) + 1))
-    tips: dict[int, tuple[int, bytes]] = {}
-    for row in rows:
-        sequence, link = tips.get(row.stream, (0, bytes(32)))
-        assert row.sequence == sequence + 1 == row.content["sequence"]
-        assert row.link == sha256(link + row.receipt).digest()
-        tips[row.stream] = (row.sequence, row.link)
-
-
-def check_keys(rows: list[Recorded], keys: list[tuple[str, int]]) -> None:
+def check_keys(rows: list[Recorded], keys: list[Any]) -> None:
     """Every keyed receipt is found by its key and by no other; no key stands for two receipts."""
     by_position = {row.position: row.content for row in rows}
     used = [content["idempotency_key"] for content in by_position.values() if content["idempotency_key"]]
     assert len(used) == len(set(used)) == len(keys)
     for key, position in keys:
         assert key.endswith(by_position[position]["idempotency_key"])
+
+
+def check_notes(connection: apsw.Connection) -> None:
+    """The notes of each stream are floor + 1 to head, without a hole, and as large as the stream says."""
+    for stream, head, floor, count, first, last, sized in connection.execute(_NOTES):
+        assert (count, first, last, sized) == (head - floor, floor + 1, head, True), stream
+
+
+def _open_copy(path: Path, scratch: Path) -> apsw.Connection:
+    """Open a copy, so that nothing is touched that belongs to somebody else."""
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir()
+    for part in path.parent.glob(path.name + "*"):
+        shutil.copy(part, scratch)
+    return apsw.Connection(str(scratch / path.name))

@@ -2,6 +2,7 @@
 
 import os
 import random
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -11,13 +12,14 @@ import pytest
 
 import lifebus
 from broker_process import BrokerProcess, broker_process, until
+from effort import effort
 from integration.observing import signal
 from lifebus.signals import SignalReceived
 from lifebus_contract import LifebusError
 from lifebus_transports.signal_messages import Observation, Observe, ObserveAnswer
 from running import short_directory
 
-CYCLES = 8
+CYCLES = effort(8, 200)
 BATCHES_A_CYCLE = (20, 120)
 ORIGINS = ("o1", "o2", "o3")
 SHARED = "shared"
@@ -135,7 +137,9 @@ async def kill_again_and_again(
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-async def test_kills_lose_no_signal_that_was_answered_and_double_none() -> None:
+async def test_kills_lose_no_signal_that_was_answered_and_double_none(
+    record_property: Callable[[str, object], None],
+) -> None:
     seed = int(os.environ.get("LIFEBUS_TEST_SEED") or random.randrange(2**32))
     print(f"seed {seed}")  # noqa: T201  shown when it fails; set LIFEBUS_TEST_SEED to repeat it
     chance = random.Random(seed)
@@ -144,3 +148,5 @@ async def test_kills_lose_no_signal_that_was_answered_and_double_none() -> None:
         await kill_again_and_again(directory, witnesses, follower, chance)
     assert follower.gaps == []
     judge(follower.seen, witnesses)
+    record_property("kills", CYCLES)
+    record_property("signals answered", sum(witness.told for witness in witnesses))
