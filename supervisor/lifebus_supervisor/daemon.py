@@ -51,6 +51,7 @@ from lifebus_transports.runtime_dir import (
     Lock,
     check_socket_path,
     ensure_private_directory,
+    hold_lock,
     remove_stale_socket,
     take_runtime_dir,
 )
@@ -62,7 +63,7 @@ __all__ = ["EXIT_HELD", "EXIT_IO", "EXIT_OK", "EXIT_SETTINGS", "Daemon", "Halt",
 
 EXIT_OK: Final = 0
 EXIT_HELD: Final = 69
-"""Another broker holds the runtime directory."""
+"""Another broker holds the runtime directory, the state directory or the ledger."""
 EXIT_IO: Final = 74
 """The ledger's storage failed: nothing more is acknowledged (design 4.3)."""
 EXIT_SETTINGS: Final = 78
@@ -118,7 +119,7 @@ async def run(settings: Settings, *, on_ready: Callable[[Daemon], None] | None =
     """Run a broker until SIGTERM or SIGINT, or until its ledger fails; return the exit code.
 
     Raises:
-        LifebusError: it cannot start; `code` is ``already_running`` when another broker holds the directory.
+        LifebusError: it cannot start; ``already_running`` when another broker holds a directory or the ledger.
     """
     async with running(settings) as daemon:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGUSR1) as signals:
@@ -142,8 +143,8 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
     registry = configured_adapters(settings)
     async with AsyncExitStack() as stack:
         lock = stack.enter_context(take_runtime_dir(settings.runtime_dir))
+        _hold_state(settings, stack)  # before any socket is touched: the other lock may have been deleted
         _claim_sockets(settings.runtime_dir, lock)
-        ensure_private_directory(settings.state_dir)
         halt, fanout = Halt(), Fanout()
         ledger = await _open_ledger(settings, fanout, halt)
         stack.push_async_callback(_close_ledger, ledger)
@@ -168,6 +169,13 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
             with anyio.move_on_after(settings.limits.shutdown_ms / 1000 * 0.6, shield=True):
                 await _drain(daemon)
             tasks.cancel_scope.cancel()
+
+
+def _hold_state(settings: Settings, stack: AsyncExitStack) -> None:
+    """Be the only one that writes the state directory and the ledger, whatever runtime directory others use."""
+    ensure_private_directory(settings.state_dir)
+    for path in settings.writer_locks:
+        stack.enter_context(hold_lock(path))
 
 
 def _claim_sockets(directory: Path, lock: Lock) -> None:

@@ -193,3 +193,12 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def ledger_path(self) -> Path:
         """The SQLite file in use."""
         return self.state_dir / "ledger.db" if self.ledger.path == "auto" else Path(self.ledger.path).expanduser()
+
+    @property
+    def writer_locks(self) -> tuple[Path, ...]:
+        """The lock files that whoever writes here holds, in this order: the state directory's, the ledger file's.
+
+        Beside the ledger, because two brokers with different directories may be told to use one file.
+        """
+        ledger = self.ledger_path.resolve()
+        return self.state_dir / "lock", ledger.with_name(f"{ledger.name}.lock")
