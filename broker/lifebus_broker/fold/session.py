@@ -25,12 +25,12 @@ _OPENS: Final = frozenset({LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OP
 _STARTS: Final = frozenset({LifecycleEvent.SESSION_STARTING, LifecycleEvent.SESSION_STARTED})
 
 
-class SessionState(Struct, frozen=True):
+class SessionState(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """The part of a session's head that cannot be read off its newest receipt."""
 
     ended: bool = False
-    open_frames: tuple[str, ...] = ()
     harness_sequence: int | None = None
+    open_frames: tuple[str, ...] = ()
 
 
 INITIAL: Final = SessionState()
@@ -49,7 +49,7 @@ def advance(state: SessionState, event: LifecycleEvent, summary: Mapping[str, ob
             frames = _frames_after(frames, event, frame)
     if ended == state.ended and frames is state.open_frames and counted == state.harness_sequence:
         return state
-    return SessionState(ended, frames, counted)
+    return SessionState(ended=ended, harness_sequence=counted, open_frames=frames)
 
 
 def extend_head(head: SessionHead | None, receipt: Receipt, position: int) -> SessionHead | None:
@@ -60,7 +60,11 @@ def extend_head(head: SessionHead | None, receipt: Receipt, position: int) -> Se
     session = receipt.harness_session_id
     if session is None:
         return None
-    before = INITIAL if head is None else SessionState(head.ended, head.open_frames, head.harness_sequence)
+    before = (
+        INITIAL
+        if head is None
+        else SessionState(ended=head.ended, harness_sequence=head.harness_sequence, open_frames=head.open_frames)
+    )
     after = advance(before, receipt.event, receipt.telemetry_summary)
     return SessionHead(
         adapter_id=receipt.adapter_id,

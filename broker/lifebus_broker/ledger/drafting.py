@@ -101,7 +101,7 @@ def frames_text(state: SessionState) -> str | None:
 def state_from(ended: int, frames: str | None, harness_sequence: int | None) -> SessionState:
     """Return the state that the columns of a row hold."""
     open_frames = () if frames is None else msgspec.json.decode(frames, type=tuple[str, ...])
-    return SessionState(bool(ended), open_frames, harness_sequence)
+    return SessionState(ended=bool(ended), harness_sequence=harness_sequence, open_frames=open_frames)
 
 
 def weight_of(entries: Sequence[Entry]) -> int:
