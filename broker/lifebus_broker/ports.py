@@ -255,8 +255,16 @@ class Ledger(Protocol):
         """Check hash chain, sequences, idempotency and fold (of the last `tail` rows); return what is wrong."""
         ...
 
-    async def prune(self, keep_after: int) -> int:
-        """Drop whole rows up to a position, keep tombstones of their keys, and return the new floor."""
+    async def prune(self, keep_after: int, base: bytes) -> int:
+        """Drop whole rows up to a position, keep tombstones of their keys, and return the new floor.
+
+        The floor moves no further than the head, and never back: then nothing changes.  `base` is the dump of the
+        stores after `keep_after`, kept in place of the rows and not interpreted; floor and base are committed together,
+        before the first row is deleted.
+
+        Raises:
+            LifebusError: the ledger is closed, or its disk takes no writes now.
+        """
         ...
 
     def status(self) -> LedgerStatus:

@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from contract_suites.journal_suite import AT, JournalContract, Open, every_note, noted
-from contract_suites.receipts import append, entry, keyed, recorded
+from contract_suites.receipts import entry, keyed, recorded
 from crash.disks import FaultyDisk, FullDisk, SlowDisk
 from lifebus_broker.ledger.memory import MemoryLedger
 from lifebus_broker.ledger.memory_journal import MemoryJournal
@@ -17,8 +17,6 @@ from lifebus_broker.ledger.noting import MAX_QUEUED_NOTES
 from lifebus_broker.ledger.sqlite import SqliteLedger
 from lifebus_broker.ledger.sqlite_verify import verify
 from lifebus_broker.ports import Ledger, NewNote, Note, Refusal
-
-FORMAT_ONE = Path(__file__).parent / "ledger_format_1.sql"
 
 
 def stands() -> float:
@@ -79,25 +77,6 @@ async def test_notes_come_back_and_count_on_after_the_file_was_closed(path: Path
     await ledger.aclose()
 
 
-async def test_a_file_of_format_one_is_brought_up_to_date(path: Path) -> None:
-    connection = apsw.Connection(str(path))
-    connection.execute(FORMAT_ONE.read_text("utf-8")).fetchall()
-    connection.close()
-    assert verify(path) == []
-    ledger = await SqliteLedger.open(path)
-    assert (ledger.epoch, ledger.head) == ("01" * 16, 3)
-    assert await ledger.verify() == []
-    (row,) = await recorded(ledger, [entry(4, key="k000004")])
-    (again,) = await append(ledger, [entry(1, key="k000001")])
-    assert (row.position, row.sequence, again.replayed) == (4, 4, True)
-    await noted(ledger.journal, ("a", b"1"))
-    await ledger.aclose()
-    ledger = await SqliteLedger.open(path)
-    assert [note.body for note in await every_note(ledger.journal, "a")] == [b"1"]
-    assert await ledger.verify() == []
-    await ledger.aclose()
-
-
 @pytest.mark.parametrize(
     ("damage", "told"),
     [
@@ -105,7 +84,7 @@ async def test_a_file_of_format_one_is_brought_up_to_date(path: Path) -> None:
         ("DELETE FROM notes WHERE number = 5", "head"),
         ("DELETE FROM notes WHERE number = 2", "floor"),
         ("UPDATE notes SET body = 'xxxx' WHERE number = 3", "missing"),
-        ("INSERT INTO notes VALUES (77, 1, 1, 'x')", "no stream"),
+        ("INSERT INTO notes VALUES (77, 1, 1, 'x', x'')", "no stream"),
         ("UPDATE note_streams SET head = 9", "head"),
     ],
 )

@@ -123,7 +123,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def prune(self, data: st.DataObject) -> None:
         keep_after = data.draw(st.integers(0, len(self.rows) + 1))
         self.floor = max(self.floor, min(keep_after, len(self.rows)))
-        assert self.runner.run(self.ledger.prune(keep_after)) == self.floor
+        assert self.runner.run(self.ledger.prune(keep_after, b"{}")) == self.floor
 
     @rule(limit=st.integers(1, 20), place=SESSIONS)
     def read_one_session(self, limit: int, place: tuple[str, str | None]) -> None:

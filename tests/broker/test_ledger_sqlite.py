@@ -197,7 +197,7 @@ async def test_pruned_rows_are_deleted_and_heads_outlive_them(path: Path) -> Non
     rows = await filled(path, 120)
     heads = fold_rows(rows)
     ledger = await SqliteLedger.open(path)
-    await ledger.prune(119)
+    await ledger.prune(119, b"{}")
     store = ledger._file.store
     async with asyncio.timeout(10):
         while store.pruned < 119:  # noqa: ASYNC110  a thread deletes
@@ -216,7 +216,7 @@ async def test_pruned_rows_are_deleted_and_heads_outlive_them(path: Path) -> Non
 async def test_an_interrupted_prune_goes_on_after_the_next_open(path: Path) -> None:
     await filled(path, 40)
     store = sqlite_store.Store.open(path, epoch="")
-    store.prune_to(30)
+    store.prune_to(30, b"{}")
     store.close()
     assert verify(path) == []
     ledger = await SqliteLedger.open(path)

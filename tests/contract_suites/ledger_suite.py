@@ -218,7 +218,7 @@ class LedgerContract:
     async def test_pruning_moves_the_floor_and_readers_below_it_are_told(self, opened: Open) -> None:
         async with opened() as ledger:
             rows = await recorded(ledger, keyed(range(10)))
-            assert await ledger.prune(4) == 4
+            assert await ledger.prune(4, b"{}") == 4
             page = await ledger.read(Query(after=3))
             assert page.snapshot_required
             assert (page.rows, page.floor, page.complete) == ((), 4, False)
@@ -228,9 +228,9 @@ class LedgerContract:
     async def test_the_floor_never_moves_back_nor_beyond_the_head(self, opened: Open) -> None:
         async with opened() as ledger:
             await recorded(ledger, keyed(range(5)))
-            assert await ledger.prune(3) == 3
-            assert await ledger.prune(1) == 3
-            assert await ledger.prune(99) == 5
+            assert await ledger.prune(3, b"{}") == 3
+            assert await ledger.prune(1, b"{}") == 3
+            assert await ledger.prune(99, b"{}") == 5
             (row,) = await recorded(ledger, [entry(9)])
             assert row.position == 6
             assert row.sequence in (6, None)
@@ -257,7 +257,7 @@ class LedgerContract:
     async def test_a_pruned_key_stays_as_a_tombstone(self, opened: Open) -> None:
         async with opened() as ledger:
             await recorded(ledger, keyed(range(3)))
-            await ledger.prune(2)
+            await ledger.prune(2, b"{}")
             assert (await ledger.find([("alice", "codex", "k000000")])) == [(DIGEST, None)]
             same, other = await append(ledger, [*keyed([0]), *keyed([1], digest=OTHER_DIGEST)])
             assert same.refusal is not None
@@ -293,7 +293,7 @@ class LedgerContract:
             await recorded(ledger, [entry(n, harness_session_id=None, key=f"n{n}") for n in range(5)])
             assert await ledger.verify() == []
             assert await ledger.verify(tail=7) == []
-            await ledger.prune(20)
+            await ledger.prune(20, b"{}")
             assert await ledger.verify() == []
 
     async def test_closing_records_what_was_taken_and_refuses_the_rest(self, opened: Open) -> None:

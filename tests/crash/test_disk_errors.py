@@ -254,7 +254,7 @@ async def test_what_was_never_written_is_refused_and_what_was_being_written_stay
     ledger.append([entry(1)], lambda results: answers.update({1: results}))
     await asyncio.to_thread(disk.waiting.wait, 10)
     ledger.append([entry(2)], lambda results: answers.update({2: results}))
-    pruning = asyncio.create_task(ledger.prune(1))
+    pruning = asyncio.create_task(ledger.prune(1, b"{}"))
     await asyncio.sleep(0)
     disk.broken = True
     disk.gate.set()
@@ -264,7 +264,7 @@ async def test_what_was_never_written_is_refused_and_what_was_being_written_stay
     assert 1 not in answers
     assert len(faults) == 1
     with pytest.raises(InternalError, match="not open"):
-        await ledger.prune(1)
+        await ledger.prune(1, b"{}")
     await ledger.aclose()
     disk.unregister()
 

@@ -110,7 +110,7 @@ async def test_pruned_history_is_told_before_it_is_skipped() -> None:
         await emitted(bus, 6)
         async with bus.consume("n", since="start") as deliveries:
             await deliveries.ack((await take(deliveries, 6))[:1])
-        await daemon.bus.ledger.prune(4)
+        await daemon.bus.ledger.prune(4, b"{}")
         assert (await standing(bus)).lost
         for _ in range(2):
             async with bus.consume("n") as deliveries:

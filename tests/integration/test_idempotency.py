@@ -117,7 +117,7 @@ async def test_a_key_whose_receipt_was_pruned_is_not_recorded_anew() -> None:
         fact = frame()
         await bus.emit(fact)
         await emit(bus, "s1")
-        await daemon.bus.ledger.prune(1)
+        await daemon.bus.ledger.prune(1, b"{}")
         with pytest.raises(StateConflict) as caught:
             await bus.emit(fact)
         assert caught.value.code == "history_pruned"

@@ -125,7 +125,7 @@ async def test_a_reader_that_is_slower_than_its_queue_gets_everything_from_the_l
 async def test_pruned_history_is_one_gap_and_then_what_is_left(session: tuple[str, str] | None) -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         await emit(bus, *["s1"] * 10)
-        await daemon.bus.ledger.prune(6)
+        await daemon.bus.ledger.prune(6, b"{}")
         seen = await drain(bus.receipts(session=session, since="start", until_head=True))
         assert seen[0] == lifebus.Gap(epoch=daemon.bus.ledger.epoch, after=0, until=6, reason="pruned")
         assert ids(seen[1:]) == ids(await recorded(daemon))
@@ -153,7 +153,7 @@ async def test_a_follower_of_a_session_is_told_only_of_what_was_dropped_of_it() 
 async def test_a_cursor_taken_at_a_gap_leads_to_what_follows_it() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         await emit(bus, *["s1"] * 5)
-        await daemon.bus.ledger.prune(3)
+        await daemon.bus.ledger.prune(3, b"{}")
         follower = bus.receipts(since="start")
         assert ids(await take(follower, 1)) == ["pruned"]
         rest = await drain(bus.receipts(since=follower.cursor, until_head=True))
@@ -195,7 +195,7 @@ async def test_a_time_before_the_oldest_receipt_kept_begins_with_a_gap() -> None
         for epoch_s in (100, 200, 300):
             at(daemon, epoch_s)
             await emit(bus, "s1")
-        await daemon.bus.ledger.prune(1)
+        await daemon.bus.ledger.prune(1, b"{}")
         early = await drain(bus.receipts(since=datetime.fromtimestamp(50, UTC), until_head=True))
         late = await drain(bus.receipts(since=datetime.fromtimestamp(300, UTC), until_head=True))
         assert [item.reason if isinstance(item, lifebus.Gap) else item.sequence for item in early] == ["pruned", 2, 3]

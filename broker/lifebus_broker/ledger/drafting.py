@@ -3,7 +3,7 @@
 Nothing here changes what is committed: a draft keeps the changed tips to itself until its transaction has
 succeeded, so a rollback only drops the draft and takes the numbers off the receipts again.
 
-Above: sqlite_writer.  Below: fold, ports, contract.
+Above: sqlite_writer.  Below: fold, checksums, ports, contract.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from lifebus_broker.fold import INITIAL, SessionState, advance
+from lifebus_broker.ledger.checksums import checksum, guarded
 from lifebus_broker.ledger.refusals import PRUNED, conflicting, unrecordable
 from lifebus_broker.ports import EMITTER, Appended, Entry, Row
 from lifebus_contract import Receipt, encode_json
@@ -169,7 +170,7 @@ class Draft:
         key = emitter_key_of(receipt)
         if key is not None and key not in self._known:
             self._known[key] = (digest, row)
-            self.aliases += (key, digest, row.position)
+            self.aliases += (key, guarded(key, digest, row.position), row.position)
 
     def withdraw(self) -> None:
         """Take the sequences off the receipts again: the transaction did not happen."""
@@ -193,15 +194,17 @@ class Draft:
         self.head = position = self.head + 1
         at, event = receipt.at_epoch_s, receipt.event
         if not tip.position:
-            self.streams += (tip.stream, adapter, session or "", position, at)
+            begun = (tip.stream, adapter, session or "", position, at)
+            self.streams += (*begun, checksum(*begun))
         if at > self.newest_second:
             self.newest_second = at
-            self.seconds += (at, position)
+            self.seconds += (at, position, checksum(at, position))
         state = advance(tip.state, event, receipt.telemetry_summary)
         frames = tip.frames if state.open_frames is tip.state.open_frames else frames_text(state)
         link = link_after(tip.link, text)
         self.values += (position, tip.stream, tip.position, sequence, at, event, receipt.status)
-        self.values += (state.ended, frames, state.harness_sequence, link, text, key, digest)
+        guard = None if key is None or digest is None else guarded(key, digest, position)
+        self.values += (state.ended, frames, state.harness_sequence, link, text, key, guard)
         self.tips[place] = Tip(tip.stream, position, sequence or 0, link, state, frames)
         self.bytes += len(text)
         row = Row(position=position, adapter_id=adapter, harness_session_id=session, sequence=sequence, receipt=text)

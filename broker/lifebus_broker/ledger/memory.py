@@ -1,23 +1,26 @@
 """A ledger without a disk: it orders and deduplicates while the process lives, and promises nothing more.
 
-Above: bus, tests.  Below: fold, ports, contract.
+Above: bus, tests.  Below: fold, log, ports, contract.
 """
 
 import asyncio
 import os
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
 import anyio.lowlevel
+from msgspec import Struct
 
 from lifebus_broker.fold import extend_head
+from lifebus_broker.ledger.drafting import NO_LINK, StreamKey, link_after
 from lifebus_broker.ledger.dropped import Dropped
 from lifebus_broker.ledger.memory_journal import MemoryJournal
 from lifebus_broker.ledger.refusals import CLOSED, PRUNED, conflicting, unrecordable
-from lifebus_broker.ports import EMITTER, Appended, Entry, LedgerStatus, Page, Query, Refusal, Row, SessionHead
+from lifebus_broker.log import LogLine
+from lifebus_broker.ports import EMITTER, Appended, Entry, LedgerStatus, Note, Page, Query, Refusal, Row, SessionHead
 from lifebus_contract import Receipt, encode_json
 
 __all__ = ["MAX_BYTES", "MAX_KEYS", "MAX_ROWS", "MemoryLedger"]
@@ -32,8 +35,23 @@ MAX_BYTES: Final = 256 * 1024 * 1024
 """Bytes of receipts that are kept for readers."""
 
 
+class _Kept(Struct, frozen=True):
+    """A row that readers may still ask for, and what its line in the log says beside it."""
+
+    row: Row
+    receipt: Receipt
+    digest: bytes | None
+    link: bytes
+
+    def as_line(self) -> LogLine:
+        digest = None if self.digest is None else self.digest.hex()
+        return LogLine(self.row.position, digest, self.link.hex(), self.row.receipt)
+
+
 class MemoryLedger:
     """Implements `ports.Ledger` in memory: `durable` is false, every `sequence` is null (design 3.3).
+
+    It is a `log.LogSource` of what it keeps as well.  A floor that moved because there was no more room has no base.
 
     Duplicates are recognised for the life of the process, within the newest `max_keys` keys.  `committed` is
     called on the event loop with the new rows of an append, after its `done`.
@@ -50,7 +68,9 @@ class MemoryLedger:
     ) -> None:
         self._epoch = entropy(16).hex()
         self._committed = committed
-        self._rows: deque[tuple[Row, Receipt]] = deque()
+        self._rows: deque[_Kept] = deque()
+        self._links: OrderedDict[StreamKey, bytes] = OrderedDict()
+        self._base: bytes | None = None
         self._keys: OrderedDict[tuple[str, str, str], tuple[bytes, int]] = OrderedDict()
         self._heads: OrderedDict[tuple[str, str], SessionHead] = OrderedDict()
         self._max_rows, self._max_keys = max_rows, max_keys
@@ -73,6 +93,11 @@ class MemoryLedger:
     def head(self) -> int:
         """The position of the newest row, 0 when there is none."""
         return self._head
+
+    @property
+    def floor(self) -> int:
+        """The position of the newest dropped row, 0 while all are kept."""
+        return self._floor
 
     @property
     def journal(self) -> MemoryJournal:
@@ -99,8 +124,9 @@ class MemoryLedger:
             return self._page((), self._floor, complete=False, snapshot_required=True)
         rows: list[Row] = []
         size = 0
-        for row, receipt in islice(self._rows, max(query.after - self._floor, 0), None):
-            if not _matches(query, row, receipt):
+        for kept in islice(self._rows, max(query.after - self._floor, 0), None):
+            row = kept.row
+            if not _matches(query, row, kept.receipt):
                 continue
             size += len(row.receipt)
             if rows and (size > query.max_bytes or len(rows) >= query.limit):
@@ -117,15 +143,31 @@ class MemoryLedger:
 
     async def verify(self, *, tail: int | None = None) -> list[str]:  # noqa: ARG002  there is no chain to check
         """Check that positions have no holes; memory has no chain and no stored fold."""
-        positions = [row.position for row, _ in self._rows]
+        positions = [kept.row.position for kept in self._rows]
         expected = list(range(self._floor + 1, self._head + 1))
         return [] if positions == expected else ["positions are not contiguous"]
 
-    async def prune(self, keep_after: int) -> int:
+    async def prune(self, keep_after: int, base: bytes) -> int:
         """Drop rows up to a position; their keys stay (ports.Ledger.prune)."""
-        while self._rows and self._rows[0][0].position <= keep_after:
-            self._drop_oldest()
+        if min(keep_after, self._head) > self._floor:
+            while self._rows and self._rows[0].row.position <= keep_after:
+                self._drop_oldest()
+            self._base = base
         return self._floor
+
+    def base(self) -> bytes | None:
+        """Return what the last `prune` brought, None where rows were dropped since (log.LogSource.base)."""
+        return self._base
+
+    def lines(self, after: int, through: int) -> Iterator[LogLine]:
+        """Return the lines of the rows that are kept now (log.LogSource.lines)."""
+        for kept in self._rows.copy():
+            if after < kept.row.position <= through:
+                yield kept.as_line()
+
+    def notes(self, prefix: str) -> Iterator[Note]:
+        """Return the notes that are kept now (log.LogSource.notes)."""
+        return self._journal.notes(prefix)
 
     def status(self) -> LedgerStatus:
         """Return how the ledger is."""
@@ -166,7 +208,7 @@ class MemoryLedger:
             emitter = receipt.telemetry_summary.get(EMITTER)
             if isinstance(emitter, str):
                 self._keys.setdefault((emitter, *scope[1:]), (entry.digest, self._head))
-        return Appended(row=self._keep(receipt, text))
+        return Appended(row=self._keep(receipt, text, entry.digest if scope is not None else None))
 
     def _known(self, key: str, known: tuple[bytes, int], digest: bytes) -> Appended:
         if known[0] != digest:
@@ -174,7 +216,7 @@ class MemoryLedger:
         row = self._row_at(known[1])
         return PRUNED if row is None else Appended(row=row, replayed=True)
 
-    def _keep(self, receipt: Receipt, text: bytes) -> Row:
+    def _keep(self, receipt: Receipt, text: bytes, digest: bytes | None) -> Row:
         row = Row(
             position=self._head,
             adapter_id=receipt.adapter_id,
@@ -182,7 +224,9 @@ class MemoryLedger:
             sequence=None,
             receipt=text,
         )
-        self._rows.append((row, receipt))
+        stream = (receipt.adapter_id, receipt.harness_session_id)
+        link = self._links[stream] = link_after(self._links.pop(stream, NO_LINK), text)
+        self._rows.append(_Kept(row, receipt, digest, link))
         self._bytes += len(text)
         if receipt.harness_session_id is not None:
             key = (receipt.adapter_id, receipt.harness_session_id)
@@ -199,15 +243,17 @@ class MemoryLedger:
             self._keys.popitem(last=False)
         while len(self._heads) > self._max_rows:
             self._heads.popitem(last=False)
+        while len(self._links) > self._max_rows:
+            self._links.popitem(last=False)
 
     def _drop_oldest(self) -> None:
-        row, _ = self._rows.popleft()
-        self._floor = row.position
+        row = self._rows.popleft().row
+        self._floor, self._base = row.position, None
         self._dropped.note(row)
         self._bytes -= len(row.receipt)
 
     def _row_at(self, position: int) -> Row | None:
-        return self._rows[position - self._floor - 1][0] if position > self._floor else None
+        return self._rows[position - self._floor - 1].row if position > self._floor else None
 
     def _deliver(self, results: list[Appended], done: Callable[[list[Appended]], None]) -> None:
         """Acknowledge, then publish (design 4.1)."""

@@ -5,7 +5,7 @@ Above: memory.  Below: noting, refusals, ports.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
@@ -66,6 +66,12 @@ class MemoryJournal:
         last = notes[-1].number if notes else max(after, tip.head)
         return NotePage(notes=tuple(notes), head=tip.head, floor=tip.floor, complete=last >= tip.head)
 
+    def notes(self, prefix: str) -> Iterator[Note]:
+        """Return the kept notes of some streams, as of now (log.LogSource.notes)."""
+        names = sorted(name for name in self._notes.copy() if name.startswith(prefix))
+        for name in names:
+            yield from self._notes[name].copy()
+
     async def note_streams(self, prefix: str = "") -> list[NoteStream]:
         """Return the streams whose name begins with `prefix` (ports.Journal.note_streams)."""
         names = sorted(name for name in self._tips if name.startswith(prefix))
@@ -75,11 +81,11 @@ class MemoryJournal:
         """Drop the oldest notes of a stream (ports.Journal.drop_notes)."""
         tip = self._tips.get(stream) or NoteTip(0)
         notes = self._notes.get(stream, deque())
-        floor, size = tip.floor, tip.bytes
+        floor, size = tip.floor, tip.size
         while notes and notes[0].number <= through:
             gone = notes.popleft()
             floor, size = gone.number, size - len(gone.body)
             self._bytes -= len(gone.body) + _NOTE_BYTES
         if floor > tip.floor:
-            self._tips[stream] = NoteTip(tip.id, tip.head, floor, size)
+            self._tips[stream] = NoteTip(tip.id, tip.head, floor, size, tip.link)
         return floor

@@ -2,7 +2,7 @@
 
 Nothing here changes what is committed: a draft keeps the changed tips to itself until its transaction has succeeded.
 
-Above: sqlite_writer, memory_journal.  Below: ports, refusals.
+Above: sqlite_writer, memory_journal.  Below: drafting, refusals, ports.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,10 +10,20 @@ from typing import Final
 
 from msgspec import Struct
 
+from lifebus_broker.ledger.drafting import NO_LINK, link_after
 from lifebus_broker.ledger.refusals import OVERSIZED, unwritable
 from lifebus_broker.ports import NewNote, Note, NoteStream, Refusal
 
-__all__ = ["MAX_NOTE_BYTES", "MAX_QUEUED_NOTES", "MAX_QUEUED_NOTE_BYTES", "NoteDraft", "NoteTip", "check_notes"]
+__all__ = [
+    "MAX_NOTE_BYTES",
+    "MAX_QUEUED_NOTES",
+    "MAX_QUEUED_NOTE_BYTES",
+    "NOTE_COLUMNS",
+    "NoteDraft",
+    "NoteTip",
+    "check_notes",
+    "note_link",
+]
 
 MAX_NOTE_BYTES: Final = 1024 * 1024
 """Most bytes of one note's body."""
@@ -24,20 +34,35 @@ MAX_QUEUED_NOTES: Final = 4096
 MAX_QUEUED_NOTE_BYTES: Final = 16 * 1024 * 1024
 """Most bytes of bodies that wait for a commit."""
 
+NOTE_COLUMNS: Final = 5
+"""How many values a drafted note has in `NoteDraft.values`."""
+
 _MAX_NAME_BYTES: Final = 1024
+_TIME_BYTES: Final = 8
 
 
 class NoteTip(Struct, frozen=True):
-    """Where a stream of notes stands; `id` is its number in the file."""
+    """Where a stream of notes stands; `id` is its number in the file.
+
+    `size` is the bytes of the bodies it keeps.
+    `link` is that of its newest note, `floor_link` that of its newest dropped one, which the first kept one continues.
+    """
 
     id: int
     head: int = 0
     floor: int = 0
-    bytes: int = 0
+    size: int = 0
+    link: bytes = NO_LINK
+    floor_link: bytes = NO_LINK
 
     def as_stream(self, name: str) -> NoteStream:
         """Return the tip as readers of the journal see it."""
-        return NoteStream(name, self.head, self.floor, self.bytes)
+        return NoteStream(name, self.head, self.floor, self.size)
+
+
+def note_link(previous: bytes, at_epoch_s: int, body: bytes) -> bytes:
+    """Return the link of a note: sha256(previous ‖ its second in 8 bytes ‖ body)."""
+    return link_after(previous + at_epoch_s.to_bytes(_TIME_BYTES, signed=True), body)
 
 
 def check_notes(notes: Sequence[NewNote]) -> Refusal | None:
@@ -59,7 +84,7 @@ def check_notes(notes: Sequence[NewNote]) -> Refusal | None:
 class NoteDraft:
     """The notes of one transaction, built append by append; `tip_of` returns the committed tip of a stream.
 
-    `values` is the flat list of bindings of the rows: id, number, at_epoch_s, body.
+    `values` is the flat list of bindings of the rows: id, number, at_epoch_s, body, link.
     """
 
     def __init__(self, tip_of: Callable[[str], NoteTip]) -> None:
@@ -75,7 +100,8 @@ class NoteDraft:
     def _place(self, stream: str, body: bytes, at_epoch_s: int) -> Note:
         tip = self.tips.get(stream) or self._tip_of(stream)
         number = tip.head + 1
-        self.tips[stream] = NoteTip(tip.id, number, tip.floor, tip.bytes + len(body))
-        self.values += (tip.id, number, at_epoch_s, body)
+        link = note_link(tip.link, at_epoch_s, body)
+        self.tips[stream] = NoteTip(tip.id, number, tip.floor, tip.size + len(body), link, tip.floor_link)
+        self.values += (tip.id, number, at_epoch_s, body, link)
         self.bytes += len(body)
         return Note(stream, number, at_epoch_s, body)

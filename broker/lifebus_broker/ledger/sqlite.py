@@ -158,9 +158,9 @@ class SqliteLedger:
         """Check chain, sequences, keys and heads, of the last `tail` rows or of all; return what is wrong."""
         return await self._in_thread(verify, self._file.path, tail, self._file.vfs)
 
-    async def prune(self, keep_after: int) -> int:
-        """Move the floor; the rows below it are deleted piece by piece between later commits."""
-        self._floor = await self._write(lambda store: store.prune_to(keep_after))
+    async def prune(self, keep_after: int, base: bytes) -> int:
+        """Move the floor; the rows below it are deleted piece by piece between later commits (ports.Ledger.prune)."""
+        self._floor = await self._write(lambda store: store.prune_to(keep_after, base))
         return self._floor
 
     def status(self) -> LedgerStatus:

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import apsw
 
-from lifebus_broker.ledger.noting import NoteDraft, NoteTip
+from lifebus_broker.ledger.checksums import checksum
+from lifebus_broker.ledger.noting import NOTE_COLUMNS, NoteDraft, NoteTip
 from lifebus_broker.ledger.sqlite_schema import Execute, executor
 from lifebus_broker.ledger.sqlite_statements import insert_all
 from lifebus_broker.ports import Note, NotePage, NoteStream
@@ -24,9 +25,10 @@ _MAX_TIPS: Final = 32_768
 _MAX_LIMIT: Final = 4096
 _NEW_NOTE: Final = "INSERT INTO notes VALUES "
 _TIPS: Final = "INSERT OR REPLACE INTO note_streams VALUES "
-_TIP: Final = "SELECT id, head, floor, bytes FROM note_streams WHERE stream = ?"
+_TIP: Final = "SELECT id, head, floor, bytes, link, floor_link FROM note_streams WHERE stream = ?"
 _AFTER: Final = "SELECT number, at_epoch_s, body FROM notes WHERE id = ? AND number > ? ORDER BY number LIMIT ?"
 _DOOMED: Final = "SELECT coalesce(sum(length(body)), 0) FROM notes WHERE id = ? AND number > ? AND number <= ?"
+_LINK: Final = "SELECT link FROM notes WHERE id = ? AND number = ?"
 _DROP: Final = "DELETE FROM notes WHERE id = ? AND number > ? AND number <= ?"
 
 _WRONG_ENDS: Final = """
@@ -62,7 +64,7 @@ class NoteTable:
 
     def write(self, draft: NoteDraft) -> None:
         """Insert what was drafted; `accept` it after the commit."""
-        insert_all(self._execute, _NEW_NOTE, 4, draft.values)
+        insert_all(self._execute, _NEW_NOTE, NOTE_COLUMNS, draft.values)
         self._set_tips(draft.tips)
 
     def drop(self, stream: str, through: int) -> NoteTip:
@@ -73,8 +75,9 @@ class NoteTable:
             return tip
         span = (tip.id, tip.floor, last)
         freed: int = self._execute(_DOOMED, span).fetchone()[0]
+        floor_link: bytes = self._execute(_LINK, (tip.id, last)).fetchone()[0]
         self._execute(_DROP, span)
-        after = NoteTip(tip.id, tip.head, last, tip.bytes - freed)
+        after = NoteTip(tip.id, tip.head, last, tip.size - freed, tip.link, floor_link)
         self._set_tips({stream: after})
         return after
 
@@ -85,8 +88,8 @@ class NoteTable:
             del self._tips[stream]
 
     def _set_tips(self, tips: dict[str, NoteTip]) -> None:
-        values = chain.from_iterable((tip.id, name, tip.head, tip.floor, tip.bytes) for name, tip in tips.items())
-        insert_all(self._execute, _TIPS, 5, list(values))
+        values = [(tip.id, name, tip.head, tip.floor, tip.size, tip.link, tip.floor_link) for name, tip in tips.items()]
+        insert_all(self._execute, _TIPS, 8, [*chain.from_iterable((*each, checksum(*each)) for each in values)])
 
 
 def read_page(connection: apsw.Connection, stream: str, after: int, limit: int, max_bytes: int) -> NotePage:
@@ -122,8 +125,6 @@ def read_streams(connection: apsw.Connection, prefix: str) -> list[NoteStream]:
 def check_notes_of(connection: apsw.Connection, *, whole: bool) -> list[str]:
     """Return what is wrong with the journal: the ends of each stream, and with `whole` everything between."""
     with _snapshot(connection) as execute:
-        if execute("SELECT 1 FROM sqlite_schema WHERE name = 'notes'").fetchone() is None:
-            return []  # a file of format 1, which nobody has opened to write since
         found: list[Any] = execute(_WRONG_ENDS).fetchall()
         if whole and not found:
             found = execute(_WRONG_SUMS).fetchall()

@@ -11,19 +11,25 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
+import apsw
+
+from lifebus_broker.ledger.checksums import unguarded
 from lifebus_broker.ledger.drafting import COLUMNS, Known
 from lifebus_broker.ledger.sqlite_schema import Execute
 from lifebus_broker.ports import Row
 
 __all__ = [
+    "DROP_BASE",
     "DROP_MARKS",
     "DROP_ROWS",
     "DROP_SECONDS",
+    "KEEP_BASE",
     "KEEP_BASES",
     "NEW_KEY",
     "NEW_SECOND",
     "NEW_STREAM",
     "POINT",
+    "PROBE",
     "ROW",
     "TAIL_TIPS",
     "TIP",
@@ -61,11 +67,14 @@ FROM rows r JOIN streams s USING (stream)"""
 
 KEEP_BASES: Final = """
 INSERT OR REPLACE INTO bases
-SELECT stream, position, sequence, at_epoch_s, event, status, ended, open_frames, harness_sequence, link FROM rows
+SELECT stream, position, sequence, at_epoch_s, event, status, ended, open_frames, harness_sequence, link,
+  checksum(stream, position, sequence, at_epoch_s, event, status, ended, open_frames, harness_sequence, link) FROM rows
 WHERE position IN (SELECT max(position) FROM rows WHERE position > ? AND position <= ? GROUP BY stream)"""
 DROP_MARKS: Final = """
 DELETE FROM marks WHERE (stream, position) IN
   (SELECT stream, position FROM rows WHERE position > ? AND position <= ?)"""
+KEEP_BASE: Final = "INSERT INTO base VALUES (?, ?, ?)"
+DROP_BASE: Final = "DELETE FROM base"
 DROP_ROWS: Final = "DELETE FROM rows WHERE position > ? AND position <= ?"
 DROP_SECONDS: Final = """
 DELETE FROM seconds WHERE position <= ? AND second < (SELECT max(second) FROM seconds WHERE position <= ?)"""
@@ -74,6 +83,9 @@ NEW_KEY: Final = "INSERT INTO keys VALUES "
 NEW_STREAM: Final = "INSERT INTO streams VALUES "
 NEW_SECOND: Final = "INSERT INTO seconds VALUES "
 POINT: Final = "INSERT OR REPLACE INTO tips VALUES "
+PROBE: Final = (
+    "INSERT OR REPLACE INTO meta SELECT 'probe', room, checksum('probe', room) FROM (SELECT zeroblob(?) AS room)"
+)
 _INTAKE: Final = "INSERT INTO intake VALUES "
 _KNOWN: Final = """
 SELECT k.key, k.digest, k.position, s.adapter_id, s.harness_session_id, r.sequence, r.receipt
@@ -102,12 +114,19 @@ def insert_all(execute: Execute, statement: str, columns: int, values: Sequence[
 
 
 def known(execute: Execute, keys: list[str], floor: int) -> dict[str, Known]:
-    """Return digest and row of the keys that are there; of the receipts below the floor the digest only."""
+    """Return digest and row of the keys that are there; of the receipts below the floor the digest only.
+
+    Raises:
+        apsw.CorruptError: the file says something else than was written.
+    """
     found: dict[str, Known] = {}
     for start in range(0, len(keys), WIDEST):
         part = keys[start : start + WIDEST]
         width = next(width for width in _WIDTHS if width >= len(part))
-        for key, digest, position, *rest in execute(_statement(_KNOWN, width, 1), part + [None] * (width - len(part))):
+        for key, stored, position, *rest in execute(_statement(_KNOWN, width, 1), part + [None] * (width - len(part))):
+            digest = unguarded(key, stored, position)
+            if digest is None:
+                raise apsw.CorruptError(f"the digest or position of an idempotency key is damaged (row {position})")
             found[key] = (digest, to_row(position, *rest) if position > floor else None)
     return found
 

@@ -9,6 +9,7 @@ Above: sqlite_writer.  Below: sqlite_schema, sqlite_statements, drafting, APSW.
 
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Self
@@ -18,8 +19,9 @@ import apsw
 from lifebus_broker.ledger import sqlite_statements as sql
 from lifebus_broker.ledger.drafting import Draft, Known, StreamKey, Tip, state_from
 from lifebus_broker.ledger.noting import NoteDraft
+from lifebus_broker.ledger.sqlite_format import create, set_meta
 from lifebus_broker.ledger.sqlite_notes import NoteTable
-from lifebus_broker.ledger.sqlite_schema import create, executor, open_writer
+from lifebus_broker.ledger.sqlite_schema import executor, open_writer
 
 __all__ = ["MAX_TIPS", "POINT_EVERY", "PRUNE_STEP", "Store"]
 
@@ -108,8 +110,8 @@ class Store:
         due = draft.head - self._pointed >= POINT_EVERY
         if notes is not None or due or draft.streams or draft.seconds or draft.aliases or len(draft.rows) > sql.WIDEST:
             with self._transaction():
-                sql.insert_all(self._execute, sql.NEW_STREAM, 5, draft.streams)
-                sql.insert_all(self._execute, sql.NEW_SECOND, 2, draft.seconds)
+                sql.insert_all(self._execute, sql.NEW_STREAM, 6, draft.streams)
+                sql.insert_all(self._execute, sql.NEW_SECOND, 3, draft.seconds)
                 sql.insert_rows(self._execute, draft.values)
                 sql.insert_all(self._execute, sql.NEW_KEY, 3, draft.aliases)
                 if due:
@@ -123,11 +125,15 @@ class Store:
             self.notes.accept(notes.tips)
             self._frames += 4 + (notes.bytes + 16 * len(notes.values)) // _FRAME_BYTES
 
-    def prune_to(self, floor: int) -> int:
-        """Move the floor and return it; `prune_step` then deletes what lies below."""
-        floor = min(max(floor, self.floor), self.head)
+    def prune_to(self, keep_after: int, base: bytes) -> int:
+        """Move the floor, keep `base` with it and return it; `prune_step` then deletes what lies below."""
+        floor = min(keep_after, self.head)
+        if floor <= self.floor:
+            return self.floor
         with self._transaction():
-            self._set("floor", floor)
+            set_meta(self._execute, floor=floor)
+            self._execute(sql.DROP_BASE)
+            self._execute(sql.KEEP_BASE, (floor, base, sha256(base).digest()))
             self._execute(sql.DROP_SECONDS, (floor, floor))
         self.floor = floor
         return floor
@@ -140,7 +146,7 @@ class Store:
             with self._transaction():
                 for statement in (sql.KEEP_BASES, sql.DROP_MARKS, sql.DROP_ROWS):
                     self._execute(statement, span)
-                self._set("pruned", last)
+                set_meta(self._execute, pruned=last)
             self.pruned = last
             self._frames += PRUNE_STEP
         return self.pruned < self.floor
@@ -162,7 +168,7 @@ class Store:
     def probe(self) -> None:
         """Find out whether the disk takes writes again, by writing and removing something of some size."""
         self.checkpoint()
-        self._execute("INSERT OR REPLACE INTO meta VALUES ('probe', zeroblob(?))", (_PROBE_BYTES,))
+        self._execute(sql.PROBE, (_PROBE_BYTES,))
         self._execute("DELETE FROM meta WHERE key = 'probe'")
 
     def close(self, *, failed: bool = False) -> None:
@@ -193,7 +199,7 @@ class Store:
         """Write where the newest rows are."""
         newest = self._unpointed | {tip.stream: tip.position for tip in draft.tips.values()}
         sql.insert_all(self._execute, sql.POINT, 2, list(chain.from_iterable(newest.items())))
-        self._set("pointed", draft.head)
+        set_meta(self._execute, pointed=draft.head)
 
     def _load_tail(self) -> None:
         """Read the tips that no pointer leads to yet."""
@@ -204,9 +210,6 @@ class Store:
 
     def _size(self) -> int:
         return int(self._one("PRAGMA page_count")[0] * self._one("PRAGMA page_size")[0])
-
-    def _set(self, key: str, value: int) -> None:
-        self._execute("UPDATE meta SET value = ? WHERE key = ?", (value, key))
 
     def _one(self, statement: str, values: tuple[object, ...] = ()) -> Any:
         return self._execute(statement, values).fetchone()

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from lifebus_broker.fold import INITIAL, SessionState, advance
 from lifebus_broker.ledger.drafting import NO_LINK, emitter_key_of, frames_text, key_of, link_after, state_from
+from lifebus_broker.ledger.sqlite_format import require_format
 from lifebus_broker.ledger.sqlite_notes import check_notes_of
 from lifebus_broker.ledger.sqlite_schema import executor, open_reader
 from lifebus_contract import Receipt
@@ -43,8 +44,10 @@ def verify(path: Path, tail: int | None = None, vfs: str | None = None) -> list[
 
     Raises:
         apsw.Error: the file cannot be read at all.
+        InternalError: it is of another format.
     """
     with closing(open_reader(path, vfs=vfs)) as connection:
+        require_format(connection)
         wrong = _Check(connection).run(tail) + check_notes_of(connection, whole=tail is None)
         return wrong[:_MOST]
 
