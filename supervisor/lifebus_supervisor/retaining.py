@@ -86,7 +86,7 @@ class Retaining:
 
     async def _cut(self, cut: Cut, now: int) -> None:
         after = self._ledger.status().floor
-        until = await self._ledger.prune(cut.floor)
+        until = await self._ledger.prune(cut.floor, b"")  # until the keeper gives the dump of its stores
         consumers = tuple(await self._losers())
         self._last = CutStatus(at_epoch_s=now, reason=cut.reason, after=after, until=until, consumers=consumers)
         _log.info("receipts_dropped", reason=cut.reason, after=after, until=until, consumers=list(consumers))

@@ -120,7 +120,7 @@ async def test_a_gap_is_detected_only_where_stable_harness_numbers_make_it_obser
 async def test_lost_receipts_are_not_reconstructed() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         await bus.emit([frame(), frame(), frame()])
-        await daemon.bus.ledger.prune(2)
+        await daemon.bus.ledger.prune(2, b"{}")
         items = [item async for item in bus.receipts(since="start", until_head=True)]
         assert [type(item).__name__ for item in items] == ["Gap", "Receipt"]
 

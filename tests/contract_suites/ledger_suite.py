@@ -244,7 +244,7 @@ class LedgerContract:
             def asked(name: str, after: int) -> Query:
                 return Query(after=after, adapter_id=name) if adapter else Query(after=after, session=(name, name))
 
-            assert await ledger.prune(4) == 4
+            assert await ledger.prune(4, b"{}") == 4
             lost = {
                 (name, n) for name in "abc" for n in range(6) if (await ledger.read(asked(name, n))).snapshot_required
             }

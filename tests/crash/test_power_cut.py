@@ -45,7 +45,7 @@ def work(store: Store, chance: random.Random, acknowledged: dict[str, bytes]) ->
         if chance.random() < 0.2:
             store.checkpoint()
         if chance.random() < 0.1:
-            store.prune_to(store.head // 3)
+            store.prune_to(store.head // 3, b"base")
         if chance.random() < 0.3:
             store.prune_step()
         if chance.random() < 0.2:

@@ -137,7 +137,7 @@ async def test_a_consumer_is_told_only_of_what_was_dropped_and_for_it(settings: 
         await emitted(bus, 4)
         async with bus.consume("n", settings, since="start"):
             pass
-        await daemon.bus.ledger.prune(3)
+        await daemon.bus.ledger.prune(3, b"{}")
         assert await daemon.consumers.look_back() == ["n"] * loses
         assert (await standing(bus)).lost == loses
         await bus.emit(

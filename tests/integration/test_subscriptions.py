@@ -136,7 +136,7 @@ async def test_a_follower_of_a_session_is_told_only_of_what_was_dropped_of_it() 
     async with running_bus() as daemon, connected(daemon) as bus:
         mine = await emit(bus, "s1", "s2", "s1", "s2", "s2", "s2")
         epoch = daemon.bus.ledger.epoch
-        await daemon.bus.ledger.prune(5)
+        await daemon.bus.ledger.prune(5, b"{}")
         await emit(bus, "s1")
         complete = await drain(bus.receipts(session=MINE, since=lifebus.Cursor(epoch, 3), until_head=True))
         assert [item.sequence for item in complete if isinstance(item, Receipt)] == [3]
