@@ -1,0 +1,264 @@
+"""The stores kept in step with the log: the newest cache that is right, then the lines behind it, one by one.
+
+A cache is only ever a shorter way: it is found by what the log says, checked by its hash, and compared with the log
+again; where it does not fit it is thrown away, and the log is read instead.
+
+Above: the daemon's keeping, saves, retention, the command line.  Below: compactions, the fold, the log.
+"""
+
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Final
+
+from lifebus_broker.compactions.files import CompactionFiles, Refused
+from lifebus_broker.compactions.policy import build
+from lifebus_broker.compactions.state_cache import CACHE_EVERY, StateCache, boundary, cache_id_at
+from lifebus_broker.fold.stores import Stores, load_stores, reduce_event
+from lifebus_broker.fold.told import BrokenLog
+from lifebus_broker.log import LogSource, encode_line
+from lifebus_contract import InternalError, StateConflict
+
+__all__ = ["KEPT_CACHES", "PIECE", "StateKeeper"]
+
+PIECE: Final = 1_024
+"""Most lines that one step takes, so that nobody who waits for the thread, or for the disk, waits long."""
+
+KEPT_CACHES: Final = 3
+"""State caches that are kept; older ones are deleted."""
+
+_POLICY: Final = StateCache()
+
+
+class StateKeeper:
+    """Keeps the stores of one log.  Every method blocks; one thread at a time.
+
+    Without `files` no cache is read and none is written; without `writing` caches are only read, unless one is asked
+    to renew them.  `refused` is told of each cache that was not believed, or could not be written; the keeper goes on
+    without it.
+    """
+
+    def __init__(
+        self,
+        source: LogSource,
+        files: CompactionFiles | None = None,
+        refused: Callable[[Refused], None] | None = None,
+        *,
+        writing: bool = True,
+    ) -> None:
+        self._source = source
+        self._files = files
+        self._writing = writing
+        self._refused = refused or _say_nothing
+        self._stores: Stores | None = None
+        self._began: str | None = None
+        self._distrusted: set[str] = set()
+        self._hashes: dict[int, _LogHash] = {}
+
+    @property
+    def state(self) -> Stores:
+        """The stores where the keeper is now: not to be changed, and as they are only until the next step.
+
+        Raises:
+            BrokenLog: the base is not what the log was pruned to.
+        """
+        if self._stores is None:
+            self._stores, self._began = self._nearest(self._source.head)
+        return self._stores
+
+    @property
+    def position(self) -> int:
+        """Up to which line the keeper has read."""
+        return self.state.position
+
+    def step(self, through: int | None = None) -> bool:
+        """Read up to `PIECE` lines more, as far as `through` or the log's end; return whether there are more.
+
+        At each of the newest boundaries a cache is written.
+
+        Raises:
+            BrokenLog: the log does not continue what came before, from its first line on.
+        """
+        stores, head = self.state, self._source.head
+        goal = head if through is None else min(through, head)
+        if goal <= stores.position:
+            return False
+        next_boundary = boundary(stores.position) + CACHE_EVERY
+        try:
+            _replay(stores, self._source, min(stores.position + PIECE, goal, next_boundary))
+        except BrokenLog as fault:
+            self._blame(self._began, fault)
+            self._stores = None
+            return True
+        except InternalError as fault:
+            if fault.code != "history_pruned":
+                raise
+            self._stores = None  # what came before has become the base
+            return True
+        newest = next_boundary == stores.position > head - KEPT_CACHES * CACHE_EVERY
+        if newest and self._files is not None and self._writing:
+            self._keep_cache(self._files, stores)
+        return stores.position < goal
+
+    def advance(self, through: int | None = None) -> Stores:
+        """Read as far as `through`, or to the log's end, and return the stores where the keeper is then.
+
+        Raises:
+            BrokenLog: as `step`.
+        """
+        while self.step(through):
+            pass
+        return self.state
+
+    def stores_at(self, position: int) -> Stores:
+        """Return the stores after a line, which are the caller's; they come from whatever is nearest before it.
+
+        Raises:
+            StateConflict: the log does not hold that line, or not any more.
+            BrokenLog: the log does not continue what came before.
+        """
+        floor, head = self._source.floor, self._source.head
+        if not floor <= position <= head:
+            raise StateConflict(
+                f"position {position} is not in the log, which holds {floor} to {head}", code="no_position"
+            )
+        if boundary(position) <= self.position <= position:
+            return _replay(self.state.copy(), self._source, position)
+        while True:
+            stores, name = self._nearest(position)
+            try:
+                return _replay(stores, self._source, position)
+            except BrokenLog as fault:
+                self._blame(name, fault)
+
+    def renew_caches(self) -> tuple[int, int, int]:
+        """Write the newest caches where they are missing or cannot be believed, and delete all others.
+
+        Return how many were written, were there, and were deleted.
+        """
+        if self._files is None:
+            return 0, 0, 0
+        wanted, made = self._lasting(boundary(self._source.head)), 0
+        deleted = self._files.remove(set(self._files.ids()) - wanted.keys())
+        for name, position in wanted.items():
+            if self._cached(name, position) is None:
+                self._keep_cache(self._files, self.stores_at(position))
+                made += 1
+        return made, len(wanted) - made, deleted
+
+    def log_hash(self, after: int) -> str:
+        """Return the SHA-256 of the log's lines from the one behind `after` to where the keeper is.
+
+        Whoever asks again pays for what is new alone, as long as `after` is the log's floor or the newest boundary.
+        """
+        position = self.position
+        asked = self._hashes.get(after)
+        if asked is None or asked.through > position:
+            asked = _LogHash(after)
+        lasting = {after, self._source.floor, boundary(max(position - 1, 0))}
+        self._hashes = {start: one for start, one in self._hashes.items() if start in lasting} | {after: asked}
+        return asked.reach(self._source, position)
+
+    def _nearest(self, through: int) -> tuple[Stores, str | None]:
+        """Return stores at or before a position and the name of the cache that they came from, if it was one."""
+        known: set[str] = set() if self._files is None else set(self._files.ids())
+        positions = range(boundary(through), self._source.floor, -CACHE_EVERY) if known else ()
+        for position in positions:
+            name = cache_id_at(self._source, position)
+            stores = self._cached(name, position) if name in known else None
+            if stores is not None:
+                return stores, name
+        return self._base(), None
+
+    def _cached(self, name: str, position: int) -> Stores | None:
+        """Return the stores that a cache holds; one that cannot be believed is thrown away."""
+        if self._files is None or name in self._distrusted:
+            return None
+        found = self._files.read(name)
+        if found is None:
+            return None
+        if isinstance(found, Refused):
+            self._throw_away(name, found.why)
+            return None
+        try:
+            stores = load_stores(found.output_bytes)
+        except InternalError as fault:
+            self._throw_away(name, fault.detail)
+            return None
+        if stores.position != position or found.input_handles not in _POLICY.inputs(stores):
+            self._throw_away(name, f"it does not hold the state at {position} of this log")
+            return None
+        return stores
+
+    def _base(self) -> Stores:
+        """Return the stores before the log's first line."""
+        floor, dump = self._source.floor, self._source.base()
+        if dump is None and not floor:
+            return Stores()
+        try:
+            stores = load_stores(dump or b"")
+        except InternalError as fault:
+            raise BrokenLog(floor, f"the base of the pruned lines cannot be read: {fault.detail}") from None
+        if stores.position != floor:
+            raise BrokenLog(floor, f"the base of the pruned lines is one of {stores.position}")
+        return stores
+
+    def _blame(self, name: str | None, fault: BrokenLog) -> None:
+        """Throw away the cache that the log does not continue; where there was none, it is the log that is broken."""
+        if name is None:
+            raise fault
+        self._throw_away(name, f"the log does not continue it: {fault.detail}")
+
+    def _keep_cache(self, files: CompactionFiles, stores: Stores) -> None:
+        """Write the cache of the stores, and delete those that are too old."""
+        for handles in _POLICY.inputs(stores):
+            cache = build(_POLICY, stores, handles)
+            try:
+                files.write(cache)
+                self._distrusted.discard(cache.compaction_id)
+                files.remove(set(files.ids()) - self._lasting(stores.position).keys())
+            except OSError as fault:
+                self._refused(Refused(cache.compaction_id, f"the cache cannot be written: {fault.strerror}"))
+
+    def _lasting(self, newest: int) -> dict[str, int]:
+        """Return the names of the newest caches that the log can have, the oldest first, and their positions."""
+        oldest = max(newest - (KEPT_CACHES - 1) * CACHE_EVERY, CACHE_EVERY)
+        named = {cache_id_at(self._source, position): position for position in range(oldest, newest + 1, CACHE_EVERY)}
+        return {name: position for name, position in named.items() if name is not None}
+
+    def _throw_away(self, name: str, why: str) -> None:
+        self._refused(Refused(name, why))
+        self._distrusted.add(name)
+        if self._files is not None and self._writing:
+            self._files.remove([name])
+
+
+class _LogHash:
+    """The running hash of the lines behind `after`, as far as `through`."""
+
+    def __init__(self, after: int) -> None:
+        self.through = after
+        self._hash = sha256()
+
+    def reach(self, source: LogSource, through: int) -> str:
+        """Return the hash up to a position at or behind the last one."""
+        for line in source.lines(self.through, through):
+            self._hash.update(encode_line(line))
+            self.through = line.position
+        return self._hash.hexdigest()
+
+
+def _say_nothing(_: Refused) -> None:
+    """Let a cache be refused in silence."""
+
+
+def _replay(stores: Stores, source: LogSource, through: int) -> Stores:
+    """Fold the lines behind the stores up to a position, and return the same stores.
+
+    Raises:
+        BrokenLog: a line is missing, or does not continue what came before.
+    """
+    for line in source.lines(stores.position, through):
+        reduce_event(stores, line)
+    if stores.position != through:
+        raise BrokenLog(stores.position + 1, f"it is missing; the log was to reach {through}")
+    return stores

@@ -1,0 +1,32 @@
+"""A log in memory for tests, whole or pruned, that counts what is read of it."""
+
+from collections.abc import Iterator, Sequence
+
+from lifebus_broker.log import LogLine
+from lifebus_broker.ports import Note
+
+
+class MemoryLog:
+    """Implements `log.LogSource`; `read` counts the lines that were handed out."""
+
+    def __init__(self, lines: Sequence[LogLine], floor: int = 0, base: bytes | None = None) -> None:
+        self.all_lines = list(lines)
+        self.floor = floor
+        self.dump = base
+        self.read = 0
+
+    @property
+    def head(self) -> int:
+        return self.all_lines[-1].position if self.all_lines else self.floor
+
+    def base(self) -> bytes | None:
+        return self.dump
+
+    def lines(self, after: int, through: int) -> Iterator[LogLine]:
+        start = self.all_lines[0].position if self.all_lines else 1
+        for line in self.all_lines[max(after, self.floor) - start + 1 : max(0, through - start + 1)]:
+            self.read += 1
+            yield line
+
+    def notes(self, prefix: str) -> Iterator[Note]:
+        return iter(())
