@@ -9,7 +9,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Final
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 import structlog
 import zmq
 from anyio.abc import TaskGroup
@@ -25,13 +26,10 @@ from lifebus_adapters import ADAPTERS
 from lifebus_broker.bus import Bus
 from lifebus_broker.cursors import CursorTable
 from lifebus_broker.fanout import Fanout
-from lifebus_broker.fold.stores import REDUCER_VERSION
 from lifebus_broker.ledger.memory import MemoryLedger
 from lifebus_broker.ledger.sqlite import SqliteLedger
 from lifebus_broker.ports import Ledger
 from lifebus_broker.registry import Registry
-from lifebus_broker.saves.frozen import thaw
-from lifebus_broker.saves.pins import pins_of
 from lifebus_broker.signals import SignalLog
 from lifebus_contract import IdSource
 from lifebus_supervisor.adapters import configured_adapters
@@ -40,12 +38,12 @@ from lifebus_supervisor.command_clients import add_command_clients
 from lifebus_supervisor.consumers import Consumers
 from lifebus_supervisor.hooks import HookCalls
 from lifebus_supervisor.intake import SOCKET, HookIntake
+from lifebus_supervisor.ledger_care.files import settle_ledger
 from lifebus_supervisor.observing import Observing, open_signals
 from lifebus_supervisor.renewal.composing import start_renewals
 from lifebus_supervisor.retaining import Retaining
 from lifebus_supervisor.service import Service
 from lifebus_supervisor.settings import Settings
-from lifebus_supervisor.states import States
 from lifebus_supervisor.supervision.composing import compose_supervisor, start_supervision, take_up
 from lifebus_supervisor.supervision.driving import drive
 from lifebus_supervisor.supervision.reloading import reload_manifests
@@ -116,8 +114,6 @@ class Daemon:
         self.observing = Observing(signals, AppServerIntake(bus, self.supervisor), bus.registry)
         service.extend(self.observing.verbs(service))
         service.extend(consumers.verbs())
-        states = States(bus.ledger, settings.ledger_path, partial(_pins, bus))
-        service.extend({"state": partial(service.later, "reads", states.answer)})
         self.hooks = HookIntake(HookCalls(bus, ADAPTERS, budget, supervision=self.supervisor), settings)
 
 
@@ -218,6 +214,7 @@ def _compose(
 async def _open_ledger(settings: Settings, fanout: Fanout, halt: Halt) -> Ledger:
     if settings.ledger.backend == "memory":
         return MemoryLedger(entropy=os.urandom, committed=fanout.publish)
+    await anyio.to_thread.run_sync(settle_ledger, settings)
     return await SqliteLedger.open(
         settings.ledger_path, entropy=os.urandom, committed=fanout.publish, failed=halt.storage_failed
     )
@@ -262,13 +259,6 @@ def _start_retaining(daemon: Daemon, tasks: TaskGroup) -> None:
         retaining = Retaining(settings.retention, ledger, settings.ledger_path, losers=daemon.consumers.look_back)
         daemon.service.tell_retention = retaining.report
         tasks.start_soon(retaining.run)
-
-
-def _pins(bus: Bus) -> Mapping[str, object]:
-    """Return what a state is compiled by: the manifests and the reducers of this broker."""
-    manifests = [registered.manifest for registered in bus.registry.all()]
-    pins: Mapping[str, object] = thaw(pins_of(manifests, reducer_version=REDUCER_VERSION, compaction_policies=()))
-    return pins
 
 
 async def _beacons(daemon: Daemon) -> None:

@@ -82,11 +82,11 @@ class Head(_Line, frozen=True, kw_only=True):
 
 
 class Tombstone(_Line, frozen=True, kw_only=True):
-    """The digest of an idempotency key, stored as `drafting.key_of` writes it, whose receipt was pruned."""
+    """What is left of an idempotency key whose receipt was pruned: the beginnings of two hashes, and since when."""
 
     digest: _Hex
-    key: Annotated[str, Meta(min_length=1)]
-    position: _Positive
+    key: _Hex
+    pruned_at_epoch_s: int
 
 
 class NoteTip(_Line, frozen=True, kw_only=True):

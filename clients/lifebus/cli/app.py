@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "signals": (_READ, "signals:signals", "Follow what app-servers say, or read what is kept of it."),
     "sessions": (_READ, "sessions:sessions", "List the sessions in the ledger."),
     "receipts": (_READ, "receipts:app", "Read, export and verify the ledger."),
+    "ledger": (_CARE, "ledger:app", "Look at the ledger file: check, prune, back up, restore, export, import."),
     "clients": (_READ, "clients:app", "List clients and named consumers; lag, reset, evict, dead letters."),
     "status": (_READ, "status:status", "Show how the broker and the harnesses are."),
     "tick": (_READ, "tick:tick", "Look at telemetry, processes and silence now."),

@@ -1,0 +1,170 @@
+"""`lifebus ledger`: look at the ledger file, check it, back it up, put another in its place (docs/ledger.md)."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+from lifebus.cli.arguments import UsageError
+from lifebus.cli.exits import ExitCode
+from lifebus.cli.terminal import paint, put, put_json, say, size_text
+
+if TYPE_CHECKING:
+    from lifebus_supervisor.ledger_care.copying import Replaced
+    from lifebus_supervisor.settings import Settings
+
+__all__ = ["app", "verify"]
+
+app = App(name="ledger")
+_Json = Annotated[bool, Parameter(name="--json")]
+
+
+@app.default
+@app.command
+def info(file: Path | None = None, /, *, json: _Json = False) -> ExitCode:
+    """Show what the ledger file is and holds; beside a broker or without one.
+
+    Args:
+        file: Another ledger file, a backup for instance.
+        json: Answer in JSON.
+    """
+    from lifebus.cli.ledger_text import info_lines  # noqa: PLC0415
+    from lifebus_supervisor.ledger_care.files import ledger_file  # noqa: PLC0415
+    from lifebus_supervisor.ledger_care.info import look_at  # noqa: PLC0415
+
+    settings = _settings()
+    found = look_at(file or ledger_file(settings), beside=None if file else settings.state_dir)
+    if json:
+        put_json(found)
+    else:
+        for line in info_lines(found):
+            put(line)
+    return ExitCode.OK
+
+
+@app.command
+def verify(file: Path | None = None, /, *, tail: int | None = None, json: _Json = False) -> ExitCode:
+    """Check the ledger file: hash chains, sequences, keys, notes, the fold; exit code 1 if something is wrong.
+
+    Args:
+        file: Another ledger file, a backup for instance.
+        tail: Check only so many of the newest receipts, and nothing else.
+        json: Answer in JSON.
+    """
+    if tail is not None and tail < 1:
+        raise UsageError("--tail: at least 1")
+    from lifebus_supervisor.ledger_care.checking import check_ledger  # noqa: PLC0415
+
+    found = check_ledger(_settings(), file, tail=tail, progress=_progress())
+    if json:
+        put_json(found)
+    else:
+        verdict = paint("wrong", "red") if found.faults else paint("sound", "green")
+        put(f"ledger {verdict}: {'the newest ' + str(tail) if tail else 'all'} receipts up to position {found.head}")
+        for line in found.faults:
+            put(f"  {line}")
+    return ExitCode.NEGATIVE if found.faults else ExitCode.OK
+
+
+@app.command
+def backup(file: Path, /, *, json: _Json = False) -> ExitCode:
+    """Copy the ledger as it is now into a new file, and check the copy; beside a broker or without one.
+
+    Args:
+        file: The file to write; it must not be there yet.
+        json: Answer in JSON.
+    """
+    from lifebus_supervisor.ledger_care.copying import back_up  # noqa: PLC0415
+
+    found = back_up(_settings(), file)
+    if json:
+        put_json(
+            {"file": str(file), "epoch": found.epoch, "head": found.head, "floor": found.floor, "bytes": found.bytes}
+        )
+    else:
+        put(f"backed up to {file}: receipts up to position {found.head}, {size_text(found.bytes)}, checked")
+    return ExitCode.OK
+
+
+@app.command
+def restore(file: Path, /, *, json: _Json = False) -> ExitCode:
+    """Put a backup in the place of the ledger, as a new history; the present one is moved aside.  Needs no broker.
+
+    Args:
+        file: The backup; it stays as it is.
+        json: Answer in JSON.
+    """
+    from lifebus_supervisor.ledger_care.copying import restore as put_back  # noqa: PLC0415
+
+    return _tell_replaced(put_back(_settings(), file, _new_epoch()), file, json=json)
+
+
+@app.command
+def export(file: Annotated[str, Parameter(allow_leading_hyphen=True)], /) -> ExitCode:
+    """Write the whole ledger as text, one canonical JSON document a line; `import` makes a ledger of it again.
+
+    Args:
+        file: The file to write, which must not be there yet; - for stdout.
+    """
+    from lifebus_supervisor.ledger_care.files import ledger_file  # noqa: PLC0415
+    from lifebus_supervisor.ledger_care.transferring import export_to, write_out  # noqa: PLC0415
+
+    settings = _settings()
+    if file == "-":
+        end = write_out(ledger_file(settings), sys.stdout.buffer.write)
+        sys.stdout.flush()
+    else:
+        end = export_to(settings, Path(file))
+    say(f"{end.counts.log} receipts, {end.counts.note} notes, sha256 {end.sha256}")
+    return ExitCode.OK
+
+
+@app.command(name="import")
+def import_(file: Path, /, *, replace: bool = False, json: _Json = False) -> ExitCode:
+    """Make the ledger of an export, every line checked, as a new history.  Needs no broker.
+
+    Args:
+        file: The export.
+        replace: Also where there are receipts already; that ledger is moved aside.
+        json: Answer in JSON.
+    """
+    from lifebus_supervisor.ledger_care.transferring import bring_in  # noqa: PLC0415
+
+    return _tell_replaced(bring_in(_settings(), file, _new_epoch(), replace=replace), file, json=json)
+
+
+def _progress() -> "Callable[[str, int, int], None] | None":
+    """Return what shows on a terminal how far a check is; None where nobody looks."""
+    if not sys.stderr.isatty():
+        return None
+
+    def show(what: str, done: int, total: int) -> None:
+        share = f"{100 * done // total}%" if total else ""
+        sys.stderr.write(f"\r\x1b[K{what} {share}" if what else "\r\x1b[K")
+        sys.stderr.flush()
+
+    return show
+
+
+def _tell_replaced(done: "Replaced", file: Path, *, json: bool) -> ExitCode:
+    if json:
+        put_json(done)
+        return ExitCode.OK
+    put(f"in place: the ledger of {file}, receipts up to position {done.head}, new epoch {done.epoch}")
+    if done.aside is not None:
+        put(f"the ledger before is in {done.aside}")
+    return ExitCode.OK
+
+
+def _settings() -> "Settings":
+    from lifebus_supervisor.config import load  # noqa: PLC0415
+
+    return load()[0]
+
+
+def _new_epoch() -> str:
+    import os  # noqa: PLC0415
+
+    return os.urandom(16).hex()

@@ -1,0 +1,189 @@
+"""`lifebus ledger`: what a user does with a ledger file, and what becomes of it."""
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from command_line import Shell, broker_up
+from running import short_directory
+
+
+def emit(shell: Shell, count: int, session: str = "s", first: int = 0) -> None:
+    for number in range(first, first + count):
+        ran = shell.call(
+            "emit", "session.started", "--adapter", "codex", "--session", session, "--key", f"{session}{number}"
+        )
+        assert ran.code == 0, ran.err
+
+
+def ledger_of(shell: Shell) -> Path:
+    return shell.directory / "state" / "ledger.db"
+
+
+@pytest.fixture(scope="module")
+def filled() -> Iterator[Shell]:
+    """A shell whose broker has recorded something and ended."""
+    with short_directory() as directory:
+        shell = Shell(directory)
+        with broker_up(shell):
+            emit(shell, 3)
+            emit(shell, 2, "other")
+        yield shell
+
+
+@pytest.fixture
+def shell(filled: Shell, tmp_path: Path) -> Iterator[Shell]:
+    """A shell with a ledger of its own, like that of `filled`."""
+    with short_directory() as directory:
+        own = Shell(directory)
+        (directory / "state").mkdir(mode=0o700)
+        ledger_of(own).write_bytes(ledger_of(filled).read_bytes())
+        yield own
+
+
+def test_info_tells_what_the_file_holds(filled: Shell) -> None:
+    found = filled.call("ledger", "info", "--json").json
+    assert (found["rows"], found["floor"], found["head"], found["sessions"], found["keys"]) == (5, 0, 5, 2, 5)
+    assert (found["oldest"]["position"], found["newest"]["position"], found["base"]) == (1, 5, None)
+    assert found["bytes"] == found["database_bytes"] + found["wal_bytes"] + found["shm_bytes"] > 0
+    ran = filled.run("ledger", "info")
+    assert (ran.code, ran.err) == (0, "")
+    assert "positions 1 to 5" in ran.out
+    assert found["epoch"] in ran.out
+
+
+def test_info_verify_and_backup_work_beside_a_broker(shell: Shell, tmp_path: Path) -> None:
+    with broker_up(shell):
+        emit(shell, 1, "late")
+        assert shell.call("ledger", "info", "--json").json["head"] == 6
+        assert shell.call("ledger", "verify", "--json").json == {"head": 6, "faults": []}
+        ran = shell.call("ledger", "backup", str(tmp_path / "copy.db"), "--json")
+        assert (ran.code, ran.json["head"]) == (0, 6)
+        emit(shell, 1, "later")
+    copy = shell.call("ledger", "info", str(tmp_path / "copy.db"), "--json").json
+    assert (copy["head"], copy["path"]) == (6, str(tmp_path / "copy.db"))
+    assert stat.S_IMODE((tmp_path / "copy.db").stat().st_mode) == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == ["copy.db"]
+
+
+def test_a_backup_overwrites_nothing(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "copy.db").write_text("precious")
+    ran = shell.call("ledger", "backup", str(tmp_path / "copy.db"))
+    assert (ran.code, "exists" in ran.err) == (1, True)
+    assert (tmp_path / "copy.db").read_text() == "precious"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_damaged_ledger_is_not_backed_up(shell: Shell, tmp_path: Path) -> None:
+    connection = apsw.Connection(str(ledger_of(shell)))
+    connection.execute("UPDATE rows SET sequence = 9 WHERE position = 2")
+    connection.close()
+    assert shell.call("ledger", "verify").code == 1
+    ran = shell.call("ledger", "backup", str(tmp_path / "copy.db"))
+    assert (ran.code, "row 2" in ran.err) == (74, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_restored_ledger_is_a_new_history_and_the_one_before_lies_aside(shell: Shell, tmp_path: Path) -> None:
+    before = shell.call("ledger", "info", "--json").json
+    shell.call("ledger", "backup", str(tmp_path / "copy.db"))
+    with broker_up(shell):
+        emit(shell, 4, "lost")
+    done = shell.call("ledger", "restore", str(tmp_path / "copy.db"), "--json").json
+    after = shell.call("ledger", "info", "--json").json
+    assert (done["head"], after["head"], after["epoch"]) == (5, 5, done["epoch"])
+    assert after["epoch"] != before["epoch"]
+    aside = shell.call("ledger", "info", str(Path(done["aside"]) / "ledger.db"), "--json").json
+    assert (aside["head"], aside["epoch"]) == (9, before["epoch"])
+    assert shell.call("ledger", "verify").code == 0
+    assert shell.call("ledger", "verify", str(tmp_path / "copy.db")).code == 0
+    with broker_up(shell):
+        ran = shell.call("emit", "session.started", "--adapter", "codex", "--session", "s", "--key", "s1")
+        assert (ran.code, "used before" in ran.err) == (1, True)
+        emit(shell, 1, "s", first=50)
+        assert shell.call("receipts", "--json", "-n", "1").lines[0]["receipt"]["sequence"] == 4
+
+
+@pytest.mark.parametrize("command", ["restore", "import"])
+def test_a_running_broker_keeps_its_ledger(shell: Shell, tmp_path: Path, command: str) -> None:
+    shell.call("ledger", "backup", str(tmp_path / "copy.db"))
+    shell.call("ledger", "export", str(tmp_path / "text"))
+    file = "copy.db" if command == "restore" else "text"
+    with broker_up(shell):
+        ran = shell.call("ledger", command, str(tmp_path / file))
+    assert (ran.code, "end the broker" in ran.err) == (69, True)
+    assert sorted(path.name for path in (shell.directory / "state").iterdir() if "ledger.db" in path.name) == [
+        "ledger.db",
+        "ledger.db.lock",
+    ]
+
+
+def test_export_and_import_and_export_again_are_the_same_but_for_the_epoch(shell: Shell, tmp_path: Path) -> None:
+    assert shell.call("ledger", "export", str(tmp_path / "one")).code == 0
+    assert shell.run("ledger", "export", "-").out.encode() == (tmp_path / "one").read_bytes()
+    assert shell.call("ledger", "import", str(tmp_path / "one")).code == 1
+    done = shell.call("ledger", "import", str(tmp_path / "one"), "--replace", "--json").json
+    assert shell.call("ledger", "verify").code == 0
+    assert shell.call("ledger", "export", str(tmp_path / "two")).code == 0
+    one, two = ((tmp_path / name).read_bytes().splitlines() for name in ("one", "two"))
+    assert one[1:-1] == two[1:-1]
+    first, second = json.loads(one[0])["header"], json.loads(two[0])["header"]
+    assert first | {"epoch": done["epoch"]} == second
+    assert first["epoch"] != done["epoch"]
+
+
+def test_an_export_makes_a_ledger_where_there_was_none(shell: Shell, alone: Shell, tmp_path: Path) -> None:
+    shell.call("ledger", "export", str(tmp_path / "one"))
+    done = alone.call("ledger", "import", str(tmp_path / "one"), "--json").json
+    assert (done["head"], done["aside"]) == (5, None)
+    assert alone.call("ledger", "verify", "--json").json == {"head": 5, "faults": []}
+    assert stat.S_IMODE(ledger_of(alone).stat().st_mode) == 0o600
+
+
+COMMANDS = (("info",), ("verify",), ("restore",), ("import",))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("kind", ["none", "directory", "text", "truncated", "newer", "other", "pipe", "forbidden"])
+def test_whatever_the_file_is_a_command_says_so_in_words(
+    shell: Shell, tmp_path: Path, command: tuple[str, ...], kind: str
+) -> None:
+    file = tmp_path / "file"
+    content = ledger_of(shell).read_bytes()
+    if kind == "directory":
+        file.mkdir()
+    elif kind == "text":
+        file.write_text("hello\n" * 2000)
+    elif kind == "truncated":
+        file.write_bytes(content[: len(content) // 2])
+    elif kind == "pipe":
+        os.mkfifo(file)
+    elif kind in {"newer", "other"}:
+        connection = apsw.Connection(str(file))
+        connection.execute("CREATE TABLE meta (a); PRAGMA user_version = " + ("99" if kind == "newer" else "3"))
+        connection.close()
+    elif kind == "forbidden":
+        file.write_bytes(content)
+        file.chmod(0)
+        if os.access(file, os.R_OK):
+            pytest.skip("this user may read everything")
+    before = content
+    ran = shell.call("ledger", *command, str(file))
+    assert ran.code in {1, 65, 69, 74}
+    assert ran.err.startswith("lifebus: ") or "wrong" in ran.out
+    assert "Traceback" not in ran.err
+    assert "defect" not in ran.err
+    assert ledger_of(shell).read_bytes() == before
+    assert not [path.name for path in tmp_path.iterdir() if not path.name.startswith("file")]
+
+
+def test_where_there_is_no_ledger_yet_that_is_said(alone: Shell, tmp_path: Path) -> None:
+    for arguments in (["info"], ["verify"], ["backup", str(tmp_path / "x")], ["export", "-"]):
+        ran = alone.call("ledger", *arguments)
+        assert (ran.code, "no such ledger" in ran.err) == (74, True)
+    assert list(tmp_path.iterdir()) == []
