@@ -153,11 +153,11 @@ class NamedCursor:
     def lost(self) -> Lost | None:
         """What this consumer can never get and has not acknowledged; after `look_back`, only what was for it."""
         status, deliveries = self._ledger.status(), self.deliveries
-        after = deliveries.position
+        after, state_at = deliveries.position, status.floor if self._ledger.durable else None
         if status.epoch != deliveries.epoch:
-            return Lost(epoch=status.epoch, after=after, until=status.floor, reason="epoch_changed")
+            return Lost(epoch=status.epoch, after=after, until=status.floor, reason="epoch_changed", state_at=state_at)
         if after < status.floor:
-            return Lost(epoch=status.epoch, after=after, until=status.floor, reason="pruned")
+            return Lost(epoch=status.epoch, after=after, until=status.floor, reason="pruned", state_at=state_at)
         return None
 
     async def look_back(self) -> None:

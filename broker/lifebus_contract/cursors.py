@@ -66,12 +66,14 @@ class Lost(Struct, frozen=True, kw_only=True):
     """Receipts that a consumer can never get: those after `after`, up to `until`; `epoch` is the present history.
 
     `reason` is ``pruned`` (the ledger keeps less) or ``epoch_changed`` (another history, which begins at `until`).
+    `state_at` is the position of the state that stands for what is lost, where the ledger keeps one.
     """
 
     epoch: str
     after: int
     until: int
     reason: Literal["pruned", "epoch_changed"]
+    state_at: int | None = None
 
 
 class DeadLetter(Struct, frozen=True, kw_only=True):

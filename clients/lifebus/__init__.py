@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lifebus.consumer import Deliveries, Delivery
     from lifebus.requests import make_payload, make_request, new_id
     from lifebus.signals import SignalReceived, Signals
+    from lifebus.state import State
     from lifebus.subscription import Subscription
     from lifebus.view import Cursor, Gap
     from lifebus_contract import (
@@ -60,6 +61,7 @@ __all__ = [
     "ReceiptStatus",
     "SignalReceived",
     "Signals",
+    "State",
     "Subscription",
     "connect",
     "make_payload",
@@ -77,6 +79,7 @@ _HOME = {
     "Gap": "lifebus.view",
     "SignalReceived": "lifebus.signals",
     "Signals": "lifebus.signals",
+    "State": "lifebus.state",
     "Subscription": "lifebus.subscription",
     "connect": "lifebus.client",
     "make_payload": "lifebus.requests",

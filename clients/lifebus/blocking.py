@@ -28,6 +28,7 @@ from lifebus.client import Bus, Emitted, TickResult
 from lifebus.client import connect as connect_async
 from lifebus.consumer import Deliveries, Delivery
 from lifebus.signals import SignalReceived, Signals
+from lifebus.state import State
 from lifebus.subscription import Subscription
 from lifebus.thread_views import SignalsSince
 from lifebus.view import Cursor, Gap
@@ -89,6 +90,14 @@ class BlockingSubscription(_Blocking[Receipt | Gap]):
         super().__init__(portal, subscription, subscription.aclose)
         self._subscription = subscription
 
+    def state(self) -> State:
+        """Return the state that stands for receipts which are gone, and go on after it; see `Subscription.state`.
+
+        Raises:
+            LifebusError: the broker keeps no state, or cannot read it.
+        """
+        return self._portal.call(self._subscription.state)
+
     @property
     def cursor(self) -> Cursor | None:
         """The place of the last item, to go on from with a later subscription."""
@@ -106,6 +115,14 @@ class BlockingDeliveries(_Blocking[Delivery | Gap]):
     def ready(self) -> int:
         """How many deliveries have come that were not asked for yet."""
         return self._deliveries.ready
+
+    def state(self) -> State:
+        """Return the state that stands for receipts which are gone; what comes next comes after it.
+
+        Raises:
+            LifebusError: the broker keeps no state, or another connection consumes this name now.
+        """
+        return self._portal.call(self._deliveries.state)
 
     def ack(self, deliveries: Iterable[Delivery | Cursor]) -> None:
         """Say that these, or those at these places, are done; when this returns, that is durable.
@@ -270,6 +287,14 @@ class BlockingBus:
             BrokerBusy: too many reads are under way.
         """
         return self._portal.call(self._bus.read, query)
+
+    def state(self) -> State:
+        """Return the oldest state that the ledger keeps; see `Bus.state`.
+
+        Raises:
+            InvalidRequest: the ledger is not durable.
+        """
+        return self._portal.call(self._bus.state)
 
     def sessions(self, session: tuple[str, str] | None = None) -> list[SessionHead]:
         """Return what the ledger knows of all sessions, or of one."""

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Final, overload
 
@@ -18,6 +19,7 @@ from lifebus.consumer import Deliveries, consume, consume_wish
 from lifebus.cursors import Cursors
 from lifebus.outbox import Outbox
 from lifebus.signals import SignalReceived, Signals
+from lifebus.state import State, fetch_state
 from lifebus.subscription import Subscription
 from lifebus.thread_views import SignalsSince, ThreadViews
 from lifebus.ticks import Ticks
@@ -59,6 +61,7 @@ from lifebus_transports.messages import (
     Verify,
     VerifyAnswer,
 )
+from lifebus_transports.state_messages import StatePage
 
 __all__ = ["Bus", "Emitted", "TickResult", "connect"]
 
@@ -291,6 +294,16 @@ class Bus:
             BrokerBusy: too many reads are under way.
         """
         return await self._connection.ask("backfill", query, BackfillPage, timeout=self.timeout)
+
+    async def state(self) -> State:
+        """Return the oldest state that the ledger keeps: what was so at the place where its receipts begin.
+
+        Follow with `receipts(since=state.cursor)`: nothing lies between.
+
+        Raises:
+            InvalidRequest: the ledger is not durable.
+        """
+        return await fetch_state(partial(self._connection.ask, "state", answer=StatePage, timeout=self.timeout))
 
     async def sessions(self, session: tuple[str, str] | None = None) -> list[SessionHead]:
         """Return what the ledger knows of all sessions, or of one."""

@@ -14,9 +14,11 @@ from typing import Final, TypeVar
 
 import anyio
 import structlog
+from msgspec import structs
 
 from lifebus.connection import Connection
 from lifebus.pausing import Backoff
+from lifebus.state import State, fetch_state
 from lifebus.view import Cursor, Gap
 from lifebus_contract import (
     BrokerBusy,
@@ -41,6 +43,7 @@ from lifebus_transports.cursor_messages import (
     Release,
 )
 from lifebus_transports.messages import Nothing
+from lifebus_transports.state_messages import StatePage
 
 __all__ = ["Deliveries", "Delivery", "consume", "consume_wish"]
 
@@ -152,6 +155,21 @@ class Deliveries:
         for epoch, positions in _parts(deliveries):
             body = Nack(cursor=self._wish.cursor, epoch=epoch, positions=positions, delay_ms=delay_ms)
             await self._settle("nack", body)
+
+    async def state(self) -> State:
+        """Return the state that stands for receipts which are gone; what comes next comes exactly after it.
+
+        To be asked after a `Gap`, which counts as known with it.  Where more was dropped meanwhile, the state stands
+        for that as well.
+
+        Raises:
+            LifebusError: the broker keeps no state, or another connection consumes this name now.
+        """
+        ask = partial(self._connection.ask, "state", answer=StatePage, timeout=self._timeout)
+        state = await fetch_state(lambda body: self._insist(partial(ask, body)))
+        if self._lost is not None:
+            self._lost = structs.replace(self._lost, epoch=state.epoch, until=max(state.position, self._lost.until))
+        return state
 
     async def aclose(self) -> None:
         """Stop: the iterator is done then."""
@@ -322,4 +340,4 @@ def _parts(deliveries: Iterable[Delivery | Cursor]) -> Iterator[tuple[str, tuple
 
 def _gap(lost: Lost) -> Gap:
     until = lost.until if lost.reason == "pruned" else None
-    return Gap(epoch=lost.epoch, after=lost.after, until=until, reason=lost.reason)
+    return Gap(epoch=lost.epoch, after=lost.after, until=until, reason=lost.reason, state_at=lost.state_at)

@@ -15,6 +15,7 @@ import msgspec
 
 from lifebus.connection import Connection
 from lifebus.follower import Follower
+from lifebus.state import State, fetch_state
 from lifebus.view import Cursor, Gap, View
 from lifebus_contract import Receipt
 from lifebus_contract.codec import decode_receipt
@@ -28,6 +29,7 @@ from lifebus_transports.messages import (
     RowInfo,
     SessionsAsk,
 )
+from lifebus_transports.state_messages import StatePage
 from lifebus_transports.wire import ALL_TOPIC, BEACON_TOPIC, session_topic
 
 __all__ = ["Since", "Subscription"]
@@ -95,6 +97,23 @@ class Subscription(Follower):
         """
         view = self._view or await self._join()
         return self.cursor or Cursor(view.epoch, view.position)
+
+    async def state(self) -> State:
+        """Return the state that stands for receipts which are gone, and go on exactly after it.
+
+        To be asked after a `Gap`.  Where more was dropped meanwhile, the state stands for that as well; a subscription
+        that is further already stays where it is.
+
+        Raises:
+            LifebusError: the broker keeps no state, or cannot read it.
+        """
+        view = self._view or await self._join()
+        state = await fetch_state(lambda body: self._read("state", body, StatePage))
+        if state.epoch != view.epoch or state.position > view.position:
+            view.start_from(state.epoch, state.position)
+            self._ready.clear()
+            self.cursor = state.cursor
+        return state
 
     def _take(self, view: View, item: RowInfo | Gap) -> Receipt | Gap | None:
         if isinstance(item, Gap):

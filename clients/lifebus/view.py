@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final, Generic, Literal, Protocol, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from lifebus_transports.messages import Backfill, Beacon, RowInfo
+from lifebus_transports.messages import Backfill, BackfillPage, Beacon, RowInfo
 from lifebus_transports.wire import session_topic
 
 __all__ = ["Cursor", "Gap", "NumberedView", "PageOf", "Placed", "View"]
@@ -44,6 +44,8 @@ class Gap(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Receipts or signals that this subscriber will never see, said out loud.
 
     `after` is the last position it had, `until` the last lost one (None when the history itself is another one).
+    `state_at` is the position of the state that stands for what is lost, where there is one: `state()` of whatever
+    gave this gap returns it, and goes on after it.
     `reason` is ``pruned`` (the ledger keeps less), ``epoch_changed`` (another history) or ``hole`` (the ledger itself
     lacks rows).  `thread` names whose signals are lost, and is None where receipts are.
     """
@@ -53,6 +55,7 @@ class Gap(Struct, frozen=True, kw_only=True, omit_defaults=True):
     until: int | None
     reason: Literal["pruned", "epoch_changed", "hole"]
     thread: str | None = None
+    state_at: int | None = None
 
 
 class Placed(Protocol):
@@ -151,6 +154,13 @@ class NumberedView(Generic[R]):
             result.extend(self._apply(held))
         return result
 
+    def start_from(self, epoch: str, position: int) -> None:
+        """Go on after a place further on: what lies before it is known by other means."""
+        if epoch != self.epoch or position > self.position:
+            self.epoch = epoch
+            self._jump(position)
+            self.lose()
+
     def note_head(self, head: int) -> None:
         """Compare the newest position there is with what was applied."""
         if head > self.position:
@@ -233,6 +243,14 @@ class View(NumberedView[RowInfo]):
         """Return the question for the next page."""
         self.expect_page()
         return Backfill(epoch=self.epoch, after=self.position, session=self.session)
+
+    def fill(self, page: PageOf[RowInfo]) -> list[RowInfo | Gap]:
+        """Take the page that was asked for; a gap names the state that stands for what is lost."""
+        items = super().fill(page)
+        if isinstance(page, BackfillPage) and page.snapshot is not None:
+            at = page.snapshot.position
+            return [structs.replace(item, state_at=at) if isinstance(item, Gap) else item for item in items]
+        return items
 
     def note_beacon(self, beacon: Beacon) -> None:
         """Compare the heads with what was applied: the loss of a last message shows here."""

@@ -9,7 +9,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -26,10 +26,13 @@ from lifebus_adapters import ADAPTERS
 from lifebus_broker.bus import Bus
 from lifebus_broker.cursors import CursorTable
 from lifebus_broker.fanout import Fanout
+from lifebus_broker.fold.stores import REDUCER_VERSION
 from lifebus_broker.ledger.memory import MemoryLedger
 from lifebus_broker.ledger.sqlite import SqliteLedger
 from lifebus_broker.ports import Ledger
 from lifebus_broker.registry import Registry
+from lifebus_broker.saves.frozen import thaw
+from lifebus_broker.saves.pins import pins_of
 from lifebus_broker.signals import SignalLog
 from lifebus_contract import IdSource
 from lifebus_supervisor.adapters import configured_adapters
@@ -44,6 +47,7 @@ from lifebus_supervisor.renewal.composing import start_renewals
 from lifebus_supervisor.retaining import Retaining
 from lifebus_supervisor.service import Service
 from lifebus_supervisor.settings import Settings
+from lifebus_supervisor.states import States
 from lifebus_supervisor.supervision.composing import compose_supervisor, start_supervision, take_up
 from lifebus_supervisor.supervision.driving import drive
 from lifebus_supervisor.supervision.reloading import reload_manifests
@@ -114,6 +118,8 @@ class Daemon:
         self.observing = Observing(signals, AppServerIntake(bus, self.supervisor), bus.registry)
         service.extend(self.observing.verbs(service))
         service.extend(consumers.verbs())
+        states = States(bus.ledger, settings.ledger_path, partial(_pins, bus))
+        service.extend({"state": partial(service.later, "reads", states.answer)})
         self.hooks = HookIntake(HookCalls(bus, ADAPTERS, budget, supervision=self.supervisor), settings)
 
 
@@ -259,6 +265,13 @@ def _start_retaining(daemon: Daemon, tasks: TaskGroup) -> None:
         retaining = Retaining(settings.retention, ledger, settings.ledger_path, losers=daemon.consumers.look_back)
         daemon.service.tell_retention = retaining.report
         tasks.start_soon(retaining.run)
+
+
+def _pins(bus: Bus) -> Mapping[str, object]:
+    """Return what a state is compiled by: the manifests and the reducers of this broker."""
+    manifests = [registered.manifest for registered in bus.registry.all()]
+    pins: Mapping[str, object] = thaw(pins_of(manifests, reducer_version=REDUCER_VERSION, compaction_policies=()))
+    return pins
 
 
 async def _beacons(daemon: Daemon) -> None:

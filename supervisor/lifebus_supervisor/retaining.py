@@ -13,14 +13,16 @@ import anyio.to_thread
 import apsw
 import structlog
 
+from lifebus_broker.fold.stores import Stores, dump_stores, load_stores, reduce_event
 from lifebus_broker.ledger.sqlite import SqliteLedger
 from lifebus_broker.ledger.sqlite_holdings import bytes_on_disk, plan_cut
+from lifebus_broker.ledger.sqlite_log import SqliteLog
 from lifebus_broker.retention import Cut, Limits
 from lifebus_contract import LifebusError
 from lifebus_supervisor.settings import RetentionSettings
 from lifebus_transports.state_messages import CutStatus, RetentionStatus
 
-__all__ = ["Retaining", "limits_of"]
+__all__ = ["Retaining", "dump_at", "limits_of"]
 
 _MIB: Final = 1_048_576
 _DAY_S: Final = 86_400
@@ -86,7 +88,8 @@ class Retaining:
 
     async def _cut(self, cut: Cut, now: int) -> None:
         after = self._ledger.status().floor
-        until = await self._ledger.prune(cut.floor, b"")  # until the keeper gives the dump of its stores
+        base = await anyio.to_thread.run_sync(dump_at, self._path, cut.floor)
+        until = await self._ledger.prune(cut.floor, base)
         consumers = tuple(await self._losers())
         self._last = CutStatus(at_epoch_s=now, reason=cut.reason, after=after, until=until, consumers=consumers)
         _log.info("receipts_dropped", reason=cut.reason, after=after, until=until, consumers=list(consumers))
@@ -99,6 +102,20 @@ class Retaining:
             await anyio.sleep(min(left, _GLANCE_S))
             if await anyio.to_thread.run_sync(bytes_on_disk, self._path) > most:
                 return
+
+
+def dump_at(path: Path, position: int) -> bytes:
+    """Return the dump of the stores after a receipt of a ledger file, from which a fold goes on; blocks.
+
+    Raises:
+        LifebusError: the file cannot be read, or its log is broken.
+    """
+    with SqliteLog(path) as log:
+        base = log.base()
+        stores = Stores() if base is None else load_stores(base)
+        for line in log.lines(stores.position, position):
+            reduce_event(stores, line)
+        return dump_stores(stores)
 
 
 def limits_of(settings: RetentionSettings) -> Limits:

@@ -50,7 +50,7 @@ from lifebus_transports.messages import (
     Verify,
     VerifyAnswer,
 )
-from lifebus_transports.state_messages import RetentionStatus
+from lifebus_transports.state_messages import RetentionStatus, StateHint
 from lifebus_transports.zmq_receipts import ReceiptDoor
 from lifebus_transports.zmq_requests import Caller, RequestDoor
 from lifebus_transports.zmq_workers import Dispatches
@@ -225,8 +225,10 @@ class Service:
         ledger = self.bus.ledger
         if body.epoch is not None and body.epoch != ledger.epoch:
             status = ledger.status()
-            return _page(_elsewhere(ledger.epoch, status.head, status.floor))
-        return _page(await ledger.read(query_of(body, body.after)))
+            page = _elsewhere(ledger.epoch, status.head, status.floor)
+        else:
+            page = await ledger.read(query_of(body, body.after))
+        return _page(page, state=ledger.durable)
 
     async def _sessions(self, body: SessionsAsk) -> object:
         return await self.bus.ledger.sessions(body.session)
@@ -261,7 +263,8 @@ def _refusal(refusal: Refusal) -> RefusalInfo:
     )
 
 
-def _page(page: Page) -> BackfillPage:
+def _page(page: Page, *, state: bool) -> BackfillPage:
+    """Return the wire form of a page; where a `state` is kept, its place is named to who has lost something."""
     return BackfillPage(
         epoch=page.epoch,
         rows=tuple([RowInfo(row.position, row.sequence, row.receipt) for row in page.rows]),
@@ -270,6 +273,7 @@ def _page(page: Page) -> BackfillPage:
         floor=page.floor,
         complete=page.complete,
         snapshot_required=page.snapshot_required,
+        snapshot=StateHint(position=page.floor) if state and page.snapshot_required else None,
     )
 
 

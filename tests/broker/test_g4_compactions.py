@@ -58,7 +58,7 @@ def bytes_in(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.rglob("*.json")}
 
 
-@settings(max_examples=effort(200, 2_000))
+@settings(deadline=None, max_examples=effort(200, 2_000))
 @given(histories(64, least=1))
 def test_g4_what_is_generated_deleted_and_generated_again_has_the_same_output_hash(entries: list[Entry]) -> None:
     log = MemoryLog(lines_of(entries))
@@ -79,7 +79,7 @@ def test_g4_what_is_generated_deleted_and_generated_again_has_the_same_output_ha
     assert [encode_line(line) for line in log.all_lines] == written
 
 
-@settings(max_examples=effort(60, 600))
+@settings(deadline=None, max_examples=effort(60, 600))
 @given(histories(64, least=1))
 def test_rule_c3_the_same_handles_and_policy_give_the_same_bytes_whatever_the_stores_came_through(
     entries: list[Entry],
@@ -149,7 +149,7 @@ def test_rule_c4_what_the_policies_make_contributes_nothing_to_what_clients_get(
         assert registry.view() == ()
 
 
-@settings(max_examples=effort(40, 400))
+@settings(deadline=None, max_examples=effort(40, 400))
 @given(histories(64, least=1))
 def test_rule_c5_every_handle_traces_to_the_facts_ledger_and_every_policy_is_pinned(entries: list[Entry]) -> None:
     lines = lines_of(entries)
@@ -170,7 +170,7 @@ def test_rule_c5_every_handle_traces_to_the_facts_ledger_and_every_policy_is_pin
             assert (told.adapter_id, told.harness_session_id) == stream_of(pointers[0])
 
 
-@settings(max_examples=effort(40, 400))
+@settings(deadline=None, max_examples=effort(40, 400))
 @given(histories(64, least=1))
 def test_a_recap_counts_what_the_receipts_say(entries: list[Entry]) -> None:
     lines = lines_of(entries)

@@ -127,7 +127,7 @@ async def test_pruned_history_is_one_gap_and_then_what_is_left(session: tuple[st
         await emit(bus, *["s1"] * 10)
         await daemon.bus.ledger.prune(6, b"{}")
         seen = await drain(bus.receipts(session=session, since="start", until_head=True))
-        assert seen[0] == lifebus.Gap(epoch=daemon.bus.ledger.epoch, after=0, until=6, reason="pruned")
+        assert seen[0] == lifebus.Gap(epoch=daemon.bus.ledger.epoch, after=0, until=6, reason="pruned", state_at=6)
         assert ids(seen[1:]) == ids(await recorded(daemon))
         assert [item.sequence for item in seen[1:] if isinstance(item, Receipt)] == [7, 8, 9, 10]
 
@@ -142,7 +142,7 @@ async def test_a_follower_of_a_session_is_told_only_of_what_was_dropped_of_it() 
         assert [item.sequence for item in complete if isinstance(item, Receipt)] == [3]
         assert len(complete) == 1, "positions 4 and 5 were not of this session"
         lacking = await drain(bus.receipts(session=MINE, since=lifebus.Cursor(epoch, 2), until_head=True))
-        assert lacking[0] == lifebus.Gap(epoch=epoch, after=2, until=5, reason="pruned")
+        assert lacking[0] == lifebus.Gap(epoch=epoch, after=2, until=5, reason="pruned", state_at=5)
         now = bus.receipts(session=MINE)
         await now.join()
         await emit(bus, "s1")

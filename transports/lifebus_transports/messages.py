@@ -35,7 +35,7 @@ from lifebus_transports.cursor_messages import (
     ResetCursor,
 )
 from lifebus_transports.signal_messages import Observe, SignalBackfill, ThreadsAsk
-from lifebus_transports.state_messages import RetentionStatus
+from lifebus_transports.state_messages import RetentionStatus, StateAsk, StateHint
 
 __all__ = [
     "BODIES",
@@ -196,7 +196,10 @@ class RowInfo(Struct, frozen=True, array_like=True):
 
 
 class BackfillPage(Document, frozen=True, kw_only=True):
-    """The answer to `backfill`: complete up to `next`, or `snapshot_required`; never silently partial (design 4.6)."""
+    """The answer to `backfill`: complete up to `next`, or `snapshot_required`; never silently partial (design 4.6).
+
+    With `snapshot_required`, `snapshot` names the oldest state to start from (`state`); None where nothing is durable.
+    """
 
     epoch: str
     rows: tuple[RowInfo, ...]
@@ -205,6 +208,7 @@ class BackfillPage(Document, frozen=True, kw_only=True):
     floor: int
     complete: bool
     snapshot_required: bool = False
+    snapshot: StateHint | None = None
 
 
 class Marker(Document, frozen=True, kw_only=True):
@@ -338,6 +342,7 @@ BODIES: Final[dict[str, type[Document]]] = {
     "sessions": SessionsAsk,
     "tick": Tick,
     "verify": Verify,
+    "state": StateAsk,
     "observe": Observe,
     "signals": SignalBackfill,
     "threads": ThreadsAsk,

@@ -3,11 +3,101 @@
 Above: messages, the daemon, the client library.  Below: the contract.
 """
 
-from typing import Literal
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-__all__ = ["CutStatus", "RetentionStatus"]
+from lifebus_contract import LifecycleEvent, PressureLevel
+from lifebus_contract.fields import Count, Document
+
+__all__ = [
+    "STATE_PIECE",
+    "CutStatus",
+    "FrameState",
+    "RetentionStatus",
+    "SessionState",
+    "StateAsk",
+    "StateHint",
+    "StatePage",
+    "WorkingState",
+]
+
+STATE_PIECE: Final = 196_608
+"""Most bytes of a state that one page holds."""
+
+
+class StateHint(Struct, frozen=True, kw_only=True):
+    """The oldest state that a subscriber can start from: as it was after the receipt at `position`.
+
+    `snapshot_id` names a save at that position, where there is one.
+    """
+
+    position: int
+    snapshot_id: str | None = None
+
+
+class StateAsk(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """`state`: the state at a position from some byte on; without a position, the oldest that there is."""
+
+    position: Count | None = None
+    offset: Count = 0
+
+
+class StatePage(Document, frozen=True, kw_only=True):
+    """The answer to `state`: a piece of the working set, which is canonical JSON of `size` bytes in all.
+
+    Its SHA-256 is ``working_set_digest`` in `digests`, which has those of the stores as well (session-lifecycle, 2).
+    """
+
+    epoch: str
+    position: int
+    snapshot_id: str | None
+    digests: dict[str, str]
+    size: int
+    offset: int
+    data: bytes
+
+
+class FrameState(Struct, frozen=True, kw_only=True):
+    """A frame that has not ended: when and where it opened, the frame it stands in, the task it is about."""
+
+    frame_id: str
+    opened_at_epoch_s: int = 0
+    parent: str | None = None
+    position: int = 0
+    task: str | None = None
+
+
+class SessionState(Struct, frozen=True, kw_only=True):
+    """A session that is not over, or of which a frame is open; `sequence` and `last_position` are its newest receipt's.
+
+    `level` is that of the pressure as last observed.
+    """
+
+    adapter_id: str
+    harness_session_id: str
+    sequence: int
+    last_position: int
+    last_event: LifecycleEvent | None
+    started: bool = False
+    compactions: int = 0
+    level: PressureLevel | None = None
+    frames: tuple[FrameState, ...] = ()
+
+
+class WorkingState(Struct, frozen=True, kw_only=True):
+    """The working set: what was visible after the receipt at `position` (session-lifecycle, 5).
+
+    `weaker` has one entry an adapter or session whose capabilities are not what the manifest claims: adapter, session
+    or None, and the last word about each capability.  `pending_state` has ``PENDING_ROLL`` (frames without an end),
+    ``PENDING_CONSENT`` (questions to an operator) and ``PENDING_HANDOUT`` (payloads not placed).
+    """
+
+    position: int
+    sessions: tuple[SessionState, ...]
+    weaker: tuple[tuple[str, str | None, dict[str, str]], ...]
+    pending_state: dict[str, Any] | None
+    pins_snapshot: dict[str, Any]
 
 
 class CutStatus(Struct, frozen=True, kw_only=True):

@@ -1,0 +1,82 @@
+"""The state that stands for receipts which are no longer kept: what was so at a place in the ledger's order.
+
+Above: client, subscription, consumer.  Below: lifebus_transports.
+"""
+
+from collections.abc import Awaitable, Callable
+from hashlib import sha256
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from lifebus.view import Cursor
+from lifebus_contract import InternalError, LifebusError
+from lifebus_transports.state_messages import SessionState, StateAsk, StatePage, WorkingState
+
+__all__ = ["State", "fetch_state"]
+
+_GONE: Final = "state_gone"
+_decoder = msgspec.json.Decoder(WorkingState)
+
+
+class State(Struct, frozen=True, kw_only=True):
+    """What was so after the receipt at `position`: the sessions that lived, and what was open or pending in them.
+
+    `weaker` and `pending` are as in `lifebus_transports.state_messages.WorkingState`.  `raw` is all of it as canonical
+    JSON; `digests` has the SHA-256 of it and of the ledger's stores.
+    """
+
+    epoch: str
+    position: int
+    snapshot_id: str | None
+    sessions: tuple[SessionState, ...]
+    weaker: tuple[tuple[str, str | None, dict[str, str]], ...]
+    pending: dict[str, Any] | None
+    digests: dict[str, str]
+    raw: bytes
+
+    @property
+    def cursor(self) -> Cursor:
+        """The place to follow receipts from: nothing lies between the state and what comes after it."""
+        return Cursor(self.epoch, self.position)
+
+
+async def fetch_state(ask: Callable[[StateAsk], Awaitable[StatePage]]) -> State:
+    """Return the oldest state that there is, page by page; from the start again if it moves on meanwhile.
+
+    Raises:
+        LifebusError: the broker refused, or no answer came.
+        InternalError: what came is not what its digest says.
+    """
+    page = await ask(StateAsk())
+    data = bytearray(page.data)
+    while len(data) < page.size:
+        try:
+            more = await ask(StateAsk(position=page.position, offset=len(data)))
+        except LifebusError as fault:
+            if fault.code != _GONE:
+                raise
+            page = await ask(StateAsk())
+            data.clear()
+            more = page
+        if not more.data:
+            break
+        data += more.data
+    return _state(page, bytes(data))
+
+
+def _state(page: StatePage, raw: bytes) -> State:
+    if sha256(raw).hexdigest() != page.digests.get("working_set_digest"):
+        raise InternalError("the state is not what its digest says", code="state_damaged")
+    found = _decoder.decode(raw)
+    return State(
+        epoch=page.epoch,
+        position=page.position,
+        snapshot_id=page.snapshot_id,
+        sessions=found.sessions,
+        weaker=found.weaker,
+        pending=found.pending_state,
+        digests=page.digests,
+        raw=raw,
+    )
