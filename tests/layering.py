@@ -29,7 +29,6 @@ PURE_BROKER = {
     "registry",
     "renewal",
     "reports",
-    "saves",
     "retention",
     "selection",
     "shares",

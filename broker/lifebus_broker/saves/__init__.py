@@ -1,6 +1,6 @@
-"""Saving and loading: snapshots, pins, cold boot (session-lifecycle, 1-3, 5).  Pure: values in, values out.
+"""Saving and loading: snapshots, pins, cold boot (session-lifecycle, 1-3, 5).
 
-Above: the supervisor, the command line.  Below: the fold, the log, canonical bytes.
+Above: the supervisor, the command line.  Below: the keeper, compactions, the fold, the log.
 """
 
 __all__: list[str] = []

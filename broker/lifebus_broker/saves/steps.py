@@ -1,0 +1,66 @@
+"""The twelve steps of a cold boot: their names, what each leaves behind, and how one fails (session-lifecycle, 3).
+
+Above: cold_boot, the command line.  Below: the contract.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from lifebus_contract import FailureClass, LifebusError
+
+__all__ = ["STEPS", "ColdBootError", "Step"]
+
+STEPS: Final = (
+    "load the snapshot",
+    "compare the pins",
+    "load the log",
+    "compare the hash of the log",
+    "initialise the stores",
+    "replay the log",
+    "compute the digests",
+    "compare the digests",
+    "compile the working set",
+    "compare the working set",
+    "restore what is pending",
+    "rebuild the compactions",
+)
+"""The twelve steps, in the order of the specification."""
+
+_DAMAGED: Final = "the log was damaged or changed: `lifebus ledger verify` may say more; restore a backup or a bundle"
+_DIFFERENT: Final = (
+    "the lines are those that were saved, so the base of pruned ones is damaged or the reducer is another:"
+    " restore a backup or a bundle, or boot with the version of lifebus that saved"
+)
+_ADVICE: Final = {
+    1: "take another snapshot; `lifebus snapshots ls` lists them",
+    2: "if the change is meant, write it down: `lifebus boot --revise REASON`",
+    3: "take a snapshot of which the log still holds every line; `lifebus snapshots ls` marks them",
+    4: _DAMAGED,
+    5: "what was kept in place of pruned lines is damaged: restore a backup or a bundle",
+    6: _DAMAGED,
+    12: "`lifebus snapshots verify` after deleting the directory `compactions` tells whether the log is sound",
+}
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """The record of one step that passed: its number, from 1, its name, and what was checked."""
+
+    number: int
+    name: str
+    checked: str
+
+
+class ColdBootError(LifebusError):
+    """A cold boot ended at `step`, from 1, and changed nothing; the text says why, where, and what to do next.
+
+    `position` is the first bad one in the log, None where the log is not at fault; `reason` the bare reason.
+    """
+
+    default_failure = FailureClass.STATE_CONFLICT
+
+    def __init__(self, step: int, position: int | None, reason: str) -> None:
+        where = "" if position is None else f", position {position}"
+        advice = _ADVICE.get(step, _DIFFERENT)
+        super().__init__(f"step {step} of 12, {STEPS[step - 1]}{where}: {reason}; {advice}", code="cold_boot")
+        self.step, self.position, self.reason = step, position, reason
