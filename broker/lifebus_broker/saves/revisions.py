@@ -16,7 +16,16 @@ from lifebus_broker.ports import Note
 from lifebus_broker.saves.frozen import FrozenMap, freeze_map, thaw
 from lifebus_broker.saves.pins import PinChange, changes_between, what_is_missing
 
-__all__ = ["REVISIONS", "PinCheck", "PinMismatch", "Revision", "check_pins", "decode_revision", "encode_revision"]
+__all__ = [
+    "REVISIONS",
+    "PinCheck",
+    "PinMismatch",
+    "Revision",
+    "check_pins",
+    "decode_revision",
+    "encode_revision",
+    "revise",
+]
 
 REVISIONS: Final = "pins"
 """The stream of the journal that holds the revisions."""
@@ -134,6 +143,24 @@ def check_pins(stored: FrozenMap | None, today: FrozenMap | None, notes: Iterabl
         so_far = f", after {len(applied)} revisions" if applied else ""
         raise PinMismatch("; ".join(str(change) for change in left) + so_far, reached)
     return PinCheck(revisions=applied, changes=changes)
+
+
+def revise(stored: FrozenMap, today: FrozenMap, notes: Iterable[Note], *, reason: str, actor: str) -> Revision:
+    """Return the record that leads from where the stored pins are by now to today's.
+
+    Raises:
+        PinMismatch: there are no pins to stand on, or a record in the journal is damaged.
+        ValueError: they are there already, or reason or actor is empty or too long.
+    """
+    try:
+        check_pins(stored, today, notes)
+    except PinMismatch as fault:
+        if fault.reached is None:
+            raise
+        revision = Revision(before=fault.reached, after=today, reason=reason, actor=actor)
+        encode_revision(revision)
+        return revision
+    raise ValueError("the pins lead to today's already")
 
 
 def _follow(pins: FrozenMap, notes: Iterable[Note]) -> tuple[tuple[Revision, ...], FrozenMap]:

@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import structs
 
 from lifebus_broker.compactions.naming import compaction_ids
+from lifebus_broker.compactions.registry import SAVED_RECAPS
 from lifebus_broker.compactions.state_cache import boundary
 from lifebus_broker.fold.stores import pending_of, store_digests
 from lifebus_broker.keeper import StateKeeper
@@ -17,7 +18,7 @@ from lifebus_broker.saves.snapshot import SaveSnapshot, SaveType, take_snapshot
 
 __all__ = ["RECAPS", "save"]
 
-RECAPS: Final = {SaveType.SCENE: 0, SaveType.SESSION: 256, SaveType.CAMPAIGN: None}
+RECAPS: Final = {SaveType.SCENE: 0, SaveType.SESSION: SAVED_RECAPS, SaveType.CAMPAIGN: None}
 """Of how many sessions, those that changed last, a save names the recaps; None is all of them."""
 
 
