@@ -14,8 +14,8 @@ from statistics import median
 
 import lifebus
 from bench import command_client
-from bench.lifebus_client import ADAPTER, CLIENT, EVENT, Broker
-from bench.peers.process import workspace
+from bench.flood import ADAPTER, CLIENT, EVENT
+from bench.lifebus_client import Broker, broker
 from bench.report import Aim
 from bench.workload import Rate
 from lifebus_contract import ReceiptStatus
@@ -58,29 +58,21 @@ def aims(rates: dict[str, float]) -> list[Aim]:
 
 
 def _measure(protocol: str, count: int) -> Rate:
-    with workspace() as folder:
-        broker = Broker(folder)
-        argument = "msgpack" if protocol == "msgpack" else "jsonl"
-        (folder / "config.toml").write_text(
-            _CONFIG.format(
-                python=sys.executable,
-                program=_PROGRAM,
-                argument=argument,
-                event=EVENT,
-                protocol=protocol,
-                workers=WORKERS,
-            )
-        )
-        broker.start()
-        try:
-            return asyncio.run(_dispatch(broker, count))
-        finally:
-            broker.stop()
+    config = _CONFIG.format(
+        python=sys.executable,
+        program=_PROGRAM,
+        argument="msgpack" if protocol == "msgpack" else "jsonl",
+        event=EVENT,
+        protocol=protocol,
+        workers=WORKERS,
+    )
+    with broker(config=config) as running:
+        return asyncio.run(_dispatch(running, count))
 
 
-async def _dispatch(broker: Broker, count: int) -> Rate:
+async def _dispatch(running: Broker, count: int) -> Rate:
     """Emit so many facts, a number of them at once, and count what was answered by the command."""
-    async with lifebus.connect(CLIENT, runtime_dir=broker.runtime_dir, timeout=60) as bus:
+    async with lifebus.connect(CLIENT, runtime_dir=running.runtime_dir, timeout=60) as bus:
         await _emit(bus, IN_FLIGHT)  # the children that stay are up, and caches filled
         began = time.perf_counter()
         answered = sum([await _emit(bus, min(IN_FLIGHT, count - done)) for done in range(0, count, IN_FLIGHT)])

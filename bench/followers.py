@@ -7,32 +7,16 @@ import asyncio
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import lifebus
+from bench.child import child
 
 
-@contextmanager
-def following(runtime_dir: Path, how_many: int, receipts: int) -> Iterator["subprocess.Popen[str]"]:
-    """Run that process for the length of the block, which starts when all subscribers have joined."""
-    command = [sys.executable, "-m", "bench.followers", str(runtime_dir), str(how_many), str(receipts)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        expect(process, "ready")
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
-def expect(process: "subprocess.Popen[str]", word: str) -> list[str]:
-    """Return the words behind `word` on the process's next line."""
-    line = process.stdout.readline() if process.stdout else ""
-    if not line.startswith(word):
-        raise RuntimeError(f"expected `{word}` from the followers, got `{line}`")
-    return line.split()[1:]
+def following(runtime_dir: Path, how_many: int, receipts: int) -> "AbstractContextManager[subprocess.Popen[str]]":
+    """Run that process for the length of a block, which starts when all subscribers have joined."""
+    return child("bench.followers", runtime_dir, how_many, receipts)
 
 
 async def _follow(bus: lifebus.Bus, start: lifebus.Cursor, receipts: int) -> int:

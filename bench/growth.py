@@ -1,4 +1,4 @@
-"""What only lifebus is asked: flat cost, flat memory, a quick return after a kill, quiet when idle, many subscribers.
+"""What only lifebus is asked: flat cost, flat memory, quiet when idle, many subscribers.
 
 Above: run.  Below: lifebus_client, followers.
 """
@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from bench.followers import expect, following
+from bench.child import expect
+from bench.followers import following
 from bench.lifebus_client import Broker, Lifebus, broker
 from bench.report import Aim
 from bench.workload import Rate, cpu_seconds, items
@@ -41,7 +42,6 @@ class Growth:
     by_receipts: dict[int, Cost] = field(default_factory=dict)
     by_sessions: dict[int, Cost] = field(default_factory=dict)
     memory: dict[int, float] = field(default_factory=dict)
-    first_answer_s: float | None = None
     idle_share: float | None = None
 
 
@@ -59,18 +59,16 @@ def followed(receipts: int) -> tuple[Rate, Rate, float, int]:
 
 
 def grow(largest: int, most_sessions: int, idle_s: float, say: Callable[[str], None]) -> Growth:
-    """Fill one ledger, measuring at each power of ten; then kill the broker, start it again, and let it idle."""
+    """Fill one ledger, measuring at each power of ten; then let the broker idle."""
     growth = Growth()
     with broker() as running:
         system = Lifebus(running)
-        recorded = _by_receipts(running, system, growth, largest, say)
+        _by_receipts(running, system, growth, largest, say)
         sessions = 10
         while sessions <= most_sessions:
             growth.by_sessions[sessions] = _cost(system, sessions)
             say(f"{sessions:,} sessions: {growth.by_sessions[sessions]}")
             sessions *= 10
-        say(f"killing the broker with {recorded:,} receipts and more in its ledger")
-        growth.first_answer_s = _return_after_kill(running)
         growth.idle_share = _idle_share(running, idle_s)
     return growth
 
@@ -81,7 +79,6 @@ def aims(growth: Growth) -> list[Aim]:
     return [
         _flat("processor time a receipt, largest ledger to smallest", growth.by_receipts),
         _flat("processor time a receipt, most sessions to fewest", growth.by_sessions),
-        Aim(text="first acknowledgement after a kill", limit=1, measured=growth.first_answer_s, at_most=True, unit="s"),
         Aim(text="idle broker", limit=1, measured=growth.idle_share, at_most=True, unit="% of a core"),
         Aim(
             text=f"memory, largest ledger to {_WARM:,} receipts",
@@ -97,7 +94,7 @@ def _flat(text: str, costs: dict[int, Cost]) -> Aim:
     return Aim(text=text, limit=1.15, measured=figures[-1] / figures[0] if figures else None, at_most=True)
 
 
-def _by_receipts(running: Broker, system: Lifebus, growth: Growth, largest: int, say: Callable[[str], None]) -> int:
+def _by_receipts(running: Broker, system: Lifebus, growth: Growth, largest: int, say: Callable[[str], None]) -> None:
     recorded, target = 0, 1_000
     while target <= largest:
         while recorded < target:
@@ -107,7 +104,6 @@ def _by_receipts(running: Broker, system: Lifebus, growth: Growth, largest: int,
         recorded += _WINDOW * _WINDOWS
         say(f"{target:,} receipts: {growth.by_receipts[target]}, {growth.memory[target]:.0f} MiB")
         target *= 10
-    return recorded
 
 
 def _cost(system: Lifebus, sessions: int) -> Cost:
@@ -120,14 +116,6 @@ def _cost(system: Lifebus, sessions: int) -> Cost:
         clock.append(1e6 / system.batches(work, 64, 16).per_second)
         processor.append(1e6 * (cpu_seconds(server) - before) / size)
     return Cost(clock_us=statistics.median(clock), server_us=statistics.median(processor))
-
-
-def _return_after_kill(running: Broker) -> float:
-    running.kill()
-    started = time.perf_counter()
-    running.start()
-    Lifebus(running).one_by_one(items(1))
-    return time.perf_counter() - started
 
 
 def _idle_share(running: Broker, seconds: float) -> float:

@@ -11,14 +11,14 @@ import asyncio
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 
 import msgspec
 import zmq
 
 import lifebus
+from bench.child import child
 from lifebus.connection import Connection
 from lifebus_transports.messages import Nothing
 from lifebus_transports.signal_messages import Observe, ObserveAnswer, Signal
@@ -28,25 +28,9 @@ PARAMS_BYTES = 200
 _TIMEOUT_S = 60
 
 
-@contextmanager
-def peer(role: str, *arguments: object) -> "Iterator[subprocess.Popen[str]]":
-    """Run one of the two for the length of the block, which starts when it is ready."""
-    command = [sys.executable, "-m", "bench.signal_peers", role, *[str(argument) for argument in arguments]]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        expect(process, "ready")
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def expect(process: "subprocess.Popen[str]", word: str) -> list[str]:
-    """Return the words behind `word` on the process's next line."""
-    line = process.stdout.readline() if process.stdout else ""
-    if not line.startswith(word):
-        raise RuntimeError(f"expected `{word}`, got `{line}`")
-    return line.split()[1:]
+def peer(role: str, *arguments: object) -> "AbstractContextManager[subprocess.Popen[str]]":
+    """Run one of the two for the length of a block, which starts when it is ready."""
+    return child("bench.signal_peers", role, *arguments)
 
 
 def go(process: "subprocess.Popen[str]") -> None:

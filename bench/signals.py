@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import psutil
 
+from bench.child import expect
 from bench.lifebus_client import Lifebus, broker
 from bench.report import Aim
-from bench.signal_peers import expect, go, peer
+from bench.signal_peers import go, peer
 from bench.workload import cpu_seconds, items, percentile
 
 RATES = (1_000, 5_000)

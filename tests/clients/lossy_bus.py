@@ -1,8 +1,8 @@
 """A model of ledger, publisher and lossy pipe, to play a view against."""
 
 from collections.abc import Sequence
-from itertools import count
 
+from clients.lossy_pipe import LossyPipe
 from lifebus.view import Gap, View
 from lifebus_transports.messages import Backfill, BackfillPage, Beacon, RowInfo
 from lifebus_transports.wire import session_topic
@@ -58,58 +58,37 @@ class ModelLedger:
         )
 
 
-class LossyBus:
+class LossyBus(LossyPipe[Message, ModelLedger]):
     """Broker and subscriber with everything between them in the test's hands."""
 
     def __init__(self, session: tuple[str, str] | None, history: Sequence[str], start: int) -> None:
+        super().__init__(ModelLedger)
         self.session = session
-        self.ledger = ModelLedger("e1")
-        self.ledger.commit(history)
-        self.past: list[ModelLedger] = []
-        self.start = min(start, self.ledger.head)
+        self.log.commit(history)
+        self.start = min(start, self.log.head)
         self.view = View(epoch="e1", position=self.start, session=session)
         if self.start == 0:
             self.view.sequence = 0
         self.seen: list[RowInfo | Gap] = []
-        self.pipe: list[Message] = []
         self.page: BackfillPage | None = None
-        self._beacons = count(1)
-        self._changed: dict[str, int] = {}
 
     def commit(self, sessions: Sequence[str]) -> None:
         """Commit rows and publish them as the door does."""
-        new = self.ledger.commit(sessions)
+        new = self.log.commit(sessions)
         for row, session in new:
             self._changed[session_topic(ADAPTER, session).decode()] = row.sequence or 0
         published = [row for row, session in new if self.session is None or session == self.session[1]]
         if published:
-            self.pipe.append((self.ledger.epoch, published))
+            self.pipe.append((self.log.epoch, published))
 
     def beacon(self) -> None:
         changed, self._changed = self._changed, {}
         number = next(self._beacons)
-        ledger = self.ledger
-        self.pipe.append(
-            Beacon(epoch=ledger.epoch, number=number, head=ledger.head, floor=ledger.floor, sessions=changed)
-        )
-
-    def restart(self, *, new_history: bool) -> None:
-        """Start the broker again: what it knew of changes is gone, beacon numbers begin elsewhere."""
-        self._changed = {}
-        self._beacons = count(1_000 * (len(self.past) + 1) + next(self._beacons))
-        if new_history:
-            self.past.append(self.ledger)
-            self.ledger = ModelLedger(f"e{len(self.past) + 1}")
+        log = self.log
+        self.pipe.append(Beacon(epoch=log.epoch, number=number, head=log.head, floor=log.floor, sessions=changed))
 
     def prune(self, keep: int) -> None:
-        self.ledger.floor = max(self.ledger.floor, self.ledger.head - keep)
-
-    def deliver(self, place: int, *, times: int = 1) -> None:
-        """Take a message out of the pipe, if there are so many, and let it arrive so many times."""
-        for message in self.pipe[place : place + 1]:
-            del self.pipe[place]
-            for _ in range(times):
-                self._receive(message)
+        self.log.floor = max(self.log.floor, self.log.head - keep)
 
     def _receive(self, message: Message) -> None:
         if isinstance(message, Beacon):
@@ -124,7 +103,7 @@ class LossyBus:
     def ask(self, limit: int) -> None:
         """Ask if the view wants to; the broker reads now, the answer comes whenever it comes."""
         if self.view.behind and self.page is None:
-            self.page = self.ledger.page(self.view.ask(), limit)
+            self.page = self.log.page(self.view.ask(), limit)
 
     def answer(self) -> None:
         if self.page is not None:
@@ -137,7 +116,7 @@ class LossyBus:
         self.answer()
         self.beacon()
         self.deliver(0)
-        for _ in range(3 * self.ledger.head + 10):
+        for _ in range(3 * self.log.head + 10):
             if not self.view.behind:
                 return
             self.ask(3)

@@ -1,8 +1,8 @@
 """A model of the signal log, its publisher and a lossy pipe, to play the views of threads against."""
 
 from collections.abc import Sequence
-from itertools import count
 
+from clients.lossy_pipe import LossyPipe
 from lifebus.thread_views import SignalsSince, ThreadItem, ThreadViews
 from lifebus_transports.signal_messages import (
     SignalBackfill,
@@ -54,19 +54,15 @@ class ModelLog:
         )
 
 
-class LossySignals:
+class LossySignals(LossyPipe[Message, ModelLog]):
     """Broker and follower with everything between them in the test's hands."""
 
     def __init__(self, thread: str | None, since: SignalsSince, history: Sequence[str]) -> None:
+        super().__init__(ModelLog)
         self.thread = thread
-        self.log = ModelLog("e1")
-        self.past: list[ModelLog] = []
         self.views = ThreadViews(ADAPTER, thread, since)
         self.seen: list[ThreadItem] = []
-        self.pipe: list[Message] = []
         self.answer_waits: ThreadHeads | SignalPage | None = None
-        self._beacons = count(1)
-        self._changed: dict[str, int] = {}
         for name in history:
             self.log.record(name)
         self.begin = {name: len(rows) if since is None else 0 for name, rows in self.log.rows.items()}
@@ -82,23 +78,9 @@ class LossySignals:
         changed, self._changed = self._changed, {}
         self.pipe.append(SignalBeacon(epoch=self.log.epoch, number=next(self._beacons), threads=changed))
 
-    def restart(self, *, new_history: bool) -> None:
-        self._changed = {}
-        self._beacons = count(1_000 * (len(self.past) + 1) + next(self._beacons))
-        if new_history:
-            self.past.append(self.log)
-            self.log = ModelLog(f"e{len(self.past) + 1}")
-
     def prune(self, thread: str, keep: int) -> None:
         rows = self.log.rows.get(thread, [])
         self.log.floors[thread] = max(self.log.floors.get(thread, 0), len(rows) - keep)
-
-    def deliver(self, place: int, *, times: int = 1) -> None:
-        """Take a message out of the pipe, if there are so many, and let it arrive so many times."""
-        for message in self.pipe[place : place + 1]:
-            del self.pipe[place]
-            for _ in range(times):
-                self._receive(message)
 
     def _receive(self, message: Message) -> None:
         if isinstance(message, SignalBeacon):

@@ -49,7 +49,7 @@ def perform(bus: LossyBus, step: str, value: Any) -> None:
 def check(bus: LossyBus) -> None:
     """Every row of every history that the view followed: seen once and in order, or inside a gap."""
     seen = list(bus.seen)
-    for number, ledger in enumerate([*bus.past, bus.ledger]):
+    for number, ledger in enumerate([*bus.past, bus.log]):
         followed: list[RowInfo | Gap] = []
         while seen and belongs(seen[0], ledger):
             followed.append(seen.pop(0))
@@ -75,12 +75,12 @@ def check_history(ledger: ModelLedger, items: list[RowInfo | Gap], bus: LossyBus
     assert rows == sorted(set(rows))
     assert lost.isdisjoint(rows)
     assert {gap.reason for gap in gaps} <= {"pruned", "epoch_changed"}
-    if ledger is not bus.ledger and not items:
+    if ledger is not bus.log and not items:
         return  # a history that came and went while this subscriber was away
     expected = [row.position for row in ledger.wanted(bus.session, start)]
     assert set(expected) - lost <= set(rows)
     assert set(rows) <= set(expected)
-    assert any(gap.reason == "epoch_changed" for gap in gaps) == (ledger is not bus.ledger)
+    assert any(gap.reason == "epoch_changed" for gap in gaps) == (ledger is not bus.log)
     assert all(gap.reason != "pruned" or (gap.until or 0) <= ledger.floor for gap in gaps)
 
 
@@ -148,7 +148,7 @@ def test_a_flood_of_held_rows_is_bounded_and_fetched_from_the_ledger() -> None:
 
 def test_a_hole_in_the_ledger_itself_is_a_gap() -> None:
     bus = LossyBus(None, ["s1"] * 5, 0)
-    del bus.ledger.rows[2]
+    del bus.log.rows[2]
     bus.ask(10)
     bus.answer()
     assert [item.position if isinstance(item, RowInfo) else item for item in bus.seen] == [
@@ -164,7 +164,7 @@ def test_a_ledger_that_numbers_no_sessions_makes_no_gaps_for_a_session() -> None
     bus = LossyBus(MINE, ["s1", "s2", "s1"], 0)
     bus.settle()
     bus.restart(new_history=True)
-    bus.ledger.rows = [(RowInfo(place, None, f"e2/{place}".encode()), "s1") for place in (1, 2, 3)]
+    bus.log.rows = [(RowInfo(place, None, f"e2/{place}".encode()), "s1") for place in (1, 2, 3)]
     bus.settle()
     rows = [item for item in bus.seen if isinstance(item, RowInfo)]
     gaps = [item for item in bus.seen if isinstance(item, Gap)]

@@ -2,11 +2,9 @@
 
 import json
 import os
-import pty
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ from lifebus_adapters.telemetry import Surroundings
 from lifebus_contract import IntegrationMode
 from lifebus_transports.spool import split_records
 from running import short_directory
+from terminals import interrupted
 
 PATIENCE_S = 20.0
 
@@ -145,22 +144,5 @@ def test_the_harness_has_the_signals_as_they_are_by_default(place: Place) -> Non
 
 def test_on_a_terminal_an_interrupt_comes_once(place: Place) -> None:
     place.program("trap 'echo got' INT", "echo ready", "read line", "read line", 'echo "end $line"')
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.execve(place.script, [place.script], place.environment)
-    shown = _until(terminal, b"", b"ready")
-    os.write(terminal, b"\x03")
-    shown = _until(terminal, shown, b"got")
-    os.write(terminal, b"one\ntwo\n")
-    shown = _until(terminal, shown, b"end ")
-    _, status = os.waitpid(pid, 0)
-    os.close(terminal)
-    assert (os.waitstatus_to_exitcode(status), shown.count(b"got")) == (0, 1)
-
-
-def _until(terminal: int, shown: bytes, word: bytes) -> bytes:
-    until = time.monotonic() + PATIENCE_S
-    while word not in shown and time.monotonic() < until:
-        shown += os.read(terminal, 1024)
-    assert word in shown
-    return shown
+    code, shown = interrupted((place.script,), place.environment, b"end ")
+    assert (code, shown.count(b"got")) == (0, 1)

@@ -1,12 +1,9 @@
 """What passes through `lifebus tee` and `lifebus run` passes unchanged, and they end as the program behind them."""
 
 import os
-import pty
 import signal
 import subprocess
-import sys
 import threading
-import time
 from collections.abc import Iterator
 
 import psutil
@@ -15,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from passage.passage_box import CAT, PATIENCE_S, PassageBox, eventually, passage_box, python, read_exactly, write_all
+from terminals import interrupted
 
 JUNK = bytes(range(256)) * 300 + b"\xff\xfe\n\x00{\n" + b"\n\n{]" + b"\xc3"
 
@@ -152,25 +150,8 @@ def test_a_signal_reaches_the_program_once(box: PassageBox, number: signal.Signa
 def test_on_a_terminal_an_interrupt_comes_once(box: PassageBox) -> None:
     """Ours: the terminal itself interrupts a program under tee; one under run hears of it from us."""
     script = "trap 'echo got' INT; echo ready; read line; read line; echo end $line"
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.execve(sys.executable, box.words(("bash", "-c", script)), box.env)
-    shown = _until(terminal, b"", b"ready")
-    os.write(terminal, b"\x03")
-    shown = _until(terminal, shown, b"got")
-    os.write(terminal, b"one\ntwo\n")
-    shown = _until(terminal, shown, b"end two")
-    _, status = os.waitpid(pid, 0)
-    os.close(terminal)
-    assert (os.waitstatus_to_exitcode(status), shown.count(b"got")) == (0, 1)
-
-
-def _until(terminal: int, shown: bytes, word: bytes) -> bytes:
-    until = time.monotonic() + PATIENCE_S
-    while word not in shown and time.monotonic() < until:
-        shown += os.read(terminal, 1024)
-    assert word in shown
-    return shown
+    code, shown = interrupted(box.words(("bash", "-c", script)), box.env, b"end two")
+    assert (code, shown.count(b"got")) == (0, 1)
 
 
 def test_the_program_has_the_signals_as_they_are_by_default(box: PassageBox) -> None:

@@ -1,0 +1,32 @@
+"""A part of a benchmark in a process of its own, which says in a line of words how far it is.
+
+Above: followers, signal_peers and who measures with them.  Below: nothing.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["child", "expect"]
+
+
+@contextmanager
+def child(module: str, *arguments: object) -> Iterator["subprocess.Popen[str]"]:
+    """Run ``python -m module`` for the length of the block, which starts when it says that it is ready."""
+    command = [sys.executable, "-m", module, *[str(argument) for argument in arguments]]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        expect(process, "ready")
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def expect(process: "subprocess.Popen[str]", word: str) -> list[str]:
+    """Return the words behind `word` on the process's next line."""
+    line = process.stdout.readline() if process.stdout else ""
+    if not line.startswith(word):
+        raise RuntimeError(f"expected `{word}`, got `{line}`")
+    return line.split()[1:]

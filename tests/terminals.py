@@ -1,0 +1,34 @@
+"""A program on a terminal of its own, and somebody who presses Ctrl-C there."""
+
+import os
+import pty
+import time
+from collections.abc import Mapping, Sequence
+
+PATIENCE_S = 20.0
+
+
+def interrupted(words: Sequence[str], environment: Mapping[str, str], last: bytes) -> tuple[int, bytes]:
+    """Press Ctrl-C when a program shows `ready`, type `one` and `two` when it shows `got`; wait for its `last` word.
+
+    Returns its exit code and all that it showed.
+    """
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(words[0], list(words), environment)
+    shown = _until(terminal, b"", b"ready")
+    os.write(terminal, b"\x03")
+    shown = _until(terminal, shown, b"got")
+    os.write(terminal, b"one\ntwo\n")
+    shown = _until(terminal, shown, last)
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    return os.waitstatus_to_exitcode(status), shown
+
+
+def _until(terminal: int, shown: bytes, word: bytes) -> bytes:
+    until = time.monotonic() + PATIENCE_S
+    while word not in shown and time.monotonic() < until:
+        shown += os.read(terminal, 1024)
+    assert word in shown
+    return shown
