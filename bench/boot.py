@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import zmq
 
 from bench.flood import flood, one_message
-from bench.lifebus_client import UP, Broker, broker
+from bench.lifebus_client import KEEP_ALL, UP, Broker, broker
 from bench.report import Aim
 from bench.workload import items
 
@@ -41,7 +41,7 @@ class Boot:
 def collect(largest: int, rounds: int, say: Callable[[str], None]) -> dict[int, Boot]:
     """Fill one ledger, and measure at each power of ten: the medians of some rounds."""
     found: dict[int, Boot] = {}
-    with broker() as running:
+    with broker(config=KEEP_ALL) as running:
         recorded, size = 0, _SMALLEST
         while size <= largest:
             while recorded < size:

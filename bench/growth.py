@@ -12,7 +12,7 @@ import psutil
 
 from bench.child import expect
 from bench.followers import following
-from bench.lifebus_client import Broker, Lifebus, broker
+from bench.lifebus_client import KEEP_ALL, Broker, Lifebus, broker
 from bench.report import Aim
 from bench.workload import Rate, cpu_seconds, items
 
@@ -61,7 +61,7 @@ def followed(receipts: int) -> tuple[Rate, Rate, float, int]:
 def grow(largest: int, most_sessions: int, idle_s: float, say: Callable[[str], None]) -> Growth:
     """Fill one ledger, measuring at each power of ten; then let the broker idle."""
     growth = Growth()
-    with broker() as running:
+    with broker(config=KEEP_ALL) as running:
         system = Lifebus(running)
         _by_receipts(running, system, growth, largest, say)
         sessions = 10

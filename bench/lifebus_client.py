@@ -24,6 +24,9 @@ from lifebus_transports.messages import Backfill
 UP = (find_program("lifebus") or "lifebus", "up")
 """The command that is a broker."""
 
+KEEP_ALL = "[retention]\nkeep_mb = 0\n"
+"""Configuration of a broker that drops nothing, however large its ledger grows."""
+
 
 class Broker:
     """A broker process with its own directories; it can be killed and started again on the same ledger."""
@@ -48,12 +51,15 @@ class Broker:
     def environment(self) -> dict[str, str]:
         """The variables with which a command finds its directories, and nothing of the user's."""
         config = self._folder / "config.toml"
-        config.touch()
         own = {"LIFEBUS_RUNTIME_DIR": self.runtime_dir, "LIFEBUS_STATE_DIR": self.state_dir, "LIFEBUS_CONFIG": config}
         environment = {name: value for name, value in os.environ.items() if not name.startswith("LIFEBUS_")}
         environment |= {name: str(path) for name, path in own.items()}
         environment["LIFEBUS_TELEMETRY_ENABLED"] = "false"  # there is no harness, and nobody's sessions to read
         return environment
+
+    def configure(self, text: str) -> None:
+        """Write the configuration file; it counts from the next start on."""
+        (self._folder / "config.toml").write_text(text)
 
     def start(self, ready: Callable[[], bool] | None = None) -> None:
         """Start it and wait until it answers, or is ready in another sense."""
@@ -76,8 +82,8 @@ class Broker:
 def broker(command: Sequence[str] = UP, config: str = "") -> Iterator[Broker]:
     """Provide a running broker on an empty SQLite ledger with `synchronous=FULL`; `config` is its file's text."""
     with workspace() as folder:
-        (folder / "config.toml").write_text(config)
         running = Broker(folder, command)
+        running.configure(config)
         running.start()
         try:
             yield running

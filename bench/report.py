@@ -3,11 +3,21 @@
 Above: run.  Below: rich.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
 from rich.table import Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Where figures go and progress is told; `quick` runs are a smoke test, `receipts` names the largest ledger."""
+
+    console: Console
+    say: Callable[[str], None]
+    quick: bool
+    receipts: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable
 
 from rich.console import Console
 
-from bench import bench_hook, commands, consumers, growth, harness_time, passage, signals, throughput
+from bench import bench_hook, commands, consumers, durability, growth, harness_time, passage, signals, throughput
 from bench.lifebus_client import Lifebus, broker
 from bench.peers.process import workspace
-from bench.report import Aim, print_aims, print_table
+from bench.report import Aim, Run, print_aims, print_table
 from bench.signal_peers import BATCH, some_signal
 from bench.throughput import Figure, Results, Sizes
 from bench.workload import RECEIPT_BYTES, SESSIONS, items
@@ -26,46 +26,22 @@ _FSYNCS = 300
 def main() -> None:
     """Run the parts that were asked for and print their figures, then every aim."""
     asked = _arguments()
-    console, notes = Console(width=140), Console(stderr=True)
-    aims: list[Aim] = []
-    sizes = _sizes(quick=asked.quick)
-    _print_machine(console, sizes)
-    if "peers" in asked.parts:
-        results, settings = throughput.compare(sizes, notes.print)
-        _print_comparison(console, results, settings)
-        aims += throughput.aims(results)
-    if "followers" in asked.parts:
-        aims.append(_followers(console, sizes))
-    if "growth" in asked.parts:
-        largest, sessions, idle_s = (10_000, 100, 3.0) if asked.quick else (1_000_000, 10_000, 20.0)
-        grown = growth.grow(asked.receipts or largest, sessions, idle_s, notes.print)
-        _print_growth(console, grown)
-        aims += growth.aims(grown)
-    if "signals" in asked.parts:
-        aims += _signals(console, quick=asked.quick)
-    if "cursors" in asked.parts:
-        _cursors(console, 5_000 if asked.quick else 50_000)
-    if "tee" in asked.parts:
-        aims += _tee(console, notes.print, quick=asked.quick)
-    if "commands" in asked.parts:
-        aims += _commands(console, quick=asked.quick)
-    if "hook" in asked.parts:
-        aims.append(_hook(console, runs=50 if asked.quick else 200))
-    if "harness" in asked.parts:
-        aims += _harnesses(console, rounds=5 if asked.quick else 20)
-    print_aims(console, aims)
+    notes = Console(stderr=True)
+    run = Run(console=Console(width=140), say=notes.print, quick=asked.quick, receipts=asked.receipts)
+    _print_machine(run.console, _sizes(quick=run.quick))
+    aims = [aim for part in PARTS if part in asked.parts for aim in PARTS[part](run)]
+    print_aims(run.console, aims)
 
 
 def _arguments() -> argparse.Namespace:
-    parts = ("peers", "followers", "growth", "signals", "commands", "cursors", "tee", "hook", "harness")
     parser = argparse.ArgumentParser(prog="make bench", description="Measure lifebus beside its peers.")
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"only these parts: {', '.join(parts)}")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"only these parts: {', '.join(PARTS)}")
     parser.add_argument("--quick", action="store_true", help="small sizes, one round: a smoke test in two minutes")
-    parser.add_argument("--receipts", type=int, help="the largest ledger of the growth part (default one million)")
+    parser.add_argument("--receipts", type=int, help="the largest ledger of a part that needs a large one")
     asked = parser.parse_args()
-    if unknown := set(asked.parts) - set(parts):
+    if unknown := set(asked.parts) - set(PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
-    asked.parts = asked.parts or list(parts)
+    asked.parts = asked.parts or list(PARTS)
     return asked
 
 
@@ -107,6 +83,12 @@ def _receipt_size() -> int:
         return system.receipt_size()
 
 
+def _peers(run: Run) -> list[Aim]:
+    results, settings = throughput.compare(_sizes(quick=run.quick), run.say)
+    _print_comparison(run.console, results, settings)
+    return throughput.aims(results)
+
+
 def _print_comparison(console: Console, results: Results, settings: dict[str, str]) -> None:
     for name, text in settings.items():
         console.print(f"{name}: {text}")
@@ -124,7 +106,8 @@ def _rows(results: Results, systems: Iterable[str], text: Callable[[Figure], str
     ]
 
 
-def _followers(console: Console, sizes: Sizes) -> Aim:
+def _followers(run: Run) -> list[Aim]:
+    sizes = _sizes(quick=run.quick)
     alone, attended, seconds, gaps = growth.followed(sizes.receipts)
     rows = [
         ("no subscriber", f"{alone.per_second:,.0f}"),
@@ -132,12 +115,14 @@ def _followers(console: Console, sizes: Sizes) -> Aim:
         ("… deliveries a second, all 10", f"{10 * sizes.receipts / seconds:,.0f}"),
         ("… gaps seen", str(gaps)),
     ]
-    print_table(console, "Fan-out: acknowledged receipts a second", ("", "lifebus"), rows)
+    print_table(run.console, "Fan-out: acknowledged receipts a second", ("", "lifebus"), rows)
     share = attended.per_second / alone.per_second
-    return Aim(text="acknowledged rate with 10 subscribers, each getting all: × without", limit=0.6, measured=share)
+    return [Aim(text="acknowledged rate with 10 subscribers, each getting all: × without", limit=0.6, measured=share)]
 
 
-def _print_growth(console: Console, grown: growth.Growth) -> None:
+def _growth(run: Run) -> list[Aim]:
+    largest, sessions, idle_s = (10_000, 100, 3.0) if run.quick else (1_000_000, 10_000, 20.0)
+    grown = growth.grow(run.receipts or largest, sessions, idle_s, run.say)
     rows = [
         (f"{count:,} receipts", f"{cost.clock_us:.1f}", f"{cost.server_us:.1f}", f"{grown.memory[count]:.0f}")
         for count, cost in grown.by_receipts.items()
@@ -146,18 +131,19 @@ def _print_growth(console: Console, grown: growth.Growth) -> None:
         (f"{count:,} sessions", f"{cost.clock_us:.1f}", f"{cost.server_us:.1f}", "")
         for count, cost in grown.by_sessions.items()
     ]
-    print_table(console, "Growth", ("", "µs a receipt", "µs CPU of the server", "MiB resident"), rows)
+    print_table(run.console, "Growth", ("", "µs a receipt", "µs CPU of the server", "MiB resident"), rows)
+    return growth.aims(grown)
 
 
-def _signals(console: Console, *, quick: bool) -> list[Aim]:
-    count, rounds = (20_000, 1) if quick else (100_000, 3)
+def _signals(run: Run) -> list[Aim]:
+    count, rounds = (20_000, 1) if run.quick else (100_000, 3)
     rows = []
     for origins in (1, 4):
         found = signals.flow(count, origins)
         rates = (f"{found.acknowledged:,.0f}", f"{found.followed:,.0f}", f"{found.server_us:.0f}", str(found.gaps))
         rows.append((f"{origins} observer(s), one batch of {BATCH} each at a time", *rates))
     title = f"App-server signals a second: {count:,} of {len(some_signal('t0').signal)} bytes, durable, kept"
-    print_table(console, title, ("", "acknowledged", "followed by one", "µs CPU of the server", "gaps"), rows)
+    print_table(run.console, title, ("", "acknowledged", "followed by one", "µs CPU of the server", "gaps"), rows)
     beside = signals.receipts_beside(count, rounds)
     speeds = [
         (
@@ -167,13 +153,13 @@ def _signals(console: Console, *, quick: bool) -> list[Aim]:
         for rate, one in beside.items()
     ]
     head = ("", "a second (batches of 64, 16 at a time)", "one at a time, p50 µs", "p99 µs")
-    print_table(console, f"Receipts beside signals, best of {rounds}", head, speeds)
+    print_table(run.console, f"Receipts beside signals, best of {rounds}", head, speeds)
     return signals.aims(beside)
 
 
-def _tee(console: Console, say: Callable[[str], None], *, quick: bool) -> list[Aim]:
-    megabytes, trips, rounds = (200, 500, 3) if quick else (1_000, 2_000, 7)
-    costs = passage.collect(megabytes, trips, rounds, say)
+def _tee(run: Run) -> list[Aim]:
+    megabytes, trips, rounds = (200, 500, 3) if run.quick else (1_000, 2_000, 7)
+    costs = passage.collect(megabytes, trips, rounds, run.say)
     rows = [
         (
             case,
@@ -185,13 +171,14 @@ def _tee(console: Console, say: Callable[[str], None], *, quick: bool) -> list[A
     ]
     title = f"lifebus tee beside cat: {megabytes} MiB a stream, round trips of one message, best of {rounds} rounds"
     head = ("", "zeros MB/s", "JSON MB/s", "zeros × cat", "JSON × cat", "trip p50 µs", "trip p99 µs")
-    print_table(console, title, head, rows)
+    print_table(run.console, title, head, rows)
     starts = [(name, f"{1e3 * statistics.median(times):.0f}") for name, times in costs.starts.items()]
-    print_table(console, "A process that does nothing, from start to end", ("", "ms (median)"), starts)
+    print_table(run.console, "A process that does nothing, from start to end", ("", "ms (median)"), starts)
     return passage.aims(costs)
 
 
-def _cursors(console: Console, receipts: int) -> None:
+def _cursors(run: Run) -> list[Aim]:
+    receipts = 5_000 if run.quick else 50_000
     rows = [
         (
             f"{one.max_in_flight} in flight, acknowledged {one.at_once} at once",
@@ -201,30 +188,32 @@ def _cursors(console: Console, receipts: int) -> None:
         for one in consumers.consumed(receipts)
     ]
     title = f"A named consumer: {receipts:,} receipts of {_receipt_size()} bytes, every acknowledgement durable"
-    print_table(console, title, ("", "deliveries a second", "µs CPU of the server"), rows)
+    print_table(run.console, title, ("", "deliveries a second", "µs CPU of the server"), rows)
+    return []
 
 
-def _commands(console: Console, *, quick: bool) -> list[Aim]:
-    fresh, warm, rounds = (64, 1_024, 1) if quick else (512, 8_192, 3)
+def _commands(run: Run) -> list[Aim]:
+    fresh, warm, rounds = (64, 1_024, 1) if run.quick else (512, 8_192, 3)
     rates = commands.collect(fresh, warm, rounds)
     rows = [(protocol, f"{rate:,.0f}", f"{rate / rates['oneshot']:.1f}") for protocol, rate in rates.items()]
     settings = f"{commands.WORKERS} children, {commands.IN_FLIGHT} dispatches in flight, {rounds} rounds, median"
-    print_table(console, f"Dispatches a second to one Python program ({settings})", ("", "/s", "× fresh"), rows)
+    print_table(run.console, f"Dispatches a second to one Python program ({settings})", ("", "/s", "× fresh"), rows)
     return commands.aims(rates)
 
 
-def _hook(console: Console, runs: int) -> Aim:
+def _hook(run: Run) -> list[Aim]:
+    runs = 50 if run.quick else 200
     medians = {name: 1e3 * statistics.median(seconds) for name, seconds in bench_hook.collect(runs).items()}
     rows = [(name, f"{middle:.1f}") for name, middle in medians.items()]
-    print_table(console, "One hook as a whole process, door answering at once", ("", "ms (median)"), rows)
+    print_table(run.console, "One hook as a whole process, door answering at once", ("", "ms (median)"), rows)
     share = medians[bench_hook.ANSWERED] / medians[bench_hook.BARE_CASE]
-    return Aim(
-        text="hook as a whole process: × python -I -S -c pass", limit=bench_hook.AIM, measured=share, at_most=True
-    )
+    text = "hook as a whole process: × python -I -S -c pass"
+    return [Aim(text=text, limit=bench_hook.AIM, measured=share, at_most=True)]
 
 
-def _harnesses(console: Console, rounds: int) -> list[Aim]:
+def _harnesses(run: Run) -> list[Aim]:
     """Measure the harnesses that `make e2e` has installed; the others have no figures."""
+    rounds = 5 if run.quick else 20
     aims: list[Aim] = []
     for name in harness_time.MEASURED:
         measured: float | None = None
@@ -235,12 +224,26 @@ def _harnesses(console: Console, rounds: int) -> list[Aim]:
                 for case, seconds in times.items()
             ]
             title = f"{name}: one turn with a tool call, median of {rounds} runs"
-            print_table(console, title, ("", "ms", "× hooks: true"), rows)
+            print_table(run.console, title, ("", "ms", "× hooks: true"), rows)
             measured = harness_time.share(times)
         text = f"{name} with our hooks: × with `true` as every hook"
         aims.append(Aim(text=text, limit=harness_time.AIM, measured=measured, at_most=True))
     return aims
 
+
+PARTS: dict[str, Callable[[Run], list[Aim]]] = {
+    "peers": _peers,
+    "followers": _followers,
+    "growth": _growth,
+    **durability.PARTS,
+    "signals": _signals,
+    "commands": _commands,
+    "cursors": _cursors,
+    "tee": _tee,
+    "hook": _hook,
+    "harness": _harnesses,
+}
+"""What can be asked for: each measures, prints its table, and returns its aims."""
 
 if __name__ == "__main__":
     main()
