@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from lifebus_broker.capabilities import CapabilityTable
 from lifebus_broker.clients import CallbackClient, ClientTable
-from lifebus_broker.fold.capabilities import Losses
+from lifebus_broker.fold.unlock import Losses
 from lifebus_broker.negotiation import negotiate
 from lifebus_broker.payload_validation import check_payloads
 from lifebus_broker.placement import NO_SLOTS_USED, PlacementResult, Slot, SlotUse, place, place_late

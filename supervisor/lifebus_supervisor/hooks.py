@@ -14,12 +14,13 @@ import structlog
 from lifebus_adapters.adapter import Adapter, Delivery, HookAnswer, HookCall, HookReading
 from lifebus_broker.bus import Bus
 from lifebus_broker.dispatch import Outcome
+from lifebus_broker.fold.words import HOOKS
 from lifebus_contract import AdapterManifest, BrokerBusy, Emission, IdSource, InvalidRequest, LifebusError
 from lifebus_supervisor.failed_calls import CallCounters, FailureLimit, failure_of
 
 __all__ = ["CLIENT_ID", "HookCalls", "HookSupervision", "Unsupervised", "ids_of_call"]
 
-CLIENT_ID: Final = "lifebus.hook"
+CLIENT_ID: Final = HOOKS
 """The client under whose name facts from hooks are recorded."""
 
 _NOTHING: Final = HookAnswer()

@@ -9,7 +9,7 @@ from golden import golden
 from lifebus_adapters import ADAPTERS
 from lifebus_broker.capabilities import CapabilityTable
 from lifebus_broker.claims import claim_of
-from lifebus_broker.fold.capabilities import fold_degradations
+from lifebus_broker.fold.unlock import UnlockState
 from lifebus_broker.registry import Registry
 from lifebus_broker.transitions import transition
 from lifebus_contract import SUPPORT_STRENGTH, Receipt, SupportState, validate
@@ -82,20 +82,37 @@ class Model:
 
 @given(st.lists(STEPS, max_size=25))
 def test_the_table_and_the_fold_say_what_a_plain_model_says(steps: list[Any]) -> None:
-    model, held, receipts = Model(), table(), []
+    model, held, folded = Model(), table(), UnlockState()
     for adapter, session, kind, changes in steps:
         model.take(adapter, session, kind, changes)
-        receipts.append(receipt(adapter, session, kind, *changes))
-        held.learn(receipts[-1:])
-    folded = fold_degradations(receipts, claimed)
+        made = receipt(adapter, session, kind, *changes)
+        held.learn([made])
+        folded.extend(made)
     for adapter in ("codex", "claude", "nobody"):
         whole = model.losses(adapter, None)
-        assert held.overrides(adapter) == whole == folded.get((adapter, None), {})
+        assert held.overrides(adapter) == whole == folded.losses((adapter, None), claimed)
         for session in ("s1", "s2"):
             own = model.losses(adapter, session)
-            assert own == folded.get((adapter, session), {})
+            assert own == folded.losses((adapter, session), claimed)
             assert held.overrides(adapter, session) == whole | own
-    assert all(folded.values())
+    assert all([*folded.adapters.values(), *folded.sessions.values()])
+
+
+@given(st.lists(STEPS, max_size=20), st.integers(0, 20), st.integers(0, 20))
+def test_history_that_comes_late_goes_before_what_was_learned_meanwhile(
+    steps: list[Any], begun: int, folded: int
+) -> None:
+    receipts = [receipt(adapter, session, kind, *changes) for adapter, session, kind, changes in steps]
+    held, history, whole = table(), UnlockState(), UnlockState()
+    held.await_history()
+    held.learn(receipts[begun:])
+    for one in receipts[: max(begun, folded)]:
+        history.extend(one)
+    for one in receipts:
+        whole.extend(one)
+    held.take_over(history)
+    assert (held.state.adapters, list(held.state.sessions.items())) == (whole.adapters, list(whole.sessions.items()))
+    assert held.stirred == bool(whole.sessions)
 
 
 @given(st.lists(STEPS, max_size=12), STEPS)
@@ -137,10 +154,19 @@ def test_what_clients_are_told_of_a_loss_does_not_bring_it_back() -> None:
     assert held.overrides("codex", "s1") == {}
 
 
-def test_of_too_many_sessions_the_one_asked_about_longest_ago_is_forgotten() -> None:
-    held = table(lost("a"), lost("b"), max_sessions=2)
-    held.overrides("codex", "a")
+def test_of_too_many_sessions_the_one_whose_reports_changed_longest_ago_is_forgotten_whoever_asks() -> None:
+    held = table(lost("a"), lost("b"), lost("a", PARTIAL), max_sessions=2)
+    held.overrides("codex", "b")
     held.learn([lost(None), lost("c")])
     assert held.sessions == 2
     held.learn([lost(None, NATIVE, GONE)])
     assert [name for name in "abc" if held.overrides("codex", name)] == ["a", "c"]
+
+
+def test_reports_are_kept_without_a_manifest_and_seen_against_the_one_there_is() -> None:
+    registry = Registry([])
+    held = CapabilityTable(registry)
+    held.learn([lost()])
+    assert held.overrides("codex", "s1") == {}
+    registry.replace([ADAPTERS["codex"].registered])
+    assert held.overrides("codex", "s1") == {OPENING: GONE}

@@ -13,7 +13,7 @@ from msgspec import structs
 from broker.bus_box import EVENT, answering, bus_box, emission, hang, payload, raising, receipts_of, recorded, request
 from lifebus_broker.bus import Bus
 from lifebus_broker.claims import claim_of
-from lifebus_broker.fold.capabilities import fold_degradations
+from lifebus_broker.fold.unlock import UnlockState
 from lifebus_broker.ports import Row
 from lifebus_broker.transitions import transition
 from lifebus_contract import (
@@ -301,12 +301,17 @@ async def play(rounds: list[list[Any]], *, asked: bool) -> None:
                     seen.append(fact)
                     tasks.start_soon(bus.emit, "watcher", [fact])
         receipts = await recorded(bus)
-        folded = fold_degradations(
-            receipts, lambda adapter, name: claim_of(bus.registry.require(adapter).manifest, name)
-        )
-        whole = folded.get(("codex", None), {})
-        for session in ("s1", "s2"):
-            assert bus.capabilities.overrides("codex", session) == {**whole, **folded.get(("codex", session), {})}
+        folded = UnlockState()
+        for one in receipts:
+            folded.extend(one)
+        whole, *own = [
+            folded.losses(
+                ("codex", session), lambda adapter, name: claim_of(bus.registry.require(adapter).manifest, name)
+            )
+            for session in (None, "s1", "s2")
+        ]
+        for session, losses in zip(("s1", "s2"), own, strict=True):
+            assert bus.capabilities.overrides("codex", session) == {**whole, **losses}
         parents = {one.receipt_id: one for one in receipts}
         for one in receipts:
             if one.client_id == client.client_id and one.failure_class is FailureClass.CAPABILITY_DEGRADED:

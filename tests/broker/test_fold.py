@@ -1,4 +1,4 @@
-"""The fold over a session's receipts."""
+"""The first step of a session's story, which every row of a ledger carries, and the head that is read off it."""
 
 import json
 from typing import Any
@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contract_suites.receipts import receipt
-from lifebus_broker.fold import INITIAL, MAX_OPEN_FRAMES, SessionState, advance, extend_head, fold_rows
-from lifebus_broker.ports import Row, SessionHead
+from lifebus_broker.fold.session import INITIAL, MAX_OPEN_FRAMES, SessionState, advance
+from lifebus_broker.fold.story import Story, head_of, tell
+from lifebus_broker.ports import SessionHead
 from lifebus_contract import LifecycleEvent, Receipt, ReceiptStatus, Warning, encode_json  # noqa: A004  its own word
 
 OPENED, OPENING = LifecycleEvent.FRAME_OPENED, LifecycleEvent.FRAME_OPENING
@@ -72,10 +73,13 @@ def test_facts_of_another_type_are_not_taken_for_ours(summary: dict[str, Any]) -
     assert after((OPENED, summary)) is INITIAL
 
 
-def test_a_head_is_extended_receipt_by_receipt() -> None:
-    head = extend_head(None, receipt(1, sequence=1, at_epoch_s=10), 4)
-    head = extend_head(head, receipt(2, sequence=2, at_epoch_s=12, event=ENDED, status=ReceiptStatus.SKIPPED), 9)
-    assert head == SessionHead(
+def test_a_head_is_the_shortest_form_of_a_story() -> None:
+    story = Story(adapter_id="codex", harness_session_id="s1")
+    assert head_of(story) is None
+    tell(story, 4, receipt(1, sequence=1, at_epoch_s=10))
+    tell(story, 9, receipt(2, sequence=2, at_epoch_s=12, event=ENDED, status=ReceiptStatus.SKIPPED))
+    tell(story, 9, receipt(2, sequence=2, at_epoch_s=12, event=ENDED, status=ReceiptStatus.SKIPPED))
+    assert head_of(story) == SessionHead(
         adapter_id="codex",
         harness_session_id="s1",
         sequence=2,
@@ -89,27 +93,6 @@ def test_a_head_is_extended_receipt_by_receipt() -> None:
         ended=False,
         open_frames=(),
         harness_sequence=None,
-    )
-
-
-def test_receipts_without_a_session_have_no_head() -> None:
-    assert extend_head(None, receipt(1, harness_session_id=None), 1) is None
-    assert fold_rows([row_of(receipt(1, harness_session_id=None), 1)]) == {}
-
-
-def test_a_row_that_holds_no_receipt_is_an_error() -> None:
-    row = Row(position=1, adapter_id="codex", harness_session_id="s1", sequence=1, receipt=b"{}")
-    with pytest.raises(msgspec.ValidationError):
-        fold_rows([row])
-
-
-def row_of(made: Receipt, position: int) -> Row:
-    return Row(
-        position=position,
-        adapter_id=made.adapter_id,
-        harness_session_id=made.harness_session_id,
-        sequence=made.sequence,
-        receipt=encode_json(made),
     )
 
 

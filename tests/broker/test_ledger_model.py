@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from contract_suites.heads import heads_of
 from contract_suites.receipts import DIGEST, OTHER_DIGEST, append, entry, every_row
-from lifebus_broker.fold import fold_rows
 from lifebus_broker.ledger import sqlite_reader, sqlite_store
 from lifebus_broker.ledger.sqlite import SqliteLedger
 from lifebus_broker.ports import Row
@@ -138,7 +138,7 @@ class LedgerMachine(RuleBasedStateMachine):
         assert self.published == self.rows
         assert self.runner.run(every_row(self.ledger, after=self.floor, limit=17)) == self.rows[self.floor :]
         heads = self.runner.run(self.ledger.sessions())
-        assert {(head.adapter_id, head.harness_session_id): head for head in heads} == fold_rows(self.rows)
+        assert {(head.adapter_id, head.harness_session_id): head for head in heads} == heads_of(self.rows)
         assert heads == sorted(heads, key=lambda head: head.last_position)
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import apsw
 import pytest
 
+from contract_suites.heads import heads_of
 from contract_suites.receipts import OTHER_DIGEST, append, entry, every_row, keyed, receipt, recorded
-from lifebus_broker.fold import fold_rows
 from lifebus_broker.ledger import sqlite_reader, sqlite_store, sqlite_writer
 from lifebus_broker.ledger.sqlite import MAX_QUEUED, SqliteLedger
 from lifebus_broker.ledger.sqlite_schema import check_library
@@ -66,7 +66,7 @@ async def test_it_comes_back_with_everything_and_goes_on_counting(path: Path) ->
     rows = await filled(path, 50)
     ledger = await SqliteLedger.open(path)
     assert await every_row(ledger) == rows
-    assert list(fold_rows(rows).values()) == sorted(await ledger.sessions(), key=lambda head: head.first_position)
+    assert list(heads_of(rows).values()) == sorted(await ledger.sessions(), key=lambda head: head.first_position)
     (again,) = await append(ledger, [entry(999, key="k7")])
     assert again == Appended(row=rows[7], replayed=True)
     (row,) = await recorded(ledger, [entry(50, harness_session_id="s1")])
@@ -97,7 +97,7 @@ async def test_pointers_pieces_and_forgotten_tips_change_nothing(path: Path) -> 
         for name in ("s1", "s2"):
             expected = [row for row in rows if row.harness_session_id == name]
             assert await every_row(ledger, session=("codex", name), limit=20) == expected
-        assert sorted(await ledger.sessions(), key=lambda head: head.first_position) == [*fold_rows(rows).values()]
+        assert sorted(await ledger.sessions(), key=lambda head: head.first_position) == [*heads_of(rows).values()]
         assert await ledger.verify() == []
         rows += await recorded(ledger, [entry(len(rows) + n, harness_session_id="s2") for n in range(3)])
         await ledger.aclose()
@@ -195,7 +195,7 @@ async def test_a_failing_done_does_not_keep_others_from_their_answer(path: Path)
 @pytest.mark.usefixtures("small_steps")
 async def test_pruned_rows_are_deleted_and_heads_outlive_them(path: Path) -> None:
     rows = await filled(path, 120)
-    heads = fold_rows(rows)
+    heads = heads_of(rows)
     ledger = await SqliteLedger.open(path)
     await ledger.prune(119, b"{}")
     store = ledger._file.store

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 import rfc8785
 
+from contract_suites.heads import heads_of
 from contract_suites.receipts import DIGEST, OTHER_DIGEST, append, entry, every_row, keyed, receipt, recorded
-from lifebus_broker.fold import fold_rows
 from lifebus_broker.ports import Appended, Entry, Ledger, Query, Row
 from lifebus_contract import (
     FailureClass,
@@ -281,7 +281,7 @@ class LedgerContract:
             ]
             rows = await recorded(ledger, made[:-6]) + await recorded(ledger, made[-6:])
             heads = await ledger.sessions()
-            assert heads == list(fold_rows(rows).values())
+            assert heads == list(heads_of(rows).values())
             assert (heads[0].ended, heads[0].open_frames, heads[0].harness_sequence) == (True, ("f2",), 9)
             assert await ledger.sessions(("codex", "s2")) == heads[1:]
             assert await ledger.sessions(("codex", "s3")) == []

@@ -8,7 +8,7 @@ import pytest
 
 from contract_suites.journal_suite import noted
 from contract_suites.receipts import DIGEST, OTHER_DIGEST, entry, keyed, recorded
-from lifebus_broker.ledger.drafting import NO_LINK, link_after
+from lifebus_broker.fold.facts import NO_LINK, link_after
 from lifebus_broker.log import LogSource, decode_line, encode_line
 from lifebus_broker.ports import Ledger
 

@@ -89,6 +89,8 @@ class FactsLedger:
         key = (told.adapter_id, told.harness_session_id)
         before = self.streams.get(key, NO_RECEIPT)
         sequence = sequence_after(before.sequence, told.harness_session_id)
+        if told.sequence is None and not before.sequence:
+            sequence = None  # a ledger without a disk numbers nothing (design 3.3)
         if told.sequence != sequence:
             raise BrokenLog(position, f"has the sequence {told.sequence}, and {sequence} follows")
         after = link_after(before.link, receipt)

@@ -34,7 +34,7 @@ from lifebus_broker.fold.words import (
 from lifebus_broker.ports import EMITTER, SessionHead
 from lifebus_contract import SUPPORT_STRENGTH, LifecycleEvent, PressureLevel, ReceiptStatus, SupportState
 
-__all__ = ["MAX_TURNS", "Lost", "OpenFrame", "Story", "head_of", "tell"]
+__all__ = ["MAX_TURNS", "Lost", "OpenFrame", "Story", "head_of", "is_app", "tell"]
 
 MAX_TURNS: Final = 64
 """How many turns a session remembers, to tell a turn that no hook told of from an old one."""
@@ -187,6 +187,11 @@ def head_of(story: Story) -> SessionHead | None:
     )
 
 
+def is_app(told: Told) -> bool:
+    """Whether a receipt is a sign of life of an app, which tells of a session by itself."""
+    return told.event is not _TICK and told.telemetry_summary.get(EMITTER, told.client_id) not in OWN_CLIENTS
+
+
 def _count(story: Story, position: int, told: Told) -> None:
     event, status = told.event, told.status
     if not story.receipts:
@@ -236,8 +241,8 @@ def _hear(story: Story, told: Told) -> None:
     elif emitter == APP_SERVER:
         if told.event in _WIRED:
             _note_wired(story, told)
-    elif emitter not in OWN_CLIENTS and told.event is not _TICK:
-        story.app = True
+    elif not story.app:
+        story.app = is_app(told)
 
 
 def _note_wired(story: Story, told: Told) -> None:

@@ -7,14 +7,14 @@ Above: sqlite_writer.  Below: fold, checksums, ports, contract.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from hashlib import sha256
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from lifebus_broker.fold import INITIAL, SessionState, advance
+from lifebus_broker.fold.facts import NO_LINK, StreamKey, link_after, sequence_after
+from lifebus_broker.fold.session import INITIAL, SessionState, advance
 from lifebus_broker.ledger.checksums import checksum, guarded
 from lifebus_broker.ledger.refusals import PRUNED, conflicting, unrecordable
 from lifebus_broker.ports import EMITTER, Appended, Entry, Row
@@ -22,29 +22,15 @@ from lifebus_contract import Receipt, encode_json
 
 __all__ = [
     "COLUMNS",
-    "NO_LINK",
     "Draft",
     "Known",
-    "StreamKey",
     "Tip",
     "emitter_key_of",
     "frames_text",
     "key_of",
-    "link_after",
     "state_from",
     "weight_of",
 ]
-
-StreamKey = tuple[str, str | None]
-"""(adapter_id, harness_session_id): one chain of receipts; those without a session share one an adapter."""
-
-_LINK_BYTES: Final = 32
-
-_UNLOCKED: Final = 2047
-"""Most bytes that hashlib takes without giving up the interpreter's lock, which costs more than the hash."""
-
-NO_LINK: Final = bytes(_LINK_BYTES)
-"""What the first receipt of a stream is linked to."""
 
 COLUMNS: Final = 14
 """How many values a drafted row has in `Draft.values`, in the order of the view `intake`."""
@@ -82,16 +68,6 @@ def emitter_key_of(receipt: Receipt) -> str | None:
     if not isinstance(emitter, str) or raw is None or emitter == receipt.client_id:
         return None
     return key_of(emitter, receipt.adapter_id, raw)
-
-
-def link_after(previous: bytes, receipt: bytes) -> bytes:
-    """Return the link of a row: sha256(previous ‖ row) (design 4.4)."""
-    if len(receipt) < _UNLOCKED - _LINK_BYTES:
-        return sha256(previous + receipt).digest()
-    link = sha256(previous)
-    for start in range(0, len(receipt), _UNLOCKED):
-        link.update(receipt[start : start + _UNLOCKED])
-    return link.digest()
 
 
 def frames_text(state: SessionState) -> str | None:
@@ -182,9 +158,8 @@ class Draft:
         """Give the receipt its position, sequence and link, and note what has to be stored."""
         adapter, session = place = (receipt.adapter_id, receipt.harness_session_id)
         tip = self.tips.get(place) or self._tip_of(place)
-        sequence = None
-        if session is not None:
-            sequence = tip.sequence + 1
+        sequence = sequence_after(tip.sequence, session)
+        if sequence is not None:
             force_setattr(receipt, "sequence", sequence)
         try:
             text = encode_json(receipt)

@@ -14,8 +14,8 @@ from typing import Final
 import anyio.lowlevel
 from msgspec import Struct
 
-from lifebus_broker.fold import extend_head
-from lifebus_broker.ledger.drafting import NO_LINK, StreamKey, link_after
+from lifebus_broker.fold.facts import NO_LINK, StreamKey, link_after
+from lifebus_broker.fold.story import Story, head_of, tell
 from lifebus_broker.ledger.dropped import Dropped
 from lifebus_broker.ledger.memory_journal import MemoryJournal
 from lifebus_broker.ledger.refusals import CLOSED, PRUNED, conflicting, unrecordable
@@ -72,7 +72,7 @@ class MemoryLedger:
         self._links: OrderedDict[StreamKey, bytes] = OrderedDict()
         self._base: bytes | None = None
         self._keys: OrderedDict[tuple[str, str, str], tuple[bytes, int]] = OrderedDict()
-        self._heads: OrderedDict[tuple[str, str], SessionHead] = OrderedDict()
+        self._stories: OrderedDict[tuple[str, str], Story] = OrderedDict()
         self._max_rows, self._max_keys = max_rows, max_keys
         self._head = self._floor = self._bytes = 0
         self._dropped = Dropped(max_rows)
@@ -136,10 +136,9 @@ class MemoryLedger:
 
     async def sessions(self, session: tuple[str, str] | None = None) -> list[SessionHead]:
         """Return the heads of all sessions, newest last, or of one."""
-        if session is not None:
-            head = self._heads.get(session)
-            return [] if head is None else [head]
-        return list(self._heads.values())
+        found = self._stories.values() if session is None else [self._stories.get(session)]
+        heads = [None if story is None else head_of(story) for story in found]
+        return [head for head in heads if head is not None]
 
     async def verify(self, *, tail: int | None = None) -> list[str]:  # noqa: ARG002  there is no chain to check
         """Check that positions have no holes; memory has no chain and no stored fold."""
@@ -230,9 +229,9 @@ class MemoryLedger:
         self._bytes += len(text)
         if receipt.harness_session_id is not None:
             key = (receipt.adapter_id, receipt.harness_session_id)
-            head = extend_head(self._heads.pop(key, None), receipt, self._head)
-            if head is not None:
-                self._heads[key] = head
+            story = self._stories.pop(key, None) or Story(adapter_id=key[0], harness_session_id=key[1])
+            tell(story, self._head, receipt)
+            self._stories[key] = story
         return row
 
     def _trim(self) -> None:
@@ -241,8 +240,8 @@ class MemoryLedger:
             self._drop_oldest()
         while len(self._keys) > self._max_keys:
             self._keys.popitem(last=False)
-        while len(self._heads) > self._max_rows:
-            self._heads.popitem(last=False)
+        while len(self._stories) > self._max_rows:
+            self._stories.popitem(last=False)
         while len(self._links) > self._max_rows:
             self._links.popitem(last=False)
 

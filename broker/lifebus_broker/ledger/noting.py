@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from lifebus_broker.ledger.drafting import NO_LINK, link_after
+from lifebus_broker.fold.facts import NO_LINK, link_after
 from lifebus_broker.ledger.refusals import OVERSIZED, unwritable
 from lifebus_broker.ports import NewNote, Note, NoteStream, Refusal
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import apsw
 
-from lifebus_broker.ledger.drafting import NO_LINK
+from lifebus_broker.fold.facts import NO_LINK
 from lifebus_broker.ledger.noting import note_link
 from lifebus_broker.ledger.sqlite_schema import Execute, executor
 from lifebus_broker.ledger.sqlite_tables import CHECKED, TABLES

@@ -16,8 +16,9 @@ from typing import Any, Final, Self
 
 import apsw
 
+from lifebus_broker.fold.facts import StreamKey
 from lifebus_broker.ledger import sqlite_statements as sql
-from lifebus_broker.ledger.drafting import Draft, Known, StreamKey, Tip, state_from
+from lifebus_broker.ledger.drafting import Draft, Known, Tip, state_from
 from lifebus_broker.ledger.noting import NoteDraft
 from lifebus_broker.ledger.sqlite_format import create, set_meta
 from lifebus_broker.ledger.sqlite_notes import NoteTable

@@ -14,8 +14,9 @@ import apsw
 import msgspec
 from msgspec import Struct
 
-from lifebus_broker.fold import INITIAL, SessionState, advance
-from lifebus_broker.ledger.drafting import NO_LINK, emitter_key_of, frames_text, key_of, link_after, state_from
+from lifebus_broker.fold.facts import NO_LINK, link_after, sequence_after
+from lifebus_broker.fold.session import INITIAL, SessionState, advance
+from lifebus_broker.ledger.drafting import emitter_key_of, frames_text, key_of, state_from
 from lifebus_broker.ledger.sqlite_format import require_format
 from lifebus_broker.ledger.sqlite_notes import check_notes_of
 from lifebus_broker.ledger.sqlite_schema import executor, open_reader
@@ -125,7 +126,7 @@ class _Check:
             return
         before = self._seen.get(row.stream) or self._before(row)
         session = receipt.harness_session_id
-        sequence = before.sequence + 1 if session is not None else None
+        sequence = sequence_after(before.sequence, session)
         state = advance(before.state, receipt.event, receipt.telemetry_summary)
         link = link_after(before.link, row.receipt)
         self._compare(row, "link (hash chain)", row.link, link)

@@ -19,8 +19,9 @@ from lifebus_adapters.app_server import (
 )
 from lifebus_adapters.telemetry import Compacted, TurnEnded, TurnStarted
 from lifebus_broker.degradation import Cause
-from lifebus_broker.fold.supervision import PROCESS, OpenFrame
-from lifebus_broker.fold.supervision import SOURCE as FROM
+from lifebus_broker.fold.story import OpenFrame
+from lifebus_broker.fold.words import PROCESS
+from lifebus_broker.fold.words import SOURCE as FROM
 from lifebus_contract import LifecycleEvent
 from lifebus_supervisor.supervision.emissions import tick_finding
 from lifebus_supervisor.supervision.judging import (
@@ -116,7 +117,7 @@ def _closed(watch: Watch, fact: ThreadClosed) -> list[Finding]:
 
 
 def _turn_started(watch: Watch, fact: TurnStarted) -> Iterator[Finding]:
-    if fact.frame_id is None or fact.frame_id in watch.turns:
+    if fact.frame_id is None or fact.frame_id in watch.state.turns:
         return
     for old in watch.state.frames:
         if old.parent is None:
@@ -145,7 +146,7 @@ def _operator(fact: OperatorAsked | OperatorAnswered) -> Finding:
 
 
 def _in_frame(finding: Finding, frame_id: str | None, key: str) -> Finding:
-    frame = None if frame_id is None else OpenFrame(frame_id, None, frame_id, 0)
+    frame = None if frame_id is None else OpenFrame(frame_id=frame_id, task=frame_id)
     return Finding(event=finding.event, telemetry=finding.telemetry, frame=frame, key=key)
 
 
@@ -157,6 +158,6 @@ def _is_told(watch: Watch, waiting: Waiting) -> bool:
         case ThreadClosed():
             return watch.state.ended or watch.state.starts > waiting.starts
         case TurnStarted() as turn:
-            return turn.frame_id in watch.turns or (turn.compacting and watch.hooked)
+            return turn.frame_id in watch.state.turns or (turn.compacting and watch.hooked)
         case TurnEnded() as turn:  # a frame that a hook opened is closed by what the watch knows
-            return turn.frame_id in watch.turns
+            return turn.frame_id in watch.state.turns

@@ -58,7 +58,7 @@ def note_problems(matched: Sequence[tuple[Watch, Found]], watches: Watches) -> N
     for watch in watches:
         its, newest = problems.get(watch.key, {}), next(reversed(watch.files), None)
         problem = its.get(newest) if newest is not None else next(iter(its.values()), None)
-        due = newest is not None or bool(watch.turns)
+        due = newest is not None or bool(watch.state.turns)
         watch.missing = watch.missing + 1 if due and problem not in {None, "hung"} else 0
         watch.hung = watch.hung + 1 if due and problem == "hung" else 0
 

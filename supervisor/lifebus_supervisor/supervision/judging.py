@@ -12,7 +12,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from lifebus_broker.claims import claim_of
-from lifebus_broker.fold.supervision import LEVEL, SOURCE, USED, OpenFrame
+from lifebus_broker.fold.story import OpenFrame
+from lifebus_broker.fold.words import LEVEL, SOURCE, USED
 from lifebus_broker.pressure import Thresholds, next_level, percent_of
 from lifebus_contract import AdapterManifest, Degradation, LifecycleEvent, SupportState
 from lifebus_contract.fields import FactValue

@@ -9,7 +9,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from lifebus_adapters.adapter import HookReading
-from lifebus_broker.fold.supervision import LEVEL, SIGNAL, SOURCE
+from lifebus_broker.fold.words import LEVEL, SIGNAL, SOURCE
 from lifebus_contract import FRAME_EVENTS, AdapterManifest, Emission, IdSource, IntegrationMode, LifecycleEvent
 from lifebus_supervisor.supervision.emissions import emissions_of
 from lifebus_supervisor.supervision.judging import LEFT_OPEN, closings, pressure_facts
@@ -98,13 +98,13 @@ def _is_told(watch: Watch, emission: Emission) -> bool:
     frame = "" if request.frame_context is None else request.frame_context.frame_id
     match request.event:
         case LifecycleEvent.SESSION_STARTED:
-            return watch.state.started and (request.event, "") in watch.by_wire
+            return watch.state.started and (request.event, "") in watch.state.wired
         case LifecycleEvent.SESSION_ENDING | LifecycleEvent.SESSION_ENDED:
-            return watch.state.ended and (LifecycleEvent.SESSION_ENDED, "") in watch.by_wire
-        case LifecycleEvent.FRAME_OPENED if (request.event, frame) in watch.by_wire:
+            return watch.state.ended and (LifecycleEvent.SESSION_ENDED, "") in watch.state.wired
+        case LifecycleEvent.FRAME_OPENED if (request.event, frame) in watch.state.wired:
             return True
         case event if event in FRAME_EVENTS:
-            return (LifecycleEvent.FRAME_ENDED, frame) in watch.by_wire
+            return (LifecycleEvent.FRAME_ENDED, frame) in watch.state.wired
         case _:
             return False
 

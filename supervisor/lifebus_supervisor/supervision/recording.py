@@ -11,7 +11,7 @@ import structlog
 
 from lifebus_broker.bus import Bus
 from lifebus_broker.dispatch import Outcome
-from lifebus_broker.fold.supervision import BEFORE, PROCESS
+from lifebus_broker.fold.words import BEFORE, PROCESS, SUPERVISOR
 from lifebus_broker.ports import Row
 from lifebus_contract import AdapterManifest
 from lifebus_supervisor.supervision.emissions import emissions_of, tick_finding
@@ -21,7 +21,7 @@ from lifebus_supervisor.supervision.watch import Watch, process_text
 
 __all__ = ["CLIENT_ID", "Recorder", "news_of"]
 
-CLIENT_ID: Final = "lifebus.supervisor"
+CLIENT_ID: Final = SUPERVISOR
 """The client under whose name supervision records what it finds."""
 
 _BUDGET_S: Final = 1.0

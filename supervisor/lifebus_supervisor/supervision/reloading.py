@@ -10,7 +10,7 @@ import structlog
 
 from lifebus_broker.bus import Bus
 from lifebus_broker.degradation import Cause
-from lifebus_broker.fold.supervision import CAUSE
+from lifebus_broker.fold.words import CAUSE
 from lifebus_broker.transitions import shrinkage
 from lifebus_contract import AdapterManifest, LifebusError, LifecycleEvent
 from lifebus_supervisor.adapters import configured_adapters

@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import structs
 
 from lifebus_broker.degradation import AFFECTED, Cause, Health, SilenceLimits, causes_of, lost, regained
-from lifebus_broker.fold.supervision import CAUSE
+from lifebus_broker.fold.words import CAUSE
 from lifebus_contract import AdapterManifest, Degradation, LifecycleEvent
 from lifebus_supervisor.supervision.judging import GRACE_TICKS, Finding, Moment
 from lifebus_supervisor.supervision.watch import Watch

@@ -14,8 +14,10 @@ from msgspec import Struct
 
 from lifebus_adapters.adapter import CallerProcess
 from lifebus_adapters.telemetry import Activity, Compacted, Fact, TurnEnded, TurnStarted, Usage, WindowKnown
-from lifebus_broker.fold.supervision import Supervised
-from lifebus_contract import LifecycleEvent, Receipt
+from lifebus_broker.fold.story import Story, tell
+from lifebus_broker.fold.told import Told
+from lifebus_broker.fold.words import FRAME
+from lifebus_contract import LifecycleEvent
 from lifebus_supervisor.supervision.wire import SOURCE as WIRE
 from lifebus_supervisor.supervision.wire import Wire
 
@@ -28,9 +30,6 @@ MATCH_S: Final = 120
 """How long a hook and a file may be apart that tell of the same compaction, in seconds."""
 
 _BESIDE: Final = 3
-_KNOWN_WORDS: Final = 512
-_KNOWN_TURNS: Final = 256
-"""How many turns a session remembers, to tell a turn that no hook told of from an old one."""
 
 
 class Proof(Struct, frozen=True):
@@ -53,9 +52,8 @@ class Watch:
     """One session.  Times are monotonic seconds; ticks are numbers of the tick loop.
 
     `state` holds what the ledger knows up to `position`, all of it once `loaded` (at `loaded_at`); `newest` is the
-    position of the session's newest row.  `hook_at` is when the last hook came, None where none ever did; `heard_at`
-    when anybody was heard, `grown_at` when a file grew.  `hooked` says that hooks have told of the session, in this
-    process or one before; an `app` reports by itself, without hooks.
+    position of the session's newest row.  `hook_at` is when the last hook came, None where none did in this process;
+    `heard_at` when anybody was heard, `grown_at` when a file grew.  An `app` reports by itself, without hooks.
 
     `usage` holds the newest numbers, `usage_tick` when the first came; `window` is what the harness told of itself,
     `seen_window` the last that came with numbers.  `files` holds the files that told of the session, the one last heard
@@ -65,23 +63,21 @@ class Watch:
     and may well live on; `candidate` called last, and may be a mere helper; `disposed` says how the process told that
     it ends with all its sessions.  `dead_ticks` counts the ticks since the harness's process is gone.
 
-    `base` counts the compactions that the ledger knew when the watch was loaded; the `recent` ones, which may not be in
-    the file yet, are left out.  A `fresh` session was not known to it.  `before` counts the proofs from before anybody
+    `base` counts the compactions that the ledger knew when the watch was loaded; recent ones, which may not be in the
+    file yet, are left out.  A `fresh` session was not known to it.  `before` counts the proofs from before anybody
     watched, and `credit`, never above 0, the compactions that the file does not hold.
 
     `work_tick` is the tick in which telemetry first showed work that no hook told of, `work_ticks` all of those;
     `started` and `ended` are the turns that only telemetry tells of so far, and `file_turn` is the newest one there.
 
-    `wire` is the line to an app-server, where one tells of the session; `by_wire` holds the events and frames that were
-    recorded from such a line, and that no hook tells a second time.
+    `wire` is the line to an app-server, where one tells of the session.
 
     `idle_ticks` counts the ticks without news, `vain` the times in a row that findings came to nothing: none is
     recorded before the tick `rest_until`.  A `quiet` session is one whose file alone is known, as it was when first
     seen: nothing is recorded of it.
     """
 
-    key: Key
-    state: Supervised = field(default_factory=Supervised)
+    state: Story
     position: int = 0
     newest: int = 0
     loaded: bool = False
@@ -100,7 +96,6 @@ class Watch:
     hook: str = ""
     grown_at: float | None = None
     heard_at: float | None = None
-    hooked: bool = False
     app: bool = False
     usage: Usage | None = None
     usage_tick: int | None = None
@@ -109,22 +104,29 @@ class Watch:
     proofs: dict[str, "Proof"] = field(default_factory=dict[str, "Proof"])
     fresh: bool = False
     base: int = 0
-    recent: int = 0
     before: int = 0
     credit: int = 0
     proof_tick: int | None = None
-    turns: dict[str, int] = field(default_factory=dict[str, int])
     started: dict[str, int] = field(default_factory=dict[str, int])
     ended: dict[str, "EndSeen"] = field(default_factory=dict[str, "EndSeen"])
     file_turn: str | None = None
     wire: Wire | None = None
-    by_wire: dict[tuple[LifecycleEvent, str], int] = field(default_factory=dict[tuple[LifecycleEvent, str], int])
     work_tick: int | None = None
     work_ticks: set[int] = field(default_factory=set[int])
     missing: int = 0
     hung: int = 0
     problem: str = ""
     files: dict[str, int] = field(default_factory=dict[str, int])
+
+    @property
+    def key(self) -> Key:
+        """Adapter and session."""
+        return self.state.adapter_id, self.state.harness_session_id
+
+    @property
+    def hooked(self) -> bool:
+        """Whether hooks have told of the session, in this process or one before."""
+        return self.state.hooked or self.hook_at is not None
 
     @property
     def is_live(self) -> bool:
@@ -138,25 +140,34 @@ class Watch:
     @property
     def had_a_turn(self) -> bool:
         """Whether a turn began and is over."""
-        return bool(self.turns.keys() - set(self._frame_ids))
+        return bool(set(self.state.turns) - set(self._frame_ids))
 
     @property
     def unreadable(self) -> int:
         """How many unreadable records stand in a row at the end of one of its files."""
         return max(self.files.values(), default=0)
 
-    def apply(self, receipt: Receipt, state: Supervised) -> None:
-        """Take over the state after a receipt, and what it tells about turns."""
-        self.state = state
-        frame = receipt.telemetry_summary.get("frame_id")
-        if isinstance(frame, str) and receipt.event in _FRAME_OPENS:
-            self._remember(frame)
-        if receipt.event is LifecycleEvent.SESSION_ENDED and self.loaded:  # who ended it long ago may be back
+    def begin(self, position: int, story: Story | None) -> None:
+        """Begin with what was folded already up to a position."""
+        self.position = position
+        self.newest = max(self.newest, position)
+        if story is not None:
+            self.state = story
+            self.app = story.app and not self.hooked
+
+    def apply(self, position: int, told: Told) -> None:
+        """Take one more receipt, and what it tells about turns."""
+        tell(self.state, position, told)
+        self.position = position
+        frame = told.telemetry_summary.get(FRAME)
+        if isinstance(frame, str) and told.event in _FRAME_OPENS:
+            self.started.pop(frame, None)
+        if told.event is LifecycleEvent.SESSION_ENDED and self.loaded:  # who ended it long ago may be back
             self.beside, self.left_by = (), self.process
 
     def heard(self, hook: str, now: float) -> None:
         """Note that a hook came: nothing is silent, and what telemetry showed before is covered."""
-        self.hook, self.hook_at, self.heard_at, self.hooked = hook, now, now, True
+        self.hook, self.hook_at, self.heard_at = hook, now, now
         self.dead_ticks = 0
         self.cover()
 
@@ -203,13 +214,6 @@ class Watch:
         self.process, self.beside = self.beside[-1], self.beside[:-1]
         return True
 
-    def note_wire(self, receipt: Receipt) -> None:
-        """Note what was recorded from the line to an app-server."""
-        frame = receipt.telemetry_summary.get("frame_id")
-        self.by_wire[receipt.event, frame if isinstance(frame, str) else ""] = 1
-        if len(self.by_wire) > _KNOWN_WORDS:
-            del self.by_wire[next(iter(self.by_wire))]
-
     def cover(self) -> None:
         """Forget the evidence that hooks are silent."""
         self.work_tick = None
@@ -235,10 +239,14 @@ class Watch:
                 self._start(fact, tick, settled=settled)
             case TurnEnded() if not history or self._is_open(fact.frame_id):
                 self._end(EndSeen(fact, source, tick))
-            case Activity() if not history and settled and not self.state.frames and self.file_turn not in self.turns:
+            case Activity() if not history and settled and self._is_between_turns:
                 self._work(tick)
             case _:
                 return
+
+    @property
+    def _is_between_turns(self) -> bool:
+        return not self.state.frames and self.file_turn not in self.state.turns
 
     @property
     def untold(self) -> int:
@@ -261,11 +269,12 @@ class Watch:
             proofs = self.proofs
         return {key: proofs[key] for key in list(proofs)[-self.untold :]} if self.untold > 0 else {}
 
-    def load(self, now: float) -> None:
-        """Note that the state holds all that the ledger knows."""
+    def load(self, now: float, epoch_s: float) -> None:
+        """Note that the state holds all that the ledger knows; `epoch_s` is the wall-clock time."""
         self.loaded, self.loaded_at = True, now
         self.fresh = self.state.last_event is None
-        self.base, self.before = self.state.compactions - self.recent, max(self.before, self.state.before)
+        recent = sum(epoch_s - at <= MATCH_S for at in self.state.compacted_at)
+        self.base, self.before = self.state.compactions - recent, max(self.before, self.state.before)
         self.settle_proofs()
 
     def settle_proofs(self) -> None:
@@ -289,7 +298,7 @@ class Watch:
         return frame_id in self._frame_ids
 
     def _start(self, fact: TurnStarted, tick: int, *, settled: bool) -> None:
-        if fact.frame_id is not None and fact.frame_id not in self.turns:
+        if fact.frame_id is not None and fact.frame_id not in self.state.turns:
             self.started.setdefault(fact.frame_id, tick)
         elif fact.frame_id is None and settled and not self.state.frames:
             self._work(tick)
@@ -308,12 +317,6 @@ class Watch:
     def _work(self, tick: int) -> None:
         self.work_tick = tick if self.work_tick is None else self.work_tick
         self.work_ticks.add(tick)
-
-    def _remember(self, frame: str) -> None:
-        self.turns[frame] = 1
-        self.started.pop(frame, None)
-        while len(self.turns) > _KNOWN_TURNS:
-            del self.turns[next(iter(self.turns))]
 
 
 _FRAME_OPENS: Final = frozenset({LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OPENED})

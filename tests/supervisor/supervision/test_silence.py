@@ -7,6 +7,7 @@ import pytest
 from adapters.calls import call, ids
 from lifebus_adapters import ADAPTERS
 from lifebus_adapters.telemetry import Activity, TurnEnded, TurnStarted, Usage
+from lifebus_broker.fold.unlock import UnlockState
 from lifebus_broker.negotiation import negotiate
 from lifebus_contract import (
     CapabilityRequest,
@@ -208,7 +209,7 @@ async def test_a_loss_is_told_once_and_survives_a_restart(tmp_path: Path) -> Non
         stage.files.standing = [missing()]
         await stage.tick(2)
         stage.restart()
-        stage.bus.capabilities._sessions.clear()  # pyright: ignore[reportPrivateUsage]  as in a new process
+        stage.bus.capabilities.state = UnlockState()  # as in a new process
         await stage.supervisor.recover()
         stage.files.standing = [missing()]
         assert losses(await stage.tick(5)) == []
