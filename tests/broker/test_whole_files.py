@@ -31,6 +31,26 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_unfinished(
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
 
 
+def test_a_file_is_synced_before_it_takes_its_place_and_its_directory_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    sync, rename = os.fsync, Path.rename
+
+    def note_sync(descriptor: int) -> None:
+        seen.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        sync(descriptor)
+
+    def note_rename(path: Path, target: Path) -> Path:
+        seen.append(f"to {target.name}")
+        return rename(path, target)
+
+    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(Path, "rename", note_rename)
+    write_whole(tmp_path / "a.json", b"1")
+    assert seen == [f".a.json.{os.getpid()}.tmp", "to a.json", tmp_path.name]
+
+
 def test_a_reader_gets_one_byte_too_many_of_a_file_that_is_too_large_and_nothing_of_what_is_no_file(
     tmp_path: Path,
 ) -> None:
