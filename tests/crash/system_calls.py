@@ -6,7 +6,6 @@ The table is the process's, so there is only one of these at a time.
 
 import ctypes
 import errno
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -20,8 +19,8 @@ _SIGNATURES: Final[dict[str, tuple[Any, ...]]] = {
     "fstat": (_INT, _INT, _POINTER),
     "ftruncate": (_INT, _INT, _LONG),
     "mmap": (_POINTER, _POINTER, ctypes.c_size_t, _INT, _INT, _INT, _LONG),
-    "pread": (_LONG, _INT, _POINTER, ctypes.c_size_t, _LONG),
-    "pwrite": (_LONG, _INT, _POINTER, ctypes.c_size_t, _LONG),
+    "pread64": (_LONG, _INT, _POINTER, ctypes.c_size_t, _LONG),
+    "pwrite64": (_LONG, _INT, _POINTER, ctypes.c_size_t, _LONG),
     "unlink": (_INT, ctypes.c_char_p),
 }
 """The calls that can fail: what they return, what they take."""
@@ -55,7 +54,7 @@ class FailingCall:
 
         replaced = kind(call)
         try:
-            system.xSetSystemCall(self._name, ctypes.cast(replaced, _POINTER).value)
+            system.xSetSystemCall(self._name, ctypes.cast(replaced, _POINTER).value or 0)
             yield
         finally:
             system.xSetSystemCall(self._name, pointer)

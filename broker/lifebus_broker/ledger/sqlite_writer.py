@@ -221,6 +221,9 @@ class Writer:
             result = task.run(self._store)
         except (apsw.FullError, apsw.BusyError) as fault:
             result = fault
+        except Exception as fault:  # the end of this thread, and nobody may wait for ever
+            self._reports.finished(task, fault)
+            raise
         self._reports.finished(task, result)
 
     def _idle(self) -> None:
