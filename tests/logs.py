@@ -1,7 +1,11 @@
-"""A log in memory for tests, whole or pruned, that counts what is read of it."""
+"""Logs for tests: one in memory, whole or pruned, that counts what is read of it; and the base of a ledger file."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+from lifebus_broker.fold.stores import dump_stores
+from lifebus_broker.keeper import StateKeeper
+from lifebus_broker.ledger.sqlite_log import SqliteLog
 from lifebus_broker.log import LogLine
 from lifebus_broker.ports import Note
 
@@ -30,3 +34,9 @@ class MemoryLog:
 
     def notes(self, prefix: str) -> Iterator[Note]:
         return iter(())
+
+
+def base_at(path: Path, position: int) -> bytes:
+    """Return what has to stand for a ledger file's receipts up to a position, once they are pruned."""
+    with SqliteLog(path) as log:
+        return dump_stores(StateKeeper(log).stores_at(position))

@@ -6,13 +6,14 @@ again; where it does not fit it is thrown away, and the log is read instead.
 Above: the daemon's keeping, saves, retention, the command line.  Below: compactions, the fold, the log.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Final
 
 from lifebus_broker.compactions.files import CompactionFiles, Refused
 from lifebus_broker.compactions.policy import build
 from lifebus_broker.compactions.state_cache import CACHE_EVERY, StateCache, boundary, cache_id_at
+from lifebus_broker.fold.facts import Stream, StreamKey
 from lifebus_broker.fold.stores import Stores, load_stores, reduce_event
 from lifebus_broker.fold.told import BrokenLog
 from lifebus_broker.log import LogSource, encode_line
@@ -61,7 +62,7 @@ class StateKeeper:
         Raises:
             BrokenLog: the base is not what the log was pruned to.
         """
-        if self._stores is None:
+        if self._stores is None or self._stores.position < self._source.floor:
             self._stores, self._began = self._nearest(self._source.head)
         return self._stores
 
@@ -109,6 +110,21 @@ class StateKeeper:
             pass
         return self.state
 
+    def compare(self, heads: Mapping[StreamKey, Stream]) -> bool:
+        """Compare the facts ledger with where the log's owner has its streams now; return whether they say the same.
+
+        If not, the cache that the keeper began from is thrown away, and it begins again.
+
+        Raises:
+            BrokenLog: as `step`; also where no cache can be blamed.
+        """
+        stores = self.advance(max((stream.position for stream in heads.values()), default=0))
+        if stores.facts.streams == heads:
+            return True
+        self._blame(self._began, BrokenLog(stores.position, "its streams are not where the ledger has them"))
+        self._stores = None
+        return False
+
     def stores_at(self, position: int) -> Stores:
         """Return the stores after a line, which are the caller's; they come from whatever is nearest before it.
 
@@ -121,7 +137,7 @@ class StateKeeper:
             raise StateConflict(
                 f"position {position} is not in the log, which holds {floor} to {head}", code="no_position"
             )
-        if boundary(position) <= self.position <= position:
+        if max(floor, boundary(position)) <= self.position <= position:
             return _replay(self.state.copy(), self._source, position)
         while True:
             stores, name = self._nearest(position)
@@ -203,10 +219,10 @@ class StateKeeper:
         return stores
 
     def _blame(self, name: str | None, fault: BrokenLog) -> None:
-        """Throw away the cache that the log does not continue; where there was none, it is the log that is broken."""
+        """Throw away the cache that the log contradicts; where there was none, it is the log that is broken."""
         if name is None:
             raise fault
-        self._throw_away(name, f"the log does not continue it: {fault.detail}")
+        self._throw_away(name, f"the log contradicts it: {fault.detail}")
 
     def _keep_cache(self, files: CompactionFiles, stores: Stores) -> None:
         """Write the cache of the stores, and delete those that are too old."""

@@ -41,6 +41,7 @@ from lifebus_supervisor.command_clients import add_command_clients
 from lifebus_supervisor.consumers import Consumers
 from lifebus_supervisor.hooks import HookCalls
 from lifebus_supervisor.intake import SOCKET, HookIntake
+from lifebus_supervisor.keeping import compose_keeping
 from lifebus_supervisor.ledger_care.files import settle_ledger
 from lifebus_supervisor.observing import Observing, open_signals
 from lifebus_supervisor.renewal.composing import start_renewals
@@ -114,6 +115,7 @@ class Daemon:
         self.service = service
         self.halt = halt
         self.supervisor = compose_supervisor(settings, bus, ADAPTERS)
+        self.keeping = compose_keeping(settings, bus, self.supervisor)
         budget = settings.limits.hook_answer_ms / 1000 * 0.8
         self.observing = Observing(signals, AppServerIntake(bus, self.supervisor), bus.registry)
         service.extend(self.observing.verbs(service))
@@ -159,7 +161,10 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
         tasks = await stack.enter_async_context(anyio.create_task_group())
         signals = await open_signals(settings.signals, ledger)
         daemon = _compose(settings, halt, registry=registry, ledger=ledger, fanout=fanout, tasks=tasks, signals=signals)
-        await take_up(daemon.supervisor, tasks)
+        if daemon.keeping is not None:
+            fanout.listen(daemon.keeping.note)
+            tasks.start_soon(daemon.keeping.run)
+        await take_up(daemon.supervisor, daemon.keeping, tasks)
         await daemon.consumers.open(fanout)
         add_command_clients(settings, daemon.bus.clients, tasks)
         _open_doors(daemon, stack)
@@ -176,6 +181,8 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
         finally:
             with anyio.move_on_after(settings.limits.shutdown_ms / 1000 * 0.6, shield=True):
                 await _drain(daemon)
+                if daemon.keeping is not None:
+                    await daemon.keeping.finish()
             tasks.cancel_scope.cancel()
 
 
@@ -246,6 +253,7 @@ def _open_doors(daemon: Daemon, stack: AsyncExitStack) -> None:
         "facts_merged": daemon.supervisor.merged,
         **daemon.hooks.counters(),
         **daemon.observing.counters(),
+        **({} if daemon.keeping is None else daemon.keeping.counters()),
     }
     epoch = daemon.bus.ledger.epoch
     daemon.bus.fanout.listen(lambda rows: receipts.publish(epoch, rows))
@@ -260,9 +268,15 @@ def _open_doors(daemon: Daemon, stack: AsyncExitStack) -> None:
 
 def _start_retaining(daemon: Daemon, tasks: TaskGroup) -> None:
     """Drop receipts that need not be kept, where there is a file to drop them from."""
-    ledger, settings = daemon.bus.ledger, daemon.settings
-    if isinstance(ledger, SqliteLedger):
-        retaining = Retaining(settings.retention, ledger, settings.ledger_path, losers=daemon.consumers.look_back)
+    ledger, settings, keeping = daemon.bus.ledger, daemon.settings, daemon.keeping
+    if isinstance(ledger, SqliteLedger) and keeping is not None:
+        retaining = Retaining(
+            settings.retention,
+            ledger,
+            settings.ledger_path,
+            base_at=keeping.dump_at,
+            losers=daemon.consumers.look_back,
+        )
         daemon.service.tell_retention = retaining.report
         tasks.start_soon(retaining.run)
 

@@ -13,16 +13,14 @@ import anyio.to_thread
 import apsw
 import structlog
 
-from lifebus_broker.fold.stores import Stores, dump_stores, load_stores, reduce_event
 from lifebus_broker.ledger.sqlite import SqliteLedger
 from lifebus_broker.ledger.sqlite_holdings import bytes_on_disk, plan_cut
-from lifebus_broker.ledger.sqlite_log import SqliteLog
 from lifebus_broker.retention import Cut, Limits
 from lifebus_contract import LifebusError
 from lifebus_supervisor.settings import RetentionSettings
 from lifebus_transports.state_messages import CutStatus, RetentionStatus
 
-__all__ = ["Retaining", "dump_at", "limits_of"]
+__all__ = ["Retaining", "limits_of"]
 
 _MIB: Final = 1_048_576
 _DAY_S: Final = 86_400
@@ -36,6 +34,7 @@ _log = structlog.get_logger("lifebus.retention")
 class Retaining:
     """Keeps a ledger file within its limits.
 
+    `base_at` returns the dump of the stores after a receipt, which stands for all that are dropped up to there.
     `losers` names the named consumers that lost something because it was dropped before they had settled it.
     """
 
@@ -45,11 +44,12 @@ class Retaining:
         ledger: SqliteLedger,
         path: Path,
         *,
+        base_at: Callable[[int], Awaitable[bytes]],
         losers: Callable[[], Awaitable[Sequence[str]]],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._settings, self._ledger, self._path = settings, ledger, path
-        self._losers, self._clock = losers, clock
+        self._base_at, self._losers, self._clock = base_at, losers, clock
         self._bytes = 0
         self._last: CutStatus | None = None
 
@@ -88,8 +88,7 @@ class Retaining:
 
     async def _cut(self, cut: Cut, now: int) -> None:
         after = self._ledger.status().floor
-        base = await anyio.to_thread.run_sync(dump_at, self._path, cut.floor)
-        until = await self._ledger.prune(cut.floor, base)
+        until = await self._ledger.prune(cut.floor, await self._base_at(cut.floor))
         consumers = tuple(await self._losers())
         self._last = CutStatus(at_epoch_s=now, reason=cut.reason, after=after, until=until, consumers=consumers)
         _log.info("receipts_dropped", reason=cut.reason, after=after, until=until, consumers=list(consumers))
@@ -102,20 +101,6 @@ class Retaining:
             await anyio.sleep(min(left, _GLANCE_S))
             if await anyio.to_thread.run_sync(bytes_on_disk, self._path) > most:
                 return
-
-
-def dump_at(path: Path, position: int) -> bytes:
-    """Return the dump of the stores after a receipt of a ledger file, from which a fold goes on; blocks.
-
-    Raises:
-        LifebusError: the file cannot be read, or its log is broken.
-    """
-    with SqliteLog(path) as log:
-        base = log.base()
-        stores = Stores() if base is None else load_stores(base)
-        for line in log.lines(stores.position, position):
-            reduce_event(stores, line)
-        return dump_stores(stores)
 
 
 def limits_of(settings: RetentionSettings) -> Limits:

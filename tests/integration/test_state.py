@@ -12,7 +12,6 @@ from integration.following import drain, emit, take
 from lifebus_contract import FrameClass, FrameContext, InvalidRequest, Receipt
 from lifebus_supervisor import states
 from lifebus_supervisor.daemon import Daemon
-from lifebus_supervisor.retaining import dump_at
 from lifebus_transports.state_messages import StateAsk, StatePage
 from running import connected, running_bus
 
@@ -21,7 +20,8 @@ MINE = ("codex", "s1")
 
 async def pruned(daemon: Daemon, floor: int) -> None:
     """Drop receipts as retention does."""
-    base = await anyio.to_thread.run_sync(dump_at, daemon.settings.ledger_path, floor)
+    assert daemon.keeping is not None
+    base = await daemon.keeping.dump_at(floor)
     assert await daemon.bus.ledger.prune(floor, base) == floor
 
 

@@ -11,6 +11,7 @@ from lifebus_broker.ledger.sqlite import SqliteLedger
 from lifebus_broker.ports import Query
 from lifebus_supervisor.retaining import Retaining
 from lifebus_supervisor.settings import RetentionSettings
+from logs import base_at
 
 DAY = 86_400
 NOW = 1_790_000_000
@@ -21,7 +22,11 @@ def retaining(ledger: SqliteLedger, path: Path, names: Iterable[str] = (), **set
     async def losers() -> list[str]:
         return list(names)
 
-    return Retaining(RetentionSettings(**{**NO_LIMITS, **settings}), ledger, path, losers=losers, clock=lambda: NOW)
+    async def base(position: int) -> bytes:
+        return base_at(path, position)
+
+    limits = RetentionSettings(**{**NO_LIMITS, **settings})
+    return Retaining(limits, ledger, path, base_at=base, losers=losers, clock=lambda: NOW)
 
 
 async def fill(ledger: SqliteLedger, first: int, many: int, **changes: object) -> None:

@@ -15,9 +15,11 @@ import apsw
 import msgspec
 from msgspec import Struct
 
+from lifebus_broker.fold.facts import Stream, StreamKey
 from lifebus_broker.ledger.checksums import unguarded
 from lifebus_broker.ledger.drafting import key_of
 from lifebus_broker.ledger.sqlite_format import require_format
+from lifebus_broker.ledger.sqlite_heads import read_heads
 from lifebus_broker.ledger.sqlite_notes import read_page, read_streams
 from lifebus_broker.ledger.sqlite_schema import executor, open_reader
 from lifebus_broker.log import LogLine
@@ -129,6 +131,11 @@ class SqliteLog:
                 after = line.position
             if not piece:
                 raise self._damaged(f"row {after + 1}: it is missing")
+
+    def heads(self) -> dict[StreamKey, Stream]:
+        """Return where every stream is, as of one moment, from the file's own tables."""
+        with self._reading():
+            return read_heads(self._execute)
 
     def notes(self, prefix: str) -> Iterator[Note]:
         """Return the kept notes of some streams (log.LogSource.notes)."""

@@ -16,6 +16,7 @@ from lifebus_adapters.telemetry import Surroundings
 from lifebus_broker.bus import Bus
 from lifebus_broker.degradation import SilenceLimits
 from lifebus_supervisor.installing.installed import InstalledHooks
+from lifebus_supervisor.keeping import Keeping
 from lifebus_supervisor.settings import Settings
 from lifebus_supervisor.supervision.supervisor import Supervisor
 from lifebus_supervisor.supervision.ticks import Waker, run_ticks
@@ -28,7 +29,7 @@ from lifebus_transports.processes import is_alive
 __all__ = ["NoFiles", "compose_supervisor", "start_supervision", "take_up"]
 
 _TAKE_UP_S: Final = 0.2
-"""How long doors stay shut while open sessions are read; of very many, the rest are read with open doors."""
+"""How long doors stay shut while what was recorded is read; what takes longer is read with open doors."""
 
 
 class NoFiles:
@@ -88,11 +89,13 @@ def compose_supervisor(settings: Settings, bus: Bus, adapters: Mapping[str, Adap
     return Supervisor(bus, watcher, limits, world)
 
 
-async def take_up(supervisor: Supervisor, tasks: TaskGroup) -> None:
-    """Take up the open sessions, so that whoever comes in sees what they have lost."""
+async def take_up(supervisor: Supervisor, keeping: Keeping | None, tasks: TaskGroup) -> None:
+    """Take up the open sessions where the keeper has them, so that whoever comes in sees what they have lost."""
     done = anyio.Event()
 
     async def recover() -> None:
+        if keeping is not None:
+            await keeping.taken_up.wait()
         await supervisor.recover()
         done.set()
 

@@ -37,7 +37,6 @@ _SETTLE_TICKS: Final = 2
 
 _AT_ONCE: Final = 32
 _RECOVERED: Final = 2_048
-_LONG_SESSION: Final = 10_000
 _FORGET_TICKS: Final = 3
 _FORGET_QUIET_TICKS: Final = 900
 
@@ -155,15 +154,8 @@ class Supervisor:
             return await self._look(scheduled=False)
 
     async def recover(self) -> None:
-        """Take up the sessions that were open when the broker stopped; of too many, those that changed last.
-
-        One of very many receipts is no harness's: it is read when a hook tells of it, and not before.
-        """
-        heads = [
-            head
-            for head in await self._bus.ledger.sessions()
-            if (not head.ended or head.open_frames) and head.receipts <= _LONG_SESSION
-        ]
+        """Take up the sessions that were open when the broker stopped; of too many, those that changed last."""
+        heads = [head for head in await self._bus.ledger.sessions() if not head.ended or head.open_frames]
         for head in heads[-_RECOVERED:]:
             if self._bus.registry.get(head.adapter_id) is not None:
                 watch = self.watches.open((head.adapter_id, head.harness_session_id))
