@@ -18,7 +18,7 @@ from lifebus_broker.background import Background, Scope
 from lifebus_broker.clients import CallbackClient
 from lifebus_broker.invocation import ask
 from lifebus_broker.placement import NO_SLOTS_USED, SlotUse
-from lifebus_broker.ports import Appended, Entry, Evidence, Ledger, Refusal, Row
+from lifebus_broker.ports import Appended, Entry, Evidence, Ledger, Refusal, Row, is_same_content
 from lifebus_broker.router import Delivery, Plan, Router
 from lifebus_broker.synthesis import request_digest, told_by, with_evidence
 from lifebus_contract import (
@@ -107,7 +107,7 @@ class Dispatcher:
         for name, entry in zip(names, found, strict=True):
             if entry is None:
                 continue
-            if entry[0] != digest:
+            if not is_same_content(entry[0], digest):
                 return Outcome(refusal=_CONFLICT)
             if entry[1] is None:
                 return Outcome(refusal=_PRUNED)

@@ -39,6 +39,7 @@ __all__ = [
     "Refusal",
     "Row",
     "SessionHead",
+    "is_same_content",
 ]
 
 
@@ -51,6 +52,11 @@ EMITTER: Final = "emitter"
 A ledger files such a receipt under the emitter's key as well, the first of a key only: so an emission that comes
 again is known although its clients may have left meanwhile (design 3.5).
 """
+
+
+def is_same_content(stored: bytes, digest: bytes) -> bool:
+    """Whether a digest is the one that a key stands for; of a pruned receipt only the first bytes are stored."""
+    return digest[: len(stored)] == stored
 
 
 class Refusal(Struct, frozen=True, kw_only=True):

@@ -24,6 +24,7 @@ __all__ = ["Retaining", "limits_of"]
 
 _MIB: Final = 1_048_576
 _DAY_S: Final = 86_400
+_HOUR_S: Final = 3_600
 _GLANCE_S: Final = 5.0
 _GROWN: Final = 20
 """A file that grew by a twentieth of its limit since the last look is looked at again."""
@@ -51,6 +52,7 @@ class Retaining:
         self._settings, self._ledger, self._path = settings, ledger, path
         self._base_at, self._losers, self._clock = base_at, losers, clock
         self._bytes = 0
+        self._forget_at = 0.0
         self._last: CutStatus | None = None
 
     async def run(self) -> None:
@@ -70,6 +72,7 @@ class Retaining:
             cut = await anyio.to_thread.run_sync(plan_cut, self._path, limits_of(self._settings), now)
             if cut is not None:
                 await self._cut(cut, now)
+            await self._forget_keys(now)
         except (apsw.Error, LifebusError) as fault:
             _log.warning("retention_failed", fault=type(fault).__name__, detail=str(fault)[:200])
             return None
@@ -92,6 +95,13 @@ class Retaining:
         consumers = tuple(await self._losers())
         self._last = CutStatus(at_epoch_s=now, reason=cut.reason, after=after, until=until, consumers=consumers)
         _log.info("receipts_dropped", reason=cut.reason, after=after, until=until, consumers=list(consumers))
+
+    async def _forget_keys(self, now: int) -> None:
+        """Once an hour, forget the keys of receipts that were dropped long enough ago."""
+        due = self._settings.dedupe_days and anyio.current_time() >= self._forget_at
+        if due:
+            await self._ledger.expire(now - self._settings.dedupe_days * _DAY_S)
+            self._forget_at = anyio.current_time() + _HOUR_S
 
     async def _wait(self) -> None:
         """Wait until the next look is due, or the files have grown fast."""

@@ -1,11 +1,12 @@
 """Retention at work on a real ledger: what is too old or too much goes, and it is said what went."""
 
+import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from contract_suites.receipts import every_row, keyed, recorded
+from contract_suites.receipts import append, every_row, keyed, recorded
 from lifebus_broker import retention
 from lifebus_broker.ledger.sqlite import SqliteLedger
 from lifebus_broker.ports import Query
@@ -52,6 +53,24 @@ async def test_receipts_older_than_the_days_are_dropped_and_no_others(path: Path
         assert last is not None
         assert (last.reason, last.after, last.until, last.consumers) == ("age", 0, 6, ("mirror",))
         assert await keeper.look() is None
+    finally:
+        await ledger.aclose()
+
+
+@pytest.mark.parametrize(("dedupe_days", "code"), [(0, "history_pruned"), (5, "history_pruned"), (1, None)])
+async def test_the_keys_of_dropped_receipts_are_known_for_the_days_that_are_asked_for(
+    path: Path, dedupe_days: int, code: str | None
+) -> None:
+    ledger = await SqliteLedger.open(path, clock=lambda: NOW - 2 * DAY)
+    try:
+        await fill(ledger, 0, 3, at_epoch_s=NOW - 40 * DAY)
+        keeper = retaining(ledger, path, keep_days=30)
+        await keeper.look()
+        while ledger._file.store.pruned < 3:  # noqa: ASYNC110  a thread deletes
+            await asyncio.sleep(0.001)
+        await retaining(ledger, path, dedupe_days=dedupe_days).look()
+        (answer,) = await append(ledger, keyed([1]))
+        assert (None if answer.refusal is None else answer.refusal.code) == code
     finally:
         await ledger.aclose()
 

@@ -17,7 +17,7 @@ from lifebus_broker.fold.facts import NO_LINK, StreamKey, link_after, sequence_a
 from lifebus_broker.fold.session import INITIAL, SessionState, advance
 from lifebus_broker.ledger.checksums import checksum, guarded
 from lifebus_broker.ledger.refusals import PRUNED, conflicting, unrecordable
-from lifebus_broker.ports import EMITTER, Appended, Entry, Row
+from lifebus_broker.ports import EMITTER, Appended, Entry, Row, is_same_content
 from lifebus_contract import Receipt, encode_json
 
 __all__ = [
@@ -189,6 +189,6 @@ class Draft:
 
 def _answer(known: Known, key: str, digest: bytes) -> Appended:
     """Return what an entry gets whose key is known (design 3.5)."""
-    if known[0] != digest:
+    if not is_same_content(known[0], digest):
         return conflicting(key)
     return PRUNED if known[1] is None else Appended(row=known[1], replayed=True)

@@ -24,6 +24,7 @@ from lifebus_broker.ledger.sqlite_file import UNTRUSTED, LedgerFile, open_file
 from lifebus_broker.ledger.sqlite_journal import SqliteJournal
 from lifebus_broker.ledger.sqlite_schema import check_library
 from lifebus_broker.ledger.sqlite_store import Store
+from lifebus_broker.ledger.sqlite_tombstones import expired_tombstones
 from lifebus_broker.ledger.sqlite_verify import verify
 from lifebus_broker.ledger.sqlite_writer import Answers, Job, Reports, Task, Writer, refused
 from lifebus_broker.ports import Appended, Entry, LedgerStatus, Page, Query, Refusal, Row, SessionHead
@@ -54,7 +55,7 @@ class SqliteLedger:
     ) -> None:
         """Take over an opened file; must run on the event loop.  Use `open`."""
         self._file, self._reader = file, file.reader
-        self._publish, self._fault = committed, failed
+        self._publish, self._fault, self._clock = committed, failed, clock
         self._head, self._floor = file.store.head, file.store.floor
         self._loop = asyncio.get_running_loop()
         self._one_reader = anyio.CapacityLimiter(1)
@@ -160,8 +161,19 @@ class SqliteLedger:
 
     async def prune(self, keep_after: int, base: bytes) -> int:
         """Move the floor; the rows below it are deleted piece by piece between later commits (ports.Ledger.prune)."""
-        self._floor = await self._write(lambda store: store.prune_to(keep_after, base))
+        at = int(self._clock())
+        self._floor = await self._write(lambda store: store.prune_to(keep_after, base, at))
         return self._floor
+
+    async def expire(self, before_epoch_s: int) -> None:
+        """Forget the keys of receipts that were pruned before a second, in pieces between the commits.
+
+        Raises:
+            LifebusError: the ledger is closed, or takes no writes now.
+        """
+        pieces = expired_tombstones(self._file.path, before_epoch_s, self._file.vfs)
+        while piece := await self._in_thread(next, pieces, None):
+            await self._write(partial(_remove, piece, before_epoch_s))
 
     def status(self) -> LedgerStatus:
         """Return how the ledger is, without I/O."""
@@ -263,6 +275,10 @@ def _call(done: Callable[[Any], None], result: Any) -> None:
         done(result)
     except Exception:  # noqa: BLE001  whatever it is, it is not the ledger's
         _LOG.exception("ledger.done_failed")
+
+
+def _remove(stones: Sequence[bytes], before_epoch_s: int, store: Store) -> None:
+    store.remove_tombstones(stones, before_epoch_s)
 
 
 def _resolve(future: "asyncio.Future[Any]", result: Any) -> None:

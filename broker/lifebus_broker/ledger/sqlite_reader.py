@@ -13,6 +13,7 @@ from msgspec import Struct
 from lifebus_broker.ledger import sqlite_statements as sql
 from lifebus_broker.ledger.drafting import key_of, state_from
 from lifebus_broker.ledger.sqlite_schema import MARK_EVERY, executor, open_reader
+from lifebus_broker.ledger.sqlite_tombstones import find_buried
 from lifebus_broker.ports import Page, Query, Row, SessionHead
 from lifebus_contract import LifecycleEvent, ReceiptStatus
 
@@ -92,6 +93,8 @@ class Reader:
         keys = [key_of(*scope) for scope in scopes]
         with self._snapshot() as meta:
             known = sql.known(self._execute, keys, meta.floor)
+            if meta.pruned:
+                known |= find_buried(self._execute, [key for key in keys if key not in known])
         return [known.get(key) for key in keys]
 
     def sessions(self, session: tuple[str, str] | None) -> list[SessionHead]:

@@ -9,7 +9,7 @@ Above: sqlite_store, sqlite_reader.  Below: sqlite_schema, drafting, ports.
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import apsw
 
@@ -37,6 +37,7 @@ __all__ = [
     "insert_all",
     "insert_rows",
     "known",
+    "select_all",
     "to_row",
 ]
 
@@ -120,14 +121,21 @@ def known(execute: Execute, keys: list[str], floor: int) -> dict[str, Known]:
         apsw.CorruptError: the file says something else than was written.
     """
     found: dict[str, Known] = {}
-    for start in range(0, len(keys), WIDEST):
-        part = keys[start : start + WIDEST]
+    for key, stored, position, *rest in select_all(execute, _KNOWN, keys):
+        digest = unguarded(key, stored, position)
+        if digest is None:
+            raise apsw.CorruptError(f"the digest or position of an idempotency key is damaged (row {position})")
+        found[key] = (digest, to_row(position, *rest) if position > floor else None)
+    return found
+
+
+def select_all(execute: Execute, statement: str, values: Sequence[object]) -> list[Any]:
+    """Run a statement that ends in ``IN`` for a list of values, many a statement; return all that it gives."""
+    found: list[Any] = []
+    for start in range(0, len(values), WIDEST):
+        part = values[start : start + WIDEST]
         width = next(width for width in _WIDTHS if width >= len(part))
-        for key, stored, position, *rest in execute(_statement(_KNOWN, width, 1), part + [None] * (width - len(part))):
-            digest = unguarded(key, stored, position)
-            if digest is None:
-                raise apsw.CorruptError(f"the digest or position of an idempotency key is damaged (row {position})")
-            found[key] = (digest, to_row(position, *rest) if position > floor else None)
+        found += execute(_statement(statement, width, 1), [*part, *[None] * (width - len(part))]).fetchall()
     return found
 
 

@@ -23,6 +23,7 @@ from lifebus_broker.ledger.noting import NoteDraft
 from lifebus_broker.ledger.sqlite_format import create, set_meta
 from lifebus_broker.ledger.sqlite_notes import NoteTable
 from lifebus_broker.ledger.sqlite_schema import executor, open_writer
+from lifebus_broker.ledger.sqlite_tombstones import Tombstones
 
 __all__ = ["MAX_TIPS", "POINT_EVERY", "PRUNE_STEP", "Store"]
 
@@ -43,7 +44,8 @@ class Store:
     """Owns the writing connection.  Every method may raise `apsw.Error`; after one nothing has changed.
 
     `head` is the newest committed position, `floor` the newest dropped one, `pruned` the newest deleted one;
-    `size_bytes` is how large the file was at the last checkpoint; `notes` are the tables of the journal.
+    `size_bytes` is how large the file was at the last checkpoint; `notes` are the tables of the journal, `tombstones`
+    that of pruned keys.
     """
 
     def __init__(self, connection: apsw.Connection, epoch: str) -> None:
@@ -62,7 +64,9 @@ class Store:
         self._tips: dict[StreamKey, Tip] = {}
         self._unpointed: dict[int, int] = {}
         self._pointed: int = meta["pointed"]
+        self._pruned_at: int = meta.get("pruned_at", self.newest_second)
         self.notes = NoteTable(self._execute)
+        self.tombstones = Tombstones(self._execute)
         self._load_tail()
         self.size_bytes = self._size()
         with suppress(apsw.FullError):  # a full disk can be read
@@ -102,7 +106,8 @@ class Store:
 
     def lookup(self, keys: Iterable[str]) -> dict[str, Known]:
         """Return what the keys stand for, where they are known."""
-        return sql.known(self._execute, list(keys), self.floor)
+        wanted = list(keys)
+        return self.tombstones.find(wanted) | sql.known(self._execute, wanted, self.floor)
 
     def write(self, draft: Draft, notes: NoteDraft | None = None) -> None:
         """Commit receipts and notes together; a key that is known already raises `apsw.ConstraintError`."""
@@ -126,31 +131,46 @@ class Store:
             self.notes.accept(notes.tips)
             self._frames += 4 + (notes.bytes + 16 * len(notes.values)) // _FRAME_BYTES
 
-    def prune_to(self, keep_after: int, base: bytes) -> int:
-        """Move the floor, keep `base` with it and return it; `prune_step` then deletes what lies below."""
+    def prune_to(self, keep_after: int, base: bytes, at_epoch_s: int = 0) -> int:
+        """Move the floor, keep `base` with it and return it; `prune_step` then deletes what lies below.
+
+        Tombstones will bear the second `at_epoch_s`.
+        """
         floor = min(keep_after, self.head)
         if floor <= self.floor:
             return self.floor
         with self._transaction():
-            set_meta(self._execute, floor=floor)
+            set_meta(self._execute, floor=floor, pruned_at=at_epoch_s)
             self._execute(sql.DROP_BASE)
             self._execute(sql.KEEP_BASE, (floor, base, sha256(base).digest()))
             self._execute(sql.DROP_SECONDS, (floor, floor))
-        self.floor = floor
+        self.floor, self._pruned_at = floor, at_epoch_s
         return floor
 
     def prune_step(self) -> bool:
-        """Delete up to `PRUNE_STEP` rows below the floor, keeping the heads of their streams; say if any are left."""
+        """Delete up to `PRUNE_STEP` rows below the floor; say if any are left.
+
+        The heads of their streams are kept, and of their keys the tombstones.
+        """
         last = min(self.pruned + PRUNE_STEP, self.floor)
         if last > self.pruned:
             span = (self.pruned, last)
             with self._transaction():
+                buried = self.tombstones.bury(*span, self._pruned_at)
                 for statement in (sql.KEEP_BASES, sql.DROP_MARKS, sql.DROP_ROWS):
                     self._execute(statement, span)
                 set_meta(self._execute, pruned=last)
             self.pruned = last
+            self.tombstones.exist |= buried
             self._frames += PRUNE_STEP
         return self.pruned < self.floor
+
+    def remove_tombstones(self, stones: Sequence[bytes], before_epoch_s: int) -> None:
+        """Remove tombstones that bear a second before this one."""
+        with self._transaction():
+            self.tombstones.remove(stones, before_epoch_s)
+        self.tombstones.look()
+        self._frames += len(stones)
 
     def drop_notes(self, stream: str, through: int) -> tuple[int, bool]:
         """Drop a piece of the oldest notes of a stream up to a number; return the floor and whether more are left."""

@@ -192,7 +192,7 @@ class Writer:
 
     def _write(self, jobs: list[Job | NoteJob]) -> tuple[Answers, list[Row]]:
         try:
-            return self._attempt(jobs, {})
+            return self._attempt(jobs, self._store.tombstones.find(_keys(jobs)) if self._store.tombstones.exist else {})
         except apsw.ConstraintError:  # a key that is known: rare, because the router looks before it asks
             return self._attempt(jobs, self._store.lookup(_keys(jobs)))
 
