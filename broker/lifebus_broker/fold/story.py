@@ -39,7 +39,7 @@ __all__ = ["MAX_TURNS", "Lost", "OpenFrame", "Story", "head_of", "is_app", "tell
 MAX_TURNS: Final = 64
 """How many turns a session remembers, to tell a turn that no hook told of from an old one."""
 
-_TURNS_AFTER_END: Final = 8
+_TURNS_AFTER_END: Final = 4
 _COMPACTIONS: Final = 4
 _ENDED: Final = LifecycleEvent.SESSION_ENDED
 _FRAME_ENDED: Final = LifecycleEvent.FRAME_ENDED
@@ -150,9 +150,10 @@ def tell(story: Story, position: int, told: Told) -> None:
         return
     event, facts = told.event, told.telemetry_summary
     _count(story, position, told)
-    course = advance(story.course, event, facts)
-    if course is not story.course:
-        if course.open_frames is not story.course.open_frames:
+    before = story.course
+    course = advance(before, event, facts)
+    if course is not before:
+        if course.open_frames is not before.open_frames:
             story.frames = _frames_after(story.frames, course.open_frames, position, told)
         story.course = course
     _hear(story, told)
@@ -200,8 +201,9 @@ def _count(story: Story, position: int, told: Told) -> None:
     story.sequence = told.sequence or 0
     story.last_at_epoch_s, story.last_position = told.at_epoch_s, position
     story.last_event, story.last_status = event, status
-    story.by_event[event] = story.by_event.get(event, 0) + 1
-    story.by_status[status] = story.by_status.get(status, 0) + 1
+    by_event, by_status = story.by_event, story.by_status
+    by_event[event] = by_event.get(event, 0) + 1
+    by_status[status] = by_status.get(status, 0) + 1
     for payload in told.payload_receipts:
         story.by_payload[payload.status] = story.by_payload.get(payload.status, 0) + 1
 
@@ -209,20 +211,19 @@ def _count(story: Story, position: int, told: Told) -> None:
 def _frames_after(
     known: tuple[OpenFrame, ...], ids: tuple[str, ...], position: int, told: Told
 ) -> tuple[OpenFrame, ...]:
-    """Return the frames that are open now, with what is known of each."""
-    frames = {frame.frame_id: frame for frame in known}
+    """Return the frames that are open now, with what is known of each; only the last one may be new."""
+    kept = tuple([frame for frame in known if frame.frame_id in ids])
+    if len(kept) == len(ids):
+        return kept
     parent = told.telemetry_summary.get(PARENT_FRAME)
-    return tuple(
-        frames.get(name)
-        or OpenFrame(
-            frame_id=name,
-            opened_at_epoch_s=told.at_epoch_s,
-            parent=parent if isinstance(parent, str) else None,
-            position=position,
-            task=told.harness_task_id,
-        )
-        for name in ids
+    opened = OpenFrame(
+        frame_id=ids[-1],
+        opened_at_epoch_s=told.at_epoch_s,
+        parent=parent if isinstance(parent, str) else None,
+        position=position,
+        task=told.harness_task_id,
     )
+    return (*kept, opened)
 
 
 def _hear(story: Story, told: Told) -> None:

@@ -12,12 +12,12 @@ from lifebus_broker.fold.story import Story, tell
 from lifebus_broker.fold.told import Told
 from lifebus_contract import LifecycleEvent
 
-__all__ = ["SessionKey", "StoryState"]
+__all__ = ["SEAL_AT", "SessionKey", "StoryState"]
 
 SessionKey = tuple[str, str]
 """(adapter_id, harness_session_id)."""
 
-_SEAL_AT: Final = 1_024
+SEAL_AT: Final = 1_024
 """How many sessions that are over are kept at hand before they are all sealed; their late words cost less so."""
 
 _ENDED: Final = LifecycleEvent.SESSION_ENDED
@@ -75,7 +75,7 @@ class StoryState:
         tell(story, position, told)
         if told.event is _ENDED:
             self.over[key] = None
-            if len(self.over) >= _SEAL_AT:
+            if len(self.over) >= SEAL_AT:
                 self._seal()
 
     def saved(self) -> Iterator[bytes]:
