@@ -160,7 +160,7 @@ class Keeping:
         """Take one piece, and hand over once the start is reached; return whether there is more."""
         more, self._position = await self.use(lambda keeper, _: (keeper.step(), keeper.position))
         if not self.taken_up.is_set() and self._position >= self._first:
-            if not await self.use(lambda keeper, log: keeper.compare(log.heads())):
+            if not await self.use(lambda keeper, log: keeper.compare(log.newest())):
                 return True
             self._take_over(await self.use(lambda keeper, _: keeper.state.unlock.copy()))
             self.taken_up.set()

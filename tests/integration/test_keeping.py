@@ -213,7 +213,7 @@ async def test_a_forged_cache_is_compared_with_the_ledgers_own_heads_thrown_away
     files = caches_in(home)
     with SqliteLog(settings_in(home).ledger_path) as log:
         name = state_cache.cache_id_at(log, 2 * STEP)
-        touched = {key for key, one in log.heads().items() if one.position > 2 * STEP}
+        touched = {key for key, one in log.newest().items() if one.position > 2 * STEP}
         wrong = folded(log.lines(0, 2 * STEP))
     sound = files.read(str(name))
     assert isinstance(sound, Compaction)

@@ -1,12 +1,13 @@
 """An export as a source of the log: everything is read from the text, nothing is kept in memory.
 
-Opening it reads it once, to know that it is whole; the lines themselves are checked where they are read.
+Before anything else it is read once, to know that it is whole; the lines themselves are checked where they are read.
 
 Above: cold boot, import, the bundle.  Below: lines, log, ports.
 """
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, Self, TypeVar
@@ -47,8 +48,8 @@ class Part(Struct, frozen=True):
     start: int = 0
     size: int | None = None
 
-    def lines(self, offset: int = 0) -> Generator[tuple[int, bytes]]:
-        """Yield each line with the offset that it begins at; a line that is too long ends the text.
+    def lines(self, offset: int = 0, *, most: int = _MAX_LINE_BYTES) -> Generator[tuple[int, bytes]]:
+        """Yield each line with the offset that it begins at; one of more than `most` bytes is cut into pieces.
 
         Raises:
             LifebusError: the file cannot be read.
@@ -57,7 +58,7 @@ class Part(Struct, frozen=True):
             with self.path.open("rb") as file:
                 file.seek(self.start + offset)
                 while offset < (self.size if self.size is not None else offset + 1):
-                    data = file.readline(_MAX_LINE_BYTES)
+                    data = file.readline(most)
                     if kind_of(data) == "base":
                         data += file.readline(_MAX_BASE_BYTES) if not data.endswith(b"\n") else b""
                     if not data:
@@ -86,10 +87,9 @@ class JsonlLog:
     position where it is one of the log.
     """
 
-    def __init__(self, part: Part, plan: _Plan) -> None:
-        self._part, self._plan = part, plan
-        self.header = plan.header
-        self.end = plan.end
+    def __init__(self, part: Part, *, sealed: bool = True) -> None:
+        """Read nothing yet.  Without `sealed` the hash in the last line is not compared: who asked proves the log."""
+        self._part, self._sealed = part, sealed
 
     @classmethod
     def open(cls, part: Part | Path) -> Self:
@@ -99,8 +99,23 @@ class JsonlLog:
             InvalidRequest: it is no export, is cut off, or is not what its last line says.
             LifebusError: it cannot be read.
         """
-        part = Part(part) if isinstance(part, Path) else part
-        return cls(part, _survey(part))
+        log = cls(Part(part) if isinstance(part, Path) else part)
+        log._plan  # noqa: B018  now, and not where it is read first
+        return log
+
+    @cached_property
+    def _plan(self) -> _Plan:
+        return _survey(self._part, sealed=self._sealed)
+
+    @property
+    def header(self) -> Header:
+        """The first line."""
+        return self._plan.header
+
+    @property
+    def end(self) -> End:
+        """The last line."""
+        return self._plan.end
 
     @property
     def epoch(self) -> str:
@@ -183,7 +198,7 @@ class JsonlLog:
             yield offset, data
 
 
-def _survey(part: Part) -> _Plan:
+def _survey(part: Part, *, sealed: bool) -> _Plan:
     """Read the export once; find out what is where, and whether its last line agrees.
 
     Raises:
@@ -192,7 +207,7 @@ def _survey(part: Part) -> _Plan:
     survey = _Survey(part)
     for offset, data in part.lines():
         survey.see(offset, data)
-    return survey.finish()
+    return survey.finish(sealed=sealed)
 
 
 class _Survey:
@@ -221,8 +236,8 @@ class _Survey:
         self._hash.update(self._last)
         self._last = data
 
-    def finish(self) -> _Plan:
-        """Compare with the last line."""
+    def finish(self, *, sealed: bool) -> _Plan:
+        """Compare with the last line; without `sealed` not its hash."""
         if self._header is None:
             raise _damaged(self._part, "it is empty")
         if self._rank != ORDER["end"]:
@@ -231,7 +246,7 @@ class _Survey:
             end = decode(self._last, End)
         if end.counts != Counts(**self._counts) or end.counts.log != self._header.head - self._header.floor:
             raise _damaged(self._part, "lines are missing: their numbers are not what the first and last line say")
-        if end.sha256 != self._hash.hexdigest():
+        if sealed and end.sha256 != self._hash.hexdigest():
             raise _damaged(
                 self._part, "its bytes are not those that were written: another SHA-256", code="export_altered"
             )

@@ -132,7 +132,7 @@ class SqliteLog:
             if not piece:
                 raise self._damaged(f"row {after + 1}: it is missing")
 
-    def heads(self) -> dict[StreamKey, Stream]:
+    def newest(self) -> dict[StreamKey, Stream]:
         """Return where every stream is, as of one moment, from the file's own tables."""
         with self._reading():
             return read_heads(self._execute)
