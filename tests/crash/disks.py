@@ -78,11 +78,12 @@ class PowerCut(apsw.IOError):
 class ForgetfulDisk(Disk):
     """Keeps what was synced; `image` tells what may be left after a power cut at the `cut_at`th call.
 
-    Writes after the last sync may have reached the disk or not, each on its own, and may be torn.
+    Writes after the last sync may have reached the disk or not, each on its own, and may be torn.  One that `lies`
+    says that it synced, and did not.
     """
 
-    def __init__(self, name: str, cut_at: int) -> None:
-        self._left = cut_at
+    def __init__(self, name: str, cut_at: int, *, lies: bool = False) -> None:
+        self._left, self._lies = cut_at, lies
         self._durable: dict[str, bytes] = {}
         self._pending: dict[str, list[tuple[int, bytes | None]]] = {}
         super().__init__(name)
@@ -100,9 +101,11 @@ class ForgetfulDisk(Disk):
         if self.is_cut:
             raise _error(PowerCut, apsw.SQLITE_IOERR_FSYNC)
 
-    def load(self, path: Path) -> None:
-        """Take a file that is there already as durable."""
-        self._durable[path.name] = path.read_bytes()
+    def load(self, directory: Path) -> None:
+        """Take the files that are there already as durable."""
+        for path in directory.iterdir():
+            if not path.name.endswith("-shm"):
+                self._durable[path.name] = path.read_bytes()
 
     def wrote(self, path: str, offset: int, data: bytes) -> None:
         self._pending.setdefault(Path(path).name, []).append((offset, data))
@@ -112,6 +115,8 @@ class ForgetfulDisk(Disk):
 
     def synced(self, path: str) -> None:
         name = Path(path).name
+        if self._lies:
+            return
         self._durable[name] = _apply(self._durable.get(name, b""), self._pending.pop(name, []))
 
     def xDelete(self, filename: str, syncdir: bool) -> None:
@@ -129,6 +134,13 @@ class ForgetfulDisk(Disk):
             if name in files or kept:
                 files[name] = _apply(files.get(name, b""), kept)
         return files
+
+    def leave(self, chance: random.Random, directory: Path) -> None:
+        """Write an image into a new directory: what the next start finds."""
+        directory.mkdir()
+        for name, content in self.image(chance).items():
+            if not name.endswith("-shm"):
+                (directory / name).write_bytes(content)
 
 
 class FaultyDisk(Disk):
