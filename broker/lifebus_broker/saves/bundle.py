@@ -1,7 +1,8 @@
 """The bundle of a campaign: all that a cold boot needs, in one file that has the same bytes each time (docs/ledger.md).
 
 It is a tar archive of exactly the members of `MEMBERS` in their order, none of them compressed, with nothing of the
-time or the machine in their headers.  Whatever differs from that in a byte is refused.  Nothing is ever unpacked: members are read where they lie.
+time or the machine in their headers.  Whatever differs from that in a byte is refused.  Nothing is ever unpacked:
+members are read where they lie.
 
 Above: the campaign's commands.  Below: snapshot, exports, compactions.
 """

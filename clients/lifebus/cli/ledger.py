@@ -57,7 +57,7 @@ def verify(file: Path | None = None, /, *, tail: int | None = None, json: _Json 
         raise UsageError("--tail: at least 1")
     from lifebus_supervisor.ledger_care.checking import check_ledger  # noqa: PLC0415
 
-    found = check_ledger(_settings(), file, tail=tail, progress=_progress())
+    found = check_ledger(_settings(), file, tail=tail, watch=_watch())
     if json:
         put_json(found)
     else:
@@ -135,7 +135,7 @@ def import_(file: Path, /, *, replace: bool = False, json: _Json = False) -> Exi
     return _tell_replaced(bring_in(_settings(), file, _new_epoch(), replace=replace), file, json=json)
 
 
-def _progress() -> "Callable[[str, int, int], None] | None":
+def _watch() -> "Callable[[str, int, int], None] | None":
     """Return what shows on a terminal how far a check is; None where nobody looks."""
     if not sys.stderr.isatty():
         return None

@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 from lifebus.cli.arguments import ANYTHING, DEFAULTS, Connecting, Filters, UsageError, parse_moment
 from lifebus.cli.broker import on_bus
 from lifebus.cli.exits import ExitCode
-from lifebus.cli.terminal import paint, put, put_bytes, put_json, say
+from lifebus.cli.terminal import put, put_bytes, say
 from lifebus_contract import TransportError
 
 if TYPE_CHECKING:
@@ -94,30 +94,16 @@ def export(*, since: str | None = None, filters: Filters = ANYTHING, connecting:
 
 
 @app.command
-def verify(*, tail: int | None = None, connecting: Connecting = DEFAULTS) -> ExitCode:
-    """Check hash chain, sequences and keys of the ledger; exit code 1 if something is wrong.
-
-    Without a broker the file is checked.
+def verify(*, tail: int | None = None, json: Annotated[bool, Parameter(name="--json")] = False) -> ExitCode:
+    """Check the ledger file: the same as `lifebus ledger verify`.
 
     Args:
-        tail: Check only so many of the newest receipts.
-        connecting: Where the broker is, and the form of the answer.
+        tail: Check only so many of the newest receipts, and nothing else.
+        json: Answer in JSON.
     """
-    if tail is not None and tail < 1:
-        raise UsageError("--tail: at least 1")
-    try:
-        answer = on_bus(connecting, lambda bus: bus.verify(tail))
-        head, faults = answer.checked, list(answer.faults)
-    except TransportError as fault:
-        head, faults = _verify_here(fault, tail)
-    if connecting.json:
-        put_json({"head": head, "faults": faults})
-    else:
-        verdict = paint("wrong", "red") if faults else paint("sound", "green")
-        put(f"ledger {verdict}: {'the newest ' + str(tail) if tail else 'all'} receipts up to position {head}")
-        for line in faults:
-            put(f"  {line}")
-    return ExitCode.NEGATIVE if faults else ExitCode.OK
+    from lifebus.cli import ledger  # noqa: PLC0415
+
+    return ledger.verify(tail=tail, json=json)
 
 
 def _query(filters: Filters, since: str | None) -> "Backfill":
@@ -193,12 +179,6 @@ def _receipts_here(fault: TransportError, query: "Backfill") -> Iterator[bytes]:
     from lifebus_supervisor.inspection import receipts_of_file  # noqa: PLC0415
 
     return receipts_of_file(_file_instead(fault), query)
-
-
-def _verify_here(fault: TransportError, tail: int | None) -> tuple[int, list[str]]:
-    from lifebus_supervisor.inspection import verify_file  # noqa: PLC0415
-
-    return verify_file(_file_instead(fault), tail)
 
 
 def _file_instead(fault: TransportError) -> Path:
