@@ -17,7 +17,7 @@ from lifebus_broker import keeper as keeper_module
 from lifebus_broker.canon import canonical
 from lifebus_broker.compactions import state_cache
 from lifebus_broker.compactions.compaction import Compaction, Purpose, encode_compaction
-from lifebus_broker.compactions.files import DIRECTORY
+from lifebus_broker.compactions.files import DIRECTORY, CompactionFiles
 from lifebus_broker.compactions.handles import handle_of, position_of, stream_of
 from lifebus_broker.compactions.naming import POLICIES, compaction_ids
 from lifebus_broker.compactions.policy import build_all
@@ -25,8 +25,13 @@ from lifebus_broker.compactions.recap import SessionRecap
 from lifebus_broker.compactions.registry import CompactionRegistry
 from lifebus_broker.compactions.state_cache import StateCache
 from lifebus_broker.fold.stores import dump_stores
+from lifebus_broker.keeper import StateKeeper
 from lifebus_broker.log import LogSource, encode_line
 from lifebus_broker.ports import Entry
+from lifebus_broker.saves.cold_boot import cold_boot
+from lifebus_broker.saves.pins import pins_of
+from lifebus_broker.saves.snapshot import SaveType
+from lifebus_broker.saves.taking import save
 from lifebus_contract.codec import decode_receipt, load_json
 from logs import MemoryLog
 
@@ -139,6 +144,30 @@ def test_rule_c2_deleting_all_compactions_and_rebuilding_gives_identical_bytes()
         assert registry.delete() == len(files)
         registry.rebuild(None)
         assert bytes_in(directory) == files
+
+
+def test_deleting_all_compactions_changes_no_save_and_no_boot(tmp_path: Path) -> None:
+    log, pins = (
+        MemoryLog(lines_of(history(9, 5 * STEP + 3))),
+        pins_of([], reducer_version=1, compaction_policies=POLICIES),
+    )
+    registry = CompactionRegistry(tmp_path, log)
+
+    def saved() -> list[bytes]:
+        keeper = StateKeeper(log, CompactionFiles(tmp_path, StateCache.policy_id), writing=False)
+        keeper.advance()
+        snapshots = [save(kind, keeper, log, pins) for kind in SaveType]
+        for one in snapshots:
+            booted = cold_boot(one, log, pins, (), restart=keeper.stores_at, kept=registry.get)
+            assert dump_stores(booted.stores) == dump_stores(keeper.state)
+        return [one.canonical_bytes for one in snapshots]
+
+    without = saved()
+    registry.rebuild(None)
+    assert len(list(tmp_path.rglob("*.json"))) > 6
+    assert saved() == without
+    registry.delete()
+    assert saved() == without
 
 
 def test_rule_c4_what_the_policies_make_contributes_nothing_to_what_clients_get() -> None:

@@ -18,6 +18,7 @@ from lifebus_broker.compactions.policy import Policy, build
 from lifebus_broker.compactions.recap import SessionRecap
 from lifebus_broker.compactions.state_cache import StateCache
 from lifebus_broker.fold.stores import Stores
+from lifebus_broker.fold.story_state import SessionKey
 from lifebus_broker.keeper import StateKeeper
 from lifebus_broker.log import LogSource
 
@@ -80,6 +81,18 @@ class CompactionRegistry:
         """Return what clients may be given of the compactions that are there and not stale (RULE-C4)."""
         stores = self._keeper.advance()
         return view(one for one in self._sound() if not self._is_stale(one, stores))
+
+    def current(self, session: SessionKey) -> Compaction | None:
+        """Return the recap of a session as it is now, built anew if none is kept; None where there is no such session.
+
+        So nothing stale is ever presented (RESUME-I4).
+        """
+        stores = self._keeper.advance()
+        for handles in _RECAP.inputs(stores):
+            if any(stream_of(handle) == session for handle in handles):
+                kept = self._recaps.read(compaction_id_of(_RECAP.purpose, _RECAP.policy_id, handles))
+                return kept if isinstance(kept, Compaction) else build(_RECAP, stores, handles)
+        return None
 
     def rebuild(self, recaps: int | None = SAVED_RECAPS) -> Rebuilt:
         """Build what is missing, stale or cannot be believed, and delete what is needed no more.

@@ -40,6 +40,7 @@ COMMANDS: Final = {
     "schema": (_CONTRACT, "validate:schema", "Print the JSON Schema of a document."),
     "conform": (_CONTRACT, "conform:conform", "Check an adapter, built in or a program."),
     "events": (_CONTRACT, "events:events", "List the lifecycle events."),
+    "compactions": (_CARE, "compactions:app", "Views derived from the log: list, show, verify, rebuild, delete."),
     "hooks": (_CARE, "hooks:app", "Install lifebus into a coding harness, show how it stands, take it out again."),
     "doctor": (_CARE, "doctor:doctor", "Check everything; say what is wrong and how to mend it."),
     "config": (_CARE, "config:app", "Show and check the settings."),
