@@ -104,10 +104,12 @@ def modules(repository: Path) -> Iterator[tuple[str, Path]]:
 def violations(module: str, source: str) -> list[str]:
     """Return what the module imports against the rules, one sentence each, function-level imports included."""
     tree = ast.parse(source)
-    found = [fault for node in ast.walk(tree) for fault in _import_faults(module, node)]
+    nodes = list(ast.walk(tree))
+    imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+    found = [fault for node in imports for fault in _import_faults(module, node)]
     if _is_pure(module):
-        found += [f"{module} is pure and must not be async" for node in ast.walk(tree) if _is_async(node)]
-        found += [f"{module} is pure and must not ask a clock" for node in ast.walk(tree) if _asks_clock(node)]
+        found += [f"{module} is pure and must not be async" for node in nodes if _is_async(node)]
+        found += [f"{module} is pure and must not ask a clock" for node in nodes if _asks_clock(node)]
     if rule_for(module) is RULES["lifebus.cli"]:
         found += _eager_faults(module, tree)
     return found

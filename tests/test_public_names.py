@@ -6,8 +6,6 @@ import inspect
 from pathlib import Path
 from types import ModuleType
 
-import pytest
-
 from layering import modules
 
 REPOSITORY = Path(__file__).parent.parent
@@ -36,20 +34,23 @@ def defined_names(source: str) -> set[str]:
     return {name for name in found if not name.startswith("_")}
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_a_module_lists_all_that_it_offers_and_nothing_else(name: str) -> None:
+def faults_of(name: str) -> list[str]:
+    """Return what is wrong with a module's `__all__`."""
     module, defined = importlib.import_module(name), defined_names(SOURCES[name].read_text())
     if not defined and not hasattr(module, "__all__"):
-        return
+        return []
     listed = set(module.__all__)
-    assert defined - listed == set()
-    assert {entry for entry in listed if not hasattr(module, entry)} == set()
-    assert sorted(module.__all__) == sorted(listed)
+    faults = [f"`{entry}` is not listed" for entry in sorted(defined - listed)]
+    faults += [f"`{entry}` is listed and not there" for entry in sorted(listed) if not hasattr(module, entry)]
+    return faults + ["it is not sorted, or lists twice"] * (sorted(module.__all__) != sorted(listed))
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_everything_public_has_a_docstring(name: str) -> None:
-    assert undocumented(importlib.import_module(name)) == []
+def test_a_module_lists_all_that_it_offers_and_nothing_else() -> None:
+    assert {name: faults for name in PUBLIC if (faults := faults_of(name))} == {}
+
+
+def test_everything_public_has_a_docstring() -> None:
+    assert {name: found for name in PUBLIC if (found := undocumented(importlib.import_module(name)))} == {}
 
 
 def undocumented(module: ModuleType) -> list[str]:
