@@ -23,6 +23,7 @@ import zmq
 from anyio.abc import TaskGroup
 
 from lifebus_adapters import ADAPTERS
+from lifebus_broker.age_clock import AgeClock, elapsed_s
 from lifebus_broker.bus import Bus
 from lifebus_broker.cursors import CursorTable
 from lifebus_broker.fanout import Fanout
@@ -276,6 +277,7 @@ def _start_retaining(daemon: Daemon, tasks: TaskGroup) -> None:
             settings.ledger_path,
             base_at=keeping.dump_at,
             losers=daemon.consumers.look_back,
+            clock=AgeClock(time.time, elapsed_s, ledger.newest_epoch_s),
         )
         daemon.service.tell_retention = retaining.report
         tasks.start_soon(retaining.run)

@@ -37,6 +37,7 @@ class Retaining:
 
     `base_at` returns the dump of the stores after a receipt, which stands for all that are dropped up to there.
     `losers` names the named consumers that lost something because it was dropped before they had settled it.
+    `clock` tells the time by which receipts are too old.
     """
 
     def __init__(

@@ -148,7 +148,10 @@ class Traffic:
 async def honest_traffic(runtime_dir: Path, session: str | None = None) -> AsyncIterator[Traffic]:
     """Honest traffic inside the block, which in the end has lost nothing, doubled nothing and kept its order."""
     traffic = Traffic(session)
-    async with lifebus.connect("honest", runtime_dir=runtime_dir) as bus, anyio.create_task_group() as tasks:
+    async with (
+        lifebus.connect("honest", runtime_dir=runtime_dir, timeout=20.0) as bus,
+        anyio.create_task_group() as tasks,
+    ):
         tasks.start_soon(traffic.follow, bus)
         async with anyio.create_task_group() as emitting:
             emitting.start_soon(traffic.emit, bus)

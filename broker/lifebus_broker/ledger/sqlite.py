@@ -122,6 +122,11 @@ class SqliteLedger:
         return self._head
 
     @property
+    def newest_epoch_s(self) -> int | None:
+        """The latest time of any receipt, in seconds since the epoch; None when there never was one."""
+        return self._file.store.newest_second or None
+
+    @property
     def journal(self) -> SqliteJournal:
         """The side log in the same file."""
         return self._journal
