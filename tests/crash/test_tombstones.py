@@ -62,7 +62,7 @@ def cut(content: bytes, directory: Path, at: int, chance: random.Random) -> tupl
     disk = ForgetfulDisk(directory.as_posix(), at)
     path = directory / "ledger.db"
     path.write_bytes(content)
-    disk.load(path)
+    disk.load(directory)
     store = None
     try:
         store = Store.open(path, epoch=EPOCH, vfs=disk.name)
