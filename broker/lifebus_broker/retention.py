@@ -18,8 +18,8 @@ _SLACK: Final = 10
 
 _PERCENT: Final = 100
 
-Reason = Literal["age", "size", "space"]
-"""Why receipts are dropped: too old, too many, or the disk has no room."""
+Reason = Literal["age", "size", "space", "operator"]
+"""Why receipts are dropped: too old, too many, the disk has no room, or an operator said so."""
 
 
 class Limits(Struct, frozen=True, kw_only=True):

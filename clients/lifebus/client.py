@@ -17,6 +17,7 @@ from msgspec import Struct
 from lifebus.connection import Connection
 from lifebus.consumer import Deliveries, consume, consume_wish
 from lifebus.cursors import Cursors
+from lifebus.ledger_care import LedgerCare
 from lifebus.outbox import Outbox
 from lifebus.signals import SignalReceived, Signals
 from lifebus.state import State, fetch_state
@@ -99,13 +100,14 @@ class TickResult(Struct, frozen=True, kw_only=True):
 class Bus:
     """A connection to a broker.  Made by `connect`; safe for many tasks of one event loop at once.
 
-    `cursors` is the care of named consumers.
+    `cursors` is the care of named consumers, `ledger` that of the ledger.
     """
 
     def __init__(self, connection: Connection, client_id: str, timeout: float) -> None:
         self.client_id = client_id
         self.timeout = timeout
         self.cursors = Cursors(connection, timeout)
+        self.ledger = LedgerCare(connection, timeout)
         self._connection = connection
         self._outbox = Outbox(connection, client_id)
 

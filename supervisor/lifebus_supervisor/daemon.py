@@ -280,6 +280,7 @@ def _start_retaining(daemon: Daemon, tasks: TaskGroup) -> None:
             clock=AgeClock(time.time, elapsed_s, ledger.newest_epoch_s),
         )
         daemon.service.tell_retention = retaining.report
+        daemon.service.extend({"prune": partial(daemon.service.later, "prunes", retaining.prune)})
         tasks.start_soon(retaining.run)
 
 

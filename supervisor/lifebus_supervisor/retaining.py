@@ -16,8 +16,9 @@ import structlog
 from lifebus_broker.ledger.sqlite import SqliteLedger
 from lifebus_broker.ledger.sqlite_holdings import bytes_on_disk, plan_cut
 from lifebus_broker.retention import Cut, Limits
-from lifebus_contract import LifebusError
+from lifebus_contract import InvalidRequest, LifebusError
 from lifebus_supervisor.settings import RetentionSettings
+from lifebus_transports.ledger_messages import Prune, PruneAnswer
 from lifebus_transports.state_messages import CutStatus, RetentionStatus
 
 __all__ = ["Retaining", "limits_of"]
@@ -79,6 +80,21 @@ class Retaining:
             return None
         return cut
 
+    async def prune(self, body: Prune) -> PruneAnswer:
+        """Drop what an operator names; serves the verb `prune`.
+
+        Raises:
+            InvalidRequest: there is no receipt at that position yet.
+            LifebusError: the ledger is closed, its log is broken, or its disk takes no writes now.
+        """
+        before, head = self._ledger.status().floor, self._ledger.head
+        if body.through > head:
+            raise InvalidRequest(f"there is no receipt {body.through} yet; the newest is {head}", code="no_position")
+        if body.through <= before:
+            return PruneAnswer(before=before, floor=before)
+        done = await self._cut(Cut(body.through, "operator"), int(self._clock()))
+        return PruneAnswer(before=before, floor=done.until, consumers=done.consumers)
+
     def report(self) -> RetentionStatus:
         """Return what `status` tells of retention."""
         settings = self._settings
@@ -90,12 +106,13 @@ class Retaining:
             last=self._last,
         )
 
-    async def _cut(self, cut: Cut, now: int) -> None:
+    async def _cut(self, cut: Cut, now: int) -> CutStatus:
         after = self._ledger.status().floor
         until = await self._ledger.prune(cut.floor, await self._base_at(cut.floor))
         consumers = tuple(await self._losers())
         self._last = CutStatus(at_epoch_s=now, reason=cut.reason, after=after, until=until, consumers=consumers)
         _log.info("receipts_dropped", reason=cut.reason, after=after, until=until, consumers=list(consumers))
+        return self._last
 
     async def _forget_keys(self, now: int) -> None:
         """Once an hour, forget the keys of receipts that were dropped long enough ago."""

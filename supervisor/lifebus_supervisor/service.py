@@ -21,6 +21,7 @@ from lifebus_contract import (
     CONTRACT_VERSION,
     BrokerBusy,
     InternalError,
+    InvalidRequest,
     LifebusError,
     TransportError,
 )
@@ -29,6 +30,7 @@ from lifebus_supervisor.queries import query_of
 from lifebus_supervisor.settings import Settings
 from lifebus_supervisor.version import VERSION
 from lifebus_supervisor.workers import Workers
+from lifebus_transports.ledger_messages import Prune, PruneAnswer
 from lifebus_transports.messages import (
     Backfill,
     BackfillPage,
@@ -57,7 +59,7 @@ from lifebus_transports.zmq_workers import Dispatches
 
 __all__ = ["Service"]
 
-_MOST: Final = {"ticks": 256, "observations": 64, "cursors": 1024}
+_MOST: Final = {"ticks": 256, "observations": 64, "cursors": 1024, "prunes": 1}
 """How many of a kind may be under way at once; reads are bounded by the settings.
 
 One look answers all ticks that wait for it.  Observations are up to 256 KiB each.  A consumer
@@ -94,6 +96,7 @@ class Service:
             "sessions": partial(self.later, "reads", self._sessions),
             "tick": partial(self.later, "ticks", self._tick),
             "verify": partial(self.later, "reads", self._verify),
+            "prune": partial(self.later, "prunes", self._prune),
         }
 
     def attach(self, requests: RequestDoor, receipts: ReceiptDoor) -> None:
@@ -237,6 +240,9 @@ class Service:
         if self.draining:
             raise TransportError("the broker is stopping; try again", code="busy")
         return await self._drive(body)
+
+    async def _prune(self, _: Prune) -> PruneAnswer:
+        raise InvalidRequest("the ledger is kept in memory: nothing is pruned", code="not_durable")
 
     async def _verify(self, body: Verify) -> VerifyAnswer:
         return VerifyAnswer(checked=self.bus.ledger.head, faults=tuple(await self.bus.ledger.verify(tail=body.tail)))

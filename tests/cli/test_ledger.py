@@ -1,5 +1,6 @@
 """`lifebus ledger`: what a user does with a ledger file, and what becomes of it."""
 
+import contextlib
 import json
 import os
 import stat
@@ -143,6 +144,68 @@ def test_an_export_makes_a_ledger_where_there_was_none(shell: Shell, alone: Shel
     assert (done["head"], done["aside"]) == (5, None)
     assert alone.call("ledger", "verify", "--json").json == {"head": 5, "faults": []}
     assert stat.S_IMODE(ledger_of(alone).stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_pruning_says_what_would_go_and_what_went(shell: Shell, beside: bool) -> None:
+    with contextlib.ExitStack() as stack:
+        if beside:
+            stack.enter_context(broker_up(shell))
+        would = shell.call("ledger", "prune", "--through", "3", "--dry-run", "--json").json
+        assert (would["receipts"], would["before"], would["floor"], would["dry_run"]) == (3, 0, 3, True)
+        assert shell.call("ledger", "info", "--json").json["floor"] == 0
+        ran = shell.call("ledger", "prune", "--through", "3")
+        assert (ran.code, ran.err if beside else "") == (0, "")
+        assert "3 receipts went: positions 1 to 3" in ran.out
+        assert "nothing is to go" in shell.call("ledger", "prune", "--through", "3").out
+    found = shell.call("ledger", "info", "--json").json
+    assert (found["floor"], found["rows"], found["tombstones"], found["base"]["position"]) == (3, 2, 3, 3)
+    assert shell.call("ledger", "verify", "--json").json == {"head": 5, "faults": []}
+
+
+def test_pruning_by_age_and_compacting(shell: Shell) -> None:
+    ran = shell.call("ledger", "prune", "--before", "1h")
+    assert (ran.code, "nothing is to go" in ran.out) == (0, True)
+    assert shell.call("ledger", "prune", "--keep-days", "1", "--json").json["receipts"] == 0
+    assert shell.call("ledger", "prune", "--keep-mb", "1", "--json").json["receipts"] == 0
+    assert shell.call("ledger", "prune", "--before", "2100-01-01", "--json").json["receipts"] == 5
+    assert shell.call("ledger", "prune", "--compact").code == 0
+    assert shell.call("ledger", "info", "--json").json["free_bytes"] == 0
+    assert shell.call("ledger", "verify").code == 0
+    with broker_up(shell):
+        assert shell.call("ledger", "prune", "--compact").code == 69
+        emit(shell, 1, "s", first=70)
+    assert shell.call("receipts", "export").lines[-1]["sequence"] == 4
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["--through", "1", "--keep-days", "2"], ["--through", "0"], ["--keep-mb", "x"], ["--before", "never"]],
+)
+def test_a_wish_to_prune_that_cannot_be_is_a_usage_error(shell: Shell, arguments: list[str]) -> None:
+    assert shell.call("ledger", "prune", *arguments).code == 2
+
+
+def test_a_position_that_is_not_there_yet_cannot_be_pruned(shell: Shell) -> None:
+    ran = shell.call("ledger", "prune", "--through", "99")
+    assert (ran.code, "the newest is 5" in ran.err) == (65, True)
+
+
+def test_what_was_pruned_stays_so_through_export_import_and_restore(shell: Shell, tmp_path: Path) -> None:
+    shell.call("ledger", "prune", "--through", "3")
+    shell.call("ledger", "export", str(tmp_path / "one"))
+    shell.call("ledger", "backup", str(tmp_path / "copy.db"))
+    for command, file in (("import", "one"), ("restore", "copy.db")):
+        more = ["--replace"] if command == "import" else []
+        assert shell.call("ledger", command, str(tmp_path / file), *more).code == 0
+        found = shell.call("ledger", "info", "--json").json
+        assert (found["floor"], found["rows"], found["tombstones"], found["base"]["position"]) == (3, 2, 3, 3)
+        assert shell.call("ledger", "verify", "--json").json == {"head": 5, "faults": []}
+    with broker_up(shell):
+        ran = shell.call("emit", "session.started", "--adapter", "codex", "--session", "s", "--key", "s0")
+        assert ran.code == 1
+        emit(shell, 1, "s", first=80)
+    assert shell.call("receipts", "export").lines[-1]["sequence"] == 4
 
 
 COMMANDS = (("info",), ("verify",), ("restore",), ("import",))

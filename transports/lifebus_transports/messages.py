@@ -34,6 +34,7 @@ from lifebus_transports.cursor_messages import (
     Release,
     ResetCursor,
 )
+from lifebus_transports.ledger_messages import Prune
 from lifebus_transports.signal_messages import Observe, SignalBackfill, ThreadsAsk
 from lifebus_transports.state_messages import RetentionStatus, StateAsk, StateHint
 
@@ -342,6 +343,7 @@ BODIES: Final[dict[str, type[Document]]] = {
     "sessions": SessionsAsk,
     "tick": Tick,
     "verify": Verify,
+    "prune": Prune,
     "state": StateAsk,
     "observe": Observe,
     "signals": SignalBackfill,

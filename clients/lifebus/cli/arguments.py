@@ -140,7 +140,7 @@ def parse_seconds(text: str) -> float:
     return float(found["count"]) * _SECONDS[found["unit"]]
 
 
-def parse_moment(text: str, now: float | None = None) -> datetime:
+def parse_moment(text: str, now: float | None = None, *, flag: str = "--since") -> datetime:
     """Return a moment: a duration before now, an RFC 3339 time, or seconds since 1970.
 
     A time without an offset is local time.
@@ -154,7 +154,7 @@ def parse_moment(text: str, now: float | None = None) -> datetime:
         return datetime.fromtimestamp(int(text), UTC) if text.isdigit() else datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError, OSError):
         hint = "write 10m, 2026-11-21T20:00:00Z or seconds since 1970"
-        raise UsageError(f"--since: `{text[:64]}` is not a time; {hint}") from None
+        raise UsageError(f"{flag}: `{text[:64]}` is not a time; {hint}") from None
 
 
 def parse_capability(level: RequirementLevel, text: str, *, accept_partial: bool) -> CapabilityRequest:

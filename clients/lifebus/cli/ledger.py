@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from lifebus.cli.arguments import UsageError
+from lifebus.cli.arguments import DEFAULTS, Connecting, UsageError, parse_moment
 from lifebus.cli.exits import ExitCode
 from lifebus.cli.terminal import paint, put, put_json, say, size_text
 
@@ -66,6 +66,39 @@ def verify(file: Path | None = None, /, *, tail: int | None = None, json: _Json 
         for line in found.faults:
             put(f"  {line}")
     return ExitCode.NEGATIVE if found.faults else ExitCode.OK
+
+
+@app.command
+def prune(
+    *,
+    before: str | None = None,
+    keep_days: int | None = None,
+    keep_mb: int | None = None,
+    through: int | None = None,
+    compact: bool = False,
+    dry_run: bool = False,
+    connecting: Connecting = DEFAULTS,
+) -> ExitCode:
+    """Drop the oldest receipts; who still wanted one is told, and their keys stay known.
+
+    Args:
+        before: Those from before a time: 90d, or 2026-11-21T20:00:00Z.
+        keep_days: Those older than so many days.
+        keep_mb: As many as it takes for the files to fit into so many MiB; the newest 1,024 stay.
+        through: Those up to a position.
+        compact: Write the file anew afterwards, so that no page of it is free; needs no broker.
+        dry_run: Only say what would go.
+        connecting: Where the broker is, and the form of the answer.
+    """
+    from lifebus.cli.pruning import prune_ledger  # noqa: PLC0415
+    from lifebus_supervisor.ledger_care.pruning import PruneWish  # noqa: PLC0415
+
+    for flag, value in (("--keep-days", keep_days), ("--keep-mb", keep_mb), ("--through", through)):
+        if value is not None and value < 1:
+            raise UsageError(f"{flag}: at least 1")
+    moment = None if before is None else int(parse_moment(before, flag="--before").timestamp())
+    wish = PruneWish(before_epoch_s=moment, keep_days=keep_days, keep_mb=keep_mb, through=through)
+    return prune_ledger(_settings(), wish, connecting, compact=compact, dry_run=dry_run)
 
 
 @app.command

@@ -40,13 +40,15 @@ class BaseInfo(Struct, frozen=True, kw_only=True):
 class LedgerInfo(Struct, frozen=True, kw_only=True):
     """A ledger file: receipts after `floor` up to `head`.
 
-    `bytes` is what its files take together, `free_bytes` what of the database is free pages; `tombstones` are keys
-    whose receipts were pruned.  `caches` and `snapshots` count files beside it.
+    `bytes` is what its files take together, `free_bytes` what of the database is free pages.  `tombstones` are keys
+    whose receipts were pruned, `deleting` counts receipts below the floor that are not deleted yet.  `caches` and
+    `snapshots` count files beside it.
     """
 
     epoch: str
     floor: int
     head: int
+    deleting: int
     rows: int
     sessions: int
     keys: int
@@ -101,6 +103,7 @@ def _read(execute: Execute, names: set[str], sizes: list[int]) -> LedgerInfo:
         epoch=str(meta["epoch"]),
         floor=floor,
         head=newest.position if newest else floor,
+        deleting=floor - int(meta["pruned"]),
         rows=int(_one(execute, "SELECT count(*) FROM rows WHERE position > ?", floor)),
         sessions=int(_one(execute, "SELECT count(*) FROM streams WHERE harness_session_id <> ''")),
         keys=int(_one(execute, "SELECT count(*) FROM keys")),

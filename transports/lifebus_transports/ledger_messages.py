@@ -1,0 +1,22 @@
+"""The bodies of the verbs that care for the ledger (docs/ledger.md, "Commands").
+
+Above: messages, the client library, the daemon.  Below: the contract.
+"""
+
+from lifebus_contract.fields import Count, Document
+
+__all__ = ["Prune", "PruneAnswer"]
+
+
+class Prune(Document, frozen=True, kw_only=True):
+    """`prune`: drop every receipt up to a position; what stands for them is kept, and their keys as tombstones."""
+
+    through: Count
+
+
+class PruneAnswer(Document, frozen=True, kw_only=True):
+    """The answer to `prune`: the floor before and now, and the named consumers that lost something by it."""
+
+    before: Count
+    floor: Count
+    consumers: tuple[str, ...] = ()
