@@ -42,6 +42,9 @@ _REST_FACTOR: Final = 3
 _AGAIN_S: Final = 5.0
 """How long the keeper waits where the file could not be read."""
 
+_FINISH_S: Final = 1.0
+"""How long a stop may wait for the newest cache."""
+
 _log = structlog.get_logger("lifebus.keeper")
 
 
@@ -132,10 +135,13 @@ class Keeping:
         return await self.use(lambda keeper, _: dump_stores(keeper.stores_at(position)))
 
     async def finish(self) -> None:
-        """Write the newest cache that can be written, so that the next start need not read so much."""
+        """Write the newest cache that can be written in a moment, so that the next start need not read so much."""
+        if not self.taken_up.is_set():
+            return
         try:
-            while self.broken is None and self._position < boundary(self._head):
-                await self._follow()
+            with anyio.move_on_after(_FINISH_S):
+                while self.broken is None and self._position < boundary(self._head):
+                    await self._follow()
         except LifebusError as fault:
             _log.warning("keeper_stops", fault=type(fault).__name__, detail=str(fault)[:200])
 
@@ -144,10 +150,10 @@ class Keeping:
             self._news, began = anyio.Event(), anyio.current_time()
             try:
                 more = await self._follow()
-            except BrokenLog as fault:
-                self._give_up(fault)
-                return
             except (LifebusError, OSError) as fault:
+                if isinstance(fault, BrokenLog) or (isinstance(fault, LifebusError) and fault.code == "ledger_damaged"):
+                    self._give_up(fault)
+                    return
                 _log.warning("keeper_waits", fault=type(fault).__name__, detail=str(fault)[:200])
                 await anyio.sleep(_AGAIN_S)
                 continue
@@ -169,7 +175,7 @@ class Keeping:
 
     def _in_thread(self, work: Callable[[StateKeeper, SqliteLog], T]) -> T:
         if self._closed:
-            raise InternalError("the keeper has stopped", code="closed")
+            raise InternalError(self.broken or "the keeper has stopped", code="closed")
         if self._open is None:
             log = SqliteLog(self._path)
             self._files.clean_up()
@@ -182,8 +188,8 @@ class Keeping:
             self._open[1].close()
             self._open = None
 
-    def _give_up(self, fault: BrokenLog) -> None:
+    def _give_up(self, fault: LifebusError) -> None:
         """Say that there will be no state, and let everybody go on with what the tables say."""
         self.broken = fault.detail
         self.taken_up.set()
-        _log.critical("log_broken", position=fault.position, detail=fault.detail[:200])
+        _log.critical("log_broken", detail=fault.detail[:200], next="lifebus ledger verify names every fault")

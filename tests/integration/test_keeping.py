@@ -2,11 +2,13 @@
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.lowlevel
+import apsw
 import pytest
 
 from broker.bus_box import emission
@@ -19,10 +21,11 @@ from lifebus_broker.compactions.files import DIRECTORY, CompactionFiles
 from lifebus_broker.compactions.state_cache import StateCache
 from lifebus_broker.fold.stores import Stores, dump_stores
 from lifebus_broker.keeper import StateKeeper
+from lifebus_broker.ledger import sqlite_file
 from lifebus_broker.ledger.sqlite import SqliteLedger
 from lifebus_broker.ledger.sqlite_log import SqliteLog
 from lifebus_broker.transitions import transition
-from lifebus_contract import LifecycleEvent, SupportState
+from lifebus_contract import LifebusError, LifecycleEvent, SupportState
 from lifebus_supervisor.daemon import Daemon
 from lifebus_supervisor.settings import RetentionSettings
 from running import running_bus, settings_in, short_directory
@@ -234,6 +237,26 @@ async def test_deleting_every_cache_changes_nothing_but_time(home: Path) -> None
             assert dump_stores(await caught_up(daemon)) == dump_stores(whole)
         for path in (settings_in(home).state_dir / DIRECTORY).rglob("*.json"):
             path.unlink()
+
+
+@pytest.mark.parametrize(
+    "statement", ["UPDATE rows SET receipt = CAST(replace(receipt, 'evt_', 'evz_') AS BLOB)", "DELETE FROM rows"]
+)
+async def test_a_log_that_is_damaged_long_ago_is_counted_and_the_doors_stay_open(
+    home: Path, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    monkeypatch.setattr(sqlite_file, "BOOT_TAIL", 10)
+    await write_ledger(home, STEP)
+    with closing(apsw.Connection(str(settings_in(home).ledger_path))) as connection:
+        connection.execute(f"{statement} WHERE position = 5")
+    async with running_bus(directory=home, retention=KEPT) as daemon:
+        await taken_up(daemon)
+        assert daemon.keeping is not None
+        assert daemon.keeping.counters()["keeper_broken"] == 1
+        (outcome,) = await daemon.bus.emit("alice", [emission(harness_session_id="new")])
+        assert [row.sequence for row in outcome.rows] == [1]
+        with pytest.raises(LifebusError, match="row 5"):
+            await daemon.keeping.dump_at(10)
 
 
 async def test_a_ledger_in_memory_has_no_keeper() -> None:
