@@ -16,9 +16,8 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from hypothesis import strategies as st
 from msgspec import UNSET, structs
 
 from contract_suites.receipts import receipt
@@ -39,6 +38,9 @@ from lifebus_contract import (
     Warning,  # noqa: A004  the contract's own word
     encode_json,
 )
+
+if TYPE_CHECKING:  # a Python that has msgspec alone can tell histories too
+    from hypothesis.strategies import SearchStrategy
 
 SESSIONS: Final = (
     ("claude", 'say "hi" \\ there'),
@@ -264,8 +266,10 @@ def history(seed: int, count: int) -> list[Entry]:
     return [teller.entry() for _ in range(count)]
 
 
-def histories(most: int = 80, least: int = 0) -> st.SearchStrategy[list[Entry]]:
+def histories(most: int = 80, least: int = 0) -> "SearchStrategy[list[Entry]]":
     """Return a strategy of histories with `least` to `most` entries."""
+    from hypothesis import strategies as st  # noqa: PLC0415  see above
+
     return st.builds(history, st.integers(0, 2**32 - 1), st.integers(least, most))
 
 
