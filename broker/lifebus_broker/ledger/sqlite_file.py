@@ -10,11 +10,15 @@ from typing import Final
 
 import anyio
 import apsw
+import msgspec
 from msgspec import Struct
 
+from lifebus_broker.ledger.sqlite_format import FORMAT, format_of
 from lifebus_broker.ledger.sqlite_reader import Reader
+from lifebus_broker.ledger.sqlite_schema import MISREAD, open_writer
 from lifebus_broker.ledger.sqlite_store import Store
 from lifebus_broker.ledger.sqlite_verify import verify
+from lifebus_broker.ledger.witness import Witness, testimony_beside
 from lifebus_contract import InternalError
 
 __all__ = ["BOOT_TAIL", "UNTRUSTED", "LedgerFile", "open_file"]
@@ -22,8 +26,14 @@ __all__ = ["BOOT_TAIL", "UNTRUSTED", "LedgerFile", "open_file"]
 BOOT_TAIL: Final = 1000
 """Rows whose chain is verified at every open."""
 
-UNTRUSTED: Final = (apsw.IOError, apsw.CorruptError, apsw.NotADBError)
-"""Errors after which nothing that the file says can be trusted (design 4.3)."""
+UNTRUSTED: Final = (apsw.IOError, apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError, msgspec.DecodeError)
+"""Errors after which nothing that the file says can be trusted (design 4.3): of the disk, or of what it holds."""
+
+
+_ADVICE: Final = (
+    "nothing in it was changed: `lifebus ledger verify` lists what is wrong, `lifebus ledger restore` goes back to a "
+    "backup, `lifebus ledger export` saves what is sound"
+)
 
 
 class LedgerFile(Struct, frozen=True, kw_only=True):
@@ -61,17 +71,44 @@ async def open_file(path: Path, *, epoch: str, relaxed: bool, vfs: str | None) -
 
 
 def _open(path: Path, epoch: str, relaxed: bool, vfs: str | None) -> LedgerFile:
-    """Open both connections and check the newest rows; blocks."""
+    """Open both connections; what is in the file is checked before anything is written to it.  Blocks."""
     try:
+        _check_emptied(path)
         with ExitStack() as undo:
-            store = Store.open(path, epoch=epoch, relaxed=relaxed, vfs=vfs)
-            undo.callback(store.close)
+            connection = open_writer(path, relaxed=relaxed, vfs=vfs)
+            undo.callback(_leave, connection)
+            is_current = format_of(connection) == FORMAT
+            if is_current:
+                _check(path, vfs)
+            store = Store(connection, epoch, None if relaxed else Witness.beside(path))
+            if not is_current:
+                _check(path, vfs)
             reader = Reader(path, vfs=vfs)
-            undo.callback(reader.close)
-            if wrong := verify(path, BOOT_TAIL, vfs):
-                raise InternalError(f"the ledger {path.name} is damaged: {wrong[0]}", code="ledger_damaged")
             undo.pop_all()
             return LedgerFile(path=path, vfs=vfs, relaxed=relaxed, store=store, reader=reader)
     except apsw.Error as fault:
-        detail = f"the ledger {path.name} cannot be opened: {type(fault).__name__}: {str(fault)[:200]}"
-        raise InternalError(detail, code="ledger_failed") from fault
+        what = f"cannot be opened: {type(fault).__name__}: {str(fault)[:200]}"
+        raise InternalError(f"the ledger {path.name} {what}; {_ADVICE}", code="ledger_failed") from fault
+    except MISREAD as fault:
+        what = f"is damaged: {type(fault).__name__}: {str(fault)[:200]}"
+        raise InternalError(f"the ledger {path.name} {what}; {_ADVICE}", code="ledger_damaged") from fault
+
+
+def _check(path: Path, vfs: str | None) -> None:
+    """Refuse a file that is not what was written."""
+    if wrong := verify(path, BOOT_TAIL, vfs):
+        raise InternalError(f"the ledger {path.name} is damaged: {wrong[0]}; {_ADVICE}", code="ledger_damaged")
+
+
+def _check_emptied(path: Path) -> None:
+    """Refuse to begin anew in a file that held something; who wants a new ledger takes the file away."""
+    noted = testimony_beside(path)
+    if noted and path.exists() and not path.stat().st_size:
+        what = f"row 1: the file is empty, rows up to {max(noted).head} were acknowledged"
+        raise InternalError(f"the ledger {path.name} is damaged: {what}; {_ADVICE}", code="ledger_damaged")
+
+
+def _leave(connection: apsw.Connection) -> None:
+    """Close a file that was refused, and leave its write-ahead log where it is."""
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    connection.close()

@@ -13,7 +13,7 @@ from lifebus_broker.ledger.sqlite_schema import Execute, executor
 from lifebus_broker.ledger.sqlite_tables import CHECKED, TABLES
 from lifebus_contract import InternalError
 
-__all__ = ["FORMAT", "create", "require_format", "set_meta"]
+__all__ = ["FORMAT", "create", "format_of", "require_format", "set_meta"]
 
 FORMAT: Final = 3
 """Version of the file's layout, in `PRAGMA user_version`.
@@ -33,7 +33,7 @@ def create(connection: apsw.Connection, epoch: str) -> None:
         InternalError: the file is a database of another format, or its tables are not what its format says.
     """
     execute = executor(connection)
-    ((version,),) = execute("PRAGMA user_version").fetchall()
+    version = format_of(connection)
     if version == FORMAT:
         return
     if version not in _OLDER and (version or execute("SELECT count(*) FROM sqlite_schema").fetchall() != [(0,)]):
@@ -48,13 +48,19 @@ def create(connection: apsw.Connection, epoch: str) -> None:
         execute(f"PRAGMA user_version = {FORMAT}")
 
 
+def format_of(connection: apsw.Connection) -> int:
+    """Return the version of the file's layout, 0 where it is empty."""
+    ((version,),) = executor(connection)("PRAGMA user_version").fetchall()
+    return int(version)
+
+
 def require_format(connection: apsw.Connection) -> None:
     """Make sure that a file, opened to be read, has the tables of this format.
 
     Raises:
         InternalError: it is of another format; an older one is brought up to date when a broker opens it.
     """
-    ((version,),) = executor(connection)("PRAGMA user_version").fetchall()
+    version = format_of(connection)
     if version != FORMAT:
         older = "; the next start of a broker brings it up to date" if version in _OLDER else ""
         raise InternalError(f"ledger format {version}; this program reads {FORMAT}{older}", code="ledger_format")

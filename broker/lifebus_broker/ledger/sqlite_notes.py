@@ -1,22 +1,20 @@
-"""The journal's tables: how notes are written, dropped, read and checked.
+"""The journal's tables: how notes are written, dropped and read.
 
-Above: sqlite_store (writing), sqlite_journal (reading), sqlite_verify.  Below: noting, sqlite_schema, APSW.
+Above: sqlite_store (writing), sqlite_journal (reading), sqlite_log.  Below: noting, sqlite_schema, APSW.
 """
 
-from collections.abc import Generator
-from contextlib import contextmanager
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 
 import apsw
 
 from lifebus_broker.ledger.checksums import checksum
 from lifebus_broker.ledger.noting import NOTE_COLUMNS, NoteDraft, NoteTip
-from lifebus_broker.ledger.sqlite_schema import Execute, executor
+from lifebus_broker.ledger.sqlite_schema import Execute, snapshot
 from lifebus_broker.ledger.sqlite_statements import insert_all
 from lifebus_broker.ports import Note, NotePage, NoteStream
 
-__all__ = ["DROP_STEP", "NoteTable", "check_notes_of", "read_page", "read_streams"]
+__all__ = ["DROP_STEP", "NoteTable", "read_page", "read_streams"]
 
 DROP_STEP: Final = 1024
 """Most notes that one transaction drops, so that appends need not wait long."""
@@ -31,25 +29,19 @@ _DOOMED: Final = "SELECT coalesce(sum(length(body)), 0) FROM notes WHERE id = ? 
 _LINK: Final = "SELECT link FROM notes WHERE id = ? AND number = ?"
 _DROP: Final = "DELETE FROM notes WHERE id = ? AND number > ? AND number <= ?"
 
-_WRONG_ENDS: Final = """
-SELECT stream, 'the newest note is not the head' FROM note_streams s
-WHERE coalesce((SELECT max(number) FROM notes n WHERE n.id = s.id), floor) <> head OR floor > head
-UNION ALL
-SELECT stream, 'the oldest note does not follow the floor' FROM note_streams s
-WHERE coalesce((SELECT min(number) FROM notes n WHERE n.id = s.id), floor + 1) <> floor + 1"""
-_WRONG_SUMS: Final = """
-SELECT coalesce(s.stream, '?'), 'notes are missing, or belong to no stream'
-FROM (SELECT id, count(*) AS kept, sum(length(body)) AS size FROM notes GROUP BY id) n
-FULL JOIN note_streams s ON s.id = n.id
-WHERE s.id IS NULL OR coalesce(n.kept, 0) <> s.head - s.floor OR coalesce(n.size, 0) <> s.bytes"""
-
 
 class NoteTable:
-    """The writing half, inside the transactions of its store."""
+    """The writing half, inside the transactions of its store.
+
+    `written` and `dropped` count the committed notes of all streams together.
+    """
 
     def __init__(self, execute: Execute) -> None:
         self._execute = execute
         self._tips: dict[str, NoteTip] = {}
+        self.written, self.dropped = execute(
+            "SELECT coalesce(sum(head), 0), coalesce(sum(floor), 0) FROM note_streams"
+        ).fetchone()
         self._next_id: int = (execute("SELECT max(id) FROM note_streams").fetchone()[0] or 0) + 1
 
     def tip_of(self, stream: str) -> NoteTip:
@@ -83,6 +75,10 @@ class NoteTable:
 
     def accept(self, tips: dict[str, NoteTip]) -> None:
         """The transaction is committed: these are the tips now."""
+        for stream, tip in tips.items():
+            before = self._tips.get(stream) or tip
+            self.written += tip.head - before.head
+            self.dropped += tip.floor - before.floor
         self._tips.update(tips)
         for stream in list(self._tips)[: max(len(self._tips) - _MAX_TIPS, 0)]:
             del self._tips[stream]
@@ -94,7 +90,7 @@ class NoteTable:
 
 def read_page(connection: apsw.Connection, stream: str, after: int, limit: int, max_bytes: int) -> NotePage:
     """Return notes of a stream as of one moment (ports.Journal.read_notes)."""
-    with _snapshot(connection) as execute:
+    with snapshot(connection) as execute:
         found = execute(_TIP, (stream,)).fetchone()
         if found is None:
             return NotePage(notes=(), head=0, floor=0, complete=True)
@@ -114,30 +110,9 @@ def read_streams(connection: apsw.Connection, prefix: str) -> list[NoteStream]:
     """Return the streams whose name begins with `prefix` (ports.Journal.note_streams)."""
     streams: list[NoteStream] = []
     statement = "SELECT stream, head, floor, bytes FROM note_streams WHERE stream >= ? ORDER BY stream"
-    with _snapshot(connection) as execute:
+    with snapshot(connection) as execute:
         for found in execute(statement, (prefix,)):
             if not found[0].startswith(prefix):
                 break
             streams.append(NoteStream(*found))
     return streams
-
-
-def check_notes_of(connection: apsw.Connection, *, whole: bool) -> list[str]:
-    """Return what is wrong with the journal: the ends of each stream, and with `whole` everything between."""
-    with _snapshot(connection) as execute:
-        found: list[Any] = execute(_WRONG_ENDS).fetchall()
-        if whole and not found:
-            found = execute(_WRONG_SUMS).fetchall()
-    return [f"notes `{stream[:128]}`: {what}" for stream, what in found]
-
-
-@contextmanager
-def _snapshot(connection: apsw.Connection) -> Generator[Execute]:
-    """One read transaction, in which everything is as of one moment."""
-    execute = executor(connection)
-    execute("BEGIN")
-    try:
-        yield execute
-    finally:
-        if connection.in_transaction:  # some errors end it by themselves
-            execute("ROLLBACK")

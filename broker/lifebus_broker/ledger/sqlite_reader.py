@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import apsw
 from msgspec import Struct
 
 from lifebus_broker.ledger import sqlite_statements as sql
@@ -51,7 +52,8 @@ _WALK: Final = """
 WITH RECURSIVE walk(position, previous) AS (
   SELECT position, previous FROM rows WHERE position = :last AND position > :start
   UNION ALL
-  SELECT r.position, r.previous FROM walk w JOIN rows r ON r.position = w.previous WHERE w.previous > :start)
+  SELECT r.position, r.previous FROM walk w JOIN rows r ON r.position = w.previous
+  WHERE w.previous > :start AND w.previous < w.position)
 SELECT r.position, s.adapter_id, s.harness_session_id, r.sequence, r.receipt
 FROM walk w CROSS JOIN rows r ON r.position = w.position JOIN streams s ON s.stream = r.stream
 WHERE true"""
@@ -203,6 +205,10 @@ class _Meta(Struct, frozen=True):
 def _head(found: Sequence[Any]) -> SessionHead:
     """Return what `_HEADS` selects as a head."""
     adapter, session, sequence, first, last, event, status, started, at, *folded = found
+    try:
+        last_event, last_status = LifecycleEvent(event), ReceiptStatus(status)
+    except ValueError as fault:
+        raise apsw.CorruptError(f"row {last}: {fault}") from None
     state = state_from(*folded)
     return SessionHead(
         adapter_id=adapter,
@@ -211,8 +217,8 @@ def _head(found: Sequence[Any]) -> SessionHead:
         receipts=sequence,
         first_position=first,
         last_position=last,
-        last_event=LifecycleEvent(event),
-        last_status=ReceiptStatus(status),
+        last_event=last_event,
+        last_status=last_status,
         started_at_epoch_s=started,
         last_at_epoch_s=at,
         ended=state.ended,

@@ -4,24 +4,50 @@ Above: sqlite_format, sqlite_store, sqlite_reader.  Below: checksums, APSW.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import apsw
+import msgspec
 
 from lifebus_broker.ledger.checksums import checksum, guarded
 from lifebus_contract import InternalError
 
 __all__ = [
     "MARK_EVERY",
+    "MISREAD",
     "OLDEST_LIBRARY",
     "Execute",
     "check_library",
     "executor",
+    "meta_of",
     "open_reader",
     "open_writer",
+    "snapshot",
 ]
+
+MISREAD: Final = (
+    apsw.CorruptError,
+    apsw.NotADBError,
+    apsw.SQLError,
+    apsw.FormatError,
+    apsw.MismatchError,
+    apsw.TooBigError,
+    apsw.NoMemError,
+    apsw.ConstraintError,
+    msgspec.DecodeError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
+"""What reading a damaged file may raise: SQLite finds no sense in it, or a value is not of its kind.
+
+An error of the disk is none of these: what it holds is unknown.
+"""
 
 Execute = Callable[..., Any]
 """`apsw.Cursor.execute`: a statement, its values; a cursor over what it selects."""
@@ -86,6 +112,23 @@ def executor(connection: apsw.Connection) -> Execute:
     """Return a way to run statements; APSW's own types leave out the buffer protocol and so say little."""
     execute: Execute = connection.cursor().execute  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     return execute
+
+
+@contextmanager
+def snapshot(connection: apsw.Connection) -> Generator[Execute]:
+    """One read transaction, in which everything is as of one moment."""
+    execute = executor(connection)
+    execute("BEGIN")
+    try:
+        yield execute
+    finally:
+        if connection.in_transaction:  # some errors end it by themselves
+            execute("ROLLBACK")
+
+
+def meta_of(execute: Execute) -> dict[str, Any]:
+    """Return the ledger's own values: `epoch`, `floor`, `pruned`, `pointed`."""
+    return dict(execute("SELECT key, value FROM meta").fetchall())
 
 
 def _prepared(connection: apsw.Connection, *pragmas: str) -> apsw.Connection:

@@ -24,6 +24,7 @@ from lifebus_broker.ledger.sqlite_format import create, set_meta
 from lifebus_broker.ledger.sqlite_notes import NoteTable
 from lifebus_broker.ledger.sqlite_schema import executor, open_writer
 from lifebus_broker.ledger.sqlite_tombstones import Tombstones
+from lifebus_broker.ledger.witness import Standing, Witness
 
 __all__ = ["MAX_TIPS", "POINT_EVERY", "PRUNE_STEP", "Store"]
 
@@ -48,9 +49,13 @@ class Store:
     that of pruned keys.
     """
 
-    def __init__(self, connection: apsw.Connection, epoch: str) -> None:
-        """Read what is in the file, or create it with this epoch; use `open`."""
-        self.connection = connection
+    def __init__(self, connection: apsw.Connection, epoch: str, witness: Witness | None = None) -> None:
+        """Read what is in the file, or create it with this epoch; a `witness` is told of every commit.
+
+        Raises:
+            InternalError: the file is of another format.
+        """
+        self.connection, self._witness = connection, witness
         self._execute = executor(connection)
         create(connection, epoch)
         meta = dict(self._all("SELECT key, value FROM meta"))
@@ -69,12 +74,13 @@ class Store:
         self.tombstones = Tombstones(self._execute)
         self._load_tail()
         self.size_bytes = self._size()
+        self._testify()
         with suppress(apsw.FullError):  # a full disk can be read
             self.checkpoint()
 
     @classmethod
     def open(cls, path: Path, *, epoch: str, relaxed: bool = False, vfs: str | None = None) -> Self:
-        """Open the file, or create it with this epoch.
+        """Open the file unchecked, or create it with this epoch, and without a witness.
 
         Raises:
             InternalError: the file is of another format.
@@ -130,6 +136,7 @@ class Store:
         if notes is not None:
             self.notes.accept(notes.tips)
             self._frames += 4 + (notes.bytes + 16 * len(notes.values)) // _FRAME_BYTES
+        self._testify()
 
     def prune_to(self, keep_after: int, base: bytes, at_epoch_s: int = 0) -> int:
         """Move the floor, keep `base` with it and return it; `prune_step` then deletes what lies below.
@@ -145,6 +152,7 @@ class Store:
             self._execute(sql.KEEP_BASE, (floor, base, sha256(base).digest()))
             self._execute(sql.DROP_SECONDS, (floor, floor))
         self.floor, self._pruned_at = floor, at_epoch_s
+        self._testify()
         return floor
 
     def prune_step(self) -> bool:
@@ -177,6 +185,7 @@ class Store:
         with self._transaction():
             tip = self.notes.drop(stream, through)
         self.notes.accept({stream: tip})
+        self._testify()
         self._frames += 4
         return tip.floor, tip.floor < min(through, tip.head)
 
@@ -194,8 +203,15 @@ class Store:
 
     def close(self, *, failed: bool = False) -> None:
         """Close the file, moving the write-ahead log into it, unless the disk `failed`: then it stays as it is."""
+        if self._witness is not None:
+            self._witness.close()
         self.connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(failed))
         self.connection.close()
+
+    def _testify(self) -> None:
+        """Tell the witness how far the file is; it is durable by now."""
+        if self._witness is not None:
+            self._witness.testify(Standing(self.epoch, self.head, self.floor, self.notes.written, self.notes.dropped))
 
     def _accept(self, draft: Draft) -> None:
         """The draft is committed: its tips are the tips now."""
