@@ -69,9 +69,8 @@ def everything_in(path: Path) -> list[Any]:
     found: list[Any] = []
     with closing(Reader(path)) as reader:
         found.append(_pages(reader, Query(after=FLOOR, limit=20)))
-        for place in SESSIONS:
-            for after in (FLOOR, 40, 78):
-                found.append(_pages(reader, Query(after=after, session=place, limit=3)))
+        cursors = [(place, after) for place in SESSIONS for after in (FLOOR, 40, 78)]
+        found += [_pages(reader, Query(after=after, session=place, limit=3)) for place, after in cursors]
         found += [_pages(reader, Query(after=FLOOR, since_epoch_s=1_790_000_000 + late)) for late in (0, 9, 100, 101)]
         found.append(reader.page(Query()))
         keys = [("alice", adapter, f"k{n:06d}") for adapter in ("codex", "claude", "gemini") for n in range(172)]

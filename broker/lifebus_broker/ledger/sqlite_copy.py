@@ -48,6 +48,7 @@ def compact(path: Path) -> None:
         apsw.Error: it cannot be read or written; it is as it was.
     """
     with closing(open_writer(path)) as connection:
+        executor(connection)("PRAGMA auto_vacuum = INCREMENTAL")  # which files of older formats do not have yet
         executor(connection)("VACUUM")
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 

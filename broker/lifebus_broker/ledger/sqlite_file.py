@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from lifebus_broker.ledger.sqlite_format import FORMAT, format_of
 from lifebus_broker.ledger.sqlite_reader import Reader
-from lifebus_broker.ledger.sqlite_schema import MISREAD, open_writer
+from lifebus_broker.ledger.sqlite_schema import MISREAD, executor, open_writer
 from lifebus_broker.ledger.sqlite_store import Store
 from lifebus_broker.ledger.sqlite_verify import verify
 from lifebus_broker.ledger.witness import Witness, testimony_beside
@@ -25,6 +25,9 @@ __all__ = ["BOOT_TAIL", "UNTRUSTED", "LedgerFile", "open_file"]
 
 BOOT_TAIL: Final = 1000
 """Rows whose chain is verified at every open."""
+
+_STANDING: Final = """
+SELECT (SELECT value FROM meta WHERE key = 'epoch'), coalesce((SELECT max(position) FROM rows), 0)"""
 
 UNTRUSTED: Final = (apsw.IOError, apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError, msgspec.DecodeError)
 """Errors after which nothing that the file says can be trusted (design 4.3): of the disk, or of what it holds."""
@@ -73,13 +76,15 @@ async def open_file(path: Path, *, epoch: str, relaxed: bool, vfs: str | None) -
 def _open(path: Path, epoch: str, relaxed: bool, vfs: str | None) -> LedgerFile:
     """Open both connections; what is in the file is checked before anything is written to it.  Blocks."""
     try:
-        _check_emptied(path)
+        was_there = path.exists()  # who wants to begin anew takes the file away
         with ExitStack() as undo:
             connection = open_writer(path, relaxed=relaxed, vfs=vfs)
             undo.callback(_leave, connection)
             is_current = format_of(connection) == FORMAT
             if is_current:
                 _check(path, vfs)
+            elif was_there:
+                _check_older(path, connection)
             store = Store(connection, epoch, None if relaxed else Witness.beside(path))
             if not is_current:
                 _check(path, vfs)
@@ -90,22 +95,27 @@ def _open(path: Path, epoch: str, relaxed: bool, vfs: str | None) -> LedgerFile:
         what = f"cannot be opened: {type(fault).__name__}: {str(fault)[:200]}"
         raise InternalError(f"the ledger {path.name} {what}; {_ADVICE}", code="ledger_failed") from fault
     except MISREAD as fault:
-        what = f"is damaged: {type(fault).__name__}: {str(fault)[:200]}"
-        raise InternalError(f"the ledger {path.name} {what}; {_ADVICE}", code="ledger_damaged") from fault
+        raise _damaged(path, f"{type(fault).__name__}: {str(fault)[:200]}") from fault
 
 
 def _check(path: Path, vfs: str | None) -> None:
     """Refuse a file that is not what was written."""
     if wrong := verify(path, BOOT_TAIL, vfs):
-        raise InternalError(f"the ledger {path.name} is damaged: {wrong[0]}; {_ADVICE}", code="ledger_damaged")
+        raise _damaged(path, wrong[0])
 
 
-def _check_emptied(path: Path) -> None:
-    """Refuse to begin anew in a file that held something; who wants a new ledger takes the file away."""
-    noted = testimony_beside(path)
-    if noted and path.exists() and not path.stat().st_size:
-        what = f"row 1: the file is empty, rows up to {max(noted).head} were acknowledged"
-        raise InternalError(f"the ledger {path.name} is damaged: {what}; {_ADVICE}", code="ledger_damaged")
+def _check_older(path: Path, connection: apsw.Connection) -> None:
+    """Refuse a file that seems empty, or of an older format, although more than it holds was acknowledged."""
+    execute = executor(connection)
+    is_empty = execute("SELECT count(*) FROM sqlite_schema").fetchall() == [(0,)]
+    epoch, head = (None, 0) if is_empty else execute(_STANDING).fetchone()
+    missing = max((note.head for note in testimony_beside(path) if epoch in (None, note.epoch)), default=0)
+    if missing > head:
+        raise _damaged(path, f"row {head + 1}: was acknowledged and is missing, as is everything up to row {missing}")
+
+
+def _damaged(path: Path, what: str) -> InternalError:
+    return InternalError(f"the ledger {path.name} is damaged: {what}; {_ADVICE}", code="ledger_damaged")
 
 
 def _leave(connection: apsw.Connection) -> None:

@@ -4,7 +4,7 @@ Above: sqlite_format, sqlite_store, sqlite_reader.  Below: checksums, APSW.
 """
 
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -89,8 +89,6 @@ def open_writer(path: Path, *, relaxed: bool = False, vfs: str | None = None) ->
     connection = apsw.Connection(str(path), vfs=vfs, statementcachesize=64)
     return _prepared(
         connection,
-        f"page_size = {_PAGE_BYTES}",
-        "auto_vacuum = INCREMENTAL",  # has an effect in a new file only
         "synchronous = EXTRA",  # or the first journal may come back after a power cut and undo everything
         "journal_mode = WAL",
         "synchronous = NORMAL" if relaxed else "synchronous = FULL",
@@ -99,6 +97,7 @@ def open_writer(path: Path, *, relaxed: bool = False, vfs: str | None = None) ->
         "wal_autocheckpoint = 0",  # the writer does it by hand: SQLite swallows the errors of its own
         f"cache_size = -{_WRITER_CACHE_KIB}",
         "trusted_schema = OFF",
+        new=(f"page_size = {_PAGE_BYTES}", "auto_vacuum = INCREMENTAL"),
     )
 
 
@@ -131,13 +130,17 @@ def meta_of(execute: Execute) -> dict[str, Any]:
     return dict(execute("SELECT key, value FROM meta").fetchall())
 
 
-def _prepared(connection: apsw.Connection, *pragmas: str) -> apsw.Connection:
-    """Apply the settings and lend SQL our checksums; a file that refuses them is closed again."""
+def _prepared(connection: apsw.Connection, *pragmas: str, new: Sequence[str] = ()) -> apsw.Connection:
+    """Apply the settings and lend SQL our checksums; a file that refuses them is closed again.
+
+    Those of a `new` file are not applied to any other, where `auto_vacuum` would be a write.
+    """
     try:
         connection.set_busy_timeout(_BUSY_MS)
         _lend(connection, "checksum", checksum)
         _lend(connection, "guarded", guarded)
-        for pragma in pragmas:
+        is_new = new and executor(connection)("PRAGMA page_count").fetchall() == [(0,)]
+        for pragma in (*new, *pragmas) if is_new else pragmas:
             executor(connection)(f"PRAGMA {pragma}").fetchall()
     except BaseException:
         connection.close()
