@@ -80,12 +80,17 @@ async def test_notes_come_back_and_count_on_after_the_file_was_closed(path: Path
 @pytest.mark.parametrize(
     ("damage", "told"),
     [
-        ("DELETE FROM notes WHERE number = 3", "missing"),
-        ("DELETE FROM notes WHERE number = 5", "head"),
-        ("DELETE FROM notes WHERE number = 2", "floor"),
-        ("UPDATE notes SET body = 'xxxx' WHERE number = 3", "missing"),
-        ("INSERT INTO notes VALUES (77, 1, 1, 'x', x'')", "no stream"),
-        ("UPDATE note_streams SET head = 9", "head"),
+        ("DELETE FROM notes WHERE number = 3", "`a`: note 3: is missing"),
+        ("DELETE FROM notes WHERE number = 5", "`a`: note 5: the newest note is not the head"),
+        ("DELETE FROM notes WHERE number = 2", "`a`: note 2: the oldest note does not follow the floor"),
+        ("UPDATE notes SET body = x'32' WHERE number = 3", "`a`: note 3: link"),
+        ("UPDATE notes SET body = '1' WHERE number = 3", "`a`: note 3: cannot be read"),
+        ("UPDATE notes SET at_epoch_s = 1 WHERE number = 4", "`a`: note 4: link"),
+        ("INSERT INTO notes VALUES (77, 1, 1, 'x', x'')", "`?`: note 1: notes are missing, or belong to no stream"),
+        ("UPDATE note_streams SET head = 9", "`a`: note 9: the newest note is not the head"),
+        ("UPDATE note_streams SET bytes = 3", "`a`: note 2: notes are missing"),
+        ("UPDATE note_streams SET stream = 'b'", "note_streams: what is known of `1` is not what was written"),
+        ("UPDATE notes SET link = zeroblob(32) WHERE number = 5", "another link than its stream"),
     ],
 )
 async def test_verifying_notices_a_damaged_journal(path: Path, damage: str, told: str) -> None:
@@ -96,8 +101,7 @@ async def test_verifying_notices_a_damaged_journal(path: Path, damage: str, told
     connection = apsw.Connection(str(path))
     connection.execute(damage)
     connection.close()
-    (found,) = verify(path)
-    assert told in found
+    assert told in verify(path)[0]
 
 
 async def test_a_full_queue_of_notes_is_busy_and_keeps_no_receipt_out(path: Path) -> None:

@@ -120,6 +120,7 @@ def test_a_running_broker_keeps_its_ledger(shell: Shell, tmp_path: Path, command
     assert (ran.code, "end the broker" in ran.err) == (69, True)
     assert sorted(path.name for path in (shell.directory / "state").iterdir() if "ledger.db" in path.name) == [
         "ledger.db",
+        "ledger.db-witness",
         "ledger.db.lock",
     ]
 

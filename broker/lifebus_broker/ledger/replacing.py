@@ -3,7 +3,7 @@
 A complete ledger file beside the present one, under the name `next_path`, is a replacement that is decided.  Whoever
 holds the lock and opens the ledger calls `settle` first.  What was there before is moved aside, never deleted.
 
-Above: the daemon, the ledger's commands.  Below: the standard library.
+Above: the daemon, the ledger's commands.  Below: witness.
 """
 
 import errno
@@ -13,6 +13,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
+
+from lifebus_broker.ledger.witness import witness_path
 
 __all__ = ["aside_path", "files_of", "next_path", "settle", "sync_directory"]
 
@@ -62,7 +64,7 @@ def _move_aside(path: Path, companions: Sequence[Path]) -> Path:
     aside.mkdir(mode=0o700, exist_ok=True)
     database, log, index = files_of(path)
     _keep(database, aside / path.name)
-    for companion in (log, *companions):  # a log beside a database that it does not belong to would spoil it
+    for companion in (log, witness_path(path), *companions):  # a log beside a database that it does not belong to would spoil it
         if companion.exists():
             companion.replace(aside / companion.name)
     index.unlink(missing_ok=True)

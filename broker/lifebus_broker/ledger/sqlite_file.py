@@ -107,8 +107,10 @@ def _check(path: Path, vfs: str | None) -> None:
 def _check_older(path: Path, connection: apsw.Connection) -> None:
     """Refuse a file that seems empty, or of an older format, although more than it holds was acknowledged."""
     execute = executor(connection)
-    is_empty = execute("SELECT count(*) FROM sqlite_schema").fetchall() == [(0,)]
-    epoch, head = (None, 0) if is_empty else execute(_STANDING).fetchone()
+    tables = {name for (name,) in execute("SELECT name FROM sqlite_schema").fetchall()}
+    if tables and not tables >= {"meta", "rows"}:
+        return  # no ledger at all, which is found out later
+    epoch, head = execute(_STANDING).fetchone() if tables else (None, 0)
     missing = max((note.head for note in testimony_beside(path) if epoch in (None, note.epoch)), default=0)
     if missing > head:
         raise _damaged(path, f"row {head + 1}: was acknowledged and is missing, as is everything up to row {missing}")

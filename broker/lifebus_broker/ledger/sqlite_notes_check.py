@@ -40,11 +40,12 @@ def check_ends(connection: apsw.Connection) -> list[str]:
 def check_notes(connection: apsw.Connection) -> list[str]:
     """Return what is wrong with the notes between the ends: missing ones, others' ones, changed ones."""
     with snapshot(connection) as execute:
-        wrong = _told(execute(_SUMS).fetchall())
         streams: list[Any] = execute("SELECT id, stream FROM note_streams ORDER BY id").fetchall()
-    for number, stream in streams:
-        wrong += [f"notes `{stream[:128]}`: {found}" for found in _Chain(connection, number).run()]
-    return wrong
+    breaks = {stream: _Chain(connection, number).run() for number, stream in streams}
+    wrong = [f"notes `{stream[:128]}`: {found}" for stream, found in breaks.items() if found is not None]
+    with snapshot(connection) as execute:
+        sums: list[Any] = execute(_SUMS).fetchall()
+    return wrong + _told([found for found in sums if breaks.get(found[0]) is None])
 
 
 class _Chain:
@@ -54,16 +55,16 @@ class _Chain:
         self._connection, self._stream = connection, stream
         self._through, self._link = -1, b""
 
-    def run(self) -> list[str]:
+    def run(self) -> str | None:
         """Return the first break of the chain, if there is one."""
         try:
             while True:
                 with snapshot(self._connection) as execute:
                     found, more = self._piece(execute)
                 if found is not None or not more:
-                    return [] if found is None else [found]
+                    return found
         except MISREAD as fault:
-            return [f"note {self._through + 1}: cannot be read ({type(fault).__name__})"]
+            return f"note {self._through + 1}: cannot be read ({type(fault).__name__})"
 
     def _piece(self, execute: Execute) -> tuple[str | None, bool]:
         """Follow some notes as of one moment; return the first break, and whether more may follow."""
