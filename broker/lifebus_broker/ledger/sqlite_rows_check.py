@@ -179,7 +179,7 @@ class RowsCheck:
             if self._position_of(key) != row.position:
                 yield "idempotency key"
             further = emitter_key_of(receipt)
-            if further is not None and not 0 < self._position_of(further) <= row.position:
+            if further is not None and not self._is_known(further, row.position):
                 yield "the emitter's idempotency key"
         if row.sequence is not None and row.sequence % MARK_EVERY == 0:
             statement = "SELECT count(*) FROM marks WHERE stream = ? AND position = ?"
@@ -190,10 +190,17 @@ class RowsCheck:
             if self._one("SELECT position FROM seconds WHERE second = ?", receipt.at_epoch_s) != row.position:
                 yield "the index by time"
 
-    def _position_of(self, key: str) -> int:
-        """Return where a key leads, 0 where it is unknown or not what was written."""
+    def _is_known(self, emitter_key: str, position: int) -> bool:
+        """Whether the key stands for a receipt up to a position, or may have done so for one that was pruned."""
+        found = self._position_of(emitter_key)
+        return self._floor > 0 if found is None else 0 < found <= position
+
+    def _position_of(self, key: str) -> int | None:
+        """Return where a key leads: 0 where it is not what was written, None where it is unknown."""
         found = self._execute("SELECT digest, position FROM keys WHERE key = ?", (key,)).fetchone()
-        return int(found[1]) if found is not None and unguarded(key, found[0], found[1]) is not None else 0
+        if found is None:
+            return None
+        return int(found[1]) if unguarded(key, found[0], found[1]) is not None else 0
 
     def _before(self, row: _Row) -> _Seen:
         """Return what a row continues that is not part of this pass."""

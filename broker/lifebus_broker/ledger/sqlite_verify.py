@@ -1,4 +1,4 @@
-"""Check a ledger file against itself: everything in it, or what a start looks at (design 4.4, 4.5).
+"""_Check a ledger file against itself: everything in it, or what a start looks at (design 4.4, 4.5).
 
 Reads in pieces on a connection of its own, so that neither the writer nor other readers wait, and the
 write-ahead log can be reset meanwhile.
@@ -24,7 +24,7 @@ __all__ = ["verify"]
 
 _MOST: Final = 20
 
-Check = Callable[[], list[str]]
+_Check = Callable[[], list[str]]
 
 
 def verify(path: Path, tail: int | None = None, vfs: str | None = None) -> list[str]:
@@ -57,7 +57,7 @@ def verify(path: Path, tail: int | None = None, vfs: str | None = None) -> list[
 
 def _whole(connection: apsw.Connection, rows: RowsCheck) -> list[str]:
     """Return what only a look at everything tells."""
-    parts: list[tuple[str, Check]] = [
+    parts: list[tuple[str, _Check]] = [
         ("streams", rows.check_streams),
         ("notes", lambda: check_notes(connection)),
         ("keys", lambda: checks.check_keys(connection)),
@@ -68,7 +68,7 @@ def _whole(connection: apsw.Connection, rows: RowsCheck) -> list[str]:
     return [finding for what, check in parts for finding in _found(what, check)]
 
 
-def _found(what: str, check: Check) -> list[str]:
+def _found(what: str, check: _Check) -> list[str]:
     """Return the findings of one check; what it cannot read is one."""
     try:
         return check()
