@@ -19,10 +19,13 @@ from lifebus_broker.fold.told import BrokenLog
 from lifebus_broker.log import LogSource, encode_line
 from lifebus_contract import InternalError, StateConflict
 
-__all__ = ["KEPT_CACHES", "PIECE", "StateKeeper"]
+__all__ = ["HASH_PIECE", "KEPT_CACHES", "PIECE", "StateKeeper"]
 
 PIECE: Final = 1_024
 """Most lines that one step takes, so that nobody who waits for the thread, or for the disk, waits long."""
+
+HASH_PIECE: Final = 4_096
+"""Most lines that one piece of a hash takes."""
 
 KEPT_CACHES: Final = 3
 """State caches that are kept; older ones are deleted."""
@@ -166,13 +169,23 @@ class StateKeeper:
 
         Whoever asks again pays for what is new alone, as long as `after` is the log's floor or the newest boundary.
         """
+        return self._hash_after(after).reach(self._source, self.position)
+
+    def hash_piece(self, after: int) -> bool:
+        """Bring what `log_hash` will return nearer by up to `HASH_PIECE` lines; return whether more are missing."""
+        hashed = self._hash_after(after)
+        hashed.reach(self._source, min(hashed.through + HASH_PIECE, self.position))
+        return hashed.through < self.position
+
+    def _hash_after(self, after: int) -> "_LogHash":
+        """Return the running hash behind a position; those that nobody will ask for again are forgotten."""
         position = self.position
         asked = self._hashes.get(after)
         if asked is None or asked.through > position:
             asked = _LogHash(after)
         lasting = {after, self._source.floor, boundary(max(position - 1, 0))}
         self._hashes = {start: one for start, one in self._hashes.items() if start in lasting} | {after: asked}
-        return asked.reach(self._source, position)
+        return asked
 
     def _nearest(self, through: int) -> tuple[Stores, str | None]:
         """Return stores at or before a position and the name of the cache that they came from, if it was one."""

@@ -19,6 +19,7 @@ from lifebus.consumer import Deliveries, consume, consume_wish
 from lifebus.cursors import Cursors
 from lifebus.ledger_care import LedgerCare
 from lifebus.outbox import Outbox
+from lifebus.saves import Saves
 from lifebus.signals import SignalReceived, Signals
 from lifebus.state import State, fetch_state
 from lifebus.subscription import Subscription
@@ -100,7 +101,7 @@ class TickResult(Struct, frozen=True, kw_only=True):
 class Bus:
     """A connection to a broker.  Made by `connect`; safe for many tasks of one event loop at once.
 
-    `cursors` is the care of named consumers, `ledger` that of the ledger.
+    `cursors` is the care of named consumers, `ledger` that of the ledger, `saves` that of its saves.
     """
 
     def __init__(self, connection: Connection, client_id: str, timeout: float) -> None:
@@ -108,6 +109,7 @@ class Bus:
         self.timeout = timeout
         self.cursors = Cursors(connection, timeout)
         self.ledger = LedgerCare(connection, timeout)
+        self.saves = Saves(connection, timeout)
         self._connection = connection
         self._outbox = Outbox(connection, client_id)
 

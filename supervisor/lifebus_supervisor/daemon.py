@@ -9,7 +9,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -27,13 +27,10 @@ from lifebus_broker.age_clock import AgeClock, elapsed_s
 from lifebus_broker.bus import Bus
 from lifebus_broker.cursors import CursorTable
 from lifebus_broker.fanout import Fanout
-from lifebus_broker.fold.stores import REDUCER_VERSION
 from lifebus_broker.ledger.memory import MemoryLedger
 from lifebus_broker.ledger.sqlite import SqliteLedger
 from lifebus_broker.ports import Ledger
 from lifebus_broker.registry import Registry
-from lifebus_broker.saves.frozen import thaw
-from lifebus_broker.saves.pins import pins_of
 from lifebus_broker.signals import SignalLog
 from lifebus_contract import IdSource
 from lifebus_supervisor.adapters import configured_adapters
@@ -47,9 +44,9 @@ from lifebus_supervisor.ledger_care.files import settle_ledger
 from lifebus_supervisor.observing import Observing, open_signals
 from lifebus_supervisor.renewal.composing import start_renewals
 from lifebus_supervisor.retaining import Retaining
+from lifebus_supervisor.saves import Saves
 from lifebus_supervisor.service import Service
 from lifebus_supervisor.settings import Settings
-from lifebus_supervisor.states import States
 from lifebus_supervisor.supervision.composing import compose_supervisor, start_supervision, take_up
 from lifebus_supervisor.supervision.driving import drive
 from lifebus_supervisor.supervision.reloading import reload_manifests
@@ -121,8 +118,8 @@ class Daemon:
         self.observing = Observing(signals, AppServerIntake(bus, self.supervisor), bus.registry)
         service.extend(self.observing.verbs(service))
         service.extend(consumers.verbs())
-        states = States(bus.ledger, settings.ledger_path, partial(_pins, bus))
-        service.extend({"state": partial(service.later, "reads", states.answer)})
+        self.saves = Saves(settings, bus, self.keeping)
+        service.extend(self.saves.verbs(service.later))
         self.hooks = HookIntake(HookCalls(bus, ADAPTERS, budget, supervision=self.supervisor), settings)
 
 
@@ -166,6 +163,7 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
             fanout.listen(daemon.keeping.note)
             tasks.start_soon(daemon.keeping.run)
         await take_up(daemon.supervisor, daemon.keeping, tasks)
+        await daemon.saves.start(fanout, tasks)
         await daemon.consumers.open(fanout)
         add_command_clients(settings, daemon.bus.clients, tasks)
         _open_doors(daemon, stack)
@@ -184,6 +182,8 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
                 await _drain(daemon)
                 if daemon.keeping is not None:
                     await daemon.keeping.finish()
+                if daemon.halt.exit_code == EXIT_OK:
+                    await daemon.saves.stop()
             tasks.cancel_scope.cancel()
 
 
@@ -255,6 +255,7 @@ def _open_doors(daemon: Daemon, stack: AsyncExitStack) -> None:
         **daemon.hooks.counters(),
         **daemon.observing.counters(),
         **({} if daemon.keeping is None else daemon.keeping.counters()),
+        **daemon.saves.counters(),
     }
     epoch = daemon.bus.ledger.epoch
     daemon.bus.fanout.listen(lambda rows: receipts.publish(epoch, rows))
@@ -276,7 +277,7 @@ def _start_retaining(daemon: Daemon, tasks: TaskGroup) -> None:
             ledger,
             settings.ledger_path,
             base_at=keeping.dump_at,
-            losers=daemon.consumers.look_back,
+            losers=partial(_after_cut, daemon),
             clock=AgeClock(time.time, elapsed_s, ledger.newest_epoch_s),
         )
         daemon.service.tell_retention = retaining.report
@@ -284,11 +285,10 @@ def _start_retaining(daemon: Daemon, tasks: TaskGroup) -> None:
         tasks.start_soon(retaining.run)
 
 
-def _pins(bus: Bus) -> Mapping[str, object]:
-    """Return what a state is compiled by: the manifests and the reducers of this broker."""
-    manifests = [registered.manifest for registered in bus.registry.all()]
-    pins: Mapping[str, object] = thaw(pins_of(manifests, reducer_version=REDUCER_VERSION, compaction_policies=()))
-    return pins
+async def _after_cut(daemon: Daemon) -> Sequence[str]:
+    """Save anew, since what was saved may not be provable any more; return the consumers that lost something."""
+    daemon.saves.ask()
+    return await daemon.consumers.look_back()
 
 
 async def _beacons(daemon: Daemon) -> None:

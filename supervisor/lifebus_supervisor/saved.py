@@ -17,6 +17,7 @@ from lifebus_broker.compactions.state_cache import StateCache
 from lifebus_broker.fold.stores import REDUCER_VERSION
 from lifebus_broker.keeper import StateKeeper
 from lifebus_broker.ledger.sqlite_log import SqliteLog
+from lifebus_broker.log import LogSource
 from lifebus_broker.registry import Registry
 from lifebus_broker.saves.files import DIRECTORY, RefusedFile, SnapshotFiles
 from lifebus_broker.saves.frozen import FrozenMap
@@ -26,8 +27,20 @@ from lifebus_broker.saves.taking import save
 from lifebus_contract import LifebusError
 from lifebus_supervisor.adapters import configured_adapters
 from lifebus_supervisor.settings import Settings
+from lifebus_transports.save_messages import SaveAnswer, SaveTypeName
 
-__all__ = ["Listing", "Saved", "list_snapshots", "open_saved", "pins_here", "save_here", "snapshot_files"]
+__all__ = [
+    "Described",
+    "Listing",
+    "Saved",
+    "list_saved",
+    "list_snapshots",
+    "open_saved",
+    "pins_here",
+    "save_file",
+    "save_now",
+    "snapshot_files",
+]
 
 
 class Saved(Struct, frozen=True):
@@ -40,22 +53,46 @@ class Saved(Struct, frozen=True):
     pins: FrozenMap
 
 
+class Described(Struct, frozen=True, kw_only=True):
+    """A snapshot in short: the range of its lines ends at `position`; `why_not` says why the log proves it no more."""
+
+    snapshot_id: str
+    save_type: str
+    first: int
+    position: int
+    pending: int
+    why_not: str | None
+
+
 class Listing(Struct, frozen=True, kw_only=True):
-    """The snapshots, the newest first, the files that are none, and from where on the log can still prove one."""
+    """The snapshots, the newest first, the files that are none, and what the log holds."""
 
     snapshots: list[SaveSnapshot]
     refused: list[RefusedFile]
     floor: int
     head: int
 
-    def why_not(self, snapshot: SaveSnapshot) -> str | None:
-        """Return why the log cannot prove a snapshot any more, None where it can."""
+    def describe(self, snapshot: SaveSnapshot) -> Described:
+        """Return a snapshot in short."""
+        pending = snapshot.pending_state or {}
+        return Described(
+            snapshot_id=snapshot.snapshot_id,
+            save_type=snapshot.save_type,
+            first=snapshot.event_log_range[0],
+            position=snapshot.timestamp_event_id,
+            pending=sum(len(items) for items in pending.values() if isinstance(items, tuple)),
+            why_not=self.why_pruned(snapshot) or self._why_ahead(snapshot),
+        )
+
+    def why_pruned(self, snapshot: SaveSnapshot) -> str | None:
+        """Return why nobody can prove a snapshot any more, None where its lines were not pruned."""
         first, last = snapshot.event_log_range
-        if first <= self.floor:
-            return f"its lines from {first} to {min(last, self.floor)} were pruned"
-        if last > self.head:
-            return f"the log ends at {self.head}, before it"
-        return None
+        if first > self.floor:
+            return None
+        return f"its lines from {first} to {min(last, self.floor)} were pruned; `lifebus save session` makes a new one"
+
+    def _why_ahead(self, snapshot: SaveSnapshot) -> str | None:
+        return None if snapshot.timestamp_event_id <= self.head else f"the log ends at {self.head}, before it"
 
 
 def pins_here(registry: Registry) -> FrozenMap:
@@ -92,8 +129,8 @@ def open_saved(settings: Settings) -> Generator[Saved]:
         )
 
 
-def save_here(settings: Settings, save_type: SaveType) -> tuple[SaveSnapshot, bool]:
-    """Save the ledger file as it is now; return the snapshot, and whether it was not kept already.
+def save_file(settings: Settings, save_type: SaveTypeName) -> SaveAnswer:
+    """Save the ledger file as it is now.
 
     Raises:
         LifebusError: the ledger cannot be read.
@@ -101,8 +138,26 @@ def save_here(settings: Settings, save_type: SaveType) -> tuple[SaveSnapshot, bo
     """
     with open_saved(settings) as saved:
         saved.keeper.advance()
-        snapshot = save(save_type, saved.keeper, saved.log, saved.pins)
-        return snapshot, saved.snapshots.write(snapshot)
+        return save_now(SaveType(save_type), saved.keeper, saved.log, saved.snapshots, saved.pins)
+
+
+def save_now(
+    save_type: SaveType, keeper: StateKeeper, log: LogSource, files: SnapshotFiles, pins: FrozenMap
+) -> SaveAnswer:
+    """Take a snapshot where the keeper is, and keep it; blocks.
+
+    Raises:
+        LifebusError: the log cannot be read.
+        OSError: the snapshot cannot be written.
+    """
+    snapshot = save(save_type, keeper, log, pins)
+    new = files.write(snapshot)
+    return SaveAnswer(
+        snapshot_id=snapshot.snapshot_id,
+        save_type=save_type.value,
+        position=snapshot.timestamp_event_id,
+        new=new,
+    )
 
 
 def list_snapshots(settings: Settings) -> Listing:
@@ -112,5 +167,10 @@ def list_snapshots(settings: Settings) -> Listing:
         LifebusError: the ledger cannot be read.
     """
     with open_saved(settings) as saved:
-        snapshots, refused = saved.snapshots.all()
-        return Listing(snapshots=snapshots, refused=refused, floor=saved.log.floor, head=saved.log.head)
+        return list_saved(saved)
+
+
+def list_saved(saved: Saved) -> Listing:
+    """Return what is kept in an open state directory."""
+    snapshots, refused = saved.snapshots.all()
+    return Listing(snapshots=snapshots, refused=refused, floor=saved.log.floor, head=saved.log.head)

@@ -1,12 +1,12 @@
-"""The verb `state`: what stands for receipts that were dropped, in pages.
+"""The verbs `state` and `resume`: working sets in pages, of where the ledger begins and of now.
 
-Above: daemon.  Below: the fold, the log, lifebus_transports.
+Above: daemon, saves.  Below: the fold, the log, lifebus_transports.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import anyio.to_thread
@@ -17,42 +17,49 @@ from lifebus_broker.fold.stores import Stores, load_stores, store_digests
 from lifebus_broker.fold.working import compile_working_set, encode_working_set
 from lifebus_broker.ledger.sqlite_log import SqliteLog
 from lifebus_broker.ports import Ledger
+from lifebus_broker.saves.frozen import FrozenMap, thaw
 from lifebus_contract import InvalidRequest, StateConflict
 from lifebus_transports.state_messages import STATE_PIECE, StateAsk, StatePage
 
-__all__ = ["States"]
+__all__ = ["Compiled", "States", "compile_state", "state_at_floor"]
 
 _KEPT: Final = 2
-"""Compiled states that are kept, so that who reads the pages of one can go on when the floor moves."""
+"""Compiled states that are kept, so that who reads the pages of one can go on when it moves on."""
 
 
-class _Compiled(Struct, frozen=True):
-    """A working set in its canonical bytes, with the digests of what it was compiled from."""
+class Compiled(Struct, frozen=True):
+    """A working set in its canonical bytes, its position, and the digests of what it was compiled from."""
 
+    position: int
     raw: bytes
     digests: dict[str, str]
 
 
 class States:
-    """Answers `state` from the ledger file at `path`; `pins` returns those of this broker."""
+    """Answers in pages.  `read` compiles the newest state; `newest` is its position where that is known beforehand."""
 
-    def __init__(self, ledger: Ledger, path: Path, pins: Callable[[], Mapping[str, Any]]) -> None:
-        self._ledger, self._path, self._pins = ledger, path, pins
-        self._kept: OrderedDict[int, _Compiled] = OrderedDict()
+    def __init__(
+        self,
+        ledger: Ledger,
+        read: Callable[[], Awaitable[Compiled]],
+        newest: Callable[[], int | None] = lambda: None,
+    ) -> None:
+        self._ledger, self._read, self._newest = ledger, read, newest
+        self._kept: OrderedDict[int, Compiled] = OrderedDict()
         self._one = anyio.Lock()
 
     async def answer(self, body: StateAsk) -> StatePage:
-        """Return a piece of the state at the floor, or of one that was read from before.
+        """Return a piece of the newest state, or of one that was read from before.
 
         Raises:
             InvalidRequest: this ledger keeps no state.
             StateConflict: there is no such state any more (`state_gone`).
         """
         async with self._one:
-            position, compiled = await self._find(body.position)
+            compiled = await self._find(body.position)
         return StatePage(
             epoch=self._ledger.epoch,
-            position=position,
+            position=compiled.position,
             snapshot_id=None,
             digests=compiled.digests,
             size=len(compiled.raw),
@@ -60,26 +67,38 @@ class States:
             data=compiled.raw[body.offset : body.offset + STATE_PIECE],
         )
 
-    async def _find(self, position: int | None) -> tuple[int, _Compiled]:
-        wanted = self._ledger.status().floor if position is None else position
-        if wanted in self._kept:
-            return wanted, self._kept[wanted]
+    async def _find(self, position: int | None) -> Compiled:
+        wanted = self._newest() if position is None else position
+        if wanted is not None and wanted in self._kept:
+            return self._kept[wanted]
         if not self._ledger.durable:
             raise InvalidRequest("this ledger is not durable and keeps no state", code="no_state")
-        floor, compiled = await anyio.to_thread.run_sync(_compile, self._path, self._pins())
-        if position not in (None, floor):
+        compiled = await self._read()
+        if position not in (None, compiled.position):
             raise StateConflict(f"the state at {position} is gone; ask without a position", code="state_gone")
-        self._kept[floor] = compiled
+        self._kept[compiled.position] = compiled
         while len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
-        return floor, compiled
+        return compiled
 
 
-def _compile(path: Path, pins: Mapping[str, Any]) -> tuple[int, _Compiled]:
-    """Return the working set where the log begins, and that position; blocks."""
+def compile_state(stores: Stores, pins: FrozenMap) -> Compiled:
+    """Return the working set of the stores; blocks."""
+    plain = thaw(pins)
+    digests: dict[str, str] = msgspec.to_builtins(store_digests(stores, plain))
+    return Compiled(stores.position, encode_working_set(compile_working_set(stores, plain)), digests)
+
+
+async def state_at_floor(path: Path, pins: Callable[[], FrozenMap]) -> Compiled:
+    """Return the working set where the log of a ledger file begins.
+
+    Raises:
+        LifebusError: the file cannot be read.
+    """
+    return await anyio.to_thread.run_sync(_compile_base, path, pins())
+
+
+def _compile_base(path: Path, pins: FrozenMap) -> Compiled:
     with SqliteLog(path) as log:
         dump = log.base()
-    stores = Stores() if dump is None else load_stores(dump)
-    raw = encode_working_set(compile_working_set(stores, pins))
-    digests: dict[str, str] = msgspec.to_builtins(store_digests(stores, pins))
-    return stores.position, _Compiled(raw, digests)
+    return compile_state(Stores() if dump is None else load_stores(dump), pins)

@@ -34,6 +34,10 @@ VALID: dict[str, dict[str, Any]] = {
     "reset": {"cursor": "n", "after": 0},
     "evict": {"cursor": "n"},
     "letters": {"cursor": "n", "after": 1, "limit": 2},
+    "save": {"save_type": "SESSION"},
+    "resume": {"position": 1, "offset": 2},
+    "state": {"position": 1, "offset": 2},
+    "revise": {"snapshot_id": "0123456789abcdef", "reason": "r"},
     "observe": {
         "client_id": "c",
         "adapter_id": "codex",

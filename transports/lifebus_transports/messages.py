@@ -35,6 +35,7 @@ from lifebus_transports.cursor_messages import (
     ResetCursor,
 )
 from lifebus_transports.ledger_messages import Prune
+from lifebus_transports.save_messages import Revise, Save
 from lifebus_transports.signal_messages import Observe, SignalBackfill, ThreadsAsk
 from lifebus_transports.state_messages import RetentionStatus, StateAsk, StateHint
 
@@ -361,5 +362,8 @@ BODIES: Final[dict[str, type[Document]]] = {
     "reset": ResetCursor,
     "evict": EvictCursor,
     "letters": DeadLetters,
+    "save": Save,
+    "resume": StateAsk,
+    "revise": Revise,
 }
 """Every verb of the request door with the body it takes; a verb outside this table is refused."""

@@ -199,7 +199,7 @@ class _Boot:
         saved, rebuilt = self._snapshot.pending_state, pending_of(self.stores)
         if canonical(thaw(saved)) != canonical(rebuilt):
             raise self._failed("what is pending in the snapshot is not what is pending in the log", self._last)
-        kinds = [f"{len(items)} {kind}" for kind, items in (rebuilt or {}).items()]
+        kinds = [f"{len(items)} {kind}" for kind, items in (rebuilt or {}).items() if kind != "left_out"]
         self._record(", ".join(kinds) or "nothing is pending")
 
     def rebuild_compactions(self) -> Rebuilt:

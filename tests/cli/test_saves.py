@@ -1,0 +1,225 @@
+"""`lifebus save`, `lifebus snapshots` and `lifebus boot` on a ledger file, without a broker."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from command_line import Ran, Shell
+from saves.ledgers import change_rows, make_ledger
+
+COUNT = 30
+
+
+@pytest.fixture
+def saved(alone: Shell) -> Shell:
+    """A shell with a ledger of a random history that was saved in all three ways."""
+    state = alone.directory / "state"
+    state.mkdir(mode=0o700)
+    make_ledger(state / "ledger.db", COUNT)
+    for which in ("scene", "session", "campaign"):
+        assert alone.call("save", which).code == 0
+    return alone
+
+
+def state_of(shell: Shell) -> dict[str, bytes]:
+    directory = shell.directory / "state"
+    return {path.name: path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()}
+
+
+def with_another_adapter(shell: Shell) -> Shell:
+    """Return a shell for which there is one adapter more, so that a pin differs."""
+    manifest = json.loads(shell.call("manifest", "show", "codex", "--json").out) | {"adapter_id": "mine"}
+    path = shell.directory / "mine.json"
+    path.write_text(json.dumps(manifest))
+    return Shell(shell.directory, LIFEBUS_MANIFESTS=str(path))
+
+
+def lines_of(ran: Ran) -> list[str]:
+    return ran.out.splitlines()
+
+
+def test_saving_twice_saves_once_and_writes_nothing_else(saved: Shell) -> None:
+    before = state_of(saved)
+
+    again = saved.call("save", "session", "--json")
+
+    assert again.json["new"] is False
+    assert (again.json["position"], again.json["save_type"]) == (COUNT, "SESSION")
+    assert state_of(saved) == before
+
+
+def test_snapshots_are_listed_newest_first_with_what_is_provable(saved: Shell) -> None:
+    listed = saved.call("snapshots", "ls", "--json")
+
+    assert listed.code == 0
+    assert [(one["save_type"], one["position"], one["why_not"]) for one in listed.json] == [
+        ("CAMPAIGN", COUNT, None),
+        ("SCENE", COUNT, None),
+        ("SESSION", COUNT, None),
+    ]
+    assert "provable" in lines_of(saved.call("snapshots"))[0]
+
+
+def test_show_prints_the_file_as_it_is(saved: Shell) -> None:
+    (path,) = [one for one in (saved.directory / "state/snapshots").iterdir() if b'"SCENE"' in one.read_bytes()]
+
+    assert saved.call("snapshots", "show", path.stem).json == json.loads(path.read_bytes())
+    assert saved.call("snapshots", "show", str(path)).json == json.loads(path.read_bytes())
+
+
+def test_boot_prints_twelve_steps_and_what_was_open_and_changes_nothing(saved: Shell) -> None:
+    before = state_of(saved)
+
+    ran = saved.call("boot")
+
+    assert ran.code == 0
+    assert [int(line.split()[1]) for line in lines_of(ran)[:12]] == list(range(1, 13))
+    assert lines_of(ran)[13].startswith(f"at position {COUNT}: ")
+    assert "pending" in ran.out
+    assert state_of(saved) == before
+
+
+def test_boot_check_prints_the_steps_alone(saved: Shell) -> None:
+    ran = saved.call("boot", "--check")
+
+    assert (ran.code, len(lines_of(ran))) == (0, 12)
+    assert saved.call("boot", "--check", "--json").json.keys() == {"ok", "steps"}
+
+
+def test_boot_answers_programs_in_json(saved: Shell) -> None:
+    answer = saved.call("boot", "--json").json
+
+    assert answer["ok"] is True
+    assert [step["number"] for step in answer["steps"]] == list(range(1, 13))
+    assert answer["resume"]["position"] == COUNT
+
+
+def test_a_tampered_log_fails_with_its_step_and_position_and_what_to_do(saved: Shell) -> None:
+    ledger = saved.directory / "state/ledger.db"
+    change_rows(ledger, "UPDATE rows SET receipt = CAST(CAST(receipt AS TEXT) || ' ' AS BLOB) WHERE position = 9")
+
+    told, plain = saved.call("boot", "--check"), saved.call("boot", "--check", "--json")
+
+    assert (told.code, plain.code) == (1, 1)
+    assert "step 4 of 12" in told.err
+    assert "position 9" in told.err
+    assert "lifebus ledger verify" in told.err
+    assert (plain.json["ok"], plain.json["failed"]["step"], plain.json["failed"]["position"]) == (False, 4, 9)
+    assert len(plain.json["steps"]) == 3
+    assert saved.call("snapshots", "verify").code == 1
+
+
+def test_a_dropped_last_line_fails(saved: Shell) -> None:
+    change_rows(saved.directory / "state/ledger.db", f"DELETE FROM rows WHERE position = {COUNT}")
+
+    ran = saved.call("boot", "--check", "--json")
+
+    assert (ran.code, ran.json["failed"]["step"], ran.json["failed"]["position"]) == (1, 3, COUNT)
+
+
+def test_a_torn_snapshot_is_named_and_refused(saved: Shell) -> None:
+    path = min((saved.directory / "state/snapshots").iterdir())
+    path.write_bytes(path.read_bytes()[:-7])
+
+    assert saved.call("snapshots", "ls").code == 1
+    assert f"{path.name}: refused: torn or changed" in saved.call("snapshots", "ls").err
+    assert saved.call("boot", path.stem).code == 1
+    assert "step 1 of 12" in saved.call("boot", path.stem).err
+    verdicts = {one["name"]: one["verdict"] for one in saved.call("snapshots", "verify", "--json").json}
+    assert sorted(verdicts.values()) == ["proved", "proved", "wrong"]
+    assert verdicts[path.name] == "wrong"
+
+
+def test_g6_a_changed_pin_fails_until_an_operator_writes_a_revision_down(saved: Shell) -> None:
+    later = with_another_adapter(saved)
+
+    failed = later.call("boot", "--check")
+    revised = later.call("boot", "--check", "--revise", "a new adapter")
+    again = later.call("boot", "--check")
+
+    assert failed.code == 1
+    assert "`manifests.mine` was absent" in failed.err
+    assert "--revise" in failed.err
+    assert revised.code == 0
+    assert lines_of(revised)[0].startswith("revision 1 of ")
+    assert "`manifests.mine` was absent" in lines_of(revised)[1]
+    assert again.code == 0
+    assert "1 revisions lead to today's" in lines_of(again)[1]
+    assert saved.call("boot", "--check").code == 0  # of pins that never changed
+
+
+def test_g6_a_revision_of_nothing_is_refused(saved: Shell) -> None:
+    before = state_of(saved)
+
+    ran = saved.call("boot", "--revise", "for no reason")
+
+    assert ran.code != 0
+    assert "lead to today's already" in ran.err
+    assert state_of(saved) == before
+
+
+def test_rebuilding_from_the_snapshot_and_the_log_alone_gives_identical_bytes(saved: Shell) -> None:
+    before = state_of(saved)
+
+    ran = saved.call("boot", "--rebuild", "--json")
+
+    assert ran.code == 0
+    assert [part["name"] for part in ran.json["parts"]] == [
+        "log",
+        "facts ledger",
+        "unlock state",
+        "story state",
+        "working set",
+        "session heads",
+        "keys",
+    ]
+    assert {part["difference"] for part in ran.json["parts"]} == {None}
+    assert (ran.json["position"], ran.json["lines"]) == (COUNT, COUNT)
+    assert state_of(saved) == before
+
+
+def test_rebuilding_tells_the_first_difference(saved: Shell) -> None:
+    change_rows(saved.directory / "state/ledger.db", "UPDATE rows SET ended = 1 - ended")
+
+    ran = saved.call("boot", "--rebuild")
+
+    assert ran.code == 1
+    assert "different  session heads" in ran.out
+    assert "identical  story state" in ran.out
+
+
+def test_a_campaign_is_one_file_that_boots_without_its_ledger(saved: Shell, alone: Shell, tmp_path: Path) -> None:
+    bundle = tmp_path / "one.campaign"
+    assert saved.call("save", "campaign", "--to", str(bundle)).code == 0
+    elsewhere = Shell(tmp_path)
+
+    ran = elsewhere.call("boot", str(bundle), "--json")
+
+    assert ran.code == 0
+    assert ran.json["resume"] == saved.call("boot", "--json").json["resume"]
+    assert not (tmp_path / "state").exists()
+
+
+def test_only_a_campaign_is_written_into_a_file_and_none_is_overwritten(saved: Shell, tmp_path: Path) -> None:
+    assert saved.call("save", "session", "--to", str(tmp_path / "x")).code == 2
+    (tmp_path / "x").write_text("mine")
+    assert saved.call("save", "campaign", "--to", str(tmp_path / "x")).code != 0
+    assert (tmp_path / "x").read_text() == "mine"
+
+
+def test_without_anything_saved_the_commands_say_so(alone: Shell) -> None:
+    assert "there is no such ledger" in alone.call("boot").err
+    state = alone.directory / "state"
+    state.mkdir(mode=0o700)
+    make_ledger(state / "ledger.db", 3)
+
+    assert "nothing was saved yet" in alone.call("boot").err
+    assert "nothing was saved yet" in alone.call("snapshots", "ls").err
+    assert "nothing was saved yet" in alone.call("snapshots", "verify").err
+    assert alone.call("boot", "0" * 16).code != 0
+
+
+@pytest.mark.parametrize("words", [("save",), ("save", "everything"), ("boot", "--check", "--rebuild")])
+def test_what_cannot_be_meant_is_a_usage_error(alone: Shell, words: tuple[str, ...]) -> None:
+    assert alone.call(*words).code == 2
