@@ -1,12 +1,12 @@
 """Retention at work on a real ledger: what is too old or too much goes, and it is said what went."""
 
-import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from contract_suites.receipts import append, every_row, keyed, recorded
+from integration.following import until
 from lifebus_broker import retention
 from lifebus_broker.ledger.sqlite import SqliteLedger
 from lifebus_broker.ports import Query
@@ -66,8 +66,7 @@ async def test_the_keys_of_dropped_receipts_are_known_for_the_days_that_are_aske
         await fill(ledger, 0, 3, at_epoch_s=NOW - 40 * DAY)
         keeper = retaining(ledger, path, keep_days=30)
         await keeper.look()
-        while ledger._file.store.pruned < 3:  # noqa: ASYNC110  a thread deletes
-            await asyncio.sleep(0.001)
+        await until(lambda: ledger._file.store.pruned >= 3)
         await retaining(ledger, path, dedupe_days=dedupe_days).look()
         (answer,) = await append(ledger, keyed([1]))
         assert (None if answer.refusal is None else answer.refusal.code) == code
