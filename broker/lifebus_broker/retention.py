@@ -18,8 +18,8 @@ _SLACK: Final = 10
 
 _PERCENT: Final = 100
 
-Reason = Literal["age", "size", "space", "operator"]
-"""Why receipts are dropped: too old, too many, the disk has no room, or an operator said so."""
+Reason = Literal["age", "size", "operator"]
+"""Why receipts are dropped: too old, too many, or because an operator said so."""
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -56,17 +56,16 @@ def excess(held: Held, keep_bytes: int | None) -> int:
     return held.bytes - keep_bytes + keep_bytes // _SLACK
 
 
-def decide(held: Held, limits: Limits, lighten: Callable[[int], int], *, spare: int = 0) -> Cut | None:
+def decide(held: Held, limits: Limits, lighten: Callable[[int], int]) -> Cut | None:
     """Return what to drop now, None when everything may stay.
 
-    `lighten` tells up to which position receipts must go to free so many bytes.  `spare` are bytes that are missing on
-    the disk.  Age may take everything; size and space leave the newest `LEAST_ROWS`.
+    `lighten` tells up to which position receipts must go to free so many bytes.  Age may take everything; size leaves
+    the newest `LEAST_ROWS`.
     """
     cuts = [Cut(min(held.aged, held.head), "age")] if limits.keep_s is not None else []
-    reasons: list[tuple[Reason, int]] = [("size", excess(held, limits.keep_bytes)), ("space", spare)]
-    for reason, bytes_ in reasons:
-        if bytes_ > 0:
-            cuts.append(Cut(min(lighten(bytes_), held.head - LEAST_ROWS), reason))
+    too_much = excess(held, limits.keep_bytes)
+    if too_much:
+        cuts.append(Cut(min(lighten(too_much), held.head - LEAST_ROWS), "size"))
     cut = max(cuts, key=lambda one: one.floor, default=None)
     return cut if cut is not None and cut.floor > held.floor else None
 

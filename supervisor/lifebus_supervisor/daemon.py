@@ -229,9 +229,11 @@ async def _open_ledger(settings: Settings, fanout: Fanout, halt: Halt) -> Ledger
     if settings.ledger.backend == "memory":
         return MemoryLedger(entropy=os.urandom, committed=fanout.publish)
     await anyio.to_thread.run_sync(settle_ledger, settings)
-    return await SqliteLedger.open(
+    ledger = await SqliteLedger.open(
         settings.ledger_path, entropy=os.urandom, committed=fanout.publish, failed=halt.storage_failed
     )
+    ledger.leave_free(settings.retention.spare_mb * 1_048_576)
+    return ledger
 
 
 def _open_doors(daemon: Daemon, stack: AsyncExitStack) -> None:

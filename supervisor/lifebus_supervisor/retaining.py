@@ -26,7 +26,7 @@ __all__ = ["Retaining", "limits_of"]
 _MIB: Final = 1_048_576
 _DAY_S: Final = 86_400
 _HOUR_S: Final = 3_600
-_GLANCE_S: Final = 5.0
+_GLANCE_S: Final = 2.0
 _GROWN: Final = 20
 """A file that grew by a twentieth of its limit since the last look is looked at again."""
 
@@ -122,12 +122,13 @@ class Retaining:
             self._forget_at = anyio.current_time() + _HOUR_S
 
     async def _wait(self) -> None:
-        """Wait until the next look is due, or the files have grown fast."""
+        """Wait until the next look is due, the files have grown fast, or there is no room left."""
         end = anyio.current_time() + self._settings.check_s
         most = self._bytes + max(self._settings.keep_mb * _MIB // _GROWN, _MIB)
         while (left := end - anyio.current_time()) > 0:
             await anyio.sleep(min(left, _GLANCE_S))
-            if await anyio.to_thread.run_sync(bytes_on_disk, self._path) > most:
+            grown = await anyio.to_thread.run_sync(bytes_on_disk, self._path) > most
+            if grown or not self._ledger.status().writable:
                 return
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from contract_suites.heads import heads_of
 from contract_suites.receipts import OTHER_DIGEST, append, entry, every_row, keyed, receipt, recorded
-from lifebus_broker.ledger import sqlite_reader, sqlite_store, sqlite_writer
+from lifebus_broker.ledger import sqlite_chores, sqlite_reader, sqlite_store
 from lifebus_broker.ledger.sqlite import MAX_QUEUED, SqliteLedger
 from lifebus_broker.ledger.sqlite_schema import check_library
 from lifebus_broker.ledger.sqlite_verify import verify
@@ -34,7 +34,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_store, "MAX_TIPS", 2)
     monkeypatch.setattr(sqlite_store, "PRUNE_STEP", 8)
     monkeypatch.setattr(sqlite_reader, "SCAN_ROWS", 32)
-    monkeypatch.setattr(sqlite_writer, "_CHECKPOINT_BYTES", 65_536)
+    monkeypatch.setattr(sqlite_chores, "CHECKPOINT_BYTES", 65_536)
 
 
 def mode_of(path: Path) -> int:

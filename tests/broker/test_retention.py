@@ -49,10 +49,6 @@ def test_the_newest_receipts_are_not_taken_for_their_size() -> None:
     assert decide(held(head=LEAST_ROWS), Limits(keep_bytes=1), lambda _: LEAST_ROWS) is None
 
 
-def test_a_disk_without_room_takes_what_it_needs() -> None:
-    assert decide(held(), NO_LIMIT, lambda count: count, spare=300) == Cut(300, "space")
-
-
 def test_space_is_short_below_the_smaller_of_the_two_bounds() -> None:
     assert is_short(free=63 * MIB, total=100_000 * MIB, spare=64 * MIB)
     assert not is_short(free=64 * MIB, total=100_000 * MIB, spare=64 * MIB)
@@ -67,7 +63,7 @@ def test_a_cut_moves_the_floor_up_and_never_past_the_head(data: st.DataObject) -
     floor = data.draw(st.integers(0, head))
     what = held(head=head, floor=floor, bytes=data.draw(st.integers(0, 100)), aged=data.draw(st.integers(0, head + 5)))
     limits = Limits(keep_s=data.draw(st.sampled_from([None, 1])), keep_bytes=data.draw(st.sampled_from([None, 50])))
-    cut = decide(what, limits, lambda count: floor + count, spare=data.draw(st.integers(0, 100)))
+    cut = decide(what, limits, lambda count: floor + count)
     if cut is None:
         assert limits.keep_s is None or what.aged <= floor or head == floor
     else:

@@ -7,7 +7,7 @@ import pytest
 
 from contract_suites.receipts import append, entry, every_row, keyed, recorded
 from crash.disks import FaultyDisk, FullDisk, SlowDisk
-from lifebus_broker.ledger import sqlite_store, sqlite_writer
+from lifebus_broker.ledger import sqlite_chores, sqlite_store
 from lifebus_broker.ledger.sqlite import MAX_QUEUED, SqliteLedger
 from lifebus_broker.ledger.sqlite_verify import verify
 from lifebus_broker.ports import Appended, Query, Refusal, Row
@@ -80,7 +80,7 @@ async def survive(path: Path, acknowledged: list[bytes]) -> None:
 async def test_nothing_is_acknowledged_after_the_nth_call_failed(
     tmp_path: Path, kind: str, sticky: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_writer, "_CHECKPOINT_BYTES", 40_000)
+    monkeypatch.setattr(sqlite_chores, "CHECKPOINT_BYTES", 40_000)
     monkeypatch.setattr(sqlite_store, "POINT_EVERY", 8)
     failures = 0
     for number in range(1, 400):
@@ -105,7 +105,7 @@ async def test_nothing_is_acknowledged_after_the_nth_call_failed(
 async def test_a_full_disk_refuses_writes_serves_reads_and_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_writer, "_PROBE_SECONDS", 0.02)
+    monkeypatch.setattr(sqlite_chores, "_LOOK_S", 0.02)
     disk = FullDisk("full-disk")
     ledger = await SqliteLedger.open(tmp_path / "ledger.db", vfs=disk.name)
     rows = await recorded(ledger, keyed(range(10)))
@@ -130,7 +130,7 @@ async def test_a_full_disk_refuses_writes_serves_reads_and_resumes(
 
 
 async def test_a_file_that_may_not_grow_refuses_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_writer, "_PROBE_SECONDS", 0.02)
+    monkeypatch.setattr(sqlite_chores, "_LOOK_S", 0.02)
     ledger = await SqliteLedger.open(tmp_path / "ledger.db")
     await recorded(ledger, keyed(range(100)))
     connection = ledger._file.store.connection

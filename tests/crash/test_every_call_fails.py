@@ -21,7 +21,7 @@ from crash.ledger_file import read_ledger
 from crash.system_calls import CALLS as SYSTEM_CALLS
 from crash.system_calls import FailingCall
 from effort import TORTURE, effort
-from lifebus_broker.ledger import sqlite_schema, sqlite_store, sqlite_writer
+from lifebus_broker.ledger import sqlite_chores, sqlite_schema, sqlite_store
 from lifebus_broker.ledger.sqlite import SqliteLedger
 from lifebus_broker.ledger.sqlite_verify import verify
 from lifebus_broker.ports import Appended, NewNote, Query
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 
 @pytest.fixture(autouse=True)
 def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_writer, "_CHECKPOINT_BYTES", 20_000)
+    monkeypatch.setattr(sqlite_chores, "CHECKPOINT_BYTES", 20_000)
     monkeypatch.setattr(sqlite_store, "POINT_EVERY", 8)
     monkeypatch.setattr(sqlite_store, "PRUNE_STEP", 4)
     monkeypatch.setattr(sqlite_schema, "_BUSY_MS", 20)

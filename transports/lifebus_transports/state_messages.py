@@ -103,12 +103,12 @@ class WorkingState(Struct, frozen=True, kw_only=True):
 class CutStatus(Struct, frozen=True, kw_only=True):
     """What was dropped last: the receipts after `after` up to `until`, when, and why.
 
-    `reason` is ``age``, ``size``, ``space`` (no room on the disk) or ``operator``.  `consumers` are the named
-    consumers that lost something which they had not settled; each is told by a gap.
+    `reason` is ``age``, ``size`` or ``operator``.  `consumers` are the named consumers that lost something which they
+    had not settled; each is told by a gap.
     """
 
     at_epoch_s: int
-    reason: Literal["age", "size", "space", "operator"]
+    reason: Literal["age", "size", "operator"]
     after: int
     until: int
     consumers: tuple[str, ...] = ()

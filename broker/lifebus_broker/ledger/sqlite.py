@@ -20,6 +20,7 @@ import structlog
 from lifebus_broker.ledger.drafting import weight_of
 from lifebus_broker.ledger.lookups import Lookups
 from lifebus_broker.ledger.refusals import BUSY, CLOSED, DISK_FULL, FAILED, OVERSIZED
+from lifebus_broker.ledger.sqlite_chores import room_on
 from lifebus_broker.ledger.sqlite_file import UNTRUSTED, LedgerFile, open_file
 from lifebus_broker.ledger.sqlite_journal import SqliteJournal
 from lifebus_broker.ledger.sqlite_schema import check_library
@@ -71,6 +72,7 @@ class SqliteLedger:
                 finished=lambda task, result: self._tell(task.done, result),
                 failed=lambda fault: self._tell(self._on_failed, fault),
             ),
+            partial(room_on, file.path.parent),
         )
         self._journal = SqliteJournal(
             refusal=lambda: self._refusal,
@@ -179,6 +181,10 @@ class SqliteLedger:
         pieces = expired_tombstones(self._file.path, before_epoch_s, self._file.vfs)
         while piece := await self._in_thread(next, pieces, None):
             await self._write(partial(_remove, piece, before_epoch_s))
+
+    def leave_free(self, spare: int) -> None:
+        """Refuse appends as on a full disk while less than `spare` bytes, and 1 %, of the file system are free."""
+        self._writer.leave_free(spare)
 
     def status(self) -> LedgerStatus:
         """Return how the ledger is, without I/O."""

@@ -27,7 +27,7 @@ def bytes_on_disk(path: Path) -> int:
     return sum(_size(path.with_name(path.name + ending)) for ending in ("", "-wal", "-shm"))
 
 
-def plan_cut(path: Path, limits: Limits, now_epoch_s: int, *, spare: int = 0, vfs: str | None = None) -> Cut | None:
+def plan_cut(path: Path, limits: Limits, now_epoch_s: int, vfs: str | None = None) -> Cut | None:
     """Return what is to be dropped from a ledger file now, None when everything may stay; blocks.
 
     Raises:
@@ -38,9 +38,7 @@ def plan_cut(path: Path, limits: Limits, now_epoch_s: int, *, spare: int = 0, vf
         execute("BEGIN")
         oldest = None if limits.keep_s is None else now_epoch_s - limits.keep_s
         pruned = _one(execute, _META, "pruned")
-        return decide(
-            _held(execute, path, oldest), limits, lambda wanted: _lighten(execute, pruned, wanted), spare=spare
-        )
+        return decide(_held(execute, path, oldest), limits, lambda wanted: _lighten(execute, pruned, wanted))
 
 
 def _held(execute: Execute, path: Path, oldest: int | None) -> Held:

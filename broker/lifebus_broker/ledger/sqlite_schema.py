@@ -22,6 +22,7 @@ __all__ = [
     "Execute",
     "check_library",
     "executor",
+    "impatient",
     "meta_of",
     "open_reader",
     "open_writer",
@@ -111,6 +112,16 @@ def executor(connection: apsw.Connection) -> Execute:
     """Return a way to run statements; APSW's own types leave out the buffer protocol and so say little."""
     execute: Execute = connection.cursor().execute  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     return execute
+
+
+@contextmanager
+def impatient(connection: apsw.Connection) -> Generator[None]:
+    """Do not wait for others inside the block: `apsw.BusyError` comes at once."""
+    connection.set_busy_timeout(0)
+    try:
+        yield
+    finally:
+        connection.set_busy_timeout(_BUSY_MS)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from lifebus_broker.ledger.drafting import Draft, Known, Tip, state_from
 from lifebus_broker.ledger.noting import NoteDraft
 from lifebus_broker.ledger.sqlite_format import create, set_meta
 from lifebus_broker.ledger.sqlite_notes import NoteTable
-from lifebus_broker.ledger.sqlite_schema import executor, open_writer
+from lifebus_broker.ledger.sqlite_schema import executor, impatient, open_writer
 from lifebus_broker.ledger.sqlite_tombstones import Tombstones
 from lifebus_broker.ledger.witness import Standing, Witness
 
@@ -34,11 +34,14 @@ POINT_EVERY: Final = 16_384
 MAX_TIPS: Final = 32_768
 """Streams whose tips are kept in memory."""
 
-PRUNE_STEP: Final = 1024
-"""Most rows that one transaction deletes, so that appends need not wait long."""
+PRUNE_STEP: Final = 256
+"""How many rows go in one piece, so that appends need not wait long."""
 
 _PROBE_BYTES: Final = 262_144
 _FRAME_BYTES: Final = 4096
+_VACUUM_PAGES: Final = 128
+_KEPT_PAGES: Final = 256
+_INCREMENTAL: Final = 2
 
 
 class Store:
@@ -46,7 +49,8 @@ class Store:
 
     `head` is the newest committed position, `floor` the newest dropped one, `pruned` the newest deleted one;
     `size_bytes` is how large the file was at the last checkpoint; `notes` are the tables of the journal, `tombstones`
-    that of pruned keys.
+    that of pruned keys.  `loose` says that the file has free pages to give back, `log_is_long` that the write-ahead log
+    can be cut off once nothing else is to be done.
     """
 
     def __init__(self, connection: apsw.Connection, epoch: str, witness: Witness | None = None) -> None:
@@ -66,6 +70,7 @@ class Store:
         self.head: int = max(newest[0] or 0, self.floor)
         self.newest_second: int = self._one("SELECT max(second) FROM seconds")[0] or 0
         self._next_stream: int = (self._one("SELECT max(stream) FROM streams")[0] or 0) + 1
+        self.loose = self.log_is_long = False
         self._tips: dict[StreamKey, Tip] = {}
         self._unpointed: dict[int, int] = {}
         self._pointed: int = meta["pointed"]
@@ -73,6 +78,7 @@ class Store:
         self.notes = NoteTable(self._execute)
         self.tombstones = Tombstones(self._execute)
         self._load_tail()
+        self._look_for_loose_pages()
         self.size_bytes = self._size()
         self._testify()
         with suppress(apsw.FullError):  # a full disk can be read
@@ -155,12 +161,12 @@ class Store:
         self._testify()
         return floor
 
-    def prune_step(self) -> bool:
-        """Delete up to `PRUNE_STEP` rows below the floor; say if any are left.
+    def prune_step(self, pieces: int = 1) -> bool:
+        """Delete up to so many times `PRUNE_STEP` rows below the floor; say if any are left.
 
         The heads of their streams are kept, and of their keys the tombstones.
         """
-        last = min(self.pruned + PRUNE_STEP, self.floor)
+        last = min(self.pruned + pieces * PRUNE_STEP, self.floor)
         if last > self.pruned:
             span = (self.pruned, last)
             with self._transaction():
@@ -170,8 +176,23 @@ class Store:
                 set_meta(self._execute, pruned=last)
             self.pruned = last
             self.tombstones.exist |= buried
-            self._frames += PRUNE_STEP
+            self._frames += last - span[0]
+            if last == self.floor:
+                self._look_for_loose_pages()
         return self.pruned < self.floor
+
+    def give_back(self) -> None:
+        """Give some of the free pages back to the file system; `loose` says whether there are more of them."""
+        self._all(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})")
+        self._frames += 2 * _VACUUM_PAGES
+        self._look_for_loose_pages()
+
+    def shorten_log(self) -> None:
+        """Move the write-ahead log into the file and cut it off; `apsw.BusyError` says that a reader needs it now."""
+        with impatient(self.connection):
+            self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        self._frames, self.log_is_long = 0, False
+        self.size_bytes = self._size()
 
     def remove_tombstones(self, stones: Sequence[bytes], before_epoch_s: int) -> None:
         """Remove tombstones that bear a second before this one."""
@@ -244,6 +265,12 @@ class Store:
             tip = _tip(rest)
             self._tips[adapter, session or None] = tip
             self._unpointed[tip.stream] = tip.position
+
+    def _look_for_loose_pages(self) -> None:
+        """Find out whether there are free pages to give back; a file of an older format keeps them."""
+        vacuums = self._all("PRAGMA auto_vacuum") == [(_INCREMENTAL,)]
+        was, self.loose = self.loose, vacuums and self._all("PRAGMA freelist_count")[0][0] > _KEPT_PAGES
+        self.log_is_long |= was and not self.loose
 
     def _size(self) -> int:
         return int(self._one("PRAGMA page_count")[0] * self._one("PRAGMA page_size")[0])

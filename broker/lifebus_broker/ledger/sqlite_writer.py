@@ -4,7 +4,7 @@ Group commit without waiting: a transaction holds what has queued up during the 
 loop is told once a transaction.  A full disk pauses writing until a probe succeeds; any other error of the
 database ends the thread, because what reached the disk is unknown (design 4.3).
 
-Above: sqlite.  Below: sqlite_store, drafting.
+Above: sqlite.  Below: sqlite_chores, sqlite_store, drafting.
 """
 
 import threading
@@ -19,6 +19,7 @@ from msgspec import Struct
 from lifebus_broker.ledger.drafting import Draft, Known, emitter_key_of, key_of
 from lifebus_broker.ledger.noting import NoteDraft
 from lifebus_broker.ledger.refusals import BUSY, DISK_FULL
+from lifebus_broker.ledger.sqlite_chores import Chores, Room
 from lifebus_broker.ledger.sqlite_store import Store
 from lifebus_broker.ports import Appended, Entry, NewNote, Note, Refusal, Row
 
@@ -29,11 +30,6 @@ COMMIT_ROWS: Final = 512
 
 COMMIT_WEIGHT: Final = 1_048_576
 """Estimated bytes after which no further append joins a transaction."""
-
-_CHECKPOINT_BYTES: Final = 16 * 1024 * 1024
-_IDLE_CHECKPOINT_BYTES: Final = 1024 * 1024
-_IDLE_SECONDS: Final = 0.2
-_PROBE_SECONDS: Final = 1.0
 
 
 class Job(Struct, frozen=True):
@@ -86,19 +82,25 @@ def refused(job: Job | NoteJob, refusal: Refusal) -> Any:
 
 
 class Writer:
-    """Runs `store` in its own thread, from `start` until `stop` or the first error."""
+    """Runs `store` in its own thread, from `start` until `stop` or the first error; `room` looks at its file system."""
 
-    def __init__(self, store: Store, reports: Reports) -> None:
+    def __init__(self, store: Store, reports: Reports, room: Room) -> None:
         self._store = store
+        self._chores = Chores(store, room)
         self._reports = reports
         self._queue: SimpleQueue[_Item | None] = SimpleQueue()
         self._held: _Item | None = None
         self._stopping = self._full = False
+        self._writable = True
         self._thread = threading.Thread(target=self._run, name="lifebus-ledger", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
         self._thread.start()
+
+    def leave_free(self, spare: int) -> None:
+        """Append nothing while less than `spare` bytes, and 1 %, of the file system are free."""
+        self._chores.spare = spare
 
     def submit(self, item: _Item) -> None:
         """Queue an append or a task; never waits."""
@@ -129,25 +131,19 @@ class Writer:
 
     def _turn(self) -> None:
         """Do the next thing."""
-        item = self._take(self._patience())
+        item = self._take(self._chores.patience(full=self._full))
+        rows = 0
         if isinstance(item, Task):
             self._do(item)
         elif item is not None:
-            self._commit(self._gather(item))
-        elif not self._stopping:
-            self._idle()
-        if self._store.log_bytes > _CHECKPOINT_BYTES:
-            self._guard(self._store.checkpoint)
-        if self._store.pruned < self._store.floor and not self._full:
-            self._guard(self._store.prune_step)
-
-    def _patience(self) -> float | None:
-        """Return how long to wait for work, in seconds, before doing what is done while idle."""
-        if self._full:
-            return _PROBE_SECONDS
-        if self._store.pruned < self._store.floor:
-            return 0
-        return _IDLE_SECONDS if self._store.log_bytes > _IDLE_CHECKPOINT_BYTES else None
+            jobs = self._gather(item)
+            rows = sum(len(job.entries) for job in jobs)
+            self._commit(jobs)
+        self._chores.look()
+        self._tell()
+        act = None if self._stopping else self._chores.next_act(rows, full=self._full)
+        if act is not None:
+            self._guard(act)
 
     def _take(self, timeout: float | None) -> _Item | None:
         """Return the next item, None when there is none in time or the thread has to stop."""
@@ -177,7 +173,7 @@ class Writer:
 
     def _commit(self, jobs: list[Job | NoteJob]) -> None:
         """Commit the appends in one transaction and report them; refuse them where the disk is full."""
-        if self._full:
+        if self._full or self._chores.short:
             self._refuse(jobs, DISK_FULL)
             return
         try:
@@ -226,12 +222,6 @@ class Writer:
             raise
         self._reports.finished(task, result)
 
-    def _idle(self) -> None:
-        if self._full:
-            self._guard(self._store.probe)
-        elif self._store.log_bytes > _IDLE_CHECKPOINT_BYTES:
-            self._guard(self._store.checkpoint)
-
     def _guard(self, act: Callable[[], Any]) -> None:
         """Do something that is not an append; it shows as well whether the disk takes writes."""
         try:
@@ -244,9 +234,14 @@ class Writer:
             self._set_full(False)
 
     def _set_full(self, full: bool) -> None:
-        if full != self._full:
-            self._full = full
-            self._reports.writable(not full)
+        self._full = full
+        self._tell()
+
+    def _tell(self) -> None:
+        writable = not (self._full or self._chores.short)
+        if writable != self._writable:
+            self._writable = writable
+            self._reports.writable(writable)
 
 
 def _keys(jobs: Sequence[Job | NoteJob]) -> list[str]:
