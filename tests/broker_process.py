@@ -101,8 +101,10 @@ class BrokerProcess:
         return os.read(self._ready, 1) == b"+"
 
 
-def start_broker(directory: Path, **settings: str) -> BrokerProcess:
+def start_broker(directory: Path, *, program: Path = Path(__file__), **settings: str) -> BrokerProcess:
     """Start a broker in `directory`; `settings` are further variables, `LIFEBUS_LIMITS_BEACON_MS` for instance.
+
+    `program` runs `main`, after having prepared whatever it is there for.
 
     The caller ends it; `broker_process` does that by itself.
     """
@@ -120,7 +122,7 @@ def start_broker(directory: Path, **settings: str) -> BrokerProcess:
     try:
         with (directory / "log").open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, str(Path(__file__)), str(writing)],
+                [sys.executable, str(program), str(writing)],
                 env=environment,
                 pass_fds=(writing,),
                 stdin=subprocess.DEVNULL,
@@ -133,9 +135,11 @@ def start_broker(directory: Path, **settings: str) -> BrokerProcess:
 
 
 @asynccontextmanager
-async def broker_process(directory: Path, **settings: str) -> AsyncIterator[BrokerProcess]:
+async def broker_process(
+    directory: Path, *, program: Path = Path(__file__), **settings: str
+) -> AsyncIterator[BrokerProcess]:
     """A running broker with all its doors open, gone at the end of the block."""
-    broker = start_broker(directory, **settings)
+    broker = start_broker(directory, program=program, **settings)
     try:
         if not await broker.ready():
             raise RuntimeError(f"the broker ended with {await broker.ended()}:\n{broker.log}")

@@ -14,15 +14,16 @@ from typing import Any, cast
 import apsw
 
 _SECTOR = 512
+_SYSTEM = apsw.vfs_names()[0]
 
 
 class Disk(apsw.VFS):
     """A disk that asks `check` before each call, by the call's name, and otherwise does what the real one does."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, makedefault: bool = False) -> None:
         self.name = name
         self.calls: list[str] = []
-        super().__init__(name, base="")
+        super().__init__(name, base=_SYSTEM, makedefault=makedefault)
 
     def check(self, call: str, path: str) -> None:
         """Record the call; subclasses raise here."""
@@ -49,7 +50,7 @@ class _File(apsw.VFSFile):
     def __init__(self, disk: Disk, name: Any, flags: list[int]) -> None:
         self._disk = disk
         self._path = name.filename() if isinstance(name, apsw.URIFilename) else str(name)
-        super().__init__("", name, flags)
+        super().__init__(_SYSTEM, name, flags)
 
     def xRead(self, amount: int, offset: int) -> bytes:
         self._disk.check("read", self._path)
