@@ -6,6 +6,7 @@ Above: the command line, tests.  Below: everything else.
 import gc
 import os
 import random
+import resource
 import signal
 import sys
 import time
@@ -78,6 +79,8 @@ _SWITCH_S: Final = 0.0005
 """How long a thread may keep the interpreter while the ledger's writer waits for it."""
 _GC_THRESHOLD: Final = 20_000
 _SWEEP_S: Final = 1.0
+_DESCRIPTORS: Final = 65_536
+"""libzmq ends the process when it has no descriptor for a connection; 1,024, the usual limit, is soon reached."""
 _log = structlog.get_logger("lifebus.daemon")
 
 
@@ -174,7 +177,7 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
         tasks.start_soon(_sweeps, daemon)
         tasks.start_soon(signals.keep)
         _start_retaining(daemon, tasks)
-        _settle_interpreter()
+        _settle_process()
         try:
             yield daemon
         finally:
@@ -352,8 +355,11 @@ async def _stop_on_signal(signals: AsyncIterator[signal.Signals], daemon: Daemon
         daemon.halt.stop()
 
 
-def _settle_interpreter() -> None:
-    """Let the writer thread have the interpreter soon, and spare the collector what lives as long as the process."""
+def _settle_process() -> None:
+    """Let the writer thread have the interpreter soon, spare the collector what stays, have room for connections."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < (wanted := _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     sys.setswitchinterval(_SWITCH_S)
     gc.collect()
     gc.freeze()

@@ -8,6 +8,7 @@ was stopped for a while) counts as spooled, for nobody takes what would be deliv
 Above: the daemon.  Below: hook_frames.py, peer.py, runtime_dir.py.
 """
 
+import errno
 import select
 import sys
 import time
@@ -17,7 +18,7 @@ from typing import Final
 
 import anyio
 import structlog
-from anyio.abc import SocketAttribute, SocketStream, TaskStatus
+from anyio.abc import SocketAttribute, SocketListener, SocketStream, TaskStatus
 from msgspec import Struct, structs
 
 from lifebus_adapters.adapter import CallerProcess, HookAnswer, HookCall
@@ -36,6 +37,8 @@ CallerOf = Callable[[int, int | None], CallerProcess | None]
 
 _EMPTY: Final = encode_answer(HookAnswer())
 _CHUNK: Final = 65_536
+_PASSING: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED)
+_STARVED_S: Final = 0.1
 _log: Final = structlog.get_logger("lifebus.hook_door")
 
 
@@ -56,7 +59,8 @@ class DoorCounters(Struct, kw_only=True):
 
     `calls` were handed on; of these `late` were answered empty, `failed` raised, `gone` had nobody left to answer and
     `oversized` had a payload over the limit.  The others were not handed on: `refused` came from another user, `busy`
-    found no free place, `malformed` broke the protocol, `cut_off` ended or stalled in the middle.
+    found no free place, `malformed` broke the protocol, `cut_off` ended or stalled in the middle.  `starved` counts how
+    often a connection could not even be taken, because the process or the system had no descriptor left.
     """
 
     calls: int = 0
@@ -68,6 +72,7 @@ class DoorCounters(Struct, kw_only=True):
     malformed: int = 0
     cut_off: int = 0
     oversized: int = 0
+    starved: int = 0
 
 
 async def serve_hooks(
@@ -91,7 +96,9 @@ async def serve_hooks(
     door = _Door(handle, limits or DoorLimits(), counters or DoorCounters(), caller_of or _nobody)
     async with await anyio.create_unix_listener(check_socket_path(path), mode=0o600) as listener:
         task_status.started()
-        await listener.serve(door.receive)
+        async with anyio.create_task_group() as tasks:
+            while True:
+                tasks.start_soon(door.receive, await door.accept(listener))
 
 
 class _Door:
@@ -103,6 +110,17 @@ class _Door:
         self._limits = limits
         self._counters = counters
         self._in_hand = 0
+
+    async def accept(self, listener: SocketListener) -> SocketStream:
+        """Return the next connection; while there is no descriptor for it, it waits, and its hook spools in the end."""
+        while True:
+            try:
+                return await listener.accept()
+            except anyio.BrokenResourceError as fault:
+                if not (isinstance(fault.__cause__, OSError) and fault.__cause__.errno in _PASSING):
+                    raise
+                self._count("starved")
+                await anyio.sleep(_STARVED_S)
 
     async def receive(self, stream: SocketStream) -> None:
         """Serve one connection from accept to close."""
