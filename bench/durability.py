@@ -1,11 +1,11 @@
 """The tables of docs/reliability.md: boot, saves, slow disks, retention.
 
-Above: run.  Below: boot, fsync, retention, report.
+Above: run.  Below: boot, fsync, retention, saves, report.
 """
 
 from collections.abc import Callable
 
-from bench import boot, fsync, retention
+from bench import boot, fsync, retention, saves
 from bench.report import Aim, Run, print_table
 
 __all__ = ["PARTS"]
@@ -44,6 +44,21 @@ def _fsync(run: Run) -> list[Aim]:
     return fsync.aims(speeds)
 
 
+def _saves(run: Run) -> list[Aim]:
+    rows = [
+        (
+            f"{each.lower()}: {receipts:,} receipts, {sessions:,} sessions",
+            f"{one.size:,}",
+            f"{1e3 * one.live_s:.0f}" if one.live_s else "–",
+            f"{one.command_s:.2f}",
+        )
+        for (receipts, sessions), saved in saves.collect(saves.SMALL if run.quick else saves.LARGE, run.say).items()
+        for each, one in saved.items()
+    ]
+    print_table(run.console, "Saves", ("", "bytes", "by the broker, ms", "by a command, s"), rows)
+    return []
+
+
 def _retention(run: Run) -> list[Aim]:
     found = retention.collect(run.receipts or (40_000 if run.quick else 400_000), run.say)
     rows = [
@@ -60,6 +75,7 @@ def _retention(run: Run) -> list[Aim]:
 
 PARTS: dict[str, Callable[[Run], list[Aim]]] = {
     "boot": _boot,
+    "saves": _saves,
     "fsync": _fsync,
     "retention": _retention,
 }

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract_suites.receipts import receipt
+from effort import effort
 from lifebus.stdio.framing import LineCutter, Overlong
 from lifebus.stdio.messages import (
     Junk,
@@ -30,7 +31,7 @@ def cut(chunks: list[bytes], limit: int = LIMIT) -> list[bytes | Overlong]:
     return found + lines.finish()
 
 
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=effort(200, 800), deadline=None)
 @given(CHUNKS)
 def test_wherever_a_stream_is_cut_the_lines_are_the_same(chunks: list[bytes]) -> None:
     *lines, last = b"".join(chunks).split(b"\n")
@@ -50,7 +51,7 @@ def test_a_line_of_many_small_pieces_is_joined_in_linear_time() -> None:
     assert cut([b"x"] * 200_000, limit=200_000) == [b"x" * 200_000]
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=effort(250, 1_000), deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_question_or_junk(line: bytes) -> None:
     assert isinstance(decode_question(line), Question | Junk)
@@ -63,7 +64,7 @@ PLAIN = st.recursive(
 )
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=effort(100, 250), deadline=None)
 @given(
     st.fixed_dictionaries(
         {}, optional=dict.fromkeys(("id", "verb", "body", "more"), PLAIN) | {"verb": st.sampled_from(["ping", "P"])}
@@ -81,7 +82,7 @@ def test_any_object_is_a_question_or_junk_that_tells_the_id_if_it_has_one(plain:
         assert json.loads(encode_refusal(found.id, found.fault))["refused"]["failure_class"] == "invalid_request"
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=effort(150, 400), deadline=None)
 @given(st.data())
 def test_a_question_that_is_damaged_anywhere_never_crosses_over_as_another_type(data: st.DataObject) -> None:
     line = bytearray(b'{"id":7,"verb":"backfill","body":{"after":1,"session":["a","\xc3\xa9"]}}')

@@ -258,6 +258,8 @@ async def test_what_was_never_written_is_refused_and_what_was_being_written_stay
     await asyncio.sleep(0)
     disk.broken = True
     disk.gate.set()
+    ended, _ = await asyncio.wait((pruning,), timeout=10)
+    assert ended
     with pytest.raises(InternalError, match="stopped"):
         await pruning
     assert [answer.refusal and answer.refusal.code for answer in answers[2]] == ["ledger_failed"]
