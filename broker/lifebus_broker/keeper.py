@@ -140,8 +140,9 @@ class StateKeeper:
             raise StateConflict(
                 f"position {position} is not in the log, which holds {floor} to {head}", code="no_position"
             )
-        if max(floor, boundary(position)) <= self.position <= position:
-            return _replay(self.state.copy(), self._source, position)
+        here = self._stores
+        if here is not None and max(floor, boundary(position)) <= here.position <= position:
+            return _replay(here.copy(), self._source, position)
         while True:
             stores, name = self._nearest(position)
             try:

@@ -80,7 +80,7 @@ class Keeping:
         self._position = 0
         self._take_over = take_over
         self._news = anyio.Event()
-        self._one = anyio.CapacityLimiter(1)
+        self._one, self._one_dump = anyio.CapacityLimiter(1), anyio.CapacityLimiter(1)
         self._open: tuple[StateKeeper, SqliteLog] | None = None
         self._closed = False
         self._refusals: list[Refused] = []
@@ -129,10 +129,12 @@ class Keeping:
     async def dump_at(self, position: int) -> bytes:
         """Return the dump of the stores after a receipt, which stands for all up to it once they are pruned.
 
+        That may be a long way to read: it goes beside the keeper, for whom hooks wait.
+
         Raises:
             LifebusError: there is no such receipt (any more), or the log is broken.
         """
-        return await self.use(lambda keeper, _: dump_stores(keeper.stores_at(position)))
+        return await anyio.to_thread.run_sync(self._dump_at, position, limiter=self._one_dump)
 
     async def finish(self) -> None:
         """Write the newest cache that can be written in a moment, so that the next start need not read so much."""
@@ -181,6 +183,10 @@ class Keeping:
             self._files.clean_up()
             self._open = (StateKeeper(log, self._files, self._refusals.append), log)
         return work(*self._open)
+
+    def _dump_at(self, position: int) -> bytes:
+        with SqliteLog(self._path) as log:
+            return dump_stores(StateKeeper(log, self._files, writing=False).stores_at(position))
 
     def _close(self) -> None:
         self._closed = True
