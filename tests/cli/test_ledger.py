@@ -4,13 +4,14 @@ import contextlib
 import json
 import os
 import stat
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import apsw
 import pytest
 
-from command_line import Shell, broker_up
+from command_line import COMMAND, Shell, broker_up
 from running import short_directory
 
 
@@ -207,6 +208,47 @@ def test_what_was_pruned_stays_so_through_export_import_and_restore(shell: Shell
         assert ran.code == 1
         emit(shell, 1, "s", first=80)
     assert shell.call("receipts", "export").lines[-1]["sequence"] == 4
+
+
+def test_an_altered_export_is_refused_by_its_first_bad_position(shell: Shell, tmp_path: Path) -> None:
+    shell.call("ledger", "export", str(tmp_path / "one"))
+    text = (tmp_path / "one").read_bytes()
+    (tmp_path / "one").write_bytes(
+        text.replace(b'"status":"observed"', b'"status":"degraded"', 3).replace(
+            b'"status":"degraded"', b'"status":"observed"', 2
+        )
+    )
+    before = ledger_of(shell).read_bytes()
+    ran = shell.call("ledger", "import", str(tmp_path / "one"), "--replace")
+    assert (ran.code, "position 3: " in ran.err) == (65, True)
+    (tmp_path / "one").write_bytes(text[:-50])
+    ran = shell.call("ledger", "import", str(tmp_path / "one"), "--replace")
+    assert (ran.code, "cut off" in ran.err or "no line of an export" in ran.err) == (65, True)
+    assert ledger_of(shell).read_bytes() == before
+
+
+@pytest.mark.parametrize("command", ["backup", "export", "restore", "import", "prune"])
+def test_a_disk_without_room_changes_nothing(shell: Shell, tmp_path: Path, command: str) -> None:
+    shell.call("ledger", "backup", str(tmp_path / "copy.db"))
+    shell.call("ledger", "export", str(tmp_path / "text"))
+    files = {"restore": ["copy.db"], "import": ["text"], "backup": ["new"], "export": ["new"]}
+    words = [str(tmp_path / name) for name in files.get(command, [])]
+    words += {"import": ["--replace"], "prune": ["--through", "3"]}.get(command, [])
+    before = sorted(path.name for path in tmp_path.iterdir())
+    ran = subprocess.run(
+        ["sh", "-c", 'ulimit -f 8; exec "$@"', "sh", *COMMAND, "ledger", command, *words],
+        env={**shell.environment, "PYTHONDONTWRITEBYTECODE": "1"},  # or half of it is written
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 74, ran.stderr
+    assert ran.stderr.startswith("lifebus: ")
+    assert "Traceback" not in ran.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    assert not [path.name for path in (shell.directory / "state").iterdir() if path.name.endswith((".tmp", ".next"))]
+    assert shell.call("ledger", "verify", "--json").json == {"head": 5, "faults": []}
+    assert shell.call("ledger", "info", "--json").json["floor"] == 0
 
 
 COMMANDS = (("info",), ("verify",), ("restore",), ("import",))

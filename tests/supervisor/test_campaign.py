@@ -22,6 +22,8 @@ from lifebus_broker.saves.bundle import MEMBERS, open_bundle
 from lifebus_broker.saves.steps import ColdBootError
 from lifebus_contract import InvalidRequest, LifebusError, LifecycleEvent
 from lifebus_supervisor.campaign import boot_campaign, save_campaign
+from lifebus_supervisor.ledger_care.checking import check_file
+from lifebus_supervisor.ledger_care.transferring import bring_in
 from lifebus_supervisor.settings import Settings
 from running import settings_in, short_directory
 
@@ -108,6 +110,17 @@ def test_a_bundle_boots_with_an_empty_environment_elsewhere_as_somebody_else(bun
         assert (ran.returncode, ran.stderr) == (0, "")
         assert ran.stdout.strip() == json.loads(open_bundle(bundle).content("snapshot.json"))["snapshot_id"]
         assert list(home.iterdir()) == []
+
+
+def test_a_ledger_is_made_of_a_bundle(settings: Settings, bundle: Path) -> None:
+    with short_directory() as directory:
+        other = settings_in(directory)
+        done = bring_in(other, bundle, "f" * 32, replace=False)
+        assert (done.floor, done.head, check_file(other.ledger_path)) == (4, 12, [])
+        assert (
+            save_campaign(other, directory / "again").snapshot_id
+            == json.loads(open_bundle(bundle).content("snapshot.json"))["snapshot_id"]
+        )
 
 
 def test_it_is_a_plain_archive_of_five_files(bundle: Path) -> None:

@@ -31,6 +31,7 @@ __all__ = [
     "SNAPSHOT",
     "Bundle",
     "BundleWriter",
+    "is_bundle",
     "open_bundle",
 ]
 
@@ -159,6 +160,19 @@ class Bundle(Struct, frozen=True):
     def _compare(self, name: str, found: str) -> None:
         if found != self.sums[name].sha256:
             raise _damaged(self.path, f"`{name}` is not what the manifest says: another SHA-256")
+
+
+def is_bundle(path: Path) -> bool:
+    """Whether a file begins as a bundle does.
+
+    Raises:
+        LifebusError: it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return file.read(len(SNAPSHOT) + 1) == SNAPSHOT.encode() + b"\0"
+    except OSError as fault:
+        raise LifebusError(f"{path}: {fault.strerror}", code="unreadable") from fault
 
 
 def open_bundle(path: Path) -> Bundle:

@@ -7,13 +7,15 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lifebus_broker.exports.jsonl_log import JsonlLog
+from lifebus_broker.exports.jsonl_log import JsonlLog, Part
 from lifebus_broker.exports.lines import End
+from lifebus_broker.exports.suspecting import open_export
 from lifebus_broker.exports.writing import write_export
 from lifebus_broker.fold.stores import REDUCER_VERSION
 from lifebus_broker.ledger.sqlite_copy import copy_ledger
 from lifebus_broker.ledger.sqlite_export import SqliteExport, finish_pruning
 from lifebus_broker.ledger.sqlite_import import build_ledger
+from lifebus_broker.saves.bundle import LEDGER, is_bundle, open_bundle
 from lifebus_contract import LifebusError
 from lifebus_contract.failure import FailureClass
 from lifebus_supervisor.ledger_care.copying import Replaced, put_in_place
@@ -71,13 +73,13 @@ def export_to(settings: Settings, target: Path) -> End:
 
 
 def bring_in(settings: Settings, export: Path, epoch: str, *, replace: bool) -> Replaced:
-    """Make the ledger of an export, as a new history; without `replace` only where there are no receipts yet.
+    """Make the ledger of an export or a bundle, as a new history; without `replace` only where there is nothing yet.
 
     Raises:
         LifebusError: a broker runs, there is a ledger already, or the export does not follow; nothing has changed.
         OSError: a file cannot be written.
     """
-    source = JsonlLog.open(regular_file(export, "export"))
+    source = _open(regular_file(export, "export"))
     if source.base() is not None and source.header.reducer != REDUCER_VERSION:
         detail = f"{export}: what stands for its pruned receipts is of version {source.header.reducer} of the fold"
         raise LifebusError(f"{detail}; this program knows {REDUCER_VERSION}", code="ledger_format")
@@ -90,6 +92,16 @@ def bring_in(settings: Settings, export: Path, epoch: str, *, replace: bool) -> 
                 build_ledger(source, unfinished, epoch)
 
         return put_in_place(settings, path, build, f"{export} does not make a sound ledger; nothing was changed")
+
+
+def _open(file: Path) -> JsonlLog:
+    """Return the log of an export, or of the one in a bundle."""
+    if not is_bundle(file):
+        return open_export(Part(file))
+    bundle = open_bundle(file)
+    log = open_export(bundle.parts[LEDGER])
+    bundle.check(LEDGER)
+    return log
 
 
 def _require_empty(path: Path) -> None:
