@@ -6,6 +6,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from broker_process import until
 from contract_suites.receipts import append, entry, every_row, keyed, recorded
 from lifebus_broker.ledger import sqlite as sqlite_module
 from lifebus_broker.ledger import sqlite_chores
@@ -25,9 +26,7 @@ async def fill(ledger: SqliteLedger, first: int, many: int) -> None:
 
 async def settled(path: Path, limit: int) -> None:
     """Wait until the files take no more than this."""
-    async with asyncio.timeout(20):
-        while bytes_on_disk(path) > limit:  # noqa: ASYNC110  a thread gives it back
-            await asyncio.sleep(0.01)
+    await until(lambda: bytes_on_disk(path) <= limit)
 
 
 @pytest.fixture
@@ -112,9 +111,7 @@ async def test_appends_are_refused_while_the_disk_is_short_and_go_on_when_there_
     assert len((await ledger.read(Query())).rows) == 10, "reading goes on"
     assert await ledger.prune(5, b"base") == 5, "and so does what makes room"
     free = 64 * MIB
-    async with asyncio.timeout(5):
-        while not ledger.status().writable:  # noqa: ASYNC110  a thread looks
-            await asyncio.sleep(0.001)
+    await until(lambda: ledger.status().writable)
     await recorded(ledger, keyed([11]))
     await ledger.aclose()
 
