@@ -73,8 +73,12 @@ def _prepared(harness: Harness, model: FakeModel, case: str) -> Iterator[Sandbox
         if case == TRUE:
             _replace_hooks(box.home / MEASURED[harness.adapter_id])
         if case == OURS:
-            places = {"LIFEBUS_RUNTIME_DIR": str(box.runtime_dir), "LIFEBUS_STATE_DIR": str(box.state_dir)}
-            broker = start_broker(box.home, **places, LIFEBUS_LIMITS_BEACON_MS="1000")
+            broker = start_broker(
+                box.home,
+                LIFEBUS_RUNTIME_DIR=str(box.runtime_dir),
+                LIFEBUS_STATE_DIR=str(box.state_dir),
+                LIFEBUS_LIMITS_BEACON_MS="1000",
+            )
             stack.callback(broker.close)
             asyncio.run(broker.ready())
         yield box
