@@ -104,5 +104,5 @@ class Keepers(RuleBasedStateMachine):
             assert dump_stores(state) == dump_stores(folded(self.whole[: state.position]))
 
 
-Keepers.TestCase.settings = settings(deadline=None, max_examples=effort(25, 500), stateful_step_count=effort(20, 60))
+Keepers.TestCase.settings = settings(deadline=None, max_examples=effort(25, 200), stateful_step_count=effort(20, 40))
 test_the_keeper_follows_the_log_whatever_happens_to_its_caches = Keepers.TestCase

@@ -1,12 +1,19 @@
 """`lifebus compactions`, beside a broker and without one; and that deleting them changes nothing but time."""
 
+import asyncio
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from command_line import Shell, broker_up
+from contract_suites.receipts import append, keyed
+from lifebus_broker.ledger.sqlite import SqliteLedger
+from lifebus_broker.ledger.sqlite_file import BOOT_TAIL
 from running import short_directory
 
 RECAPS = Path("state") / "compactions" / "session_recap@1"
@@ -93,6 +100,33 @@ def test_what_is_not_there_or_cannot_be_believed_is_said_and_what_to_do(shell: S
     assert "no session" in shell.call("compactions", "show", "codex/nobody").err
     assert shell.call("compactions", "delete").code != 0
     assert shell.call("compactions", "delete", name, "--all").code != 0
+
+
+async def long_ledger(path: Path) -> None:
+    """Write a ledger that is longer than what each start verifies."""
+    ledger = await SqliteLedger.open(path)
+    await append(ledger, keyed(range(BOOT_TAIL + 10), at_epoch_s=int(time.time())))
+    await ledger.aclose()
+
+
+def test_a_log_that_was_damaged_long_ago_is_found_by_a_start_and_told_by_doctor(alone: Shell) -> None:
+    path = alone.directory / "state" / "ledger.db"
+    path.parent.mkdir(mode=0o700)
+    asyncio.run(long_ledger(path))
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute(
+            "UPDATE rows SET receipt = CAST(replace(receipt, 'evt_', 'evz_') AS BLOB) WHERE position = 5"
+        )
+    with broker_up(alone):
+        emit(alone, "session.started", "s1")
+        deadline = time.monotonic() + 20
+        while not alone.call("status", "--json").json["counters"].get("keeper_broken"):
+            assert time.monotonic() < deadline
+        found = {one["check"]: one for one in alone.call("doctor", "--json").json}
+        assert found["broker"]["state"] == "bad"
+        assert "lifebus ledger verify" in found["broker"]["fix"]
+    assert "row 5" in alone.call("compactions", "ls").err
+    assert "row 5" in alone.call("ledger", "verify").out
 
 
 def test_without_a_ledger_they_say_so(alone: Shell) -> None:

@@ -174,6 +174,11 @@ def _broker(settings: "Settings") -> Finding:
     if found.version != VERSION:
         fix = "stop the broker and start it again"
         return Finding(check="broker", state="warn", evidence=f"{evidence}; installed is {VERSION}", fix=fix)
+    if found.counters.get("keeper_broken"):
+        fix = "`lifebus ledger verify` names the faults; `lifebus ledger restore` puts a backup in its place"
+        return Finding(
+            check="broker", state="bad", evidence="an old part of the ledger does not hold together", fix=fix
+        )
     return Finding(check="broker", state="ok", evidence=evidence)
 
 
