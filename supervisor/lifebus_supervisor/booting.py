@@ -52,15 +52,15 @@ class Verdict(Struct, frozen=True, kw_only=True):
     why: str | None = None
 
 
-def find_snapshot(files: SnapshotFiles, which: str | None) -> SaveSnapshot:
-    """Return the snapshot of an id or of a file, or without either the newest one.
+def find_snapshot(files: SnapshotFiles, which: str | None, floor: int = 0) -> SaveSnapshot:
+    """Return the snapshot of an id or of a file, or without either the newest one that needs no line up to `floor`.
 
     Raises:
         ColdBootError: its file is torn or was changed (step 1).
         InvalidRequest: there is none.
     """
     if which is None:
-        return _newest(files)
+        return _newest(files, floor)
     found = read_snapshot(Path(which)) if which.endswith(".json") else files.read(which)
     if isinstance(found, RefusedFile):
         raise ColdBootError(1, None, f"{found.name}: {found.why}")
@@ -119,7 +119,7 @@ def boot_here(settings: Settings, which: str | None, done: Callable[[dict[str, A
         booted = boot_campaign(settings, Path(which), tell)
     else:
         with open_saved(settings) as saved:
-            booted = boot_saved(saved, find_snapshot(saved.snapshots, which), tell)
+            booted = boot_saved(saved, find_snapshot(saved.snapshots, which, saved.log.floor), tell)
     view: dict[str, Any] = msgspec.json.decode(encode_working_set(booted.working_set))
     return view
 
@@ -196,10 +196,10 @@ def actor_here() -> str:
         return f"uid {user}"
 
 
-def _newest(files: SnapshotFiles) -> SaveSnapshot:
+def _newest(files: SnapshotFiles, floor: int) -> SaveSnapshot:
     snapshots, refused = files.all()
     if snapshots:
-        return snapshots[0]
+        return next((one for one in snapshots if one.event_log_range[0] > floor), snapshots[0])
     if refused:
         raise ColdBootError(1, None, f"{refused[0].name}: {refused[0].why}; no other is there")
     raise InvalidRequest("nothing was saved yet; `lifebus save session` saves now", code="no_snapshot")

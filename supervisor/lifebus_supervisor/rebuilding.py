@@ -28,6 +28,7 @@ from lifebus_broker.keeper import StateKeeper
 from lifebus_broker.ledger.sqlite_copy import copy_ledger
 from lifebus_broker.ledger.sqlite_export import SqliteExport, finish_pruning
 from lifebus_broker.ledger.sqlite_import import build_ledger
+from lifebus_broker.ledger.sqlite_log import SqliteLog
 from lifebus_broker.ledger.sqlite_reader import Reader
 from lifebus_broker.ledger.sqlite_schema import executor
 from lifebus_broker.log import LogLine, LogSource, encode_line
@@ -76,9 +77,10 @@ def rebuild(settings: Settings, which: str | None = None) -> Compared:
         LifebusError: there is no such snapshot, or the ledger cannot be read.
         OSError: there is no room for the copy.
     """
-    snapshot = find_snapshot(snapshot_files(settings), which)
     pins = pins_here(configured_adapters(settings))
     path = regular_file(ledger_file(settings))
+    with SqliteLog(path) as log:
+        snapshot = find_snapshot(snapshot_files(settings), which, log.floor)
     with tempfile.TemporaryDirectory(prefix=".rebuild-", dir=settings.state_dir) as scratch:
         live, rebuilt = Path(scratch, "live.db"), Path(scratch, "rebuilt.db")
         for file in (live, rebuilt):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from command_line import Ran, Shell
-from saves.ledgers import change_rows, make_ledger
+from saves.ledgers import change_rows, make_ledger, prune_ledger
 
 COUNT = 30
 
@@ -55,8 +55,8 @@ def test_snapshots_are_listed_newest_first_with_what_is_provable(saved: Shell) -
     assert listed.code == 0
     assert [(one["save_type"], one["position"], one["why_not"]) for one in listed.json] == [
         ("CAMPAIGN", COUNT, None),
-        ("SCENE", COUNT, None),
         ("SESSION", COUNT, None),
+        ("SCENE", COUNT, None),
     ]
     assert "provable" in lines_of(saved.call("snapshots"))[0]
 
@@ -177,6 +177,24 @@ def test_rebuilding_from_the_snapshot_and_the_log_alone_gives_identical_bytes(sa
     assert {part["difference"] for part in ran.json["parts"]} == {None}
     assert (ran.json["position"], ran.json["lines"]) == (COUNT, COUNT)
     assert state_of(saved) == before
+
+
+def test_after_a_cut_the_list_says_so_and_a_new_save_is_proved_and_rebuilt(saved: Shell) -> None:
+    prune_ledger(saved.directory / "state/ledger.db", 12)
+
+    listed = saved.call("snapshots", "ls", "--json").json
+    verified = saved.call("snapshots", "verify")
+    one = saved.call("snapshots", "verify", listed[0]["snapshot_id"])
+    booted = saved.call("boot", "--check", listed[0]["snapshot_id"])
+    saved.call("save", "session")
+    rebuilt = saved.call("boot", "--rebuild")
+
+    assert {row["why_not"].split(";")[0] for row in listed} == {"its lines from 1 to 12 were pruned"}
+    assert (verified.code, verified.out.count("unprovable")) == (0, 3)
+    assert one.code == booted.code == 1
+    assert "pruned up to 12" in booted.err
+    assert "take a snapshot" in booted.err
+    assert (rebuilt.code, rebuilt.out.count("identical")) == (0, 7), rebuilt.out
 
 
 def test_rebuilding_tells_the_first_difference(saved: Shell) -> None:

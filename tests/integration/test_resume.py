@@ -24,7 +24,6 @@ from running import settings_in, short_directory
 FRAME = FrameContext(frame_id="turn 1", frame_class=FrameClass.TOP_LEVEL)
 QUESTION = {"operator_kind": "command_approval", "request_id": 7}
 PAYLOAD: PayloadEnvelope = lifebus.make_payload("alice", "text", placements=[("side_channel_context", "preferred")])
-HOME = {"LIFEBUS_TICKS_ENABLED": "false", "LIFEBUS_TELEMETRY_ENABLED": "false"}
 KINDS = ("PENDING_CONSENT", "PENDING_HANDOUT", "PENDING_ROLL")
 
 
@@ -49,7 +48,7 @@ SETTLES: dict[str, Callable[[], Emission]] = {
 @asynccontextmanager
 async def bus_in(directory: Path) -> AsyncIterator[tuple[BrokerProcess, lifebus.Bus]]:
     async with (
-        broker_process(directory, **HOME) as broker,
+        broker_process(directory, LIFEBUS_TICKS_ENABLED="false", LIFEBUS_TELEMETRY_ENABLED="false") as broker,
         lifebus.connect("alice", runtime_dir=broker.runtime_dir) as bus,
     ):
         yield broker, bus

@@ -11,12 +11,14 @@ import apsw
 from contract_suites.receipts import append
 from histories import history
 from lifebus_broker.exports.writing import write_export
-from lifebus_broker.fold.stores import REDUCER_VERSION
+from lifebus_broker.fold.stores import REDUCER_VERSION, dump_stores
+from lifebus_broker.keeper import StateKeeper
 from lifebus_broker.ledger.sqlite import SqliteLedger
 from lifebus_broker.ledger.sqlite_export import SqliteExport
+from lifebus_broker.ledger.sqlite_log import SqliteLog
 from lifebus_broker.ports import Entry
 
-__all__ = ["change_rows", "make_export", "make_ledger", "resealed"]
+__all__ = ["change_rows", "make_export", "make_ledger", "prune_ledger", "resealed"]
 
 
 def make_ledger(path: Path, entries: list[Entry] | int, seed: int = 3) -> None:
@@ -32,6 +34,21 @@ def make_ledger(path: Path, entries: list[Entry] | int, seed: int = 3) -> None:
             await ledger.aclose()
 
     anyio.run(write)
+
+
+def prune_ledger(path: Path, floor: int) -> None:
+    """Drop the rows of a ledger file up to a position, as retention does."""
+
+    async def prune() -> None:
+        with SqliteLog(path) as log:
+            base = dump_stores(StateKeeper(log).stores_at(floor))
+        ledger = await SqliteLedger.open(path)
+        try:
+            assert await ledger.prune(floor, base) == floor
+        finally:
+            await ledger.aclose()
+
+    anyio.run(prune)
 
 
 def make_export(ledger: Path, target: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from lifebus_broker.saves.snapshot import MAX_SNAPSHOT_BYTES, SaveSnapshot, decode_snapshot, encode_snapshot
+from lifebus_broker.saves.snapshot import MAX_SNAPSHOT_BYTES, SaveSnapshot, SaveType, decode_snapshot, encode_snapshot
 from lifebus_broker.whole_files import clean_up, make_directory, read_whole, remove_whole, write_whole
 
 __all__ = ["DIRECTORY", "KEPT", "RefusedFile", "SnapshotFiles", "read_snapshot"]
@@ -21,6 +21,7 @@ KEPT: Final = 3
 """How many snapshots of each type are kept."""
 
 _SUFFIX: Final = ".json"
+_TYPES: Final = tuple(SaveType)
 _NAME: Final = re.compile(r"[0-9a-f]{16}\.json")
 
 
@@ -94,5 +95,6 @@ def read_snapshot(path: Path) -> SaveSnapshot | RefusedFile | None:
     return snapshot
 
 
-def _newest_first(snapshot: SaveSnapshot) -> tuple[int, str, str]:
-    return -snapshot.timestamp_event_id, snapshot.save_type, snapshot.snapshot_id
+def _newest_first(snapshot: SaveSnapshot) -> tuple[int, int, str]:
+    """Order by position, the newest first, and at one position what holds most first."""
+    return -snapshot.timestamp_event_id, -_TYPES.index(snapshot.save_type), snapshot.snapshot_id
