@@ -13,6 +13,7 @@ import apsw
 import msgspec
 from msgspec import Struct
 
+from lifebus_broker.ledger.file_system import check_file_system
 from lifebus_broker.ledger.sqlite_format import FORMAT, format_of
 from lifebus_broker.ledger.sqlite_reader import Reader
 from lifebus_broker.ledger.sqlite_schema import MISREAD, executor, open_writer
@@ -60,7 +61,8 @@ async def open_file(path: Path, *, epoch: str, relaxed: bool, vfs: str | None) -
     Who is cancelled meanwhile waits for the thread and leaves the file closed.
 
     Raises:
-        InternalError: the file cannot be read, is of another format, or its tail is damaged.
+        InternalError: the file cannot be read, is of another format or on a file system that no ledger may be on, or
+            its tail is damaged.
     """
     opening = asyncio.get_running_loop().run_in_executor(None, _open, path, epoch, relaxed, vfs)
     try:
@@ -75,6 +77,8 @@ async def open_file(path: Path, *, epoch: str, relaxed: bool, vfs: str | None) -
 
 def _open(path: Path, epoch: str, relaxed: bool, vfs: str | None) -> LedgerFile:
     """Open both connections; what is in the file is checked before anything is written to it.  Blocks."""
+    if vfs is None:
+        check_file_system(path)
     try:
         was_there = path.exists()  # who wants to begin anew takes the file away
         with ExitStack() as undo:

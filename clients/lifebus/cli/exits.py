@@ -48,6 +48,7 @@ _BY_CODE: Final = {
     "directory_owner": ExitCode.CONFIGURATION,
     "directory_mode": ExitCode.CONFIGURATION,
     "directory_unusable": ExitCode.CONFIGURATION,
+    "ledger_file_system": ExitCode.CONFIGURATION,
     "not_a_socket": ExitCode.CONFIGURATION,
     "already_running": ExitCode.UNAVAILABLE,
     "unreadable": ExitCode.IO,
