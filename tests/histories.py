@@ -22,6 +22,7 @@ from msgspec import UNSET, structs
 
 from contract_suites.receipts import receipt
 from lifebus_broker.fold.stores import Stores, reduce_event
+from lifebus_broker.fold.words import LATE
 from lifebus_broker.log import LogLine
 from lifebus_broker.ports import EMITTER, Entry
 from lifebus_broker.transitions import transition
@@ -98,6 +99,7 @@ class _Teller:
         if rng.random() < 0.2:
             facts = {**facts, EMITTER: fields["client_id"]}
             fields["client_id"] = rng.choice(CLIENTS)
+            facts |= {LATE: True} if rng.random() < 0.3 else {}
         if rng.random() < 0.2:
             facts = {**facts, "note": rng.choice(TEXTS), "zero": rng.choice((0, -(2**53) + 1, 2**53 - 1, True, None))}
         return self._made(life, fields, facts)

@@ -9,7 +9,7 @@ from typing import Final
 
 from lifebus_broker.claims import claim_of
 from lifebus_broker.fold.told import Told
-from lifebus_broker.fold.unlock import MAX_SESSIONS, Losses, UnlockState, reported, weaker, words_after
+from lifebus_broker.fold.unlock import MAX_SESSIONS, UNHARMED, Losses, UnlockState, reported, weaker, words_after
 from lifebus_broker.registry import Registry
 from lifebus_contract import Degradation, LifecycleEvent, SupportState
 
@@ -62,7 +62,7 @@ class CapabilityTable:
     def overrides(self, adapter_id: str, session: str | None = None) -> Losses:
         """Return the present support of what is weaker than claimed; what the session lost goes before the adapter."""
         whole = self.state.losses((adapter_id, None), self._claimed)
-        own = self.state.losses((adapter_id, session), self._claimed) if session is not None else {}
+        own = self.state.losses((adapter_id, session), self._claimed) if session is not None else UNHARMED
         return {**whole, **own} if own else whole
 
     def foresee(self, adapter_id: str, session: str | None, changes: Iterable[Degradation]) -> Losses:

@@ -211,7 +211,7 @@ class _Work:
         if scope is not None and background.has(scope):
             return
         if not background.start(partial(self._ask_late, client), scope):
-            await self._record(self._concluded(client, _TOO_MANY))
+            await self._record(self._concluded(client, _TOO_MANY, self._told_to(client)))
 
     async def _ask_late(self, client: CallbackClient) -> None:
         """Ask a background client and record its receipt; one that the broker's end cuts off gets one, too."""
@@ -219,14 +219,14 @@ class _Work:
             receipt = await self._answer_of(client)
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
-                await self._record(self._concluded(client, _STOPPED))
+                await self._record(self._concluded(client, _STOPPED, self._told_to(client)))
             raise
         await self._record(receipt)
         if self._refusal is not None:  # nobody waits who could be told
             _log.warning("background_unrecorded", client_id=client.client_id, code=self._refusal.code)
 
     async def _answer_of(self, client: CallbackClient) -> Receipt:
-        router, emission, told = self._dispatcher.router, self._job.emission, self._told
+        router, emission, told = self._dispatcher.router, self._job.emission, self._told_to(client)
         registered = self._registered
         loss = router.loss(client, emission, registered) if emission.degradations else None
         negotiation = router.negotiation(client.requirements, registered, emission.request.harness_session_id)
@@ -246,13 +246,13 @@ class _Work:
         self,
         client: CallbackClient,
         answer: CallbackResponse | Refusal,
-        told: Emission | None = None,
+        told: Emission,
         negotiation: Negotiation | None = None,
     ) -> Receipt:
         """Return the receipt of an answer, or of why there is none, and keep what it delivers."""
         receipt, placement = self._dispatcher.router.conclude(
             client,
-            told or self._told,
+            told,
             self._registered,
             negotiation,
             answer,
@@ -262,6 +262,10 @@ class _Work:
         self._used = placement.used
         self._deliveries.extend(placement.deliveries)
         return receipt
+
+    def _told_to(self, client: CallbackClient) -> Emission:
+        """Return the emission as a client's receipt tells it; that of a background client says that it comes late."""
+        return with_evidence(self._told, {"background": True}) if client.background else self._told
 
     @property
     def _registered(self) -> RegisteredAdapter:

@@ -14,7 +14,10 @@ from lifebus_contract import (
     CallbackResponse,
     DispatchEnvelope,
     FailureClass,
+    FrameClass,
+    FrameContext,
     InvalidRequest,
+    LifecycleEvent,
     PlacementClass,
     Receipt,
     ReceiptStatus,
@@ -178,3 +181,20 @@ async def test_what_was_seen_of_a_client_stands_in_its_receipt_whatever_came_of_
         for receipt in receipts_of(outcome).values():
             assert receipt.telemetry_summary["client_exit_code"] == 3
             assert receipt.telemetry_summary["emitter"] == "emitter"
+
+
+async def test_a_client_that_answers_after_the_end_opens_no_frame_and_begins_no_session_again() -> None:
+    frame = FrameContext(frame_id="f1", frame_class=FrameClass.TOP_LEVEL)
+    opened, ended, over = LifecycleEvent.FRAME_OPENED, LifecycleEvent.FRAME_ENDED, LifecycleEvent.SESSION_ENDED
+    async with bus_box() as bus, asyncio.timeout(SECONDS):
+        gate = Gate()
+        bus.register("late", [opened], gate, background=True)
+        for event in (opened, ended):
+            await bus.emit("hook", [emission(event=event, frame_context=frame)])
+        await bus.emit("hook", [emission(event=over)])
+        gate.open.set()
+        found = await settled(bus)
+        assert (found["late"].event, found["late"].telemetry_summary["client_background"]) == (opened, True)
+        (head,) = await bus.ledger.sessions()
+        assert (head.last_event, head.ended, head.open_frames) == (opened, True, ())
+        assert await bus.ledger.verify() == []

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -152,6 +153,11 @@ def test_a_loss_of_the_whole_adapter_counts_in_every_session_that_says_nothing_e
 def test_what_clients_are_told_of_a_loss_does_not_bring_it_back() -> None:
     held = table(lost(), lost(now=NATIVE, before=GONE), receipt("codex", "s1", "told", (OPENING, NATIVE, GONE)))
     assert held.overrides("codex", "s1") == {}
+
+
+def test_what_a_background_client_was_told_of_an_end_does_not_end_the_session_again() -> None:
+    late = msgspec.structs.replace(receipt("codex", "s1", "ended"), telemetry_summary={"client_background": True})
+    assert table(lost(), late).overrides("codex", "s1") == {OPENING: GONE}
 
 
 def test_of_too_many_sessions_the_one_whose_reports_changed_longest_ago_is_forgotten_whoever_asks() -> None:

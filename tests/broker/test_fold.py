@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from contract_suites.receipts import receipt
 from lifebus_broker.fold.session import INITIAL, MAX_OPEN_FRAMES, SessionState, advance
-from lifebus_broker.fold.story import Story, head_of, tell
+from lifebus_broker.fold.story import Story, head_of
+from lifebus_broker.fold.telling import tell
 from lifebus_broker.ports import SessionHead
 from lifebus_contract import LifecycleEvent, Receipt, ReceiptStatus, Warning, encode_json  # noqa: A004  its own word
 

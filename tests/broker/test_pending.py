@@ -122,6 +122,12 @@ def test_a_question_told_to_clients_as_well_is_one() -> None:
     assert len(pending(harness_asks(), {**told, "client_id": "bob"})["PENDING_CONSENT"]) == 1
 
 
+def test_a_background_client_is_told_late_of_a_question_that_was_answered_and_has_questions_of_its_own() -> None:
+    late: dict[str, Any] = {"client_background": True, "emitter": "lifebus.app_server"}
+    assert pending(harness_asks(), harness_asks("answered"), {**harness_asks(**late), "client_id": "bob"}) == {}
+    assert pending(asks(telemetry_summary={"client_background": True}))["PENDING_CONSENT"]
+
+
 def test_a_payload_that_was_accepted_and_not_placed_is_a_pending_handout() -> None:
     skipped = {"event": OPENING, "payload_receipts": (payload("p1"), payload("p2", PlacementClass.RECEIPT_ONLY))}
     waits = [{**KEY, "client_id": "alice", "payload_id": "p1", "payload_kind": "note", "position": 1}]

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from contract_suites.receipts import receipt
 from effort import effort
 from histories import folded, histories, lines_of
-from lifebus_broker.fold.story import MAX_TURNS, Story, tell
+from lifebus_broker.fold.story import Story
+from lifebus_broker.fold.telling import MAX_TURNS, tell
 from lifebus_broker.fold.told import read_receipt
 from lifebus_broker.fold.words import APP_SERVER, HOOKS
 from lifebus_broker.ports import Entry
@@ -153,6 +154,22 @@ def test_turns_are_remembered_to_tell_an_old_one_from_one_that_nobody_told_of() 
 def test_the_supervisors_tick_carries_what_a_restart_has_to_know() -> None:
     story = story_of((TICK, {"harness_process": "7@9", "compactions_before": 3}), (TICK, {}))
     assert (story.process, story.before) == ("7@9", 3)
+
+
+@pytest.mark.parametrize("event", [OPENED, STARTED, PRESSED, COMPACTED])
+def test_what_a_background_client_was_told_long_ago_does_not_happen_again(event: LifecycleEvent) -> None:
+    said = frame("f1", context_pressure="high", source="rollout", harness_process="1@1", harness_sequence=1)
+    steps: list[Step] = [(event, said), (CLOSED, frame("f1", harness_sequence=2)), (ENDED, {})]
+    before = story_of(*steps)
+    after = story_of(*steps, (event, {**said, "client_background": True, "harness_process": "2@2"}))
+    assert (after.course, after.frames, after.compactions) == (before.course, before.frames, before.compactions)
+    assert (after.level, after.process, after.started, after.starts) == (
+        before.level,
+        before.process,
+        before.started,
+        before.starts,
+    )
+    assert after.receipts == before.receipts + 1
 
 
 @settings(max_examples=effort(40, 400))

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from lifebus_broker.fold.story import Story, head_of, tell
+from lifebus_broker.fold.story import Story, head_of
+from lifebus_broker.fold.telling import tell
 from lifebus_broker.fold.told import read_receipt
 from lifebus_broker.ports import Row, SessionHead
 

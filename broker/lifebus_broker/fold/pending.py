@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 from msgspec import Struct
 
 from lifebus_broker.fold.told import Told
-from lifebus_broker.fold.words import FRAME, OPERATOR, OPERATOR_KIND, REQUEST
+from lifebus_broker.fold.words import FRAME, LATE, OPERATOR, OPERATOR_KIND, REQUEST
 from lifebus_broker.ports import EMITTER
 from lifebus_contract import FailureClass, LifecycleEvent, ReceiptStatus, RetryClass
 
@@ -63,6 +63,8 @@ def questions_after(known: tuple[Question, ...], position: int, told: Told) -> t
     about, client_id = told.event.value, told.client_id
     asks = told.failure_class is _OPERATOR_REQUIRED or told.retry_class is _AFTER_OPERATOR
     settled = told.failure_class is None
+    if OPERATOR in facts and LATE in facts:
+        return known
     if OPERATOR in facts:
         about, client_id = _request(told), str(facts.get(EMITTER, client_id))
         asks, settled = facts[OPERATOR] == _ASKED, facts[OPERATOR] != _ASKED

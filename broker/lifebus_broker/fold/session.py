@@ -3,7 +3,7 @@
 Receipts carry no frame id; the router puts `frame_id` and `harness_sequence` into `telemetry_summary`.
 No clock, no randomness, no iteration order: the same receipts always give the same state.
 
-Above: story, ledgers (every durable row carries the state after it).  Below: the contract.
+Above: story, ledgers (every durable row carries the state after it).  Below: words, the contract.
 """
 
 from collections.abc import Mapping
@@ -11,6 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from lifebus_broker.fold.words import LATE
 from lifebus_contract import LifecycleEvent
 
 __all__ = ["INITIAL", "MAX_OPEN_FRAMES", "SessionState", "advance"]
@@ -38,6 +39,8 @@ INITIAL: Final = SessionState()
 
 def advance(state: SessionState, event: LifecycleEvent, summary: Mapping[str, object]) -> SessionState:
     """Return the state after a receipt of `event` with this `telemetry_summary`; the same object if nothing changed."""
+    if LATE in summary:
+        return state
     ended = event is _ENDED or (state.ended and event not in _STARTS)
     frames, counted = state.open_frames, state.harness_sequence
     if summary:

@@ -8,7 +8,8 @@ from typing import Final, Self
 
 import msgspec
 
-from lifebus_broker.fold.story import Story, tell
+from lifebus_broker.fold.story import Story
+from lifebus_broker.fold.telling import tell
 from lifebus_broker.fold.told import Told
 from lifebus_contract import LifecycleEvent
 

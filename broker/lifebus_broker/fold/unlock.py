@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from lifebus_broker.fold.told import Told
+from lifebus_broker.fold.words import LATE
 from lifebus_broker.ports import EMITTER
 from lifebus_contract import CAPABILITIES, SUPPORT_STRENGTH, Degradation, LifecycleEvent, SupportState
 
@@ -95,8 +96,10 @@ class UnlockState:
         return other
 
     def extend(self, told: Told) -> None:
-        """Take one more receipt; one that is no report and ends no session changes nothing."""
+        """Take one more receipt; one that is no report and ends no session, or tells of it late, changes nothing."""
         if told.event is _ENDED:
+            if LATE in told.telemetry_summary:
+                return
             self.sessions.pop((told.adapter_id, told.harness_session_id), None)
         elif changes := reported(told):
             scope = (told.adapter_id, told.harness_session_id)

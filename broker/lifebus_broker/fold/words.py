@@ -11,6 +11,7 @@ __all__ = [
     "CAUSE",
     "FRAME",
     "HOOKS",
+    "LATE",
     "LEVEL",
     "OPERATOR",
     "OPERATOR_KIND",
@@ -51,6 +52,9 @@ OPERATOR_KIND: Final = "operator_kind"
 """The fact that says what kind of question it is."""
 REQUEST: Final = "request_id"
 """The fact that tells the question from others: text or a number."""
+
+LATE: Final = "client_background"
+"""The fact in the receipt of a background client: others told of the same before, and much may have happened since."""
 
 HOOKS: Final = "lifebus.hook"
 """The client that speaks for hooks."""

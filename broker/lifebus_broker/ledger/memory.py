@@ -15,7 +15,8 @@ import anyio.lowlevel
 from msgspec import Struct
 
 from lifebus_broker.fold.facts import NO_LINK, StreamKey, link_after
-from lifebus_broker.fold.story import Story, head_of, tell
+from lifebus_broker.fold.story import Story, head_of
+from lifebus_broker.fold.telling import tell
 from lifebus_broker.ledger.dropped import Dropped
 from lifebus_broker.ledger.memory_journal import MemoryJournal
 from lifebus_broker.ledger.refusals import CLOSED, PRUNED, conflicting, unrecordable

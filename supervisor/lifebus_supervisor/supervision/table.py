@@ -10,7 +10,8 @@ Above: supervisor.  Below: watch, the ledger.
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from lifebus_broker.fold.story import Story, is_app
+from lifebus_broker.fold.story import Story
+from lifebus_broker.fold.telling import is_app
 from lifebus_broker.fold.told import Told, read_receipt
 from lifebus_broker.ports import Ledger, Query, Row
 from lifebus_supervisor.supervision.watch import Key, Watch, process_of

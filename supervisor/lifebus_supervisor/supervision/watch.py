@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from lifebus_adapters.adapter import CallerProcess
 from lifebus_adapters.telemetry import Activity, Compacted, Fact, TurnEnded, TurnStarted, Usage, WindowKnown
-from lifebus_broker.fold.story import Story, tell
+from lifebus_broker.fold.story import Story
+from lifebus_broker.fold.telling import tell
 from lifebus_broker.fold.told import Told
 from lifebus_broker.fold.words import FRAME
 from lifebus_contract import LifecycleEvent
