@@ -235,7 +235,7 @@ async def _open_ledger(settings: Settings, fanout: Fanout, halt: Halt) -> Ledger
     ledger = await SqliteLedger.open(
         settings.ledger_path, entropy=os.urandom, committed=fanout.publish, failed=halt.storage_failed
     )
-    ledger.leave_free(settings.retention.spare_mb * 1_048_576)
+    ledger.bound(keep=settings.retention.keep_mb * 1_048_576, spare=settings.retention.spare_mb * 1_048_576)
     return ledger
 
 

@@ -182,9 +182,13 @@ class SqliteLedger:
         while piece := await self._in_thread(next, pieces, None):
             await self._write(partial(_remove, piece, before_epoch_s))
 
-    def leave_free(self, spare: int) -> None:
-        """Refuse appends as on a full disk while less than `spare` bytes, and 1 %, of the file system are free."""
-        self._writer.leave_free(spare)
+    def bound(self, *, keep: int, spare: int) -> None:
+        """Keep the write-ahead log small beside `keep` bytes (0 is any size), and leave `spare` bytes of the disk free.
+
+        While less than `spare` bytes, and less than 1 %, of the file system are free, appends are refused as on a full
+        disk.
+        """
+        self._writer.bound(keep, spare)
 
     def status(self) -> LedgerStatus:
         """Return how the ledger is, without I/O."""

@@ -15,7 +15,7 @@ from typing import Final
 from lifebus_broker.ledger.sqlite_store import Store
 from lifebus_broker.retention import is_short
 
-__all__ = ["CHECKPOINT_BYTES", "Chores", "Room", "room_on"]
+__all__ = ["CHECKPOINT_BYTES", "Chores", "Room", "log_share", "room_on"]
 
 CHECKPOINT_BYTES: Final = 16 * 1024 * 1024
 """How much goes into the write-ahead log before it is moved into the file."""
@@ -34,16 +34,21 @@ _MOST_PIECES: Final = 4
 class Chores:
     """Chooses what is to be done next on a store.
 
-    `short` says that the file system has less room left than `spare` bytes (or 1 % of it): then nothing is to be
-    appended, and what frees disk goes on.
+    `short` says that the file system has less room left than is to be left free: then nothing is to be appended, and
+    what frees disk goes on.
     """
 
     def __init__(self, store: Store, room: Room, now: Callable[[], float] = time.monotonic) -> None:
-        self.spare = 0
         self.short = False
+        self._spare, self._log_bytes = 0, CHECKPOINT_BYTES
         self._store, self._room, self._now = store, room, now
         self._rest_until = self._look_at = 0.0
         self._looked_bytes = 0
+
+    def bound(self, keep: int, spare: int) -> None:
+        """Keep the write-ahead log small beside `keep` bytes (0 for any size), and leave `spare` bytes free."""
+        self._spare = spare
+        self._log_bytes = log_share(keep) if keep else CHECKPOINT_BYTES
 
     def patience(self, *, full: bool) -> float | None:
         """Return for how many seconds work may be waited for, None for ever, before `next_act` is asked while idle."""
@@ -60,7 +65,7 @@ class Chores:
         """Return what is to be done now that `rows` rows were committed (0 while idle), None where nothing is."""
         store = self._store
         idle = not rows
-        if store.log_bytes > CHECKPOINT_BYTES:
+        if store.log_bytes > self._log_bytes:
             return store.checkpoint
         if full:
             return store.probe if idle else None
@@ -75,7 +80,7 @@ class Chores:
         now, written = self._now(), self._store.log_bytes
         if now >= self._look_at or abs(written - self._looked_bytes) > _IDLE_CHECKPOINT_BYTES:
             self._look_at, self._looked_bytes = now + _LOOK_S, written
-            self.short = bool(self.spare) and is_short(*self._room(), self.spare)
+            self.short = bool(self._spare) and is_short(*self._room(), self._spare)
 
     @property
     def _frees(self) -> bool:
@@ -90,6 +95,11 @@ class Chores:
         else:
             self._store.give_back()
         self._rest_until = 2 * self._now() - began
+
+
+def log_share(keep: int) -> int:
+    """Return how many bytes of a limit are for the write-ahead log."""
+    return min(max(keep // 8, _IDLE_CHECKPOINT_BYTES), CHECKPOINT_BYTES)
 
 
 def room_on(directory: Path) -> tuple[int, int]:

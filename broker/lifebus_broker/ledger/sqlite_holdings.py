@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
+from lifebus_broker.ledger.sqlite_chores import log_share
 from lifebus_broker.ledger.sqlite_schema import Execute, executor, open_reader
 from lifebus_broker.retention import Cut, Held, Limits, decide
 
@@ -38,19 +39,27 @@ def plan_cut(path: Path, limits: Limits, now_epoch_s: int, vfs: str | None = Non
         execute("BEGIN")
         oldest = None if limits.keep_s is None else now_epoch_s - limits.keep_s
         pruned = _one(execute, _META, "pruned")
-        return decide(_held(execute, path, oldest), limits, lambda wanted: _lighten(execute, pruned, wanted))
+        return decide(
+            _held(execute, path, oldest, limits.keep_bytes or 0),
+            limits,
+            lambda wanted: _lighten(execute, pruned, wanted),
+        )
 
 
-def _held(execute: Execute, path: Path, oldest: int | None) -> Held:
-    """Return what is held, as of one moment; what is older than the second `oldest` is aged."""
+def _held(execute: Execute, path: Path, oldest: int | None, keep: int) -> Held:
+    """Return what is held, as of one moment; what is older than the second `oldest` is aged.
+
+    Of the write-ahead log no more counts than its share: no receipt that goes makes it shorter.
+    """
     floor = _one(execute, _META, "floor")
     head = max(_one(execute, "SELECT max(position) FROM rows") or 0, floor)
     aged = None if oldest is None else _one(execute, _AGED, oldest)
-    free = _one(execute, "PRAGMA freelist_count") * _one(execute, "PRAGMA page_size")
+    pages = _one(execute, "PRAGMA page_count") - _one(execute, "PRAGMA freelist_count")
+    log = min(bytes_on_disk(path) - _size(path), log_share(keep))
     return Held(
         head=head,
         floor=floor,
-        bytes=bytes_on_disk(path) - free - _one(execute, _JOURNAL, _NOTE_BYTES),
+        bytes=pages * _one(execute, "PRAGMA page_size") + log - _one(execute, _JOURNAL, _NOTE_BYTES),
         aged=head if aged is None else aged,
     )
 

@@ -98,9 +98,9 @@ class Writer:
         """Start the thread."""
         self._thread.start()
 
-    def leave_free(self, spare: int) -> None:
-        """Append nothing while less than `spare` bytes, and 1 %, of the file system are free."""
-        self._chores.spare = spare
+    def bound(self, keep: int, spare: int) -> None:
+        """Keep the write-ahead log small beside `keep` bytes, and leave `spare` bytes of the file system free."""
+        self._chores.bound(keep, spare)
 
     def submit(self, item: _Item) -> None:
         """Queue an append or a task; never waits."""
