@@ -12,11 +12,11 @@ from pathlib import Path
 
 import apsw
 
-from lifebus_broker.ledger.sqlite_format import set_meta
+from lifebus_broker.ledger.sqlite_format import FORMAT, set_meta
 from lifebus_broker.ledger.sqlite_schema import executor, open_reader, open_writer
 from lifebus_broker.ledger.sqlite_store import Store
 
-__all__ = ["compact", "copy_ledger", "is_in_use", "renew"]
+__all__ = ["bring_up_to_date", "compact", "copy_ledger", "is_in_use", "renew"]
 
 
 def copy_ledger(path: Path, target: Path) -> None:
@@ -27,6 +27,21 @@ def copy_ledger(path: Path, target: Path) -> None:
     """
     with closing(open_reader(path)) as connection:
         executor(connection)("VACUUM INTO ?", (str(target),))
+
+
+def bring_up_to_date(path: Path) -> None:
+    """Give a copy of an older format this program's; blocks.
+
+    Raises:
+        apsw.Error: it cannot be read or written.
+        InternalError: it is no ledger that this program knows.
+    """
+    with closing(open_reader(path)) as connection:
+        if executor(connection)("PRAGMA user_version").fetchone() == (FORMAT,):
+            return
+    store = Store.open(path, epoch="")
+    with closing(store.connection):
+        executor(store.connection)("PRAGMA journal_mode = DELETE")  # one file, as copies are
 
 
 def renew(path: Path, epoch: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from lifebus_broker.ledger.replacing import next_path, settle, sync_directory
-from lifebus_broker.ledger.sqlite_copy import compact, copy_ledger, renew
+from lifebus_broker.ledger.sqlite_copy import bring_up_to_date, compact, copy_ledger, renew
 from lifebus_contract import LifebusError
 from lifebus_supervisor.ledger_care.checking import check_file
 from lifebus_supervisor.ledger_care.files import (
@@ -48,6 +48,7 @@ def back_up(settings: Settings, target: Path) -> LedgerInfo:
     with new_file(target) as unfinished:
         with telling(path):
             copy_ledger(path, unfinished)
+            bring_up_to_date(unfinished)
         _require_sound(unfinished, f"the ledger {path} is damaged; nothing was backed up")
         return look_at(unfinished, name=target)
 

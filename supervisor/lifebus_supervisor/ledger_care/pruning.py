@@ -7,7 +7,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-import apsw
 from msgspec import Struct
 
 from lifebus_broker.compactions.files import CompactionFiles
@@ -16,7 +15,6 @@ from lifebus_broker.fold.stores import dump_stores
 from lifebus_broker.keeper import StateKeeper
 from lifebus_broker.ledger.sqlite_holdings import plan_cut
 from lifebus_broker.ledger.sqlite_log import SqliteLog
-from lifebus_broker.ledger.sqlite_schema import executor
 from lifebus_broker.ledger.sqlite_store import Store
 from lifebus_broker.retention import Limits
 from lifebus_contract import InvalidRequest
@@ -90,7 +88,9 @@ def prune_here(settings: Settings, through: int, now_epoch_s: int) -> None:
             store.prune_to(through, base, now_epoch_s)
             while store.prune_step():
                 continue
-            _give_back(store)
+            while store.loose:
+                store.give_back()
+            store.shorten_log()
 
 
 def _base_at(settings: Settings, path: Path, position: int) -> bytes:
@@ -98,9 +98,3 @@ def _base_at(settings: Settings, path: Path, position: int) -> bytes:
     with SqliteLog(path) as log:
         caches = CompactionFiles(settings.state_dir, StateCache.policy_id)
         return dump_stores(StateKeeper(log, caches, writing=False).stores_at(position))
-
-
-def _give_back(store: Store) -> None:
-    """Cut off what is free at the end of the file; an older file, which cannot do that, keeps its size."""
-    executor(store.connection)("PRAGMA incremental_vacuum").fetchall()
-    store.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
