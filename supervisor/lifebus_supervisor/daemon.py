@@ -172,6 +172,8 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
         _open_doors(daemon, stack)
         await start_renewals(settings, daemon.bus, Commands(tasks).run_once, tasks)
         await daemon.hooks.open(tasks)
+        if daemon.keeping is not None:
+            daemon.keeping.doors_open.set()
         start_supervision(daemon.supervisor, settings, tasks)
         tasks.start_soon(_beacons, daemon)
         tasks.start_soon(_sweeps, daemon)

@@ -42,6 +42,9 @@ _REST_FACTOR: Final = 3
 _AGAIN_S: Final = 5.0
 """How long the keeper waits where the file could not be read."""
 
+_NEAR: Final = 8_192
+"""Most lines that are read while a start waits for them; more are read once the doors are open."""
+
 _FINISH_S: Final = 1.0
 """How long a stop may wait for the newest cache."""
 
@@ -66,12 +69,14 @@ class Keeping:
     """Keeps the stores of a ledger file in step with it.
 
     `head` is the newest position at the start; once the keeper is there and the file's own tables say the same,
-    `take_over` gets the capability states, and `taken_up` is set.  `refused` counts caches that were not believed;
-    `broken` says why there is no state, where the log is not one.
+    `take_over` gets the capability states, and `taken_up` is set.  If that is far, it waits for `doors_open` first.
+    `refused` counts caches that were not believed; `broken` says why there is no state, where the log is not one.
     """
 
     def __init__(self, ledger_path: Path, state_dir: Path, head: int, take_over: Callable[[UnlockState], None]) -> None:
         self.taken_up = anyio.Event()
+        self.doors_open = anyio.Event()
+        self._measured = anyio.Event()
         self.refused = 0
         self.broken: str | None = None
         self._path = ledger_path
@@ -105,6 +110,14 @@ class Keeping:
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(self._close, limiter=self._one)
+
+    async def wait_if_near(self) -> bool:
+        """Wait until the start is reached, and return whether that is soon; return at once where it is far."""
+        await self._measured.wait()
+        if self._is_far:
+            return False
+        await self.taken_up.wait()
+        return True
 
     async def use(self, work: Callable[[StateKeeper, SqliteLog], T]) -> T:
         """Return what `work` returns of the keeper and the log, in the keeper's thread; one at a time.
@@ -151,6 +164,8 @@ class Keeping:
         while self.broken is None:
             self._news, began = anyio.Event(), anyio.current_time()
             try:
+                if not self._measured.is_set():
+                    await self._measure()
                 more = await self._follow()
             except (LifebusError, OSError) as fault:
                 if isinstance(fault, BrokenLog) or (isinstance(fault, LifebusError) and fault.code == "ledger_damaged"):
@@ -163,6 +178,17 @@ class Keeping:
                 await anyio.sleep(max(_REST_S, _REST_FACTOR * (anyio.current_time() - began)))
             if not more:
                 await self._news.wait()
+
+    async def _measure(self) -> None:
+        """Find out where to begin; the doors go before a long way from there."""
+        self._position = await self.use(lambda keeper, _: keeper.position)
+        self._measured.set()
+        if self._is_far:
+            await self.doors_open.wait()
+
+    @property
+    def _is_far(self) -> bool:
+        return self._first - self._position > _NEAR
 
     async def _follow(self) -> bool:
         """Take one piece, and hand over once the start is reached; return whether there is more."""
@@ -197,5 +223,6 @@ class Keeping:
     def _give_up(self, fault: LifebusError) -> None:
         """Say that there will be no state, and let everybody go on with what the tables say."""
         self.broken = fault.detail
+        self._measured.set()
         self.taken_up.set()
         _log.critical("log_broken", detail=fault.detail[:200], next="lifebus ledger verify names every fault")

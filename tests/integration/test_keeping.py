@@ -26,6 +26,8 @@ from lifebus_broker.ledger.sqlite import SqliteLedger
 from lifebus_broker.ledger.sqlite_log import SqliteLog
 from lifebus_broker.transitions import transition
 from lifebus_contract import LifebusError, LifecycleEvent, SupportState
+from lifebus_supervisor import daemon as daemon_module
+from lifebus_supervisor import keeping as keeping_module
 from lifebus_supervisor.daemon import Daemon
 from lifebus_supervisor.settings import RetentionSettings
 from running import running_bus, settings_in, short_directory
@@ -207,6 +209,29 @@ async def test_doors_do_not_wait_for_a_long_replay_and_what_they_answer_meanwhil
         live = await caught_up(daemon)
         for session in ("kept", "back", "ended", "fresh"):
             assert daemon.bus.capabilities.state.words(("codex", session)) == live.unlock.words(("codex", session))
+
+
+def note_first(monkeypatch: pytest.MonkeyPatch, order: list[str], owner: Any, name: str) -> None:
+    """Note in `order` each call of something, then call it."""
+    call = getattr(owner, name)
+
+    def noted(*given: Any) -> Any:
+        order.append(name)
+        return call(*given)
+
+    monkeypatch.setattr(owner, name, noted)
+
+
+async def test_a_long_way_begins_once_the_doors_are_open(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = await write_ledger(home, 200)
+    monkeypatch.setattr(keeping_module, "_NEAR", 100)
+    order: list[str] = []
+    note_first(monkeypatch, order, StateKeeper, "step")
+    note_first(monkeypatch, order, daemon_module, "_open_doors")
+    async with running_bus(directory=home, retention=KEPT) as daemon:
+        await taken_up(daemon)
+        assert order[:2] == ["_open_doors", "step"]
+        assert dump_stores(await caught_up(daemon)) == dump_stores(whole)
 
 
 async def test_a_forged_cache_is_compared_with_the_ledgers_own_heads_thrown_away_and_counted(home: Path) -> None:

@@ -101,7 +101,8 @@ async def take_up(supervisor: Supervisor, keeping: Keeping | None, tasks: TaskGr
 
     tasks.start_soon(recover)
     with anyio.move_on_after(_TAKE_UP_S):
-        await done.wait()
+        if keeping is None or await keeping.wait_if_near():
+            await done.wait()
 
 
 def start_supervision(supervisor: Supervisor, settings: Settings, tasks: TaskGroup) -> None:
