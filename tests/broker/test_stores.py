@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Any
 from unittest.mock import patch
 
@@ -27,7 +28,7 @@ from lifebus_broker.fold.stores import (
 from lifebus_broker.fold.told import BrokenLog
 from lifebus_broker.log import LogLine
 from lifebus_broker.ports import Entry
-from lifebus_contract import InternalError, LifecycleEvent
+from lifebus_contract import InternalError, LifecycleEvent, encode_json
 
 LINES = lines_of(history(7, 60))
 SESSION_LINE = next(line for line in reversed(LINES) if (json.loads(line.receipt)["sequence"] or 0) > 1)
@@ -68,9 +69,11 @@ def test_a_line_that_does_not_follow_is_refused_by_its_position_and_changes_noth
     reduce_event(before, SESSION_LINE)
 
 
-def test_a_log_without_sequences_is_one_of_a_ledger_that_numbers_nothing() -> None:
-    unnumbered = lines_of([entry(1, harness_session_id=None)])
-    assert folded(unnumbered).facts.streams["codex", None].sequence == 0
+def test_a_log_without_sequences_is_that_of_a_ledger_that_numbers_nothing() -> None:
+    text = encode_json(entry(1).receipt)
+    stores = folded([LogLine(1, None, sha256(bytes(32) + text).hexdigest(), text)])
+    assert stores.facts.streams["codex", "s1"].sequence == 0
+    assert dump_stores(load_stores(dump_stores(stores))) == dump_stores(stores)
 
 
 def test_empty_stores_have_bytes_and_digests_too() -> None:
@@ -119,6 +122,19 @@ def test_a_dump_of_other_reducers_is_refused_with_what_to_do() -> None:
 def test_pins_without_a_canonical_form_are_refused(pins: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="no canonical form"):
         store_digests(Stores(), pins)
+
+
+def test_absent_and_null_pins_are_different_pins() -> None:
+    assert store_digests(Stores(), {}) != store_digests(Stores(), {"contract_version": None})
+
+
+@given(st.integers(0, 39), st.integers(0, 2**16))
+def test_every_receipt_counts_for_the_digests_also_one_that_left_no_other_trace(number: int, seed: int) -> None:
+    entries, others = history(seed, 40), history(seed, 40)
+    harmed = structs.replace(others[number].receipt, invocation_id="inv_other")
+    others[number] = structs.replace(others[number], receipt=harmed)
+    one, other = (store_digests(folded(lines_of(each)), {}) for each in (entries, others))
+    assert one.facts_ledger_digest != other.facts_ledger_digest
 
 
 @settings(max_examples=effort(60, 600))

@@ -1,0 +1,76 @@
+"""What a restarted supervisor knows of a session, also where its first receipts are gone."""
+
+from pathlib import Path
+
+import pytest
+
+from lifebus_broker.fold.stores import Stores, dump_stores, load_stores, reduce_event
+from lifebus_broker.fold.story import Story
+from lifebus_broker.ledger.sqlite_log import SqliteLog
+from supervisor.supervision.supervised import Stage, supervised
+
+SESSION = "s1"
+KEY = ("codex", SESSION)
+
+
+def called(hook: str, turn: str | None = None) -> dict[str, str]:
+    turned = {} if turn is None else {"turn_id": turn, "prompt_id": turn}
+    return {"hook_event_name": hook, "session_id": SESSION, "source": "startup", **turned}
+
+
+async def lived(stage: Stage) -> Story:
+    """Let a session have a turn and begin another; return its story."""
+    for call in (called("SessionStart"), called("UserPromptSubmit", "t1"), called("Stop", "t1")):
+        await stage.hook("codex", call)
+    await stage.tick(2)
+    await stage.hook("codex", called("UserPromptSubmit", "t2"))
+    watch = stage.supervisor.watches.get(KEY)
+    assert watch is not None
+    return watch.state
+
+
+def stores_of(path: Path, through: int | None = None) -> Stores:
+    """Return the stores after a position of a ledger file, behind its base."""
+    with SqliteLog(path) as log:
+        base = log.base()
+        stores = load_stores(base) if base else Stores()
+        for line in log.lines(stores.position, log.head if through is None else through):
+            reduce_event(stores, line)
+        return stores
+
+
+@pytest.mark.parametrize("kept", ["everything", "the end", "nothing"])
+async def test_a_restart_behind_what_was_folded_knows_all_that_was_known(tmp_path: Path, kept: str) -> None:
+    async with supervised(tmp_path) as stage:
+        story = await lived(stage)
+        head = stage.bus.ledger.head
+        floor = {"everything": 0, "the end": head - 1, "nothing": head}[kept]
+        path = tmp_path / "ledger.db"
+        if floor:
+            await stage.bus.ledger.prune(floor, dump_stores(stores_of(path, floor)))
+        stores = stores_of(path)
+
+        async def known(key: tuple[str, str]) -> tuple[int, Story | None]:
+            return stores.position, stores.story.get(key)
+
+        stage.restart().watches.known = known
+        await stage.supervisor.recover()
+        watch = stage.supervisor.watches.get(KEY)
+        assert watch is not None
+        assert watch.state == story
+        assert (watch.hooked, watch.had_a_turn, watch.app) == (True, True, False)
+        assert [frame.frame_id for frame in watch.state.frames] == ["t2"]
+
+
+async def test_without_anybody_who_folded_it_what_is_left_is_read(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        story = await lived(stage)
+        floor = story.frames[-1].position - 1
+        await stage.bus.ledger.prune(floor, dump_stores(stores_of(tmp_path / "ledger.db", floor)))
+        stage.restart()
+        await stage.supervisor.recover()
+        watch = stage.supervisor.watches.get(KEY)
+        assert watch is not None
+        assert watch.loaded
+        assert (watch.state.frames, watch.state.sequence) == (story.frames, story.sequence)
+        assert watch.state.receipts < story.receipts
