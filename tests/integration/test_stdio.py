@@ -225,7 +225,7 @@ async def test_a_cursor_of_another_history_is_a_gap_that_is_said() -> None:
         await peer.ask("subscribe", {"since": "0" * 32 + ":7"})
         gap, item = await peer.items(1, 2)
 
-    assert gap["gap"] == {"epoch": "0" * 32, "after": 7, "until": None, "reason": "epoch_changed"}
+    assert gap["gap"] == {"epoch": "0" * 32, "after": 7, "until": None, "reason": "epoch_changed", "state_at": 0}
     assert item["receipt"]["sequence"] == 1
 
 
