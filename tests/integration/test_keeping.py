@@ -265,7 +265,12 @@ async def test_deleting_every_cache_changes_nothing_but_time(home: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "statement", ["UPDATE rows SET receipt = CAST(replace(receipt, 'evt_', 'evz_') AS BLOB)", "DELETE FROM rows"]
+    "statement",
+    [
+        "UPDATE rows SET receipt = CAST(replace(receipt, 'evt_', 'evz_') AS BLOB)",
+        "UPDATE rows SET receipt = x'7b'",
+        "DELETE FROM rows",
+    ],
 )
 async def test_a_log_that_is_damaged_long_ago_is_counted_and_the_doors_stay_open(
     home: Path, monkeypatch: pytest.MonkeyPatch, statement: str

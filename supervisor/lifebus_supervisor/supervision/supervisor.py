@@ -10,14 +10,16 @@ from typing import Any, Final
 
 import anyio
 import anyio.lowlevel
+import structlog
 from msgspec import Struct
 
 from lifebus_adapters.adapter import HookCall, HookReading
 from lifebus_adapters.telemetry import HOOK_SOURCE
 from lifebus_broker.bus import Bus
 from lifebus_broker.dispatch import Outcome
+from lifebus_broker.fold.told import BrokenLog
 from lifebus_broker.ports import Row
-from lifebus_contract import Emission, LifecycleEvent, RegisteredAdapter
+from lifebus_contract import Emission, LifebusError, LifecycleEvent, RegisteredAdapter
 from lifebus_supervisor.supervision.apps import Apps
 from lifebus_supervisor.supervision.emissions import emissions_of, tick_finding
 from lifebus_supervisor.supervision.gathering import match_news, note_problems, take_news
@@ -32,6 +34,7 @@ from lifebus_supervisor.watching.found import Found
 
 __all__ = ["CLIENT_ID", "Looked", "Supervisor"]
 
+_log = structlog.get_logger("lifebus.supervisor")
 _SETTLE_TICKS: Final = 2
 """For how many ticks after a hook its telemetry may still be on the way."""
 
@@ -158,8 +161,7 @@ class Supervisor:
         heads = [head for head in await self._bus.ledger.sessions() if not head.ended or head.open_frames]
         for head in heads[-_RECOVERED:]:
             if self._bus.registry.get(head.adapter_id) is not None:
-                watch = self.watches.open((head.adapter_id, head.harness_session_id))
-                await self.watches.refresh(watch, self.world.now())
+                await self._refresh(self.watches.open((head.adapter_id, head.harness_session_id)), self.world.now())
 
     async def record_for_adapter(self, adapter_id: str, findings: Sequence[Finding]) -> None:
         """Record what is true of an adapter: of itself, and of each of its live sessions."""
@@ -175,7 +177,7 @@ class Supervisor:
             await self._apps.look(now)
             note_problems(self._news, self.watches)
         for watch in self.watches:
-            await self.watches.refresh(watch, now)
+            await self._refresh(watch, now)
         news, self._news = self._news, []  # not before: what was polled is told once, and a look may be cut short
         take_news(news, tick=self.ticks, now=now, settle_s=_SETTLE_TICKS * self.limits.interval_s)
         found: list[tuple[Watch, list[Finding]]] = []
@@ -192,6 +194,15 @@ class Supervisor:
         live = [watch for watch in self.watches if watch.is_live]
         degraded = sum(bool(watch.state.lost) for watch in live)
         return Looked(rows=rows, sessions=len(live), files=len(self.watcher.files()), degraded=degraded)
+
+    async def _refresh(self, watch: Watch, now: float) -> None:
+        """Bring a watch up to date; of one whose receipts are damaged nobody else need suffer."""
+        try:
+            await self.watches.refresh(watch, now)
+        except LifebusError as fault:
+            _log.error("session_not_read", adapter=watch.key[0], detail=fault.detail[:200])
+            if isinstance(fault, BrokenLog):
+                self.watches.drop(watch)
 
     def _findings(self, watch: Watch, *, scheduled: bool) -> list[Finding]:
         registered = self._bus.registry.get(watch.key[0])
