@@ -7,6 +7,7 @@ Above: the daemon's keeping, saves, retention, the command line.  Below: compact
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from typing import Final
 
@@ -190,7 +191,7 @@ class StateKeeper:
 
     def _nearest(self, through: int) -> tuple[Stores, str | None]:
         """Return stores at or before a position and the name of the cache that they came from, if it was one."""
-        known: set[str] = set() if self._files is None else set(self._files.ids())
+        known = self._kept()
         positions = range(boundary(through), self._source.floor, -CACHE_EVERY) if known else ()
         for position in positions:
             name = cache_id_at(self._source, position)
@@ -198,6 +199,14 @@ class StateKeeper:
             if stores is not None:
                 return stores, name
         return self._base(), None
+
+    def _kept(self) -> set[str]:
+        """Return the names of the caches that are there; none, where nobody can tell."""
+        try:
+            return set() if self._files is None else set(self._files.ids())
+        except OSError as fault:
+            self._refused(Refused(_POLICY.policy_id, f"the caches cannot be listed: {fault.strerror}"))
+            return set()
 
     def _cached(self, name: str, position: int) -> Stores | None:
         """Return the stores that a cache holds; one that cannot be believed is thrown away."""
@@ -259,7 +268,8 @@ class StateKeeper:
         self._refused(Refused(name, why))
         self._distrusted.add(name)
         if self._files is not None and self._writing:
-            self._files.remove([name])
+            with suppress(OSError):  # it is not believed in any case
+                self._files.remove([name])
 
 
 class _LogHash:

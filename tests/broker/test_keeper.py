@@ -1,5 +1,6 @@
 """The keeper's stores are those of a replay, whatever it began from; a cache is never believed over the log."""
 
+import errno
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -242,6 +243,24 @@ def test_a_cache_that_cannot_be_written_is_reported_and_the_keeper_goes_on(tmp_p
     keeper = StateKeeper(log, files_in(tmp_path), refused.append)
     assert dump_stores(keeper.advance()) == replayed(log.all_lines)
     assert "cannot be written" in refused[0].why
+
+
+def test_caches_that_a_failing_disk_does_not_give_or_take_away_are_done_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = log_of(2 * STEP + 1)
+    StateKeeper(log, files_in(tmp_path)).advance()
+    cache_path(tmp_path, log, 2 * STEP).write_bytes(b"torn")
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    for name in ("remove", "ids"):
+        monkeypatch.setattr(CompactionFiles, name, fail)
+        refused: list[Refused] = []
+        keeper = StateKeeper(log, files_in(tmp_path), refused.append)
+        assert dump_stores(keeper.advance()) == replayed(log.all_lines)
+        assert refused
 
 
 def test_the_hash_of_the_log_is_that_of_its_lines_and_costs_only_what_is_new() -> None:
