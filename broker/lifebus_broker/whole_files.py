@@ -10,6 +10,7 @@ import os
 import re
 import stat
 from contextlib import suppress
+from glob import escape
 from pathlib import Path
 from typing import Final
 
@@ -85,13 +86,13 @@ def remove_whole(path: Path) -> bool:
     return True
 
 
-def clean_up(directory: Path) -> None:
-    """Remove what processes that are gone left unfinished.
+def clean_up(directory: Path, name: str | None = None) -> None:
+    """Remove what processes that are gone left unfinished, of every file or of those for one name.
 
     Raises:
         OSError: the system refused.
     """
-    for path in directory.glob(".*.tmp"):
+    for path in directory.glob(".*.tmp" if name is None else f".{escape(name)}.*.tmp"):
         found = _UNFINISHED.fullmatch(path.name)
         if found is not None and not _is_there(int(found[1])):
             path.unlink(missing_ok=True)

@@ -1,5 +1,6 @@
 """The care of ledger files: what is found, what is put in place of what, ledgers of older formats included."""
 
+import os
 from pathlib import Path
 
 import apsw
@@ -13,6 +14,7 @@ from lifebus_broker.ledger.sqlite import SqliteLedger
 from lifebus_broker.ledger.sqlite_log import SqliteLog
 from lifebus_broker.saves.files import DIRECTORY
 from lifebus_contract import LifebusError
+from lifebus_supervisor.daemon import running
 from lifebus_supervisor.ledger_care.checking import check_ledger
 from lifebus_supervisor.ledger_care.copying import back_up, restore
 from lifebus_supervisor.ledger_care.info import look_at
@@ -106,6 +108,17 @@ async def test_what_is_being_replaced_is_not_read(settings: Settings) -> None:
     next_path(settings.ledger_path).write_bytes(settings.ledger_path.read_bytes())
     with pytest.raises(LifebusError, match="is being replaced"):
         look_at(settings.ledger_path)
+
+
+async def test_what_was_left_unfinished_goes_at_the_next_start(settings: Settings) -> None:
+    await fill(settings)
+    left = [settings.state_dir / f".ledger.db.{2**22 + 1}.tmp{ending}" for ending in ("", "-wal", "-shm")]
+    kept = [settings.state_dir / f".{name}.tmp" for name in (f"ledger.db.{os.getpid()}", f"other.{2**22 + 1}")]
+    for file in (*left, *kept):
+        file.write_bytes(b"half of it")
+    async with running(settings):
+        assert [file for file in left if file.exists()] == []
+        assert all(file.exists() for file in kept)
 
 
 async def test_restoring_moves_the_snapshots_of_the_old_history_aside(settings: Settings, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from lifebus_broker.log import LogLine, LogSource, encode_line
 from lifebus_broker.saves.frozen import thaw
 from lifebus_broker.saves.segment import BadLine, read_segment
 from lifebus_broker.saves.snapshot import SaveSnapshot
-from lifebus_contract import LifebusError
+from lifebus_contract import BrokerBusy, LifebusError
 
 __all__ = ["LogProof", "Progress"]
 
@@ -33,20 +33,31 @@ class LogProof:
         self._witnesses = [_Witness(one) for one in snapshots]
 
     def run(self, progress: Progress) -> None:
-        """Fold the base and every line; stop at the first that does not follow."""
+        """Fold the base and every line; stop at the first that does not follow.
+
+        Raises:
+            BrokerBusy: lines were pruned meanwhile; begin again.
+        """
         floor, head = self._source.floor, self._source.head
+        if self._begin(floor):
+            self._fold(floor, head, progress)
+        if self._source.floor != floor:
+            raise BrokerBusy("receipts were pruned while they were read; try again", code="busy")
+        self.faults += [fault for one in self._witnesses for fault in one.judge(floor, self.stores.position)]
+
+    def _begin(self, floor: int) -> bool:
+        """Take the stores before the first line; return whether there are any."""
         try:
             base = self._source.base()
             if base is not None:
                 self.stores = load_stores(base)
-                if self.stores.position != floor:
-                    self.faults.append(f"base: it is one of position {self.stores.position}, and the floor is {floor}")
-                    return
         except LifebusError as fault:
             self.faults.append(f"base: {fault.detail}")
-            return
-        self._fold(floor, head, progress)
-        self.faults += [fault for one in self._witnesses for fault in one.judge(floor, self.stores.position)]
+            return False
+        if self.stores.position != floor:
+            self.faults.append(f"base: it is one of position {self.stores.position}, and the floor is {floor}")
+            return False
+        return True
 
     def _fold(self, floor: int, head: int, progress: Progress) -> None:
         try:

@@ -6,6 +6,7 @@ Above: the other modules of this package.  Below: lifebus_broker.ledger, lifebus
 import os
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, suppress
+from glob import escape
 from pathlib import Path
 
 import apsw
@@ -66,12 +67,19 @@ def regular_file(path: Path, what: str = "ledger") -> Path:
 
 
 def settle_ledger(settings: Settings) -> None:
-    """Finish a replacement of the ledger that was decided and then cut off; the caller holds the locks; blocks.
+    """Finish a replacement of the ledger that was cut off, and remove what was left unfinished beside it.
+
+    The caller holds the locks; blocks.
 
     Raises:
         OSError: it cannot be done now.
     """
-    settle(ledger_file(settings), companions_of(settings))
+    path = ledger_file(settings)
+    settle(path, companions_of(settings))
+    clean_up(path.parent, path.name)
+    for left in path.parent.glob(f".{escape(path.name)}.*.tmp-*"):
+        if not left.with_name(left.name.rpartition("-")[0]).exists():
+            left.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -118,7 +126,6 @@ def held_ledger(settings: Settings) -> Generator[Path]:
             )
             raise _held(detail) from None
         settle_ledger(settings)
-        clean_up(path.parent)
         if _is_taken(path):
             raise _held(f"{path} is open in another process, perhaps a broker whose locks were deleted; end it")
         yield path
@@ -132,6 +139,7 @@ def unfinished_file(path: Path) -> Generator[Path]:
         OSError: it cannot be made.
     """
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    unfinished.unlink(missing_ok=True)  # of a process that had our number
     try:
         os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
         yield unfinished
