@@ -115,9 +115,9 @@ def executor(connection: apsw.Connection) -> Execute:
 
 
 @contextmanager
-def impatient(connection: apsw.Connection) -> Generator[None]:
-    """Do not wait for others inside the block: `apsw.BusyError` comes at once."""
-    connection.set_busy_timeout(0)
+def impatient(connection: apsw.Connection, patience_ms: int = 0) -> Generator[None]:
+    """Wait for others no longer than this inside the block: `apsw.BusyError` comes at once, or soon."""
+    connection.set_busy_timeout(patience_ms)
     try:
         yield
     finally:

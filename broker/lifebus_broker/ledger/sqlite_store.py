@@ -37,6 +37,13 @@ MAX_TIPS: Final = 32_768
 PRUNE_STEP: Final = 256
 """How many rows go in one piece, so that appends need not wait long."""
 
+_LONG_FRAMES: Final = 8_192
+_LONGEST_FRAMES: Final = 16_384
+"""Frames of 4 KiB in a write-ahead log that is cut off when nothing is to be done, and in one that is cut off at once."""
+
+_READER_MS: Final = 200
+"""How long it is waited then for readers that began before."""
+
 _PROBE_BYTES: Final = 262_144
 _FRAME_BYTES: Final = 4096
 _VACUUM_PAGES: Final = 128
@@ -187,9 +194,9 @@ class Store:
         self._frames += 2 * _VACUUM_PAGES
         self._look_for_loose_pages()
 
-    def shorten_log(self) -> None:
+    def shorten_log(self, patience_ms: int = 0) -> None:
         """Move the write-ahead log into the file and cut it off; `apsw.BusyError` says that a reader needs it now."""
-        with impatient(self.connection):
+        with impatient(self.connection, patience_ms):
             self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         self._frames, self.log_is_long = 0, False
         self.size_bytes = self._size()
@@ -211,10 +218,17 @@ class Store:
         return tip.floor, tip.floor < min(through, tip.head)
 
     def checkpoint(self) -> None:
-        """Move the write-ahead log into the file, as far as no reader needs it."""
-        self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        """Move the write-ahead log into the file, as far as no reader needs it.
+
+        With readers at every moment the log never begins anew: one that became too long waits for them, they are short.
+        """
+        frames, _ = self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         self._frames = 0
         self.size_bytes = self._size()
+        self.log_is_long |= frames > _LONG_FRAMES
+        if frames > _LONGEST_FRAMES:
+            with suppress(apsw.BusyError):
+                self.shorten_log(_READER_MS)
 
     def probe(self) -> None:
         """Find out whether the disk takes writes again, by writing and removing something of some size."""

@@ -1,0 +1,54 @@
+"""A broker under everything at once for a while: memory, descriptors and threads stay, and nothing is wrong after."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import lifebus
+from broker_process import broker_process
+from crash.soak import MEBIBYTE, SOMETIMES, Soak, warnings_of
+from effort import TORTURE, effort
+from running import short_directory
+
+SECONDS = effort(15, 7_200)
+GROWTH = 4 * MEBIBYTE if TORTURE >= 1 else 32 * MEBIBYTE
+"""What the last third may be above the second: in 15 s caches still fill."""
+SETTINGS: dict[str, Any] = {
+    "LIFEBUS_RETENTION_KEEP_MB": "4",
+    "LIFEBUS_RETENTION_CHECK_S": "1",
+    "LIFEBUS_SIGNALS_KEEP_MB": "1",
+    "LIFEBUS_LIMITS_BACKFILLS": "4",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+async def test_a_broker_under_everything_at_once_stays_as_large_as_it_is(
+    record_property: Callable[[str, object], None],
+) -> None:
+    with short_directory() as directory:
+        async with broker_process(directory, **SETTINGS) as broker:
+            soak = Soak(broker, SECONDS)
+            await soak.run()
+            async with lifebus.connect("after", runtime_dir=broker.runtime_dir, timeout=30.0) as bus:
+                faults = (await bus.verify()).faults
+            size = sum(path.stat().st_size for path in broker.ledger_path.parent.glob("ledger.db*"))
+            assert await broker.terminate() == 0
+            warnings = warnings_of(broker)
+    samples = soak.samples
+    record_property("seconds", SECONDS)
+    record_property("acknowledged", soak.acknowledged)
+    for what in SOMETIMES:
+        record_property(what, soak.seen[what])
+    record_property("RSS MiB", f"{samples.memory[0] // MEBIBYTE} -> {samples.memory[-1] // MEBIBYTE}")
+    record_property("RSS growth after warm-up, MiB", round(samples.grown(samples.memory) / MEBIBYTE, 1))
+    record_property("ledger files MiB", size // MEBIBYTE)
+    record_property("warnings", dict(warnings))
+    assert faults == ()
+    assert soak.failed_saves == 0
+    assert [what for what in SOMETIMES if not soak.seen[what]] == []
+    assert samples.grown(samples.memory) < GROWTH
+    assert abs(samples.grown(samples.descriptors)) <= 12, "connections come and go"
+    assert abs(samples.grown(samples.threads)) <= 4
+    assert size < 96 * MEBIBYTE, "a write-ahead log of 64 MiB, and what is kept"
