@@ -39,7 +39,7 @@ PRUNE_STEP: Final = 256
 
 _LONG_FRAMES: Final = 8_192
 _LONGEST_FRAMES: Final = 16_384
-"""Frames of 4 KiB in a write-ahead log that is cut off when nothing is to be done, and in one that is cut off at once."""
+"""Frames of 4 KiB in a write-ahead log that is cut off when nothing is to be done, and in one cut off at once."""
 
 _READER_MS: Final = 200
 """How long it is waited then for readers that began before."""
