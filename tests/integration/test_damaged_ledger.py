@@ -58,9 +58,11 @@ def test_the_broker_does_not_start_says_where_and_what_to_do_and_deletes_nothing
     before = contents(shell)
     ran = shell.run("up")
     assert (ran.code, "Traceback" in ran.err) == (IO, False)
-    for word in (told, "lifebus ledger verify", "lifebus ledger restore", "lifebus ledger export"):
+    for word in (told, "lifebus ledger verify", "lifebus ledger restore", "lifebus receipts export"):
         assert word in ran.err
     assert contents(shell) == before
+    saved = shell.call("receipts", "export")
+    assert (saved.code, len(saved.lines) >= COUNT - 1) == (0, True)
     verified = shell.call("ledger", "verify")
     assert verified.code
     assert told in verified.out + verified.err
