@@ -8,12 +8,14 @@ Above: supervisor.  Below: watch, the ledger.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Final
 
 from lifebus_broker.fold.story import Story
 from lifebus_broker.fold.telling import is_app
 from lifebus_broker.fold.told import Told, read_receipt
 from lifebus_broker.ports import Ledger, Query, Row
+from lifebus_contract import LifebusError
 from lifebus_supervisor.supervision.watch import Key, Watch, process_of
 
 __all__ = ["MAX_WATCHES", "Known", "Watches"]
@@ -88,10 +90,7 @@ class Watches:
 
     async def refresh(self, watch: Watch, now: float) -> None:
         """Read what the ledger knows of a session beyond what the watch knows; of what was pruned, what is left."""
-        if self.known is not None and not watch.position:
-            position, story = await self.known(watch.key)
-            if not watch.position:
-                watch.begin(position, story)
+        await self._begin(watch)
         while not watch.loaded or watch.position < watch.newest:
             page = await self._ledger.read(Query(after=watch.position, limit=512, session=watch.key))
             for row in page.rows:
@@ -104,6 +103,15 @@ class Watches:
                 watch.newest = watch.position
         if watch.process is None:
             watch.process = process_of(watch.state.process)
+
+    async def _begin(self, watch: Watch) -> None:
+        """Begin with what was folded already; where nobody can say, the rows are read from the first one."""
+        if self.known is None or watch.position:
+            return
+        with suppress(LifebusError):
+            position, story = await self.known(watch.key)
+            if not watch.position:
+                watch.begin(position, story)
 
     def _apply(self, watch: Watch, row: Row, now: float | None) -> None:
         """Fold one row; `now` is None where it is history."""

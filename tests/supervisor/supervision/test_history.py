@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
+import anyio
 import pytest
 
 from lifebus_broker.fold.stores import Stores, dump_stores, load_stores, reduce_event
 from lifebus_broker.fold.story import Story
 from lifebus_broker.ledger.sqlite_log import SqliteLog
+from lifebus_contract import InternalError
+from lifebus_supervisor.supervision.table import Known
 from supervisor.supervision.supervised import Stage, supervised
 
 SESSION = "s1"
@@ -62,15 +65,42 @@ async def test_a_restart_behind_what_was_folded_knows_all_that_was_known(tmp_pat
         assert [frame.frame_id for frame in watch.state.frames] == ["t2"]
 
 
-async def test_without_anybody_who_folded_it_what_is_left_is_read(tmp_path: Path) -> None:
+async def unable(_: tuple[str, str]) -> tuple[int, Story | None]:
+    raise InternalError("the keeper has stopped", code="closed")
+
+
+@pytest.mark.parametrize("known", [None, unable], ids=["nobody", "somebody who cannot say"])
+async def test_without_anybody_who_folded_it_what_is_left_is_read(tmp_path: Path, known: Known | None) -> None:
     async with supervised(tmp_path) as stage:
         story = await lived(stage)
         floor = story.frames[-1].position - 1
         await stage.bus.ledger.prune(floor, dump_stores(stores_of(tmp_path / "ledger.db", floor)))
-        stage.restart()
+        stage.restart().watches.known = known
         await stage.supervisor.recover()
         watch = stage.supervisor.watches.get(KEY)
         assert watch is not None
         assert watch.loaded
         assert (watch.state.frames, watch.state.sequence) == (story.frames, story.sequence)
         assert watch.state.receipts < story.receipts
+
+
+async def test_a_harness_does_not_wait_for_history_that_is_long_in_coming(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as stage:
+        story, folded = await lived(stage), anyio.Event()
+        stores = stores_of(tmp_path / "ledger.db")
+
+        async def busy(key: tuple[str, str]) -> tuple[int, Story | None]:
+            await folded.wait()
+            return stores.position, stores.story.get(key)
+
+        stage.restart().watches.known = busy
+        with anyio.fail_after(10):
+            receipts = await stage.hook("codex", called("PreCompact", "t2") | {"trigger": "auto"})
+        assert [receipt.event for receipt in receipts] == ["context.pressure_observed"]
+        assert [watch.loaded for watch in stage.supervisor.watches] == [False]
+        folded.set()
+        await stage.tick()
+        (watch,) = stage.supervisor.watches
+        assert watch.loaded
+        assert watch.state.frames == story.frames
+        assert watch.state.signalled
