@@ -24,6 +24,7 @@ Room = Callable[[], tuple[int, int]]
 """Returns how many bytes of a file system are free, and how many there are."""
 
 _IDLE_CHECKPOINT_BYTES: Final = 1024 * 1024
+_LEAST_LOG_BYTES: Final = 4 * 1024 * 1024
 _IDLE_S: Final = 0.2
 _LOOK_S: Final = 1.0
 _ROWS_A_PIECE: Final = 128
@@ -66,7 +67,7 @@ class Chores:
         store = self._store
         idle = not rows
         if store.log_bytes > self._log_bytes:
-            return store.checkpoint
+            return lambda: store.checkpoint(self._log_bytes)
         if full:
             return store.probe if idle else None
         if self._frees and (idle or self._now() >= self._rest_until):
@@ -99,7 +100,7 @@ class Chores:
 
 def log_share(keep: int) -> int:
     """Return how many bytes of a limit are for the write-ahead log."""
-    return min(max(keep // 8, _IDLE_CHECKPOINT_BYTES), CHECKPOINT_BYTES)
+    return min(max(keep // 8, _LEAST_LOG_BYTES), CHECKPOINT_BYTES)
 
 
 def room_on(directory: Path) -> tuple[int, int]:

@@ -106,11 +106,11 @@ class SqliteLog:
     def base(self) -> bytes | None:
         """Return what `Ledger.prune` kept in place of the rows, None where nothing was pruned (log.LogSource.base)."""
         with self._reading():
-            found = self._execute("SELECT body, sha256 FROM base").fetchone()
-            if found is None:
+            found = self._execute("SELECT body, sha256 FROM base").fetchall()
+            if not found:
                 return None
-            body: bytes = found[0]
-            if sha256(body).digest() == found[1]:
+            body: bytes = found[0][0]
+            if sha256(body).digest() == found[0][1]:
                 return body
         raise self._damaged("the base is not what its hash says")
 
@@ -185,7 +185,8 @@ class SqliteLog:
         return LogLine(position, digest.hex(), link.hex(), receipt)
 
     def _one(self, statement: str, *values: str) -> Any:
-        return self._execute(statement, values).fetchone()[0]
+        ((value,),) = self._execute(statement, values).fetchall()  # to its end: a read that goes on holds up the disk
+        return value
 
     @contextmanager
     def _reading(self) -> Generator[None]:

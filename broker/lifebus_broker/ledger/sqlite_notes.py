@@ -48,9 +48,9 @@ class NoteTable:
         """Return the committed tip of a stream; a new one gets its id."""
         tip = self._tips.get(stream)
         if tip is None:
-            found = self._execute(_TIP, (stream,)).fetchone()
-            tip = NoteTip(self._next_id) if found is None else NoteTip(*found)
-            self._next_id += found is None
+            found = self._execute(_TIP, (stream,)).fetchall()
+            tip = NoteTip(*found[0]) if found else NoteTip(self._next_id)
+            self._next_id += not found
             self._tips[stream] = tip
         return tip
 

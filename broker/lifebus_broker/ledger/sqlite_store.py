@@ -78,6 +78,7 @@ class Store:
         self.newest_second: int = self._one("SELECT max(second) FROM seconds")[0] or 0
         self._next_stream: int = (self._one("SELECT max(stream) FROM streams")[0] or 0) + 1
         self.loose = self.log_is_long = False
+        self._log_limit: int | None = None
         self._tips: dict[StreamKey, Tip] = {}
         self._unpointed: dict[int, int] = {}
         self._pointed: int = meta["pointed"]
@@ -217,11 +218,15 @@ class Store:
         self._frames += 4
         return tip.floor, tip.floor < min(through, tip.head)
 
-    def checkpoint(self) -> None:
+    def checkpoint(self, log_bytes: int | None = None) -> None:
         """Move the write-ahead log into the file, as far as no reader needs it.
 
         With readers at every moment the log never begins anew: one that became too long waits for them, they are short.
+        The file of a log that is begun anew is cut off at `log_bytes`, from now on.
         """
+        if log_bytes is not None and log_bytes != self._log_limit:
+            self._all(f"PRAGMA journal_size_limit = {log_bytes}")
+            self._log_limit = log_bytes
         frames, _ = self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         self._frames = 0
         self.size_bytes = self._size()
@@ -290,7 +295,7 @@ class Store:
         return int(self._one("PRAGMA page_count")[0] * self._one("PRAGMA page_size")[0])
 
     def _one(self, statement: str, values: tuple[object, ...] = ()) -> Any:
-        return self._execute(statement, values).fetchone()
+        return next(iter(self._all(statement, values)), None)
 
     def _all(self, statement: str, values: tuple[object, ...] = ()) -> list[Any]:
         return list(self._execute(statement, values))
