@@ -7,31 +7,25 @@ Above: the daemon's keeping, saves, retention, the command line.  Below: compact
 """
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from hashlib import sha256
 from typing import Final
 
 from lifebus_broker.compactions.files import CompactionFiles, Refused
-from lifebus_broker.compactions.policy import build
-from lifebus_broker.compactions.state_cache import CACHE_EVERY, StateCache, boundary, cache_id_at
+from lifebus_broker.compactions.shelf import CacheShelf
+from lifebus_broker.compactions.state_cache import CACHE_EVERY, boundary
 from lifebus_broker.fold.facts import Stream, StreamKey
 from lifebus_broker.fold.stores import Stores, load_stores, reduce_event
 from lifebus_broker.fold.told import BrokenLog
 from lifebus_broker.log import LogSource, encode_line
 from lifebus_contract import InternalError, StateConflict
 
-__all__ = ["HASH_PIECE", "KEPT_CACHES", "PIECE", "StateKeeper"]
+__all__ = ["HASH_PIECE", "PIECE", "StateKeeper"]
 
 PIECE: Final = 1_024
 """Most lines that one step takes, so that nobody who waits for the thread, or for the disk, waits long."""
 
 HASH_PIECE: Final = 4_096
 """Most lines that one piece of a hash takes."""
-
-KEPT_CACHES: Final = 3
-"""State caches that are kept; older ones are deleted."""
-
-_POLICY: Final = StateCache()
 
 
 class StateKeeper:
@@ -51,12 +45,9 @@ class StateKeeper:
         writing: bool = True,
     ) -> None:
         self._source = source
-        self._files = files
-        self._writing = writing
-        self._refused = refused or _say_nothing
+        self._shelf = None if files is None else CacheShelf(source, files, refused or _say_nothing, writing=writing)
         self._stores: Stores | None = None
         self._began: str | None = None
-        self._distrusted: set[str] = set()
         self._hashes: dict[int, _LogHash] = {}
 
     @property
@@ -99,9 +90,8 @@ class StateKeeper:
                 raise
             self._stores = None  # what came before has become the base
             return True
-        newest = next_boundary == stores.position > head - KEPT_CACHES * CACHE_EVERY
-        if newest and self._files is not None and self._writing:
-            self._keep_cache(self._files, stores)
+        if self._shelf is not None and stores.position == next_boundary:
+            self._shelf.keep(stores)
         return stores.position < goal
 
     def advance(self, through: int | None = None) -> Stores:
@@ -156,15 +146,7 @@ class StateKeeper:
 
         Return how many were written, were there, and were deleted.
         """
-        if self._files is None:
-            return 0, 0, 0
-        wanted, made = self._lasting(boundary(self._source.head)), 0
-        deleted = self._files.remove(set(self._files.ids()) - wanted.keys())
-        for name, position in wanted.items():
-            if self._cached(name, position) is None:
-                self._keep_cache(self._files, self.stores_at(position))
-                made += 1
-        return made, len(wanted) - made, deleted
+        return (0, 0, 0) if self._shelf is None else self._shelf.renew(self.stores_at)
 
     def log_hash(self, after: int) -> str:
         """Return the SHA-256 of the log's lines from the one behind `after` to where the keeper is.
@@ -191,42 +173,8 @@ class StateKeeper:
 
     def _nearest(self, through: int) -> tuple[Stores, str | None]:
         """Return stores at or before a position and the name of the cache that they came from, if it was one."""
-        known = self._kept()
-        positions = range(boundary(through), self._source.floor, -CACHE_EVERY) if known else ()
-        for position in positions:
-            name = cache_id_at(self._source, position)
-            stores = self._cached(name, position) if name in known else None
-            if stores is not None:
-                return stores, name
-        return self._base(), None
-
-    def _kept(self) -> set[str]:
-        """Return the names of the caches that are there; none, where nobody can tell."""
-        try:
-            return set() if self._files is None else set(self._files.ids())
-        except OSError as fault:
-            self._refused(Refused(_POLICY.policy_id, f"the caches cannot be listed: {fault.strerror}"))
-            return set()
-
-    def _cached(self, name: str, position: int) -> Stores | None:
-        """Return the stores that a cache holds; one that cannot be believed is thrown away."""
-        if self._files is None or name in self._distrusted:
-            return None
-        found = self._files.read(name)
-        if found is None:
-            return None
-        if isinstance(found, Refused):
-            self._throw_away(name, found.why)
-            return None
-        try:
-            stores = load_stores(found.output_bytes)
-        except InternalError as fault:
-            self._throw_away(name, fault.detail)
-            return None
-        if stores.position != position or found.input_handles not in _POLICY.inputs(stores):
-            self._throw_away(name, f"it does not hold the state at {position} of this log")
-            return None
-        return stores
+        found = None if self._shelf is None else self._shelf.nearest(through)
+        return found or (self._base(), None)
 
     def _base(self) -> Stores:
         """Return the stores before the log's first line."""
@@ -243,33 +191,9 @@ class StateKeeper:
 
     def _blame(self, name: str | None, fault: BrokenLog) -> None:
         """Throw away the cache that the log contradicts; where there was none, it is the log that is broken."""
-        if name is None:
+        if name is None or self._shelf is None:
             raise fault
-        self._throw_away(name, f"the log contradicts it: {fault.detail}")
-
-    def _keep_cache(self, files: CompactionFiles, stores: Stores) -> None:
-        """Write the cache of the stores, and delete those that are too old."""
-        for handles in _POLICY.inputs(stores):
-            cache = build(_POLICY, stores, handles)
-            try:
-                files.write(cache)
-                self._distrusted.discard(cache.compaction_id)
-                files.remove(set(files.ids()) - self._lasting(stores.position).keys())
-            except OSError as fault:
-                self._refused(Refused(cache.compaction_id, f"the cache cannot be written: {fault.strerror}"))
-
-    def _lasting(self, newest: int) -> dict[str, int]:
-        """Return the names of the newest caches that the log can have, the oldest first, and their positions."""
-        oldest = max(newest - (KEPT_CACHES - 1) * CACHE_EVERY, CACHE_EVERY)
-        named = {cache_id_at(self._source, position): position for position in range(oldest, newest + 1, CACHE_EVERY)}
-        return {name: position for name, position in named.items() if name is not None}
-
-    def _throw_away(self, name: str, why: str) -> None:
-        self._refused(Refused(name, why))
-        self._distrusted.add(name)
-        if self._files is not None and self._writing:
-            with suppress(OSError):  # it is not believed in any case
-                self._files.remove([name])
+        self._shelf.throw_away(name, f"the log contradicts it: {fault.detail}")
 
 
 class _LogHash:

@@ -26,7 +26,7 @@ from lifebus_broker.compactions.registry import CompactionRegistry
 from lifebus_broker.compactions.state_cache import StateCache
 from lifebus_broker.fold.stores import dump_stores
 from lifebus_broker.keeper import StateKeeper
-from lifebus_broker.log import LogSource, encode_line
+from lifebus_broker.log import LogLine, LogSource, encode_line
 from lifebus_broker.ports import Entry
 from lifebus_broker.saves.cold_boot import cold_boot
 from lifebus_broker.saves.pins import pins_of
@@ -216,16 +216,26 @@ def test_a_recap_counts_what_the_receipts_say(entries: list[Entry]) -> None:
             assert count == sum(receipt.event == event for receipt in mine)
 
 
+def stream_in(line: LogLine) -> tuple[str, str | None]:
+    told = decode_receipt(line.receipt)
+    return told.adapter_id, told.harness_session_id
+
+
 def test_a_recap_of_a_session_that_goes_on_is_stale_and_others_are_not() -> None:
-    lines = lines_of(history(4, 40))
+    lines = lines_of(history(4, 80))
+    cut = next(
+        number
+        for number in range(20, 80)
+        if (key := stream_in(lines[number]))[1] is not None
+        and key in folded(lines[:number]).facts.streams
+        and (number + 1) % STEP
+    )
     with tempfile.TemporaryDirectory() as directory:
-        registry = CompactionRegistry(Path(directory), MemoryLog(lines[:30]))
+        registry = CompactionRegistry(Path(directory), MemoryLog(lines[:cut]))
         registry.rebuild(None)
         assert registry.invalidate() == ()
         before = compactions_in(registry)
-        later = CompactionRegistry(Path(directory), MemoryLog(lines[:31]))
-        told = decode_receipt(lines[30].receipt)
-        key = (told.adapter_id, told.harness_session_id)
+        later = CompactionRegistry(Path(directory), MemoryLog(lines[: cut + 1]))
         stale = [one for one in before.values() if any(stream_of(handle) == key for handle in one.input_handles)]
         recaps = {one.compaction_id for one in stale if one.purpose is Purpose.RECAP}
         assert set(later.invalidate()) == recaps != set()

@@ -16,10 +16,11 @@ from lifebus_broker.canon import sha256_hex
 from lifebus_broker.compactions import state_cache
 from lifebus_broker.compactions.compaction import Compaction, compact
 from lifebus_broker.compactions.files import DIRECTORY, CompactionFiles, Refused
+from lifebus_broker.compactions.shelf import KEPT_CACHES
 from lifebus_broker.compactions.state_cache import StateCache, cache_id_at
 from lifebus_broker.fold.stores import Stores, dump_stores
 from lifebus_broker.fold.told import BrokenLog
-from lifebus_broker.keeper import KEPT_CACHES, StateKeeper
+from lifebus_broker.keeper import StateKeeper
 from lifebus_broker.log import LogLine, encode_line
 from lifebus_contract import StateConflict
 from lifebus_contract.codec import decode_receipt

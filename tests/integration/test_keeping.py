@@ -18,6 +18,7 @@ from lifebus_broker import keeper as keeper_module
 from lifebus_broker.compactions import state_cache
 from lifebus_broker.compactions.compaction import Compaction, compact
 from lifebus_broker.compactions.files import DIRECTORY, CompactionFiles
+from lifebus_broker.compactions.shelf import KEPT_CACHES
 from lifebus_broker.compactions.state_cache import StateCache
 from lifebus_broker.fold.stores import Stores, dump_stores
 from lifebus_broker.keeper import StateKeeper
@@ -102,7 +103,7 @@ async def test_a_start_goes_on_from_the_newest_cache(home: Path, monkeypatch: py
     await write_ledger(home, 5 * STEP + 10)
     async with running_bus(directory=home, retention=KEPT) as daemon:
         await caught_up(daemon)
-    assert len(caches_in(home).ids()) == keeper_module.KEPT_CACHES
+    assert len(caches_in(home).ids()) == KEPT_CACHES
     begun: list[int] = []
     nearest = StateKeeper._nearest
 

@@ -15,7 +15,7 @@ from lifebus_broker.fold.stores import Stores, dump_stores
 from lifebus_broker.fold.told import read_receipt
 from lifebus_broker.log import LogLine, LogSource
 
-__all__ = ["CACHE_EVERY", "StateCache", "boundary", "cache_id_at", "handles_at"]
+__all__ = ["CACHE_EVERY", "StateCache", "boundaries", "boundary", "cache_id_at", "handles_at"]
 
 CACHE_EVERY: Final = 16_384
 """Positions between two state caches; a multiple of it is a boundary."""
@@ -45,6 +45,11 @@ class StateCache:
 def boundary(position: int) -> int:
     """Return the newest boundary at or before a position, 0 before the first."""
     return position - position % CACHE_EVERY
+
+
+def boundaries(floor: int, through: int) -> range:
+    """Return the boundaries behind the floor up to a position, the newest first."""
+    return range(boundary(through), floor, -CACHE_EVERY)
 
 
 def handles_at(line: LogLine) -> tuple[str, ...]:
