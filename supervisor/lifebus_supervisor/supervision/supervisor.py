@@ -32,13 +32,13 @@ from lifebus_supervisor.supervision.watch import Watch
 from lifebus_supervisor.supervision.world import Companion, SupervisorLimits, Watching, World
 from lifebus_supervisor.watching.found import Found
 
-__all__ = ["CLIENT_ID", "PATIENCE_S", "Looked", "Supervisor"]
+__all__ = ["CLIENT_ID", "Looked", "Supervisor"]
 
 _log = structlog.get_logger("lifebus.supervisor")
 _SETTLE_TICKS: Final = 2
 """For how many ticks after a hook its telemetry may still be on the way."""
 
-PATIENCE_S: Final = 0.1
+_PATIENCE_S: Final = 0.15
 """How long a hook call waits for what is known of its session, in seconds; it is merged with less, if need be."""
 
 _AT_ONCE: Final = 32
@@ -95,8 +95,7 @@ class Supervisor:
             return reading.emissions
         watch = self.watches.open((call.adapter_id, reading.session))
         if not watch.loaded and any(one.request.event in NEEDS_HISTORY for one in reading.emissions):
-            with anyio.move_on_after(PATIENCE_S):  # a harness waits
-                await self.watches.refresh(watch, self.world.now())
+            await self.watches.refresh(watch, self.world.now(), _PATIENCE_S)
         merged = merge(watch, reading, registered.manifest, self._bus.ids, int(self.world.epoch()))
         self.merged += max(0, len(reading.emissions) - len(merged))
         return merged

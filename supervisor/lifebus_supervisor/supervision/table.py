@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
+import anyio
+
 from lifebus_broker.fold.story import Story
 from lifebus_broker.fold.telling import is_app
 from lifebus_broker.fold.told import Told, read_receipt
@@ -88,9 +90,15 @@ class Watches:
                     watch.load(now, self._epoch())
                 self._apply(watch, row, now)
 
-    async def refresh(self, watch: Watch, now: float) -> None:
-        """Read what the ledger knows of a session beyond what the watch knows; of what was pruned, what is left."""
-        await self._begin(watch)
+    async def refresh(self, watch: Watch, now: float, patience: float | None = None) -> None:
+        """Read what the ledger knows of a session beyond what the watch knows; of what was pruned, what is left.
+
+        With `patience`, in seconds, a watch stays as it is where what was folded is longer in coming.
+        """
+        with anyio.move_on_after(patience) as waiting:
+            await self._begin(watch)
+        if waiting.cancelled_caught:
+            return
         while not watch.loaded or watch.position < watch.newest:
             page = await self._ledger.read(Query(after=watch.position, limit=512, session=watch.key))
             for row in page.rows:
