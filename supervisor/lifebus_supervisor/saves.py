@@ -84,10 +84,11 @@ class Saves:
         """
         if self.saver is None:
             return
-        try:
-            await self.saver.finish(anyio.current_effective_deadline() - anyio.current_time())
-        except LifebusError as fault:
-            _log.warning("save_failed", type=SaveType.SESSION, detail=fault.detail[:200])
+        if self._is_ready:
+            try:
+                await self.saver.finish(anyio.current_effective_deadline() - anyio.current_time())
+            except LifebusError as fault:
+                _log.warning("save_failed", type=SaveType.SESSION, detail=fault.detail[:200])
         await anyio.to_thread.run_sync(self._mark.remove)
 
     def counters(self) -> dict[str, int]:

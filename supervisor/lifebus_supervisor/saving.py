@@ -33,6 +33,8 @@ _REST_S: Final = 1.0
 _REST_FACTOR: Final = 20
 """A save that took a second is followed by a rest of twenty: saving takes a twentieth of one core at most."""
 
+_LONGEST_REST_S: Final = 60.0
+
 _PIECE_REST_S: Final = 0.05
 """Rest after each piece of the log's hash, of which a first save may have to read a million lines."""
 
@@ -97,7 +99,7 @@ class Saver:
         while True:
             await self._asked.wait()
             await self._save_wanted()
-            await anyio.sleep(max(_REST_S, _REST_FACTOR * self._took))
+            await anyio.sleep(min(max(_REST_S, _REST_FACTOR * self._took), _LONGEST_REST_S))
 
     async def save(self, save_type: SaveType) -> SaveAnswer:
         """Save now, for somebody who waits: everything up to the log's end.

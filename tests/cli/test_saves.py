@@ -238,6 +238,25 @@ def test_without_anything_saved_the_commands_say_so(alone: Shell) -> None:
     assert alone.call("boot", "0" * 16).code != 0
 
 
+def test_beside_a_broker_it_saves_resumes_and_takes_revisions(bus: Shell) -> None:
+    saved = bus.call("save", "session", "--json")
+    head = saved.json["position"]
+    live, told = bus.call("boot", "--live", "--json"), bus.call("boot", "--live")
+    booted = bus.call("boot", saved.json["snapshot_id"], "--json")
+    listed = {one["snapshot_id"]: one["why_not"] for one in bus.call("snapshots", "--json").json}
+    refused = bus.call("boot", "--revise", "for no reason")
+
+    assert (saved.code, live.code, told.code, booted.code) == (0, 0, 0, 0)
+    assert live.json["position"] == head
+    assert [one["frame_id"] for one in live.json["pending_state"]["PENDING_ROLL"]] == ["f1"]
+    assert "PENDING_ROLL  codex/s1  f1, position 2: no end was recorded" in told.out
+    assert booted.json["resume"] == live.json
+    assert listed[saved.json["snapshot_id"]] is None
+    assert bus.call("boot", "--rebuild", saved.json["snapshot_id"]).code == 0
+    assert "lead to today's already" in refused.err
+    assert bus.call("save", "session", "--json").json["new"] is False
+
+
 @pytest.mark.parametrize("words", [("save",), ("save", "everything"), ("boot", "--check", "--rebuild")])
 def test_what_cannot_be_meant_is_a_usage_error(alone: Shell, words: tuple[str, ...]) -> None:
     assert alone.call(*words).code == 2
