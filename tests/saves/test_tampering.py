@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from contract_suites.receipts import entry
 from lifebus_broker.exports.jsonl_log import JsonlLog
 from lifebus_broker.fold.stores import dump_stores
 from lifebus_broker.ledger.sqlite_log import SqliteLog
@@ -39,7 +40,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Save
     """A ledger file, its export, and a snapshot of both."""
     directory = tmp_path_factory.mktemp("original")
     ledger, export = directory / "ledger.db", directory / "ledger.jsonl"
-    make_ledger(ledger, COUNT)
+    make_ledger(ledger, [entry(n, key=f"k{n}", harness_session_id=f"s{n % 3}") for n in range(COUNT)])
     make_export(ledger, export)
     with SqliteLog(ledger) as log:
         return ledger, export, saved(log)

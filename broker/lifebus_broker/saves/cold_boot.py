@@ -151,7 +151,9 @@ class _Boot:
             for _ in read_segment(self._source, self._last, min(self._last + 1, self._source.head)):
                 pass  # the line behind the last one is another
         except BadLine as fault:
-            raise self._failed(str(fault), fault.position) from None
+            within = fault.position <= self._last
+            bad = first_bad_line(self._before(), self._source, fault.position) if within else fault
+            raise self._failed(str(bad), bad.position) from None
         if found != self._snapshot.event_log_hash:
             bad = first_bad_line(self._before(), self._source, self._last)
             raise self._failed(f"{bad} (its hash is {found[:16]}…)", bad.position)
