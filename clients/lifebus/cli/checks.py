@@ -219,7 +219,7 @@ def _ledger(settings: "Settings") -> Finding:
 
     head, faults = verify_file(path, tail=1_000)
     if faults:
-        fix = "keep a copy of the file, then `lifebus receipts verify` tells all"
+        fix = "keep a copy of the file, then `lifebus ledger verify` tells all"
         return Finding(check="ledger", state="bad", evidence=f"{path}: {faults[0]}", fix=fix)
     return Finding(check="ledger", state="ok", evidence=f"{path}, {head} receipts, the newest 1,000 verified")
 
