@@ -99,7 +99,7 @@ async def meet(copy: Path, rotten: Path) -> bool:
     try:
         ledger = await SqliteLedger.open(copy)
     except InternalError as refusal:
-        was_left = rotten.read_bytes() == before  # noqa: ASYNC240
+        was_left = rotten.exists() and rotten.read_bytes() == before  # noqa: ASYNC240
         return was_left and refusal.code in ("ledger_damaged", "ledger_failed", "ledger_format")
     await ask_for_everything(ledger)
     await ledger.aclose()
