@@ -23,6 +23,9 @@ from lifebus_transports.state_messages import STATE_PIECE, StateAsk, StatePage
 
 __all__ = ["Compiled", "States", "compile_state", "state_at_floor"]
 
+_CONTINUED: Final = bytes(range(0x80, 0xC0))
+"""The bytes of UTF-8 that no letter begins with."""
+
 _KEPT: Final = 2
 """Compiled states that are kept, so that who reads the pages of one can go on when it moves on."""
 
@@ -64,7 +67,7 @@ class States:
             digests=compiled.digests,
             size=len(compiled.raw),
             offset=body.offset,
-            data=compiled.raw[body.offset : body.offset + STATE_PIECE],
+            data=_piece(compiled.raw, body.offset),
         )
 
     async def _find(self, position: int | None) -> Compiled:
@@ -80,6 +83,14 @@ class States:
         while len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
         return compiled
+
+
+def _piece(raw: bytes, offset: int) -> bytes:
+    """Return what follows the offset, cut between two letters."""
+    end = offset + STATE_PIECE
+    while raw[end : end + 1].strip(_CONTINUED) == b"" and end < len(raw):
+        end -= 1
+    return raw[offset:end]
 
 
 def compile_state(stores: Stores, pins: FrozenMap) -> Compiled:

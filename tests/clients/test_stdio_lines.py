@@ -129,3 +129,10 @@ def test_a_refusal_leaves_out_what_it_does_not_have() -> None:
 def test_the_signals_of_observe_cross_over_as_json_of_their_own(observations: Any, crossed: Any) -> None:
     question = Question(id=1, verb="observe", body={"observations": observations})
     assert msgspec.msgpack.decode(encode_body(question)) == {"observations": crossed}
+
+
+def test_a_piece_of_a_state_is_text_and_a_whole_state_is_json() -> None:
+    piece = {"offset": 3, "size": 20, "data": '[{"é":1},'.encode()}
+    assert json.loads(encode_answer(1, piece))["ok"]["data"] == '[{"é":1},'
+    whole = {"offset": 0, "size": 2, "data": b"{}"}
+    assert json.loads(encode_answer(1, whole))["ok"]["data"] == {}

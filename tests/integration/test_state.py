@@ -148,3 +148,13 @@ async def test_a_ledger_that_is_not_durable_keeps_no_state() -> None:
         assert gap.state_at is None
         with pytest.raises(InvalidRequest, match="keeps no state"):
             await bus.state()
+
+
+def test_a_piece_of_a_state_ends_between_two_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "aé𝄞b" * 9
+    for size in range(4, 12):
+        monkeypatch.setattr(states, "STATE_PIECE", size)
+        pieces, raw = list[bytes](), text.encode()
+        while sum(map(len, pieces)) < len(raw):
+            pieces.append(states._piece(raw, sum(map(len, pieces))))
+        assert "".join(piece.decode() for piece in pieces) == text

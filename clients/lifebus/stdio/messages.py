@@ -109,7 +109,11 @@ def _embedded(value: object) -> object:
         case bytes():
             return msgspec.Raw(value)
         case dict():
-            return {key: _embedded(item) for key, item in cast("dict[str, object]", value).items()}
+            fields = cast("dict[str, object]", value)
+            data = fields.get("data")
+            if isinstance(data, bytes) and fields.get("size") != len(data):  # a piece of a state is no JSON yet
+                return {**fields, "data": data.decode()}
+            return {key: _embedded(item) for key, item in fields.items()}
         case list() | tuple():
             return [_embedded(item) for item in cast("list[object]", value)]
         case _:
