@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,6 +45,7 @@ def small_steps() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(state_cache, "CACHE_EVERY", STEP)
         patch.setattr(keeper_module, "CACHE_EVERY", STEP)
+        patch.setattr(os, "fsync", lambda _: None)  # thousands of files, none of which has to survive a power cut
         yield
 
 
