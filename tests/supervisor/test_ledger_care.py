@@ -19,7 +19,7 @@ from lifebus_supervisor.ledger_care.checking import check_ledger
 from lifebus_supervisor.ledger_care.copying import back_up, restore
 from lifebus_supervisor.ledger_care.info import look_at
 from lifebus_supervisor.ledger_care.transferring import bring_in, export_to
-from lifebus_supervisor.saved import save_file
+from lifebus_supervisor.saved import open_saved, save_file
 from lifebus_supervisor.settings import Settings
 from running import settings_in
 
@@ -133,6 +133,10 @@ async def test_restoring_moves_the_snapshots_of_the_old_history_aside(settings: 
 async def test_a_snapshot_that_is_not_of_this_log_is_found(settings: Settings) -> None:
     await fill(settings)
     answer = save_file(settings, "SESSION")
+    with open_saved(settings) as saved:
+        saved.compactions.rebuild()
+    found = look_at(settings.ledger_path, beside=settings.state_dir)
+    assert (found.snapshots, found.caches) == (1, 2)
     assert check_ledger(settings).faults == []
     snapshots = settings.state_dir / DIRECTORY
     kept = {path.name: path.read_bytes() for path in snapshots.iterdir()}

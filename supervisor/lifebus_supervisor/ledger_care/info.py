@@ -139,7 +139,7 @@ def _count(directory: Path | None, name: str) -> int:
     """Return how many files of ours lie in a directory; those that begin with a dot are not finished."""
     if directory is None or not (directory / name).is_dir():
         return 0
-    return sum(not entry.name.startswith(".") for entry in (directory / name).iterdir())
+    return sum(not entry.name.startswith(".") for entry in (directory / name).rglob("*.json"))
 
 
 def _refuse(path: Path, format_: int, *, known: bool) -> None:
