@@ -12,7 +12,7 @@ __all__ = ["PARTS"]
 
 
 def _boot(run: Run) -> list[Aim]:
-    boots = boot.collect(run.receipts or (10_000 if run.quick else 1_000_000), 1 if run.quick else 5, run.say)
+    boots = boot.collect(run.receipts or (10_000 if run.quick else 1_000_000), 1 if run.quick else 3, run.say)
     rows = [
         (
             f"{receipts:,}",
