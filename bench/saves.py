@@ -56,7 +56,7 @@ def _save(running: Broker) -> dict[str, Saved]:
         for each, (seconds, size) in live.items()
     }
     bundle = running.state_dir.with_name("bundle")
-    seconds = _run(running, "ledger", "export", str(bundle))
+    seconds = _run(running, "save", "campaign", "--to", str(bundle))
     running.start()
     return saved | {"bundle": Saved(live_s=0.0, command_s=seconds, size=bundle.stat().st_size)}
 
