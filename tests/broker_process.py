@@ -101,7 +101,7 @@ class BrokerProcess:
         return os.read(self._ready, 1) == b"+"
 
 
-def start_broker(directory: Path, *, program: Path = Path(__file__), **settings: str) -> BrokerProcess:
+def start_broker(directory: Path, *, program: str | Path = __file__, **settings: str) -> BrokerProcess:
     """Start a broker in `directory`; `settings` are further variables, `LIFEBUS_LIMITS_BEACON_MS` for instance.
 
     `program` runs `main`, after having prepared whatever it is there for.
@@ -136,7 +136,7 @@ def start_broker(directory: Path, *, program: Path = Path(__file__), **settings:
 
 @asynccontextmanager
 async def broker_process(
-    directory: Path, *, program: Path = Path(__file__), **settings: str
+    directory: Path, *, program: str | Path = __file__, **settings: str
 ) -> AsyncIterator[BrokerProcess]:
     """A running broker with all its doors open, gone at the end of the block."""
     broker = start_broker(directory, program=program, **settings)

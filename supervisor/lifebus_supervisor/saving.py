@@ -41,6 +41,7 @@ _PIECE_REST_S: Final = 0.05
 _LINES_PER_S: Final = 50_000
 """How many lines are surely read in a second, and hashed."""
 
+_CLIENT: Final = b'"client_id":"'
 _EVENT: Final = b'"event":"'
 _PRESSURE: Final = b"context.pressure_observed"
 _CRITICAL: Final = b'"context_pressure":"critical"'
@@ -195,10 +196,10 @@ class RunningMark:
 def trigger_of(receipt: bytes) -> SaveType | None:
     """Return which save the canonical bytes of a receipt ask for, None for none.
 
-    The first event in them is the receipt's own: quotes within texts are escaped, and what may stand before it has no
-    such key.
+    The first event behind the first client is the receipt's own: quotes within texts are escaped, and what stands
+    before it, degradations, names events and no client.
     """
-    start = receipt.find(_EVENT) + len(_EVENT)
+    start = receipt.find(_EVENT, receipt.find(_CLIENT)) + len(_EVENT)
     event = receipt[start : receipt.find(b'"', start)]
     if event == _PRESSURE:
         return SaveType.SESSION if _CRITICAL in receipt else None

@@ -13,7 +13,7 @@ from lifebus_broker.keeper import StateKeeper
 from lifebus_broker.ports import Row
 from lifebus_broker.saves.files import SnapshotFiles
 from lifebus_broker.saves.snapshot import SaveType
-from lifebus_contract import InternalError, LifecycleEvent, encode_json
+from lifebus_contract import Degradation, InternalError, LifecycleEvent, RetryClass, SupportState, encode_json
 from lifebus_supervisor import saving
 from lifebus_supervisor.saving import RunningMark, Saver, trigger_of
 from saves.logs import PINS, HeldLog, log_of
@@ -94,6 +94,21 @@ def test_the_bytes_of_a_receipt_ask_for_a_save(event: LifecycleEvent, summary: A
     made = receipt(1, event=event, telemetry_summary=summary, client_id='"event":"session.ended"')
 
     assert trigger_of(encode_json(made)) is wanted
+
+
+def test_what_a_receipt_says_of_capabilities_before_its_event_does_not_hide_it() -> None:
+    lost = Degradation(
+        capability="frame_start",
+        current_support=SupportState.UNAVAILABLE,
+        event="capability.degraded",
+        evidence="",
+        observed_at_epoch_s=0,
+        previous_support=SupportState.NATIVE,
+        retry_class=RetryClass.SAFE_RETRY,
+    )
+    made = receipt(1, event=LifecycleEvent.SESSION_ENDED, capability_degradations=(lost,))
+
+    assert trigger_of(encode_json(made)) is SESSION
 
 
 @pytest.mark.parametrize("text", [b"", b"{}", b'{"event":"', b'{"event":"frame.ended'])
