@@ -67,7 +67,7 @@ class Soak:
         self.broker, self.seconds, self.until = broker, seconds, 0.0
         self.seen: Counter[str] = Counter()
         self.samples = Samples()
-        self.acknowledged = self.failed_saves = 0
+        self.acknowledged = 0
         self._process = psutil.Process(broker.pid)
 
     async def run(self) -> None:
@@ -163,7 +163,6 @@ class Soak:
             self.samples.take(self._process)
             status = await bus.status()
             self.seen["save made"] = status.counters["saves"]
-            self.failed_saves = status.counters["saves_failed"]
             self.seen["cache written"] += await asyncio.to_thread(self._has_caches)
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.25):

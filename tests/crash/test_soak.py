@@ -46,7 +46,7 @@ async def test_a_broker_under_everything_at_once_stays_as_large_as_it_is(
     record_property("ledger files MiB", size // MEBIBYTE)
     record_property("warnings", dict(warnings))
     assert faults == ()
-    assert soak.failed_saves == 0
+    assert [one for one in warnings if "pruned meanwhile" not in one] == [], "such a save is made again at once"
     assert [what for what in SOMETIMES if not soak.seen[what]] == []
     assert samples.grown(samples.memory) < GROWTH
     assert abs(samples.grown(samples.descriptors)) <= 12, "connections come and go"
