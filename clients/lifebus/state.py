@@ -29,7 +29,6 @@ class State(Struct, frozen=True, kw_only=True):
 
     epoch: str
     position: int
-    snapshot_id: str | None
     sessions: tuple[SessionState, ...]
     weaker: tuple[tuple[str, str | None, dict[str, str]], ...]
     pending: dict[str, Any] | None
@@ -73,7 +72,6 @@ def _state(page: StatePage, raw: bytes) -> State:
     return State(
         epoch=page.epoch,
         position=page.position,
-        snapshot_id=page.snapshot_id,
         sessions=found.sessions,
         weaker=found.weaker,
         pending=found.pending_state,

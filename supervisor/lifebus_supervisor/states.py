@@ -63,7 +63,6 @@ class States:
         return StatePage(
             epoch=self._ledger.epoch,
             position=compiled.position,
-            snapshot_id=None,
             digests=compiled.digests,
             size=len(compiled.raw),
             offset=body.offset,

@@ -27,13 +27,9 @@ STATE_PIECE: Final = 196_608
 
 
 class StateHint(Struct, frozen=True, kw_only=True):
-    """The oldest state that a subscriber can start from: as it was after the receipt at `position`.
-
-    `snapshot_id` names a save at that position, where there is one.
-    """
+    """The oldest state that a subscriber can start from: as it was after the receipt at `position`."""
 
     position: int
-    snapshot_id: str | None = None
 
 
 class StateAsk(Document, frozen=True, kw_only=True, omit_defaults=True):
@@ -51,7 +47,6 @@ class StatePage(Document, frozen=True, kw_only=True):
 
     epoch: str
     position: int
-    snapshot_id: str | None
     digests: dict[str, str]
     size: int
     offset: int
