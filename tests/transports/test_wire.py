@@ -37,6 +37,7 @@ VALID: dict[str, dict[str, Any]] = {
     "save": {"save_type": "SESSION"},
     "resume": {"position": 1, "offset": 2},
     "state": {"position": 1, "offset": 2},
+    "prune": {"through": 7},
     "revise": {"snapshot_id": "0123456789abcdef", "reason": "r"},
     "observe": {
         "client_id": "c",
