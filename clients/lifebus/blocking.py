@@ -46,6 +46,7 @@ from lifebus_contract import (
 from lifebus_contract.cursors import CursorSettings
 from lifebus_contract.views import SessionHead
 from lifebus_transports.messages import Backfill, BackfillPage, BrokerStatus, ClientInfo, VerifyAnswer
+from lifebus_transports.save_messages import SaveAnswer, SaveTypeName
 
 __all__ = ["BlockingBus", "BlockingDeliveries", "BlockingSignals", "BlockingSubscription", "connect"]
 
@@ -295,6 +296,22 @@ class BlockingBus:
             InvalidRequest: the ledger is not durable.
         """
         return self._portal.call(self._bus.state)
+
+    def save(self, save_type: SaveTypeName) -> SaveAnswer:
+        """Have the broker take a snapshot now; see `Saves.save`.
+
+        Raises:
+            LifebusError: the ledger is kept in memory, or the snapshot cannot be written.
+        """
+        return self._portal.call(self._bus.saves.save, save_type)
+
+    def resume(self) -> State:
+        """Return what is open now, to go on from after a restart; see `Saves.resume`.
+
+        Raises:
+            LifebusError: the ledger is kept in memory, or the broker has not read it yet.
+        """
+        return self._portal.call(self._bus.saves.resume)
 
     def sessions(self, session: tuple[str, str] | None = None) -> list[SessionHead]:
         """Return what the ledger knows of all sessions, or of one."""

@@ -13,6 +13,8 @@ from lifebus_contract import (
     CallbackResponse,
     CapabilityRequest,
     DispatchEnvelope,
+    FrameClass,
+    FrameContext,
     InvalidRequest,
     LifebusError,
     Receipt,
@@ -22,6 +24,8 @@ from lifebus_contract import (
 )
 from lifebus_transports.messages import Backfill
 from running import short_directory
+
+FRAME = FrameContext(frame_id="f1", frame_class=FrameClass.TOP_LEVEL)
 
 
 def started(session: str = "s") -> CallbackRequest:
@@ -43,6 +47,19 @@ def test_a_script_emits_reads_and_asks() -> None:
             assert (bus.clients(), len(bus.manifests()), bus.status().ledger.head) == ([], 6, 4)
             assert bus.read(Backfill(limit=1)).next == 1
             assert bus.verify().faults == ()
+
+
+def test_a_script_saves_and_sees_what_is_open() -> None:
+    with short_directory() as directory:
+        shell = Shell(directory)
+        with broker_up(shell), lifebus.blocking.connect("script", runtime_dir=directory / "run") as bus:
+            bus.emit([started(), lifebus.make_request("frame.opened", "codex", session="s", frame=FRAME)])
+            saved = bus.save("SESSION")
+            assert (saved.position, saved.new, bus.save("SESSION").new) == (2, True, False)
+            state = bus.resume()
+            assert state.position == 2
+            assert [frame.frame_id for session in state.sessions for frame in session.frames] == ["f1"]
+            assert "PENDING_ROLL" in (state.pending or {})
 
 
 def test_a_script_follows_signals() -> None:
