@@ -198,7 +198,7 @@ class Keeping:
                 return True
             self._take_over(await self.use(lambda keeper, _: keeper.state.unlock.copy()))
             self.taken_up.set()
-            _log.info("taken_up", position=self._position, caches_refused=self.refused)
+            _log.debug("taken_up", position=self._position, caches_refused=self.refused)
         return more
 
     def _in_thread(self, work: Callable[[StateKeeper, SqliteLog], T]) -> T:

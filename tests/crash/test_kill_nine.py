@@ -79,6 +79,8 @@ class Trial:
                     if number == 0:
                         for follower in self.followers:
                             tasks.start_soon(follower.follow, broker.runtime_dir)
+                    if number == cycles * 3 // 4:
+                        await self._pruned(broker.runtime_dir)
                     await self._cycle(broker.runtime_dir, partial(broker.signal, signal.SIGKILL))
                 if number % CHECK_EVERY == 0:
                     await asyncio.to_thread(self._read, broker.ledger_path)
@@ -91,6 +93,13 @@ class Trial:
                     self.faults = (await bus.verify()).faults
             tasks.cancel_scope.cancel()
         self.oracle.close()
+
+    async def _pruned(self, runtime_dir: Path) -> None:
+        """Let one broker live until it begins to drop receipts: it may be quick to be killed, and slow to begin."""
+        async with lifebus.connect("onlooker", runtime_dir=runtime_dir) as bus:
+            with anyio.fail_after(60):
+                while not (await bus.status()).ledger.floor:
+                    pass
 
     async def _cycle(self, runtime_dir: Path, kill: Callable[[], None]) -> None:
         wanted = self.oracle.random.randint(*ACKS_A_CYCLE)

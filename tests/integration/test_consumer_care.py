@@ -1,9 +1,9 @@
 """Named consumers: what they ask for, where they begin, and their care: reset, evict, lost history, small journals."""
 
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
-import apsw
 import pytest
 
 import lifebus
@@ -11,6 +11,8 @@ from integration.consuming import emitted, nothing_comes, places, standing, take
 from lifebus import CursorSettings, LifecycleEvent
 from lifebus_broker import cursor_log
 from lifebus_broker.cursor_log import note_stream
+from lifebus_broker.ledger.sqlite_format import set_meta
+from lifebus_broker.ledger.sqlite_schema import executor, open_writer
 from lifebus_contract import InvalidRequest, StateConflict
 from running import connected, running_bus, short_directory
 
@@ -165,9 +167,8 @@ async def test_another_history_is_told_before_it_is_followed() -> None:
 
 def forge_epoch(path: Path) -> None:
     """Make the file another history, as a restored one is."""
-    connection = apsw.Connection(str(path))
-    connection.execute("UPDATE meta SET value = ? WHERE key = 'epoch'", ("f" * 32,))
-    connection.close()
+    with closing(open_writer(path)) as connection:
+        set_meta(executor(connection), epoch="f" * 32)
 
 
 async def test_the_journal_of_a_busy_consumer_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
