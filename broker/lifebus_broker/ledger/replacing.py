@@ -64,11 +64,7 @@ def _move_aside(path: Path, companions: Sequence[Path]) -> Path:
     aside.mkdir(mode=0o700, exist_ok=True)
     database, log, index = files_of(path)
     _keep(database, aside / path.name)
-    for companion in (
-        log,
-        witness_path(path),
-        *companions,
-    ):  # a log beside a database that it does not belong to would spoil it
+    for companion in (log, witness_path(path), *companions):  # a log beside another database would spoil it
         if companion.exists():
             companion.replace(aside / companion.name)
     index.unlink(missing_ok=True)
