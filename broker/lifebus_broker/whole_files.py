@@ -14,7 +14,7 @@ from glob import escape
 from pathlib import Path
 from typing import Final
 
-__all__ = ["clean_up", "make_directory", "read_whole", "remove_whole", "write_whole"]
+__all__ = ["clean_up", "make_directory", "read_whole", "remove_whole", "sync_directory", "write_whole"]
 
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -29,7 +29,7 @@ def make_directory(path: Path) -> None:
     """
     with suppress(FileExistsError):
         path.mkdir(mode=0o700)
-        _sync_directory(path.parent)
+        sync_directory(path.parent)
 
 
 def write_whole(path: Path, contents: bytes) -> None:
@@ -52,7 +52,7 @@ def write_whole(path: Path, contents: bytes) -> None:
     except OSError:
         unfinished.unlink(missing_ok=True)
         raise
-    _sync_directory(path.parent)
+    sync_directory(path.parent)
 
 
 def read_whole(path: Path, most: int) -> bytes | None:
@@ -82,7 +82,7 @@ def remove_whole(path: Path) -> bool:
         path.unlink()
     except FileNotFoundError:
         return False
-    _sync_directory(path.parent)
+    sync_directory(path.parent)
     return True
 
 
@@ -98,6 +98,19 @@ def clean_up(directory: Path, name: str | None = None) -> None:
             path.unlink(missing_ok=True)
 
 
+def sync_directory(path: Path) -> None:
+    """Make what was made, renamed or removed in a directory survive a power cut.
+
+    Raises:
+        OSError: the system refused.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _is_there(process: int) -> bool:
     if process == os.getpid():
         return True
@@ -108,11 +121,3 @@ def _is_there(process: int) -> bool:
     except OSError:
         return True
     return True
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

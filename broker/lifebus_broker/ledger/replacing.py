@@ -3,7 +3,7 @@
 A complete ledger file beside the present one, under the name `next_path`, is a replacement that is decided.  Whoever
 holds the lock and opens the ledger calls `settle` first.  What was there before is moved aside, never deleted.
 
-Above: the daemon, the ledger's commands.  Below: witness.
+Above: the daemon, the ledger's commands.  Below: witness, whole_files.
 """
 
 import errno
@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from lifebus_broker.ledger.witness import witness_path
+from lifebus_broker.whole_files import sync_directory
 
-__all__ = ["aside_path", "files_of", "next_path", "settle", "sync_directory"]
+__all__ = ["aside_path", "files_of", "next_path", "settle"]
 
 _WAL, _SHM = "-wal", "-shm"
 _NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
@@ -72,15 +73,6 @@ def _move_aside(path: Path, companions: Sequence[Path]) -> Path:
         if directory.is_dir():
             sync_directory(directory)
     return aside
-
-
-def sync_directory(directory: Path) -> None:
-    """Make what was renamed in a directory survive a power cut."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _keep(path: Path, target: Path) -> None:

@@ -1,15 +1,13 @@
 """`lifebus compactions`: views derived from the log, which anybody may delete (docs/ledger.md, "Compactions")."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import App, Parameter
 
 from lifebus.cli.arguments import UsageError
 from lifebus.cli.exits import ExitCode
+from lifebus.cli.settings import present_settings
 from lifebus.cli.terminal import clean, paint, put, put_bytes, put_json, put_table, say, size_text
-
-if TYPE_CHECKING:
-    from lifebus_supervisor.settings import Settings
 
 __all__ = ["app"]
 
@@ -27,7 +25,7 @@ def list_all(*, json: _Json = False) -> ExitCode:
     """
     from lifebus_supervisor.compacting import list_compactions  # noqa: PLC0415
 
-    listed, refused = list_compactions(_settings())
+    listed, refused = list_compactions(present_settings())
     if json:
         put_json({"compactions": listed, "refused": refused})
     elif listed:
@@ -63,7 +61,7 @@ def show(which: str, /, *, json: _Json = False) -> ExitCode:
     from lifebus.cli.recap_text import recap_lines  # noqa: PLC0415
     from lifebus_supervisor.compacting import present_compaction  # noqa: PLC0415
 
-    found = present_compaction(_settings(), which)
+    found = present_compaction(present_settings(), which)
     if found.anew:
         say("the kept recap is stale; this one is built anew")
     if json:
@@ -87,7 +85,7 @@ def verify(*, json: _Json = False) -> ExitCode:
     """
     from lifebus_supervisor.compacting import verify_compactions  # noqa: PLC0415
 
-    found = verify_compactions(_settings())
+    found = verify_compactions(present_settings())
     if json:
         put_json(found)
     else:
@@ -108,7 +106,7 @@ def rebuild(*, everything: Annotated[bool, Parameter(name="--all")] = False, jso
     """
     from lifebus_supervisor.compacting import rebuild_compactions  # noqa: PLC0415
 
-    done = rebuild_compactions(_settings(), everything=everything)
+    done = rebuild_compactions(present_settings(), everything=everything)
     if json:
         put_json(done)
     else:
@@ -129,15 +127,9 @@ def delete(*which: str, everything: Annotated[bool, Parameter(name="--all")] = F
         raise UsageError("name the compactions to delete, or say --all")
     from lifebus_supervisor.compacting import delete_compactions  # noqa: PLC0415
 
-    count = delete_compactions(_settings(), None if everything else which)
+    count = delete_compactions(present_settings(), None if everything else which)
     if json:
         put_json({"deleted": count})
     else:
         put(f"{count} deleted")
     return ExitCode.OK if everything or count == len(which) else ExitCode.NEGATIVE
-
-
-def _settings() -> "Settings":
-    from lifebus_supervisor.config import load  # noqa: PLC0415
-
-    return load()[0]

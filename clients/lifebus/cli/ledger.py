@@ -9,11 +9,11 @@ from cyclopts import App, Parameter
 
 from lifebus.cli.arguments import DEFAULTS, Connecting, UsageError, parse_moment
 from lifebus.cli.exits import ExitCode
+from lifebus.cli.settings import present_settings
 from lifebus.cli.terminal import paint, put, put_json, say, size_text
 
 if TYPE_CHECKING:
     from lifebus_supervisor.ledger_care.copying import Replaced
-    from lifebus_supervisor.settings import Settings
 
 __all__ = ["app", "verify"]
 
@@ -34,7 +34,7 @@ def info(file: Path | None = None, /, *, json: _Json = False) -> ExitCode:
     from lifebus_supervisor.ledger_care.files import ledger_file  # noqa: PLC0415
     from lifebus_supervisor.ledger_care.info import look_at  # noqa: PLC0415
 
-    settings = _settings()
+    settings = present_settings()
     found = look_at(file or ledger_file(settings), beside=None if file else settings.state_dir)
     if json:
         put_json(found)
@@ -57,7 +57,7 @@ def verify(file: Path | None = None, /, *, tail: int | None = None, json: _Json 
         raise UsageError("--tail: at least 1")
     from lifebus_supervisor.ledger_care.checking import check_ledger  # noqa: PLC0415
 
-    found = check_ledger(_settings(), file, tail=tail, watch=_watch())
+    found = check_ledger(present_settings(), file, tail=tail, watch=_watch())
     if json:
         put_json(found)
     else:
@@ -98,7 +98,7 @@ def prune(
             raise UsageError(f"{flag}: at least 1")
     moment = None if before is None else int(parse_moment(before, flag="--before").timestamp())
     wish = PruneWish(before_epoch_s=moment, keep_days=keep_days, keep_mb=keep_mb, through=through)
-    return prune_ledger(_settings(), wish, connecting, compact=compact, dry_run=dry_run)
+    return prune_ledger(present_settings(), wish, connecting, compact=compact, dry_run=dry_run)
 
 
 @app.command
@@ -111,7 +111,7 @@ def backup(file: Path, /, *, json: _Json = False) -> ExitCode:
     """
     from lifebus_supervisor.ledger_care.copying import back_up  # noqa: PLC0415
 
-    found = back_up(_settings(), file)
+    found = back_up(present_settings(), file)
     if json:
         put_json(
             {"file": str(file), "epoch": found.epoch, "head": found.head, "floor": found.floor, "bytes": found.bytes}
@@ -131,7 +131,7 @@ def restore(file: Path, /, *, json: _Json = False) -> ExitCode:
     """
     from lifebus_supervisor.ledger_care.copying import restore as put_back  # noqa: PLC0415
 
-    return _tell_replaced(put_back(_settings(), file, _new_epoch()), file, json=json)
+    return _tell_replaced(put_back(present_settings(), file, _new_epoch()), file, json=json)
 
 
 @app.command
@@ -144,7 +144,7 @@ def export(file: Annotated[str, Parameter(allow_leading_hyphen=True)], /) -> Exi
     from lifebus_supervisor.ledger_care.files import ledger_file  # noqa: PLC0415
     from lifebus_supervisor.ledger_care.transferring import export_to, write_out  # noqa: PLC0415
 
-    settings = _settings()
+    settings = present_settings()
     if file == "-":
         end = write_out(ledger_file(settings), sys.stdout.buffer.write)
         sys.stdout.flush()
@@ -165,7 +165,7 @@ def import_(file: Path, /, *, replace: bool = False, json: _Json = False) -> Exi
     """
     from lifebus_supervisor.ledger_care.transferring import bring_in  # noqa: PLC0415
 
-    return _tell_replaced(bring_in(_settings(), file, _new_epoch(), replace=replace), file, json=json)
+    return _tell_replaced(bring_in(present_settings(), file, _new_epoch(), replace=replace), file, json=json)
 
 
 def _watch() -> "Callable[[str, int, int], None] | None":
@@ -189,12 +189,6 @@ def _tell_replaced(done: "Replaced", file: Path, *, json: bool) -> ExitCode:
     if done.aside is not None:
         put(f"the ledger before is in {done.aside}")
     return ExitCode.OK
-
-
-def _settings() -> "Settings":
-    from lifebus_supervisor.config import load  # noqa: PLC0415
-
-    return load()[0]
 
 
 def _new_epoch() -> str:

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from lifebus.cli.exits import ExitCode
+from lifebus.cli.settings import present_settings
 from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say
 
 if TYPE_CHECKING:
     from lifebus_supervisor.booting import Verdict
     from lifebus_supervisor.saved import Listing
-    from lifebus_supervisor.settings import Settings
 
 __all__ = ["app"]
 
@@ -28,7 +28,7 @@ def list_all(*, json: _Json = False) -> ExitCode:
     """
     from lifebus_supervisor.saved import list_snapshots  # noqa: PLC0415
 
-    listing = list_snapshots(_settings())
+    listing = list_snapshots(present_settings())
     if json:
         put_json([*map(listing.describe, listing.snapshots), *listing.refused])
     elif listing.snapshots:
@@ -53,7 +53,7 @@ def show(which: str | None = None, /) -> ExitCode:
     from lifebus_supervisor.booting import find_snapshot, stored_bytes  # noqa: PLC0415
     from lifebus_supervisor.saved import snapshot_files  # noqa: PLC0415
 
-    put(msgspec.json.format(stored_bytes(find_snapshot(snapshot_files(_settings()), which))).decode())
+    put(msgspec.json.format(stored_bytes(find_snapshot(snapshot_files(present_settings()), which))).decode())
     return ExitCode.OK
 
 
@@ -67,7 +67,7 @@ def verify(which: str | None = None, /, *, json: _Json = False) -> ExitCode:
     """
     from lifebus_supervisor.booting import verify_snapshots  # noqa: PLC0415
 
-    verdicts = verify_snapshots(_settings(), which)
+    verdicts = verify_snapshots(present_settings(), which)
     if json:
         put_json(verdicts)
     else:
@@ -93,9 +93,3 @@ def _put_listing(listing: "Listing") -> None:
 def _put_verdict(verdict: "Verdict") -> None:
     color = {"proved": "green", "unprovable": "yellow", "wrong": "red"}[verdict.verdict]
     put(f"{verdict.name}  {paint(verdict.verdict, color)}{': ' + clean(verdict.why) if verdict.why else ''}")
-
-
-def _settings() -> "Settings":
-    from lifebus_supervisor.config import load  # noqa: PLC0415
-
-    return load()[0]

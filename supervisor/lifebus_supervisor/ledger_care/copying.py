@@ -9,8 +9,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from lifebus_broker.ledger.replacing import next_path, settle, sync_directory
+from lifebus_broker.ledger.replacing import next_path, settle
 from lifebus_broker.ledger.sqlite_copy import bring_up_to_date, compact, copy_ledger, renew
+from lifebus_broker.whole_files import sync_directory
 from lifebus_contract import LifebusError
 from lifebus_supervisor.ledger_care.checking import check_file
 from lifebus_supervisor.ledger_care.files import (

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import apsw
 
-from lifebus_broker.ledger.replacing import files_of, next_path, settle, sync_directory
+from lifebus_broker.ledger.replacing import files_of, next_path, settle
 from lifebus_broker.ledger.sqlite_copy import is_in_use
-from lifebus_broker.whole_files import clean_up
+from lifebus_broker.whole_files import clean_up, sync_directory
 from lifebus_contract import BrokerBusy, LifebusError
 from lifebus_contract.failure import FailureClass
 from lifebus_supervisor.settings import Settings

@@ -1,0 +1,22 @@
+"""The settings that a command works with where no broker is asked.
+
+Above: the commands that look after the ledger's files.  Below: lifebus_supervisor, imported when needed.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lifebus_supervisor.settings import Settings
+
+__all__ = ["present_settings"]
+
+
+def present_settings() -> "Settings":
+    """Return the settings of the environment and the configuration file.
+
+    Raises:
+        LifebusError: they contradict themselves or cannot be read.
+    """
+    from lifebus_supervisor.config import load  # noqa: PLC0415  the supervisor's half costs start-up time
+
+    return load()[0]
