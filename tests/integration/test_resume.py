@@ -64,6 +64,12 @@ async def ready(bus: lifebus.Bus) -> lifebus.State:
                 await anyio.lowlevel.checkpoint()
 
 
+async def open_all(bus: lifebus.Bus) -> None:
+    """Have one thing of each kind wait for somebody."""
+    for opens in OPENS:
+        await bus.emit(opens())
+
+
 def everything(settings: Settings) -> tuple[list[bytes], list[Any]]:
     """Return every byte of the log and every note of the journal."""
     with SqliteLog(settings.ledger_path) as log:
@@ -78,8 +84,7 @@ async def test_sl_g3_all_three_kinds_of_pending_survive_kill_nine_and_are_presen
     with short_directory() as directory:
         settings = settings_in(directory)
         async with bus_in(directory) as (broker, bus):
-            for opens in OPENS:
-                await bus.emit(opens())
+            await open_all(bus)
             before = await ready(bus)
             saved = await bus.saves.save("SESSION")
             await broker.kill()
@@ -97,8 +102,7 @@ async def test_sl_g3_all_three_kinds_of_pending_survive_kill_nine_and_are_presen
 async def test_resume_i1_and_i2_what_was_open_has_to_go_on_and_is_not_bypassed() -> None:
     with short_directory() as directory:
         async with bus_in(directory) as (broker, bus):
-            for opens in OPENS:
-                await bus.emit(opens())
+            await open_all(bus)
             await broker.kill()
         left = list(KINDS)
         async with bus_in(directory) as (broker, bus):
@@ -119,8 +123,7 @@ async def test_resume_i3_nothing_is_invented_and_nothing_is_recorded() -> None:
     with short_directory() as directory:
         settings = settings_in(directory)
         async with bus_in(directory) as (broker, bus):
-            for opens in OPENS:
-                await bus.emit(opens())
+            await open_all(bus)
             visible = await ready(bus)
             saved = await bus.saves.save("SESSION")
             await bus.emit(fact("frame.ended", FRAME))
@@ -146,8 +149,7 @@ async def test_resume_i4_stale_compactions_are_built_again_and_nobody_notices() 
     with short_directory() as directory:
         settings = settings_in(directory)
         async with bus_in(directory) as (broker, bus):
-            for opens in OPENS:
-                await bus.emit(opens())
+            await open_all(bus)
             visible = await ready(bus)
             await bus.saves.save("SESSION")
             await broker.terminate()
