@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterable
 
 from rich.console import Console
 
-from bench import bench_hook, commands, consumers, durability, growth, harness_time, passage, signals, throughput
 from bench.lifebus_client import Lifebus, broker
+from bench.measures import commands, consumers, durability, growth, harness_time, signals, throughput
+from bench.measures import hook as bench_hook
+from bench.measures import proxy as passage
+from bench.measures.throughput import Figure, Results, Sizes
 from bench.peers.process import workspace
 from bench.report import Aim, Run, print_aims, print_table
 from bench.signal_peers import BATCH, some_signal
-from bench.throughput import Figure, Results, Sizes
 from bench.workload import RECEIPT_BYTES, SESSIONS, items
 
 _FSYNCS = 300

@@ -19,9 +19,9 @@ import zmq
 
 import lifebus
 from bench.child import child
-from lifebus.connection import Connection
-from lifebus_transports.messages import Nothing
-from lifebus_transports.signal_messages import Observe, ObserveAnswer, Signal
+from lifebus._internal.connection import Connection
+from lifebus_transports.messages.requests import Nothing
+from lifebus_transports.messages.signals import Observe, ObserveAnswer, Signal
 
 BATCH = 256
 PARAMS_BYTES = 200

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 from zmq.utils.garbage import gc as pyzmq_gc
 
-from effort import TORTURE
-from leftovers import MARK, Watch
+from support.effort import TORTURE
+from support.leftovers import MARK, Watch
 
 LONGEST_S = 6 * 3600
 

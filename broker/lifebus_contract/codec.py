@@ -2,7 +2,7 @@
 
 JSON and MessagePack come from the same structs.  JSON is read strictly: no duplicate keys, no NaN, no lone
 surrogates, bounded size and depth (design 5, "Limits").  MessagePack readers that need the same strictness
-use `lifebus_transports.wire`.
+use `lifebus_transports.framing.frames`.
 
 Above: doors, ledger, command line.  Below: every other contract module.
 """

@@ -16,13 +16,13 @@ TYPE_CHECKING = False  # `typing` takes longer to load than all that `lifebus te
 if TYPE_CHECKING:
     from typing import Any
 
+    from lifebus._internal.view import Cursor, Gap
     from lifebus.client import Bus, Emitted, connect
     from lifebus.consumer import Deliveries, Delivery
     from lifebus.requests import make_payload, make_request, new_id
     from lifebus.signals import SignalReceived, Signals
     from lifebus.state import State
     from lifebus.subscription import Subscription
-    from lifebus.view import Cursor, Gap
     from lifebus_contract import (
         CallbackRequest,
         CallbackResponse,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         Receipt,
         ReceiptStatus,
     )
-    from lifebus_contract.cursors import CursorSettings
+    from lifebus_contract.consumers import CursorSettings
 
 __all__ = [
     "Bus",
@@ -71,12 +71,12 @@ __all__ = [
 
 _HOME = {
     "Bus": "lifebus.client",
-    "Cursor": "lifebus.view",
-    "CursorSettings": "lifebus_contract.cursors",
+    "Cursor": "lifebus._internal.view",
+    "CursorSettings": "lifebus_contract.consumers",
     "Deliveries": "lifebus.consumer",
     "Delivery": "lifebus.consumer",
     "Emitted": "lifebus.client",
-    "Gap": "lifebus.view",
+    "Gap": "lifebus._internal.view",
     "SignalReceived": "lifebus.signals",
     "Signals": "lifebus.signals",
     "State": "lifebus.state",

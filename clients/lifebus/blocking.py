@@ -24,14 +24,14 @@ import anyio
 import anyio.to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
+from lifebus._internal.thread_views import SignalsSince
+from lifebus._internal.view import Cursor, Gap
 from lifebus.client import Bus, Emitted, TickResult
 from lifebus.client import connect as connect_async
 from lifebus.consumer import Deliveries, Delivery
 from lifebus.signals import SignalReceived, Signals
 from lifebus.state import State
 from lifebus.subscription import Subscription
-from lifebus.thread_views import SignalsSince
-from lifebus.view import Cursor, Gap
 from lifebus_contract import (
     AdapterManifest,
     CallbackRequest,
@@ -43,10 +43,10 @@ from lifebus_contract import (
     Negotiation,
     Receipt,
 )
-from lifebus_contract.cursors import CursorSettings
+from lifebus_contract.consumers import CursorSettings
 from lifebus_contract.views import SessionHead
-from lifebus_transports.messages import Backfill, BackfillPage, BrokerStatus, ClientInfo, VerifyAnswer
-from lifebus_transports.save_messages import SaveAnswer, SaveTypeName
+from lifebus_transports.messages.requests import Backfill, BackfillPage, BrokerStatus, ClientInfo, VerifyAnswer
+from lifebus_transports.messages.snapshots import SaveAnswer, SaveTypeName
 
 __all__ = ["BlockingBus", "BlockingDeliveries", "BlockingSignals", "BlockingSubscription", "connect"]
 

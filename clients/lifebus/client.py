@@ -14,19 +14,19 @@ from typing import Final, overload
 import zmq
 from msgspec import Struct
 
-from lifebus.connection import Connection
+from lifebus._internal.connection import Connection
+from lifebus._internal.outbox import Outbox
+from lifebus._internal.thread_views import SignalsSince, ThreadViews
+from lifebus._internal.view import Cursor
+from lifebus._internal.worker import Handler, serve
 from lifebus.consumer import Deliveries, consume, consume_wish
-from lifebus.cursors import Cursors
-from lifebus.ledger_care import LedgerCare
-from lifebus.outbox import Outbox
-from lifebus.saves import Saves
+from lifebus.consumer_admin import Cursors
+from lifebus.ledger_admin import LedgerCare
 from lifebus.signals import SignalReceived, Signals
+from lifebus.snapshots import Saves
 from lifebus.state import State, fetch_state
 from lifebus.subscription import Subscription
-from lifebus.thread_views import SignalsSince, ThreadViews
 from lifebus.ticks import Ticks
-from lifebus.view import Cursor
-from lifebus.worker import Handler, serve
 from lifebus_contract import (
     AdapterManifest,
     CallbackRequest,
@@ -41,11 +41,11 @@ from lifebus_contract import (
     TransportError,
 )
 from lifebus_contract.codec import decode_receipt
-from lifebus_contract.cursors import CursorSettings
+from lifebus_contract.consumers import CursorSettings
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
 from lifebus_contract.views import SessionHead
 from lifebus_transports.directories import default_runtime_dir
-from lifebus_transports.messages import (
+from lifebus_transports.messages.requests import (
     Backfill,
     BackfillPage,
     BrokerStatus,
@@ -63,7 +63,7 @@ from lifebus_transports.messages import (
     Verify,
     VerifyAnswer,
 )
-from lifebus_transports.state_messages import StatePage
+from lifebus_transports.messages.state import StatePage
 
 __all__ = ["Bus", "Emitted", "TickResult", "connect"]
 

@@ -16,10 +16,10 @@ import anyio
 import structlog
 from msgspec import structs
 
-from lifebus.connection import Connection
-from lifebus.pausing import Backoff
+from lifebus._internal.backoff import Backoff
+from lifebus._internal.connection import Connection
+from lifebus._internal.view import Cursor, Gap
 from lifebus.state import State, fetch_state
-from lifebus.view import Cursor, Gap
 from lifebus_contract import (
     BrokerBusy,
     DeadlineExceeded,
@@ -30,8 +30,8 @@ from lifebus_contract import (
     encode_msgpack,
 )
 from lifebus_contract.codec import decode_receipt
-from lifebus_contract.cursors import CursorSettings, Lost
-from lifebus_transports.cursor_messages import (
+from lifebus_contract.consumers import CursorSettings, Lost
+from lifebus_transports.messages.consumers import (
     Ack,
     AckAnswer,
     Consume,
@@ -42,8 +42,8 @@ from lifebus_transports.cursor_messages import (
     Nack,
     Release,
 )
-from lifebus_transports.messages import Nothing
-from lifebus_transports.state_messages import StatePage
+from lifebus_transports.messages.requests import Nothing
+from lifebus_transports.messages.state import StatePage
 
 __all__ = ["Deliveries", "Delivery", "consume", "consume_wish"]
 

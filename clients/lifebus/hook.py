@@ -7,7 +7,7 @@ a refusal, so only an answer of the broker may cause it.  A call that got no who
 The whole file is start-up cost, because a script is compiled at each start: so it is short, takes built-in modules
 only (no `os`, `json`, `socket`, `signal`), and joins strings with `+`, which compiles faster than formatting.
 
-Above: the harness.  Below: the hook door (lifebus_transports.hook_door) and the spool (lifebus_transports.spool).
+Above: the harness.  Below: the hook door (lifebus_transports.hooks.server) and the spool (lifebus_transports.hooks.spool).
 """
 
 import sys

@@ -15,12 +15,12 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from lifebus.connection import Connection
-from lifebus.follower import Follower
-from lifebus.thread_views import ThreadItem, ThreadViews
-from lifebus.view import Cursor, Gap
-from lifebus_transports.signal_messages import SignalBeacon, SignalPage, SignalRow, ThreadHeads, ThreadsAsk
-from lifebus_transports.wire import SIGNAL_BEACON_TOPIC
+from lifebus._internal.connection import Connection
+from lifebus._internal.follower import Follower
+from lifebus._internal.thread_views import ThreadItem, ThreadViews
+from lifebus._internal.view import Cursor, Gap
+from lifebus_transports.framing.frames import SIGNAL_BEACON_TOPIC
+from lifebus_transports.messages.signals import SignalBeacon, SignalPage, SignalRow, ThreadHeads, ThreadsAsk
 
 __all__ = ["SignalReceived", "Signals"]
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from lifebus.view import Cursor
+from lifebus._internal.view import Cursor
 from lifebus_contract import InternalError, LifebusError
-from lifebus_transports.state_messages import SessionState, StateAsk, StatePage, WorkingState
+from lifebus_transports.messages.state import SessionState, StateAsk, StatePage, WorkingState
 
 __all__ = ["State", "fetch_state"]
 
@@ -23,7 +23,7 @@ _decoder = msgspec.json.Decoder(WorkingState)
 class State(Struct, frozen=True, kw_only=True):
     """What was so after the receipt at `position`: the sessions that lived, and what was open or pending in them.
 
-    `weaker` and `pending` are as in `lifebus_transports.state_messages.WorkingState`.  `raw` is all of it as canonical
+    `weaker` and `pending` are as in `lifebus_transports.messages.state.WorkingState`.  `raw` is all of it as canonical
     JSON; `digests` has the SHA-256 of it and of the ledger's stores.
     """
 

@@ -13,14 +13,15 @@ from typing import Final
 
 import msgspec
 
-from lifebus.connection import Connection
-from lifebus.follower import Follower
+from lifebus._internal.connection import Connection
+from lifebus._internal.follower import Follower
+from lifebus._internal.view import Cursor, Gap, View
 from lifebus.state import State, fetch_state
-from lifebus.view import Cursor, Gap, View
 from lifebus_contract import Receipt
 from lifebus_contract.codec import decode_receipt
 from lifebus_contract.views import SessionHead
-from lifebus_transports.messages import (
+from lifebus_transports.framing.frames import ALL_TOPIC, BEACON_TOPIC, session_topic
+from lifebus_transports.messages.requests import (
     Backfill,
     BackfillPage,
     Beacon,
@@ -29,8 +30,7 @@ from lifebus_transports.messages import (
     RowInfo,
     SessionsAsk,
 )
-from lifebus_transports.state_messages import StatePage
-from lifebus_transports.wire import ALL_TOPIC, BEACON_TOPIC, session_topic
+from lifebus_transports.messages.state import StatePage
 
 __all__ = ["Since", "Subscription"]
 

@@ -8,12 +8,12 @@ from typing import Final
 
 import msgspec
 
-from lifebus.connection import Connection
-from lifebus.follower import Follower
+from lifebus._internal.connection import Connection
+from lifebus._internal.follower import Follower
 from lifebus_contract import Receipt
 from lifebus_contract.codec import decode_receipt
-from lifebus_transports.messages import RowInfo
-from lifebus_transports.wire import tick_topic
+from lifebus_transports.framing.frames import tick_topic
+from lifebus_transports.messages.requests import RowInfo
 
 __all__ = ["Ticks"]
 

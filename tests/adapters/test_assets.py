@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from lifebus_adapters import ADAPTERS, HOST_ASSETS
-from lifebus_adapters.assets import Asset, OwnedFile, SettingsFile, Wish, hook_command, is_hook_command
-from lifebus_adapters.launcher import launcher_files, launcher_path
-from lifebus_adapters.telemetry import Surroundings
+from lifebus_adapters.shared.assets import Asset, OwnedFile, SettingsFile, Wish, hook_command, is_hook_command
+from lifebus_adapters.shared.launcher import launcher_files, launcher_path
+from lifebus_adapters.shared.telemetry import Surroundings
 from lifebus_contract import IntegrationMode
 
 FOLDER = Path(__file__).parent / "assets"

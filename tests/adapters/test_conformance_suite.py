@@ -1,19 +1,17 @@
 """One suite for every adapter: the six pass it, and for each check an adapter that breaks its rule is caught."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec import structs
 
-from adapters.broken_adapters import BROKEN, GOOD, Variant
 from lifebus_adapters import ADAPTERS, HookCall, HookReading
 from lifebus_adapters.conformance import CHECKS, examine, load_examples
 from lifebus_adapters.conformance.builtin import builtin_subject
 from lifebus_contract import IdSource, InvalidRequest
-
-CAPTURES = Path(__file__).parents[1] / "data" / "captures"
+from support.adapters.broken_adapters import BROKEN, GOOD, Variant
+from support.paths import CAPTURES
 
 
 @pytest.mark.parametrize("name", CHECKS)

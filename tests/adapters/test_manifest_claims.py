@@ -7,13 +7,13 @@ from typing import Final
 
 import pytest
 
-from adapters import app_server_proofs, delivery_proofs, proofs, renewal_proofs, telemetry_proofs
-from adapters.claims import claims_of
-from adapters.delivery_proofs import no_hook_takes, takes_at_most
-from adapters.proofs import PROMPT, START, Proof, derived_event, native_event
-from adapters.telemetry_proofs import events_come_by
 from lifebus_adapters import ADAPTERS
 from lifebus_contract import ConformanceLevel
+from support.adapters import app_server_proofs, delivery_proofs, proofs, renewal_proofs, telemetry_proofs
+from support.adapters.claims import claims_of
+from support.adapters.delivery_proofs import no_hook_takes, takes_at_most
+from support.adapters.proofs import PROMPT, START, Proof, derived_event, native_event
+from support.adapters.telemetry_proofs import events_come_by
 
 V1: Final = [name for name, item in ADAPTERS.items() if item.registered.conformance is ConformanceLevel.V1]
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from adapters.calls import hooks_of, slots_of
 from lifebus_adapters import ADAPTERS, load_manifest, load_third_party
 from lifebus_contract import (
     CONTRACT_VERSION,
@@ -18,6 +17,7 @@ from lifebus_contract import (
     SupportState,
     encode_json,
 )
+from support.adapters.calls import hooks_of, slots_of
 
 ALL = pytest.mark.parametrize("adapter_id", list(ADAPTERS))
 

@@ -11,12 +11,13 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from adapters.calls import CAPTURES, ids
-from adapters.plugins import NODE, Stage, plugin_text
 from lifebus_adapters import ADAPTERS, HookAnswer, HookCall
-from lifebus_adapters.telemetry import Usage
-from lifebus_transports.hook_door import serve_hooks
-from running import short_directory
+from lifebus_adapters.shared.telemetry import Usage
+from lifebus_transports.hooks.server import serve_hooks
+from support.adapters.calls import ids
+from support.adapters.plugins import NODE, Stage, plugin_text
+from support.paths import CAPTURES
+from support.running import short_directory
 
 pytestmark = pytest.mark.skipif(NODE is None, reason="node is not installed: plugins are JavaScript")
 

@@ -10,7 +10,7 @@ import lifebus_adapters
 SOURCES = sorted(Path(lifebus_adapters.__file__).parent.rglob("*.py"))
 ALLOWED = {
     "collections",
-    "datetime",  # to write down times that are passed in; tests/layering.py sees to it that none is asked for
+    "datetime",  # to write down times that are passed in; tests/support/layering.py sees to it that none is asked for
     "functools",
     "hashlib",
     "importlib",

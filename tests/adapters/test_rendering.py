@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from adapters.calls import CAPTURE_FILES, adapter_of, call, captured, delivery, hooks_of, slots_of
 from lifebus_adapters import ADAPTERS, Delivery, HookAnswer
 from lifebus_contract import FailureClass, InvalidRequest, LifebusError
 from lifebus_contract.payload_text import text_size
+from support.adapters.calls import CAPTURE_FILES, adapter_of, call, captured, delivery, hooks_of, slots_of
 
 ALL = pytest.mark.parametrize("adapter_id", list(ADAPTERS))
 NOTHING = HookAnswer(stdout=b"", exit_code=0)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from adapters.calls import CAPTURE_FILES, captured, delivery, hooks_of, ids
-from adapters.hook_bus import HookBus, hook_bus
 from lifebus_adapters import ADAPTERS, HookAnswer, HookCall
 from lifebus_broker.ports import Query
 from lifebus_contract import Receipt, ReceiptStatus, decode_json
+from support.adapters.calls import CAPTURE_FILES, captured, delivery, hooks_of, ids
+from support.adapters.hook_bus import HookBus, hook_bus
 
 EVERY_CAPTURE = pytest.mark.parametrize(
     "path", CAPTURE_FILES, ids=lambda path: f"{path.parent.parent.name}-{path.parent.name}"

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from command_line import Shell, broker_up
-from running import short_directory
+from support.command_line import Shell, broker_up
+from support.running import short_directory
 
 
 @pytest.fixture(scope="module")

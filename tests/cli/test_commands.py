@@ -7,17 +7,17 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from command_line import PATIENCE_S, Shell, broker_up
-from leftovers import MARK, marked
-from running import short_directory
-from transports.commands.children import ANSWER
+from support.command_line import PATIENCE_S, Shell, broker_up
+from support.leftovers import MARK, marked
+from support.paths import EXAMPLES
+from support.running import short_directory
+from support.transports.children import ANSWER
 
-EXAMPLE = Path(__file__).parents[2] / "docs/examples/command.py"
+EXAMPLE = EXAMPLES / "command.py"
 PYTHON = (sys.executable, str(EXAMPLE))
 GOOD = ("sh", "-c", f"cat >/dev/null; echo '{ANSWER}'")
 BAD = ("sh", "-c", "echo 'the key=abc is wrong' >&2; exit 4")

@@ -10,11 +10,11 @@ from typing import Any
 import apsw
 import pytest
 
-from command_line import Shell, broker_up
-from contract_suites.receipts import append, keyed
-from lifebus_broker.ledger.sqlite import SqliteLedger
-from lifebus_broker.ledger.sqlite_file import BOOT_TAIL
-from running import short_directory
+from lifebus_broker.ledger.sqlite.file import BOOT_TAIL
+from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
+from support.command_line import Shell, broker_up
+from support.receipts import append, keyed
+from support.running import short_directory
 
 RECAPS = Path("state") / "compactions" / "session_recap@1"
 

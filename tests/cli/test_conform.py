@@ -1,13 +1,13 @@
 """`lifebus conform`: a readable list, JSON for programs, and an exit code that says it all."""
 
 import sys
-from pathlib import Path
 
 import pytest
 
-from command_line import Shell
+from support.command_line import Shell
+from support.paths import EXAMPLES
 
-EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "adapter" / "program.py"
+EXAMPLE = EXAMPLES / "adapter" / "program.py"
 
 
 @pytest.mark.parametrize("adapter", ["codex", "claude", "gemini", "opencode", "hermes", "openclaw"])

@@ -5,8 +5,8 @@ from pathlib import Path
 import anyio
 
 import lifebus
-from command_line import Shell, broker_up
-from lifebus_contract.cursors import MAX_TRIES, CursorSettings
+from lifebus_contract.consumers import MAX_TRIES, CursorSettings
+from support.command_line import Shell, broker_up
 
 
 async def consume(runtime_dir: Path) -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Shell
-from running import short_directory
-from supervisor.renewal.scripted import CONFIGURED
+from support.command_line import Shell
+from support.running import short_directory
+from support.supervisor.scripted import CONFIGURED
 
 SECRET = "cont-4711-Aufpassen\nzwei Zeilen"
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from command_line import Shell
-from golden import golden
 from lifebus.requests import make_request
 from lifebus_contract import EVENT_NAMES, KINDS, encode_json
+from support.command_line import Shell
+from support.golden import golden
 
 REQUEST = encode_json(make_request("session.started", "codex", session="s"))
 PAYLOAD = {

@@ -8,14 +8,14 @@ from typing import Any
 import psutil
 import pytest
 
-from command_line import PATIENCE_S, Shell
+from lifebus._internal.view import Gap
+from lifebus.demo.checks import LedgerRow, check_facts, check_followers, check_hooks, check_sequences
 from lifebus.demo.follower import Follower
-from lifebus.demo.player import HookResult
-from lifebus.demo.proof import LedgerRow, check_facts, check_followers, check_hooks, check_sequences
 from lifebus.demo.recordings import HARNESSES, load_recordings, sessions_of
-from lifebus.view import Gap
+from lifebus.demo.replay import HookResult
 from lifebus_contract import CONTRACT_VERSION, Receipt, validate
-from running import short_directory
+from support.command_line import PATIENCE_S, Shell
+from support.running import short_directory
 
 
 def row(position: int, session: str, sequence: int | None, **fields: Any) -> LedgerRow:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from command_line import PATIENCE_S, Shell, broker_up
 from lifebus.requests import make_request
 from lifebus_contract import encode_json
+from support.command_line import PATIENCE_S, Shell, broker_up
 
 
 def request(**fields: Any) -> bytes:

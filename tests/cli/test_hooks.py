@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from command_line import Ran, Shell
 from lifebus_adapters import HOST_ASSETS
 from lifebus_adapters.codex.trust import hook_hash
+from support.command_line import Ran, Shell
 
 CLAUDE = """{
   "model": "opus",

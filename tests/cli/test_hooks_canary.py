@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from command_line import Shell, broker_up
 from lifebus_adapters import HOST_ASSETS
-from lifebus_adapters.hosting import skill_file
-from running import short_directory
+from lifebus_adapters.shared.hosting import skill_file
+from support.command_line import Shell, broker_up
+from support.running import short_directory
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from command_line import COMMAND, Shell, broker_up
-from running import short_directory
+from support.command_line import COMMAND, Shell, broker_up
+from support.running import short_directory
 
 
 def emit(shell: Shell, count: int, session: str = "s", first: int = 0) -> None:

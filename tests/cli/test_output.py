@@ -2,15 +2,15 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from command_line import Shell
 from lifebus.cli.app import COMMANDS
 from lifebus.cli.errors import explain
-from lifebus.cli.exits import ExitCode, exit_code_of
+from lifebus.cli.exit_codes import ExitCode, exit_code_of
 from lifebus_contract import FailureClass, error_for
+from support.command_line import Shell
+from support.paths import DOCS
 
 
 @pytest.mark.parametrize(
@@ -96,6 +96,6 @@ def test_streams_that_are_closed_or_full_are_no_defect(alone: Shell, closed: str
 
 
 def test_the_exit_codes_are_in_the_documentation() -> None:
-    text = (Path(__file__).parent.parent.parent / "docs/configuration.md").read_text()
+    text = (DOCS / "configuration.md").read_text()
     table = {line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| ")}
     assert {str(int(code)) for code in ExitCode} <= table

@@ -7,8 +7,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from command_line import Shell, broker_up
 from lifebus_transports.runtime_dir import ensure_private_directory, hold_lock
+from support.command_line import Shell, broker_up
 
 
 def test_status_tells_how_the_broker_is(bus: Shell) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Ran, Shell
-from saves.ledgers import change_rows, make_ledger, prune_ledger
+from support.command_line import Ran, Shell
+from support.snapshots.ledgers import change_rows, make_ledger, prune_ledger
 
 COUNT = 30
 

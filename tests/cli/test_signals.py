@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 import lifebus
-from command_line import PATIENCE_S, Shell, broker_up
-from integration.observing import EVENT, Observer, signal
-from lifebus_transports.signal_messages import Observation
-from running import short_directory
+from lifebus_transports.messages.signals import Observation
+from support.command_line import PATIENCE_S, Shell, broker_up
+from support.integration.observing import EVENT, Observer, signal
+from support.running import short_directory
 
 SAID: list[Observation] = [
     signal("00000001-thread-one", event="app_server.turn.started", context={"threadId": "1", "turnId": "turn-000001"}),

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from command_line import PATIENCE_S, Shell, broker_up
+from support.command_line import PATIENCE_S, Shell, broker_up
 
 
 def events(ran_lines: list[dict[str, dict[str, str]]]) -> list[str]:

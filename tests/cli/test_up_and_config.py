@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from command_line import PATIENCE_S, Shell, broker_up
+from support.command_line import PATIENCE_S, Shell, broker_up
 
 
 def test_it_starts_logs_in_json_and_stops_in_order(alone: Shell) -> None:

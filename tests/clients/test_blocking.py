@@ -6,8 +6,6 @@ import pytest
 
 import lifebus
 import lifebus.blocking
-from command_line import PATIENCE_S, Shell, broker_up
-from integration.observing import Observer, places, signal
 from lifebus_contract import (
     CallbackRequest,
     CallbackResponse,
@@ -22,8 +20,10 @@ from lifebus_contract import (
     RequirementLevel,
     TransportError,
 )
-from lifebus_transports.messages import Backfill
-from running import short_directory
+from lifebus_transports.messages.requests import Backfill
+from support.command_line import PATIENCE_S, Shell, broker_up
+from support.integration.observing import Observer, places, signal
+from support.running import short_directory
 
 FRAME = FrameContext(frame_id="f1", frame_class=FrameClass.TOP_LEVEL)
 

@@ -8,16 +8,17 @@ from pathlib import Path
 import anyio
 import pytest
 
-from broker.bus_box import request
 from lifebus_contract import CallbackResponse, DispatchEnvelope
-from lifebus_transports.commands import Commands, CommandSpec, Failure
-from lifebus_transports.commands.fresh import FreshInvoker
-from lifebus_transports.commands.spec import PASSED_ON
-from lifebus_transports.commands.verdicts import Finished, fault_of
-from lifebus_transports.commands.warm import WarmInvoker
-from transports.commands.children import SECONDS, nothing_left
+from lifebus_transports.processes import Commands, CommandSpec, Failure
+from lifebus_transports.processes.fresh import FreshInvoker
+from lifebus_transports.processes.outcomes import Finished, fault_of
+from lifebus_transports.processes.spec import PASSED_ON
+from lifebus_transports.processes.warm import WarmInvoker
+from support.bus_box import request
+from support.paths import DOCS
+from support.transports.children import SECONDS, nothing_left
 
-TEXT = (Path(__file__).parents[2] / "docs" / "command-clients.md").read_text()
+TEXT = (DOCS / "command-clients.md").read_text()
 PROGRAMS = dict(re.findall(r"```(sh|python|js)\n(.*?)```", TEXT, re.DOTALL))
 RUNNERS = {"sh": "/bin/sh", "python": sys.executable, "js": shutil.which("node")}
 ROWS = {

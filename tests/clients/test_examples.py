@@ -3,17 +3,16 @@
 import os
 import signal
 import sys
-from pathlib import Path
 
 import anyio
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 import lifebus
-from lifebus_supervisor.daemon import Daemon
-from running import connected, running_bus
+from lifebus_supervisor.daemon.composition import Daemon
+from support.paths import EXAMPLES
+from support.running import connected, running_bus
 
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 OUTPUT = {
     "emit": "2 frame.opened\n",
     "follow": "1 session.started observed\n",

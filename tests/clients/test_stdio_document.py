@@ -12,14 +12,15 @@ import anyio
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from integration.following import emit as emit_many
 from lifebus.stdio.messages import MAX_LINE
-from lifebus.stdio.wishes import FollowReceipts
-from lifebus_supervisor.daemon import Daemon
-from lifebus_transports.messages import BODIES
-from running import connected, running_bus
+from lifebus.stdio.requests import FollowReceipts
+from lifebus_supervisor.daemon.composition import Daemon
+from lifebus_transports.messages.requests import BODIES
+from support.integration.following import emit as emit_many
+from support.paths import DOCS
+from support.running import connected, running_bus
 
-TEXT = (Path(__file__).parents[2] / "docs" / "stdio.md").read_text()
+TEXT = (DOCS / "stdio.md").read_text()
 
 
 def block(language: str) -> str:

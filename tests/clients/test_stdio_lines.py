@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contract_suites.receipts import receipt
-from effort import effort
 from lifebus.stdio.framing import LineCutter, Overlong
 from lifebus.stdio.messages import (
     Junk,
@@ -20,6 +18,8 @@ from lifebus.stdio.messages import (
     encode_refusal,
 )
 from lifebus_contract import InvalidRequest, encode_json
+from support.effort import effort
+from support.receipts import receipt
 
 LIMIT = 16
 CHUNKS = st.lists(st.one_of(st.binary(max_size=40), st.sampled_from([b"\n", b"\r\n", b"{}", "é𝄞".encode()])))

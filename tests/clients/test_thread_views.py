@@ -7,12 +7,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from clients.lossy_signals import ADAPTER, LossySignals, ModelLog
-from lifebus.thread_views import SignalsSince, ThreadItem, ThreadViews
-from lifebus.view import Cursor, Gap
+from lifebus._internal.thread_views import SignalsSince, ThreadItem, ThreadViews
+from lifebus._internal.view import Cursor, Gap
 from lifebus_contract import InvalidRequest
-from lifebus_transports.signal_messages import SignalBeacon, SignalRow, ThreadHead, ThreadHeads
-from lifebus_transports.wire import read_signal_topic, signal_topic
+from lifebus_transports.framing.frames import read_signal_topic, signal_topic
+from lifebus_transports.messages.signals import SignalBeacon, SignalRow, ThreadHead, ThreadHeads
+from support.clients.lossy_signals import ADAPTER, LossySignals, ModelLog
 
 NAMES = ["t1", "t2", "", "t1/x"]
 THREADS = st.lists(st.sampled_from(NAMES), min_size=1, max_size=4)

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from clients.lossy_bus import LossyBus, ModelLedger
-from lifebus.view import Cursor, Gap, View
-from lifebus_transports.messages import Beacon, RowInfo
+from lifebus._internal.view import Cursor, Gap, View
+from lifebus_transports.messages.requests import Beacon, RowInfo
+from support.clients.lossy_bus import LossyBus, ModelLedger
 
 MINE = ("codex", "s1")
 SESSIONS = st.lists(st.sampled_from(["s1", "s2", "s1/x"]), min_size=1, max_size=4)

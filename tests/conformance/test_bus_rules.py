@@ -7,10 +7,6 @@ from typing import Any
 import pytest
 
 import lifebus
-from adapters.calls import call
-from broker.bus_box import answering, payload
-from integration.following import frame, recorded
-from integration.serving import EVENT, content, serving
 from lifebus_adapters import ADAPTERS
 from lifebus_contract import (
     CallbackRequest,
@@ -28,8 +24,12 @@ from lifebus_contract import (
     encode_json,
     load_json,
 )
-from lifebus_supervisor.hooks import HookCalls
-from running import connected, running_bus
+from lifebus_supervisor.hook_intake.calls import HookCalls
+from support.adapters.calls import call
+from support.bus_box import answering, payload
+from support.integration.following import frame, recorded
+from support.integration.serving import EVENT, content, serving
+from support.running import connected, running_bus
 
 BACKENDS = pytest.mark.parametrize("backend", ["sqlite", "memory"])
 

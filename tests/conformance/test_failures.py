@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from golden import golden
 from lifebus_adapters import ADAPTERS, HookCall
-from lifebus_broker.negotiation import negotiate
-from lifebus_broker.payload_validation import check_payload
-from lifebus_broker.placement import place
 from lifebus_broker.ports import Refusal
-from lifebus_broker.registry import Registry
-from lifebus_broker.synthesis import Stamp, failed
+from lifebus_broker.routing.negotiation import negotiate
+from lifebus_broker.routing.payload_validation import check_payload
+from lifebus_broker.routing.placement import place
+from lifebus_broker.routing.receipts import Stamp, failed
+from lifebus_broker.routing.registry import Registry
 from lifebus_contract import (
     DEFAULT_RETRY,
     AdapterManifest,
@@ -30,7 +29,8 @@ from lifebus_contract import (
     SupportState,
     validate,
 )
-from supervisor.renewal.scripted import renewing
+from support.golden import golden
+from support.supervisor.scripted import renewing
 
 REGISTRY = Registry([adapter.registered for adapter in ADAPTERS.values()])
 UNCLAIMED: Any = "sorcery"

@@ -5,10 +5,9 @@ import json
 import jsonschema
 import pytest
 
-from golden import golden
 from lifebus_adapters import ADAPTERS
-from lifebus_broker.placement import RejectionReason, place
-from lifebus_broker.slots import SLOTS
+from lifebus_broker.routing.placement import RejectionReason, place
+from lifebus_broker.routing.slots import SLOTS
 from lifebus_contract import (
     AdapterManifest,
     CallbackRequest,
@@ -22,6 +21,7 @@ from lifebus_contract import (
     schema_for,
     validate,
 )
+from support.golden import golden
 
 CAN_PLACE = [
     (slot.value, support) for slot in ManifestPlacementClass for support in ("native", "synthesized", "partial")

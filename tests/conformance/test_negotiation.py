@@ -2,8 +2,7 @@
 
 import pytest
 
-from golden import golden
-from lifebus_broker.negotiation import degradations_of, negotiate, warnings_of
+from lifebus_broker.routing.negotiation import degradations_of, negotiate, warnings_of
 from lifebus_contract import (
     CAPABILITIES,
     AdapterManifest,
@@ -16,6 +15,7 @@ from lifebus_contract import (
     SupportState,
     validate,
 )
+from support.golden import golden
 
 ADAPTER = RegisteredAdapter(manifest=validate(golden("manifest"), AdapterManifest), conformance=ConformanceLevel.V1)
 NATIVE, PARTIAL, ABSENT, MANUAL = "event:session.starting", "placement:tool_result", "harness_task_id", "session_rename"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from lifebus_contract import KINDS
+from support.paths import REPOSITORY
 
-REPOSITORY = Path(__file__).parents[2]
 CORE = [
     path
     for package in ("lifebus_contract", "lifebus_broker")
@@ -18,7 +18,11 @@ CORE = [
 CLIENT_WORDS = "ccd|rlm|leases?|polic(?:y|ies)|continuity|trajector(?:y|ies)|recursive.inference"
 OWNED = re.compile(rf"(?<![a-z])(?:{CLIENT_WORDS})(?![a-z])", re.IGNORECASE)
 OPAQUE = ("body", "body_ref", "format", "metadata")
-SPECIFIED = ("broker/lifebus_broker/compactions/", "broker/lifebus_broker/keeper.py", "broker/lifebus_broker/saves/")
+SPECIFIED = (
+    "broker/lifebus_broker/compactions/",
+    "broker/lifebus_broker/snapshots/state_follower.py",
+    "broker/lifebus_broker/saves/",
+)
 """Where a policy is that of a compaction, as the session-lifecycle specification calls it."""
 
 

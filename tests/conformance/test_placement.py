@@ -2,10 +2,10 @@
 
 import pytest
 
-from golden import golden
 from lifebus_adapters import ADAPTERS
-from lifebus_broker.placement import PlacementResult, place
+from lifebus_broker.routing.placement import PlacementResult, place
 from lifebus_contract import CallbackRequest, FailureClass, PayloadEnvelope, validate
+from support.golden import golden
 
 PROMPTED = "frame.opening"
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from golden import golden, without
-from lifebus_broker.synthesis import Stamp, gap_detected, missing_range, observed
+from lifebus_broker.routing.receipts import Stamp, gap_detected, missing_range, observed
 from lifebus_contract import Emission, InvalidRequest, Receipt, encode_json, validate
+from support.golden import golden, without
 
 NULLABLE = (
     "sequence",

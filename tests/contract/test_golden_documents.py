@@ -6,8 +6,8 @@ from typing import Any
 import msgpack
 import pytest
 
-from golden import EXAMPLES, golden
 from lifebus_contract import KINDS, decode_json, decode_msgpack, encode_json, encode_msgpack, validate
+from support.golden import EXAMPLES, golden
 
 
 @pytest.mark.parametrize(("kind", "form"), EXAMPLES)

@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from golden import golden
 from lifebus_contract import PayloadEnvelope, validate
 from lifebus_contract.payload_text import render_payloads, text_size
+from support.golden import golden
 
 
 def payload(payload_id: str, **changes: Any) -> PayloadEnvelope:

@@ -10,7 +10,6 @@ import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from documents import documents, plain_documents
 from lifebus_contract import (
     KINDS,
     CallbackRequest,
@@ -23,6 +22,7 @@ from lifebus_contract import (
     schema_for,
     validate,
 )
+from support.documents import documents, plain_documents
 
 EVERY_KIND = st.sampled_from(sorted(KINDS)).flatmap(lambda kind: st.tuples(st.just(kind), documents(kind)))
 ANYTHING = st.recursive(

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 import rfc8785
 
-from golden import FORMS, golden, without
 from lifebus_contract import Degradation, InvalidRequest, PayloadReceipt, Receipt, Warning, encode_json, validate  # noqa: A004
+from support.golden import FORMS, golden, without
 
 SPECIFIED_KEYS = {
     "schema_version", "receipt_id", "idempotency_key", "client_id", "adapter_id", "invocation_id", "event", "event_id",

@@ -6,8 +6,8 @@ from typing import Any
 import msgpack
 import pytest
 
-from golden import golden, without
 from lifebus_contract import KINDS, FailureClass, InvalidRequest, RetryClass, decode_json, decode_msgpack, validate
+from support.golden import golden, without
 
 PROBES = [
     ("request", {"colour": "blue"}, "$.colour", "unknown key `$.colour`"),

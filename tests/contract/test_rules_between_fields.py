@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from golden import golden, without
 from lifebus_contract import (
     FRAME_EVENTS,
     KINDS,
@@ -21,6 +20,7 @@ from lifebus_contract import (
     RetryClass,
     validate,
 )
+from support.golden import golden, without
 
 TOP = {"frame_id": "f1", "frame_class": "top_level"}
 SUBCALL = {"frame_id": "f2", "frame_class": "subcall", "parent_frame_id": "f1"}

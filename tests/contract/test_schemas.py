@@ -8,8 +8,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from golden import EXAMPLES, golden, without
 from lifebus_contract import KINDS, InvalidRequest, encode_json, schema_for, validate
+from support.golden import EXAMPLES, golden, without
 
 WRITER = runpy.run_path(str(Path(__file__).parent / "write_schemas.py"))
 SCHEMAS: Path = WRITER["SCHEMAS"]

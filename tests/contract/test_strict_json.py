@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from golden import golden
 from lifebus_contract import (
     CallbackRequest,
     InvalidRequest,
@@ -19,6 +18,7 @@ from lifebus_contract import (
 )
 from lifebus_contract.codec import MAX_ITEMS, check_plain
 from lifebus_contract.fields import MAX_DEPTH, MAX_INTEGER, MAX_MESSAGE_BYTES
+from support.golden import golden
 
 MALFORMED = ["", " ", "{", "{}x", "nul", "{'a': 1}", '{"a": 1,}', '"\x01"', "[1, 2", "\ufeff{}", "1" * 5000]
 

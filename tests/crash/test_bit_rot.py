@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from contract_suites.receipts import append, entry
-from crash.rotting import FLOOR, SESSIONS, copy_ledger, everything_in, findings, flipped, write_ledger
-from effort import TORTURE, effort
-from lifebus_broker.ledger.sqlite import SqliteLedger
+from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ports import Query
 from lifebus_contract import InternalError, LifebusError
+from support.crash.rotting import FLOOR, SESSIONS, copy_ledger, everything_in, findings, flipped, write_ledger
+from support.effort import TORTURE, effort
+from support.receipts import append, entry
 
 Sound = tuple[Path, list[Any]]
 

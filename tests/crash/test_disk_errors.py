@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from contract_suites.receipts import append, entry, every_row, keyed, recorded
-from crash.disks import FaultyDisk, FullDisk, SlowDisk
-from lifebus_broker.ledger import sqlite_chores, sqlite_store
-from lifebus_broker.ledger.sqlite import MAX_QUEUED, SqliteLedger
-from lifebus_broker.ledger.sqlite_verify import verify
+from lifebus_broker.ledger.sqlite import maintenance as sqlite_chores
+from lifebus_broker.ledger.sqlite import store as sqlite_store
+from lifebus_broker.ledger.sqlite.checks.verify import verify
+from lifebus_broker.ledger.sqlite.ledger import MAX_QUEUED, SqliteLedger
 from lifebus_broker.ports import Appended, Query, Refusal, Row
 from lifebus_contract import FailureClass, InternalError, RetryClass
+from support.crash.disks import FaultyDisk, FullDisk, SlowDisk
+from support.receipts import append, entry, every_row, keyed, recorded
 
 ROUNDS = 6
 

@@ -15,17 +15,19 @@ from typing import Any
 
 import pytest
 
-from contract_suites.receipts import append, entry, every_row, keyed, recorded
-from crash.disks import FaultyDisk
-from crash.ledger_file import read_ledger
-from crash.system_calls import CALLS as SYSTEM_CALLS
-from crash.system_calls import FailingCall
-from effort import TORTURE, effort
-from lifebus_broker.ledger import sqlite_chores, sqlite_schema, sqlite_store
-from lifebus_broker.ledger.sqlite import SqliteLedger
-from lifebus_broker.ledger.sqlite_verify import verify
+from lifebus_broker.ledger.sqlite import maintenance as sqlite_chores
+from lifebus_broker.ledger.sqlite import schema as sqlite_schema
+from lifebus_broker.ledger.sqlite import store as sqlite_store
+from lifebus_broker.ledger.sqlite.checks.verify import verify
+from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ports import Appended, NewNote, Query
 from lifebus_contract import LifebusError
+from support.crash.disks import FaultyDisk
+from support.crash.ledger_file import read_ledger
+from support.crash.system_calls import CALLS as SYSTEM_CALLS
+from support.crash.system_calls import FailingCall
+from support.effort import TORTURE, effort
+from support.receipts import append, entry, every_row, keyed, recorded
 
 ERRORS = {"open": errno.EMFILE, "pwrite64": errno.EFBIG}
 """The error of a call, where it is not EIO."""

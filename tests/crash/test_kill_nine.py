@@ -15,12 +15,12 @@ import anyio
 import pytest
 
 import lifebus
-from broker_process import broker_process, until
-from crash.ledger_file import History, Recorded
-from crash.oracle import SESSIONS, Oracle
-from effort import effort
 from lifebus_contract import encode_json
-from running import short_directory
+from support.broker_process import broker_process, until
+from support.crash.ledger_file import History, Recorded
+from support.crash.oracle import SESSIONS, Oracle
+from support.effort import effort
+from support.running import short_directory
 
 CYCLES = effort(50, 1_000)
 ACKS_A_CYCLE = (150, 1_150)

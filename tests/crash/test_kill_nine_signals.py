@@ -11,13 +11,13 @@ import anyio
 import pytest
 
 import lifebus
-from broker_process import BrokerProcess, broker_process, until
-from effort import effort
-from integration.observing import signal
 from lifebus.signals import SignalReceived
 from lifebus_contract import LifebusError
-from lifebus_transports.signal_messages import Observation, Observe, ObserveAnswer
-from running import short_directory
+from lifebus_transports.messages.signals import Observation, Observe, ObserveAnswer
+from support.broker_process import BrokerProcess, broker_process, until
+from support.effort import effort
+from support.integration.observing import signal
+from support.running import short_directory
 
 CYCLES = effort(8, 200)
 BATCHES_A_CYCLE = (20, 120)

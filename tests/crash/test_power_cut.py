@@ -10,15 +10,15 @@ from typing import Any
 import apsw
 import pytest
 
-from contract_suites.receipts import entry
-from crash.disks import ForgetfulDisk
-from effort import effort
-from lifebus_broker.ledger import sqlite_store
-from lifebus_broker.ledger.drafting import Draft, key_of
-from lifebus_broker.ledger.noting import NoteDraft
-from lifebus_broker.ledger.sqlite_store import Store
-from lifebus_broker.ledger.sqlite_verify import verify
+from lifebus_broker.ledger.batching import Draft, key_of
+from lifebus_broker.ledger.record_batch import NoteDraft
+from lifebus_broker.ledger.sqlite import store as sqlite_store
+from lifebus_broker.ledger.sqlite.checks.verify import verify
+from lifebus_broker.ledger.sqlite.store import Store
 from lifebus_broker.ports import NewNote
+from support.crash.disks import ForgetfulDisk
+from support.effort import effort
+from support.receipts import entry
 
 EPOCH = "0123456789abcdef" * 2
 SEEDS = effort(200, 5_000)

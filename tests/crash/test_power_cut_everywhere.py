@@ -10,18 +10,19 @@ from pathlib import Path
 import apsw
 import pytest
 
-from contract_suites.receipts import entry
-from crash.disks import ForgetfulDisk
 from crash.test_power_cut import EPOCH, missing
-from effort import TORTURE, effort
-from lifebus_broker.ledger import sqlite_store
-from lifebus_broker.ledger.drafting import Draft
-from lifebus_broker.ledger.noting import NoteDraft
-from lifebus_broker.ledger.sqlite_store import Store
-from lifebus_broker.ledger.sqlite_verify import verify
+from lifebus_broker.ledger.batching import Draft
+from lifebus_broker.ledger.record_batch import NoteDraft
+from lifebus_broker.ledger.sqlite import store as sqlite_store
+from lifebus_broker.ledger.sqlite.checks.verify import verify
+from lifebus_broker.ledger.sqlite.store import Store
 from lifebus_broker.ports import NewNote
+from support.crash.disks import ForgetfulDisk
+from support.effort import TORTURE, effort
+from support.paths import LEDGER_FORMATS
+from support.receipts import entry
 
-OLDER = Path(__file__).parent.parent / "broker"
+OLDER = LEDGER_FORMATS
 IMAGES = effort(1, 25)
 STEP = 1 if TORTURE else 2
 ROWS, FLOOR = 24, 15

@@ -14,12 +14,12 @@ import anyio
 import pytest
 
 import lifebus
-from broker_process import BrokerProcess, broker_process, until
-from lifebus_supervisor.inspection import receipts_of_file
+from lifebus_admin.inspection import receipts_of_file
 from lifebus_supervisor.renewal.store import open_store
-from lifebus_transports.messages import Backfill
-from renewal_client import MARK, Book, configuration
-from running import short_directory
+from lifebus_transports.messages.requests import Backfill
+from support.broker_process import BrokerProcess, broker_process, until
+from support.renewal_client import MARK, Book, configuration
+from support.running import short_directory
 
 HOOK = Path(lifebus.__path__[0]) / "hook.py"
 KILLS = 4

@@ -7,11 +7,12 @@ import shutil
 import sys
 from pathlib import Path
 
-from contract_suites.receipts import entry, recorded
-from lifebus_broker.ledger.sqlite import SqliteLedger
-from lifebus_supervisor.ledger_care.copying import back_up
-from lifebus_supervisor.ledger_care.transferring import export_to
-from lifebus_supervisor.settings import Settings
+from lifebus_admin.ledger_files.backup import back_up
+from lifebus_admin.ledger_files.transfer import export_to
+from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
+from lifebus_supervisor.configuration.settings import Settings
+from support.paths import SUPPORT
+from support.receipts import entry, recorded
 
 OLD, NEW = "0" * 32, "f" * 32
 
@@ -36,7 +37,7 @@ async def test_a_kill_at_any_moment_leaves_the_old_ledger_or_the_new_one(tmp_pat
     await make(tmp_path)
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        str(Path(__file__).parent / "dying_restorer.py"),
+        str(SUPPORT / "crash/dying_restorer.py"),
         str(tmp_path),
         env={"PATH": os.defpath, "HOME": str(tmp_path)},
         stdout=asyncio.subprocess.PIPE,

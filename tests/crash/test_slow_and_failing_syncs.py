@@ -12,15 +12,16 @@ import pytest
 import zmq
 
 import lifebus
-from broker_process import BrokerProcess, broker_process, until
-from crash.ledger_file import read_ledger
-from effort import effort
-from hook.hook_box import HookBox
 from lifebus_contract import LifebusError, Receipt
-from lifebus_transports.wire import BEACON_TOPIC
-from running import short_directory
+from lifebus_transports.framing.frames import BEACON_TOPIC
+from support.broker_process import BrokerProcess, broker_process, until
+from support.clients.hook_box import HookBox
+from support.crash.ledger_file import read_ledger
+from support.effort import effort
+from support.paths import SUPPORT
+from support.running import short_directory
 
-PROGRAM = Path(__file__).with_name("controlled_broker.py")
+PROGRAM = SUPPORT / "crash/controlled_broker.py"
 IO = 74
 LONG_MS = 5_000
 SOON_S = 5.0

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 import lifebus
-from broker_process import broker_process
-from crash.soak import MEBIBYTE, SOMETIMES, Soak, warnings_of
-from effort import TORTURE, effort
-from running import short_directory
+from support.broker_process import broker_process
+from support.crash.soak import MEBIBYTE, SOMETIMES, Soak, warnings_of
+from support.effort import TORTURE, effort
+from support.running import short_directory
 
 SECONDS = effort(15, 7_200)
 GROWTH = 4 * MEBIBYTE if TORTURE >= 1 else 32 * MEBIBYTE

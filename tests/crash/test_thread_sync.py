@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 import lifebus
-from broker_process import BrokerProcess, broker_process, until
-from crash.ledger_file import read_ledger
-from running import short_directory
+from support.broker_process import BrokerProcess, broker_process, until
+from support.crash.ledger_file import read_ledger
+from support.paths import EXAMPLES, SUPPORT
+from support.running import short_directory
 
-EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "thread_sync.py"
+EXAMPLE = EXAMPLES / "thread_sync.py"
 SESSIONS = ("s1", "s2", "s3")
 STEPS = (1, 2, 3, 4, 5, 6, 8, 9, 11)
 """Six steps are one batch: two of the write, two of the fsync, two of the acknowledgement."""
@@ -68,7 +69,7 @@ class Play:
 @contextmanager
 def publisher(broker: BrokerProcess, file: Path, step: int) -> "Iterator[subprocess.Popen[bytes]]":
     """The example as a child that dies at a step, gone at the end of the block."""
-    dying = str(Path(__file__).with_name("dying_publisher.py"))
+    dying = str(SUPPORT / "crash/dying_publisher.py")
     names = [f"codex/{session}" for session in SESSIONS]
     child = subprocess.Popen(
         [sys.executable, dying, str(EXAMPLE), str(step), str(file), *names],

@@ -8,14 +8,14 @@ from pathlib import Path
 import apsw
 import pytest
 
-from contract_suites.receipts import DIGEST, OTHER_DIGEST, entry
-from crash.disks import ForgetfulDisk
-from effort import TORTURE, effort
-from lifebus_broker.ledger import sqlite_store
-from lifebus_broker.ledger.drafting import Draft, key_of
-from lifebus_broker.ledger.sqlite_store import Store
-from lifebus_broker.ledger.sqlite_verify import verify
+from lifebus_broker.ledger.batching import Draft, key_of
+from lifebus_broker.ledger.sqlite import store as sqlite_store
+from lifebus_broker.ledger.sqlite.checks.verify import verify
+from lifebus_broker.ledger.sqlite.store import Store
 from lifebus_broker.ports import Entry, is_same_content
+from support.crash.disks import ForgetfulDisk
+from support.effort import TORTURE, effort
+from support.receipts import DIGEST, OTHER_DIGEST, entry
 
 EPOCH = "0123456789abcdef" * 2
 ROWS = 12

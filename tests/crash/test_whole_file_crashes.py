@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from crash.file_disk import FileDisk
-from effort import effort
-from lifebus_broker.whole_files import clean_up, make_directory, remove_whole, write_whole
+from lifebus_broker.atomic_files import clean_up, make_directory, remove_whole, write_whole
+from support.crash.file_disk import FileDisk
+from support.effort import effort
 
 OLD, NEW = b"old" * 500, b"new" * 700
 IMAGES = effort(20, 500)

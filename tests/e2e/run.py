@@ -17,10 +17,10 @@ from pathlib import Path
 TESTS = Path(__file__).parent.parent
 sys.path.insert(0, str(TESTS))
 
-from e2e.app_server import PACKAGES  # noqa: E402  the path is set up above
-from e2e.harnesses import HARNESSES  # noqa: E402  the path is set up above
-from e2e.programs import cache, install  # noqa: E402
-from e2e.sandbox import only_loopback  # noqa: E402
+from support.e2e.app_server import PACKAGES  # noqa: E402  the path is set up above
+from support.e2e.harnesses import HARNESSES  # noqa: E402  the path is set up above
+from support.e2e.programs import cache, install  # noqa: E402
+from support.e2e.sandbox import only_loopback  # noqa: E402
 
 TESTED = {name: harness.packages for name, harness in HARNESSES.items()} | {"app_server": PACKAGES}
 _NEW_USER, _NEW_NET = 0x10000000, 0x40000000

@@ -2,10 +2,10 @@
 
 import signal
 
-from e2e.harnesses.base import Turn
-from e2e.harnesses.claude import CLAUDE
-from e2e.scripting import HOLD, agent, fail, prompt, run, say
-from e2e.stage import degraded, has_pressure, is_closed, is_late, places, stage, text_at, told
+from support.e2e.harnesses.base import Turn
+from support.e2e.harnesses.claude import CLAUDE
+from support.e2e.scripting import HOLD, agent, fail, prompt, run, say
+from support.e2e.stage import degraded, has_pressure, is_closed, is_late, places, stage, text_at, told
 
 START = ["session.starting startup", "session.started startup"]
 RESUME = ["session.starting resume", "session.started resume"]

@@ -2,10 +2,10 @@
 
 import signal
 
-from e2e.harnesses.base import Turn
-from e2e.harnesses.codex import CODEX
-from e2e.scripting import HOLD, agent, fail, prompt, run, say
-from e2e.stage import degraded, has_pressure, is_closed, is_late, places, stage, text_at, told
+from support.e2e.harnesses.base import Turn
+from support.e2e.harnesses.codex import CODEX
+from support.e2e.scripting import HOLD, agent, fail, prompt, run, say
+from support.e2e.stage import degraded, has_pressure, is_closed, is_late, places, stage, text_at, told
 
 TRUSTED = ("--dangerously-bypass-hook-trust",)
 

@@ -3,14 +3,14 @@
 import asyncio
 from pathlib import Path
 
-from broker_process import until
-from e2e.harnesses.base import Turn
-from e2e.harnesses.codex import CODEX
-from e2e.scripting import prompt, run, say
-from e2e.stage import stage
 from lifebus_contract import Receipt, encode_json
 from lifebus_supervisor.renewal.store import open_store
-from renewal_client import MARK, Book, configuration
+from support.broker_process import until
+from support.e2e.harnesses.base import Turn
+from support.e2e.harnesses.codex import CODEX
+from support.e2e.scripting import prompt, run, say
+from support.e2e.stage import stage
+from support.renewal_client import MARK, Book, configuration
 
 TRUSTED = ("--dangerously-bypass-hook-trust",)
 

@@ -4,12 +4,12 @@ import json
 import subprocess
 from typing import Any
 
-from e2e.harnesses.base import Turn
-from e2e.harnesses.codex import CODEX
-from e2e.installation import lifebus, remove
-from e2e.sandbox import PATIENCE_S
-from e2e.scripting import prompt, run, say
-from e2e.stage import Stage, stage, told
+from support.e2e.harnesses.base import Turn
+from support.e2e.harnesses.codex import CODEX
+from support.e2e.installation import lifebus, remove
+from support.e2e.sandbox import PATIENCE_S
+from support.e2e.scripting import prompt, run, say
+from support.e2e.stage import Stage, stage, told
 
 HOOKS = ".codex/hooks.json"
 SETTINGS = ".codex/config.toml"

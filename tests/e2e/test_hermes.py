@@ -2,10 +2,10 @@
 
 import signal
 
-from e2e.harnesses.base import Turn
-from e2e.harnesses.hermes import HERMES
-from e2e.scripting import HOLD, prompt, run, say
-from e2e.stage import degraded, is_closed, places, stage, text_at, told
+from support.e2e.harnesses.base import Turn
+from support.e2e.harnesses.hermes import HERMES
+from support.e2e.scripting import HOLD, prompt, run, say
+from support.e2e.stage import degraded, is_closed, places, stage, text_at, told
 
 START = ["session.starting", "session.started"]
 OPEN = ["frame.opening", "frame.opened"]

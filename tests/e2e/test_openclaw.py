@@ -2,10 +2,10 @@
 
 import asyncio
 
-from e2e.harnesses.base import Turn
-from e2e.harnesses.openclaw import OPENCLAW
-from e2e.scripting import HOLD, prompt, run, say
-from e2e.stage import degraded, is_closed, places, stage, text_at, told
+from support.e2e.harnesses.base import Turn
+from support.e2e.harnesses.openclaw import OPENCLAW
+from support.e2e.scripting import HOLD, prompt, run, say
+from support.e2e.stage import degraded, is_closed, places, stage, text_at, told
 
 OPEN = ["frame.opening", "frame.opened"]
 FRAME = [*OPEN, "frame.ending", "frame.ended completed"]

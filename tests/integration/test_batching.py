@@ -9,8 +9,6 @@ import pytest
 from msgspec import structs
 
 import lifebus
-from broker.bus_box import payload
-from integration.following import SECONDS, emit, frame, recorded
 from lifebus_broker.ledger.refusals import BUSY
 from lifebus_contract import (
     BrokerBusy,
@@ -23,8 +21,10 @@ from lifebus_contract import (
     TransportError,
 )
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
-from lifebus_supervisor.daemon import Daemon
-from running import connected, running_bus
+from lifebus_supervisor.daemon.composition import Daemon
+from support.bus_box import payload
+from support.integration.following import SECONDS, emit, frame, recorded
+from support.running import connected, running_bus
 
 
 @contextmanager
@@ -137,7 +137,7 @@ async def test_a_broker_that_stays_busy_is_named_when_the_time_is_over() -> None
 
 
 async def test_too_many_open_questions_are_refused_as_busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lifebus.connection._MAX_PENDING", 2)
+    monkeypatch.setattr("lifebus._internal.connection._MAX_PENDING", 2)
     async with running_bus() as daemon, connected(daemon) as bus:
         results = await asyncio.gather(*(bus.status() for _ in range(5)), return_exceptions=True)
         assert sum(isinstance(one, BrokerBusy) for one in results) == 3

@@ -9,13 +9,13 @@ import anyio
 import pytest
 
 import lifebus
-from broker.bus_box import emission
-from integration.following import SECONDS, emit, frame, recorded, until
-from integration.serving import EVENT, content, serving
 from lifebus_contract import CapabilityRequest, Emission, Receipt, RequirementLevel, encode_msgpack
-from lifebus_supervisor.daemon import running
-from lifebus_transports.messages import Backfill, Emit, Nothing
-from running import connected, running_bus, settings_in, short_directory
+from lifebus_supervisor.daemon.composition import running
+from lifebus_transports.messages.requests import Backfill, Emit, Nothing
+from support.bus_box import emission
+from support.integration.following import SECONDS, emit, frame, recorded, until
+from support.integration.serving import EVENT, content, serving
+from support.running import connected, running_bus, settings_in, short_directory
 
 TURNS = 24
 WISH = CapabilityRequest(capability="context_pressure", level=RequirementLevel.OPTIONAL)

@@ -5,7 +5,6 @@ import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -13,19 +12,20 @@ import pytest
 from msgspec import structs
 
 import lifebus
-from adapters.calls import CAPTURES, captured
-from broker_process import broker_process
-from hook.hook_box import HOOK
-from integration.following import SECONDS, recorded, until
-from integration.serving import content
 from lifebus_adapters import HookAnswer
 from lifebus_contract import FailureClass, LifecycleEvent, Receipt, ReceiptStatus, StateConflict
-from lifebus_supervisor.daemon import Daemon, running
-from lifebus_supervisor.settings import ClientSettings
-from running import connected, settings_in, short_directory
-from transports.commands.children import ANSWER, nothing_left
+from lifebus_supervisor.configuration.settings import ClientSettings
+from lifebus_supervisor.daemon.composition import Daemon, running
+from support.adapters.calls import captured
+from support.broker_process import broker_process
+from support.clients.hook_box import HOOK
+from support.integration.following import SECONDS, recorded, until
+from support.integration.serving import content
+from support.paths import CAPTURES, EXAMPLES
+from support.running import connected, settings_in, short_directory
+from support.transports.children import ANSWER, nothing_left
 
-EXAMPLE = Path(__file__).parents[2] / "docs/examples/command.py"
+EXAMPLE = EXAMPLES / "command.py"
 OPENING, ENDING = LifecycleEvent.FRAME_OPENING, (LifecycleEvent.SESSION_ENDED,)
 READ = "cat >/dev/null; "
 

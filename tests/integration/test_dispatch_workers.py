@@ -6,9 +6,6 @@ from contextlib import AsyncExitStack
 import pytest
 
 import lifebus
-from broker.bus_box import payload
-from integration.following import SECONDS, frame, recorded, until
-from integration.serving import EVENT, content, serving, silent_worker
 from lifebus_contract import (
     CallbackResponse,
     CapabilityRequest,
@@ -22,7 +19,10 @@ from lifebus_contract import (
     RequirementLevel,
     StateConflict,
 )
-from running import connected, running_bus, short_directory
+from support.bus_box import payload
+from support.integration.following import SECONDS, frame, recorded, until
+from support.integration.serving import EVENT, content, serving, silent_worker
+from support.running import connected, running_bus, short_directory
 
 
 async def one_receipt(bus: lifebus.Bus) -> Receipt:
@@ -95,8 +95,8 @@ async def test_a_worker_that_goes_in_the_middle_of_a_dispatch_leaves_a_transport
 async def test_a_worker_that_vanishes_without_a_word_leaves_a_transport_error_and_its_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("lifebus_supervisor.workers.LEASE_S", 0.2)
-    monkeypatch.setattr("lifebus_supervisor.daemon._SWEEP_S", 0.02)
+    monkeypatch.setattr("lifebus_supervisor.api.workers.LEASE_S", 0.2)
+    monkeypatch.setattr("lifebus_supervisor.daemon.composition._SWEEP_S", 0.02)
     async with running_bus() as daemon, connected(daemon) as bus, silent_worker(daemon) as worker:
         await worker.register("worker")
         async with asyncio.TaskGroup() as tasks, asyncio.timeout(SECONDS):
@@ -189,7 +189,7 @@ async def test_a_bad_answer_is_a_failed_receipt(response: CallbackResponse, fail
 
 
 async def test_a_worker_at_its_limit_refuses_and_is_asked_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lifebus.worker._MAX_RUNNING", 1)
+    monkeypatch.setattr("lifebus._internal.worker._MAX_RUNNING", 1)
     async with running_bus() as daemon, connected(daemon) as bus, connected(daemon, "worker") as worker:
         started, release = asyncio.Event(), asyncio.Event()
 
@@ -226,7 +226,7 @@ async def test_a_connection_that_registers_again_replaces_its_own_wish() -> None
 async def test_the_newest_of_two_workers_of_one_name_stays_and_the_other_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("lifebus.worker._REFRESH_S", 0.02)
+    monkeypatch.setattr("lifebus._internal.worker._REFRESH_S", 0.02)
     async with (
         running_bus() as daemon,
         connected(daemon) as bus,
@@ -259,7 +259,7 @@ async def test_a_dispatch_under_way_fails_when_its_worker_is_replaced() -> None:
 
 
 async def test_a_worker_survives_a_broker_restart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lifebus.worker._REFRESH_S", 0.05)
+    monkeypatch.setattr("lifebus._internal.worker._REFRESH_S", 0.05)
     with short_directory() as directory:
         async with AsyncExitStack() as clients:
             async with running_bus(directory=directory) as daemon:

@@ -7,9 +7,6 @@ from typing import Any
 import pytest
 
 import lifebus
-from broker.bus_box import payload
-from integration.following import SECONDS, emit, frame, recorded, until
-from integration.serving import serving
 from lifebus_contract import (
     CallbackRequest,
     CallbackResponse,
@@ -19,9 +16,12 @@ from lifebus_contract import (
     StateConflict,
     encode_json,
 )
-from lifebus_supervisor.daemon import Daemon
-from lifebus_transports.messages import EmitAnswer
-from running import connected, running_bus, short_directory
+from lifebus_supervisor.daemon.composition import Daemon
+from lifebus_transports.messages.requests import EmitAnswer
+from support.bus_box import payload
+from support.integration.following import SECONDS, emit, frame, recorded, until
+from support.integration.serving import serving
+from support.running import connected, running_bus, short_directory
 
 
 def texts(result: lifebus.Emitted) -> list[bytes]:
@@ -140,7 +140,7 @@ def lose_answers(daemon: Daemon, many: int) -> None:
 async def test_a_lost_acknowledgement_is_met_by_asking_again_and_records_one_fact(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("lifebus.outbox._ATTEMPT_S", 0.05)
+    monkeypatch.setattr("lifebus._internal.outbox._ATTEMPT_S", 0.05)
     async with running_bus() as daemon, connected(daemon) as bus:
         lose_answers(daemon, 3)
         result = await bus.emit(frame())
@@ -152,7 +152,7 @@ async def test_a_lost_acknowledgement_is_met_by_asking_again_and_records_one_fac
 async def test_an_emitter_that_asks_again_still_gets_the_payloads_of_the_first_try(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("lifebus.outbox._ATTEMPT_S", 0.02)
+    monkeypatch.setattr("lifebus._internal.outbox._ATTEMPT_S", 0.02)
     async with running_bus() as daemon, connected(daemon) as bus, connected(daemon, "notes") as worker:
         asked = daemon.service.requests.counters
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from integration.following import frame, recorded
 from lifebus_broker.ports import EMITTER
 from lifebus_contract import CallbackResponse, DispatchEnvelope, Emission, LifecycleEvent, StateConflict
-from running import connected, running_bus, short_directory
+from support.integration.following import frame, recorded
+from support.running import connected, running_bus, short_directory
 
 
 async def answer(_: DispatchEnvelope) -> CallbackResponse:

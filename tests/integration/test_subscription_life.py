@@ -9,9 +9,9 @@ from contextlib import AsyncExitStack
 import pytest
 
 import lifebus
-from integration.following import SECONDS, drain, emit, ids, joined, recorded, take, until
 from lifebus_contract import DeadlineExceeded, Receipt
-from running import connected, running_bus, short_directory
+from support.integration.following import SECONDS, drain, emit, ids, joined, recorded, take, until
+from support.running import connected, running_bus, short_directory
 
 MINE = ("codex", "s1")
 SCOPES = pytest.mark.parametrize("session", [None, MINE], ids=["whole ledger", "one session"])

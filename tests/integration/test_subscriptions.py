@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 import pytest
 
 import lifebus
-from integration.following import SECONDS, drain, emit, frame, ids, joined, lose_every, recorded, take
 from lifebus.subscription import Since
 from lifebus_contract import Receipt, TransportError
-from lifebus_supervisor.daemon import Daemon
-from running import connected, running_bus
+from lifebus_supervisor.daemon.composition import Daemon
+from support.integration.following import SECONDS, drain, emit, frame, ids, joined, lose_every, recorded, take
+from support.running import connected, running_bus
 
 MINE = ("codex", "s1")
 SCOPES = pytest.mark.parametrize("session", [None, MINE], ids=["whole ledger", "one session"])
@@ -109,7 +109,7 @@ async def test_a_reader_that_is_slower_than_its_queue_gets_everything_from_the_l
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("lifebus.subscription._MAX_READY", 8)
-    monkeypatch.setattr("lifebus.view._MAX_HELD", 16)
+    monkeypatch.setattr("lifebus._internal.view._MAX_HELD", 16)
     async with running_bus() as daemon, connected(daemon) as bus:
         follower = bus.receipts(since="start")
         await emit(bus, "s1")

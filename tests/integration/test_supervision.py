@@ -14,13 +14,13 @@ import pytest
 from msgspec import structs
 
 import lifebus
-from lifebus_broker.degradation import Cause, lost
+from lifebus_broker.state.degradation import Cause, lost
 from lifebus_contract import CapabilityRequest, LifecycleEvent, Receipt, RequirementLevel
-from lifebus_supervisor.daemon import Daemon, running
-from lifebus_supervisor.settings import TelemetrySettings, TickSettings
+from lifebus_supervisor.configuration.settings import TelemetrySettings, TickSettings
+from lifebus_supervisor.daemon.composition import Daemon, running
 from lifebus_supervisor.supervision.emissions import emissions_of
-from lifebus_supervisor.supervision.judging import Finding
-from running import connected, settings_in, short_directory
+from lifebus_supervisor.supervision.evaluation import Finding
+from support.running import connected, settings_in, short_directory
 
 HOOK = Path(lifebus.__path__[0]) / "hook.py"
 SESSION = "0000000b-b50b-70a5-873f-cddb668c29d4"

@@ -9,10 +9,9 @@ import zmq
 
 import lifebus
 import lifebus.blocking
-from integration.following import SECONDS, emit, ids, joined, recorded, take, until
 from lifebus.client import TickResult
-from lifebus_broker.bus import Bus
-from lifebus_broker.transitions import transition
+from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.transitions import transition
 from lifebus_contract import (
     AdapterUnavailable,
     CapabilityRequest,
@@ -24,8 +23,9 @@ from lifebus_contract import (
     SupportState,
     TransportError,
 )
-from lifebus_transports.messages import Tick, TickAnswer
-from running import connected, running_bus
+from lifebus_transports.messages.requests import Tick, TickAnswer
+from support.integration.following import SECONDS, emit, ids, joined, recorded, take, until
+from support.running import connected, running_bus
 
 TICK = LifecycleEvent.SUPERVISOR_TICK
 OPENING = "event:frame.opening"

@@ -15,7 +15,7 @@ import anyio.to_thread
 import msgpack
 import zmq
 
-from running import running_bus
+from support.running import running_bus
 
 LIMIT_MS = 5_000
 

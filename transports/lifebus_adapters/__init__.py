@@ -7,7 +7,6 @@ from typing import Final
 
 from lifebus_adapters import claude, codex, gemini, hermes, openclaw, opencode
 from lifebus_adapters.adapter import Adapter, CallerProcess, Delivery, HookAnswer, HookCall, HookReading
-from lifebus_adapters.assets import HostAssets
 from lifebus_adapters.claude import assets as claude_assets
 from lifebus_adapters.claude import telemetry as claude_telemetry
 from lifebus_adapters.codex import assets as codex_assets
@@ -15,10 +14,11 @@ from lifebus_adapters.codex import telemetry as codex_telemetry
 from lifebus_adapters.gemini import assets as gemini_assets
 from lifebus_adapters.gemini import telemetry as gemini_telemetry
 from lifebus_adapters.hermes import assets as hermes_assets
-from lifebus_adapters.manifests import load_manifest, load_third_party
 from lifebus_adapters.openclaw import assets as openclaw_assets
 from lifebus_adapters.opencode import assets as opencode_assets
 from lifebus_adapters.opencode import telemetry as opencode_telemetry
+from lifebus_adapters.shared.assets import HostAssets
+from lifebus_adapters.shared.manifests import load_manifest, load_third_party
 
 __all__ = [
     "ADAPTERS",

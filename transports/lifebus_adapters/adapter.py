@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from lifebus_adapters.telemetry import Fact, Source
+from lifebus_adapters.shared.telemetry import Fact, Source
 from lifebus_contract import (
     Emission,
     IdSource,

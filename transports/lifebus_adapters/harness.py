@@ -10,10 +10,10 @@ import msgspec
 from msgspec import Struct
 
 from lifebus_adapters.adapter import Delivery, HookAnswer, HookCall, HookReading
-from lifebus_adapters.parsing import hook_name, named_session, read_hook, read_payload
-from lifebus_adapters.reading import Payload
-from lifebus_adapters.rules import HookFacts, HookTable, no_facts
-from lifebus_adapters.telemetry import Source
+from lifebus_adapters.shared.fields import Payload
+from lifebus_adapters.shared.parsing import hook_name, named_session, read_hook, read_payload
+from lifebus_adapters.shared.rules import HookFacts, HookTable, no_facts
+from lifebus_adapters.shared.telemetry import Source
 from lifebus_contract import (
     FailureClass,
     IdSource,

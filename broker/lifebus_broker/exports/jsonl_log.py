@@ -28,7 +28,7 @@ from lifebus_broker.exports.lines import (
     decode_base,
     kind_of,
 )
-from lifebus_broker.log import LogLine, decode_line
+from lifebus_broker.ledger.log import LogLine, decode_line
 from lifebus_broker.ports import Note
 from lifebus_contract import InvalidRequest, LifebusError
 

@@ -14,14 +14,14 @@ from typing import Final
 import anyio.lowlevel
 from msgspec import Struct
 
-from lifebus_broker.fold.facts import NO_LINK, StreamKey, link_after
-from lifebus_broker.fold.story import Story, head_of
-from lifebus_broker.fold.telling import tell
 from lifebus_broker.ledger.dropped import Dropped
+from lifebus_broker.ledger.log import LogLine
 from lifebus_broker.ledger.memory_journal import MemoryJournal
 from lifebus_broker.ledger.refusals import CLOSED, PRUNED, conflicting, unrecordable
-from lifebus_broker.log import LogLine
 from lifebus_broker.ports import EMITTER, Appended, Entry, LedgerStatus, Note, Page, Query, Refusal, Row, SessionHead
+from lifebus_broker.state.session_reducer import tell
+from lifebus_broker.state.session_state import Story, head_of
+from lifebus_broker.state.stream_digests import NO_LINK, StreamKey, link_after
 from lifebus_contract import Receipt, encode_json
 
 __all__ = ["MAX_BYTES", "MAX_KEYS", "MAX_ROWS", "MemoryLedger"]

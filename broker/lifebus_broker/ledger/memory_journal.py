@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from lifebus_broker.ledger.noting import NoteDraft, NoteTip, check_notes
+from lifebus_broker.ledger.record_batch import NoteDraft, NoteTip, check_notes
 from lifebus_broker.ledger.refusals import CLOSED, DISK_FULL
 from lifebus_broker.ports import NewNote, Note, NotePage, NoteStream, Refusal
 

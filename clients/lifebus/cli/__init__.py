@@ -32,7 +32,7 @@ def run(arguments: "Sequence[str]") -> int:
 def _conclude(fault: BaseException) -> int:
     """Return the exit code of whatever ended a command."""
     from lifebus.cli.errors import first_cause, report  # noqa: PLC0415  only when something went wrong
-    from lifebus.cli.exits import ExitCode  # noqa: PLC0415
+    from lifebus.cli.exit_codes import ExitCode  # noqa: PLC0415
 
     cause = first_cause(fault)
     if isinstance(cause, KeyboardInterrupt):
@@ -60,7 +60,7 @@ def _forget_stdout() -> None:
 
 def _dispatch(arguments: "Sequence[str]") -> int:
     if list(arguments) == ["version"]:  # prompts and scripts ask often, and nothing is to be parsed
-        from lifebus.cli.version import version  # noqa: PLC0415
+        from lifebus.cli.contract.version import version  # noqa: PLC0415
 
         return version()
     if list(arguments[:1]) in (["tee"], ["run"]):  # an editor waits for its server
@@ -82,7 +82,7 @@ def _dispatch(arguments: "Sequence[str]") -> int:
 
 def _carry(kind: str, words: "Sequence[str]") -> int | None:
     """Run `lifebus tee` or `lifebus run`; None where the words are not plain, and the parser has to explain them."""
-    from lifebus.passage.program import Options, carry, read_options  # noqa: PLC0415
+    from lifebus.proxy.program import Options, carry, read_options  # noqa: PLC0415
 
     options = Options(owned=kind == "run")
     command = read_options(list(words), options)

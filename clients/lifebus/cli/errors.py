@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final, cast
 
 from lifebus.cli.arguments import UsageError
-from lifebus.cli.exits import ExitCode, exit_code_of
+from lifebus.cli.exit_codes import ExitCode, exit_code_of
 from lifebus.cli.terminal import say
 from lifebus_contract import LifebusError
 

@@ -6,7 +6,7 @@ Above: status, harness_checks.  Below: the message types.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lifebus_transports.messages import HarnessStatus
+    from lifebus_transports.messages.requests import HarnessStatus
 
 __all__ = ["duration_text", "harness_text"]
 

@@ -12,9 +12,9 @@ from typing import Final, Literal, TypeVar
 
 import msgspec
 
-from lifebus.cli.receipt_text import COLUMNS, gap_text, short_line, whole_line
+from lifebus._internal.view import Cursor, Gap
+from lifebus.cli.read.receipt_text import COLUMNS, gap_text, short_line, whole_line
 from lifebus.cli.terminal import clean, paint, put, put_bytes, status_color
-from lifebus.view import Cursor, Gap
 from lifebus_contract import Receipt, encode_json
 
 __all__ = ["Form", "ReceiptPrinter", "print_each"]

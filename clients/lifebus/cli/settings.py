@@ -6,7 +6,7 @@ Above: the commands that look after the ledger's files.  Below: lifebus_supervis
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lifebus_supervisor.settings import Settings
+    from lifebus_supervisor.configuration.settings import Settings
 
 __all__ = ["present_settings"]
 
@@ -17,6 +17,6 @@ def present_settings() -> "Settings":
     Raises:
         LifebusError: they contradict themselves or cannot be read.
     """
-    from lifebus_supervisor.config import load  # noqa: PLC0415  the supervisor's half costs start-up time
+    from lifebus_supervisor.configuration.resolution import load  # noqa: PLC0415  the supervisor's half costs start-up time
 
     return load()[0]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import anyio
 
+from lifebus._internal.view import Cursor, Gap
 from lifebus.client import Bus, connect
-from lifebus.view import Cursor, Gap
 from lifebus_contract import Receipt
 
 __all__ = ["Follower", "Progress", "follow", "follow_with_a_break"]

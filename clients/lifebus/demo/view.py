@@ -10,13 +10,13 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from lifebus.cli.receipt_text import COLUMNS, short_line
+from lifebus.cli.read.receipt_text import COLUMNS, short_line
 from lifebus.cli.terminal import clean
-from lifebus.demo.callbacks import CLIENTS
-from lifebus.demo.player import HookResult
-from lifebus.demo.proof import Check
+from lifebus.demo.checks import Check
+from lifebus.demo.participants import CLIENTS
 from lifebus.demo.recordings import HARNESSES
-from lifebus.demo.stage import Stage
+from lifebus.demo.replay import HookResult
+from lifebus.demo.scenario import Stage
 from lifebus_contract import Receipt, ReceiptStatus
 
 __all__ = ["PipeConsole", "SilentView", "TableView", "print_summary"]

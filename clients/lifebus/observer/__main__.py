@@ -1,6 +1,6 @@
 """``python -P -m lifebus.observer ADAPTER ORIGIN RUNTIME_DIR PID``: started by the passage, never by people.
 
-Descriptor 3 is the passage's memory, 4 the pipe of records (lifebus.passage.memory).
+Descriptor 3 is the passage's memory, 4 the pipe of records (lifebus.proxy.shared_memory).
 
 Above: the passage.  Below: witness.
 """
@@ -24,11 +24,11 @@ def main(adapter: str, origin: str, runtime_dir: str, pid: str) -> None:
     import anyio  # noqa: PLC0415
 
     from lifebus.observer.delivery import Sender  # noqa: PLC0415
+    from lifebus.observer.reader import observe  # noqa: PLC0415
     from lifebus.observer.recording import Recording  # noqa: PLC0415
-    from lifebus.observer.witness import observe  # noqa: PLC0415
     from lifebus_transports.directories import default_runtime_dir  # noqa: PLC0415
-    from lifebus_transports.processes import identify  # noqa: PLC0415
-    from lifebus_transports.signal_messages import ObservedProcess  # noqa: PLC0415
+    from lifebus_transports.messages.signals import ObservedProcess  # noqa: PLC0415
+    from lifebus_transports.processes.identity import identify  # noqa: PLC0415
 
     found = identify(int(pid))
     process = ObservedProcess(pid=found.pid, started=found.started) if found else None

@@ -11,11 +11,11 @@ import anyio
 import zmq
 from msgspec import Struct
 
-from lifebus.connection import Connection
-from lifebus.observer.backlog import Backlog, Batch
-from lifebus.pausing import Backoff
+from lifebus._internal.backoff import Backoff
+from lifebus._internal.connection import Connection
+from lifebus.observer.queue import Backlog, Batch
 from lifebus_contract import DeadlineExceeded, InvalidRequest, LifebusError, StateConflict
-from lifebus_transports.signal_messages import Observe, ObserveAnswer, ObservedProcess
+from lifebus_transports.messages.signals import Observe, ObserveAnswer, ObservedProcess
 
 __all__ = ["CLIENT_ID", "Delivery", "Sender"]
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from lifebus.passage.memory import CODE, ENDED, HEAD_BYTES, IN, LOST, MEMORY_BYTES, OUT, RECORD, RING_BYTES, TAIL
+from lifebus.proxy.shared_memory import CODE, ENDED, HEAD_BYTES, IN, LOST, MEMORY_BYTES, OUT, RECORD, RING_BYTES, TAIL
 from lifebus_adapters.app_server import Direction
 
 __all__ = ["Chunk", "Ending", "Recording"]

@@ -13,11 +13,11 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from lifebus.client import Bus
 from lifebus.stdio.messages import Question, encode_answer, encode_line
-from lifebus.stdio.outflow import Outflow
+from lifebus.stdio.requests import Settle, Unsubscribe, decode_wish
 from lifebus.stdio.sources import Consumed, Source, begin
-from lifebus.stdio.wishes import Settle, Unsubscribe, decode_wish
+from lifebus.stdio.writer import Outflow
 from lifebus_contract import BrokerBusy, InternalError, InvalidRequest, LifebusError, validate
-from lifebus_transports.messages import RefusalInfo
+from lifebus_transports.messages.requests import RefusalInfo
 
 __all__ = ["Following"]
 

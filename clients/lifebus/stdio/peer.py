@@ -17,6 +17,7 @@ from anyio.abc import TaskGroup
 from lifebus.client import Bus
 from lifebus.stdio.following import Following
 from lifebus.stdio.framing import LineCutter, Overlong
+from lifebus.stdio.lazy_bus import Reach
 from lifebus.stdio.messages import (
     MAX_LINE,
     Junk,
@@ -27,12 +28,11 @@ from lifebus.stdio.messages import (
     encode_refusal,
     patience_for,
 )
-from lifebus.stdio.outflow import Outflow
-from lifebus.stdio.reach import Reach
 from lifebus.stdio.serving import Serving
 from lifebus.stdio.streams import Inlet, Outlet
+from lifebus.stdio.writer import Outflow
 from lifebus_contract import InternalError, InvalidRequest, LifebusError, validate
-from lifebus_transports.messages import BODIES, Emit
+from lifebus_transports.messages.requests import BODIES, Emit
 
 __all__ = ["speak"]
 

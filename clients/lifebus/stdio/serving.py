@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from lifebus.client import Bus
 from lifebus.stdio.messages import Question, QuestionId, encode_answer, encode_line, verbatim
-from lifebus.stdio.outflow import Outflow
+from lifebus.stdio.writer import Outflow
 from lifebus_contract import (
     DispatchEnvelope,
     InvalidRequest,
@@ -20,7 +20,7 @@ from lifebus_contract import (
     StateConflict,
     validate,
 )
-from lifebus_transports.messages import Nothing, RefusalInfo, Response, Serve
+from lifebus_transports.messages.requests import Nothing, RefusalInfo, Response, Serve
 
 __all__ = ["Serving"]
 

@@ -10,13 +10,13 @@ from typing import Any, Protocol
 import anyio
 import msgspec
 
+from lifebus._internal.view import Cursor, Gap
 from lifebus.client import Bus
 from lifebus.consumer import Deliveries, Delivery
 from lifebus.signals import SignalReceived, Signals
 from lifebus.stdio.messages import verbatim
-from lifebus.stdio.wishes import ConsumeReceipts, FollowReceipts, FollowSignals
+from lifebus.stdio.requests import ConsumeReceipts, FollowReceipts, FollowSignals
 from lifebus.subscription import Subscription
-from lifebus.view import Cursor, Gap
 from lifebus_contract import Receipt
 
 __all__ = ["Consumed", "Source", "begin"]

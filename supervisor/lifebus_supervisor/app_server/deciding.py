@@ -17,14 +17,14 @@ from lifebus_adapters.app_server import (
     ThreadClosed,
     ThreadOpened,
 )
-from lifebus_adapters.telemetry import Compacted, TurnEnded, TurnStarted
-from lifebus_broker.degradation import Cause
-from lifebus_broker.fold.story import OpenFrame
-from lifebus_broker.fold.words import PROCESS
-from lifebus_broker.fold.words import SOURCE as FROM
+from lifebus_adapters.shared.telemetry import Compacted, TurnEnded, TurnStarted
+from lifebus_broker.state.degradation import Cause
+from lifebus_broker.state.session_state import OpenFrame
+from lifebus_broker.state.telemetry_keys import PROCESS
+from lifebus_broker.state.telemetry_keys import SOURCE as FROM
 from lifebus_contract import LifecycleEvent
 from lifebus_supervisor.supervision.emissions import tick_finding
-from lifebus_supervisor.supervision.judging import (
+from lifebus_supervisor.supervision.evaluation import (
     GRACE_TICKS,
     Finding,
     closings,
@@ -32,7 +32,7 @@ from lifebus_supervisor.supervision.judging import (
     proved_compactions,
     turn_end,
 )
-from lifebus_supervisor.supervision.watch import EndSeen, Watch, process_text
+from lifebus_supervisor.supervision.session_monitor import EndSeen, Watch, process_text
 from lifebus_supervisor.supervision.wire import SOURCE, Waiting
 
 __all__ = ["due", "findings_of", "gap", "leaves_to_hooks"]

@@ -17,18 +17,18 @@ import structlog
 
 from lifebus_adapters.adapter import CallerProcess
 from lifebus_adapters.app_server import AppServerFact, ThreadClosed, ThreadOpened
-from lifebus_adapters.telemetry import Compacted, TurnEnded, TurnStarted, Usage
-from lifebus_broker.bus import Bus
-from lifebus_broker.fold.words import APP_SERVER
+from lifebus_adapters.shared.telemetry import Compacted, TurnEnded, TurnStarted, Usage
 from lifebus_broker.ports import Row
+from lifebus_broker.routing.bus import Bus
+from lifebus_broker.state.telemetry_keys import APP_SERVER
 from lifebus_contract import AdapterManifest, BrokerBusy, IntegrationMode, InvalidRequest
 from lifebus_supervisor.app_server.deciding import due, findings_of, gap, leaves_to_hooks
 from lifebus_supervisor.supervision.emissions import emissions_of, mode_of
-from lifebus_supervisor.supervision.judging import Finding, pressure_change
+from lifebus_supervisor.supervision.evaluation import Finding, pressure_change
+from lifebus_supervisor.supervision.session_monitor import Watch
 from lifebus_supervisor.supervision.supervisor import Supervisor
-from lifebus_supervisor.supervision.watch import Watch
 from lifebus_supervisor.supervision.wire import SOURCE, Shared, Waiting, Wire
-from lifebus_transports.signal_messages import Ended, Fact, Lost, ObservedProcess
+from lifebus_transports.messages.signals import Ended, Fact, Lost, ObservedProcess
 
 __all__ = ["CLIENT_ID", "AppServerIntake"]
 

@@ -2,7 +2,7 @@
 
 A step that fails says how by its failure class, and in the evidence of the receipt; the token stands in neither.
 
-Above: flow.  Below: answers, profile, records, lifebus_transports.commands.
+Above: flow.  Below: answers, profile, records, lifebus_transports.processes.
 """
 
 import json
@@ -15,8 +15,8 @@ from lifebus_contract import CallbackRequest, FailureClass, InvalidRequest, Life
 from lifebus_supervisor.renewal.answers import Prepared, read_prepared, read_recommendation, read_thread
 from lifebus_supervisor.renewal.profile import PLACE, RenewalSettings
 from lifebus_supervisor.renewal.records import Continuation
-from lifebus_transports.commands import CommandSpec, Failure, Finished
-from lifebus_transports.commands.verdicts import evidence_of, fault_of
+from lifebus_transports.processes import CommandSpec, Failure, Finished
+from lifebus_transports.processes.outcomes import evidence_of, fault_of
 
 __all__ = ["RenewalClient", "Runner"]
 
@@ -26,7 +26,7 @@ _PIECE: Final = 8
 
 
 class Runner(Protocol):
-    """Someone who runs a command once (lifebus_transports.commands)."""
+    """Someone who runs a command once (lifebus_transports.processes)."""
 
     def __call__(self, spec: CommandSpec, stdin: bytes, seconds: float, /) -> Awaitable[Finished]:
         """Return how the run ended, after so many seconds at the latest."""

@@ -1,6 +1,6 @@
 """The renewal flows of a daemon: one background client of the bus for each enabled profile.
 
-Above: daemon.  Below: flow, recovery, store, lifebus_transports.commands.
+Above: daemon.  Below: flow, recovery, store, lifebus_transports.processes.
 """
 
 import time
@@ -12,16 +12,16 @@ import anyio.to_thread
 import structlog
 from anyio.abc import TaskGroup
 
-from lifebus_broker.bus import Bus
-from lifebus_broker.clients import CallbackClient
-from lifebus_broker.renewal import Posture, posture_of
+from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.clients import CallbackClient
+from lifebus_broker.routing.renewal import Posture, posture_of
 from lifebus_contract import CallbackRequest, LifebusError
+from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.renewal.client import RenewalClient, Runner
 from lifebus_supervisor.renewal.flow import EVENTS, RenewalFlow
 from lifebus_supervisor.renewal.profile import RenewalSettings
 from lifebus_supervisor.renewal.recovery import left_by, recover
 from lifebus_supervisor.renewal.store import ContinuationStore, open_store
-from lifebus_supervisor.settings import Settings
 
 __all__ = ["KIND", "start_renewals"]
 

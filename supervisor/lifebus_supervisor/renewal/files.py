@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from lifebus_admin.installer.disk import Disk
+from lifebus_admin.installer.writer import create_file
 from lifebus_contract import BrokerBusy, StateConflict
-from lifebus_supervisor.installing.disk import Disk
-from lifebus_supervisor.installing.writing import create_file
 from lifebus_supervisor.renewal.records import MAX_RECORD_BYTES, Continuation, decode_record, encode_record
 from lifebus_transports.runtime_dir import ensure_private_directory
 

@@ -15,7 +15,7 @@ import anyio.to_thread
 from msgspec import structs
 
 from lifebus_broker.ports import Evidence
-from lifebus_broker.renewal import Posture
+from lifebus_broker.routing.renewal import Posture
 from lifebus_contract import (
     CONTRACT_VERSION,
     AcceptablePlacement,

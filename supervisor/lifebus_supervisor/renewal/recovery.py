@@ -9,10 +9,10 @@ import anyio.to_thread
 import structlog
 from msgspec import structs
 
-from lifebus_broker.bus import Bus
-from lifebus_broker.invocation import explain
 from lifebus_broker.ports import Evidence
-from lifebus_broker.synthesis import with_evidence
+from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.invocation import explain
+from lifebus_broker.routing.receipts import with_evidence
 from lifebus_contract import CallbackRequest, CallbackResponse, Emission, FailureClass, LifebusError, TransportError
 from lifebus_contract.codec import decode_receipt
 from lifebus_supervisor.renewal.choosing import Chosen

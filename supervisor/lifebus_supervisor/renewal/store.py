@@ -16,8 +16,8 @@ from typing import Final
 
 from msgspec import structs
 
+from lifebus_admin.installer.disk import Disk
 from lifebus_contract import BrokerBusy, CallbackRequest, InvalidRequest, StateConflict
-from lifebus_supervisor.installing.disk import Disk
 from lifebus_supervisor.renewal.choosing import Chosen, Lost, Several, Start, choose
 from lifebus_supervisor.renewal.files import RecordFiles
 from lifebus_supervisor.renewal.records import LIVE, MAX_TOKEN_BYTES, Continuation, State

@@ -8,8 +8,8 @@ Above: supervisor.  Below: table, the ledger.
 from typing import Final
 
 from lifebus_broker.ports import Ledger
-from lifebus_supervisor.supervision.table import Watches
-from lifebus_supervisor.supervision.watch import Key
+from lifebus_supervisor.supervision.monitor_table import Watches
+from lifebus_supervisor.supervision.session_monitor import Key
 
 __all__ = ["MAX_APPS", "Apps"]
 

@@ -3,10 +3,10 @@
 Above: daemon, service.  Below: supervisor, the bus.
 """
 
-from lifebus_broker.bus import Bus
+from lifebus_broker.routing.bus import Bus
 from lifebus_contract import RegisteredAdapter, error_for
 from lifebus_supervisor.supervision.supervisor import Supervisor
-from lifebus_transports.messages import Tick, TickAnswer
+from lifebus_transports.messages.requests import Tick, TickAnswer
 
 __all__ = ["drive"]
 

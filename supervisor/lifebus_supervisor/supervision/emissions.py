@@ -19,8 +19,8 @@ from lifebus_contract import (
     LifecycleEvent,
 )
 from lifebus_contract.ids import EVENT, INVOCATION
-from lifebus_supervisor.supervision.judging import Finding
-from lifebus_supervisor.supervision.watch import Key
+from lifebus_supervisor.supervision.evaluation import Finding
+from lifebus_supervisor.supervision.session_monitor import Key
 
 __all__ = ["emissions_of", "mode_of", "tick_finding"]
 

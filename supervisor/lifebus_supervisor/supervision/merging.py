@@ -9,11 +9,11 @@ from typing import Any, Final
 from msgspec import structs
 
 from lifebus_adapters.adapter import HookReading
-from lifebus_broker.fold.words import LEVEL, SIGNAL, SOURCE
+from lifebus_broker.state.telemetry_keys import LEVEL, SIGNAL, SOURCE
 from lifebus_contract import FRAME_EVENTS, AdapterManifest, Emission, IdSource, IntegrationMode, LifecycleEvent
 from lifebus_supervisor.supervision.emissions import emissions_of
-from lifebus_supervisor.supervision.judging import LEFT_OPEN, closings, pressure_facts
-from lifebus_supervisor.supervision.watch import MATCH_S, Watch
+from lifebus_supervisor.supervision.evaluation import LEFT_OPEN, closings, pressure_facts
+from lifebus_supervisor.supervision.session_monitor import MATCH_S, Watch
 
 __all__ = ["NEEDS_HISTORY", "merge"]
 

@@ -9,15 +9,15 @@ from typing import Any, Final
 import anyio
 import structlog
 
-from lifebus_broker.bus import Bus
-from lifebus_broker.dispatch import Outcome
-from lifebus_broker.fold.words import BEFORE, PROCESS, SUPERVISOR
 from lifebus_broker.ports import Row
+from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.dispatch import Outcome
+from lifebus_broker.state.telemetry_keys import BEFORE, PROCESS, SUPERVISOR
 from lifebus_contract import AdapterManifest
 from lifebus_supervisor.supervision.emissions import emissions_of, tick_finding
-from lifebus_supervisor.supervision.judging import Finding
-from lifebus_supervisor.supervision.table import Watches
-from lifebus_supervisor.supervision.watch import Watch, process_text
+from lifebus_supervisor.supervision.evaluation import Finding
+from lifebus_supervisor.supervision.monitor_table import Watches
+from lifebus_supervisor.supervision.session_monitor import Watch, process_text
 
 __all__ = ["CLIENT_ID", "Recorder", "news_of"]
 

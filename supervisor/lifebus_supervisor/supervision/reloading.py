@@ -8,14 +8,14 @@ import time
 import anyio.to_thread
 import structlog
 
-from lifebus_broker.bus import Bus
-from lifebus_broker.degradation import Cause
-from lifebus_broker.fold.words import CAUSE
-from lifebus_broker.transitions import shrinkage
+from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.transitions import shrinkage
+from lifebus_broker.state.degradation import Cause
+from lifebus_broker.state.telemetry_keys import CAUSE
 from lifebus_contract import AdapterManifest, LifebusError, LifecycleEvent
-from lifebus_supervisor.adapters import configured_adapters
-from lifebus_supervisor.settings import Settings
-from lifebus_supervisor.supervision.judging import Finding
+from lifebus_supervisor.configuration.adapters import configured_adapters
+from lifebus_supervisor.configuration.settings import Settings
+from lifebus_supervisor.supervision.evaluation import Finding
 from lifebus_supervisor.supervision.supervisor import Supervisor
 
 __all__ = ["reload_manifests"]

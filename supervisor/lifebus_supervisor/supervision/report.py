@@ -5,10 +5,10 @@ Above: service.  Below: supervisor.
 
 from collections.abc import Sequence
 
+from lifebus_supervisor.supervision.session_monitor import Watch
 from lifebus_supervisor.supervision.supervisor import Supervisor
-from lifebus_supervisor.supervision.watch import Watch
-from lifebus_supervisor.watching.found import WatchedFile
-from lifebus_transports.messages import HarnessStatus
+from lifebus_supervisor.tailing.events import WatchedFile
+from lifebus_transports.messages.requests import HarnessStatus
 
 __all__ = ["harness_statuses"]
 

@@ -10,11 +10,11 @@ from typing import Final
 
 from msgspec import structs
 
-from lifebus_broker.degradation import AFFECTED, Cause, Health, SilenceLimits, causes_of, lost, regained
-from lifebus_broker.fold.words import CAUSE
+from lifebus_broker.state.degradation import AFFECTED, Cause, Health, SilenceLimits, causes_of, lost, regained
+from lifebus_broker.state.telemetry_keys import CAUSE
 from lifebus_contract import AdapterManifest, Degradation, LifecycleEvent
-from lifebus_supervisor.supervision.judging import GRACE_TICKS, Finding, Moment
-from lifebus_supervisor.supervision.watch import Watch
+from lifebus_supervisor.supervision.evaluation import GRACE_TICKS, Finding, Moment
+from lifebus_supervisor.supervision.session_monitor import Watch
 
 __all__ = ["ENOUGH_TICKS", "PATIENT_TICKS", "capability_findings", "health_of"]
 

@@ -14,23 +14,23 @@ import structlog
 from msgspec import Struct
 
 from lifebus_adapters.adapter import HookCall, HookReading
-from lifebus_adapters.telemetry import HOOK_SOURCE
-from lifebus_broker.bus import Bus
-from lifebus_broker.dispatch import Outcome
-from lifebus_broker.fold.told import BrokenLog
+from lifebus_adapters.shared.telemetry import HOOK_SOURCE
 from lifebus_broker.ports import Row
+from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.dispatch import Outcome
+from lifebus_broker.state.receipt_view import BrokenLog
 from lifebus_contract import Emission, LifebusError, LifecycleEvent, RegisteredAdapter
 from lifebus_supervisor.supervision.apps import Apps
 from lifebus_supervisor.supervision.emissions import emissions_of, tick_finding
-from lifebus_supervisor.supervision.gathering import match_news, note_problems, take_news
-from lifebus_supervisor.supervision.judging import Finding, Moment, judge
+from lifebus_supervisor.supervision.environment import Companion, SupervisorLimits, Watching, World
+from lifebus_supervisor.supervision.evaluation import Finding, Moment, judge
+from lifebus_supervisor.supervision.ingest import match_news, note_problems, take_news
 from lifebus_supervisor.supervision.merging import NEEDS_HISTORY, merge
+from lifebus_supervisor.supervision.monitor_table import Watches
 from lifebus_supervisor.supervision.recording import CLIENT_ID, Recorder, news_of
+from lifebus_supervisor.supervision.session_monitor import Watch
 from lifebus_supervisor.supervision.silence import capability_findings
-from lifebus_supervisor.supervision.table import Watches
-from lifebus_supervisor.supervision.watch import Watch
-from lifebus_supervisor.supervision.world import Companion, SupervisorLimits, Watching, World
-from lifebus_supervisor.watching.found import Found
+from lifebus_supervisor.tailing.events import Found
 
 __all__ = ["CLIENT_ID", "Looked", "Supervisor"]
 

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from lifebus_adapters.app_server import ThreadClosed, ThreadOpened
-from lifebus_adapters.telemetry import Compacted, TurnEnded, TurnStarted
+from lifebus_adapters.shared.telemetry import Compacted, TurnEnded, TurnStarted
 
 __all__ = ["SOURCE", "Shared", "Waiting", "Wire"]
 

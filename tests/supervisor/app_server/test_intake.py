@@ -5,10 +5,8 @@ from typing import Any
 
 import pytest
 
-from adapters.app_server_recordings import notice, started, thread, turn
-from broker.bus_box import payload
 from lifebus_adapters import CallerProcess
-from lifebus_adapters.telemetry import Compacted
+from lifebus_adapters.shared.telemetry import Compacted
 from lifebus_broker.ports import Refusal
 from lifebus_contract import (
     BrokerBusy,
@@ -19,9 +17,11 @@ from lifebus_contract import (
     LifecycleEvent,
     ReceiptStatus,
 )
-from lifebus_transports.signal_messages import Ended, Fact, Lost
-from supervisor.app_server.observed import SERVER, Observer
-from supervisor.supervision.supervised import facts_of, supervised
+from lifebus_transports.messages.signals import Ended, Fact, Lost
+from support.adapters.app_server_recordings import notice, started, thread, turn
+from support.bus_box import payload
+from support.supervisor.observed import SERVER, Observer
+from support.supervisor.supervised import facts_of, supervised
 
 BEGIN = [started(), turn("turn/started")]
 OPENED = ["session.started", "frame.opened"]

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from adapters.app_server_recordings import notice, started, turn
-from lifebus_adapters.telemetry import Compacted, TurnEnded, TurnStarted
+from lifebus_adapters.shared.telemetry import Compacted, TurnEnded, TurnStarted
 from lifebus_contract import CallbackResponse, DispatchEnvelope, LifecycleEvent, Receipt, ReceiptStatus
-from supervisor.app_server.observed import SERVER, Observer
-from supervisor.supervision.supervised import Stage, facts_of, supervised
+from support.adapters.app_server_recordings import notice, started, turn
+from support.supervisor.observed import SERVER, Observer
+from support.supervisor.supervised import Stage, facts_of, supervised
 
 START = {"hook_event_name": "SessionStart", "session_id": "t1", "source": "startup"}
 PROMPT = {"hook_event_name": "UserPromptSubmit", "session_id": "t1", "turn_id": "u1"}

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from adapters.app_server_recordings import RECORDINGS
-from supervisor.app_server.observed import play
-from supervisor.supervision.playing import told
-from supervisor.supervision.supervised import supervised
+from support.adapters.app_server_recordings import RECORDINGS
+from support.supervisor.observed import play
+from support.supervisor.playing import told
+from support.supervisor.supervised import supervised
 
 EXPECTED = Path(__file__).parent / "expected"
 

@@ -7,12 +7,12 @@ import anyio
 import pytest
 
 import lifebus
-from broker_process import until
-from golden import golden
 from lifebus_contract import Emission, FrameClass, FrameContext, Receipt, encode_json, validate
 from lifebus_supervisor.renewal.profile import AnswerPaths
-from lifebus_transports.commands import Failure, Finished
-from supervisor.renewal.scripted import SECRET, Book, Renewing, failing, late, renewing
+from lifebus_transports.processes import Failure, Finished
+from support.broker_process import until
+from support.golden import golden
+from support.supervisor.scripted import SECRET, Book, Renewing, failing, late, renewing
 
 
 def payloads(receipt: Receipt) -> list[tuple[str, str | None, str, int]]:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from broker_process import until
-from lifebus_supervisor.installing.disk import Disk
+from lifebus_admin.installer.disk import Disk
 from lifebus_supervisor.renewal.store import DIRECTORY, ContinuationStore
-from lifebus_transports.commands import CommandSpec, Finished
-from supervisor.renewal.quick_disks import Crash, Quick, QuickCrash
-from supervisor.renewal.scripted import Book, Renewing, renewing
+from lifebus_transports.processes import CommandSpec, Finished
+from support.broker_process import until
+from support.supervisor.quick_disks import Crash, Quick, QuickCrash
+from support.supervisor.scripted import Book, Renewing, renewing
 
 PATCHED = "lifebus_supervisor.renewal.composing.open_store"
 

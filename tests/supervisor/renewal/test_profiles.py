@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from lifebus_supervisor.adapters import configured_adapters
-from lifebus_supervisor.config import ConfigurationError, load
-from lifebus_supervisor.settings import Settings
-from supervisor.renewal.scripted import CONFIGURED
+from lifebus_supervisor.configuration.adapters import configured_adapters
+from lifebus_supervisor.configuration.resolution import ConfigurationError, load
+from lifebus_supervisor.configuration.settings import Settings
+from support.paths import DOCS
+from support.supervisor.scripted import CONFIGURED
 
 HOME = {"HOME": "/home/dev"}
 
@@ -81,7 +82,7 @@ def test_profiles_come_from_the_file_alone(tmp_path: Path) -> None:
 
 
 def test_the_examples_of_the_documentation_can_be_configured(tmp_path: Path) -> None:
-    text = (Path(__file__).parents[3] / "docs" / "renewal.md").read_text(encoding="utf-8")
+    text = (DOCS / "renewal.md").read_text(encoding="utf-8")
     plain, specified = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     for example in (plain, specified):
         assert configured_adapters(loaded(tmp_path, example)).require("codex").profiles == {"codex-renewal"}

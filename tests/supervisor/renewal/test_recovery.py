@@ -8,13 +8,13 @@ import anyio
 import pytest
 
 import lifebus
-from broker_process import until
 from lifebus_broker.ledger.memory import MemoryLedger
 from lifebus_contract import CallbackRequest, FrameClass, FrameContext
 from lifebus_supervisor.renewal.records import Continuation, State
 from lifebus_supervisor.renewal.store import open_store
-from supervisor.renewal.kept import pending, start
-from supervisor.renewal.scripted import Book, Renewing, failing, renewing
+from support.broker_process import until
+from support.supervisor.kept import pending, start
+from support.supervisor.scripted import Book, Renewing, failing, renewing
 
 FAR = 4_000_000_000
 

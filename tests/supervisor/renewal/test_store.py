@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from lifebus_admin.installer.disk import Disk
 from lifebus_contract import BrokerBusy, InvalidRequest, LifebusError, StateConflict
-from lifebus_supervisor.installing.disk import Disk
 from lifebus_supervisor.renewal.choosing import Chosen, Lost, Several
 from lifebus_supervisor.renewal.files import RecordFiles
 from lifebus_supervisor.renewal.records import MAX_TOKEN_BYTES, State
 from lifebus_supervisor.renewal.store import KEPT_S, MOST_TRIES
-from supervisor.renewal.kept import NOW, TTL, Clock, intent, pending, start, states, store_in
+from support.supervisor.kept import NOW, TTL, Clock, intent, pending, start, states, store_in
 
 
 def test_directory_and_files_are_for_their_owner_alone(tmp_path: Path) -> None:

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lifebus_admin.installer.disk import Disk
 from lifebus_contract import LifebusError
-from lifebus_supervisor.installing.disk import Disk
 from lifebus_supervisor.renewal.choosing import Chosen
 from lifebus_supervisor.renewal.records import Continuation, State
 from lifebus_supervisor.renewal.store import ContinuationStore
-from supervisor.renewal.kept import intent, pending, start, states, store_in
-from supervisor.renewal.quick_disks import Crash, Quick, QuickCrash
+from support.supervisor.kept import intent, pending, start, states, store_in
+from support.supervisor.quick_disks import Crash, Quick, QuickCrash
 
 
 class Client:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from adapters.calls import CAPTURE_FILES
-from supervisor.supervision.playing import play, told
-from supervisor.supervision.supervised import supervised
+from support.adapters.calls import CAPTURE_FILES
+from support.supervisor.playing import play, told
+from support.supervisor.supervised import supervised
 
 EXPECTED = Path(__file__).parent / "expected"
 

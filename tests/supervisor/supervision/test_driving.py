@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from lifebus_adapters.telemetry import Activity, Usage
+from lifebus_adapters.shared.telemetry import Activity, Usage
 from lifebus_contract import CallbackResponse, CapabilityRequest, DispatchEnvelope, Receipt, RequirementLevel
 from lifebus_contract.codec import decode_receipt
 from lifebus_supervisor.supervision.driving import drive
-from lifebus_transports.messages import Tick
-from supervisor.supervision.supervised import INTERVAL_S, Stage, supervised
+from lifebus_transports.messages.requests import Tick
+from support.supervisor.supervised import INTERVAL_S, Stage, supervised
 
 SESSION = "s1"
 START = {"hook_event_name": "SessionStart", "session_id": SESSION, "source": "startup"}

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from lifebus_adapters import CallerProcess
-from lifebus_adapters.telemetry import TurnEnded
+from lifebus_adapters.shared.telemetry import TurnEnded
 from lifebus_contract import Receipt
-from supervisor.supervision.supervised import HARNESS, Stage, facts_of, supervised
+from support.supervisor.supervised import HARNESS, Stage, facts_of, supervised
 
 SESSION = "s1"
 START = {"hook_event_name": "SessionStart", "session_id": SESSION, "source": "startup"}

@@ -5,12 +5,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from lifebus_broker.fold.stores import Stores, dump_stores, load_stores, reduce_event
-from lifebus_broker.fold.story import Story
-from lifebus_broker.ledger.sqlite_log import SqliteLog
+from lifebus_broker.ledger.sqlite.log import SqliteLog
+from lifebus_broker.state.session_state import Story
+from lifebus_broker.state.stores import Stores, dump_stores, load_stores, reduce_event
 from lifebus_contract import InternalError
-from lifebus_supervisor.supervision.table import Known
-from supervisor.supervision.supervised import Stage, supervised
+from lifebus_supervisor.supervision.monitor_table import Known
+from support.supervisor.supervised import Stage, supervised
 
 SESSION = "s1"
 KEY = ("codex", SESSION)

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from supervisor.supervision.simulated import Step, living
+from support.supervisor.simulated import Step, living
 
 HARNESS_DOES = ("prompt", "work", "usage", "compact", "stop", "blocked_stop", "interrupt", "fail", "child", "again")
 WORLD_DOES = ("file", "hook", "tick", "tick", "observe", "restart", "down", "up")

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from adapters.calls import call, ids
 from lifebus_adapters import ADAPTERS, CallerProcess
-from lifebus_adapters.telemetry import Activity, TurnStarted
+from lifebus_adapters.shared.telemetry import Activity, TurnStarted
 from lifebus_contract import Receipt
 from lifebus_supervisor.supervision.driving import drive
-from lifebus_transports.messages import Tick
-from supervisor.supervision.supervised import HARNESS, Stage, facts_of, supervised
+from lifebus_transports.messages.requests import Tick
+from support.adapters.calls import call, ids
+from support.supervisor.supervised import HARNESS, Stage, facts_of, supervised
 
 SESSION = "s1"
 START = {"hook_event_name": "SessionStart", "session_id": SESSION, "source": "startup"}

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from lifebus_adapters.telemetry import Compacted, Usage, WindowKnown
+from lifebus_adapters.shared.telemetry import Compacted, Usage, WindowKnown
 from lifebus_contract import CallbackResponse, DispatchEnvelope, LifecycleEvent, Receipt
-from supervisor.supervision.supervised import Stage, facts_of, supervised
+from support.supervisor.supervised import Stage, facts_of, supervised
 
 SESSION = "s1"
 START = {"hook_event_name": "SessionStart", "session_id": SESSION, "source": "startup", "transcript_path": "/t/s1"}

@@ -10,8 +10,8 @@ from msgspec import structs
 from lifebus_adapters import ADAPTERS
 from lifebus_contract import AdapterManifest, Receipt, RegisteredAdapter, decode_json, encode_json
 from lifebus_supervisor.supervision.reloading import reload_manifests
-from running import settings_in
-from supervisor.supervision.supervised import Stage, supervised
+from support.running import settings_in
+from support.supervisor.supervised import Stage, supervised
 
 
 def write_manifest(path: Path, pressure: str) -> None:

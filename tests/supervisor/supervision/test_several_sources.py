@@ -8,15 +8,15 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from lifebus_adapters.telemetry import Activity, Compacted, Usage
+from lifebus_adapters.shared.telemetry import Activity, Compacted, Usage
 from lifebus_contract import CallbackResponse, DispatchEnvelope, LifecycleEvent, Receipt
-from lifebus_supervisor.supervision import table
+from lifebus_supervisor.supervision import monitor_table as table
 from lifebus_supervisor.supervision.emissions import emissions_of
-from lifebus_supervisor.supervision.judging import Finding
+from lifebus_supervisor.supervision.evaluation import Finding
 from lifebus_supervisor.supervision.recording import CLIENT_ID
 from lifebus_supervisor.supervision.supervisor import Looked
-from lifebus_supervisor.watching.found import Found
-from supervisor.supervision.supervised import Stage, facts_of, supervised
+from lifebus_supervisor.tailing.events import Found
+from support.supervisor.supervised import Stage, facts_of, supervised
 
 SESSION = "s1"
 START = {"hook_event_name": "SessionStart", "session_id": SESSION, "source": "startup"}

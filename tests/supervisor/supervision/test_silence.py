@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from adapters.calls import call, ids
 from lifebus_adapters import ADAPTERS
-from lifebus_adapters.telemetry import Activity, TurnEnded, TurnStarted, Usage
-from lifebus_broker.fold.unlock import UnlockState
-from lifebus_broker.negotiation import negotiate
+from lifebus_adapters.shared.telemetry import Activity, TurnEnded, TurnStarted, Usage
+from lifebus_broker.routing.negotiation import negotiate
+from lifebus_broker.state.capability_state import UnlockState
 from lifebus_contract import (
     CapabilityRequest,
     LifecycleEvent,
@@ -18,8 +17,9 @@ from lifebus_contract import (
     encode_json,
 )
 from lifebus_supervisor.supervision.silence import PATIENT_TICKS
-from lifebus_supervisor.watching.found import Found, Problem
-from supervisor.supervision.supervised import Stage, facts_of, supervised
+from lifebus_supervisor.tailing.events import Found, Problem
+from support.adapters.calls import call, ids
+from support.supervisor.supervised import Stage, facts_of, supervised
 
 SESSION = "s1"
 START = {"hook_event_name": "SessionStart", "session_id": SESSION, "source": "startup", "transcript_path": "/t/s1"}

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from lifebus_adapters.telemetry import Compacted, TurnEnded, TurnStarted, Usage
+from lifebus_adapters.shared.telemetry import Compacted, TurnEnded, TurnStarted, Usage
 from lifebus_contract.fields import MAX_INTEGER, Count, Detail, FactKey, FactValue, Identifier
 
 __all__ = ["AppServerFact", "ErrorSeen", "OperatorAnswered", "OperatorAsked", "ThreadClosed", "ThreadOpened"]

@@ -15,7 +15,7 @@ from lifebus_adapters.app_server.errors import ErrorInfo, error_facts
 from lifebus_adapters.app_server.facts import AppServerFact, ErrorSeen, ThreadClosed, ThreadOpened
 from lifebus_adapters.app_server.messages import ABSENT
 from lifebus_adapters.app_server.threads import Thread
-from lifebus_adapters.telemetry import Compacted, TurnEnded, TurnStarted, Usage
+from lifebus_adapters.shared.telemetry import Compacted, TurnEnded, TurnStarted, Usage
 from lifebus_contract.fields import Count
 
 __all__ = ["SOURCE", "facts_of", "opened"]

@@ -14,12 +14,12 @@ from msgspec import Raw, Struct
 
 from lifebus_adapters.app_server.context import context_of, decoded, identifier
 from lifebus_adapters.app_server.facts import AppServerFact, ThreadClosed
+from lifebus_adapters.app_server.lines import MAX_LINE_BYTES, LineSplitter
 from lifebus_adapters.app_server.mapping import facts_of, opened
 from lifebus_adapters.app_server.messages import Answer, Notification, Request, read_message
 from lifebus_adapters.app_server.operators import Questions
 from lifebus_adapters.app_server.requests import COMPACT, OPENING, TELLING, ClientRequests
 from lifebus_adapters.app_server.signals import signal_of
-from lifebus_adapters.app_server.splitting import MAX_LINE_BYTES, LineSplitter
 from lifebus_adapters.app_server.threads import Thread, Threads
 from lifebus_contract.fields import FactValue
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from lifebus_adapters.claude import hooks, rendering, telemetry
 from lifebus_adapters.harness import HarnessAdapter
-from lifebus_adapters.manifests import builtin
+from lifebus_adapters.shared.manifests import builtin
 from lifebus_contract import ConformanceLevel
 
 __all__ = ["ADAPTER"]

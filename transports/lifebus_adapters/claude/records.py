@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-from lifebus_adapters.lines import LineDecoder, bounded_sum
+from lifebus_adapters.shared.lines import LineDecoder, bounded_sum
 from lifebus_contract.fields import Count
 
 __all__ = ["ANSWER", "LINE", "PROMPT", "Answer", "Compaction", "Line", "Part", "Prompt", "TokenUsage"]

@@ -13,10 +13,17 @@ from collections.abc import Sequence
 from typing import Final
 
 from lifebus_adapters.claude.transcript import TranscriptReader
-from lifebus_adapters.lines import base_name, bounded_sum, is_uuid, named_override, only_session, positive_override
-from lifebus_adapters.reading import Payload, count, find, identifier
-from lifebus_adapters.sources import session_logs
-from lifebus_adapters.telemetry import Fact, RecordReader, Source, Surroundings, Usage, WindowKnown
+from lifebus_adapters.shared.fields import Payload, count, find, identifier
+from lifebus_adapters.shared.lines import (
+    base_name,
+    bounded_sum,
+    is_uuid,
+    named_override,
+    only_session,
+    positive_override,
+)
+from lifebus_adapters.shared.sources import session_logs
+from lifebus_adapters.shared.telemetry import Fact, RecordReader, Source, Surroundings, Usage, WindowKnown
 
 __all__ = ["OVERRIDES", "SOURCES", "STATUS_LINE", "hook_facts", "status_text"]
 

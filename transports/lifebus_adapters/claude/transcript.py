@@ -24,8 +24,8 @@ from typing import Final
 
 from lifebus_adapters.claude.records import ANSWER, LINE, PROMPT, Answer, Compaction, Line, Prompt
 from lifebus_adapters.claude.windows import window_of
-from lifebus_adapters.lines import named
-from lifebus_adapters.telemetry import Activity, Compacted, Fact, TurnEnded, TurnStarted, Usage
+from lifebus_adapters.shared.lines import named
+from lifebus_adapters.shared.telemetry import Activity, Compacted, Fact, TurnEnded, TurnStarted, Usage
 
 __all__ = ["TranscriptReader"]
 

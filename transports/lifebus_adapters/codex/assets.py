@@ -11,10 +11,10 @@ Above: `HOST_ASSETS`.  Below: hook_groups, hosting.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lifebus_adapters.assets import Asset, HookEvent, SettingsFile, Wish
-from lifebus_adapters.handlers import bad_timeout, missing_text, wrong_type
-from lifebus_adapters.hook_groups import check_groups, group_entries, is_ours
-from lifebus_adapters.hosting import with_common_modes
+from lifebus_adapters.shared.assets import Asset, HookEvent, SettingsFile, Wish
+from lifebus_adapters.shared.handlers import bad_timeout, missing_text, wrong_type
+from lifebus_adapters.shared.hook_groups import check_groups, group_entries, is_ours
+from lifebus_adapters.shared.hosting import with_common_modes
 
 __all__ = ["ASSETS", "home_of"]
 

@@ -22,8 +22,8 @@ from typing import Any, Final
 
 from msgspec import Raw, Struct
 
-from lifebus_adapters.lines import LineDecoder, named
-from lifebus_adapters.telemetry import Activity, Compacted, Fact, TurnEnded, TurnStarted, Usage
+from lifebus_adapters.shared.lines import LineDecoder, named
+from lifebus_adapters.shared.telemetry import Activity, Compacted, Fact, TurnEnded, TurnStarted, Usage
 from lifebus_contract.fields import Count
 
 __all__ = ["RolloutReader"]

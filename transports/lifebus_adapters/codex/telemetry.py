@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from lifebus_adapters.codex.rollout import RolloutReader
-from lifebus_adapters.lines import base_name, is_uuid, named_override, only_session
-from lifebus_adapters.reading import Payload, count, identifier
-from lifebus_adapters.sources import session_logs
-from lifebus_adapters.telemetry import Fact, RecordReader, Source, Surroundings, Usage
+from lifebus_adapters.shared.fields import Payload, count, identifier
+from lifebus_adapters.shared.lines import base_name, is_uuid, named_override, only_session
+from lifebus_adapters.shared.sources import session_logs
+from lifebus_adapters.shared.telemetry import Fact, RecordReader, Source, Surroundings, Usage
 
 __all__ = ["OVERRIDES", "SOURCES", "hook_facts"]
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, cast
 import msgspec
 from msgspec import Struct
 
-from lifebus_adapters.assets import is_hook_command
+from lifebus_adapters.shared.assets import is_hook_command
 
 __all__ = ["HookTrust", "TrustState", "hook_hash", "hook_trust"]
 

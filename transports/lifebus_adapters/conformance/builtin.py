@@ -7,7 +7,7 @@ from lifebus_adapters import ADAPTERS
 from lifebus_adapters.conformance.examples import load_examples
 from lifebus_adapters.conformance.subject import Subject
 from lifebus_adapters.harness import HarnessAdapter
-from lifebus_adapters.manifests import builtin_examples
+from lifebus_adapters.shared.manifests import builtin_examples
 
 __all__ = ["builtin_subject"]
 

@@ -10,7 +10,7 @@ import msgspec
 
 from lifebus_adapters.conformance.hostile import NOT_OBJECTS, STRANGE, is_map, mutations, truncations
 from lifebus_adapters.conformance.subject import Subject, flat
-from lifebus_adapters.telemetry import DatabaseReader, Question, RecordReader, Source, Surroundings
+from lifebus_adapters.shared.telemetry import DatabaseReader, Question, RecordReader, Source, Surroundings
 from lifebus_contract import InvalidRequest, LifebusError
 
 __all__ = ["databases_are_read_or_refused", "records_are_read_or_refused"]

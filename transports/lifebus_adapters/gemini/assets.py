@@ -9,10 +9,10 @@ Above: `HOST_ASSETS`.  Below: hook_groups, hosting.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
-from lifebus_adapters.assets import Asset, HookEvent, SettingsFile, Wish
-from lifebus_adapters.handlers import bad_timeout, wrong_type
-from lifebus_adapters.hook_groups import check_groups, group_entries, is_ours
-from lifebus_adapters.hosting import with_common_modes
+from lifebus_adapters.shared.assets import Asset, HookEvent, SettingsFile, Wish
+from lifebus_adapters.shared.handlers import bad_timeout, wrong_type
+from lifebus_adapters.shared.hook_groups import check_groups, group_entries, is_ours
+from lifebus_adapters.shared.hosting import with_common_modes
 
 __all__ = ["ASSETS"]
 

@@ -17,8 +17,8 @@ from typing import Final
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from lifebus_adapters.gemini.windows import window_of
-from lifebus_adapters.lines import LineDecoder, named
-from lifebus_adapters.telemetry import Activity, Fact, Surroundings, TurnStarted, Usage
+from lifebus_adapters.shared.lines import LineDecoder, named
+from lifebus_adapters.shared.telemetry import Activity, Fact, Surroundings, TurnStarted, Usage
 from lifebus_contract import InvalidRequest
 from lifebus_contract.fields import Count
 

@@ -13,10 +13,10 @@ from typing import Final, cast
 from lifebus_adapters.gemini.chats import ChatReader
 from lifebus_adapters.gemini.telemetry_log import TelemetryLogReader
 from lifebus_adapters.gemini.windows import WINDOW_OVERRIDES, window_of
-from lifebus_adapters.lines import named_override
-from lifebus_adapters.reading import Payload, count, find, identifier
-from lifebus_adapters.sources import no_session
-from lifebus_adapters.telemetry import Fact, RecordReader, Source, Surroundings, Usage
+from lifebus_adapters.shared.fields import Payload, count, find, identifier
+from lifebus_adapters.shared.lines import named_override
+from lifebus_adapters.shared.sources import no_session
+from lifebus_adapters.shared.telemetry import Fact, RecordReader, Source, Surroundings, Usage
 
 __all__ = ["OVERRIDES", "SOURCES", "hook_facts"]
 

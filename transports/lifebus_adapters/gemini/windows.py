@@ -7,8 +7,8 @@ Above: the readers in this folder.  Below: lines, telemetry.
 
 from typing import Final
 
-from lifebus_adapters.lines import positive_override
-from lifebus_adapters.telemetry import Surroundings
+from lifebus_adapters.shared.lines import positive_override
+from lifebus_adapters.shared.telemetry import Surroundings
 
 __all__ = ["WINDOW_OVERRIDES", "WINDOW_TOKENS", "window_of"]
 

@@ -9,7 +9,7 @@ Above: `HOST_ASSETS`.  Below: assets, handlers, hosting.
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, cast
 
-from lifebus_adapters.assets import (
+from lifebus_adapters.shared.assets import (
     Asset,
     Entry,
     HookEvent,
@@ -18,8 +18,8 @@ from lifebus_adapters.assets import (
     hook_command,
     is_hook_command,
 )
-from lifebus_adapters.handlers import bad_timeout, missing_text
-from lifebus_adapters.hosting import only_user_scope, with_common_modes
+from lifebus_adapters.shared.handlers import bad_timeout, missing_text
+from lifebus_adapters.shared.hosting import only_user_scope, with_common_modes
 
 __all__ = ["ASSETS"]
 

@@ -16,9 +16,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from lifebus_adapters.lines import named
-from lifebus_adapters.rows import HISTORY_ROWS, Progress, Row, RowDecoder
-from lifebus_adapters.telemetry import Activity, Compacted, Fact, Question, TurnEnded, TurnStarted
+from lifebus_adapters.shared.lines import named
+from lifebus_adapters.shared.rows import HISTORY_ROWS, Progress, Row, RowDecoder
+from lifebus_adapters.shared.telemetry import Activity, Compacted, Fact, Question, TurnEnded, TurnStarted
 from lifebus_contract import InvalidRequest
 from lifebus_contract.fields import Count
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from lifebus_adapters.hermes.database import MessageReader
-from lifebus_adapters.reading import Payload, count, identifier
-from lifebus_adapters.sources import database
-from lifebus_adapters.telemetry import Fact, Source, Surroundings, Usage
+from lifebus_adapters.shared.fields import Payload, count, identifier
+from lifebus_adapters.shared.sources import database
+from lifebus_adapters.shared.telemetry import Fact, Source, Surroundings, Usage
 
 __all__ = ["SOURCES", "hook_facts"]
 

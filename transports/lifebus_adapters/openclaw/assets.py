@@ -9,10 +9,10 @@ Above: `HOST_ASSETS`.  Below: assets, hosting, launcher, templates.
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, cast
 
-from lifebus_adapters.assets import Asset, Entry, HookEvent, OwnedFile, SettingsFile, Wish
-from lifebus_adapters.hosting import only_user_scope, with_common_modes
-from lifebus_adapters.launcher import data_directory
-from lifebus_adapters.templates import fill, for_javascript, template
+from lifebus_adapters.shared.assets import Asset, Entry, HookEvent, OwnedFile, SettingsFile, Wish
+from lifebus_adapters.shared.hosting import only_user_scope, with_common_modes
+from lifebus_adapters.shared.launcher import data_directory
+from lifebus_adapters.shared.templates import fill, for_javascript, template
 
 __all__ = ["ASSETS"]
 

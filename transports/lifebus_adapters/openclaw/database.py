@@ -14,9 +14,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from lifebus_adapters.lines import LineDecoder, bounded_sum, named
-from lifebus_adapters.rows import HISTORY_ROWS, Progress, Row, RowDecoder, json_bytes
-from lifebus_adapters.telemetry import (
+from lifebus_adapters.shared.lines import LineDecoder, bounded_sum, named
+from lifebus_adapters.shared.rows import HISTORY_ROWS, Progress, Row, RowDecoder, json_bytes
+from lifebus_adapters.shared.telemetry import (
     Activity,
     Compacted,
     Fact,

@@ -9,8 +9,16 @@ Above: the adapter in this folder.  Below: rules, reading.
 
 from typing import Final
 
-from lifebus_adapters.reading import Payload, scalar
-from lifebus_adapters.rules import FRAME_OPEN, SESSION_CLOSE, SESSION_OPEN, Fact, HookRule, HookTable, IdentityPaths
+from lifebus_adapters.shared.fields import Payload, scalar
+from lifebus_adapters.shared.rules import (
+    FRAME_OPEN,
+    SESSION_CLOSE,
+    SESSION_OPEN,
+    Fact,
+    HookRule,
+    HookTable,
+    IdentityPaths,
+)
 from lifebus_contract import LifecycleEvent
 
 __all__ = ["HOOKS"]

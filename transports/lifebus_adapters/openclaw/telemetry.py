@@ -13,9 +13,9 @@ from typing import Final
 import msgspec
 
 from lifebus_adapters.openclaw.database import AgentReader, CallUsage
-from lifebus_adapters.reading import Payload, count, find, identifier
-from lifebus_adapters.sources import database
-from lifebus_adapters.telemetry import Fact, Source, Surroundings, Usage, WindowKnown
+from lifebus_adapters.shared.fields import Payload, count, find, identifier
+from lifebus_adapters.shared.sources import database
+from lifebus_adapters.shared.telemetry import Fact, Source, Surroundings, Usage, WindowKnown
 from lifebus_contract import InvalidRequest
 
 __all__ = ["SOURCES", "hook_facts"]

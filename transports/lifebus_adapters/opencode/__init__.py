@@ -6,8 +6,8 @@ Above: `ADAPTERS`.  Below: harness, manifests, the modules here.
 from typing import Final
 
 from lifebus_adapters.harness import HarnessAdapter
-from lifebus_adapters.manifests import builtin
 from lifebus_adapters.opencode import hooks, rendering, telemetry
+from lifebus_adapters.shared.manifests import builtin
 from lifebus_contract import ConformanceLevel, PlacementClass
 
 __all__ = ["ADAPTER"]

@@ -7,9 +7,9 @@ Above: `HOST_ASSETS`.  Below: assets, hosting, templates.
 
 from typing import Final
 
-from lifebus_adapters.assets import Asset, HookEvent, OwnedFile, Wish
-from lifebus_adapters.hosting import no_advice, with_common_modes
-from lifebus_adapters.templates import fill, for_javascript, template
+from lifebus_adapters.shared.assets import Asset, HookEvent, OwnedFile, Wish
+from lifebus_adapters.shared.hosting import no_advice, with_common_modes
+from lifebus_adapters.shared.templates import fill, for_javascript, template
 
 __all__ = ["ASSETS"]
 

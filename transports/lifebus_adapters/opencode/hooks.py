@@ -14,7 +14,7 @@ Above: the adapter in this folder.  Below: rules.
 
 from typing import Final
 
-from lifebus_adapters.rules import (
+from lifebus_adapters.shared.rules import (
     FRAME_CLOSE,
     FRAME_OPEN,
     SESSION_CLOSE,

@@ -13,9 +13,9 @@ from typing import Final
 import msgspec
 
 from lifebus_adapters.opencode.database import EventReader, Tokens, used_of
-from lifebus_adapters.reading import Payload, count, find, identifier, scalar
-from lifebus_adapters.sources import database
-from lifebus_adapters.telemetry import Fact, Source, Surroundings, Usage, WindowKnown
+from lifebus_adapters.shared.fields import Payload, count, find, identifier, scalar
+from lifebus_adapters.shared.sources import database
+from lifebus_adapters.shared.telemetry import Fact, Source, Surroundings, Usage, WindowKnown
 from lifebus_contract import InvalidRequest
 
 __all__ = ["OVERRIDES", "SOURCES", "hook_facts"]

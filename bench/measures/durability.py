@@ -1,0 +1,83 @@
+"""The tables of docs/reliability.md: boot, saves, slow disks, retention.
+
+Above: run.  Below: boot, fsync, retention, saves, report.
+"""
+
+from collections.abc import Callable
+
+from bench.measures import boot, fsync, retention
+from bench.measures import snapshots as saves
+from bench.report import Aim, Run, print_table
+
+__all__ = ["PARTS"]
+
+
+def _boot(run: Run) -> list[Aim]:
+    boots = boot.collect(run.receipts or (10_000 if run.quick else 1_000_000), 1 if run.quick else 3, run.say)
+    rows = [
+        (
+            f"{receipts:,}",
+            f"{1e3 * one.cached_s:.0f}",
+            f"{1e3 * one.bare_s:.0f}",
+            "–" if one.rebuilt_s is None else f"{one.rebuilt_s:.1f}",
+        )
+        for receipts, one in boots.items()
+    ]
+    title = "First acknowledgement after kill -9, from the start of the process"
+    print_table(run.console, title, ("receipts", "with caches, ms", "caches deleted, ms", "full rebuild, s"), rows)
+    return boot.aims(boots)
+
+
+def _fsync(run: Run) -> list[Aim]:
+    speeds = fsync.collect(1.0 if run.quick else 4.0, 1 if run.quick else 3, run.say)
+    rows = [
+        (
+            f"{milliseconds} ms, {in_flight} in flight",
+            f"{one.per_second:,.0f}",
+            f"{one.median_ms:.1f}",
+            f"{one.slowest_ms:.1f}",
+            f"{one.server_us:.0f}",
+        )
+        for (milliseconds, in_flight), one in speeds.items()
+    ]
+    title = "Acknowledged receipts a second by the time of an fsync, one request a message"
+    print_table(run.console, title, ("", "/s", "p50 ms", "p99 ms", "µs CPU of the server"), rows)
+    return fsync.aims(speeds)
+
+
+def _saves(run: Run) -> list[Aim]:
+    rows = [
+        (
+            f"{each.lower()}: {receipts:,} receipts, {sessions:,} sessions",
+            f"{one.size:,}",
+            f"{1e3 * one.live_s:.0f}" if one.live_s else "–",
+            f"{one.command_s:.2f}",
+        )
+        for (receipts, sessions), saved in saves.collect(saves.SMALL if run.quick else saves.LARGE, run.say).items()
+        for each, one in saved.items()
+    ]
+    print_table(run.console, "Saves", ("", "bytes", "by the broker, ms", "by a command, s"), rows)
+    return []
+
+
+def _retention(run: Run) -> list[Aim]:
+    found = retention.collect(run.receipts or (40_000 if run.quick else 400_000), run.say)
+    rows = [
+        (name, f"{waits.per_second:,.0f}", f"{waits.median_ms:.1f}", f"{waits.slowest_ms:.1f}", f"{disk:.0f}")
+        for name, waits, disk in (
+            ("before", found.before, found.full_mb),
+            (f"while {found.seconds:.0f} s of dropping", found.meanwhile, found.left_mb),
+        )
+    ]
+    title = f"Appends beside retention, {retention.IN_FLIGHT} in flight; limit {found.limit_mb} MiB"
+    print_table(run.console, title, ("", "/s", "p50 ms", "p99 ms", "MiB on disk, then"), rows)
+    return retention.aims(found)
+
+
+PARTS: dict[str, Callable[[Run], list[Aim]]] = {
+    "boot": _boot,
+    "saves": _saves,
+    "fsync": _fsync,
+    "retention": _retention,
+}
+"""Parts of `make bench`: each measures, prints its table, and returns its aims."""

@@ -1,0 +1,114 @@
+"""The hook as a whole process, against a live hook door, beside the barest Python process.
+
+Run as ``python bench/measures/hook.py [ROUNDS]``.  The door runs in a process of its own with a handler that answers at
+once, so the figure is the hook's cost to a harness, without the ledger's.  The cases take turns, so that a noisy
+machine hurts them alike.  Aim (design 7): at most 1.6 times `python -I -S -c pass`.
+"""
+
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import anyio
+
+import lifebus
+from lifebus_adapters.adapter import HookAnswer, HookCall
+from lifebus_transports.hooks.server import serve_hooks
+
+AIM = 1.6
+BARE_CASE, ANSWERED = "python -I -S -c pass", "hook, answered"
+PAYLOAD = b'{"session_id":"0000005d","hook_event_name":"UserPromptSubmit","cwd":"/home/dev/project","prompt":"%b"}'
+HOOK = str(Path(lifebus.__file__).with_name("hook.py"))
+BARE = (sys.executable, "-I", "-S", "-c", "pass")
+CALL = (sys.executable, "-I", "-S", HOOK, "claude", "UserPromptSubmit")
+
+
+async def answer(_: HookCall) -> HookAnswer:
+    """Answer as a broker with one delivered payload does."""
+    return HookAnswer(stdout=b'{"hookSpecificOutput":{"hookEventName":"UserPromptSubmit","additionalContext":"hello"}}')
+
+
+def timed(command: tuple[str, ...], environment: dict[str, str], payload: Path) -> tuple[float, bytes]:
+    """Return the seconds of one process from spawn to exit, and what it printed."""
+    with payload.open("rb") as stdin:
+        reading, writing = os.pipe()
+        began = time.perf_counter()
+        actions = [(os.POSIX_SPAWN_DUP2, stdin.fileno(), 0), (os.POSIX_SPAWN_DUP2, writing, 1)]
+        child = os.posix_spawn(command[0], command, environment, file_actions=actions)
+        _, status = os.waitpid(child, 0)
+        seconds = time.perf_counter() - began
+    os.close(writing)
+    with os.fdopen(reading, "rb") as stdout:
+        printed = stdout.read()
+    if status:
+        raise SystemExit(f"{command} ended with status {status}")
+    return seconds, printed
+
+
+def collect(rounds: int) -> dict[str, list[float]]:
+    """Start the door, time the cases, stop the door; return the seconds of each case."""
+    with (
+        tempfile.TemporaryDirectory(prefix="lb-") as name,
+        subprocess.Popen([sys.executable, __file__, "--door", name], stdout=subprocess.PIPE) as door,
+    ):
+        try:
+            if door.stdout is None or not door.stdout.readline():
+                raise SystemExit("the door did not open")
+            return take_turns(Path(name), rounds)
+        finally:
+            door.terminate()
+
+
+def take_turns(base: Path, rounds: int) -> dict[str, list[float]]:
+    """Time the cases in turns."""
+    up = {"LIFEBUS_RUNTIME_DIR": str(base), "LIFEBUS_STATE_DIR": str(base / "state"), "PATH": os.defpath}
+    away = {**up, "LIFEBUS_RUNTIME_DIR": str(base / "nowhere")}
+    payload = base / "payload"
+    payload.write_bytes(PAYLOAD % (b"x" * 1000))
+    cases = {BARE_CASE: (BARE, up), ANSWERED: (CALL, up), "hook, spooled": (CALL, away)}
+    times: dict[str, list[float]] = {name: [] for name in cases}
+    for turn in range(rounds + 5):
+        for name, (command, environment) in cases.items():
+            seconds, printed = timed(command, environment, payload)
+            if (name == ANSWERED) != bool(printed):
+                raise SystemExit(f"{name}: printed {len(printed)} bytes")
+            if turn >= 5:  # the first turns fill caches
+                times[name].append(seconds)
+    return times
+
+
+def report(times: dict[str, list[float]]) -> None:
+    """Print the figures; the aim is for the answered call."""
+    bare = statistics.median(times[BARE_CASE])
+    print(f"{'case':24}{'p50 ms':>9}{'p99 ms':>9}{'ratio':>8}")
+    for name, values in times.items():
+        middle, high = statistics.median(values), statistics.quantiles(values, n=100)[98]
+        print(f"{name:24}{middle * 1e3:9.2f}{high * 1e3:9.2f}{middle / bare:8.2f}")
+    ratio = statistics.median(times[ANSWERED]) / bare
+    print(f"aim: hook, answered at most {AIM} x bare: {ratio:.2f}, {'met' if ratio <= AIM else 'NOT met'}")
+
+
+def main() -> None:
+    """Measure and print."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    print(f"hook: {rounds} rounds, payload 1.1 kB, Python {platform.python_version()}, {os.cpu_count()} cores")
+    report(collect(rounds))
+
+
+async def serve(base: Path) -> None:
+    """Be the door."""
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(lambda *, task_status: serve_hooks(base / "hook.sock", answer, task_status=task_status))
+        print("open", flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--door"]:
+        anyio.run(serve, Path(sys.argv[2]))
+    else:
+        main()

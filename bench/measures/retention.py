@@ -1,0 +1,107 @@
+"""What dropping old receipts costs the new ones, and what it gives back: waits and disk before, while and after.
+
+One ledger is filled without a limit.  Then its broker starts again with a limit of a quarter of that, and the same
+appends go on while it drops the rest.
+
+Above: run.  Below: flood, lifebus_client.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.lifebus_client import KEEP_ALL, Broker, broker
+from bench.measures.flood import flood
+from bench.report import Aim
+from bench.workload import items, percentile
+
+__all__ = ["IN_FLIGHT", "Dropping", "Waits", "aims", "collect"]
+
+IN_FLIGHT = 32
+_SHARE = 4
+_PATIENCE_S = 120.0
+_PART = 2_000
+_SLOWER = 3.0
+_MEBIBYTE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waits:
+    """Milliseconds from a request to its acknowledgement, and acknowledgements a second."""
+
+    median_ms: float
+    slowest_ms: float
+    per_second: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropping:
+    """Appends before and while receipts are dropped; MiB of the ledger's files before and after, and the limit."""
+
+    before: Waits
+    meanwhile: Waits
+    full_mb: float
+    left_mb: float
+    limit_mb: int
+    seconds: float
+
+
+def collect(receipts: int, say: Callable[[str], None]) -> Dropping:
+    """Fill, measure, start again with a limit, measure until the files are within it."""
+    with broker(config=KEEP_ALL) as running:
+        flood(running.runtime_dir, items(receipts), 64, 16)
+        before, _ = _append(running, lambda: False)
+        running.stop()
+        full_mb = _disk(running.state_dir)
+        limit = max(1, int(full_mb / _SHARE))
+        say(f"{full_mb:.0f} MiB; from now on {limit} at most")
+        running.configure(f"[retention]\nkeep_mb = {limit}\ncheck_s = 1\n")
+        running.start()
+        meanwhile, seconds = _append(running, lambda: _disk(running.state_dir) > limit)
+        running.stop()
+        left_mb = _disk(running.state_dir)
+    return Dropping(
+        before=before, meanwhile=meanwhile, full_mb=full_mb, left_mb=left_mb, limit_mb=limit, seconds=seconds
+    )
+
+
+def aims(dropping: Dropping) -> list[Aim]:
+    """Return what nobody should notice, and what everybody should."""
+    slower = dropping.meanwhile.slowest_ms / dropping.before.slowest_ms
+    return [
+        Aim(
+            text="p99 of an append while old receipts are dropped: × without",
+            limit=_SLOWER,
+            measured=slower,
+            at_most=True,
+        ),
+        Aim(
+            text="disk after dropping: × the limit",
+            limit=1,
+            measured=dropping.left_mb / dropping.limit_mb,
+            at_most=True,
+        ),
+    ]
+
+
+def _append(running: Broker, more: Callable[[], bool]) -> tuple[Waits, float]:
+    """Append single requests, and on while there is `more`; return how they fared and the seconds that it took."""
+    waits: list[float] = []
+    began = time.perf_counter()
+    while True:
+        waits += flood(running.runtime_dir, items(_PART), 1, IN_FLIGHT).waits
+        seconds = time.perf_counter() - began
+        if len(waits) >= 5 * _PART and (seconds > _PATIENCE_S or not more()):
+            break
+    found = Waits(
+        median_ms=1e3 * percentile(waits, 0.50),
+        slowest_ms=1e3 * percentile(waits, 0.99),
+        per_second=len(waits) / seconds,
+    )
+    return found, seconds
+
+
+def _disk(folder: Path) -> float:
+    """Return the MiB that the ledger's files take on the disk: file, log and index of the log."""
+    return sum(path.stat().st_blocks * 512 for path in folder.glob("ledger.db*")) / _MEBIBYTE

@@ -1,0 +1,1 @@
+"""Durable named consumers: their positions, deliveries and filters."""

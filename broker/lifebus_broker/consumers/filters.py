@@ -1,0 +1,66 @@
+"""Which receipts a named consumer wants: what the ledger can filter by itself, and the rest.
+
+Above: cursor.  Below: ports, the contract.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from lifebus_broker.ports import Query, Row
+from lifebus_contract import LifecycleEvent
+from lifebus_contract.consumers import CursorSettings
+
+__all__ = ["any_may_pass", "passes", "queries_of_parts", "query_after"]
+
+
+class _EventOf(Struct):
+    """The part of a receipt that a filter looks at and a row does not hold."""
+
+    event: LifecycleEvent
+
+
+_EVENTS: Final = msgspec.json.Decoder(_EventOf)
+
+
+def query_after(settings: CursorSettings, after: int, limit: int) -> Query:
+    """Return the question for the next receipts after a position."""
+    return Query(
+        after=after,
+        limit=limit,
+        session=settings.sessions[0] if len(settings.sessions) == 1 else None,
+        adapter_id=settings.adapters[0] if len(settings.adapters) == 1 else None,
+        event=settings.events[0] if len(settings.events) == 1 else None,
+    )
+
+
+def queries_of_parts(settings: CursorSettings, after: int) -> list[Query]:
+    """Return a question for each session or adapter that is wanted, or one for everything."""
+    sessions = [one for one in settings.sessions if not settings.adapters or one[0] in settings.adapters]
+    if settings.sessions:
+        return [Query(after=after, limit=1, session=session) for session in sessions]
+    if settings.adapters:
+        return [Query(after=after, limit=1, adapter_id=adapter) for adapter in settings.adapters]
+    return [Query(after=after, limit=1)]
+
+
+def any_may_pass(rows: Iterable[Row], settings: CursorSettings) -> bool:
+    """Whether one of the rows may be wanted, by what tells itself without a look into the receipt."""
+    return not (settings.sessions or settings.adapters) or any(_may_pass(row, settings) for row in rows)
+
+
+def passes(row: Row, settings: CursorSettings) -> bool:
+    """Whether a row that `query_after` found is wanted."""
+    if not _may_pass(row, settings):
+        return False
+    asked = len(settings.events) < 2  # noqa: PLR2004  one the ledger looks for itself
+    return asked or _EVENTS.decode(row.receipt).event in settings.events
+
+
+def _may_pass(row: Row, settings: CursorSettings) -> bool:
+    session = (row.adapter_id, row.harness_session_id)
+    return (not settings.sessions or session in settings.sessions) and (
+        not settings.adapters or row.adapter_id in settings.adapters
+    )

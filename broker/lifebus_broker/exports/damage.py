@@ -1,0 +1,44 @@
+"""Find the first place at which an export that is not what its last line says stops being one that follows.
+
+Above: import.  Below: jsonl_log, saves.segment, the fold.
+"""
+
+from lifebus_broker.exports.jsonl_log import JsonlLog, Part
+from lifebus_broker.snapshots.segment import first_bad_line
+from lifebus_broker.state.stores import Stores, load_stores
+from lifebus_contract import InvalidRequest, LifebusError
+
+__all__ = ["open_export"]
+
+
+def open_export(part: Part) -> JsonlLog:
+    """Return the log of an export, as `JsonlLog.open`; one that was altered is refused with the first bad position.
+
+    Raises:
+        InvalidRequest: it is no export, is cut off or was altered.
+        LifebusError: it cannot be read.
+    """
+    try:
+        return JsonlLog.open(part)
+    except InvalidRequest as fault:
+        if fault.code != "export_altered":
+            raise
+        detail = f"{fault.detail}: {_first_fault(JsonlLog(part, sealed=False))}"
+        raise InvalidRequest(detail, code="export_altered") from None
+
+
+def _first_fault(log: JsonlLog) -> str:
+    """Return what is wrong first, read in the order of the lines."""
+    try:
+        base = log.base()
+        for _ in (*log.heads(), *log.tombstones()):
+            pass
+        stores = Stores() if base is None else load_stores(base)
+        bad = first_bad_line(stores, log, log.head)
+        if bad.position < log.head:
+            return f"position {bad.position}: {bad}"
+        for _ in log.notes(""):
+            pass
+    except LifebusError as fault:
+        return fault.detail
+    return "every receipt follows from those before it, so the last one, a note or the last line was changed"

@@ -1,0 +1,1 @@
+"""Checks of a ledger file against itself."""

@@ -1,0 +1,224 @@
+"""One pass over the rows of a ledger file, in position order: chain, sequences, columns, keys, marks, seconds, heads.
+
+Above: sqlite_verify.  Below: sqlite_schema, drafting, checksums, fold.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import apsw
+import msgspec
+from msgspec import Struct
+
+from lifebus_broker.ledger.batching import emitter_key_of, frames_text, key_of, state_from
+from lifebus_broker.ledger.sqlite.checksums import unguarded
+from lifebus_broker.ledger.sqlite.schema import MARK_EVERY, MISREAD, executor, meta_of, snapshot
+from lifebus_broker.state.session_head import INITIAL, SessionState, advance
+from lifebus_broker.state.stream_digests import NO_LINK, link_after, sequence_after
+from lifebus_contract import Receipt
+
+__all__ = ["RowsCheck"]
+
+_PIECE: Final = 2048
+_DECODER: Final = msgspec.json.Decoder(Receipt)
+
+_ROWS: Final = """
+SELECT r.position, r.stream, r.previous, r.sequence, r.at_epoch_s, r.event, r.status, r.ended, r.open_frames,
+  r.harness_sequence, r.link, r.receipt, s.adapter_id, s.harness_session_id, s.first_position
+FROM rows r LEFT JOIN streams s USING (stream) WHERE r.position > ? ORDER BY r.position LIMIT ?"""
+_BEFORE: Final = """
+SELECT position, sequence, link, ended, open_frames, harness_sequence FROM rows WHERE position = ?1 AND stream = ?2
+UNION ALL
+SELECT position, sequence, link, ended, open_frames, harness_sequence FROM bases WHERE position = ?1 AND stream = ?2"""
+_SECOND_BEFORE: Final = "SELECT second FROM seconds WHERE position <= ? ORDER BY second DESC LIMIT 1"
+_TIPS: Final = "SELECT stream, position FROM tips WHERE position > ?"
+_STALE_TIPS: Final = """
+SELECT t.stream, t.position FROM tips t LEFT JOIN bases b USING (stream)
+WHERE t.position <= ?1 AND t.position > coalesce(b.position, 0)"""
+_HEADLESS: Final = """
+SELECT stream, first_position FROM streams
+WHERE first_position <= ? AND stream NOT IN (SELECT stream FROM bases)"""
+
+
+class _Row(Struct, frozen=True):
+    """A row as `_ROWS` selects it."""
+
+    position: int
+    stream: int
+    previous: int
+    sequence: int | None
+    at_epoch_s: int
+    event: str
+    status: str
+    ended: int
+    open_frames: str | None
+    harness_sequence: int | None
+    link: bytes
+    receipt: bytes
+    adapter_id: str | None
+    session: str | None
+    first_position: int | None
+
+
+class _Seen(Struct, frozen=True):
+    """What the next row of a stream continues."""
+
+    position: int = 0
+    sequence: int = 0
+    link: bytes = NO_LINK
+    state: SessionState = INITIAL
+
+
+class RowsCheck:
+    """The pass, and what the heads of the streams say once it has seen every row."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._execute = executor(connection)
+        self._wrong: list[str] = []
+        self._seen: dict[int, _Seen] = {}
+        self._second: int | None = None
+        self._floor = self._first_pruned = self._pointed = self._head = 0
+        self._pointers: dict[int, int] = {}
+        self._newest: dict[int, int] = {}
+
+    def run(self, tail: int | None, most: int) -> list[str]:
+        """Return the findings about the newest `tail` rows, or about all."""
+        with snapshot(self._connection):
+            begun = meta_of(self._execute)
+            self._head = max(self._one("SELECT max(position) FROM rows") or 0, begun["floor"])
+            self._first_pruned, self._pointed = begun["pruned"], begun["pointed"]
+            if tail is None:
+                self._pointers = dict(self._execute(_TIPS, (begun["pruned"],)).fetchall())
+        following = 1 if tail is None else max(self._head - tail, 0) + 1
+        while following <= self._head and len(self._wrong) < most:
+            with snapshot(self._connection):
+                following = self._piece(following)
+        return self._wrong[:most]
+
+    def check_streams(self) -> list[str]:
+        """Return what is wrong with the pointers and heads, as far as the pass over all rows can tell.
+
+        After a damaged row, and when something was pruned meanwhile, it can tell nothing.
+        """
+        with snapshot(self._connection) as execute:
+            pruned = meta_of(execute)["pruned"]
+            if self._wrong or pruned != self._first_pruned:
+                return []
+            astray = sorted(set(self._pointers.items()) ^ set(self._newest.items()))
+            wrong = [
+                f"row {position}: the pointer of stream {stream} is not as the rows say" for stream, position in astray
+            ]
+            for stream, position in execute(_STALE_TIPS, (pruned,)).fetchall():
+                wrong.append(f"row {position}: the pointer of stream {stream} leads to a row that was pruned")
+            for stream, position in execute(_HEADLESS, (self._head,)).fetchall():
+                if stream not in self._seen:
+                    wrong.append(f"row {position}: stream {stream} holds no receipt")
+        return wrong
+
+    def _piece(self, following: int) -> int:
+        """Check some rows as of one moment; return the position to go on with."""
+        meta = meta_of(self._execute)
+        self._floor = meta["floor"]
+        if following <= meta["pruned"]:  # where the ledger begins, or what was pruned meanwhile
+            following = meta["pruned"] + 1
+            self._seen.clear()
+        if self._second is None or following <= self._floor:
+            self._second = self._one(_SECOND_BEFORE, max(following - 1, self._floor)) or 0
+        try:
+            for values in executor(self._connection)(_ROWS, (following - 1, _PIECE)):
+                row = _Row(*values)
+                if row.position != following:
+                    self._note(following, "is missing")
+                following = row.position + 1
+                self._check_safely(row)
+        except MISREAD as fault:
+            self._note(following, f"cannot be read ({type(fault).__name__}: {str(fault)[:160]})")
+            return self._head + 1
+        return following
+
+    def _check_safely(self, row: _Row) -> None:
+        """Compare one row; a value of the wrong kind is damage as well."""
+        try:
+            receipt = _DECODER.decode(row.receipt)
+            link_after(row.link, row.receipt)
+        except (msgspec.DecodeError, UnicodeError, TypeError):
+            self._note(row.position, "does not hold a receipt")
+            return
+        try:
+            self._check(row, receipt)
+        except MISREAD as fault:
+            self._note(row.position, f"what belongs to it cannot be read ({type(fault).__name__})")
+
+    def _check(self, row: _Row, receipt: Receipt) -> None:
+        """Compare one row with its receipt and with the row before it in its stream."""
+        before = self._seen.get(row.stream) or self._before(row)
+        session = receipt.harness_session_id
+        sequence = sequence_after(before.sequence, session)
+        state = advance(before.state, receipt.event, receipt.telemetry_summary)
+        link = link_after(before.link, row.receipt)
+        self._compare(row, "link (hash chain)", row.link, link)
+        self._compare(row, "previous position", row.previous, before.position)
+        self._compare(row, "sequence", (row.sequence, receipt.sequence), (sequence, sequence))
+        self._compare(row, "stream", (row.adapter_id, row.session), (receipt.adapter_id, session or ""))
+        columns = (receipt.at_epoch_s, receipt.event, receipt.status)
+        self._compare(row, "search columns", (row.at_epoch_s, row.event, row.status), columns)
+        folded = (state.ended, frames_text(state), state.harness_sequence)
+        self._compare(row, "head", (row.ended, row.open_frames, row.harness_sequence), folded)
+        if row.position > self._floor:
+            for what in self._lacks(row, receipt):
+                self._note(row.position, f"{what} does not match")
+        self._seen[row.stream] = _Seen(row.position, sequence or 0, row.link, state)
+        if row.position <= self._pointed:
+            self._newest[row.stream] = row.position
+
+    def _lacks(self, row: _Row, receipt: Receipt) -> Iterator[str]:
+        """Yield what of the tables beside the rows does not lead to this one."""
+        if receipt.idempotency_key is not None:
+            key = key_of(receipt.client_id, receipt.adapter_id, receipt.idempotency_key)
+            if self._position_of(key) != row.position:
+                yield "idempotency key"
+            further = emitter_key_of(receipt)
+            if further is not None and not self._is_known(further, row.position):
+                yield "the emitter's idempotency key"
+        if row.sequence is not None and row.sequence % MARK_EVERY == 0:
+            statement = "SELECT count(*) FROM marks WHERE stream = ? AND position = ?"
+            if self._one(statement, row.stream, row.position) != 1:
+                yield "mark"
+        if receipt.at_epoch_s > (self._second or 0):
+            self._second = receipt.at_epoch_s
+            if self._one("SELECT position FROM seconds WHERE second = ?", receipt.at_epoch_s) != row.position:
+                yield "the index by time"
+
+    def _is_known(self, emitter_key: str, position: int) -> bool:
+        """Whether the key stands for a receipt up to a position, or may have done so for one that was pruned."""
+        found = self._position_of(emitter_key)
+        return self._floor > 0 if found is None else 0 < found <= position
+
+    def _position_of(self, key: str) -> int | None:
+        """Return where a key leads: 0 where it is not what was written, None where it is unknown."""
+        found = self._execute("SELECT digest, position FROM keys WHERE key = ?", (key,)).fetchone()
+        if found is None:
+            return None
+        return int(found[1]) if unguarded(key, found[0], found[1]) is not None else 0
+
+    def _before(self, row: _Row) -> _Seen:
+        """Return what a row continues that is not part of this pass."""
+        if row.position == row.first_position:
+            return _Seen()
+        found = self._execute(_BEFORE, (row.previous, row.stream)).fetchone()
+        if found is None:
+            return _Seen()
+        position, sequence, link, *state = found
+        return _Seen(position, sequence or 0, link, state_from(*state))
+
+    def _compare(self, row: _Row, what: str, stored: Any, expected: Any) -> None:
+        if stored != expected:
+            self._note(row.position, f"{what} does not match")
+
+    def _note(self, position: int, what: str) -> None:
+        self._wrong.append(f"row {position}: {what}")
+
+    def _one(self, statement: str, *values: object) -> Any:
+        found = self._execute(statement, values).fetchone()
+        return None if found is None else found[0]

@@ -1,0 +1,80 @@
+"""Check a ledger file against itself: everything in it, or what a start looks at (design 4.4, 4.5).
+
+Reads in pieces on a connection of its own, so that neither the writer nor other readers wait, and the
+write-ahead log can be reset meanwhile.
+
+Above: sqlite_file (boot), sqlite (`verify`), command line.  Below: sqlite_checks, sqlite_rows_check.
+"""
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from lifebus_broker.ledger.sqlite.checks import file as checks
+from lifebus_broker.ledger.sqlite.checks.records import check_ends, check_notes
+from lifebus_broker.ledger.sqlite.checks.rows import RowsCheck
+from lifebus_broker.ledger.sqlite.format import require_format
+from lifebus_broker.ledger.sqlite.schema import MISREAD, open_reader, snapshot
+from lifebus_broker.ledger.sqlite.watermark import testimony_beside
+
+__all__ = ["verify"]
+
+_MOST: Final = 20
+
+_Check = Callable[[], list[str]]
+
+
+def verify(path: Path, tail: int | None = None, vfs: str | None = None) -> list[str]:
+    """Return what is wrong with the newest `tail` rows, or with everything in the file; at most 20 findings.
+
+    Each names the first bad place, in the order of positions.  With a `tail` also the tables' definitions, the ledger's
+    own values, the base, the ends of the journal's streams and what was acknowledged last are looked at.
+
+    Raises:
+        apsw.Error: the file cannot be read at all.
+        InternalError: it is of another format.
+    """
+    noted = testimony_beside(path)  # before the file: what is committed meanwhile is no loss
+    with closing(open_reader(path, vfs=vfs)) as connection:
+        try:
+            require_format(connection)
+            with snapshot(connection) as execute:
+                wrong = checks.check_frame(execute, noted)
+        except MISREAD as fault:
+            return [_unreadable("the file", fault)]
+        if wrong:
+            return wrong
+        rows = RowsCheck(connection)
+        wrong += _found("rows", lambda: rows.run(tail, _MOST))
+        wrong += _found("notes", lambda: check_ends(connection))
+        if tail is None:
+            wrong += _whole(connection, rows)
+        return wrong[:_MOST]
+
+
+def _whole(connection: apsw.Connection, rows: RowsCheck) -> list[str]:
+    """Return what only a look at everything tells."""
+    parts: list[tuple[str, _Check]] = [
+        ("streams", rows.check_streams),
+        ("notes", lambda: check_notes(connection)),
+        ("keys", lambda: checks.check_keys(connection)),
+        ("marks", lambda: checks.check_marks(connection)),
+        *checks.checksum_checks(connection),
+        ("SQLite", lambda: checks.check_structure(connection)),
+    ]
+    return [finding for what, check in parts for finding in _found(what, check)]
+
+
+def _found(what: str, check: _Check) -> list[str]:
+    """Return the findings of one check; what it cannot read is one."""
+    try:
+        return check()
+    except MISREAD as fault:
+        return [_unreadable(what, fault)]
+
+
+def _unreadable(what: str, fault: BaseException) -> str:
+    return f"{what}: cannot be read ({type(fault).__name__}: {str(fault)[:160]})"

@@ -1,0 +1,130 @@
+"""Open a ledger file for one writer and one reader, and close it again.
+
+Above: sqlite.  Below: sqlite_store, sqlite_reader, sqlite_verify.
+"""
+
+import asyncio
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import anyio
+import apsw
+import msgspec
+from msgspec import Struct
+
+from lifebus_broker.ledger.sqlite.checks.verify import verify
+from lifebus_broker.ledger.sqlite.file_system import check_file_system
+from lifebus_broker.ledger.sqlite.format import FORMAT, format_of
+from lifebus_broker.ledger.sqlite.reader import Reader
+from lifebus_broker.ledger.sqlite.schema import MISREAD, executor, open_writer
+from lifebus_broker.ledger.sqlite.store import Store
+from lifebus_broker.ledger.sqlite.watermark import Witness, testimony_beside
+from lifebus_contract import InternalError
+
+__all__ = ["BOOT_TAIL", "UNTRUSTED", "LedgerFile", "open_file"]
+
+BOOT_TAIL: Final = 1000
+"""Rows whose chain is verified at every open."""
+
+_STANDING: Final = """
+SELECT (SELECT value FROM meta WHERE key = 'epoch'), coalesce((SELECT max(position) FROM rows), 0)"""
+
+UNTRUSTED: Final = (apsw.IOError, apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError, msgspec.DecodeError)
+"""Errors after which nothing that the file says can be trusted (design 4.3): of the disk, or of what it holds."""
+
+
+_ADVICE: Final = (
+    "nothing in it was changed: `lifebus ledger verify` lists what is wrong, `lifebus ledger restore` goes back to a "
+    "backup, `lifebus receipts export` saves what can be read"
+)
+
+
+class LedgerFile(Struct, frozen=True, kw_only=True):
+    """An open ledger file; `relaxed` when the last commits may be lost in a power cut."""
+
+    path: Path
+    vfs: str | None
+    relaxed: bool
+    store: Store
+    reader: Reader
+
+    def close(self, *, failed: bool = False) -> None:
+        """Close both connections, the writing one last, because it tidies up unless the disk `failed`; blocks."""
+        self.reader.close()
+        self.store.close(failed=failed)
+
+
+async def open_file(path: Path, *, epoch: str, relaxed: bool, vfs: str | None) -> LedgerFile:
+    """Open the file, or create it with this epoch, in a thread, and check its newest rows.
+
+    Who is cancelled meanwhile waits for the thread and leaves the file closed.
+
+    Raises:
+        InternalError: the file cannot be read, is of another format or on a file system that no ledger may be on, or
+            its tail is damaged.
+    """
+    opening = asyncio.get_running_loop().run_in_executor(None, _open, path, epoch, relaxed, vfs)
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait((opening,))
+        if opening.exception() is None:
+            opening.result().close()
+        raise
+
+
+def _open(path: Path, epoch: str, relaxed: bool, vfs: str | None) -> LedgerFile:
+    """Open both connections; what is in the file is checked before anything is written to it.  Blocks."""
+    if vfs is None:
+        check_file_system(path)
+    try:
+        was_there = path.exists()  # who wants to begin anew takes the file away
+        with ExitStack() as undo:
+            connection = open_writer(path, relaxed=relaxed, vfs=vfs)
+            undo.callback(_leave, connection)
+            is_current = format_of(connection) == FORMAT
+            if is_current:
+                _check(path, vfs)
+            elif was_there:
+                _check_older(path, connection)
+            store = Store(connection, epoch, None if relaxed else Witness.beside(path))
+            if not is_current:
+                _check(path, vfs)
+            reader = Reader(path, vfs=vfs)
+            undo.pop_all()
+            return LedgerFile(path=path, vfs=vfs, relaxed=relaxed, store=store, reader=reader)
+    except apsw.Error as fault:
+        what = f"cannot be opened: {type(fault).__name__}: {str(fault)[:200]}"
+        raise InternalError(f"the ledger {path.name} {what}; {_ADVICE}", code="ledger_failed") from fault
+    except MISREAD as fault:
+        raise _damaged(path, f"{type(fault).__name__}: {str(fault)[:200]}") from fault
+
+
+def _check(path: Path, vfs: str | None) -> None:
+    """Refuse a file that is not what was written."""
+    if wrong := verify(path, BOOT_TAIL, vfs):
+        raise _damaged(path, wrong[0])
+
+
+def _check_older(path: Path, connection: apsw.Connection) -> None:
+    """Refuse a file that seems empty, or of an older format, although more than it holds was acknowledged."""
+    execute = executor(connection)
+    tables = {name for (name,) in execute("SELECT name FROM sqlite_schema").fetchall()}
+    if tables and not tables >= {"meta", "rows"}:
+        return  # no ledger at all, which is found out later
+    epoch, head = execute(_STANDING).fetchone() if tables else (None, 0)
+    missing = max((note.head for note in testimony_beside(path) if epoch in (None, note.epoch)), default=0)
+    if missing > head:
+        raise _damaged(path, f"row {head + 1}: was acknowledged and is missing, as is everything up to row {missing}")
+
+
+def _damaged(path: Path, what: str) -> InternalError:
+    return InternalError(f"the ledger {path.name} is damaged: {what}; {_ADVICE}", code="ledger_damaged")
+
+
+def _leave(connection: apsw.Connection) -> None:
+    """Close a file that was refused, and leave its write-ahead log where it is."""
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    connection.close()

@@ -1,0 +1,81 @@
+"""The journal of the durable ledger: notes through the same writer thread, acknowledged after the commit.
+
+Above: sqlite.  Below: sqlite_writer, sqlite_notes, noting.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any
+
+import apsw
+
+from lifebus_broker.ledger.record_batch import MAX_QUEUED_NOTE_BYTES, MAX_QUEUED_NOTES, check_notes
+from lifebus_broker.ledger.refusals import BUSY
+from lifebus_broker.ledger.sqlite.records import read_page, read_streams
+from lifebus_broker.ledger.sqlite.store import Store
+from lifebus_broker.ledger.sqlite.writer import NoteJob
+from lifebus_broker.ports import NewNote, Note, NotePage, NoteStream, Refusal
+
+__all__ = ["SqliteJournal"]
+
+_NOTE_WEIGHT = 64
+"""What a note weighs beside its body, in bytes of a transaction."""
+
+
+class SqliteJournal:
+    """Implements `ports.Journal` for its ledger, which lends what it does itself.
+
+    `refusal` tells why nothing is taken now, `submit` queues for the writer thread, `write` has it do something
+    between two transactions, `query` runs something on the reading connection.  `queued` counts waiting notes: they
+    have bounds of their own, so that a flood of them keeps no receipt out.
+    """
+
+    def __init__(
+        self,
+        *,
+        refusal: Callable[[], Refusal | None],
+        submit: Callable[[NoteJob], None],
+        write: Callable[[Callable[[Store], Any]], Awaitable[Any]],
+        query: Callable[[Callable[[apsw.Connection], Any]], Awaitable[Any]],
+        clock: Callable[[], float],
+    ) -> None:
+        self._refusal, self._submit, self._write, self._query, self._clock = refusal, submit, write, query, clock
+        self.queued = self._queued_bytes = 0
+
+    def append_notes(self, notes: Sequence[NewNote], done: Callable[[list[Note] | Refusal], None]) -> Refusal | None:
+        """Queue one atomic append of notes (ports.Journal.append_notes)."""
+        refusal = self._refusal() or check_notes(notes)
+        if refusal is not None:
+            return refusal
+        count, size = len(notes), sum(len(note.body) for note in notes)
+        if self.queued + count > MAX_QUEUED_NOTES or self._queued_bytes + size > MAX_QUEUED_NOTE_BYTES:
+            return BUSY
+        self.queued += count
+        self._queued_bytes += size
+        settle = partial(self._settle, count, size, done)
+        self._submit(NoteJob(notes, int(self._clock()), settle, size + count * _NOTE_WEIGHT))
+        return None
+
+    async def read_notes(self, stream: str, after: int = 0, limit: int = 256, max_bytes: int = 262_144) -> NotePage:
+        """Return committed notes of a stream (ports.Journal.read_notes)."""
+        page: NotePage = await self._query(lambda connection: read_page(connection, stream, after, limit, max_bytes))
+        return page
+
+    async def note_streams(self, prefix: str = "") -> list[NoteStream]:
+        """Return the streams whose name begins with `prefix` (ports.Journal.note_streams)."""
+        streams: list[NoteStream] = await self._query(partial(read_streams, prefix=prefix))
+        return streams
+
+    async def drop_notes(self, stream: str, through: int) -> int:
+        """Drop notes piece by piece, each in a transaction of its own (ports.Journal.drop_notes)."""
+        while True:
+            floor, more = await self._write(lambda store: store.drop_notes(stream, through))
+            if not more:
+                return int(floor)
+
+    def _settle(
+        self, count: int, size: int, done: Callable[[list[Note] | Refusal], None], result: list[Note] | Refusal
+    ) -> None:
+        self.queued -= count
+        self._queued_bytes -= size
+        done(result)

@@ -1,0 +1,312 @@
+"""The durable ledger: SQLite in WAL mode, one writer thread, acknowledgement after the commit (design 4).
+
+Above: bus, daemon.  Below: sqlite_file (opening), sqlite_writer (thread), sqlite_verify.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Self, TypeVar, TypeVarTuple
+
+import anyio
+import anyio.to_thread
+import apsw
+import structlog
+
+from lifebus_broker.ledger.batching import weight_of
+from lifebus_broker.ledger.lookups import Lookups
+from lifebus_broker.ledger.refusals import BUSY, CLOSED, DISK_FULL, FAILED, OVERSIZED
+from lifebus_broker.ledger.sqlite.checks.verify import verify
+from lifebus_broker.ledger.sqlite.file import UNTRUSTED, LedgerFile, open_file
+from lifebus_broker.ledger.sqlite.journal import SqliteJournal
+from lifebus_broker.ledger.sqlite.maintenance import room_on
+from lifebus_broker.ledger.sqlite.schema import check_library
+from lifebus_broker.ledger.sqlite.store import Store
+from lifebus_broker.ledger.sqlite.tombstones import expired_tombstones
+from lifebus_broker.ledger.sqlite.writer import Answers, Job, Reports, Task, Writer, refused
+from lifebus_broker.ports import Appended, Entry, LedgerStatus, Page, Query, Refusal, Row, SessionHead
+from lifebus_contract import BrokerBusy, InternalError, LifebusError
+
+__all__ = ["MAX_QUEUED", "MAX_QUEUED_WEIGHT", "SqliteLedger"]
+
+MAX_QUEUED: Final = 4096
+"""Most entries that wait for a commit; one more append is refused as busy."""
+
+MAX_QUEUED_WEIGHT: Final = 32 * 1024 * 1024
+"""Most estimated bytes that wait for a commit."""
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+_LOG: Final[structlog.stdlib.BoundLogger] = structlog.get_logger("lifebus.ledger")
+
+
+class SqliteLedger:
+    """Implements `ports.Ledger` on a file.  Made by `open`, ended by `aclose`."""
+
+    def __init__(
+        self,
+        file: LedgerFile,
+        committed: Callable[[list[Row]], None] | None,
+        failed: Callable[[Exception], None] | None,
+        clock: Callable[[], float],
+    ) -> None:
+        """Take over an opened file; must run on the event loop.  Use `open`."""
+        self._file, self._reader = file, file.reader
+        self._publish, self._fault, self._clock = committed, failed, clock
+        self._head, self._floor = file.store.head, file.store.floor
+        self._loop = asyncio.get_running_loop()
+        self._one_reader = anyio.CapacityLimiter(1)
+        self._lookups = Lookups(lambda scopes: self._in_thread(self._reader.find, scopes, limiter=self._one_reader))
+        self._queued = self._weight = 0
+        self._closing = False
+        self._refusal: Refusal | None = None
+        self._writer = Writer(
+            file.store,
+            Reports(
+                committed=lambda answers, rows: self._tell(self._on_committed, answers, rows),
+                writable=lambda writable: self._tell(self._on_writable, writable),
+                finished=lambda task, result: self._tell(task.done, result),
+                failed=lambda fault: self._tell(self._on_failed, fault),
+            ),
+            partial(room_on, file.path.parent),
+        )
+        self._journal = SqliteJournal(
+            refusal=lambda: self._refusal,
+            submit=self._writer.submit,
+            write=self._write,
+            query=lambda ask: self._in_thread(ask, self._reader.connection, limiter=self._one_reader),
+            clock=clock,
+        )
+        self._writer.start()
+
+    @classmethod
+    async def open(
+        cls,
+        path: Path,
+        *,
+        entropy: Callable[[int], bytes] = os.urandom,
+        committed: Callable[[list[Row]], None] | None = None,
+        failed: Callable[[Exception], None] | None = None,
+        clock: Callable[[], float] = time.time,
+        relaxed: bool = False,
+        vfs: str | None = None,
+    ) -> Self:
+        """Open or create the ledger file and check the tail of its chain.
+
+        `committed` gets the new rows of each transaction, after the `done` of its appends; `failed` gets the error
+        after which nothing is acknowledged any more; `clock` stamps notes, in seconds since the epoch.  `relaxed`
+        trades the last moments before a power cut for speed.
+
+        Raises:
+            InternalError: SQLite is too old, the file cannot be read, is of another format, or its tail is damaged.
+        """
+        check_library(apsw.sqlite_lib_version())
+        file = await open_file(path, epoch=entropy(16).hex(), relaxed=relaxed, vfs=vfs)
+        return cls(file, committed, failed, clock)
+
+    @property
+    def epoch(self) -> str:
+        """The random id of this file's history, as 32 hex digits."""
+        return self._file.store.epoch
+
+    @property
+    def durable(self) -> bool:
+        """True: an acknowledged receipt survives the process, and unless relaxed a power cut."""
+        return True
+
+    @property
+    def head(self) -> int:
+        """The position of the newest acknowledged row, 0 when there is none."""
+        return self._head
+
+    @property
+    def newest_epoch_s(self) -> int | None:
+        """The latest time of any receipt, in seconds since the epoch; None when there never was one."""
+        return self._file.store.newest_second or None
+
+    @property
+    def journal(self) -> SqliteJournal:
+        """The side log in the same file."""
+        return self._journal
+
+    def append(self, entries: Sequence[Entry], done: Callable[[list[Appended]], None]) -> Refusal | None:
+        """Queue one atomic append; `done` is called once it is committed (ports.Ledger.append)."""
+        count, weight = len(entries), weight_of(entries)
+        if self._refusal is not None:
+            return self._refusal
+        if count > MAX_QUEUED or weight > MAX_QUEUED_WEIGHT:
+            return OVERSIZED
+        if self._queued + count > MAX_QUEUED or self._weight + weight > MAX_QUEUED_WEIGHT:
+            return BUSY
+        self._queued += count
+        self._weight += weight
+        self._writer.submit(Job(entries, done, weight))
+        return None
+
+    async def find(self, scopes: Sequence[tuple[str, str, str]]) -> list[tuple[bytes, Row | None] | None]:
+        """Return the stored digest and row of each key (ports.Ledger.find)."""
+        return await self._lookups.find(scopes)
+
+    async def read(self, query: Query) -> Page:
+        """Return committed rows (ports.Ledger.read).
+
+        A page looks at a bounded number of rows, so with filters it may be empty and yet not `complete`.
+        """
+        return await self._in_thread(self._reader.page, query, limiter=self._one_reader)
+
+    async def sessions(self, session: tuple[str, str] | None = None) -> list[SessionHead]:
+        """Return the heads of all sessions, newest last, or of one."""
+        return await self._in_thread(self._reader.sessions, session, limiter=self._one_reader)
+
+    async def verify(self, *, tail: int | None = None) -> list[str]:
+        """Check chain, sequences, keys and heads, of the last `tail` rows or of all; return what is wrong."""
+        return await self._in_thread(verify, self._file.path, tail, self._file.vfs)
+
+    async def prune(self, keep_after: int, base: bytes) -> int:
+        """Move the floor; the rows below it are deleted piece by piece between later commits (ports.Ledger.prune)."""
+        at = int(self._clock())
+        self._floor = await self._write(lambda store: store.prune_to(keep_after, base, at))
+        return self._floor
+
+    async def expire(self, before_epoch_s: int) -> None:
+        """Forget the keys of receipts that were pruned before a second, in pieces between the commits.
+
+        Raises:
+            LifebusError: the ledger is closed, or takes no writes now.
+        """
+        pieces = expired_tombstones(self._file.path, before_epoch_s, self._file.vfs)
+        while piece := await self._in_thread(next, pieces, None):
+            await self._write(partial(_remove, piece, before_epoch_s))
+
+    def bound(self, *, keep: int, spare: int) -> None:
+        """Keep the write-ahead log small beside `keep` bytes (0 is any size), and leave `spare` bytes of the disk free.
+
+        While less than `spare` bytes, and less than 1 %, of the file system are free, appends are refused as on a full
+        disk.
+        """
+        self._writer.bound(keep, spare)
+
+    def status(self) -> LedgerStatus:
+        """Return how the ledger is, without I/O."""
+        return LedgerStatus(
+            backend="sqlite",
+            durability="relaxed" if self._file.relaxed else "full",
+            epoch=self.epoch,
+            head=self._head,
+            floor=self._floor,
+            writable=self._refusal is None,
+            queued=self._queued + self._journal.queued,
+            size_bytes=self._file.store.size_bytes,
+            library=f"SQLite {apsw.sqlite_lib_version()}",
+        )
+
+    async def aclose(self) -> None:
+        """Commit what is queued, then close the file."""
+        if self._closing:
+            return
+        self._closing = True
+        self._refusal = FAILED if self._refusal is FAILED else CLOSED
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(self._writer.stop)
+            await anyio.to_thread.run_sync(self._close, limiter=self._one_reader)
+
+    async def _write(self, run: Callable[[Store], Any]) -> Any:
+        """Have the writer thread do something between two transactions."""
+        if self._refusal in (CLOSED, FAILED):
+            raise InternalError("the ledger is not open", code="closed")
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._writer.submit(Task(run, partial(_resolve, future)))
+        return await future
+
+    def _close(self) -> None:
+        """Close both connections, the writing one last, because it tidies up."""
+        try:
+            self._file.close(failed=self._refusal is FAILED)
+        except apsw.Error as fault:  # all that was acknowledged is in the log; the next open finds it there
+            _LOG.error("ledger.close_failed", error=type(fault).__name__)
+
+    async def _in_thread(
+        self, work: Callable[[*Ts], T], *arguments: *Ts, limiter: anyio.CapacityLimiter | None = None
+    ) -> T:
+        """Run a query in a worker thread; an error of the file ends the ledger."""
+        try:
+            return await anyio.to_thread.run_sync(work, *arguments, limiter=limiter)
+        except UNTRUSTED as fault:
+            self._on_failed(fault)
+            raise InternalError(f"the ledger cannot be read: {type(fault).__name__}", code="ledger_failed") from fault
+        except apsw.Error as fault:
+            raise BrokerBusy(f"the ledger cannot be read now: {type(fault).__name__}", code="busy") from fault
+
+    def _tell(self, receive: Callable[[*Ts], None], *arguments: *Ts) -> None:
+        """Hand something from the writer thread to the loop; a loop that is gone need not know."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(receive, *arguments)
+
+    def _on_committed(self, answers: Answers, rows: list[Row]) -> None:
+        """Acknowledge, then publish (design 4.1); never after the disk has failed."""
+        if self._refusal is FAILED:
+            return
+        if rows:
+            self._head = rows[-1].position
+        self._answer(answers)
+        if rows and self._publish is not None:
+            self._publish(rows)
+
+    def _answer(self, answers: Answers) -> None:
+        """Tell each job what became of it."""
+        for job, result in answers:
+            if isinstance(job, Job):
+                self._queued -= len(job.entries)
+                self._weight -= job.weight
+            _call(job.done, result)
+
+    def _on_writable(self, writable: bool) -> None:
+        _LOG.warning("ledger.writable" if writable else "ledger.disk_full")
+        if self._refusal in (None, DISK_FULL):
+            self._refusal = None if writable else DISK_FULL
+
+    def _on_failed(self, fault: BaseException) -> None:
+        """Stop for good: what is still queued was never written, what was being written stays unanswered."""
+        if self._refusal is FAILED:
+            return
+        _LOG.critical("ledger.failed", error=type(fault).__name__, detail=str(fault)[:200])
+        self._refusal = FAILED
+        if self._fault is not None:
+            self._fault(fault if isinstance(fault, Exception) else InternalError(repr(fault)))
+        for item in self._writer.abandon():
+            if isinstance(item, Task):
+                item.done(fault)
+            else:
+                self._answer([(item, refused(item, FAILED))])
+
+
+def _call(done: Callable[[Any], None], result: Any) -> None:
+    """Acknowledge one append; a caller that fails must not keep the others waiting."""
+    try:
+        done(result)
+    except Exception:  # noqa: BLE001  whatever it is, it is not the ledger's
+        _LOG.exception("ledger.done_failed")
+
+
+def _remove(stones: Sequence[bytes], before_epoch_s: int, store: Store) -> None:
+    store.remove_tombstones(stones, before_epoch_s)
+
+
+def _resolve(future: "asyncio.Future[Any]", result: Any) -> None:
+    if future.done():
+        return
+    if isinstance(result, BaseException):
+        future.set_exception(_refused(result))
+    else:
+        future.set_result(result)
+
+
+def _refused(fault: BaseException) -> LifebusError:
+    """Return what the caller of a task gets when the file refused it."""
+    if isinstance(fault, apsw.FullError | apsw.BusyError):
+        return BrokerBusy(f"the ledger takes no writes now: {type(fault).__name__}", code="busy")
+    return InternalError(f"the ledger stopped: {type(fault).__name__}", code="ledger_failed")

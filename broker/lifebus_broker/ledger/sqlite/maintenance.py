@@ -1,0 +1,109 @@
+"""What a ledger's writer does beside appends, in pieces: checkpoints, deleting, giving disk back, watching its room.
+
+Appends go first.  While they come, a piece is followed by a rest as long as it took, and it is about as large as what
+is committed in between, so that deleting keeps up with writing; while none come, one piece follows the other.
+
+Above: sqlite_writer.  Below: sqlite_store, lifebus_broker.ledger.retention.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from lifebus_broker.ledger.retention import is_short
+from lifebus_broker.ledger.sqlite.store import Store
+
+__all__ = ["CHECKPOINT_BYTES", "Chores", "Room", "log_share", "room_on"]
+
+CHECKPOINT_BYTES: Final = 16 * 1024 * 1024
+"""How much goes into the write-ahead log before it is moved into the file."""
+
+Room = Callable[[], tuple[int, int]]
+"""Returns how many bytes of a file system are free, and how many there are."""
+
+_IDLE_CHECKPOINT_BYTES: Final = 1024 * 1024
+_LEAST_LOG_BYTES: Final = 4 * 1024 * 1024
+_IDLE_S: Final = 0.2
+_LOOK_S: Final = 1.0
+_ROWS_A_PIECE: Final = 128
+_MOST_PIECES: Final = 4
+"""After a commit of so many rows one piece more is deleted at once, up to so many pieces."""
+
+
+class Chores:
+    """Chooses what is to be done next on a store.
+
+    `short` says that the file system has less room left than is to be left free: then nothing is to be appended, and
+    what frees disk goes on.
+    """
+
+    def __init__(self, store: Store, room: Room, now: Callable[[], float] = time.monotonic) -> None:
+        self.short = False
+        self._spare, self._log_bytes = 0, CHECKPOINT_BYTES
+        self._store, self._room, self._now = store, room, now
+        self._rest_until = self._look_at = 0.0
+        self._looked_bytes = 0
+
+    def bound(self, keep: int, spare: int) -> None:
+        """Keep the write-ahead log small beside `keep` bytes (0 for any size), and leave `spare` bytes free."""
+        self._spare = spare
+        self._log_bytes = log_share(keep) if keep else CHECKPOINT_BYTES
+
+    def patience(self, *, full: bool) -> float | None:
+        """Return for how many seconds work may be waited for, None for ever, before `next_act` is asked while idle."""
+        store = self._store
+        if full:
+            return _LOOK_S
+        if self._frees:
+            return 0
+        if store.log_bytes > _IDLE_CHECKPOINT_BYTES:
+            return _IDLE_S
+        return _LOOK_S if self.short or store.log_is_long else None
+
+    def next_act(self, rows: int, *, full: bool) -> Callable[[], object] | None:
+        """Return what is to be done now that `rows` rows were committed (0 while idle), None where nothing is."""
+        store = self._store
+        idle = not rows
+        if store.log_bytes > self._log_bytes:
+            return lambda: store.checkpoint(self._log_bytes)
+        if full:
+            return store.probe if idle else None
+        if self._frees and (idle or self._now() >= self._rest_until):
+            return lambda: self._free(rows)
+        if idle and store.log_bytes > _IDLE_CHECKPOINT_BYTES:
+            return store.checkpoint
+        return store.shorten_log if idle and store.log_is_long else None
+
+    def look(self) -> None:
+        """Find out how much room is left: now and then, and when as much was written as would matter."""
+        now, written = self._now(), self._store.log_bytes
+        if now >= self._look_at or abs(written - self._looked_bytes) > _IDLE_CHECKPOINT_BYTES:
+            self._look_at, self._looked_bytes = now + _LOOK_S, written
+            self.short = bool(self._spare) and is_short(*self._room(), self._spare)
+
+    @property
+    def _frees(self) -> bool:
+        """Whether there is something to delete or to give back."""
+        return self._store.pruned < self._store.floor or self._store.loose
+
+    def _free(self, rows: int) -> None:
+        """Do one piece."""
+        began = self._now()
+        if self._store.pruned < self._store.floor:
+            self._store.prune_step(min(1 + rows // _ROWS_A_PIECE, _MOST_PIECES))
+        else:
+            self._store.give_back()
+        self._rest_until = 2 * self._now() - began
+
+
+def log_share(keep: int) -> int:
+    """Return how many bytes of a limit are for the write-ahead log."""
+    return min(max(keep // 8, _LEAST_LOG_BYTES), CHECKPOINT_BYTES)
+
+
+def room_on(directory: Path) -> tuple[int, int]:
+    """Return how many bytes of a directory's file system are free for us, and how many there are."""
+    found = os.statvfs(directory)
+    return found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize

@@ -1,0 +1,227 @@
+"""Queries on the ledger file: pages of rows, keys and session heads, each in one short read transaction.
+
+Above: sqlite, which runs these methods in a worker thread.  Below: sqlite_schema, sqlite_statements, APSW.
+"""
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import apsw
+from msgspec import Struct
+
+from lifebus_broker.ledger.batching import key_of, state_from
+from lifebus_broker.ledger.sqlite import statements as sql
+from lifebus_broker.ledger.sqlite.schema import MARK_EVERY, executor, open_reader
+from lifebus_broker.ledger.sqlite.tombstones import find_buried
+from lifebus_broker.ports import Page, Query, Row, SessionHead
+from lifebus_contract import LifecycleEvent, ReceiptStatus
+
+__all__ = ["SCAN_ROWS", "Reader"]
+
+SCAN_ROWS: Final = 16_384
+"""Most rows that one page looks at; with filters it may find fewer than asked for, or none."""
+
+_MAX_LIMIT: Final = 4096
+
+_HEADS: Final = """
+WITH newest(stream, position) AS (
+  SELECT stream, max(position) FROM (
+    SELECT stream, position FROM tips WHERE {which} UNION ALL SELECT stream, position FROM bases WHERE {which}
+    UNION ALL SELECT stream, position FROM rows
+      WHERE position > (SELECT value FROM meta WHERE key = 'pointed') AND {which})
+  GROUP BY stream),
+heads AS (
+  SELECT r.* FROM newest n CROSS JOIN (SELECT {columns} FROM rows) r ON r.position = n.position
+  UNION ALL
+  SELECT b.* FROM newest n CROSS JOIN (SELECT {columns} FROM bases) b
+    ON b.stream = n.stream AND b.position = n.position)
+SELECT s.adapter_id, s.harness_session_id, h.sequence, s.first_position, h.position, h.event, h.status,
+  s.started_at_epoch_s, h.at_epoch_s, h.ended, h.open_frames, h.harness_sequence
+FROM heads h JOIN streams s USING (stream)
+WHERE s.harness_session_id <> '' ORDER BY h.position"""
+_COLUMNS: Final = "stream, position, sequence, at_epoch_s, event, status, ended, open_frames, harness_sequence"
+_ALL_HEADS: Final = _HEADS.format(which="true", columns=_COLUMNS)
+_ONE_HEAD: Final = _HEADS.format(
+    which="stream = (SELECT stream FROM streams WHERE adapter_id = :adapter AND harness_session_id = :session)",
+    columns=_COLUMNS,
+)
+
+_WALK: Final = """
+WITH RECURSIVE walk(position, previous) AS (
+  SELECT position, previous FROM rows WHERE position = :last AND position > :start
+  UNION ALL
+  SELECT r.position, r.previous FROM walk w JOIN rows r ON r.position = w.previous
+  WHERE w.previous > :start AND w.previous < w.position)
+SELECT r.position, s.adapter_id, s.harness_session_id, r.sequence, r.receipt
+FROM walk w CROSS JOIN rows r ON r.position = w.position JOIN streams s ON s.stream = r.stream
+WHERE true"""
+_SCAN: Final = f"{sql.ROW} WHERE r.position > :start AND r.position <= :last"
+
+_NEWEST: Final = """
+SELECT max(position) FROM (SELECT position FROM tips WHERE stream = ?1
+  UNION ALL SELECT position FROM rows
+    WHERE position > (SELECT value FROM meta WHERE key = 'pointed') AND stream = ?1)"""
+
+_LOST: Final = """
+SELECT EXISTS (SELECT 1 FROM bases WHERE position > :start AND stream IN (SELECT stream FROM streams WHERE {which}))
+  OR EXISTS (SELECT 1 FROM rows WHERE position > max(:start, :pruned) AND position <= :floor
+    AND stream IN (SELECT stream FROM streams WHERE {which}))"""
+_LOST_OF_SESSION: Final = _LOST.format(which="adapter_id = :adapter AND harness_session_id = :session")
+_LOST_OF_ADAPTER: Final = _LOST.format(which="adapter_id = :adapter")
+
+_FILTERS: Final = {
+    "adapter_id": "s.adapter_id = :adapter_id",
+    "event": "r.event = :event",
+    "status": "r.status = :status",
+    "since_epoch_s": "r.at_epoch_s >= :since_epoch_s",
+}
+
+
+class Reader:
+    """Owns the read-only connection.  Every method blocks and may raise `apsw.Error`; one at a time."""
+
+    def __init__(self, path: Path, *, vfs: str | None = None) -> None:
+        self.connection = open_reader(path, vfs=vfs)
+        self._execute = executor(self.connection)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.connection.close()
+
+    def find(self, scopes: Sequence[tuple[str, str, str]]) -> list[tuple[bytes, Row | None] | None]:
+        """Return digest and row of each (client_id, adapter_id, idempotency_key)."""
+        keys = [key_of(*scope) for scope in scopes]
+        with self._snapshot() as meta:
+            known = sql.known(self._execute, keys, meta.floor)
+            if meta.pruned:
+                known |= find_buried(self._execute, [key for key in keys if key not in known])
+        return [known.get(key) for key in keys]
+
+    def sessions(self, session: tuple[str, str] | None) -> list[SessionHead]:
+        """Return the heads of all sessions in the order of their newest rows, or of one."""
+        if session is None:
+            return [_head(found) for found in self._execute(_ALL_HEADS).fetchall()]
+        names = {"adapter": session[0], "session": session[1]}
+        return [_head(found) for found in self._execute(_ONE_HEAD, names).fetchall()]
+
+    def page(self, query: Query) -> Page:
+        """Return one page of rows."""
+        with self._snapshot() as meta:
+            start = query.after
+            if query.since_epoch_s is not None:
+                start = max(start, self._first_since(query.since_epoch_s, meta.head) - 1)
+            if start < meta.floor:
+                if self._is_lost(query, start, meta):
+                    return meta.page((), meta.floor, complete=False, snapshot_required=True)
+                start = meta.floor
+            if query.session is None:
+                last = max(start, min(start + SCAN_ROWS, meta.head))
+                rows, cut = self._collect(_SCAN, query, start, last)
+            else:
+                last, newest = self._reach(query.session, start, query.limit)
+                rows, cut = self._collect(_WALK, query, start, last)
+                last = max(start, meta.head if newest else last)
+        next_ = rows[-1].position if cut else last
+        return meta.page(tuple(rows), next_, complete=not cut and last >= meta.head)
+
+    @contextmanager
+    def _snapshot(self) -> Generator["_Meta"]:
+        """One read transaction, in which everything is as of one moment."""
+        self._execute("BEGIN")
+        try:
+            meta = dict(self._execute("SELECT key, value FROM meta").fetchall())
+            head = self._execute("SELECT max(position) FROM rows").fetchone()[0] or 0
+            yield _Meta(meta["epoch"], max(head, meta["floor"]), meta["floor"], meta["pruned"])
+        finally:
+            if self.connection.in_transaction:  # some errors end it by themselves
+                self._execute("ROLLBACK")
+
+    def _is_lost(self, query: Query, start: int, meta: "_Meta") -> bool:
+        """Whether a receipt of the session or adapter asked for was dropped after `start`; any, where none is named."""
+        names: dict[str, object] = {"start": start, "floor": meta.floor, "pruned": meta.pruned}
+        if query.session is not None:
+            names |= {"adapter": query.session[0], "session": query.session[1]}
+            return bool(self._execute(_LOST_OF_SESSION, names).fetchone()[0])
+        if query.adapter_id is not None:
+            return bool(self._execute(_LOST_OF_ADAPTER, names | {"adapter": query.adapter_id}).fetchone()[0])
+        return True
+
+    def _first_since(self, second: int, head: int) -> int:
+        """Return the position before which no receipt is as late as `second`."""
+        found = self._execute("SELECT position FROM seconds WHERE second >= ? ORDER BY second LIMIT 1", (second,))
+        row = found.fetchone()
+        return head + 1 if row is None else int(row[0])
+
+    def _reach(self, session: tuple[str, str], start: int, limit: int) -> tuple[int, bool]:
+        """Return the position of a receipt of the session some `limit` receipts on, and whether it is the newest."""
+        found = self._execute("SELECT stream FROM streams WHERE adapter_id = ? AND harness_session_id = ?", session)
+        row = found.fetchone()
+        if row is None:
+            return start, True
+        marks = min(limit, _MAX_LIMIT) // MARK_EVERY + 2
+        statement = "SELECT position FROM marks WHERE stream = ? AND position > ? ORDER BY position LIMIT ?"
+        positions = self._execute(statement, (row[0], start, marks)).fetchall()
+        if len(positions) == marks:
+            return positions[-1][0], False
+        return self._execute(_NEWEST, (row[0],)).fetchone()[0], True
+
+    def _collect(self, statement: str, query: Query, start: int, last: int) -> tuple[list[Row], bool]:
+        """Return the rows of a statement that pass the filters and fit the page, and whether more are left."""
+        wanted = {name: getattr(query, name) for name in _FILTERS if getattr(query, name) is not None}
+        conditions = "".join(f" AND {_FILTERS[name]}" for name in wanted)
+        rows: list[Row] = []
+        size = 0
+        found = self._execute(f"{statement}{conditions} ORDER BY r.position", {**wanted, "start": start, "last": last})
+        for values in found:
+            size += len(values[4])
+            if rows and (size > query.max_bytes or len(rows) >= min(query.limit, _MAX_LIMIT)):
+                return rows, True
+            rows.append(sql.to_row(*values))
+        return rows, False
+
+
+class _Meta(Struct, frozen=True):
+    """What a page says about the ledger."""
+
+    epoch: str
+    head: int
+    floor: int
+    pruned: int
+
+    def page(self, rows: tuple[Row, ...], next_: int, *, complete: bool, snapshot_required: bool = False) -> Page:
+        return Page(
+            epoch=self.epoch,
+            rows=rows,
+            next=next_,
+            head=self.head,
+            floor=self.floor,
+            complete=complete,
+            snapshot_required=snapshot_required,
+        )
+
+
+def _head(found: Sequence[Any]) -> SessionHead:
+    """Return what `_HEADS` selects as a head."""
+    adapter, session, sequence, first, last, event, status, started, at, *folded = found
+    try:
+        last_event, last_status = LifecycleEvent(event), ReceiptStatus(status)
+    except ValueError as fault:
+        raise apsw.CorruptError(f"row {last}: {fault}") from None
+    state = state_from(*folded)
+    return SessionHead(
+        adapter_id=adapter,
+        harness_session_id=session,
+        sequence=sequence,
+        receipts=sequence,
+        first_position=first,
+        last_position=last,
+        last_event=last_event,
+        last_status=last_status,
+        started_at_epoch_s=started,
+        last_at_epoch_s=at,
+        ended=state.ended,
+        open_frames=state.open_frames,
+        harness_sequence=state.harness_sequence,
+    )

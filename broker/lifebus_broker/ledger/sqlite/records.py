@@ -1,0 +1,118 @@
+"""The journal's tables: how notes are written, dropped and read.
+
+Above: sqlite_store (writing), sqlite_journal (reading), sqlite_log.  Below: noting, sqlite_schema, APSW.
+"""
+
+from itertools import chain
+from typing import Final
+
+import apsw
+
+from lifebus_broker.ledger.record_batch import NOTE_COLUMNS, NoteDraft, NoteTip
+from lifebus_broker.ledger.sqlite.checksums import checksum
+from lifebus_broker.ledger.sqlite.schema import Execute, snapshot
+from lifebus_broker.ledger.sqlite.statements import insert_all
+from lifebus_broker.ports import Note, NotePage, NoteStream
+
+__all__ = ["DROP_STEP", "NoteTable", "read_page", "read_streams"]
+
+DROP_STEP: Final = 1024
+"""Most notes that one transaction drops, so that appends need not wait long."""
+
+_MAX_TIPS: Final = 32_768
+_MAX_LIMIT: Final = 4096
+_NEW_NOTE: Final = "INSERT INTO notes VALUES "
+_TIPS: Final = "INSERT OR REPLACE INTO note_streams VALUES "
+_TIP: Final = "SELECT id, head, floor, bytes, link, floor_link FROM note_streams WHERE stream = ?"
+_AFTER: Final = "SELECT number, at_epoch_s, body FROM notes WHERE id = ? AND number > ? ORDER BY number LIMIT ?"
+_DOOMED: Final = "SELECT coalesce(sum(length(body)), 0) FROM notes WHERE id = ? AND number > ? AND number <= ?"
+_LINK: Final = "SELECT link FROM notes WHERE id = ? AND number = ?"
+_DROP: Final = "DELETE FROM notes WHERE id = ? AND number > ? AND number <= ?"
+
+
+class NoteTable:
+    """The writing half, inside the transactions of its store.
+
+    `written` and `dropped` count the committed notes of all streams together.
+    """
+
+    def __init__(self, execute: Execute) -> None:
+        self._execute = execute
+        self._tips: dict[str, NoteTip] = {}
+        self.written, self.dropped = execute(
+            "SELECT coalesce(sum(head), 0), coalesce(sum(floor), 0) FROM note_streams"
+        ).fetchone()
+        self._next_id: int = (execute("SELECT max(id) FROM note_streams").fetchone()[0] or 0) + 1
+
+    def tip_of(self, stream: str) -> NoteTip:
+        """Return the committed tip of a stream; a new one gets its id."""
+        tip = self._tips.get(stream)
+        if tip is None:
+            found = self._execute(_TIP, (stream,)).fetchall()
+            tip = NoteTip(*found[0]) if found else NoteTip(self._next_id)
+            self._next_id += not found
+            self._tips[stream] = tip
+        return tip
+
+    def write(self, draft: NoteDraft) -> None:
+        """Insert what was drafted; `accept` it after the commit."""
+        insert_all(self._execute, _NEW_NOTE, NOTE_COLUMNS, draft.values)
+        self._set_tips(draft.tips)
+
+    def drop(self, stream: str, through: int) -> NoteTip:
+        """Drop up to `DROP_STEP` of the oldest notes up to a number; return the tip to accept after the commit."""
+        tip = self.tip_of(stream)
+        last = min(through, tip.head, tip.floor + DROP_STEP)
+        if last <= tip.floor:
+            return tip
+        span = (tip.id, tip.floor, last)
+        freed: int = self._execute(_DOOMED, span).fetchone()[0]
+        floor_link: bytes = self._execute(_LINK, (tip.id, last)).fetchone()[0]
+        self._execute(_DROP, span)
+        after = NoteTip(tip.id, tip.head, last, tip.size - freed, tip.link, floor_link)
+        self._set_tips({stream: after})
+        return after
+
+    def accept(self, tips: dict[str, NoteTip]) -> None:
+        """The transaction is committed: these are the tips now."""
+        for stream, tip in tips.items():
+            before = self._tips.get(stream) or tip
+            self.written += tip.head - before.head
+            self.dropped += tip.floor - before.floor
+        self._tips.update(tips)
+        for stream in list(self._tips)[: max(len(self._tips) - _MAX_TIPS, 0)]:
+            del self._tips[stream]
+
+    def _set_tips(self, tips: dict[str, NoteTip]) -> None:
+        values = [(tip.id, name, tip.head, tip.floor, tip.size, tip.link, tip.floor_link) for name, tip in tips.items()]
+        insert_all(self._execute, _TIPS, 8, [*chain.from_iterable((*each, checksum(*each)) for each in values)])
+
+
+def read_page(connection: apsw.Connection, stream: str, after: int, limit: int, max_bytes: int) -> NotePage:
+    """Return notes of a stream as of one moment (ports.Journal.read_notes)."""
+    with snapshot(connection) as execute:
+        found = execute(_TIP, (stream,)).fetchone()
+        if found is None:
+            return NotePage(notes=(), head=0, floor=0, complete=True)
+        tip = NoteTip(*found)
+        notes: list[Note] = []
+        size = 0
+        for number, at, body in execute(_AFTER, (tip.id, after, max(1, min(limit, _MAX_LIMIT)))):
+            size += len(body)
+            if notes and size > max_bytes:
+                break
+            notes.append(Note(stream, number, at, body))
+    last = notes[-1].number if notes else max(after, tip.head)
+    return NotePage(notes=tuple(notes), head=tip.head, floor=tip.floor, complete=last >= tip.head)
+
+
+def read_streams(connection: apsw.Connection, prefix: str) -> list[NoteStream]:
+    """Return the streams whose name begins with `prefix` (ports.Journal.note_streams)."""
+    streams: list[NoteStream] = []
+    statement = "SELECT stream, head, floor, bytes FROM note_streams WHERE stream >= ? ORDER BY stream"
+    with snapshot(connection) as execute:
+        for found in execute(statement, (prefix,)):
+            if not found[0].startswith(prefix):
+                break
+            streams.append(NoteStream(*found))
+    return streams

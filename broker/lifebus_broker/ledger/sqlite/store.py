@@ -1,0 +1,319 @@
+"""The transactions on a ledger file: everything the writer thread does to the disk, one method each.
+
+A receipt's row carries the fold of its session up to it, so a session's head is committed with the receipt.
+Only the pointer from a stream to its newest row trails behind: it is written every `POINT_EVERY` rows, in the
+transaction of a commit and together with the position up to which it holds; boot reads the rows after that.
+
+Above: sqlite_writer.  Below: sqlite_schema, sqlite_statements, drafting, APSW.
+"""
+
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final, Self
+
+import apsw
+
+from lifebus_broker.ledger.batching import Draft, Known, Tip, state_from
+from lifebus_broker.ledger.record_batch import NoteDraft
+from lifebus_broker.ledger.sqlite import statements as sql
+from lifebus_broker.ledger.sqlite.format import create, set_meta
+from lifebus_broker.ledger.sqlite.records import NoteTable
+from lifebus_broker.ledger.sqlite.schema import executor, impatient, open_writer
+from lifebus_broker.ledger.sqlite.tombstones import Tombstones
+from lifebus_broker.ledger.sqlite.watermark import Standing, Witness
+from lifebus_broker.state.stream_digests import StreamKey
+
+__all__ = ["MAX_TIPS", "POINT_EVERY", "PRUNE_STEP", "Store"]
+
+POINT_EVERY: Final = 16_384
+"""Rows after which the pointers to the newest rows are written; boot reads at most about as many."""
+
+MAX_TIPS: Final = 32_768
+"""Streams whose tips are kept in memory."""
+
+PRUNE_STEP: Final = 256
+"""How many rows go in one piece, so that appends need not wait long."""
+
+_LONG_FRAMES: Final = 8_192
+_LONGEST_FRAMES: Final = 16_384
+"""Frames of 4 KiB in a write-ahead log that is cut off when nothing is to be done, and in one cut off at once."""
+
+_READER_MS: Final = 200
+"""How long it is waited then for readers that began before."""
+
+_PROBE_BYTES: Final = 262_144
+_FRAME_BYTES: Final = 4096
+_VACUUM_PAGES: Final = 128
+_KEPT_PAGES: Final = 256
+_INCREMENTAL: Final = 2
+
+
+class Store:
+    """Owns the writing connection.  Every method may raise `apsw.Error`; after one nothing has changed.
+
+    `head` is the newest committed position, `floor` the newest dropped one, `pruned` the newest deleted one;
+    `size_bytes` is how large the file was at the last checkpoint; `notes` are the tables of the journal, `tombstones`
+    that of pruned keys.  `loose` says that the file has free pages to give back, `log_is_long` that the write-ahead log
+    can be cut off once nothing else is to be done.
+    """
+
+    def __init__(self, connection: apsw.Connection, epoch: str, witness: Witness | None = None) -> None:
+        """Read what is in the file, or create it with this epoch; a `witness` is told of every commit.
+
+        Raises:
+            InternalError: the file is of another format.
+        """
+        self.connection, self._witness = connection, witness
+        self._execute = executor(connection)
+        create(connection, epoch)
+        meta = dict(self._all("SELECT key, value FROM meta"))
+        self.epoch: str = meta["epoch"]
+        self.floor: int = meta["floor"]
+        self.pruned: int = meta["pruned"]
+        newest = self._one("SELECT max(position) FROM rows")
+        self.head: int = max(newest[0] or 0, self.floor)
+        self.newest_second: int = self._one("SELECT max(second) FROM seconds")[0] or 0
+        self._next_stream: int = (self._one("SELECT max(stream) FROM streams")[0] or 0) + 1
+        self.loose = self.log_is_long = False
+        self._log_limit: int | None = None
+        self._tips: dict[StreamKey, Tip] = {}
+        self._unpointed: dict[int, int] = {}
+        self._pointed: int = meta["pointed"]
+        self._pruned_at: int = meta.get("pruned_at", self.newest_second)
+        self.notes = NoteTable(self._execute)
+        self.tombstones = Tombstones(self._execute)
+        self._load_tail()
+        self._look_for_loose_pages()
+        self.size_bytes = self._size()
+        self._testify()
+        with suppress(apsw.FullError):  # a full disk can be read
+            self.checkpoint()
+
+    @classmethod
+    def open(cls, path: Path, *, epoch: str, relaxed: bool = False, vfs: str | None = None) -> Self:
+        """Open the file unchecked, or create it with this epoch, and without a witness.
+
+        Raises:
+            InternalError: the file is of another format.
+        """
+        connection = open_writer(path, relaxed=relaxed, vfs=vfs)
+        try:
+            return cls(connection, epoch)
+        except BaseException:
+            connection.close()
+            raise
+
+    @property
+    def log_bytes(self) -> int:
+        """About how much is in the write-ahead log since the last checkpoint."""
+        return self._frames * _FRAME_BYTES
+
+    def tip_of(self, place: StreamKey) -> Tip:
+        """Return the newest committed receipt of a stream; a new stream gets its number."""
+        tip = self._tips.get(place)
+        if tip is None:
+            found = self._one(sql.TIP, (place[0], place[1] or ""))
+            if found is None:
+                tip = Tip(self._next_stream)
+                self._next_stream += 1
+            else:
+                tip = _tip(found)
+            self._tips[place] = tip
+        return tip
+
+    def lookup(self, keys: Iterable[str]) -> dict[str, Known]:
+        """Return what the keys stand for, where they are known."""
+        wanted = list(keys)
+        return self.tombstones.find(wanted) | sql.known(self._execute, wanted, self.floor)
+
+    def write(self, draft: Draft, notes: NoteDraft | None = None) -> None:
+        """Commit receipts and notes together; a key that is known already raises `apsw.ConstraintError`."""
+        if not draft.rows and notes is None:
+            return
+        due = draft.head - self._pointed >= POINT_EVERY
+        if notes is not None or due or draft.streams or draft.seconds or draft.aliases or len(draft.rows) > sql.WIDEST:
+            with self._transaction():
+                sql.insert_all(self._execute, sql.NEW_STREAM, 6, draft.streams)
+                sql.insert_all(self._execute, sql.NEW_SECOND, 3, draft.seconds)
+                sql.insert_rows(self._execute, draft.values)
+                sql.insert_all(self._execute, sql.NEW_KEY, 3, draft.aliases)
+                if due:
+                    self._point(draft)
+                if notes is not None:
+                    self.notes.write(notes)
+        else:
+            sql.insert_rows(self._execute, draft.values)
+        self._accept(draft)
+        if notes is not None:
+            self.notes.accept(notes.tips)
+            self._frames += 4 + (notes.bytes + 16 * len(notes.values)) // _FRAME_BYTES
+        self._testify()
+
+    def prune_to(self, keep_after: int, base: bytes, at_epoch_s: int = 0) -> int:
+        """Move the floor, keep `base` with it and return it; `prune_step` then deletes what lies below.
+
+        Tombstones will bear the second `at_epoch_s`.
+        """
+        floor = min(keep_after, self.head)
+        if floor <= self.floor:
+            return self.floor
+        with self._transaction():
+            set_meta(self._execute, floor=floor, pruned_at=at_epoch_s)
+            self._execute(sql.DROP_BASE)
+            self._execute(sql.KEEP_BASE, (floor, base, sha256(base).digest()))
+            self._execute(sql.DROP_SECONDS, (floor, floor))
+        self.floor, self._pruned_at = floor, at_epoch_s
+        self._testify()
+        return floor
+
+    def prune_step(self, pieces: int = 1) -> bool:
+        """Delete up to so many times `PRUNE_STEP` rows below the floor; say if any are left.
+
+        The heads of their streams are kept, and of their keys the tombstones.
+        """
+        last = min(self.pruned + pieces * PRUNE_STEP, self.floor)
+        if last > self.pruned:
+            span = (self.pruned, last)
+            with self._transaction():
+                buried = self.tombstones.bury(*span, self._pruned_at)
+                for statement in (sql.KEEP_BASES, sql.DROP_MARKS, sql.DROP_ROWS):
+                    self._execute(statement, span)
+                set_meta(self._execute, pruned=last)
+            self.pruned = last
+            self.tombstones.exist |= buried
+            self._frames += last - span[0]
+            if last == self.floor:
+                self._look_for_loose_pages()
+        return self.pruned < self.floor
+
+    def give_back(self) -> None:
+        """Give some of the free pages back to the file system; `loose` says whether there are more of them."""
+        self._all(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})")
+        self._frames += 2 * _VACUUM_PAGES
+        self._look_for_loose_pages()
+
+    def shorten_log(self, patience_ms: int = 0) -> None:
+        """Move the write-ahead log into the file and cut it off; `apsw.BusyError` says that a reader needs it now."""
+        with impatient(self.connection, patience_ms):
+            self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        self._frames, self.log_is_long = 0, False
+        self.size_bytes = self._size()
+
+    def remove_tombstones(self, stones: Sequence[bytes], before_epoch_s: int) -> None:
+        """Remove tombstones that bear a second before this one."""
+        with self._transaction():
+            self.tombstones.remove(stones, before_epoch_s)
+        self.tombstones.look()
+        self._frames += len(stones)
+
+    def drop_notes(self, stream: str, through: int) -> tuple[int, bool]:
+        """Drop a piece of the oldest notes of a stream up to a number; return the floor and whether more are left."""
+        with self._transaction():
+            tip = self.notes.drop(stream, through)
+        self.notes.accept({stream: tip})
+        self._testify()
+        self._frames += 4
+        return tip.floor, tip.floor < min(through, tip.head)
+
+    def checkpoint(self, log_bytes: int | None = None) -> None:
+        """Move the write-ahead log into the file, as far as no reader needs it.
+
+        With readers at every moment the log never begins anew: one that became too long waits for them, they are short.
+        The file of a log that is begun anew is cut off at `log_bytes`, from now on.
+        """
+        if log_bytes is not None and log_bytes != self._log_limit:
+            self._all(f"PRAGMA journal_size_limit = {log_bytes}")
+            self._log_limit = log_bytes
+        frames, _ = self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        self._frames = 0
+        self.size_bytes = self._size()
+        self.log_is_long |= frames > _LONG_FRAMES
+        if frames > _LONGEST_FRAMES:
+            with suppress(apsw.BusyError):
+                self.shorten_log(_READER_MS)
+
+    def probe(self) -> None:
+        """Find out whether the disk takes writes again, by writing and removing something of some size."""
+        self.checkpoint()
+        self._execute(sql.PROBE, (_PROBE_BYTES,))
+        self._execute("DELETE FROM meta WHERE key = 'probe'")
+
+    def close(self, *, failed: bool = False) -> None:
+        """Close the file, moving the write-ahead log into it, unless the disk `failed`: then it stays as it is."""
+        if self._witness is not None:
+            self._witness.close()
+        self.connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(failed))
+        self.connection.close()
+
+    def _testify(self) -> None:
+        """Tell the witness how far the file is; it is durable by now."""
+        if self._witness is not None:
+            self._witness.testify(Standing(self.epoch, self.head, self.floor, self.notes.written, self.notes.dropped))
+
+    def _accept(self, draft: Draft) -> None:
+        """The draft is committed: its tips are the tips now."""
+        self._tips.update(draft.tips)
+        if draft.head - self._pointed >= POINT_EVERY:
+            self._pointed = draft.head
+            self._unpointed.clear()
+            self._forget()
+        else:
+            for tip in draft.tips.values():
+                self._unpointed[tip.stream] = tip.position
+        self.head, self.newest_second = draft.head, draft.newest_second
+        self._frames += 4 + (draft.bytes + len(draft.rows) * 256) // _FRAME_BYTES
+
+    def _forget(self) -> None:
+        """Keep the tips within their bound; all of them are pointed to."""
+        excess = len(self._tips) - MAX_TIPS
+        for place in list(self._tips)[: max(excess, 0)]:
+            del self._tips[place]
+
+    def _point(self, draft: Draft) -> None:
+        """Write where the newest rows are."""
+        newest = self._unpointed | {tip.stream: tip.position for tip in draft.tips.values()}
+        sql.insert_all(self._execute, sql.POINT, 2, list(chain.from_iterable(newest.items())))
+        set_meta(self._execute, pointed=draft.head)
+
+    def _load_tail(self) -> None:
+        """Read the tips that no pointer leads to yet."""
+        for adapter, session, *rest in self._all(sql.TAIL_TIPS, (self._pointed,)):
+            tip = _tip(rest)
+            self._tips[adapter, session or None] = tip
+            self._unpointed[tip.stream] = tip.position
+
+    def _look_for_loose_pages(self) -> None:
+        """Find out whether there are free pages to give back; a file of an older format keeps them."""
+        vacuums = self._all("PRAGMA auto_vacuum") == [(_INCREMENTAL,)]
+        was, self.loose = self.loose, vacuums and self._all("PRAGMA freelist_count")[0][0] > _KEPT_PAGES
+        self.log_is_long |= was and not self.loose
+
+    def _size(self) -> int:
+        return int(self._one("PRAGMA page_count")[0] * self._one("PRAGMA page_size")[0])
+
+    def _one(self, statement: str, values: tuple[object, ...] = ()) -> Any:
+        return next(iter(self._all(statement, values)), None)
+
+    def _all(self, statement: str, values: tuple[object, ...] = ()) -> list[Any]:
+        return list(self._execute(statement, values))
+
+    @contextmanager
+    def _transaction(self) -> Generator[None]:
+        """One transaction; whatever is raised inside takes it back."""
+        self._execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._execute("COMMIT")
+        except BaseException:
+            if self.connection.in_transaction:
+                self._execute("ROLLBACK")
+            raise
+
+
+def _tip(found: Sequence[Any]) -> Tip:
+    """Return what `TIP` or `TAIL_TIPS` selects as a tip."""
+    stream, position, sequence, link, *state = found
+    return Tip(stream, position, sequence, link, state_from(*state), state[1])

@@ -1,0 +1,91 @@
+"""Put another ledger in the place of the present one, so that a kill at any moment leaves the one or the other.
+
+A complete ledger file beside the present one, under the name `next_path`, is a replacement that is decided.  Whoever
+holds the lock and opens the ledger calls `settle` first.  What was there before is moved aside, never deleted.
+
+Above: the daemon, the ledger's commands.  Below: witness, whole_files.
+"""
+
+import errno
+import os
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from lifebus_broker.atomic_files import sync_directory
+from lifebus_broker.ledger.sqlite.watermark import witness_path
+
+__all__ = ["aside_path", "files_of", "next_path", "settle"]
+
+_WAL, _SHM = "-wal", "-shm"
+_NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
+
+
+def next_path(path: Path) -> Path:
+    """Return where the ledger stands that is to replace the one at `path`; renaming it there decides."""
+    return path.with_name(path.name + ".next")
+
+
+def files_of(path: Path) -> tuple[Path, ...]:
+    """Return the files of a ledger: database, write-ahead log, index of that; they need not be there."""
+    return tuple(path.with_name(path.name + ending) for ending in ("", _WAL, _SHM))
+
+
+def aside_path(path: Path) -> Path:
+    """Return the directory that the present ledger goes into; its name tells when the replacement was made."""
+    made = next_path(path).stat().st_mtime_ns
+    moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(made // 1_000_000_000))
+    return path.with_name(f"{path.name}.before-{moment}.{made % 1_000_000_000:09d}Z")
+
+
+def settle(path: Path, companions: Sequence[Path] = ()) -> Path | None:
+    """Finish a replacement that was decided; return where the ledger before is now, None where there was none.
+
+    `companions` are what else speaks of the history before; they go with it.  Doing it twice, or going on after a
+    kill, is the same as doing it once.  The caller holds the lock; blocks.
+
+    Raises:
+        OSError: it cannot be done now; nothing is lost, and it is to be tried again.
+    """
+    coming = next_path(path)
+    if not coming.exists():
+        return None
+    present = any(file.exists() for file in files_of(path))
+    aside = _move_aside(path, companions) if present else None
+    coming.replace(path)
+    sync_directory(path.parent)
+    return aside
+
+
+def _move_aside(path: Path, companions: Sequence[Path]) -> Path:
+    """Give the present ledger another place; its database keeps this one too, until the next takes it."""
+    aside = aside_path(path)
+    aside.mkdir(mode=0o700, exist_ok=True)
+    database, log, index = files_of(path)
+    _keep(database, aside / path.name)
+    for companion in (log, witness_path(path), *companions):  # a log beside another database would spoil it
+        if companion.exists():
+            companion.replace(aside / companion.name)
+    index.unlink(missing_ok=True)
+    for directory in {aside, path.parent, *(companion.parent for companion in companions)}:
+        if directory.is_dir():
+            sync_directory(directory)
+    return aside
+
+
+def _keep(path: Path, target: Path) -> None:
+    """Give the file a second name, or make a copy where the file system has no links; done already is done."""
+    if not path.exists() or target.exists():
+        return
+    try:
+        os.link(path, target)
+    except OSError as fault:
+        if fault.errno not in _NO_LINKS:
+            raise
+        partial = target.with_name(target.name + ".part")
+        shutil.copyfile(path, partial)
+        with partial.open("rb") as copied:
+            os.fsync(copied.fileno())
+        partial.replace(target)

@@ -1,0 +1,117 @@
+"""A witness of what was committed, in a small file beside the ledger.
+
+A write-ahead log whose middle has rotted ends early: SQLite takes what comes before for the whole.  A log or a last row
+that somebody dropped leaves no trace either.  So after each durable commit, and before anybody is told, the writer
+notes how far the ledger is.  The note is a store into mapped memory: no call, no sync.  It survives the process, and
+what a power cut leaves of it is an older note: it never claims what was not durable.
+
+Above: sqlite_store (writes), sqlite_checks (compares).  Below: checksums.
+"""
+
+import mmap
+import os
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Self
+
+from msgspec import Struct
+
+from lifebus_broker.ledger.sqlite.checksums import checksum
+
+__all__ = ["Standing", "Witness", "losses", "testimony_beside", "witness_path"]
+
+_SUFFIX: Final = "-witness"
+_SIZE: Final = 4096
+_NOTE: Final = struct.Struct(">32s4QI")
+_SLOT_BYTES: Final = 128
+_SLOTS: Final = 2
+"""The note before stays whole while one is written."""
+
+
+class Standing(Struct, frozen=True, order=True):
+    """How far a ledger is; everything but the epoch only ever grows.
+
+    `head` and `floor` are positions, `written` and `dropped` count the notes of all streams together.
+    """
+
+    epoch: str
+    head: int
+    floor: int
+    written: int
+    dropped: int
+
+
+class Witness:
+    """The file while its ledger is open.  Made by `beside`; used by the writer's thread alone."""
+
+    def __init__(self, memory: mmap.mmap) -> None:
+        self._memory = memory
+        self._turn = 0
+
+    @classmethod
+    def beside(cls, path: Path) -> Self | None:
+        """Open or make the witness of a ledger file; None where it cannot be, as on a full disk: then none speaks."""
+        try:
+            descriptor = os.open(witness_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                if os.fstat(descriptor).st_size != _SIZE:
+                    os.ftruncate(descriptor, 0)
+                    os.pwrite(descriptor, bytes(_SIZE), 0)
+                return cls(mmap.mmap(descriptor, _SIZE))
+            finally:
+                os.close(descriptor)
+        except (OSError, ValueError):  # ValueError: the file is shorter than what was asked for
+            return None
+
+    def testify(self, standing: Standing) -> None:
+        """Note how far the ledger is; it must be durable by now."""
+        values = (standing.head, standing.floor, standing.written, standing.dropped)
+        self._turn = (self._turn + 1) % _SLOTS
+        note = (standing.epoch.encode(), *values, checksum(standing.epoch, *values))
+        _NOTE.pack_into(self._memory, self._turn * _SLOT_BYTES, *note)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._memory.close()
+
+
+def witness_path(path: Path) -> Path:
+    """Return where the witness of a ledger file is."""
+    return path.with_name(path.name + _SUFFIX)
+
+
+def testimony_beside(path: Path) -> Sequence[Standing]:
+    """Return the notes in the witness of a ledger file; none where there is no witness, or it is not whole."""
+    try:
+        content = witness_path(path).read_bytes()
+    except OSError:
+        return ()
+    slots = [content[start : start + _NOTE.size] for start in range(0, _SLOTS * _SLOT_BYTES, _SLOT_BYTES)]
+    return [note for note in map(_standing, slots) if note is not None]
+
+
+def losses(noted: Sequence[Standing], found: Standing) -> list[str]:
+    """Return what was committed and is not there; notes of another epoch are about another history."""
+    mine = [note for note in noted if note.epoch == found.epoch]
+    head, written = (max((getattr(note, name) for note in mine), default=0) for name in ("head", "written"))
+    lost: list[str] = []
+    if head > found.head:
+        lost.append(f"row {found.head + 1}: was acknowledged and is missing, as is everything up to row {head}")
+    if written > found.written:
+        lost.append(f"notes: the newest {written - found.written} that were acknowledged are missing")
+    if not lost and any(note.floor > found.floor or note.dropped > found.dropped for note in mine):
+        lost.append(f"row {found.floor + 1}: was dropped and is there again: the file is older than it was")
+    return lost
+
+
+def _standing(slot: bytes) -> Standing | None:
+    """Return what a slot holds, None where it is empty or torn."""
+    if len(slot) < _NOTE.size:
+        return None
+    epoch, *values, check = _NOTE.unpack(slot)
+    try:
+        standing = Standing(epoch.decode("ascii"), *values)
+    except UnicodeDecodeError:
+        return None
+    return standing if checksum(standing.epoch, *values) == check else None

@@ -1,0 +1,256 @@
+"""The thread that owns the writing connection: take what is queued, commit it, report, and stop at the first lie.
+
+Group commit without waiting: a transaction holds what has queued up during the one before (design 4.1).  The
+loop is told once a transaction.  A full disk pauses writing until a probe succeeds; any other error of the
+database ends the thread, because what reached the disk is unknown (design 4.3).
+
+Above: sqlite.  Below: sqlite_chores, sqlite_store, drafting.
+"""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any, Final
+
+import apsw
+from msgspec import Struct
+
+from lifebus_broker.ledger.batching import Draft, Known, emitter_key_of, key_of
+from lifebus_broker.ledger.record_batch import NoteDraft
+from lifebus_broker.ledger.refusals import BUSY, DISK_FULL
+from lifebus_broker.ledger.sqlite.maintenance import Chores, Room
+from lifebus_broker.ledger.sqlite.store import Store
+from lifebus_broker.ports import Appended, Entry, NewNote, Note, Refusal, Row
+
+__all__ = ["COMMIT_ROWS", "COMMIT_WEIGHT", "Answers", "Job", "NoteJob", "Reports", "Task", "Writer", "refused"]
+
+COMMIT_ROWS: Final = 512
+"""Rows after which no further append joins a transaction."""
+
+COMMIT_WEIGHT: Final = 1_048_576
+"""Estimated bytes after which no further append joins a transaction."""
+
+
+class Job(Struct, frozen=True):
+    """One append that waits for its transaction."""
+
+    entries: Sequence[Entry]
+    done: Callable[[list[Appended]], None]
+    weight: int
+
+
+class NoteJob(Struct, frozen=True):
+    """Notes that wait for their transaction, and when they were taken."""
+
+    entries: Sequence[NewNote]
+    at_epoch_s: int
+    done: Callable[[list[Note] | Refusal], None]
+    weight: int
+
+
+class Task(Struct, frozen=True):
+    """Something else to do between two transactions; `done` gets the result or the exception."""
+
+    run: Callable[[Store], Any]
+    done: Callable[[Any], None]
+
+
+Answers = list[tuple[Job | NoteJob, Any]]
+"""What each job of a commit is told: what its `done` takes."""
+
+
+_Item = Job | NoteJob | Task
+
+
+class Reports(Struct, frozen=True):
+    """Whom the thread tells; each is called in the thread and hands over to the loop.
+
+    `committed` gets answers and new rows, `writable` whether the disk takes writes, `finished` the result of a
+    task, `failed` what ended the thread.
+    """
+
+    committed: Callable[[Answers, list[Row]], None]
+    writable: Callable[[bool], None]
+    finished: Callable[[Task, Any], None]
+    failed: Callable[[BaseException], None]
+
+
+def refused(job: Job | NoteJob, refusal: Refusal) -> Any:
+    """Return what the `done` of a job takes when nothing of it was written."""
+    return [Appended(refusal=refusal)] * len(job.entries) if isinstance(job, Job) else refusal
+
+
+class Writer:
+    """Runs `store` in its own thread, from `start` until `stop` or the first error; `room` looks at its file system."""
+
+    def __init__(self, store: Store, reports: Reports, room: Room) -> None:
+        self._store = store
+        self._chores = Chores(store, room)
+        self._reports = reports
+        self._queue: SimpleQueue[_Item | None] = SimpleQueue()
+        self._held: _Item | None = None
+        self._stopping = self._full = False
+        self._writable = True
+        self._thread = threading.Thread(target=self._run, name="lifebus-ledger", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def bound(self, keep: int, spare: int) -> None:
+        """Keep the write-ahead log small beside `keep` bytes, and leave `spare` bytes of the file system free."""
+        self._chores.bound(keep, spare)
+
+    def submit(self, item: _Item) -> None:
+        """Queue an append or a task; never waits."""
+        self._queue.put(item)
+
+    def stop(self) -> None:
+        """Let the thread end after what is queued, and wait for that; blocks."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def abandon(self) -> list[_Item]:
+        """Let the thread end as soon as it can, and return what it has not begun."""
+        items: list[_Item] = [] if self._held is None else [self._held]
+        with suppress(Empty):
+            while True:
+                item = self._queue.get_nowait()
+                if item is not None:
+                    items.append(item)
+        self._queue.put(None)
+        return items
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                self._turn()
+        except Exception as fault:  # noqa: BLE001  whatever it is, nothing more may be acknowledged
+            self._reports.failed(fault)
+
+    def _turn(self) -> None:
+        """Do the next thing."""
+        item = self._take(self._chores.patience(full=self._full))
+        rows = 0
+        if isinstance(item, Task):
+            self._do(item)
+        elif item is not None:
+            jobs = self._gather(item)
+            rows = sum(len(job.entries) for job in jobs)
+            self._commit(jobs)
+        self._chores.look()
+        self._tell()
+        act = None if self._stopping else self._chores.next_act(rows, full=self._full)
+        if act is not None:
+            self._guard(act)
+
+    def _take(self, timeout: float | None) -> _Item | None:
+        """Return the next item, None when there is none in time or the thread has to stop."""
+        held, self._held = self._held, None
+        if held is not None:
+            return held
+        try:
+            item = self._queue.get(timeout=timeout) if timeout != 0 else self._queue.get_nowait()
+        except Empty:
+            return None
+        if item is None:
+            self._stopping = True
+        return item
+
+    def _gather(self, first: Job | NoteJob) -> list[Job | NoteJob]:
+        """Return the first append and those that have queued up behind it, within the bounds of a transaction."""
+        jobs, rows, weight = [first], len(first.entries), first.weight
+        while rows < COMMIT_ROWS and weight < COMMIT_WEIGHT:
+            item = self._take(0)
+            if item is None or isinstance(item, Task):
+                self._held = item
+                break
+            jobs.append(item)
+            rows += len(item.entries)
+            weight += item.weight
+        return jobs
+
+    def _commit(self, jobs: list[Job | NoteJob]) -> None:
+        """Commit the appends in one transaction and report them; refuse them where the disk is full."""
+        if self._full or self._chores.short:
+            self._refuse(jobs, DISK_FULL)
+            return
+        try:
+            answers, rows = self._write(jobs)
+        except apsw.FullError:
+            self._set_full(True)
+            self._refuse(jobs, DISK_FULL)
+        except apsw.BusyError:
+            self._refuse(jobs, BUSY)
+        else:
+            self._reports.committed(answers, rows)
+
+    def _write(self, jobs: list[Job | NoteJob]) -> tuple[Answers, list[Row]]:
+        try:
+            return self._attempt(jobs, self._store.tombstones.find(_keys(jobs)) if self._store.tombstones.exist else {})
+        except apsw.ConstraintError:  # a key that is known: rare, because the router looks before it asks
+            return self._attempt(jobs, self._store.lookup(_keys(jobs)))
+
+    def _attempt(self, jobs: list[Job | NoteJob], known: Mapping[str, Known]) -> tuple[Answers, list[Row]]:
+        store = self._store
+        draft = Draft(store.tip_of, head=store.head, newest_second=store.newest_second, known=known)
+        notes = NoteDraft(store.notes.tip_of)
+        answers: Answers = []
+        try:
+            for job in jobs:
+                if isinstance(job, Job):
+                    answers.append((job, draft.add(job.entries)))
+                else:
+                    answers.append((job, notes.add(job.entries, job.at_epoch_s)))
+            store.write(draft, notes if notes.values else None)
+        except BaseException:
+            draft.withdraw()
+            raise
+        return answers, draft.rows
+
+    def _refuse(self, jobs: list[Job | NoteJob], refusal: Refusal) -> None:
+        self._reports.committed([(job, refused(job, refusal)) for job in jobs], [])
+
+    def _do(self, task: Task) -> None:
+        try:
+            result = task.run(self._store)
+        except (apsw.FullError, apsw.BusyError) as fault:
+            result = fault
+        except Exception as fault:  # the end of this thread, and nobody may wait for ever
+            self._reports.finished(task, fault)
+            raise
+        self._reports.finished(task, result)
+
+    def _guard(self, act: Callable[[], Any]) -> None:
+        """Do something that is not an append; it shows as well whether the disk takes writes."""
+        try:
+            act()
+        except apsw.FullError:
+            self._set_full(True)
+        except apsw.BusyError:
+            return
+        else:
+            self._set_full(False)
+
+    def _set_full(self, full: bool) -> None:
+        self._full = full
+        self._tell()
+
+    def _tell(self) -> None:
+        writable = not (self._full or self._chores.short)
+        if writable != self._writable:
+            self._writable = writable
+            self._reports.writable(writable)
+
+
+def _keys(jobs: Sequence[Job | NoteJob]) -> list[str]:
+    keys: list[str] = []
+    entries = (entry for job in jobs if isinstance(job, Job) for entry in job.entries)
+    for receipt in (entry.receipt for entry in entries if entry.digest is not None):
+        if receipt.idempotency_key is not None:
+            keys.append(key_of(receipt.client_id, receipt.adapter_id, receipt.idempotency_key))
+            further = emitter_key_of(receipt)
+            if further is not None:
+                keys.append(further)
+    return keys

@@ -1,0 +1,1 @@
+"""What becomes of an emission: routing, negotiation, placement, dispatch, receipts and fan-out."""

@@ -1,0 +1,308 @@
+"""The broker as one object: emissions in, receipts out.  Router, ledger, clients and fan-out behind one door.
+
+Most emissions meet no client: they are planned, appended and acknowledged without a task of their own.  The others
+are dispatched by `dispatch.Dispatcher`, in the bus's task group.
+
+Above: the daemon, tests.  Below: router, dispatch, fanout, ports.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+
+from lifebus_broker.ports import Appended, Entry, Ledger, Refusal, Row
+from lifebus_broker.routing.background import Background
+from lifebus_broker.routing.capabilities import CapabilityTable
+from lifebus_broker.routing.clients import CallbackClient, ClientTable, FunctionInvoker, Handler
+from lifebus_broker.routing.dispatch import Dispatcher, Job, Outcome, entry_of, new_receipts
+from lifebus_broker.routing.fan_out import Fanout
+from lifebus_broker.routing.ordered_groups import strands_of
+from lifebus_broker.routing.placement import NO_SLOTS_USED, SlotUse
+from lifebus_broker.routing.receipts import missing_range
+from lifebus_broker.routing.registry import Registry
+from lifebus_broker.routing.router import Plan, Router
+from lifebus_contract import (
+    CapabilityRequest,
+    Emission,
+    FailureClass,
+    IdSource,
+    LifecycleEvent,
+    Receipt,
+    encode_json,
+)
+
+__all__ = ["Bus", "Done"]
+
+Done = Callable[[list[Outcome]], None]
+"""Called on the event loop with one outcome an emission, once all of them are durable or refused."""
+
+_log = structlog.get_logger("lifebus.bus")
+_MAX_EVIDENCE = 10_000
+
+
+class Bus:
+    """The broker.  Runs on one event loop; `tasks` is the task group that owns dispatches.
+
+    `fanout` is the one whose `publish` the ledger calls with committed rows.  `clock` returns wall-clock seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        registry: Registry,
+        ledger: Ledger,
+        fanout: Fanout,
+        ids: IdSource,
+        clock: Callable[[], float],
+        tasks: TaskGroup,
+        max_dispatches: int = 1_024,
+    ) -> None:
+        self.registry = registry
+        self.ledger = ledger
+        self.clients = ClientTable()
+        self.fanout = fanout
+        self.ids = ids
+        self.capabilities = CapabilityTable(registry)
+        self.router = Router(registry, self.clients, ids, clock, self.capabilities)
+        self._tasks = tasks
+        self._background = Background(tasks)
+        self._dispatcher = Dispatcher(self.router, ledger, self._background)
+        self._max_dispatches = max_dispatches
+        self._running = 0
+        self._evidence: OrderedDict[tuple[str, str], int] = OrderedDict()
+
+    @property
+    def dispatches(self) -> int:
+        """How many emissions wait for callback clients now, and how many background clients are being asked."""
+        return self._running + self._background.running
+
+    def register(
+        self,
+        client_id: str,
+        events: Sequence[LifecycleEvent],
+        handler: Handler,
+        *,
+        requirements: Sequence[CapabilityRequest] = (),
+        adapters: Sequence[str] = (),
+        deadline: float = 2.0,
+        background: bool = False,
+    ) -> CallbackClient:
+        """Register an in-process callback client; take it away again with `clients.remove`."""
+        client = CallbackClient(
+            client_id=client_id,
+            events=frozenset(events),
+            invoker=FunctionInvoker(handler),
+            requirements=tuple(requirements),
+            adapters=frozenset(adapters),
+            deadline=deadline,
+            background=background,
+        )
+        self.clients.add(client)
+        return client
+
+    async def emit(
+        self, client_id: str, emissions: Sequence[Emission], *, budget: float | None = None, dispatch: bool = True
+    ) -> list[Outcome]:
+        """Record emissions and return their outcomes when they are durable.
+
+        `budget` bounds the deadlines of all clients together, in seconds; without `dispatch` no client is asked.
+        Cancelling the caller does not undo what was handed to the ledger.
+        """
+        finished = anyio.Event()
+        outcomes: list[Outcome] = []
+
+        def done(result: list[Outcome]) -> None:
+            outcomes.extend(result)
+            finished.set()
+
+        self.submit(client_id, emissions, done, budget=budget, dispatch=dispatch)
+        await finished.wait()
+        return outcomes
+
+    async def record_failure(self, client_id: str, emission: Emission, refusal: Refusal) -> Outcome:
+        """Record that a moment could not be understood or handled: one `failed` receipt, no client is asked.
+
+        Idempotent by the emission's key, as any other emission.
+        """
+        plan = self.router.plan_failure(client_id, emission, refusal)
+        if plan.receipt is None:
+            return Outcome(refusal=plan.refusal)
+        result = await self._dispatcher.append([entry_of(plan.receipt, emission)])
+        if isinstance(result, Refusal):
+            return Outcome(refusal=result)
+        (one,) = result
+        return Outcome(rows=() if one.row is None else (one.row,), replayed=one.replayed, refusal=one.refusal)
+
+    def publish_transient(self, client_id: str, emission: Emission) -> Receipt:
+        """Fan out a receipt that is neither stored nor numbered, and return it (design 3.12).
+
+        Raises:
+            AdapterUnavailable: there is no such adapter, or it is not what the request names.
+        """
+        receipt = self.router.transient(client_id, emission)
+        self.fanout.publish_transient(
+            Row(
+                position=0,
+                adapter_id=receipt.adapter_id,
+                harness_session_id=receipt.harness_session_id,
+                sequence=None,
+                receipt=encode_json(receipt),
+            )
+        )
+        return receipt
+
+    def submit(
+        self,
+        client_id: str,
+        emissions: Sequence[Emission],
+        done: Done,
+        *,
+        budget: float | None = None,
+        dispatch: bool = True,
+    ) -> None:
+        """Take emissions in order and call `done` once; returns at once, and so never waits for a client."""
+        if any(self._needs_dispatch(emission, dispatch) for emission in emissions):
+            self._start(client_id, emissions, done, budget, dispatch)
+        else:
+            self._append(emissions, self._plan_all(client_id, emissions), done)
+
+    def _needs_dispatch(self, emission: Emission, dispatch: bool) -> bool:
+        """Whether a client wants the event, the harness's own number has to be compared, or a loss concerns clients."""
+        if emission.degradations:
+            return True
+        request = emission.request
+        return dispatch and (
+            request.sequence is not None or bool(self.clients.wanting(request.event, request.adapter_id))
+        )
+
+    def _plan_all(self, client_id: str, emissions: Sequence[Emission]) -> list[Plan]:
+        """Plan every emission; those of one invocation are chained and share the slots of the hook's answer."""
+        if len(emissions) == 1:
+            return [self.router.plan(client_id, emissions[0], dispatch=False)]
+        plans: list[Plan] = []
+        chains: dict[str, tuple[str | None, SlotUse]] = {}
+        for emission in emissions:
+            parent, used = chains.get(emission.request.invocation_id, (None, NO_SLOTS_USED))
+            plan = self.router.plan(client_id, emission, parent, used, dispatch=False)
+            if plan.receipt is not None:
+                chains[emission.request.invocation_id] = (plan.receipt.receipt_id, plan.used)
+            plans.append(plan)
+        return plans
+
+    def _append(self, emissions: Sequence[Emission], plans: Sequence[Plan], done: Done) -> None:
+        """Append what no client is asked about, all in one transaction."""
+        entries = [
+            entry_of(plan.receipt, emission)
+            for plan, emission in zip(plans, emissions, strict=True)
+            if plan.receipt is not None
+        ]
+        if not entries:
+            done([Outcome(refusal=plan.refusal) for plan in plans])
+            return
+        acknowledge = partial(_acknowledge, plans, done)
+        if self.capabilities.stirred:
+            acknowledge = partial(self._learn_then, entries, acknowledge)
+        refusal = self.ledger.append(entries, acknowledge)
+        if refusal is not None:
+            done([Outcome(refusal=plan.refusal or refusal) for plan in plans])
+
+    def _learn_then(
+        self, entries: Sequence[Entry], then: Callable[[list[Appended]], None], appended: list[Appended]
+    ) -> None:
+        """A session that ended has lost nothing any more."""
+        self.capabilities.learn(new_receipts(entries, appended))
+        then(appended)
+
+    def _start(
+        self, client_id: str, emissions: Sequence[Emission], done: Done, budget: float | None, dispatch: bool
+    ) -> None:
+        if self._running >= self._max_dispatches:
+            done([Outcome(refusal=_BUSY)] * len(emissions))
+            return
+        self._running += 1
+        self._tasks.start_soon(self._dispatch_all, client_id, emissions, done, budget, dispatch)
+
+    async def _dispatch_all(
+        self, client_id: str, emissions: Sequence[Emission], done: Done, budget: float | None, asking: bool
+    ) -> None:
+        """Dispatch what belongs together in order, strangers side by side: none waits for a neighbour's client."""
+        outcomes: dict[int, Outcome] = {}
+        deadline = None if budget is None else anyio.current_time() + budget
+
+        async def dispatch(strand: list[int]) -> None:
+            chains: dict[str, tuple[str | None, SlotUse]] = {}
+            for index in strand:
+                outcomes[index] = await self._dispatch(client_id, emissions[index], chains, deadline, asking)
+
+        try:
+            async with anyio.create_task_group() as tasks:
+                for strand in strands_of(emissions):
+                    tasks.start_soon(dispatch, strand)
+        except Exception:  # noqa: BLE001  a defect of ours costs this request, not everybody's bus
+            _log.exception("dispatch_failed")
+        finally:
+            self._running -= 1
+        done([outcomes.get(index, _BROKEN) for index in range(len(emissions))])
+
+    async def _dispatch(
+        self,
+        client_id: str,
+        emission: Emission,
+        chains: dict[str, tuple[str | None, SlotUse]],
+        deadline: float | None,
+        asking: bool,
+    ) -> Outcome:
+        """Dispatch one emission; `chains` holds the parent and the used slots of each invocation so far."""
+        request = emission.request
+        parent, used = chains.get(request.invocation_id, (None, NO_SLOTS_USED))
+        plan = self.router.plan(client_id, emission, parent, used, dispatch=asking)
+        gap = await self._gap(client_id, emission, plan) if asking else None
+        job = Job(client_id=client_id, emission=emission, plan=plan, parent=parent, gap=gap, deadline=deadline)
+        outcome = await self._dispatcher.dispatch(job)
+        chains[request.invocation_id] = (outcome.parent or parent, outcome.used)
+        if outcome.refusal is not None and request.harness_session_id is not None:
+            self._evidence.pop((request.adapter_id, request.harness_session_id), None)  # the ledger knows better
+        return outcome
+
+    async def _gap(self, client_id: str, emission: Emission, plan: Plan) -> Receipt | None:
+        """Compare the harness's own number with the last one seen; a jump is a fact of its own (design 3.6)."""
+        request = emission.request
+        if request.sequence is None or request.harness_session_id is None or plan.refusal is not None:
+            return None
+        session = (request.adapter_id, request.harness_session_id)
+        if session not in self._evidence:
+            heads = await self.ledger.sessions(session)
+            known = heads[0].harness_sequence if heads else None
+            self._evidence.setdefault(session, -1 if known is None else known)
+        last = self._evidence[session]
+        self._evidence[session] = max(last, request.sequence)
+        self._evidence.move_to_end(session)
+        if len(self._evidence) > _MAX_EVIDENCE:
+            self._evidence.popitem(last=False)
+        missing = missing_range(None if last < 0 else last, request.sequence)
+        return None if missing is None else self.router.gap(client_id, emission, missing, None)
+
+
+_BUSY = Refusal(
+    failure_class=FailureClass.TRANSPORT_ERROR, detail="too many dispatches are under way; try again", code="busy"
+)
+_BROKEN = Outcome(refusal=Refusal(failure_class=FailureClass.INTERNAL_ERROR, detail="the dispatch broke; see the log"))
+
+
+def _acknowledge(plans: Sequence[Plan], done: Done, appended: list[Appended]) -> None:
+    """Match what the ledger did to the emissions it was done for."""
+    results = iter(appended)
+    outcomes: list[Outcome] = []
+    for plan in plans:
+        if plan.receipt is None:
+            outcomes.append(Outcome(refusal=plan.refusal))
+            continue
+        one = next(results)
+        rows: tuple[Row, ...] = () if one.row is None else (one.row,)
+        deliveries = plan.deliveries if one.refusal is None else ()
+        outcomes.append(Outcome(rows=rows, replayed=one.replayed, refusal=one.refusal, deliveries=deliveries))
+    done(outcomes)

@@ -1,0 +1,84 @@
+"""What the broker knows of lost capabilities now: the unlock state, seen against the claims of the manifests.
+
+Above: bus, router.  Below: the fold's unlock state, registry.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+
+from lifebus_broker.routing.claims import claim_of
+from lifebus_broker.routing.registry import Registry
+from lifebus_broker.state.capability_state import (
+    MAX_SESSIONS,
+    UNHARMED,
+    Losses,
+    UnlockState,
+    reported,
+    weaker,
+    words_after,
+)
+from lifebus_broker.state.receipt_view import Told
+from lifebus_contract import Degradation, LifecycleEvent, SupportState
+
+__all__ = ["MAX_SINCE", "CapabilityTable"]
+
+MAX_SINCE: Final = 10_000
+"""Most receipts that are kept until the history before them is known; of more, the first are forgotten."""
+
+
+class CapabilityTable:
+    """The losses of sessions and of adapters as a whole.
+
+    `state` is the fold over the reports.  `expected` counts the reports that are handed to the ledger and not durable
+    yet.
+    """
+
+    def __init__(self, registry: Registry, max_sessions: int = MAX_SESSIONS) -> None:
+        self.expected = 0
+        self.state = UnlockState(max_sessions)
+        self._registry = registry
+        self._since: deque[Told] | None = None
+
+    @property
+    def sessions(self) -> int:
+        """How many sessions reported something of their own."""
+        return len(self.state.sessions)
+
+    @property
+    def stirred(self) -> bool:
+        """Whether the end of a session may matter: some session reported something, or soon will have."""
+        return bool(self.state.sessions) or self.expected > 0 or self._since is not None
+
+    def learn(self, receipts: Iterable[Told]) -> None:
+        """Take recorded receipts in position order; those that are no report and end no session change nothing."""
+        for receipt in receipts:
+            self.state.extend(receipt)
+            if self._since is not None and (reported(receipt) or receipt.event is LifecycleEvent.SESSION_ENDED):
+                self._since.append(receipt)
+
+    def await_history(self) -> None:
+        """Keep what is learned from now on, so that history may come later (`take_over`)."""
+        self._since = deque(maxlen=MAX_SINCE)
+
+    def take_over(self, history: UnlockState) -> None:
+        """Put history before what was learned since `await_history`; it may hold some of that already."""
+        self.state, since = history, self._since or ()
+        self._since = None
+        self.learn(since)
+
+    def overrides(self, adapter_id: str, session: str | None = None) -> Losses:
+        """Return the present support of what is weaker than claimed; what the session lost goes before the adapter."""
+        whole = self.state.losses((adapter_id, None), self._claimed)
+        own = self.state.losses((adapter_id, session), self._claimed) if session is not None else UNHARMED
+        return {**whole, **own} if own else whole
+
+    def foresee(self, adapter_id: str, session: str | None, changes: Iterable[Degradation]) -> Losses:
+        """Return what `overrides` will say once these changes of the session, or of the adapter, are recorded."""
+        words = words_after(self.state.words((adapter_id, session)), changes)
+        own = weaker(words, adapter_id, self._claimed)
+        return own if session is None else {**self.overrides(adapter_id), **own}
+
+    def _claimed(self, adapter_id: str, capability: str) -> SupportState:
+        registered = self._registry.get(adapter_id)
+        return SupportState.UNAVAILABLE if registered is None else claim_of(registered.manifest, capability)

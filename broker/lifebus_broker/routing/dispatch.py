@@ -1,0 +1,348 @@
+"""Dispatches one emission to its callback clients: in parallel, each with its own deadline, isolation and receipt.
+
+A client's receipt is appended when that client is done, so a slow one delays nobody's.  A key that was used before
+invokes no client again (design 3.5).  Background clients are asked once all else is durable, and nobody waits for them.
+
+Above: bus.  Below: router, invocation, background, ports.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final
+
+import anyio
+import structlog
+from msgspec import Struct, structs
+
+from lifebus_broker.ports import Appended, Entry, Evidence, Ledger, Refusal, Row, is_same_content
+from lifebus_broker.routing.background import Background, Scope
+from lifebus_broker.routing.clients import CallbackClient
+from lifebus_broker.routing.invocation import ask
+from lifebus_broker.routing.placement import NO_SLOTS_USED, SlotUse
+from lifebus_broker.routing.receipts import request_digest, told_by, with_evidence
+from lifebus_broker.routing.router import Delivery, Plan, Router
+from lifebus_contract import (
+    CONTRACT_VERSION,
+    CallbackResponse,
+    DispatchEnvelope,
+    Emission,
+    FailureClass,
+    LifecycleEvent,
+    Negotiation,
+    Receipt,
+    RegisteredAdapter,
+)
+from lifebus_contract.codec import decode_receipt
+
+__all__ = ["Dispatcher", "Job", "Outcome", "entry_of", "new_receipts"]
+
+_log = structlog.get_logger("lifebus.dispatch")
+_SESSION_ENDED: Final = LifecycleEvent.SESSION_ENDED
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What became of one emission: recorded rows and payloads to deliver, or a refusal.
+
+    `parent` is the receipt that the next event of the same invocation names as its parent; `used` its slot use.
+    """
+
+    rows: tuple[Row, ...] = ()
+    replayed: bool = False
+    deliveries: tuple[Delivery, ...] = ()
+    refusal: Refusal | None = None
+    parent: str | None = None
+    used: SlotUse = NO_SLOTS_USED
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """One emission to dispatch: whose, what was planned, and until when (in event-loop time, None for no bound).
+
+    `parent` is the receipt before it in the same invocation; `gap` a detected jump to record with it.
+    """
+
+    client_id: str
+    emission: Emission
+    plan: Plan
+    parent: str | None = None
+    gap: Receipt | None = None
+    deadline: float | None = None
+
+
+class Dispatcher:
+    """Performs plans.  The same key is never under way twice."""
+
+    def __init__(self, router: Router, ledger: Ledger, background: Background) -> None:
+        self.router = router
+        self.background = background
+        self._ledger = ledger
+        self._under_way: dict[Scope, anyio.Event] = {}
+
+    async def dispatch(self, job: Job) -> Outcome:
+        """Record the plan's receipt, ask its clients, record each answer; return when all of that is durable.
+
+        Background clients are asked then, and record their receipts by themselves.
+        """
+        request = job.emission.request
+        if job.plan.refusal is not None:
+            return Outcome(refusal=job.plan.refusal)
+        if request.idempotency_key is None:
+            return await self._perform(job, {})
+        scope = (job.client_id, request.adapter_id, request.idempotency_key)
+        while (other := self._under_way.get(scope)) is not None:
+            await other.wait()
+        self._under_way[scope] = anyio.Event()
+        try:
+            return await self._once(job, request.idempotency_key)
+        finally:
+            self._under_way.pop(scope).set()
+
+    async def _once(self, job: Job, key: str) -> Outcome:
+        """Look first whether the key was used: by whom, and for the same content."""
+        told = {receipt.client_id for receipt in job.plan.told}
+        names = [job.client_id, *(client.client_id for client in job.plan.clients), *sorted(told)]
+        adapter_id = job.emission.request.adapter_id
+        found = await self._ledger.find([(name, adapter_id, key) for name in names])
+        digest = request_digest(job.emission)
+        stored: dict[str, Row] = {}
+        for name, entry in zip(names, found, strict=True):
+            if entry is None:
+                continue
+            if not is_same_content(entry[0], digest):
+                return Outcome(refusal=_CONFLICT)
+            if entry[1] is None:
+                return Outcome(refusal=_PRUNED)
+            stored[name] = entry[1]
+        mine = stored.get(job.client_id)
+        if mine is not None and job.plan.receipt is None and _is_by(mine, job.client_id):
+            return Outcome(rows=(mine,), replayed=True)  # recorded when nobody wanted it
+        return await self._perform(job, stored)
+
+    async def _perform(self, job: Job, stored: dict[str, Row]) -> Outcome:
+        work = _Work(self, job)
+        refusal = await work.record_root(stored)
+        if refusal is not None:
+            return Outcome(refusal=refusal)
+        late: list[CallbackClient] = []
+        async with anyio.create_task_group() as tasks:
+            for client in job.plan.clients:
+                if client.client_id in stored:
+                    work.replayed.append(stored[client.client_id])
+                elif client.background:
+                    late.append(client)
+                else:
+                    tasks.start_soon(work.ask_client, client)
+        outcome = work.outcome()
+        if outcome.refusal is None:
+            for client in late:
+                await work.leave_behind(client)
+        return outcome
+
+    async def append(self, entries: Sequence[Entry], *, learn: bool = False) -> list[Appended] | Refusal:
+        """Append and wait until it is durable, or return why it was refused.
+
+        With `learn` the table of capabilities hears of the new receipts before anybody else does.
+        """
+        finished = anyio.Event()
+        result: list[Appended] = []
+        table = self.router.capabilities
+
+        def done(appended: list[Appended]) -> None:
+            result.extend(appended)
+            if learn:
+                table.expected -= 1
+                table.learn(new_receipts(entries, appended))
+            finished.set()
+
+        refusal = self._ledger.append(entries, done)
+        if refusal is not None:
+            return refusal
+        if learn:
+            table.expected += 1  # `done` is called in a later turn of the loop at the earliest
+        with anyio.CancelScope(shield=True):  # handed over: it will be durable whether or not anybody waits
+            await finished.wait()
+        return result
+
+
+class _Work:
+    """One dispatch under way: what was recorded so far, and which slots are used."""
+
+    def __init__(self, dispatcher: Dispatcher, job: Job) -> None:
+        self.replayed: list[Row] = []
+        self._dispatcher = dispatcher
+        self._job = job
+        self._used = job.plan.used
+        self._appended: list[Appended] = []
+        self._deliveries: list[Delivery] = list(job.plan.deliveries)
+        self._first = job.plan.receipt.receipt_id if job.plan.receipt is not None else None
+        self._parent = self._first or job.parent
+        self._told = told_by(job.emission, job.client_id)
+        self._learn = bool(job.emission.degradations) or job.emission.request.event is _SESSION_ENDED
+        self._refusal: Refusal | None = None
+
+    async def record_root(self, stored: Mapping[str, Row]) -> Refusal | None:
+        """Record the emitter's own receipt, a detected gap, and what clients are told unasked, in one transaction.
+
+        `stored` holds what was recorded under the key before; who was told nothing then is told nothing now.
+        """
+        plan = self._job.plan
+        receipts = [receipt for receipt in (self._job.gap, plan.receipt) if receipt is not None]
+        if self._job.client_id not in stored:
+            receipts += plan.told
+        else:
+            self.replayed += [stored[one.client_id] for one in plan.told if one.client_id in stored]
+        mine = stored.get(self._job.client_id)
+        if mine is not None and plan.receipt is not None:
+            self._first = self._parent = decode_receipt(mine.receipt).receipt_id  # the one that is there already
+        if receipts:
+            await self._record(*receipts)
+        return self._refusal
+
+    async def ask_client(self, client: CallbackClient) -> None:
+        """Negotiate for one client, ask it, and record its receipt."""
+        receipt = await self._answer_of(client)
+        self._first = self._first or receipt.receipt_id
+        await self._record(receipt)
+
+    async def leave_behind(self, client: CallbackClient) -> None:
+        """Have a background client asked while nobody waits; if there are too many, that is its receipt."""
+        key = self._job.emission.request.idempotency_key
+        scope = None if key is None else (client.client_id, self._job.emission.request.adapter_id, key)
+        background = self._dispatcher.background
+        if scope is not None and background.has(scope):
+            return
+        if not background.start(partial(self._ask_late, client), scope):
+            await self._record(self._concluded(client, _TOO_MANY, self._told_to(client)))
+
+    async def _ask_late(self, client: CallbackClient) -> None:
+        """Ask a background client and record its receipt; one that the broker's end cuts off gets one, too."""
+        try:
+            receipt = await self._answer_of(client)
+        except anyio.get_cancelled_exc_class():
+            with anyio.CancelScope(shield=True):
+                await self._record(self._concluded(client, _STOPPED, self._told_to(client)))
+            raise
+        await self._record(receipt)
+        if self._refusal is not None:  # nobody waits who could be told
+            _log.warning("background_unrecorded", client_id=client.client_id, code=self._refusal.code)
+
+    async def _answer_of(self, client: CallbackClient) -> Receipt:
+        router, emission, told = self._dispatcher.router, self._job.emission, self._told_to(client)
+        registered = self._registered
+        loss = router.loss(client, emission, registered) if emission.degradations else None
+        negotiation = router.negotiation(client.requirements, registered, emission.request.harness_session_id)
+        if loss is None and negotiation is not None and negotiation.failure_class is not None:
+            return router.refuse_client(client, told, negotiation, self._parent)
+        envelope = DispatchEnvelope(
+            schema_version=CONTRACT_VERSION, request=emission.request, payloads=emission.payloads
+        )
+        evidence: Evidence = {}
+        answer = await ask(client, envelope, self._seconds_for(client), evidence)
+        told = with_evidence(told, evidence)
+        if loss is not None:
+            return router.conclude_loss(client, told, loss, answer, self._parent)
+        return self._concluded(client, answer, told, negotiation)
+
+    def _concluded(
+        self,
+        client: CallbackClient,
+        answer: CallbackResponse | Refusal,
+        told: Emission,
+        negotiation: Negotiation | None = None,
+    ) -> Receipt:
+        """Return the receipt of an answer, or of why there is none, and keep what it delivers."""
+        receipt, placement = self._dispatcher.router.conclude(
+            client,
+            told,
+            self._registered,
+            negotiation,
+            answer,
+            parent=self._parent,
+            used=self._used,
+        )
+        self._used = placement.used
+        self._deliveries.extend(placement.deliveries)
+        return receipt
+
+    def _told_to(self, client: CallbackClient) -> Emission:
+        """Return the emission as a client's receipt tells it; that of a background client says that it comes late."""
+        return with_evidence(self._told, {"background": True}) if client.background else self._told
+
+    @property
+    def _registered(self) -> RegisteredAdapter:
+        registered = self._job.plan.registered
+        if registered is None:
+            raise ValueError("a plan with clients names its adapter")
+        return registered
+
+    def _seconds_for(self, client: CallbackClient) -> float:
+        """Return how long a client may take: its own deadline, or what is left of the hook's if that is less."""
+        if self._job.deadline is None or client.background:
+            return client.deadline
+        return max(0.0, min(client.deadline, self._job.deadline - anyio.current_time()))
+
+    async def _record(self, *receipts: Receipt) -> None:
+        """Append receipts in one transaction; the first refusal is the dispatch's."""
+        entries = [entry_of(receipt, self._job.emission) for receipt in receipts]
+        result = await self._dispatcher.append(entries, learn=self._learn)
+        if isinstance(result, Refusal):
+            self._refusal = self._refusal or result
+            return
+        self._appended.extend(result)
+        for one in result:
+            self._refusal = self._refusal or one.refusal
+
+    def outcome(self) -> Outcome:
+        """Return what became of the emission."""
+        if self._refusal is not None:
+            unsafe = self._job.emission.request.idempotency_key is None and any(one.row for one in self._appended)
+            return Outcome(refusal=_as_partial(self._refusal) if unsafe else self._refusal)
+        rows = [*self.replayed, *(one.row for one in self._appended if one.row is not None)]
+        return Outcome(
+            rows=tuple(sorted(rows, key=lambda row: row.position)),
+            replayed=bool(rows) and all(one.replayed for one in self._appended),
+            deliveries=tuple(self._deliveries),
+            parent=self._first,
+            used=self._used,
+        )
+
+
+def entry_of(receipt: Receipt, emission: Emission) -> Entry:
+    """Return the ledger entry of a receipt; the digest of what was asked goes with an idempotency key."""
+    if receipt.idempotency_key is None:
+        return Entry(receipt=receipt)
+    return Entry(receipt=receipt, digest=request_digest(emission))
+
+
+def new_receipts(entries: Sequence[Entry], appended: Sequence[Appended]) -> list[Receipt]:
+    """Return the receipts that an append recorded; not those that were there before."""
+    return [
+        entry.receipt for entry, one in zip(entries, appended, strict=True) if one.row is not None and not one.replayed
+    ]
+
+
+def _is_by(row: Row, client_id: str) -> bool:
+    """Whether a row is a client's own, and not another's filed under its key as well."""
+    return decode_receipt(row.receipt).client_id == client_id
+
+
+def _as_partial(refusal: Refusal) -> Refusal:
+    """Return a refusal that does not promise that nothing was stored: without a key, do not just ask again."""
+    return structs.replace(refusal, code="partly_recorded", detail=f"recorded in part, then: {refusal.detail}")
+
+
+_CONFLICT = Refusal(
+    failure_class=FailureClass.STATE_CONFLICT,
+    detail="the idempotency key was used before with other content",
+    code="duplicate_id_conflict",
+)
+_PRUNED = Refusal(
+    failure_class=FailureClass.STATE_CONFLICT,
+    detail="the key was used before; its receipt is pruned from the ledger",
+    code="history_pruned",
+)
+_TOO_MANY = Refusal(
+    failure_class=FailureClass.TRANSPORT_ERROR, detail="too many background dispatches are under way", code="busy"
+)
+_STOPPED = Refusal(
+    failure_class=FailureClass.TRANSPORT_ERROR, detail="the broker stopped before the client was done", code="stopped"
+)

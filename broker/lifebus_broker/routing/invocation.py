@@ -1,0 +1,103 @@
+"""Asking one callback client, and every way it can go wrong as a value.
+
+A client that hangs, crashes or talks nonsense costs its own receipt and nobody else's time (design 2).
+
+Above: dispatch.  Below: clients, ports, the contract.
+"""
+
+import asyncio
+
+import anyio
+import msgspec
+import structlog
+
+from lifebus_broker.ports import Evidence, Refusal
+from lifebus_broker.routing.clients import CallbackClient
+from lifebus_contract import (
+    CallbackResponse,
+    DispatchEnvelope,
+    FailureClass,
+    InvalidRequest,
+    LifebusError,
+    RetryClass,
+    TransportError,
+    validate,
+)
+
+__all__ = ["ask", "explain"]
+
+_log = structlog.get_logger("lifebus.clients")
+
+
+async def ask(
+    client: CallbackClient, envelope: DispatchEnvelope, seconds: float, evidence: Evidence
+) -> CallbackResponse | Refusal:
+    """Return the client's valid answer, or why there is none.  Never raises but for cancellation.
+
+    `evidence` takes what the invoker saw of the client, whatever came of it.
+    """
+    client.dispatched += 1
+    answer: CallbackResponse | Refusal
+    try:
+        with anyio.fail_after(seconds):
+            answer = _checked(client, await _invoke(client, envelope, evidence))
+    except Exception as fault:  # noqa: BLE001  whatever a client does becomes its own receipt
+        answer = explain(fault, seconds)
+        _log.warning(
+            "client_failed", client_id=client.client_id, failure=answer.failure_class.value, fault=type(fault).__name__
+        )
+    if isinstance(answer, Refusal):
+        client.failed += 1
+    return answer
+
+
+async def _invoke(client: CallbackClient, envelope: DispatchEnvelope, evidence: Evidence) -> object:
+    """Ask the client; a cancellation that it made up itself is a crash, not the end of its neighbours.
+
+    Raises:
+        TransportError: the client cancelled itself.
+        Exception: whatever else comes out of the client.
+    """
+    task = asyncio.current_task()
+    try:
+        return await client.invoker.invoke(envelope, evidence)
+    except asyncio.CancelledError:
+        if task is None or task.cancelling():
+            raise
+        raise TransportError("the client cancelled itself", code="crashed") from None
+
+
+def explain(fault: Exception, seconds: float) -> Refusal:
+    """Return the failure class of whatever came out of a client (lifecycle-contract, "Failure Classes")."""
+    if isinstance(fault, TimeoutError):
+        return Refusal(failure_class=FailureClass.TIMEOUT, detail=f"no answer within {seconds:g} s", code="deadline")
+    if isinstance(fault, LifebusError):
+        return Refusal(
+            failure_class=fault.failure_class, detail=fault.detail, wished_retry=fault.retry_class, code=fault.code
+        )
+    if isinstance(fault, msgspec.DecodeError):
+        return Refusal(failure_class=FailureClass.INVALID_REQUEST, detail=str(fault)[:512], code="bad_answer")
+    if isinstance(fault, OSError):
+        detail = f"the client cannot be reached: {type(fault).__name__}"
+        return Refusal(failure_class=FailureClass.TRANSPORT_ERROR, detail=detail, code="unreachable")
+    return Refusal(
+        failure_class=FailureClass.TRANSPORT_ERROR,
+        detail=f"the client crashed: {type(fault).__name__}",
+        wished_retry=RetryClass.SAFE_RETRY,
+        code="crashed",
+    )
+
+
+def _checked(client: CallbackClient, response: object) -> CallbackResponse:
+    """Return the response if it is one, and speaks for this client only.
+
+    Raises:
+        InvalidRequest: it is no response, or carries payloads of another client.
+    """
+    if not isinstance(response, CallbackResponse):
+        raise InvalidRequest(f"the client answered a {type(response).__name__}, not a response", code="bad_answer")
+    checked = validate(response, CallbackResponse)
+    for payload in checked.client_payloads:
+        if payload.client_id != client.client_id:
+            raise InvalidRequest("the response carries a payload of another client", code="bad_answer")
+    return checked

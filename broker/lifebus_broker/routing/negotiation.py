@@ -1,0 +1,158 @@
+"""What an adapter's claims mean for what a client asks (lifecycle-contract, "Capability Negotiation").  Pure.
+
+Above: router, the command line's `negotiate`.  Below: claims, transitions, contract.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from lifebus_broker.routing.claims import claim_of, count_claim, explain_lack
+from lifebus_broker.routing.transitions import retry_after_loss
+from lifebus_contract import (
+    SUPPORT_STRENGTH,
+    CapabilityOutcome,
+    CapabilityRequest,
+    Degradation,
+    FailureClass,
+    Negotiation,
+    NegotiationOutcome,
+    RegisteredAdapter,
+    RequirementLevel,
+    SupportState,
+    Warning,  # noqa: A004  the contract's own word
+    tighten,
+)
+
+__all__ = ["claim_of", "degradations_of", "negotiate", "warnings_of"]
+
+_SEVERITY: Final = {
+    NegotiationOutcome.SATISFIED: 0,
+    NegotiationOutcome.DEGRADED: 1,
+    NegotiationOutcome.REQUIRES_OPERATOR: 2,
+    NegotiationOutcome.UNSUPPORTED: 3,
+}
+"""Which outcome is worse; what an operator can mend is better than what nobody can."""
+
+_FAILURE: Final = {
+    NegotiationOutcome.REQUIRES_OPERATOR: FailureClass.OPERATOR_REQUIRED,
+    NegotiationOutcome.UNSUPPORTED: FailureClass.CAPABILITY_UNSUPPORTED,
+}
+"""The outcomes that refuse before dispatch, and their failure classes."""
+
+
+def negotiate(
+    registered: RegisteredAdapter,
+    requests: Sequence[CapabilityRequest],
+    overrides: Mapping[str, SupportState] | None = None,
+) -> Negotiation:
+    """Return what the adapter's claims mean for all requests of one client; the worst outcome wins (design 3.7).
+
+    `overrides` holds the present support of capabilities that degraded in mid-session; an override can only
+    weaken what the manifest claims.
+    """
+    adapter_id = registered.manifest.adapter_id
+    if not requests:
+        return Negotiation(
+            adapter_id=adapter_id,
+            outcome=NegotiationOutcome.SATISFIED,
+            outcomes=(),
+            failure_class=None,
+            retry_class=None,
+        )
+    outcomes = tuple(_evaluate(registered, request, overrides or {}) for request in requests)
+    worst = max((found.outcome for found in outcomes), key=_SEVERITY.__getitem__)
+    failure = _FAILURE.get(worst)
+    return Negotiation(
+        adapter_id=adapter_id,
+        outcome=worst,
+        outcomes=outcomes,
+        failure_class=failure,
+        retry_class=None if failure is None else tighten(failure),
+    )
+
+
+def degradations_of(negotiation: Negotiation, at_epoch_s: int) -> tuple[Degradation, ...]:
+    """Return every degraded or lost capability, as receipts carry it: what was promised or wanted, and what is left."""
+    return tuple(
+        Degradation(
+            capability=found.capability,
+            current_support=found.current,
+            event="capability.degraded",
+            evidence=found.reason,
+            observed_at_epoch_s=at_epoch_s,
+            previous_support=found.claimed if _is_lost(found) else found.wanted,
+            retry_class=retry_after_loss(found.current),
+        )
+        for found in negotiation.outcomes
+        if found.outcome is NegotiationOutcome.DEGRADED
+        or (found.outcome is not NegotiationOutcome.SATISFIED and _is_lost(found))
+    )
+
+
+def warnings_of(negotiation: Negotiation) -> tuple[Warning, ...]:
+    """Return one warning a degraded capability; an optional one warns only if it was promised and then lost."""
+    return tuple(
+        Warning(code="capability_degraded", message=found.reason, capability=found.capability)
+        for found in negotiation.outcomes
+        if found.outcome is NegotiationOutcome.DEGRADED
+        and (found.level is not RequirementLevel.OPTIONAL or _is_lost(found))
+    )
+
+
+def _evaluate(
+    registered: RegisteredAdapter, request: CapabilityRequest, overrides: Mapping[str, SupportState]
+) -> CapabilityOutcome:
+    claimed = count_claim(registered, request.capability)
+    current = min(claimed, overrides.get(request.capability, claimed), key=SUPPORT_STRENGTH.__getitem__)
+    outcome = _judge(request, current, lost=current is not claimed)
+    lack = explain_lack(registered, request.capability)
+    reason = _reason(request, claimed, current, outcome)
+    return CapabilityOutcome(
+        capability=request.capability,
+        level=request.level,
+        wanted=request.support,
+        claimed=claimed,
+        current=current,
+        outcome=outcome,
+        reason=reason if lack is None else f"{reason}: {lack}",
+    )
+
+
+def _judge(request: CapabilityRequest, current: SupportState, *, lost: bool) -> NegotiationOutcome:
+    """Decide one request: docs/contract-decisions.md, "Negotiation", has this as a table."""
+    if _suffices(request, current):
+        return NegotiationOutcome.SATISFIED
+    if request.level is RequirementLevel.REQUIRED:
+        if current is SupportState.MANUAL:
+            return NegotiationOutcome.REQUIRES_OPERATOR
+        if current is SupportState.UNAVAILABLE or request.support is SupportState.NATIVE:
+            return NegotiationOutcome.UNSUPPORTED
+    elif request.level is RequirementLevel.OPTIONAL and current is SupportState.UNAVAILABLE and not lost:
+        return NegotiationOutcome.SATISFIED
+    return NegotiationOutcome.DEGRADED
+
+
+def _suffices(request: CapabilityRequest, current: SupportState) -> bool:
+    """Say whether the support is what was asked for: partial and manual satisfy only who asked for them."""
+    accepts_partial = request.accept_partial or request.support is SupportState.PARTIAL
+    if current is SupportState.PARTIAL:
+        return accepts_partial
+    if current in {SupportState.MANUAL, SupportState.UNAVAILABLE}:
+        return current is request.support
+    return accepts_partial or SUPPORT_STRENGTH[current] >= SUPPORT_STRENGTH[request.support]
+
+
+def _is_lost(found: CapabilityOutcome) -> bool:
+    return found.current is not found.claimed
+
+
+def _reason(
+    request: CapabilityRequest, claimed: SupportState, current: SupportState, outcome: NegotiationOutcome
+) -> str:
+    """Say in one line what was asked for, what there is, and what follows."""
+    if outcome is NegotiationOutcome.SATISFIED and current is SupportState.UNAVAILABLE:
+        return f"{request.capability}: optional and unavailable: left out"
+    asked = f"{request.capability}: {request.level} as {request.support}"
+    have = f"is {current}" if current is claimed else f"is {current}, was {claimed}"
+    unaccepted = current is SupportState.PARTIAL and outcome is not NegotiationOutcome.SATISFIED
+    return f"{asked}, {have}{', which was not accepted' if unaccepted else ''}"

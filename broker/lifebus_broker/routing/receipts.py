@@ -1,0 +1,317 @@
+"""Receipts from what happened: observed, answered, failed, a gap (lifecycle-contract, "Receipt Schema").  Pure.
+
+What is built here is a draft: `sequence` is null until the ledger numbers it.  All receipts of one dispatch share
+the request's `invocation_id`; `parent_receipt_id` chains them.
+
+Above: router.  Below: negotiation, placement, contract, ports.
+"""
+
+import hashlib
+from typing import Final, TypedDict, Unpack
+
+from msgspec import Struct, structs
+
+from lifebus_broker.ports import EMITTER, Evidence, Refusal
+from lifebus_broker.routing.negotiation import degradations_of, warnings_of
+from lifebus_broker.routing.placement import PlacementResult
+from lifebus_contract import (
+    CONTRACT_VERSION,
+    CallbackResponse,
+    Degradation,
+    Emission,
+    FailureClass,
+    LifecycleEvent,
+    Negotiation,
+    NegotiationOutcome,
+    PayloadReceipt,
+    Receipt,
+    ReceiptStatus,
+    RetryClass,
+    Warning,  # noqa: A004  the contract's own word
+    encode_msgpack,
+    tighten,
+)
+from lifebus_contract.fields import FactKey, FactValue
+
+__all__ = [
+    "MAX_WARNINGS",
+    "Stamp",
+    "failed",
+    "from_response",
+    "gap_detected",
+    "missing_range",
+    "observed",
+    "observed_alone",
+    "request_digest",
+    "told_by",
+    "warning_of",
+    "with_evidence",
+]
+
+MAX_WARNINGS: Final = 64
+"""How many warnings a receipt carries; of more, the last place says how many were left out."""
+
+_NOTHING_PLACED: Final = PlacementResult()
+
+_DELIVERY_NOT_OBSERVED: Final = Warning(
+    code="delivery_not_observed",
+    message="the client reported a delivery, but no payload was placed",
+)
+
+
+class Stamp(TypedDict):
+    """What the router gives to every receipt: its id, its time, whose it is and what caused it."""
+
+    receipt_id: str
+    at_epoch_s: int
+    client_id: str
+    parent_receipt_id: str | None
+
+
+class _Verdict(Struct, frozen=True, kw_only=True):
+    """What a receipt says beyond the emission it is about."""
+
+    status: ReceiptStatus
+    failure_class: FailureClass | None = None
+    retry_class: RetryClass | None = None
+    payload_receipts: tuple[PayloadReceipt, ...] = ()
+    degradations: tuple[Degradation, ...] = ()
+    warnings: tuple[Warning, ...] = ()
+
+
+_OBSERVED: Final = _Verdict(status=ReceiptStatus.OBSERVED)
+
+
+def observed(
+    *,
+    emission: Emission,
+    negotiation: Negotiation | None = None,
+    placement: PlacementResult = _NOTHING_PLACED,
+    **stamp: Unpack[Stamp],
+) -> Receipt:
+    """Return the receipt of a fact that no client answered; payloads of the emitter may have been placed with it."""
+    if negotiation is None and not placement.receipts:
+        return _draft(emission, stamp, _OBSERVED)
+    return _draft(emission, stamp, _settle(ReceiptStatus.OBSERVED, (), negotiation, placement, stamp["at_epoch_s"]))
+
+
+def observed_alone(emission: Emission, receipt_id: str, at_epoch_s: int, client_id: str, parent: str | None) -> Receipt:
+    """Return the receipt of a fact that asks for nothing and that no client wants: most receipts are this one."""
+    request = emission.request
+    return Receipt(
+        adapter_id=request.adapter_id,
+        at_epoch_s=at_epoch_s,
+        capability_degradations=(),
+        client_id=client_id,
+        event=request.event,
+        event_id=request.event_id,
+        failure_class=None,
+        harness_run_id=request.harness_run_id,
+        harness_session_id=request.harness_session_id,
+        harness_task_id=request.harness_task_id,
+        idempotency_key=request.idempotency_key,
+        integration_mode=request.integration_mode,
+        invocation_id=request.invocation_id,
+        parent_receipt_id=parent,
+        payload_receipts=(),
+        receipt_id=receipt_id,
+        retry_class=None,
+        schema_version=CONTRACT_VERSION,
+        sequence=None,
+        status=_OBSERVED.status,
+        telemetry_summary=_facts(emission),
+        warnings=emission.warnings,
+    )
+
+
+def from_response(
+    *,
+    emission: Emission,
+    response: CallbackResponse,
+    negotiation: Negotiation | None = None,
+    placement: PlacementResult = _NOTHING_PLACED,
+    **stamp: Unpack[Stamp],
+) -> Receipt:
+    """Return the receipt of a client's answer.
+
+    The client's status stands as far as the facts bear it out: what was placed is `delivered`, whatever the
+    client says, and a `delivered` with nothing placed is not.  A failure's retry class may only be tightened.
+    """
+    at_epoch_s = stamp["at_epoch_s"]
+    if response.failure_class is None:
+        verdict = _settle(response.status, response.warnings, negotiation, placement, at_epoch_s)
+    else:
+        verdict = _Verdict(
+            status=ReceiptStatus.FAILED,
+            failure_class=response.failure_class,
+            retry_class=tighten(response.failure_class, response.retry_class),
+            payload_receipts=placement.receipts,
+            degradations=() if negotiation is None else degradations_of(negotiation, at_epoch_s),
+            warnings=response.warnings + placement.warnings + _negotiated(negotiation),
+        )
+    return _draft(emission, stamp, verdict)
+
+
+def failed(
+    *,
+    emission: Emission,
+    refusal: Refusal,
+    negotiation: Negotiation | None = None,
+    placement: PlacementResult = _NOTHING_PLACED,
+    **stamp: Unpack[Stamp],
+) -> Receipt:
+    """Return the receipt of an operation that lifebus refused or that broke; a warning says why."""
+    verdict = _Verdict(
+        status=ReceiptStatus.FAILED,
+        failure_class=refusal.failure_class,
+        retry_class=refusal.retry_class,
+        payload_receipts=placement.receipts,
+        degradations=() if negotiation is None else degradations_of(negotiation, stamp["at_epoch_s"]),
+        warnings=(warning_of(refusal), *placement.warnings, *_negotiated(negotiation)),
+    )
+    return _draft(emission, stamp, verdict)
+
+
+def warning_of(refusal: Refusal) -> Warning:
+    """Return the warning by which a receipt says why something was refused or broke."""
+    return Warning(code=refusal.code or refusal.failure_class.value, message=refusal.detail[:1024])
+
+
+def told_by(emission: Emission, emitter: str) -> Emission:
+    """Return the emission as its clients' receipts tell it: they name who reported it."""
+    return structs.replace(emission, telemetry={**emission.telemetry, EMITTER: emitter})
+
+
+def with_evidence(emission: Emission, evidence: Evidence) -> Emission:
+    """Return the emission with what was seen of a client; under names that no adapter and no emitter uses."""
+    if not evidence:
+        return emission
+    seen = {f"client_{name}": value for name, value in evidence.items()}
+    return structs.replace(emission, telemetry={**emission.telemetry, **seen})
+
+
+def gap_detected(*, emission: Emission, event_id: str, missing: tuple[int, int], **stamp: Unpack[Stamp]) -> Receipt:
+    """Return the receipt of a jump in the harness's own sequence: first and last missing number (design 3.6).
+
+    It is a fact of its own: `event_id` is new, and the emission's idempotency key stays with the emission's receipt.
+    """
+    draft = _draft(emission, stamp, _OBSERVED)
+    first, last = missing
+    return structs.replace(
+        draft,
+        event=LifecycleEvent.RECEIPT_GAP_DETECTED,
+        event_id=event_id,
+        idempotency_key=None,
+        telemetry_summary={
+            "harness_sequence": emission.request.sequence,
+            "missing_first": first,
+            "missing_last": last,
+        },
+    )
+
+
+def missing_range(last: int | None, seen: int | None) -> tuple[int, int] | None:
+    """Return the first and last number missing between two harness sequences; None for repeats and steps back."""
+    if last is None or seen is None or seen <= last + 1:
+        return None
+    return last + 1, seen - 1
+
+
+def request_digest(emission: Emission) -> bytes:
+    """Return 32 bytes that stand for everything the caller said (design 3.5): SHA-256 of its MessagePack form.
+
+    `warnings` stay out: they are lifebus's own remarks, and a call that comes again from the spool bears one more.
+    """
+    if emission.payloads or emission.requirements or emission.telemetry or emission.degradations:
+        said: tuple[object, ...] = (emission.request, emission.payloads, emission.requirements, emission.telemetry)
+        if emission.degradations:
+            said += (emission.degradations,)
+        return hashlib.sha256(encode_msgpack(said)).digest()
+    return hashlib.sha256(encode_msgpack(emission.request)).digest()
+
+
+def _draft(emission: Emission, stamp: Stamp, verdict: _Verdict) -> Receipt:
+    request = emission.request
+    return Receipt(
+        adapter_id=request.adapter_id,
+        at_epoch_s=stamp["at_epoch_s"],
+        capability_degradations=verdict.degradations,
+        client_id=stamp["client_id"],
+        event=request.event,
+        event_id=request.event_id,
+        failure_class=verdict.failure_class,
+        harness_run_id=request.harness_run_id,
+        harness_session_id=request.harness_session_id,
+        harness_task_id=request.harness_task_id,
+        idempotency_key=request.idempotency_key,
+        integration_mode=request.integration_mode,
+        invocation_id=request.invocation_id,
+        parent_receipt_id=stamp["parent_receipt_id"],
+        payload_receipts=verdict.payload_receipts,
+        receipt_id=stamp["receipt_id"],
+        retry_class=verdict.retry_class,
+        schema_version=CONTRACT_VERSION,
+        sequence=None,
+        status=verdict.status,
+        telemetry_summary=_facts(emission),
+        warnings=_bounded(emission.warnings + verdict.warnings),
+    )
+
+
+def _facts(emission: Emission) -> dict[FactKey, FactValue]:
+    """Return what the adapter knows beside the request, the frame, and the harness's own number."""
+    request = emission.request
+    frame = request.frame_context
+    facts = dict(emission.telemetry)
+    if frame is not None:
+        facts["frame_id"] = frame.frame_id
+        if frame.parent_frame_id is not None:
+            facts["parent_frame_id"] = frame.parent_frame_id
+    if request.sequence is not None:
+        facts["harness_sequence"] = request.sequence
+    return facts
+
+
+def _settle(
+    said: ReceiptStatus,
+    remarks: tuple[Warning, ...],
+    negotiation: Negotiation | None,
+    placement: PlacementResult,
+    at_epoch_s: int,
+) -> _Verdict:
+    """Weigh what was said against what was negotiated and placed."""
+    placed = {receipt.status for receipt in placement.receipts}
+    weaker = negotiation is not None and negotiation.outcome is NegotiationOutcome.DEGRADED
+    status = _status(said, placed, weaker=weaker)
+    warnings = remarks + placement.warnings + _negotiated(negotiation)
+    if said is ReceiptStatus.DELIVERED and placed.isdisjoint({ReceiptStatus.DELIVERED, ReceiptStatus.DEGRADED}):
+        warnings = (_DELIVERY_NOT_OBSERVED, *warnings)
+    return _Verdict(
+        status=status,
+        payload_receipts=placement.receipts,
+        degradations=() if negotiation is None else degradations_of(negotiation, at_epoch_s),
+        warnings=warnings,
+    )
+
+
+def _status(said: ReceiptStatus, placed: set[ReceiptStatus], *, weaker: bool) -> ReceiptStatus:
+    """Return the status the facts bear out, strongest statement first."""
+    if weaker or ReceiptStatus.DEGRADED in placed or said is ReceiptStatus.DEGRADED:
+        return ReceiptStatus.DEGRADED
+    if ReceiptStatus.DELIVERED in placed:
+        return ReceiptStatus.DELIVERED
+    if said is ReceiptStatus.DELIVERED:
+        return ReceiptStatus.SKIPPED if ReceiptStatus.SKIPPED in placed else ReceiptStatus.OBSERVED
+    return said
+
+
+def _negotiated(negotiation: Negotiation | None) -> tuple[Warning, ...]:
+    return () if negotiation is None else warnings_of(negotiation)
+
+
+def _bounded(warnings: tuple[Warning, ...]) -> tuple[Warning, ...]:
+    if len(warnings) <= MAX_WARNINGS:
+        return warnings
+    left_out = len(warnings) - MAX_WARNINGS + 1
+    more = Warning(code="warnings_left_out", message=f"{left_out} more warnings were left out")
+    return (*warnings[: MAX_WARNINGS - 1], more)

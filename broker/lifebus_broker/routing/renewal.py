@@ -1,0 +1,89 @@
+"""Whether a renewal may go on, by an adapter's claims and what its session lost since.  Pure.
+
+The four conditions and their failure classes are those of the lifecycle contract, "Failure Classes": no reset path is
+`capability_unsupported`, only an operator's `operator_required`, one that became weaker `capability_degraded`; that a
+continuation was lost or rejected (`payload_rejected`) shows only when it is delivered.
+
+Above: whoever performs renewals.  Below: claims, ports, the contract.
+"""
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from lifebus_broker.ports import Refusal
+from lifebus_broker.routing.claims import RENEWAL, count_claim, explain_lack
+from lifebus_contract import SUPPORT_STRENGTH, FailureClass, RegisteredAdapter, SupportState
+
+__all__ = ["Posture", "ResetPath", "posture_of"]
+
+ResetPath = Literal["native", "wrapper_mediated"]
+"""The ways to a reset that need no operator, the best first."""
+
+_PATHS: Final[tuple[ResetPath, ...]] = ("native", "wrapper_mediated")
+_CONTINUATION: Final = (f"{RENEWAL}continuation.observation", f"{RENEWAL}continuation.payload_delivery")
+_MANUAL: Final = f"{RENEWAL}reset.manual"
+_AUTOMATIC: Final = frozenset({SupportState.NATIVE, SupportState.SYNTHESIZED})
+_Support = Mapping[str, SupportState]
+
+
+class Posture(Struct, frozen=True, kw_only=True):
+    """How a session stands to renewal: the reset path to take, or why there is none."""
+
+    path: ResetPath | None = None
+    refusal: Refusal | None = None
+
+
+def posture_of(registered: RegisteredAdapter, losses: _Support) -> Posture:
+    """Return the reset path that a session has now, or the refusal with the failure class of its condition.
+
+    `losses` holds the present support of capabilities that are weaker than claimed.
+    """
+    names = [_reset(path) for path in _PATHS] + [_MANUAL, *_CONTINUATION]
+    counted = {name: count_claim(registered, name) for name in names}
+    current = {
+        name: min(claim, losses.get(name, claim), key=SUPPORT_STRENGTH.__getitem__) for name, claim in counted.items()
+    }
+    promised, path = _path_of(counted), _path_of(current)
+    if path is not None and _continues(current):
+        return Posture(path=path)
+    if promised is not None and _continues(counted):
+        weaker = [f"{name} is {current[name]}, was {counted[name]}" for name in names if current[name] != counted[name]]
+        return _refused(FailureClass.CAPABILITY_DEGRADED, "; ".join(weaker))
+    return _never_possible(registered, counted)
+
+
+def _never_possible(registered: RegisteredAdapter, counted: _Support) -> Posture:
+    """Refuse what the adapter never promised; what is partial was accepted by nobody."""
+    missing = [*_CONTINUATION] if _path_of(counted) is not None else [_reset(path) for path in _PATHS]
+    lacking = [name for name in missing if counted[name] not in _AUTOMATIC]
+    detail = "; ".join(f"{name} is {counted[name]}{_because(registered, name)}" for name in lacking)
+    found = {counted[name] for name in lacking}
+    if SupportState.PARTIAL in found:
+        return _refused(FailureClass.CAPABILITY_DEGRADED, detail)
+    operator = counted[_MANUAL] is not SupportState.UNAVAILABLE and missing[0] == _reset("native")
+    if operator or SupportState.MANUAL in found:
+        return _refused(FailureClass.OPERATOR_REQUIRED, f"{detail}; an operator can")
+    return _refused(FailureClass.CAPABILITY_UNSUPPORTED, detail)
+
+
+def _reset(path: ResetPath) -> str:
+    return f"{RENEWAL}reset.{path}"
+
+
+def _path_of(support: _Support) -> ResetPath | None:
+    return next((path for path in _PATHS if support[_reset(path)] in _AUTOMATIC), None)
+
+
+def _continues(support: _Support) -> bool:
+    return all(support[name] in _AUTOMATIC for name in _CONTINUATION)
+
+
+def _because(registered: RegisteredAdapter, capability: str) -> str:
+    lack = explain_lack(registered, capability)
+    return "" if lack is None else f" ({lack})"
+
+
+def _refused(failure: FailureClass, detail: str) -> Posture:
+    return Posture(refusal=Refusal(failure_class=failure, detail=detail[:1024], code=f"renewal_{failure.value}"))

@@ -1,0 +1,65 @@
+"""The receipts of a report of degradations: the fact itself, and what it means for a client that needs it.  Pure.
+
+Above: router.  Below: synthesis, transitions, contract.
+"""
+
+from typing import Final, Unpack
+
+from msgspec import structs
+
+from lifebus_broker.ports import Refusal
+from lifebus_broker.routing.receipts import MAX_WARNINGS, Stamp, failed, observed
+from lifebus_broker.routing.transitions import losses_of, strictest
+from lifebus_contract import (
+    Degradation,
+    Emission,
+    FailureClass,
+    Negotiation,
+    NegotiationOutcome,
+    Receipt,
+    ReceiptStatus,
+    Warning,  # noqa: A004  the contract's own word
+    tighten,
+)
+
+__all__ = ["fact_of", "loss_of"]
+
+_FAILING: Final = frozenset({NegotiationOutcome.UNSUPPORTED, NegotiationOutcome.REQUIRES_OPERATOR})
+
+
+def fact_of(*, emission: Emission, **stamp: Unpack[Stamp]) -> Receipt:
+    """Return the receipt of reported changes: `degraded` where something got weaker, else `observed`."""
+    draft = observed(emission=emission, **stamp)
+    losses = losses_of(emission.degradations)
+    if not losses:
+        return structs.replace(draft, capability_degradations=emission.degradations)
+    return structs.replace(
+        draft,
+        capability_degradations=emission.degradations,
+        failure_class=FailureClass.CAPABILITY_DEGRADED,
+        retry_class=tighten(FailureClass.CAPABILITY_DEGRADED, strictest(losses)),
+        status=ReceiptStatus.DEGRADED,
+    )
+
+
+def loss_of(
+    *, emission: Emission, negotiation: Negotiation, remarks: tuple[Warning, ...] = (), **stamp: Unpack[Stamp]
+) -> Receipt:
+    """Return the receipt of a client that lost what it requires, in the words of the report.
+
+    `negotiation` is the one over its requirements that the report is about; `remarks` join the warnings.
+    """
+    failing = [found for found in negotiation.outcomes if found.outcome in _FAILING]
+    lost = _named(emission, {found.capability for found in failing})
+    refusal = Refusal(
+        failure_class=FailureClass.CAPABILITY_DEGRADED,
+        detail="; ".join(found.reason for found in failing)[:1024],
+        wished_retry=strictest(lost),
+        code="required_capability_lost",
+    )
+    draft = failed(emission=emission, refusal=refusal, **stamp)
+    return structs.replace(draft, capability_degradations=lost, warnings=(*draft.warnings, *remarks)[:MAX_WARNINGS])
+
+
+def _named(emission: Emission, capabilities: set[str]) -> tuple[Degradation, ...]:
+    return tuple(change for change in losses_of(emission.degradations) if change.capability in capabilities)

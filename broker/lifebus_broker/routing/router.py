@@ -1,0 +1,288 @@
+"""Decides what becomes of an emission before anybody is asked: refused, recorded, or dispatched.  Sync, no I/O.
+
+validate (done by the types) -> resolve adapter -> negotiate -> place payloads -> draft the receipt (design 2).
+
+Above: bus.  Below: registry, capabilities, negotiation, placement, payload_validation, synthesis, reports, clients.
+"""
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from lifebus_broker.ports import Refusal
+from lifebus_broker.routing.capabilities import CapabilityTable
+from lifebus_broker.routing.clients import CallbackClient, ClientTable
+from lifebus_broker.routing.negotiation import negotiate
+from lifebus_broker.routing.payload_validation import check_payloads
+from lifebus_broker.routing.placement import NO_SLOTS_USED, PlacementResult, Slot, SlotUse, place, place_late
+from lifebus_broker.routing.receipts import (
+    Stamp,
+    failed,
+    from_response,
+    gap_detected,
+    observed,
+    observed_alone,
+    told_by,
+    warning_of,
+)
+from lifebus_broker.routing.registry import Registry
+from lifebus_broker.routing.reports import fact_of, loss_of
+from lifebus_broker.routing.transitions import losses_of
+from lifebus_broker.state.capability_state import Losses
+from lifebus_contract import (
+    AdapterUnavailable,
+    CallbackResponse,
+    CapabilityRequest,
+    Emission,
+    IdSource,
+    Negotiation,
+    PayloadEnvelope,
+    Receipt,
+    RegisteredAdapter,
+)
+from lifebus_contract.ids import EVENT, RECEIPT
+
+__all__ = ["Delivery", "Plan", "Router"]
+
+Delivery = tuple[PayloadEnvelope, Slot]
+"""A payload that is to be delivered, and the slot it goes to."""
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """What is to be done with one emission.
+
+    With a `refusal` nothing is recorded.  A `receipt` is recorded in the emitter's name; `clients` are then asked,
+    those in the background last.
+    `deliveries` and `used` come from the emitter's own payloads.  `told` are receipts of clients that are not asked,
+    recorded together with the first one.
+    """
+
+    refusal: Refusal | None = None
+    receipt: Receipt | None = None
+    registered: RegisteredAdapter | None = None
+    clients: Sequence[CallbackClient] = ()
+    told: tuple[Receipt, ...] = ()
+    deliveries: tuple[Delivery, ...] = ()
+    used: SlotUse = NO_SLOTS_USED
+
+
+class Router:
+    """The deciding half of the broker.  Ids and time come from outside; nothing is remembered between calls.
+
+    `capabilities` says what is weaker now than the manifests claim.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        clients: ClientTable,
+        ids: IdSource,
+        clock: Callable[[], float],
+        capabilities: CapabilityTable,
+    ) -> None:
+        self.registry = registry
+        self.clients = clients
+        self.capabilities = capabilities
+        self._ids = ids
+        self._clock = clock
+
+    def plan(
+        self,
+        client_id: str,
+        emission: Emission,
+        parent: str | None = None,
+        used: SlotUse = NO_SLOTS_USED,
+        *,
+        dispatch: bool = True,
+    ) -> Plan:
+        """Return what is to be done; `parent` is the receipt before it in the same invocation.
+
+        Without `dispatch` no client is asked, whoever wants the event.
+        """
+        request = emission.request
+        registered = self.registry.resolve(request.adapter_id, request.adapter_version, request.integration_mode)
+        if isinstance(registered, Refusal):
+            return Plan(refusal=registered)
+        clients = self.clients.wanting(request.event, request.adapter_id) if dispatch else ()
+        if emission.payloads or emission.requirements:
+            return self._plan_delivery(emission, registered, clients, self._stamp(client_id, parent), used)
+        if emission.degradations:
+            return self._plan_report(emission, registered, clients, self._stamp(client_id, parent), used)
+        if any(not client.background for client in clients):
+            return Plan(registered=registered, clients=clients, used=used)
+        receipt = observed_alone(emission, self._ids.make(RECEIPT), int(self._clock()), client_id, parent)
+        return Plan(receipt=receipt, registered=registered, clients=clients, used=used)
+
+    def negotiation(
+        self, requirements: Sequence[CapabilityRequest], registered: RegisteredAdapter, session: str | None
+    ) -> Negotiation | None:
+        """Return what the requirements get in a session as it is now; None where nothing is required."""
+        if not requirements:
+            return None
+        overrides = self.capabilities.overrides(registered.manifest.adapter_id, session)
+        return negotiate(registered, requirements, overrides)
+
+    def loss(self, client: CallbackClient, emission: Emission, registered: RegisteredAdapter) -> Negotiation | None:
+        """Return the negotiation that fails for a client by the recorded losses of a report, if it does."""
+        request = emission.request
+        return _loss(
+            client, emission, registered, self.capabilities.overrides(request.adapter_id, request.harness_session_id)
+        )
+
+    def conclude_loss(
+        self,
+        client: CallbackClient,
+        emission: Emission,
+        negotiation: Negotiation,
+        answer: CallbackResponse | Refusal,
+        parent: str | None,
+    ) -> Receipt:
+        """Return the receipt of a client that was told of its loss: whatever it answered, it failed, and why."""
+        remarks = answer.warnings if isinstance(answer, CallbackResponse) else (warning_of(answer),)
+        stamp = self._stamp(client.client_id, parent)
+        return loss_of(emission=emission, negotiation=negotiation, remarks=remarks, **stamp)
+
+    def conclude(
+        self,
+        client: CallbackClient,
+        emission: Emission,
+        registered: RegisteredAdapter,
+        negotiation: Negotiation | None,
+        answer: CallbackResponse | Refusal,
+        *,
+        parent: str | None,
+        used: SlotUse,
+    ) -> tuple[Receipt, PlacementResult]:
+        """Return the receipt of a client that was asked, and what becomes of the payloads it sent."""
+        stamp = self._stamp(client.client_id, parent)
+        nothing = PlacementResult(used=used)
+        if isinstance(answer, Refusal):
+            return failed(emission=emission, refusal=answer, negotiation=negotiation, **stamp), nothing
+        refusal = check_payloads(answer.client_payloads, stamp["at_epoch_s"])
+        if refusal is not None:
+            return failed(emission=emission, refusal=refusal, negotiation=negotiation, **stamp), nothing
+        sent = () if answer.failure_class is not None else answer.client_payloads  # a failure delivers nothing
+        late = client.background
+        placement = place_late(sent, used) if late else place(sent, emission.request, registered, used)
+        if placement.refusal is not None:
+            receipt = failed(
+                emission=emission, refusal=placement.refusal, negotiation=negotiation, placement=placement, **stamp
+            )
+            return receipt, placement
+        receipt = from_response(
+            emission=emission, response=answer, negotiation=negotiation, placement=placement, **stamp
+        )
+        return receipt, placement
+
+    def refuse_client(
+        self, client: CallbackClient, emission: Emission, negotiation: Negotiation, parent: str | None
+    ) -> Receipt:
+        """Return the receipt of a client that is not asked, because a capability it requires cannot be had."""
+        stamp = self._stamp(client.client_id, parent)
+        return failed(emission=emission, refusal=_unmet(negotiation), negotiation=negotiation, **stamp)
+
+    def plan_failure(self, client_id: str, emission: Emission, refusal: Refusal) -> Plan:
+        """Return the plan that records nothing but that this moment could not be understood or handled."""
+        request = emission.request
+        registered = self.registry.resolve(request.adapter_id, request.adapter_version, request.integration_mode)
+        if isinstance(registered, Refusal):
+            return Plan(refusal=registered)
+        return Plan(receipt=failed(emission=emission, refusal=refusal, **self._stamp(client_id, None)))
+
+    def transient(self, client_id: str, emission: Emission) -> Receipt:
+        """Return the receipt of a moment that is told but not stored (design 3.12).
+
+        Raises:
+            AdapterUnavailable: there is no such adapter, or it is not what the request names.
+        """
+        request = emission.request
+        registered = self.registry.resolve(request.adapter_id, request.adapter_version, request.integration_mode)
+        if isinstance(registered, Refusal):
+            raise AdapterUnavailable(registered.detail, code=registered.code)
+        return observed_alone(emission, self._ids.make(RECEIPT), int(self._clock()), client_id, None)
+
+    def gap(self, client_id: str, emission: Emission, missing: tuple[int, int], parent: str | None) -> Receipt:
+        """Return the receipt of a jump in the harness's own sequence (design 3.6)."""
+        stamp = self._stamp(client_id, parent)
+        return gap_detected(emission=emission, event_id=self._ids.make(EVENT), missing=missing, **stamp)
+
+    def _plan_delivery(
+        self,
+        emission: Emission,
+        registered: RegisteredAdapter,
+        clients: Sequence[CallbackClient],
+        stamp: Stamp,
+        used: SlotUse,
+    ) -> Plan:
+        """Plan an emission that requires something or brings payloads; a refusal is a recorded fact."""
+        negotiation = self.negotiation(emission.requirements, registered, emission.request.harness_session_id)
+        if negotiation is not None and negotiation.failure_class is not None:
+            receipt = failed(emission=emission, refusal=_unmet(negotiation), negotiation=negotiation, **stamp)
+            return Plan(receipt=receipt, used=used)
+        refusal = check_payloads(emission.payloads, stamp["at_epoch_s"])
+        if refusal is not None:
+            return Plan(receipt=failed(emission=emission, refusal=refusal, **stamp), used=used)
+        placed = place(emission.payloads, emission.request, registered, used)
+        if placed.refusal is not None:
+            receipt = failed(emission=emission, refusal=placed.refusal, placement=placed, **stamp)
+            return Plan(receipt=receipt, used=used)
+        return Plan(
+            receipt=observed(emission=emission, negotiation=negotiation, placement=placed, **stamp),
+            registered=registered,
+            clients=clients,
+            deliveries=placed.deliveries,
+            used=placed.used,
+        )
+
+    def _plan_report(
+        self,
+        emission: Emission,
+        registered: RegisteredAdapter,
+        clients: Sequence[CallbackClient],
+        stamp: Stamp,
+        used: SlotUse,
+    ) -> Plan:
+        """Plan a report of degradations: a fact of its own, and one receipt each for who cannot do without.
+
+        Those who want the event get theirs when they were asked.  The reporter's own is the fact.
+        """
+        fact = fact_of(emission=emission, **stamp)
+        passed_on = told_by(emission, stamp["client_id"])
+        request = emission.request
+        after = self.capabilities.foresee(request.adapter_id, request.harness_session_id, emission.degradations)
+        told: list[Receipt] = []
+        for client in self.clients.of(request.adapter_id):
+            if client in clients or client.client_id == stamp["client_id"]:
+                continue
+            negotiation = _loss(client, emission, registered, after)
+            if negotiation is not None:
+                own = self._stamp(client.client_id, fact.receipt_id)
+                told.append(loss_of(emission=passed_on, negotiation=negotiation, **own))
+        return Plan(receipt=fact, registered=registered, clients=clients, told=tuple(told), used=used)
+
+    def _stamp(self, client_id: str, parent: str | None) -> Stamp:
+        return {
+            "receipt_id": self._ids.make(RECEIPT),
+            "at_epoch_s": int(self._clock()),
+            "client_id": client_id,
+            "parent_receipt_id": parent,
+        }
+
+
+def _loss(
+    client: CallbackClient, emission: Emission, registered: RegisteredAdapter, losses: Losses
+) -> Negotiation | None:
+    """Negotiate what a client requires of the capabilities that the emission reports as lost; None if it can go on."""
+    lost = {change.capability for change in losses_of(emission.degradations)}
+    concerned = [wish for wish in client.required if wish.capability in lost]
+    found = negotiate(registered, concerned, losses)
+    return None if found.failure_class is None else found
+
+
+def _unmet(negotiation: Negotiation) -> Refusal:
+    """Return the refusal for a required capability that cannot be had."""
+    reasons = [found.reason for found in negotiation.outcomes if found.outcome is negotiation.outcome]
+    failure = negotiation.failure_class
+    if failure is None:
+        raise ValueError("a negotiation that did not fail has nothing to refuse")
+    return Refusal(failure_class=failure, detail="; ".join(reasons)[:1024], code="requirement_unmet")

@@ -1,0 +1,1 @@
+"""Signals of app-servers: the log that keeps them, and its quota."""

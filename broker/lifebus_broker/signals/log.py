@@ -1,0 +1,284 @@
+"""The signals of app-servers: numbered per thread, kept in the journal, published, dropped when there are too many.
+
+A signal is no receipt: it is bulky, it repeats the harness's own words, and it may be forgotten.  So it lies beside the
+ledger's rows, and only as much as the settings give room for.
+
+Above: the daemon.  Below: fold.origins, shares, ports.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol, Self
+from urllib.parse import quote, unquote
+
+import anyio
+import msgspec
+import structlog
+from msgspec import Struct
+
+from lifebus_broker.ports import Journal, NewNote, Note, NoteStream, Refusal
+from lifebus_broker.signals.quota import excess
+from lifebus_broker.state.observers import Origins, note_of
+from lifebus_contract import BrokerBusy, LifebusError, error_for
+from lifebus_contract.fields import MAX_INTEGER
+
+__all__ = ["SeenSignal", "SignalListener", "SignalLog", "SignalSlice", "StoredSignal", "ThreadTip"]
+
+_PREFIX: Final = "signal/"
+_OBSERVED: Final = "observed"
+_LOOK_BYTES: Final = 1_048_576
+_SUMMARY_EVERY: Final = 512
+_SLICE_BYTES: Final = 262_144
+_log = structlog.get_logger("lifebus.signals")
+
+
+class SeenSignal(Protocol):
+    """What is recorded of a signal (fulfilled by `lifebus_transports.messages.signals.Signal`)."""
+
+    @property
+    def thread(self) -> str:
+        """The thread it is about; empty for the process itself."""
+        ...
+
+    @property
+    def event_type(self) -> str:
+        """Its name, such as ``app_server.turn.started``."""
+        ...
+
+    @property
+    def signal(self) -> bytes:
+        """The whole envelope as JSON."""
+        ...
+
+
+class StoredSignal(Struct, frozen=True):
+    """A recorded signal: its number in its thread, its name, its envelope as JSON bytes."""
+
+    sequence: int
+    event_type: str
+    signal: bytes
+
+
+class SignalSlice(Struct, frozen=True, kw_only=True):
+    """Signals of one thread in order, as `ports.Page` holds receipts."""
+
+    signals: tuple[StoredSignal, ...]
+    next: int
+    head: int
+    floor: int
+    complete: bool
+    snapshot_required: bool = False
+
+
+class ThreadTip(Struct, frozen=True):
+    """Where a thread stands: its newest sequence, and the last one that is no longer kept."""
+
+    thread: str
+    head: int
+    floor: int
+
+
+SignalListener = Callable[[str, str, Sequence[StoredSignal]], None]
+"""Called on the event loop with adapter, thread and new signals in order; must not block."""
+
+
+class SignalLog:
+    """Records what observers saw.  Made by `open`; `keep` must run beside it.
+
+    `stored` and `dropped` count signals since the start, `epoch` names the history that the sequences belong to.
+    """
+
+    def __init__(self, journal: Journal, *, epoch: str, keep_bytes: int) -> None:
+        self.epoch = epoch
+        self.stored = self.dropped = 0
+        self._journal = journal
+        self._keep_bytes = keep_bytes
+        self._listeners: list[SignalListener] = []
+        self._origins = Origins()
+        self._summed = self._told = 0
+        self._unlooked = self._look_at = max(_LOOK_BYTES, keep_bytes // 32)  # the first look is at the start
+        self._due = anyio.Event()
+        self._changed: dict[tuple[str, str], int] = {}
+        self._newest: dict[str, int] = {}
+
+    @classmethod
+    async def open(cls, journal: Journal, *, epoch: str, keep_bytes: int) -> Self:
+        """Return a log that knows how far every observer had told its story.
+
+        `keep_bytes` bounds what is kept; a little more is there for moments.
+
+        Raises:
+            LifebusError: the journal cannot be read.
+        """
+        log = cls(journal, epoch=epoch, keep_bytes=keep_bytes)
+        complete = False
+        while not complete:
+            page = await journal.read_notes(_OBSERVED, log._told)
+            log._summed = log._summed or page.floor
+            for note in page.notes:
+                log._learn(note)
+            complete = page.complete
+        return log
+
+    def listen(self, listener: SignalListener) -> None:
+        """Have a listener told of every signal from now on, once it is durable."""
+        self._listeners.append(listener)
+
+    def through(self, origin: str) -> int:
+        """Return the number of an origin's newest recorded observation, 0 where none is known."""
+        return self._origins.through(origin)
+
+    async def record(self, origin: str, through: int, adapter_id: str, signals: Sequence[SeenSignal]) -> None:
+        """Record signals, and that an origin has told everything up to a number; return when both are durable.
+
+        Cancelling the caller does not undo it.
+
+        Raises:
+            BrokerBusy: too much is waiting to be written or dropped; nothing was recorded.
+            LifebusError: the journal refused; nothing was recorded.
+        """
+        if self._unlooked > 8 * self._look_at:
+            raise BrokerBusy("too many signals came before old ones could be dropped; try again", code="busy")
+        notes = [
+            NewNote(_stream_of(adapter_id, one.thread), msgspec.msgpack.encode((one.event_type, one.signal)))
+            for one in signals
+        ]
+        await self._write([*notes, NewNote(_OBSERVED, note_of({origin: through}))])
+
+    async def read(self, adapter_id: str, thread: str, after: int, limit: int) -> SignalSlice:
+        """Return signals of a thread after a sequence, or that those are gone."""
+        page = await self._journal.read_notes(_stream_of(adapter_id, thread), after, limit, _SLICE_BYTES)
+        if after < page.floor:
+            return SignalSlice(
+                signals=(), next=page.floor, head=page.head, floor=page.floor, complete=False, snapshot_required=True
+            )
+        signals = tuple(_stored(note) for note in page.notes)
+        last = max(after, page.head) if page.complete else signals[-1].sequence
+        return SignalSlice(signals=signals, next=last, head=page.head, floor=page.floor, complete=page.complete)
+
+    async def threads(self, adapter_id: str, thread: str | None = None) -> list[ThreadTip]:
+        """Return the threads of an adapter that ever had a signal, or one of them."""
+        name = _stream_of(adapter_id, thread or "")
+        streams = await self._journal.note_streams(name)
+        wanted = streams if thread is None else [stream for stream in streams if stream.stream == name]
+        return [ThreadTip(stream.stream[len(_stream_of(adapter_id)) :], stream.head, stream.floor) for stream in wanted]
+
+    async def forget(self, adapter_id: str, thread: str) -> None:
+        """Drop everything of a thread; its sequence goes on where it was.
+
+        Raises:
+            LifebusError: the journal takes no writes now.
+        """
+        for tip in await self.threads(adapter_id, thread):
+            await self._drop(_stream_of(adapter_id, thread), MAX_INTEGER, tip.floor)
+
+    def take_changed(self) -> dict[tuple[str, str], int]:
+        """Return the newest sequence of each (adapter, thread) that changed since the last call."""
+        changed, self._changed = self._changed, {}
+        return changed
+
+    async def keep(self) -> None:
+        """Drop what is too much whenever enough has come in, until cancelled."""
+        while True:
+            self._due = anyio.Event()
+            if self._is_due():
+                try:
+                    await self._tidy()
+                except LifebusError as fault:
+                    _log.warning("signals.not_tidied", detail=fault.detail)
+            await self._due.wait()
+
+    def _is_due(self) -> bool:
+        return self._unlooked >= self._look_at or self._told - self._summed >= _SUMMARY_EVERY
+
+    async def _tidy(self) -> None:
+        """Drop until what is kept is within its bound, and sum up the notes about origins."""
+        self._unlooked = 0
+        while surplus := excess(await self._kept(), self._keep_bytes):
+            for stream, through in surplus:
+                await self._drop(stream.stream, through, stream.floor)
+        summed = self._told
+        if summed - self._summed >= _SUMMARY_EVERY:
+            await self._write([NewNote(_OBSERVED, self._origins.summary())])
+            self._summed = await self._journal.drop_notes(_OBSERVED, summed)
+
+    async def _kept(self) -> list[NoteStream]:
+        """Return what is kept of each thread, the one that spoke last first."""
+        kept = [stream for stream in await self._journal.note_streams(_PREFIX) if stream.bytes]
+        for stream in kept:
+            if stream.stream not in self._newest:
+                self._newest.setdefault(stream.stream, await self._newest_of(stream))
+        self._newest = {stream.stream: self._newest[stream.stream] for stream in kept}
+        return sorted(kept, key=lambda stream: self._newest[stream.stream], reverse=True)
+
+    async def _newest_of(self, stream: NoteStream) -> int:
+        """Return when a thread spoke last that has not spoken since the start, in seconds since 1970."""
+        page = await self._journal.read_notes(stream.stream, stream.head - 1, 1)
+        return page.notes[-1].at_epoch_s if page.notes else 0
+
+    async def _drop(self, stream: str, through: int, floor: int) -> None:
+        self.dropped += max(0, await self._journal.drop_notes(stream, through) - floor)
+
+    async def _write(self, notes: Sequence[NewNote]) -> None:
+        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def done(result: list[Note] | Refusal) -> None:
+            if isinstance(result, Refusal):
+                if not written.done():
+                    written.set_exception(_error(result))
+                return
+            for note in result:
+                if note.stream == _OBSERVED:
+                    self._learn(note)
+            if not written.done():
+                written.set_result(None)
+            self._tell([note for note in result if note.stream != _OBSERVED])
+
+        refusal = self._journal.append_notes(notes, done)
+        if refusal is not None:
+            raise _error(refusal)
+        await written
+
+    def _tell(self, notes: Sequence[Note]) -> None:
+        """Publish signals that are durable now, each thread's together."""
+        threads: dict[str, list[StoredSignal]] = {}
+        for note in notes:
+            threads.setdefault(note.stream, []).append(_stored(note))
+            self._newest[note.stream] = note.at_epoch_s
+            self._unlooked += len(note.body)
+        if self._is_due():
+            self._due.set()
+        for stream, signals in threads.items():
+            adapter_id, thread = _read_stream(stream)
+            self.stored += len(signals)
+            self._changed[adapter_id, thread] = signals[-1].sequence
+            for listener in self._listeners:
+                try:
+                    listener(adapter_id, thread, signals)
+                except Exception:  # noqa: BLE001  one that fails does not hurt the others
+                    _log.exception("signals.listener_failed")
+
+    def _learn(self, note: Note) -> None:
+        self._origins.apply(note.body)
+        self._told = note.number
+
+
+def _stream_of(adapter_id: str, thread: str = "") -> str:
+    return f"{_PREFIX}{quote(adapter_id, safe='')}/{thread}"
+
+
+def _read_stream(stream: str) -> tuple[str, str]:
+    _, adapter_id, thread = stream.split("/", 2)
+    return unquote(adapter_id), thread
+
+
+def _stored(note: Note) -> StoredSignal:
+    event_type, signal = _bodies.decode(note.body)
+    return StoredSignal(note.number, event_type, signal)
+
+
+_bodies: Final = msgspec.msgpack.Decoder(tuple[str, bytes])
+
+
+def _error(refusal: Refusal) -> LifebusError:
+    return error_for(refusal.failure_class, refusal.detail, retry_class=refusal.retry_class, code=refusal.code)

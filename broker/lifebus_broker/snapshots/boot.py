@@ -1,0 +1,251 @@
+"""Cold boot: a snapshot and the log in, byte-identical stores out, or a plain refusal (session-lifecycle, 3).
+
+The twelve steps run in the specification's order, pins before the log is touched.  Each leaves a record of what was
+checked; the first that fails ends the boot.  Nothing is written anywhere.
+
+Above: booting, the command line.  Below: steps, snapshot, revisions, segment, rebuilding, the fold.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from msgspec import Struct
+
+from lifebus_broker.canonical_json import canonical, sha256_hex
+from lifebus_broker.ledger.log import LogSource
+from lifebus_broker.ports import Note
+from lifebus_broker.snapshots.boot_steps import STEPS, ColdBootError, Step
+from lifebus_broker.snapshots.compaction_checks import Kept, Rebuilding, Rebuilt
+from lifebus_broker.snapshots.frozen import FrozenMap, thaw
+from lifebus_broker.snapshots.revisions import PinCheck, PinMismatch, check_pins
+from lifebus_broker.snapshots.segment import BadLine, first_bad_line, hash_segment, read_segment
+from lifebus_broker.snapshots.snapshot import SaveSnapshot, decode_snapshot, encode_snapshot
+from lifebus_broker.state.receipt_view import BrokenLog
+from lifebus_broker.state.stores import StoreDigests, Stores, load_stores, pending_of, reduce_event, store_digests
+from lifebus_broker.state.working_set import WorkingSet, compile_working_set, encode_working_set
+from lifebus_contract import LifebusError
+
+__all__ = ["Booted", "Restart", "cold_boot"]
+
+_STORES: Final = ("facts_ledger_digest", "unlock_state_digest", "story_state_digest")
+
+Restart = Callable[[int], Stores]
+"""Gives the stores after a position by a shorter way than reading everything before it; the caller may change them."""
+
+
+class Booted(Struct, frozen=True, kw_only=True):
+    """What a cold boot rebuilt: the stores after `snapshot.timestamp_event_id`, what was visible then, how pins match.
+
+    `rebuilt` says which files of compactions are stale; they are to be deleted before anything is shown of them.
+    """
+
+    snapshot: SaveSnapshot
+    stores: Stores
+    working_set: WorkingSet
+    pins: PinCheck
+    rebuilt: Rebuilt
+    steps: tuple[Step, ...]
+
+
+def cold_boot(
+    snapshot: SaveSnapshot,
+    source: LogSource,
+    pins: FrozenMap | None,
+    revisions: Iterable[Note],
+    *,
+    restart: Restart | None = None,
+    kept: Kept | None = None,
+    done: Callable[[Step], None] | None = None,
+) -> Booted:
+    """Rebuild the stores of a snapshot from the log alone, and prove that they are the ones that were saved.
+
+    `pins` are those of this environment, `revisions` the notes of the stream ``pins``.  `restart` shortens the way to
+    a snapshot whose lines begin behind others; without it those are read as well.  `kept` finds the compactions that
+    are in files, to compare them.  `done` is told each step at once.  Blocks.
+
+    Raises:
+        ColdBootError: something is not as it was; nothing has changed anywhere.
+    """
+    boot = _Boot(snapshot, source, restart, Rebuilding(snapshot, kept), done or (lambda _: None))
+    boot.load_snapshot()
+    check = boot.compare_pins(pins, revisions)
+    boot.load_log()
+    boot.compare_hash()
+    boot.initialise()
+    boot.replay()
+    boot.compute_digests()
+    boot.compare_digests()
+    boot.compile_working_set()
+    boot.compare_working_set()
+    boot.restore_pending()
+    rebuilt = boot.rebuild_compactions()
+    return Booted(
+        snapshot=snapshot,
+        stores=boot.stores,
+        working_set=boot.working_set,
+        pins=check,
+        rebuilt=rebuilt,
+        steps=tuple(boot.steps),
+    )
+
+
+class _Boot:
+    """One cold boot under way; a method a step."""
+
+    stores: Stores
+    working_set: WorkingSet
+    _digests: StoreDigests
+
+    def __init__(
+        self,
+        snapshot: SaveSnapshot,
+        source: LogSource,
+        restart: Restart | None,
+        rebuilding: Rebuilding,
+        done: Callable[[Step], None],
+    ) -> None:
+        self.steps: list[Step] = []
+        self._snapshot, self._source, self._restart = snapshot, source, restart
+        self._rebuilding, self._done = rebuilding, done
+        self._first, self._last = snapshot.event_log_range
+
+    def load_snapshot(self) -> None:
+        """Step 1: the snapshot is what its id says, down to each byte."""
+        try:
+            read = decode_snapshot(encode_snapshot(self._snapshot))
+        except ValueError as fault:
+            raise self._failed(str(fault)) from None
+        if read != self._snapshot:
+            raise self._failed("the canonical bytes are not those of its fields")
+        size = len(read.canonical_bytes)
+        self._record(f"{read.save_type} {read.snapshot_id}: its id and hash follow from its {size} bytes")
+
+    def compare_pins(self, pins: FrozenMap | None, revisions: Iterable[Note]) -> PinCheck:
+        """Step 2: the pins are today's, or revisions lead there; the log was not touched yet."""
+        try:
+            check = check_pins(self._snapshot.pins_snapshot, pins, revisions)
+        except PinMismatch as fault:
+            raise self._failed(str(fault)) from None
+        count = len(check.revisions)
+        how = f"{count} revisions lead to today's: {'; '.join(map(str, check.changes))}" if count else "all are today's"
+        self._record(how)
+        return check
+
+    def load_log(self) -> None:
+        """Step 3: the log holds the range."""
+        try:
+            floor, head = self._source.floor, self._source.head
+        except LifebusError as fault:
+            raise self._failed(fault.detail) from None
+        if self._first <= floor:
+            raise self._failed(f"the log was pruned up to {floor}, so its hash cannot be proved any more", self._first)
+        if head < self._last:
+            bad = first_bad_line(self._before(), self._source, self._last)
+            raise self._failed(f"{bad} (the log ends at {head}, and {self._last} was saved)", bad.position)
+        self._record(f"positions {self._first} to {self._last}; the log holds {floor + 1} to {head}")
+
+    def compare_hash(self) -> None:
+        """Step 4: each byte of the range is what it was."""
+        try:
+            found = hash_segment(self._source, self._first - 1, self._last)
+            for _ in read_segment(self._source, self._last, min(self._last + 1, self._source.head)):
+                pass  # the line behind the last one is another
+        except BadLine as fault:
+            within = fault.position <= self._last
+            bad = first_bad_line(self._before(), self._source, fault.position) if within else fault
+            raise self._failed(str(bad), bad.position) from None
+        if found != self._snapshot.event_log_hash:
+            bad = first_bad_line(self._before(), self._source, self._last)
+            raise self._failed(f"{bad} (its hash is {found[:16]}…)", bad.position)
+        self._record(f"sha256 {found}")
+
+    def initialise(self) -> None:
+        """Step 5: empty stores, or those before the range where the range does not begin with the log."""
+        self.stores = self._before()
+        self._rebuilding.see(self.stores)
+        self._record("empty" if self.stores.position == 0 else f"as they were at position {self.stores.position}")
+
+    def replay(self) -> None:
+        """Step 6: each line through the one reducer."""
+        try:
+            for line in read_segment(self._source, self.stores.position, self._last):
+                reduce_event(self.stores, line)
+                self._rebuilding.see(self.stores)
+        except (BadLine, BrokenLog) as fault:
+            raise self._failed(_reason(fault), fault.position) from None
+        self._record(f"{self._last + 1 - self._first} lines")
+
+    def compute_digests(self) -> None:
+        """Step 7: the digests of the rebuilt stores."""
+        self._digests = store_digests(self.stores, thaw(self._snapshot.pins_snapshot))
+        self._record(", ".join(f"{_name(field)} {getattr(self._digests, field)[:16]}…" for field in _STORES))
+
+    def compare_digests(self) -> None:
+        """Step 8: facts ledger, unlock state and story state are byte-identical."""
+        for field in _STORES:
+            self._compare(field, getattr(self._digests, field))
+        self._record("facts ledger, unlock state and story state are byte-identical")
+
+    def compile_working_set(self) -> None:
+        """Step 9: what was visible then."""
+        self.working_set = compile_working_set(self.stores, thaw(self._snapshot.pins_snapshot))
+        self._record(f"{len(self.working_set.sessions)} live sessions")
+
+    def compare_working_set(self) -> None:
+        """Step 10: it is what was visible then, byte for byte."""
+        self._compare("working_set_digest", sha256_hex(encode_working_set(self.working_set)))
+        self._record("the working set is byte-identical")
+
+    def restore_pending(self) -> None:
+        """Step 11: what waits for somebody waits still, and nothing else does."""
+        saved, rebuilt = self._snapshot.pending_state, pending_of(self.stores)
+        if canonical(thaw(saved)) != canonical(rebuilt):
+            raise self._failed("what is pending in the snapshot is not what is pending in the log", self._last)
+        kinds = [f"{len(items)} {kind}" for kind, items in (rebuilt or {}).items() if kind != "left_out"]
+        self._record(", ".join(kinds) or "nothing is pending")
+
+    def rebuild_compactions(self) -> Rebuilt:
+        """Step 12: the compactions that the snapshot names, and no others, follow from the log."""
+        try:
+            rebuilt = self._rebuilding.finish(self.stores)
+        except ValueError as fault:
+            raise self._failed(str(fault)) from None
+        stale = f", {len(rebuilt.stale)} files hold something else" if rebuilt.stale else ""
+        self._record(f"{rebuilt.built} rebuilt, {rebuilt.kept} of them are kept in files{stale}")
+        return rebuilt
+
+    def _before(self) -> Stores:
+        """Return the stores before the range: those of the base, or what leads on from there."""
+        try:
+            if self._restart is not None and self._first - 1 > self._source.floor:
+                return self._restart(self._first - 1)
+            dump = self._source.base()
+            stores = Stores() if dump is None else load_stores(dump)
+            for line in read_segment(self._source, stores.position, self._first - 1):
+                reduce_event(stores, line)
+        except (BadLine, BrokenLog) as fault:
+            raise self._failed(_reason(fault), fault.position) from None
+        except LifebusError as fault:
+            raise self._failed(fault.detail, self._source.floor) from None
+        return stores
+
+    def _compare(self, field: str, found: str) -> None:
+        saved: str = getattr(self._snapshot, field)
+        if found != saved:
+            raise self._failed(f"the digest of the {_name(field)} is {found}, and was {saved}", self._first - 1)
+
+    def _record(self, checked: str) -> None:
+        step = Step(number=len(self.steps) + 1, name=STEPS[len(self.steps)], checked=checked)
+        self.steps.append(step)
+        self._done(step)
+
+    def _failed(self, reason: str, position: int | None = None) -> ColdBootError:
+        return ColdBootError(len(self.steps) + 1, position, reason)
+
+
+def _name(field: str) -> str:
+    return field.removesuffix("_digest").replace("_", " ")
+
+
+def _reason(fault: BadLine | BrokenLog) -> str:
+    return fault.detail if isinstance(fault, BrokenLog) else str(fault)

@@ -1,0 +1,45 @@
+"""Take a snapshot of where a keeper is: digests and pointers, and not a byte written (session-lifecycle, 1, 2, 6).
+
+Above: the saver, the command line.  Below: snapshot, the keeper, compactions.
+"""
+
+from typing import Final
+
+from msgspec import structs
+
+from lifebus_broker.ledger.log import LogSource
+from lifebus_broker.snapshots.compactions.naming import compaction_ids
+from lifebus_broker.snapshots.compactions.registry import SAVED_RECAPS
+from lifebus_broker.snapshots.compactions.state_cache import boundary
+from lifebus_broker.snapshots.frozen import FrozenMap, thaw
+from lifebus_broker.snapshots.snapshot import SaveSnapshot, SaveType, take_snapshot
+from lifebus_broker.snapshots.state_follower import StateKeeper
+from lifebus_broker.state.stores import pending_of, store_digests
+
+__all__ = ["RECAPS", "save"]
+
+RECAPS: Final = {SaveType.SCENE: 0, SaveType.SESSION: SAVED_RECAPS, SaveType.CAMPAIGN: None}
+"""Of how many sessions, those that changed last, a save names the recaps; None is all of them."""
+
+
+def save(save_type: SaveType, keeper: StateKeeper, source: LogSource, pins: FrozenMap) -> SaveSnapshot:
+    """Return the snapshot of the stores where the keeper is; the same place gives the same bytes.
+
+    A scene's range begins behind the newest state cache before it, the others' with the log.  Blocks; nothing is
+    written.
+
+    Raises:
+        LifebusError: the log cannot be read, or was pruned meanwhile.
+    """
+    stores, floor = keeper.state, source.floor
+    last = stores.position
+    after = max(floor, boundary(max(last - 1, 0))) if save_type is SaveType.SCENE else floor
+    return take_snapshot(
+        save_type,
+        event_log_range=(after + 1, last),
+        event_log_hash=keeper.log_hash(after),
+        digests=structs.asdict(store_digests(stores, thaw(pins))),
+        pending_state=pending_of(stores),
+        pins=pins,
+        compaction_ids=compaction_ids(stores, source, recaps=RECAPS[save_type]),
+    )

@@ -1,0 +1,80 @@
+"""The compactions of a snapshot, built again and compared with the files that are kept (session-lifecycle, 3.12, 5.2).
+
+Above: cold_boot.  Below: compactions, taking, the fold.
+"""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from lifebus_broker.snapshots.capture import RECAPS
+from lifebus_broker.snapshots.compactions.compaction import Compaction
+from lifebus_broker.snapshots.compactions.files import Refused
+from lifebus_broker.snapshots.compactions.policy import Policy, build_all, names
+from lifebus_broker.snapshots.compactions.recap import SessionRecap
+from lifebus_broker.snapshots.compactions.state_cache import StateCache, boundary
+from lifebus_broker.snapshots.snapshot import SaveSnapshot
+from lifebus_broker.state.stores import Stores
+
+__all__ = ["Kept", "Rebuilding", "Rebuilt"]
+
+Kept = Callable[[str], Compaction | Refused | None]
+"""Gives the compaction of that id that is kept in a file, why the file is refused, or None."""
+
+
+class Rebuilt(Struct, frozen=True, kw_only=True):
+    """How many compactions were built, how many of them were kept as well, and which files are not what was built."""
+
+    built: int
+    kept: int
+    stale: tuple[str, ...]
+
+
+class Rebuilding:
+    """Builds the compactions of a snapshot while its log is replayed; `see` the stores before, at each line, and after.
+
+    They are built one at a time and compared, never all held.
+    """
+
+    def __init__(self, snapshot: SaveSnapshot, kept: Kept | None) -> None:
+        self._wanted = frozenset(snapshot.compaction_ids)
+        self._recaps = SessionRecap(RECAPS[snapshot.save_type])
+        self._kept = kept or _nothing
+        self._cache_at = boundary(max(snapshot.timestamp_event_id - 1, 0))
+        self._first = snapshot.event_log_range[0]
+        self._built: set[str] = set()
+        self._expected: set[str] = set()
+        self._same = 0
+        self._stale: list[str] = []
+
+    def see(self, stores: Stores) -> None:
+        """Build the state cache, if it is the one of these stores."""
+        if stores.position and stores.position == self._cache_at:
+            self._build(StateCache(), stores)
+            if self._cache_at >= self._first:
+                self._expected.update(names(StateCache(), stores))
+
+    def finish(self, stores: Stores) -> Rebuilt:
+        """Build what is left, at the snapshot's own position.
+
+        Raises:
+            ValueError: the snapshot names others than those that follow from the log.
+        """
+        self._build(self._recaps, stores)
+        expected = self._expected | self._built | set(names(self._recaps, stores))
+        if strange := sorted(self._wanted.symmetric_difference(expected)):
+            raise ValueError(f"{len(strange)} of the names differ, the first is {strange[0]}")
+        return Rebuilt(built=len(self._built), kept=self._same, stale=tuple(self._stale))
+
+    def _build(self, policy: Policy, stores: Stores) -> None:
+        for compaction in build_all(policy, stores, self._wanted):
+            self._built.add(compaction.compaction_id)
+            found = self._kept(compaction.compaction_id)
+            if found == compaction:
+                self._same += 1
+            elif found is not None:
+                self._stale.append(compaction.compaction_id)
+
+
+def _nothing(_: str) -> None:
+    """Find no file."""

@@ -1,0 +1,144 @@
+"""A compaction: a view derived from the log, which speeds questions up and is never the truth (session-lifecycle, 4).
+
+Its name is a hash of what it is for, which policy made it and of what, so that it is known before it is built.  One
+whose name, hash or allow-list does not fit cannot exist.
+
+Above: policies, files, registry.  Below: canonical bytes.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from lifebus_broker.canonical_json import canonical, sha256_hex, short_hash
+
+__all__ = ["Compaction", "Purpose", "compact", "compaction_id_of", "decode_compaction", "encode_compaction", "view"]
+
+
+class Purpose(StrEnum):
+    """What a compaction is for."""
+
+    RECAP = "RECAP"
+    SYNOPSIS = "SYNOPSIS"
+    SEGMENT_SUMMARY = "SEGMENT_SUMMARY"
+    CONTEXT_CACHE = "CONTEXT_CACHE"
+
+
+class Compaction(Struct, frozen=True, kw_only=True):
+    """One derived view.
+
+    `input_handles` name all that it was made of, sorted: pointers into the facts ledger and the log.  `output_bytes` is
+    canonical JSON.  `allowmention_handles` are those inputs that clients may be told of; without any, they get nothing.
+
+    Raises:
+        ValueError: it is not what its name, its hash or its allow-list says.
+    """
+
+    compaction_id: str
+    purpose: Purpose
+    compaction_policy_id: str
+    input_handles: tuple[str, ...]
+    output_bytes: bytes
+    output_hash: str
+    allowmention_handles: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.input_handles:
+            raise ValueError("a compaction is made of something: it has no input handles")
+        if list(self.input_handles) != sorted(set(self.input_handles)):
+            raise ValueError("the input handles of a compaction stand in order, each of them once")
+        if self.compaction_id != compaction_id_of(self.purpose, self.compaction_policy_id, self.input_handles):
+            raise ValueError(f"the compaction `{self.compaction_id[:64]}` has another one's name")
+        if self.output_hash != sha256_hex(self.output_bytes):
+            raise ValueError(f"the output of the compaction {self.compaction_id} is not the one that its hash names")
+        if strange := [handle for handle in self.allowmention_handles if handle not in self.input_handles]:
+            raise ValueError(f"`{strange[0][:128]}` may not be mentioned: it is no input of the compaction")
+
+
+def compact(
+    purpose: Purpose, policy_id: str, handles: Iterable[str], output: bytes, *, allowmention: Iterable[str] = ()
+) -> Compaction:
+    """Return the compaction that a policy made of these handles; what may be mentioned has to be said.
+
+    Raises:
+        ValueError: there are no handles, or one may be mentioned that is no input.
+    """
+    inputs = tuple(sorted(set(handles)))
+    return Compaction(
+        compaction_id=compaction_id_of(purpose, policy_id, inputs),
+        purpose=purpose,
+        compaction_policy_id=policy_id,
+        input_handles=inputs,
+        output_bytes=output,
+        output_hash=sha256_hex(output),
+        allowmention_handles=tuple(sorted(set(allowmention))),
+    )
+
+
+def compaction_id_of(purpose: Purpose, policy_id: str, handles: Iterable[str]) -> str:
+    """Return the name of a compaction, which needs no output: two purposes never share one, nor do two policies."""
+    inputs = sorted(set(handles))
+    named = {"compaction_policy_id": policy_id, "input_handles": inputs, "purpose": purpose.value}
+    return short_hash(canonical(named))
+
+
+def view(compactions: Iterable[Compaction]) -> tuple[Compaction, ...]:
+    """Return those that clients may be given: what has no handle that may be mentioned contributes nothing (C4)."""
+    return tuple(one for one in compactions if one.allowmention_handles)
+
+
+class _Stored(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A compaction as a file holds it, its output still as text; the fields in the order of their names."""
+
+    allowmention_handles: tuple[str, ...]
+    compaction_id: str
+    compaction_policy_id: str
+    input_handles: tuple[str, ...]
+    output: msgspec.Raw
+    output_hash: str
+    purpose: Purpose
+
+
+_ENCODER: Final = msgspec.json.Encoder(order="deterministic")
+_DECODER: Final = msgspec.json.Decoder(_Stored)
+
+
+def encode_compaction(compaction: Compaction) -> bytes:
+    """Return a compaction as one line of canonical JSON, with its output as a part of it."""
+    stored = _Stored(
+        allowmention_handles=compaction.allowmention_handles,
+        compaction_id=compaction.compaction_id,
+        compaction_policy_id=compaction.compaction_policy_id,
+        input_handles=compaction.input_handles,
+        output=msgspec.Raw(compaction.output_bytes),
+        output_hash=compaction.output_hash,
+        purpose=compaction.purpose,
+    )
+    return _ENCODER.encode(stored) + b"\n"
+
+
+def decode_compaction(data: bytes) -> Compaction:
+    """Return the compaction that the bytes hold.
+
+    Raises:
+        ValueError: the bytes are not exactly what `encode_compaction` writes of a sound one; the text says why.
+    """
+    try:
+        stored = _DECODER.decode(data)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as fault:
+        raise ValueError(f"not a compaction: {str(fault)[:200]}") from None
+    compaction = Compaction(
+        compaction_id=stored.compaction_id,
+        purpose=stored.purpose,
+        compaction_policy_id=stored.compaction_policy_id,
+        input_handles=stored.input_handles,
+        output_bytes=bytes(stored.output),
+        output_hash=stored.output_hash,
+        allowmention_handles=stored.allowmention_handles,
+    )
+    if encode_compaction(compaction) != data:
+        raise ValueError("not a compaction: its form is not the canonical one")
+    return compaction

@@ -1,0 +1,91 @@
+"""The files of compactions: one each, named after it, in a directory a policy, any of which anybody may delete.
+
+What a file says is believed only after its name, its hash and its form were checked; one that is torn, changed or not
+ours is named and otherwise ignored, and what belongs in its place is built again.
+
+Above: registry, the keeper.  Below: compaction, whole_files.
+"""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from lifebus_broker.atomic_files import clean_up, make_directory, read_whole, remove_whole, write_whole
+from lifebus_broker.snapshots.compactions.compaction import Compaction, decode_compaction, encode_compaction
+
+__all__ = ["DIRECTORY", "MAX_FILE_BYTES", "CompactionFiles", "Refused"]
+
+DIRECTORY: Final = "compactions"
+"""The directory in the state directory that holds a directory for each policy."""
+
+MAX_FILE_BYTES: Final = 1_073_741_824
+"""Largest file that is read; a larger one is none of ours."""
+
+_SUFFIX: Final = ".json"
+_NAME: Final = re.compile(r"[0-9a-f]{16}\.json")
+
+
+class Refused(Struct, frozen=True):
+    """A file that is no compaction: its name, and why."""
+
+    name: str
+    why: str
+
+
+class CompactionFiles:
+    """The files of one policy, none where its directory is not there.  Every method blocks, and may raise OSError."""
+
+    def __init__(self, state_dir: Path, policy_id: str) -> None:
+        self._policy_id = policy_id
+        self._directory = state_dir / DIRECTORY / policy_id
+
+    def ids(self) -> list[str]:
+        """Return the names of the compactions that may be there, sorted."""
+        return sorted(path.stem for path in self._directory.glob(f"*{_SUFFIX}") if _NAME.fullmatch(path.name))
+
+    def read(self, compaction_id: str) -> Compaction | Refused | None:
+        """Return a compaction, or why its file is none; None where there is no file."""
+        path = self._path(compaction_id)
+        try:
+            data = read_whole(path, MAX_FILE_BYTES)
+        except OSError as fault:
+            return Refused(path.name, f"it cannot be read: {fault.strerror}")
+        if data is None:
+            return None
+        if len(data) > MAX_FILE_BYTES:
+            return Refused(path.name, "it is too large")
+        try:
+            compaction = decode_compaction(data)
+        except ValueError as fault:
+            return Refused(path.name, str(fault))
+        if (compaction.compaction_policy_id, compaction.compaction_id) != (self._policy_id, compaction_id):
+            other = f"{compaction.compaction_policy_id}/{compaction.compaction_id}"
+            return Refused(path.name, f"it holds another compaction, {other[:128]}")
+        return compaction
+
+    def strangers(self) -> list[Refused]:
+        """Return the files that have no compaction's name; what somebody is writing now is none of them."""
+        if not self._directory.is_dir():
+            return []
+        found = (path.name for path in self._directory.iterdir() if not _NAME.fullmatch(path.name))
+        return [Refused(name, "a compaction has another name") for name in sorted(found) if not name.endswith(".tmp")]
+
+    def write(self, compaction: Compaction) -> None:
+        """Keep a compaction; durable when this returns."""
+        make_directory(self._directory.parent)
+        make_directory(self._directory)
+        write_whole(self._path(compaction.compaction_id), encode_compaction(compaction))
+
+    def remove(self, compaction_ids: Iterable[str]) -> int:
+        """Delete compactions, sound or not; return how many were there."""
+        return sum(remove_whole(self._path(one)) for one in compaction_ids)
+
+    def clean_up(self) -> None:
+        """Remove what processes that are gone left unfinished."""
+        clean_up(self._directory)
+
+    def _path(self, compaction_id: str) -> Path:
+        return self._directory / f"{compaction_id}{_SUFFIX}"

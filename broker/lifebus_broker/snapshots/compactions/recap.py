@@ -1,0 +1,104 @@
+"""`session_recap@1`: what a session came to, in a few lines that anybody can read, taken from its story alone.
+
+Times are those of receipts; the clock is never asked, so the same receipts give the same recap for ever.
+
+Above: registry, saves.  Below: policy, handles, the fold.
+"""
+
+from collections.abc import Iterator
+from heapq import nlargest
+from typing import Any, ClassVar
+
+import msgspec
+
+from lifebus_broker.canonical_json import canonical
+from lifebus_broker.snapshots.compactions.compaction import Purpose
+from lifebus_broker.snapshots.compactions.handles import handle_of, receipt_handle, stream_of
+from lifebus_broker.state.session_state import Story
+from lifebus_broker.state.session_table import SessionKey
+from lifebus_broker.state.stores import Stores
+from lifebus_broker.state.stream_digests import Stream
+
+__all__ = ["SessionRecap"]
+
+
+class SessionRecap:
+    """The policy (`policy.Policy`): one recap a session, of all or of those `newest` that changed last.
+
+    A recap is made of the session's stream and of the receipts that still wait for something.  It says nothing that a
+    client may be told: a harness's session is no other client's business, unless somebody says so.
+    """
+
+    policy_id: ClassVar[str] = "session_recap@1"
+    purpose: ClassVar[Purpose] = Purpose.RECAP
+
+    def __init__(self, newest: int | None = None) -> None:
+        self._newest = newest
+
+    def inputs(self, stores: Stores) -> Iterator[tuple[str, ...]]:
+        """Yield the handles of each session's recap, those of the session that changed last first."""
+        open_ = {(story.adapter_id, story.harness_session_id): story for story in stores.story.at_hand()}
+        for key, stream in self._sessions(stores):
+            waiting = _waiting(open_[key]) if key in open_ else ()
+            yield tuple(sorted({handle_of(key, stream), *map(receipt_handle, waiting)}))
+
+    def output(self, stores: Stores, handles: tuple[str, ...]) -> bytes:
+        """Return the recap of one session.
+
+        Raises:
+            ValueError: the handles name no session of the stores.
+        """
+        (key,) = {key for key in map(stream_of, handles) if key is not None}
+        story = stores.story.get((key[0], key[1] or ""))
+        if story is None:
+            raise ValueError(f"there is no session `{key[1]}` of {key[0]}")
+        return canonical(_recap(story))
+
+    def mentionable(self, handles: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG002  as the protocol has it
+        """Return nothing."""
+        return ()
+
+    def _sessions(self, stores: Stores) -> list[tuple[SessionKey, Stream]]:
+        sessions = (((a, s), stream) for (a, s), stream in stores.facts.streams.items() if s is not None)
+        count = len(stores.facts.streams) if self._newest is None else self._newest
+        return nlargest(count, sessions, key=_position)
+
+
+def _position(item: tuple[SessionKey, Stream]) -> int:
+    return item[1].position
+
+
+def _waiting(story: Story) -> list[int]:
+    """Return the positions of the receipts that opened what is still open."""
+    waiting = [frame.position for frame in story.frames] + [question.position for question in story.questions]
+    return waiting + [handout.position for handout in story.handouts]
+
+
+def _recap(story: Story) -> dict[str, Any]:
+    """Return the recap as plain data."""
+    return {
+        "adapter_id": story.adapter_id,
+        "compactions": story.compactions,
+        "ended": story.ended,
+        "events": {event.value: count for event, count in story.by_event.items()},
+        "first_at_epoch_s": story.first_at_epoch_s,
+        "first_position": story.first_position,
+        "harness_session_id": story.harness_session_id,
+        "last_at_epoch_s": story.last_at_epoch_s,
+        "last_position": story.last_position,
+        "losses": {"ever": story.ever_lost, "now": msgspec.to_builtins(story.lost), "times": story.losses},
+        "payloads": {status.value: count for status, count in story.by_payload.items()},
+        "peak": {
+            "level": None if story.peak is None else story.peak.value,
+            "used_pct": story.peak_used_pct,
+            "used_tokens": story.peak_used_tokens,
+        },
+        "pending": {
+            "frames": msgspec.to_builtins(story.frames),
+            "payloads": msgspec.to_builtins(story.handouts),
+            "questions": msgspec.to_builtins(story.questions),
+        },
+        "receipts": story.receipts,
+        "starts": story.starts,
+        "statuses": {status.value: count for status, count in story.by_status.items()},
+    }

@@ -1,0 +1,119 @@
+"""The state caches of one log: found by what the log says, checked, renewed, thrown away where they cannot be right.
+
+Above: the keeper.  Below: files, policies, the fold, the log.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from lifebus_broker.ledger.log import LogSource
+from lifebus_broker.snapshots.compactions.files import CompactionFiles, Refused
+from lifebus_broker.snapshots.compactions.policy import build
+from lifebus_broker.snapshots.compactions.state_cache import StateCache, boundaries, cache_id_at
+from lifebus_broker.state.stores import Stores, load_stores
+from lifebus_contract import InternalError
+
+__all__ = ["KEPT_CACHES", "CacheShelf"]
+
+KEPT_CACHES: Final = 3
+"""State caches that are kept; older ones are deleted."""
+
+_POLICY: Final = StateCache()
+
+
+class CacheShelf:
+    """The caches of `source` in `files`; without `writing` they are only read, unless one is asked to renew them.
+
+    `refused` is told of each cache that was not believed, or could not be written.  Every method blocks.
+    """
+
+    def __init__(
+        self, source: LogSource, files: CompactionFiles, refused: Callable[[Refused], None], *, writing: bool
+    ) -> None:
+        self._source, self._files, self._refused, self._writing = source, files, refused, writing
+        self._distrusted: set[str] = set()
+
+    def nearest(self, through: int) -> tuple[Stores, str] | None:
+        """Return the stores of the newest cache at or before a position, and its name; None where there is none."""
+        known = self._kept()
+        for position in boundaries(self._source.floor, through) if known else ():
+            name = cache_id_at(self._source, position)
+            stores = self._read(name, position) if name in known else None
+            if stores is not None and name is not None:
+                return stores, name
+        return None
+
+    def keep(self, stores: Stores) -> None:
+        """Write the cache of the stores, if it is one of the newest."""
+        if self._writing and stores.position in boundaries(self._source.floor, self._source.head)[:KEPT_CACHES]:
+            self._write(stores)
+
+    def renew(self, stores_at: Callable[[int], Stores]) -> tuple[int, int, int]:
+        """Write the newest caches where they are missing or cannot be believed, and delete all others.
+
+        Return how many were written, were there, and were deleted.
+
+        Raises:
+            OSError: a file cannot be deleted.
+        """
+        wanted, made = self._lasting(), 0
+        deleted = self._files.remove(set(self._files.ids()) - wanted.keys())
+        for name, position in wanted.items():
+            if self._read(name, position) is None:
+                self._write(stores_at(position))
+                made += 1
+        return made, len(wanted) - made, deleted
+
+    def throw_away(self, name: str, why: str) -> None:
+        """Believe a cache no more, and delete it."""
+        self._refused(Refused(name, why))
+        self._distrusted.add(name)
+        if self._writing:
+            with suppress(OSError):  # it is not believed in any case
+                self._files.remove([name])
+
+    def _kept(self) -> set[str]:
+        """Return the names of the caches that are there; none, where nobody can tell."""
+        try:
+            return set(self._files.ids())
+        except OSError as fault:
+            self._refused(Refused(_POLICY.policy_id, f"the caches cannot be listed: {fault.strerror}"))
+            return set()
+
+    def _read(self, name: str, position: int) -> Stores | None:
+        """Return the stores that a cache holds; one that cannot be believed is thrown away."""
+        if name in self._distrusted:
+            return None
+        found = self._files.read(name)
+        if found is None:
+            return None
+        if isinstance(found, Refused):
+            self.throw_away(name, found.why)
+            return None
+        try:
+            stores = load_stores(found.output_bytes)
+        except InternalError as fault:
+            self.throw_away(name, fault.detail)
+            return None
+        if stores.position != position or found.input_handles not in _POLICY.inputs(stores):
+            self.throw_away(name, f"it does not hold the state at {position} of this log")
+            return None
+        return stores
+
+    def _write(self, stores: Stores) -> None:
+        """Write the cache of the stores, and delete those that are too old."""
+        for handles in _POLICY.inputs(stores):
+            cache = build(_POLICY, stores, handles)
+            try:
+                self._files.write(cache)
+                self._distrusted.discard(cache.compaction_id)
+                self._files.remove(set(self._files.ids()) - self._lasting().keys())
+            except OSError as fault:
+                self._refused(Refused(cache.compaction_id, f"the cache cannot be written: {fault.strerror}"))
+
+    def _lasting(self) -> dict[str, int]:
+        """Return the names of the newest caches that the log can have, the oldest first, and their positions."""
+        positions = boundaries(self._source.floor, self._source.head)[:KEPT_CACHES]
+        named = {cache_id_at(self._source, position): position for position in reversed(positions)}
+        return {name: position for name, position in named.items() if name is not None}

@@ -1,0 +1,106 @@
+"""The files of snapshots: one each, named after its id; of each type the newest three are kept.
+
+Above: the saver, booting.  Below: snapshot, whole_files.
+"""
+
+import re
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from lifebus_broker.atomic_files import clean_up, make_directory, read_whole, remove_whole, write_whole
+from lifebus_broker.snapshots.snapshot import (
+    MAX_SNAPSHOT_BYTES,
+    SaveSnapshot,
+    SaveType,
+    decode_snapshot,
+    encode_snapshot,
+)
+
+__all__ = ["DIRECTORY", "KEPT", "RefusedFile", "SnapshotFiles", "read_snapshot"]
+
+DIRECTORY: Final = "snapshots"
+"""The directory of the files, in the state directory."""
+
+KEPT: Final = 3
+"""How many snapshots of each type are kept."""
+
+_SUFFIX: Final = ".json"
+_TYPES: Final = tuple(SaveType)
+_NAME: Final = re.compile(r"[0-9a-f]{16}\.json")
+
+
+class RefusedFile(Struct, frozen=True):
+    """A file that holds no snapshot of its name, and why."""
+
+    name: str
+    why: str
+
+
+class SnapshotFiles:
+    """The snapshots in a directory, which need not be there.  Every method blocks, and may raise OSError."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def read(self, snapshot_id: str) -> SaveSnapshot | RefusedFile | None:
+        """Return a snapshot, or why its file holds none; None where there is no file."""
+        name = f"{snapshot_id}{_SUFFIX}"
+        if not _NAME.fullmatch(name):
+            return None
+        return read_snapshot(self._directory / name)
+
+    def all(self) -> tuple[list[SaveSnapshot], list[RefusedFile]]:
+        """Return the sound snapshots, the newest position first, and the files that are refused, by name."""
+        sound: list[SaveSnapshot] = []
+        refused: list[RefusedFile] = []
+        for path in sorted(self._directory.glob(f"*{_SUFFIX}")):
+            found = read_snapshot(path) if _NAME.fullmatch(path.name) else RefusedFile(path.name, "it has no id's name")
+            if isinstance(found, RefusedFile):
+                refused.append(found)
+            elif found is not None:
+                sound.append(found)
+        return sorted(sound, key=_newest_first), refused
+
+    def write(self, snapshot: SaveSnapshot) -> bool:
+        """Keep a snapshot, durable when this returns, and drop those of its type that are too old.
+
+        Returns False where the same one was kept already, and then writes nothing.
+        """
+        if self.read(snapshot.snapshot_id) == snapshot:
+            return False
+        make_directory(self._directory)
+        clean_up(self._directory)
+        write_whole(self._directory / f"{snapshot.snapshot_id}{_SUFFIX}", encode_snapshot(snapshot))
+        self._drop_old(snapshot)
+        return True
+
+    def _drop_old(self, newest: SaveSnapshot) -> None:
+        """Drop all but the newest of a type; what lies ahead of the one just saved is of a history that is gone."""
+        others = [one for one in self.all()[0] if one.save_type is newest.save_type and one != newest]
+        others.sort(key=lambda one: one.timestamp_event_id > newest.timestamp_event_id)
+        for old in others[KEPT - 1 :]:
+            remove_whole(self._directory / f"{old.snapshot_id}{_SUFFIX}")
+
+
+def read_snapshot(path: Path) -> SaveSnapshot | RefusedFile | None:
+    """Return the snapshot of a file named after its id, or why it holds none; None where there is no file."""
+    try:
+        data = read_whole(path, MAX_SNAPSHOT_BYTES)
+    except OSError as fault:
+        return RefusedFile(path.name, f"it cannot be read: {fault.strerror}")
+    if data is None:
+        return None
+    try:
+        snapshot = decode_snapshot(data)
+    except ValueError as fault:
+        return RefusedFile(path.name, f"torn or changed: {fault}")
+    if path.name != f"{snapshot.snapshot_id}{_SUFFIX}":
+        return RefusedFile(path.name, f"it holds another snapshot, {snapshot.snapshot_id}")
+    return snapshot
+
+
+def _newest_first(snapshot: SaveSnapshot) -> tuple[int, int, str]:
+    """Order by position, the newest first, and at one position what holds most first."""
+    return -snapshot.timestamp_event_id, -_TYPES.index(snapshot.save_type), snapshot.snapshot_id

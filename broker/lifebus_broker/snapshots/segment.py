@@ -1,0 +1,108 @@
+"""A segment of the log: its hash, and where it stops being what it was (session-lifecycle, 3.3 and 3.4).
+
+Above: cold_boot.  Below: the log, the fold.
+"""
+
+from collections.abc import Iterator
+from hashlib import sha256
+
+import msgspec
+from msgspec import Struct
+
+from lifebus_broker.ledger.log import LogLine, LogSource, encode_line
+from lifebus_broker.state.stores import Stores, reduce_event
+from lifebus_contract import LifebusError
+
+__all__ = ["BadLine", "first_bad_line", "hash_segment", "read_segment"]
+
+
+class BadLine(ValueError):
+    """The first line of a segment that is not what it was: `position`, and in the text what is wrong with it."""
+
+    def __init__(self, position: int, detail: str) -> None:
+        super().__init__(detail)
+        self.position = position
+
+
+class _Keyed(Struct, frozen=True):
+    """What of a receipt says whether a digest belongs to it."""
+
+    idempotency_key: str | None
+
+
+_KEYED = msgspec.json.Decoder(_Keyed)
+
+
+def read_segment(source: LogSource, after: int, through: int) -> Iterator[LogLine]:
+    """Yield every line above `after` up to `through`, each of them the next one.
+
+    Raises:
+        BadLine: one is missing, stands in the wrong place or cannot be read.
+    """
+    expected = after + 1
+    try:
+        for line in source.lines(after, through):
+            if line.position != expected:
+                raise BadLine(expected, f"the line at its place says that it is {line.position}")
+            yield line
+            expected += 1
+    except (LifebusError, ValueError) as fault:
+        if isinstance(fault, BadLine):
+            raise
+        raise _unreadable(source, expected, through, fault) from fault
+    if expected <= through:
+        raise BadLine(expected, "the line is missing")
+
+
+def hash_segment(source: LogSource, after: int, through: int) -> str:
+    """Return the SHA-256 of the exact JSON lines above `after` up to `through`.
+
+    Raises:
+        BadLine: as `read_segment`.
+    """
+    hashed = sha256()
+    for line in read_segment(source, after, through):
+        hashed.update(encode_line(line))
+    return hashed.hexdigest()
+
+
+def first_bad_line(stores: Stores, source: LogSource, through: int) -> BadLine:
+    """Return what is wrong with a segment whose hash is not the one it had; `stores` are those before it, and change.
+
+    Where every line follows from those before, one that no other builds on was changed: of those it names the last.
+    """
+    try:
+        for line in read_segment(source, stores.position, through):
+            _check_digest(line)
+            reduce_event(stores, line)
+    except BadLine as fault:
+        return fault
+    except LifebusError as fault:
+        return BadLine(stores.position + 1, fault.detail)
+    return BadLine(through, "every line follows from those before it, but they are not the ones that were saved")
+
+
+def _check_digest(line: LogLine) -> None:
+    """Check that a digest stands where the receipt has a key, and nowhere else."""
+    try:
+        keyed = _KEYED.decode(line.receipt).idempotency_key is not None
+    except (msgspec.DecodeError, UnicodeError) as fault:
+        raise BadLine(line.position, f"does not hold a receipt: {str(fault)[:200]}") from None
+    if keyed != (line.digest is not None):
+        raise BadLine(line.position, "its digest does not belong to its receipt")
+
+
+def _unreadable(source: LogSource, after: int, through: int, fault: LifebusError | ValueError) -> BadLine:
+    """Return the first line that cannot be read; sources read many at a time, and complain about all of them."""
+    for position in range(after, through + 1):
+        try:
+            found = [line.position for line in source.lines(position - 1, position)]
+        except (LifebusError, ValueError) as own:
+            return BadLine(position, _detail(own))
+        if found != [position]:
+            return BadLine(position, "the line is missing")
+    return BadLine(after, _detail(fault))
+
+
+def _detail(fault: LifebusError | ValueError) -> str:
+    return fault.detail if isinstance(fault, LifebusError) else str(fault)

@@ -1,0 +1,228 @@
+"""The stores kept in step with the log: the newest cache that is right, then the lines behind it, one by one.
+
+A cache is only ever a shorter way: it is found by what the log says, checked by its hash, and compared with the log
+again; where it does not fit it is thrown away, and the log is read instead.
+
+Above: the daemon's keeping, saves, retention, the command line.  Below: compactions, the fold, the log.
+"""
+
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import Final
+
+from lifebus_broker.ledger.log import LogSource, encode_line
+from lifebus_broker.snapshots.compactions.files import CompactionFiles, Refused
+from lifebus_broker.snapshots.compactions.state_cache import CACHE_EVERY, boundary
+from lifebus_broker.snapshots.compactions.state_cache_store import CacheShelf
+from lifebus_broker.state.receipt_view import BrokenLog
+from lifebus_broker.state.stores import Stores, load_stores, reduce_event
+from lifebus_broker.state.stream_digests import Stream, StreamKey
+from lifebus_contract import InternalError, StateConflict
+
+__all__ = ["HASH_PIECE", "PIECE", "StateKeeper"]
+
+PIECE: Final = 1_024
+"""Most lines that one step takes, so that nobody who waits for the thread, or for the disk, waits long."""
+
+HASH_PIECE: Final = 4_096
+"""Most lines that one piece of a hash takes."""
+
+
+class StateKeeper:
+    """Keeps the stores of one log.  Every method blocks; one thread at a time.
+
+    Without `files` no cache is read and none is written; without `writing` caches are only read, unless one is asked
+    to renew them.  `refused` is told of each cache that was not believed, or could not be written; the keeper goes on
+    without it.
+    """
+
+    def __init__(
+        self,
+        source: LogSource,
+        files: CompactionFiles | None = None,
+        refused: Callable[[Refused], None] | None = None,
+        *,
+        writing: bool = True,
+    ) -> None:
+        self._source = source
+        self._shelf = None if files is None else CacheShelf(source, files, refused or _say_nothing, writing=writing)
+        self._stores: Stores | None = None
+        self._began: str | None = None
+        self._hashes: dict[int, _LogHash] = {}
+
+    @property
+    def state(self) -> Stores:
+        """The stores where the keeper is now: not to be changed, and as they are only until the next step.
+
+        Raises:
+            BrokenLog: the base is not what the log was pruned to.
+        """
+        if self._stores is None or self._stores.position < self._source.floor:
+            self._stores, self._began = self._nearest(self._source.head)
+        return self._stores
+
+    @property
+    def position(self) -> int:
+        """Up to which line the keeper has read."""
+        return self.state.position
+
+    def step(self, through: int | None = None) -> bool:
+        """Read up to `PIECE` lines more, as far as `through` or the log's end; return whether there are more.
+
+        At each of the newest boundaries a cache is written.
+
+        Raises:
+            BrokenLog: the log does not continue what came before, from its first line on.
+        """
+        stores, head = self.state, self._source.head
+        goal = head if through is None else min(through, head)
+        if goal <= stores.position:
+            return False
+        next_boundary = boundary(stores.position) + CACHE_EVERY
+        try:
+            _replay(stores, self._source, min(stores.position + PIECE, goal, next_boundary))
+        except BrokenLog as fault:
+            self._blame(self._began, fault)
+            self._stores = None
+            return True
+        except InternalError as fault:
+            if fault.code != "history_pruned":
+                raise
+            self._stores = None  # what came before has become the base
+            return True
+        if self._shelf is not None and stores.position == next_boundary:
+            self._shelf.keep(stores)
+        return stores.position < goal
+
+    def advance(self, through: int | None = None) -> Stores:
+        """Read as far as `through`, or to the log's end, and return the stores where the keeper is then.
+
+        Raises:
+            BrokenLog: as `step`.
+        """
+        while self.step(through):
+            pass
+        return self.state
+
+    def compare(self, heads: Mapping[StreamKey, Stream]) -> bool:
+        """Compare the facts ledger with where the log's owner has its streams now; return whether they say the same.
+
+        If not, the cache that the keeper began from is thrown away, and it begins again.
+
+        Raises:
+            BrokenLog: as `step`; also where no cache can be blamed.
+        """
+        stores = self.advance(max((stream.position for stream in heads.values()), default=0))
+        if stores.facts.streams == heads:
+            return True
+        self._blame(self._began, BrokenLog(stores.position, "its streams are not where the ledger has them"))
+        self._stores = None
+        return False
+
+    def stores_at(self, position: int) -> Stores:
+        """Return the stores after a line, which are the caller's; they come from whatever is nearest before it.
+
+        Raises:
+            StateConflict: the log does not hold that line, or not any more.
+            BrokenLog: the log does not continue what came before.
+        """
+        floor, head = self._source.floor, self._source.head
+        if not floor <= position <= head:
+            raise StateConflict(
+                f"position {position} is not in the log, which holds {floor} to {head}", code="no_position"
+            )
+        here = self._stores
+        if here is not None and max(floor, boundary(position)) <= here.position <= position:
+            return _replay(here.copy(), self._source, position)
+        while True:
+            stores, name = self._nearest(position)
+            try:
+                return _replay(stores, self._source, position)
+            except BrokenLog as fault:
+                self._blame(name, fault)
+
+    def renew_caches(self) -> tuple[int, int, int]:
+        """Write the newest caches where they are missing or cannot be believed, and delete all others.
+
+        Return how many were written, were there, and were deleted.
+        """
+        return (0, 0, 0) if self._shelf is None else self._shelf.renew(self.stores_at)
+
+    def log_hash(self, after: int) -> str:
+        """Return the SHA-256 of the log's lines from the one behind `after` to where the keeper is.
+
+        Whoever asks again pays for what is new alone, as long as `after` is the log's floor or the newest boundary.
+        """
+        return self._hash_after(after).reach(self._source, self.position)
+
+    def hash_piece(self, after: int) -> bool:
+        """Bring what `log_hash` will return nearer by up to `HASH_PIECE` lines; return whether more are missing."""
+        hashed = self._hash_after(after)
+        hashed.reach(self._source, min(hashed.through + HASH_PIECE, self.position))
+        return hashed.through < self.position
+
+    def _hash_after(self, after: int) -> "_LogHash":
+        """Return the running hash behind a position; those that nobody will ask for again are forgotten."""
+        position = self.position
+        asked = self._hashes.get(after)
+        if asked is None or asked.through > position:
+            asked = _LogHash(after)
+        lasting = {after, self._source.floor, boundary(max(position - 1, 0))}
+        self._hashes = {start: one for start, one in self._hashes.items() if start in lasting} | {after: asked}
+        return asked
+
+    def _nearest(self, through: int) -> tuple[Stores, str | None]:
+        """Return stores at or before a position and the name of the cache that they came from, if it was one."""
+        found = None if self._shelf is None else self._shelf.nearest(through)
+        return found or (self._base(), None)
+
+    def _base(self) -> Stores:
+        """Return the stores before the log's first line."""
+        floor, dump = self._source.floor, self._source.base()
+        if dump is None and not floor:
+            return Stores()
+        try:
+            stores = load_stores(dump or b"")
+        except InternalError as fault:
+            raise BrokenLog(floor, f"the base of the pruned lines cannot be read: {fault.detail}") from None
+        if stores.position != floor:
+            raise BrokenLog(floor, f"the base of the pruned lines is one of {stores.position}")
+        return stores
+
+    def _blame(self, name: str | None, fault: BrokenLog) -> None:
+        """Throw away the cache that the log contradicts; where there was none, it is the log that is broken."""
+        if name is None or self._shelf is None:
+            raise fault
+        self._shelf.throw_away(name, f"the log contradicts it: {fault.detail}")
+
+
+class _LogHash:
+    """The running hash of the lines behind `after`, as far as `through`."""
+
+    def __init__(self, after: int) -> None:
+        self.through = after
+        self._hash = sha256()
+
+    def reach(self, source: LogSource, through: int) -> str:
+        """Return the hash up to a position at or behind the last one."""
+        for line in source.lines(self.through, through):
+            self._hash.update(encode_line(line))
+            self.through = line.position
+        return self._hash.hexdigest()
+
+
+def _say_nothing(_: Refused) -> None:
+    """Let a cache be refused in silence."""
+
+
+def _replay(stores: Stores, source: LogSource, through: int) -> Stores:
+    """Fold the lines behind the stores up to a position, and return the same stores.
+
+    Raises:
+        BrokenLog: a line is missing, or does not continue what came before.
+    """
+    for line in source.lines(stores.position, through):
+        reduce_event(stores, line)
+    if stores.position != through:
+        raise BrokenLog(stores.position + 1, f"it is missing; the log was to reach {through}")
+    return stores

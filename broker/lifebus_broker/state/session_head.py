@@ -1,0 +1,63 @@
+"""The part of a session's story that every row of a ledger carries: open frames, whether it ended, the harness's count.
+
+Receipts carry no frame id; the router puts `frame_id` and `harness_sequence` into `telemetry_summary`.
+No clock, no randomness, no iteration order: the same receipts always give the same state.
+
+Above: story, ledgers (every durable row carries the state after it).  Below: words, the contract.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from lifebus_broker.state.telemetry_keys import LATE
+from lifebus_contract import LifecycleEvent
+
+__all__ = ["INITIAL", "MAX_OPEN_FRAMES", "SessionState", "advance"]
+
+MAX_OPEN_FRAMES: Final = 64
+"""Most open frames that a session remembers; the oldest is forgotten first."""
+
+_ENDED: Final = LifecycleEvent.SESSION_ENDED  # a member's name costs eight times a module's
+_FRAME_ENDED: Final = LifecycleEvent.FRAME_ENDED
+_OPENS: Final = frozenset({LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OPENED})
+_STARTS: Final = frozenset({LifecycleEvent.SESSION_STARTING, LifecycleEvent.SESSION_STARTED})
+
+
+class SessionState(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The part of a session's head that cannot be read off its newest receipt."""
+
+    ended: bool = False
+    harness_sequence: int | None = None
+    open_frames: tuple[str, ...] = ()
+
+
+INITIAL: Final = SessionState()
+"""The state of a session before its first receipt."""
+
+
+def advance(state: SessionState, event: LifecycleEvent, summary: Mapping[str, object]) -> SessionState:
+    """Return the state after a receipt of `event` with this `telemetry_summary`; the same object if nothing changed."""
+    if LATE in summary:
+        return state
+    ended = event is _ENDED or (state.ended and event not in _STARTS)
+    frames, counted = state.open_frames, state.harness_sequence
+    if summary:
+        frame, number = summary.get("frame_id"), summary.get("harness_sequence")
+        if type(number) is int:
+            counted = number
+        if type(frame) is str:
+            frames = _frames_after(frames, event, frame)
+    if ended == state.ended and frames is state.open_frames and counted == state.harness_sequence:
+        return state
+    return SessionState(ended=ended, harness_sequence=counted, open_frames=frames)
+
+
+def _frames_after(frames: tuple[str, ...], event: LifecycleEvent, frame: str) -> tuple[str, ...]:
+    """Return the open frames after `event` of one frame; the same object if nothing changed."""
+    if event in _OPENS and frame not in frames:
+        return (*frames, frame)[-MAX_OPEN_FRAMES:]
+    if event is _FRAME_ENDED and frame in frames:
+        return tuple(other for other in frames if other != frame)
+    return frames

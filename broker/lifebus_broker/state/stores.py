@@ -1,0 +1,184 @@
+"""The stores: all that follows from the log, updated in place by one reducer, and their canonical bytes and digests.
+
+    stores = Stores()
+    for line in source.lines(0, source.head):
+        reduce_event(stores, line)
+
+They play the parts of the session-lifecycle specification: facts ledger, unlock state, story state; the working set is
+compiled from them.  No clock, no randomness, no environment, no iteration order: the same log always gives the same
+bytes, wherever it is folded, and however often one stops, dumps, loads and goes on.
+
+Above: the keeper, saves, compactions, ledger commands.  Below: facts, unlock, story_state, working, canon, log.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+from itertools import islice
+from typing import Any, Final, Self
+
+import msgspec
+from msgspec import Struct
+
+from lifebus_broker.ledger.log import LogLine
+from lifebus_broker.state.capability_state import UnlockState
+from lifebus_broker.state.receipt_view import BrokenLog, read_receipt
+from lifebus_broker.state.session_table import StoryState
+from lifebus_broker.state.stream_digests import FactsLedger
+from lifebus_broker.state.working_set import Pending, compile_working_set, encode_working_set, pending_in
+from lifebus_contract import InternalError
+
+__all__ = [
+    "REDUCER_VERSION",
+    "StoreDigests",
+    "Stores",
+    "dump_stores",
+    "load_stores",
+    "pending_of",
+    "reduce_event",
+    "store_digests",
+]
+
+REDUCER_VERSION: Final = 1
+"""Counts up whenever the same log would give other bytes; dumps of another version are not loaded, but rebuilt."""
+
+_CHUNK: Final = 64
+
+
+class Stores:
+    """The stores after the receipt at `position`; `facts` also says where each stream is."""
+
+    def __init__(self) -> None:
+        self.facts = FactsLedger()
+        self.unlock = UnlockState()
+        self.story = StoryState()
+        self.position = 0
+
+    def copy(self) -> Self:
+        """Return stores of their own that say the same."""
+        other = type(self)()
+        other.facts, other.unlock, other.story = self.facts.copy(), self.unlock.copy(), self.story.copy()
+        other.position = self.position
+        return other
+
+
+class StoreDigests(Struct, frozen=True, kw_only=True):
+    """SHA-256, as hex, of the canonical bytes of each store and of the working set."""
+
+    facts_ledger_digest: str
+    story_state_digest: str
+    unlock_state_digest: str
+    working_set_digest: str
+
+
+class _Dump(Struct, frozen=True, forbid_unknown_fields=True):
+    """A dump, its items still as text."""
+
+    facts: list[msgspec.Raw]
+    position: int
+    reducer: int
+    story: list[msgspec.Raw]
+    unlock: list[msgspec.Raw]
+
+
+class _Version(Struct, frozen=True):
+    reducer: int
+
+
+def reduce_event(stores: Stores, line: LogLine) -> None:
+    """Take the next line of the log into account.
+
+    Raises:
+        BrokenLog: the line is not the next one, holds no receipt, or its sequence or link do not follow; the stores
+            are as they were.
+    """
+    position = line.position
+    if position != stores.position + 1:
+        raise BrokenLog(position, f"stands where {stores.position + 1} should")
+    told = read_receipt(line.receipt, position)
+    stores.facts.extend(position, line.receipt, told, line.link)
+    stores.unlock.extend(told)
+    stores.story.extend(position, told)
+    stores.position = position
+
+
+def dump_stores(stores: Stores) -> bytes:
+    """Return the stores as canonical JSON, from which `load_stores` goes on exactly as they would."""
+    pieces = [b'{"facts":', *_array(stores.facts.saved())]
+    pieces.append(f',"position":{stores.position},"reducer":{REDUCER_VERSION},"story":'.encode())
+    pieces += _array(stores.story.saved())
+    pieces.append(b',"unlock":')
+    pieces += _array(stores.unlock.saved())
+    pieces.append(b"}")
+    return b"".join(pieces)
+
+
+def load_stores(data: bytes) -> Stores:
+    """Return the stores that a dump holds.
+
+    Raises:
+        InternalError: the bytes are not what `dump_stores` writes (`dump_broken`), or what another version of the
+            reducers wrote (`reducer_version`): then fold the log anew.
+    """
+    stores = Stores()
+    try:
+        _check_version(data)
+        dump = _DUMP.decode(data)
+        stores.position = dump.position
+        stores.facts.load(dump.facts)
+        stores.story.load(dump.story)
+        stores.unlock.load(dump.unlock)
+    except (msgspec.DecodeError, UnicodeError, ValueError, RecursionError) as fault:
+        raise InternalError(f"not a dump of the stores: {str(fault)[:200]}", code="dump_broken") from None
+    if dump_stores(stores) != data:
+        raise InternalError("not a dump of the stores: its form is not the canonical one", code="dump_broken")
+    return stores
+
+
+def store_digests(stores: Stores, pins: Mapping[str, Any]) -> StoreDigests:
+    """Return the digests of the stores and of their working set with these pins; in small steps, fit for a thread.
+
+    Raises:
+        ValueError: the pins have no canonical form.
+    """
+    return StoreDigests(
+        facts_ledger_digest=_digest(stores.facts.saved()),
+        story_state_digest=_digest(stores.story.saved()),
+        unlock_state_digest=_digest(stores.unlock.saved()),
+        working_set_digest=sha256(encode_working_set(compile_working_set(stores, pins))).hexdigest(),
+    )
+
+
+def pending_of(stores: Stores) -> Pending | None:
+    """Return what is pending (`working.pending_in`), None where nothing is."""
+    return pending_in(stores.story)
+
+
+def _check_version(data: bytes) -> None:
+    found = _VERSION.decode(data).reducer
+    if found != REDUCER_VERSION:
+        raise InternalError(
+            f"a dump by version {found} of the reducers, and this is version {REDUCER_VERSION}: fold the log anew",
+            code="reducer_version",
+        )
+
+
+def _array(items: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the pieces of a JSON list."""
+    comma = b"["
+    for item in items:
+        yield comma
+        yield item
+        comma = b","
+    yield b"[]" if comma == b"[" else b"]"
+
+
+def _digest(items: Iterator[bytes]) -> str:
+    """Return the SHA-256 of the list of the items; the interpreter is free between chunks."""
+    state, pieces = sha256(), _array(items)
+    while chunk := b"".join(islice(pieces, _CHUNK)):
+        state.update(chunk)
+    return state.hexdigest()
+
+
+_DUMP: Final = msgspec.json.Decoder(_Dump)
+_VERSION: Final = msgspec.json.Decoder(_Version)

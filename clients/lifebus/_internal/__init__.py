@@ -1,0 +1,1 @@
+"""Parts of the client library that users do not import."""

@@ -1,0 +1,147 @@
+"""One connection to the request door: questions out, answers matched by correlation id.
+
+Above: client, worker, subscription.  Below: lifebus_transports.
+"""
+
+import asyncio
+import itertools
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeVar
+
+import anyio
+import zmq
+
+from lifebus_contract import BrokerBusy, DeadlineExceeded, LifebusError, TransportError, decode_msgpack, encode_msgpack
+from lifebus_contract.fields import Document
+from lifebus_transports.framing.frames import ANSWER_OK, ANSWER_REFUSED, decode_header, encode_header
+from lifebus_transports.messages.requests import RefusalInfo
+from lifebus_transports.zmq.socket import Frames, SocketReader, make_socket, send_now
+
+__all__ = ["Connection", "connected_socket"]
+
+T = TypeVar("T")
+
+_MAX_PENDING: Final = 4_096
+_MAX_ANSWER_BYTES: Final = 16 * 1_048_576  # an answer may be larger than any request: it holds many receipts
+_RECONNECT_MS: Final = (50, 150)
+_RECONNECT_MAX_MS: Final = 5_000
+
+
+class Connection:
+    """A DEALER socket on the event loop.  Cancelling a waiting caller loses only that caller's answer.
+
+    `closing` holds what else ends with this connection, `consuming` the names that it consumes under.
+    """
+
+    def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", runtime_dir: Path) -> None:
+        self.context = context
+        self.runtime_dir = runtime_dir
+        self.on_push: Callable[[int, str, bytes], None] | None = None
+        self.closing: set[Callable[[], None]] = set()
+        self.consuming: set[str] = set()
+        self._numbers = itertools.count(1)
+        self._pending: dict[int, asyncio.Future[bytes]] = {}
+        self._socket = connected_socket(context, zmq.DEALER, runtime_dir / "requests.ipc")
+        self._reader = SocketReader(self._socket, self._receive, at_least=2)
+
+    def close(self) -> None:
+        """Close the socket; callers still waiting get a `TransportError`."""
+        for close in tuple(self.closing):
+            close()
+        self._reader.close()
+        self._socket.close()
+        pending, self._pending = self._pending, {}
+        for future in pending.values():
+            if not future.done():
+                future.set_exception(TransportError("the connection was closed before the answer came"))
+
+    async def ask(self, verb: str, body: Document, answer: type[T], *, timeout: float) -> T:  # noqa: ASYNC109  a deadline is part of every question
+        """Return the answer to one question.
+
+        Raises:
+            DeadlineExceeded: no answer within `timeout` seconds; what became of the question is unknown.
+            BrokerBusy: this side's or the broker's queue is full.
+            LifebusError: the broker refused.
+        """
+        return decode_msgpack(await self.ask_encoded(verb, encode_msgpack(body), timeout=timeout), answer)
+
+    async def ask_encoded(self, verb: str, body: bytes, *, timeout: float) -> bytes:  # noqa: ASYNC109  as `ask`
+        """Return the answer to one question as it came, both sides being MessagePack.
+
+        Raises:
+            LifebusError: as `ask`.
+        """
+        future = self.post(verb, body)
+        try:
+            with anyio.fail_after(timeout):
+                return await future
+        except TimeoutError:
+            raise DeadlineExceeded(f"no answer to `{verb}` within {timeout:g} s from {self.runtime_dir}") from None
+        finally:
+            future.cancel()
+
+    def post(self, verb: str, body: bytes) -> "asyncio.Future[bytes]":
+        """Send an encoded question and return the future of its raw answer; cancelling it forgets the question.
+
+        Raises:
+            BrokerBusy: too many questions are open, or the broker does not read.
+            TransportError: the connection is closed.
+        """
+        if len(self._pending) >= _MAX_PENDING:
+            raise _busy("too many questions are waiting for an answer")
+        number = next(self._numbers)
+        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._pending[number] = future
+        future.add_done_callback(lambda _: self._pending.pop(number, None))
+        try:
+            self.push(number, verb, body)
+        except LifebusError:
+            future.cancel()
+            raise
+        return future
+
+    def push(self, number: int, verb: str, body: bytes) -> None:
+        """Send one encoded message that expects no answer of its own (a worker's `response`).
+
+        Raises:
+            BrokerBusy: the broker does not read.
+            TransportError: the connection is closed.
+        """
+        try:
+            send_now(self._socket, encode_header(number, verb), body)
+        except zmq.Again:
+            raise _busy("the broker does not read") from None
+        except zmq.ZMQError:
+            raise TransportError("the connection is closed", code="closed") from None
+        self._reader.poke()
+
+    def _receive(self, frames: Frames) -> None:
+        if len(frames) != 2:  # noqa: PLR2004  header and body
+            return
+        number, verb = decode_header(frames[0])
+        future = self._pending.pop(number, None) if verb in {ANSWER_OK, ANSWER_REFUSED} else None
+        if verb not in {ANSWER_OK, ANSWER_REFUSED}:
+            if self.on_push is not None:
+                self.on_push(number, verb, frames[1])
+        elif future is not None and not future.done():
+            if verb == ANSWER_OK:
+                future.set_result(frames[1])
+            else:
+                future.set_exception(decode_msgpack(frames[1], RefusalInfo).error())
+
+
+def connected_socket(context: "zmq.Context[zmq.Socket[bytes]]", kind: int, path: Path) -> "zmq.Socket[bytes]":
+    """Return a socket connected to an ipc path, which reconnects by itself with a jittered, growing delay."""
+    socket = make_socket(context, kind, max_bytes=_MAX_ANSWER_BYTES)
+    socket.setsockopt(zmq.RECONNECT_IVL, random.randint(*_RECONNECT_MS))  # noqa: S311  jitter, not a secret
+    socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MAX_MS)
+    socket.setsockopt(zmq.SNDHWM, _MAX_PENDING)
+    socket.setsockopt(zmq.RCVHWM, _MAX_PENDING)
+    socket.connect(f"ipc://{path}")
+    return socket
+
+
+def _busy(detail: str) -> BrokerBusy:
+    return BrokerBusy(detail, code="busy")

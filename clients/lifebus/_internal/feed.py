@@ -1,0 +1,83 @@
+"""The published messages of a few topics: one SUB socket, which ends with its owner or with its connection.
+
+Above: subscription, ticks.  Below: connection, lifebus_transports.
+"""
+
+import asyncio
+import weakref
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Final
+
+import anyio
+import zmq
+
+from lifebus._internal.connection import Connection, connected_socket
+from lifebus_contract import DeadlineExceeded, TransportError
+from lifebus_transports.messages.requests import Marker, Nothing
+from lifebus_transports.zmq.socket import Frames, SocketReader
+
+__all__ = ["Feed"]
+
+_MARKER_WAIT_S: Final = 0.25
+
+
+class Feed:
+    """Hands every message to `receive`, a method of the owner, and sets `wake` after it.
+
+    The event loop holds the feed, and the feed does not hold its owner: an owner that nobody refers to any more frees
+    the socket.  `wake` is also set when the feed closes.
+    """
+
+    def __init__(self, connection: Connection, topics: Iterable[bytes], receive: Callable[[Frames], None]) -> None:
+        self.wake = asyncio.Event()
+        self.closed = False
+        self._connection = connection
+        loop = asyncio.get_running_loop()
+        self._receive = weakref.WeakMethod(receive, lambda _: _soon(loop, self.close))
+        self._socket = connected_socket(connection.context, zmq.SUB, connection.runtime_dir / "receipts.ipc")
+        for topic in topics:
+            self._socket.setsockopt(zmq.SUBSCRIBE, topic)
+        self._reader = SocketReader(self._socket, self._take)
+        connection.closing.add(self.close)
+
+    async def prove(self, nonce: str, heard: Callable[[], bool], timeout: float) -> None:  # noqa: ASYNC109  in seconds
+        """Ask for the marker with this nonce until it is heard: the subscription may not have reached the broker yet.
+
+        Raises:
+            DeadlineExceeded: the broker does not answer.
+            TransportError: the broker answers, but nothing that it publishes reaches here.
+        """
+        answered = False
+        with anyio.move_on_after(timeout):
+            while not heard():
+                await self._connection.ask("marker", Marker(nonce=nonce), Nothing, timeout=timeout)
+                answered = True
+                with anyio.move_on_after(_MARKER_WAIT_S):
+                    await self.wake.wait()
+                self.wake.clear()
+        if not answered:
+            raise DeadlineExceeded(f"no answer to `marker` within {timeout:g} s")
+        if not heard():
+            raise TransportError("the broker answers, but its receipt stream does not reach here", code="no_stream")
+
+    def close(self) -> None:
+        """Free the socket; closing twice is fine."""
+        if not self.closed:
+            self.closed = True
+            self._connection.closing.discard(self.close)
+            self._reader.close()
+            self._socket.close()
+            self.wake.set()
+
+    def _take(self, frames: Frames) -> None:
+        receive = self._receive()
+        if receive is not None:
+            receive(frames)
+            self.wake.set()
+
+
+def _soon(loop: asyncio.AbstractEventLoop, close: Callable[[], None]) -> None:
+    """Close on the loop: the collector may run in any thread, or after the loop's end."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(close)

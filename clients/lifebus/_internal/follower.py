@@ -1,0 +1,98 @@
+"""What every iterator over published messages stands on: a feed that is proven live, and patient questions beside it.
+
+Above: subscription, signals, ticks.  Below: connection, feed.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Final, TypeVar
+
+from lifebus._internal.backoff import Backoff
+from lifebus._internal.connection import Connection
+from lifebus._internal.feed import Feed
+from lifebus.requests import new_id
+from lifebus_contract import BrokerBusy, DeadlineExceeded, TransportError
+from lifebus_contract.fields import Document
+from lifebus_transports.framing.frames import marker_topic
+from lifebus_transports.zmq.socket import Frames
+
+__all__ = ["Follower"]
+
+T = TypeVar("T")
+
+_PAUSE_S: Final = (0.05, 5.0)
+_ATTEMPT_S: Final = 1.0
+_FRAMES: Final = 3
+
+
+class Follower(ABC):
+    """Hears the messages of a few topics.  Dropping it frees its socket; `aclose` frees it at once."""
+
+    def __init__(self, connection: Connection, timeout: float) -> None:
+        self._connection = connection
+        self._timeout = timeout
+        self._feed: Feed | None = None
+        self._marked = False
+        self._ended = False
+
+    async def aclose(self) -> None:
+        """Stop following and free the socket; the iterator is done then."""
+        self._ended = True
+        self._close_feed()
+
+    @abstractmethod
+    def _hear(self, topic: bytes, epoch: str, body: bytes) -> None:
+        """Take one published message; runs on the event loop and never waits."""
+
+    def _close_feed(self) -> None:
+        if self._feed is not None:
+            self._feed.close()
+
+    async def _listen(self, topics: Iterable[bytes]) -> None:
+        """Open the feed and wait until it reaches here.
+
+        Raises:
+            DeadlineExceeded: the broker does not answer.
+            TransportError: its stream does not reach here.
+        """
+        self._marked = False
+        nonce = new_id("m").lower()
+        feed = self._feed = Feed(self._connection, (*topics, marker_topic(nonce)), self._receive)
+        await feed.prove(nonce, lambda: self._marked, self._timeout)
+
+    async def _wait(self) -> None:
+        """Wait for a message.
+
+        Raises:
+            TransportError: the connection is closed.
+        """
+        feed = self._open_feed()
+        feed.wake.clear()
+        await feed.wake.wait()
+
+    def _open_feed(self) -> Feed:
+        if self._feed is None or self._feed.closed:
+            raise TransportError("the connection is closed", code="closed")
+        return self._feed
+
+    async def _read(self, verb: str, body: Document, answer: type[T]) -> T:
+        """Ask the ledger until the broker answers; a storm of askers spreads out by full jitter.
+
+        A broker that ends may swallow a question, so that the first try is short; a slow ledger gets ever more time.
+        """
+        backoff, patience = Backoff(*_PAUSE_S), _ATTEMPT_S
+        while True:
+            try:
+                return await self._connection.ask(verb, body, answer, timeout=min(patience, self._timeout))
+            except (BrokerBusy, DeadlineExceeded) as fault:
+                await backoff.rest()
+                patience = patience * 2 if isinstance(fault, DeadlineExceeded) else patience
+
+    def _receive(self, frames: Frames) -> None:
+        if len(frames) != _FRAMES:
+            return
+        topic, epoch, body = frames
+        if topic.startswith(b"m/"):
+            self._marked = True
+        else:
+            self._hear(topic, epoch.decode("ascii"), body)

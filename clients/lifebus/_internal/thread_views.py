@@ -1,0 +1,212 @@
+"""What a follower of signals has applied of each thread and what it must still ask: a plain state machine without I/O.
+
+Every thread is a line of numbers of its own.  Rows and beacons show what is missing in it; who missed a beacon does not
+know which threads it named, and asks where all of them stand.
+
+Above: signals.  Below: view, lifebus_transports.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from lifebus._internal.view import Cursor, Gap, NumberedView
+from lifebus_contract import InvalidRequest
+from lifebus_transports.framing.frames import read_signal_topic, signal_topic
+from lifebus_transports.messages.signals import (
+    SignalBackfill,
+    SignalBeacon,
+    SignalPage,
+    SignalRow,
+    ThreadHead,
+    ThreadHeads,
+    ThreadsAsk,
+)
+
+__all__ = ["SignalsSince", "ThreadItem", "ThreadViews"]
+
+SignalsSince = Cursor | Mapping[str, Cursor] | int | str | None
+"""Where following starts: a cursor or a sequence of one thread, a cursor a thread, ``"start"``, or None for now."""
+
+_PAGE: Final = 256
+
+
+class ThreadItem(Struct, frozen=True):
+    """What came next in one thread, and the history that it is of."""
+
+    thread: str
+    epoch: str
+    item: SignalRow | Gap
+
+
+class _Line(Struct):
+    """One thread: its view, and where a follower that does not wait for more stops."""
+
+    thread: str
+    view: NumberedView[SignalRow]
+    last: int
+
+
+class ThreadViews:
+    """Applies the signals of one thread of an adapter, or of all (`thread` is None), each once and in order.
+
+    `last` begins so many signals before each thread's newest one, whatever `since` says.  Nothing is applied before the
+    first answer to `threads` is in: `place` starts the lines.
+    """
+
+    def __init__(
+        self, adapter_id: str, thread: str | None = None, since: SignalsSince = None, *, last: int | None = None
+    ) -> None:
+        if thread is None and isinstance(since, Cursor | int):
+            raise InvalidRequest("a place in one thread needs the thread; give a mapping of threads", field="since")
+        if isinstance(since, str) and since != "start":
+            raise InvalidRequest('where to begin is "start", a sequence, or a cursor', field="since")
+        self.adapter_id, self.thread = adapter_id, thread
+        self.topic = signal_topic(adapter_id, thread)
+        self._since = {thread or "": since} if isinstance(since, Cursor) else since
+        self._tail = last
+        self._epoch = ""
+        self._lines: dict[bytes, _Line] = {}
+        self._behind: dict[bytes, None] = {}
+        self._beacon: int | None = None
+        self._doubts, self._settled, self._asked = 1, 0, 0
+
+    @property
+    def placed(self) -> bool:
+        """Whether it is known where the threads stand."""
+        return bool(self._epoch)
+
+    @property
+    def at_head(self) -> bool:
+        """Whether everything is applied that there was when the lines were placed."""
+        return self.placed and all(
+            line.view.epoch == self._epoch and line.view.position >= line.last for line in self._lines.values()
+        )
+
+    def cursors(self) -> dict[str, Cursor]:
+        """Return the place that each thread has reached."""
+        return {line.thread: Cursor(line.view.epoch, line.view.position) for line in self._lines.values()}
+
+    def is_late(self, item: ThreadItem) -> bool:
+        """Whether an item came after the lines were placed."""
+        line = self._lines[signal_topic(self.adapter_id, item.thread)]
+        return isinstance(item.item, SignalRow) and item.item.sequence > line.last
+
+    def ask(self) -> ThreadsAsk | SignalBackfill | None:
+        """Return the next question, or None when there is nothing to ask; its answer goes to `place` or `fill`."""
+        if self._doubts > self._settled:
+            self._asked = self._doubts
+            return ThreadsAsk(adapter_id=self.adapter_id, thread=self.thread)
+        for topic in self._behind:
+            line = self._lines[topic]
+            line.view.expect_page()
+            return SignalBackfill(
+                adapter_id=self.adapter_id,
+                thread=line.thread,
+                epoch=line.view.epoch,
+                after=line.view.position,
+                limit=_PAGE,
+            )
+        return None
+
+    def place(self, heads: ThreadHeads) -> None:
+        """Take the answer of where the threads stand: the first starts the lines, later ones are compared."""
+        self._settled = self._asked
+        if not self.placed:
+            self._start(heads)
+        elif heads.epoch != self._epoch:
+            self._epoch = heads.epoch
+            for topic, line in self._lines.items():
+                line.view.lose()
+                self._behind[topic] = None
+        for head in heads.threads:
+            self._note_head(signal_topic(self.adapter_id, head.thread), head.head)
+
+    def fill(self, page: SignalPage) -> list[ThreadItem]:
+        """Take the page that was asked for; return what follows, gaps in their place."""
+        topic = next(iter(self._behind))
+        line = self._lines[topic]
+        if page.epoch != line.view.epoch:
+            line.last = page.head
+            self._doubts += page.epoch != self._epoch
+        items = self._items(line, line.view.fill(page))
+        del self._behind[topic]
+        self._note(topic, line)
+        return items
+
+    def offer(self, topic: bytes, epoch: str, rows: Iterable[SignalRow]) -> list[ThreadItem]:
+        """Take live rows; return those that follow what was applied."""
+        line = self._line(topic)
+        if epoch != self._epoch:
+            self._doubts += self.placed
+        items = self._items(line, line.view.offer(epoch, rows))
+        self._note(topic, line)
+        return items
+
+    def lose(self, topic: bytes) -> None:
+        """Forget live rows that could not be kept; the log has them."""
+        line = self._line(topic)
+        line.view.lose()
+        self._note(topic, line)
+
+    def note_beacon(self, beacon: SignalBeacon) -> None:
+        """Compare the heads with what was applied: the loss of a last signal shows here."""
+        if not self.placed:
+            return
+        if self._beacon is None or beacon.number != self._beacon + 1 or beacon.epoch != self._epoch:
+            self._doubts += 1
+        self._beacon = beacon.number
+        for name, head in beacon.threads.items():
+            topic = name.encode("ascii")
+            if topic == self.topic or (self.thread is None and topic.startswith(self.topic)):
+                self._note_head(topic, head)
+
+    def _start(self, heads: ThreadHeads) -> None:
+        """Put each line where its user wants to begin; one that was heard already asks for what lies between."""
+        self._epoch = heads.epoch
+        known = {signal_topic(self.adapter_id, head.thread): head for head in heads.threads}
+        if self.thread is not None:
+            known.setdefault(self.topic, ThreadHead(self.thread, 0, 0))
+        for topic, head in known.items():
+            heard = topic in self._lines
+            line = self._line(topic)
+            line.last = head.head
+            line.view.epoch, line.view.position = self._beginning(head)
+            line.view.behind = heard or Cursor(heads.epoch, head.head) != Cursor(line.view.epoch, line.view.position)
+        for topic, line in self._lines.items():
+            line.view.epoch = line.view.epoch or heads.epoch
+            self._note(topic, line)
+
+    def _beginning(self, head: ThreadHead) -> tuple[str, int]:
+        if self._tail is not None:
+            return self._epoch, max(head.floor, head.head - self._tail)
+        if self._since is None:
+            return self._epoch, head.head
+        if isinstance(self._since, Mapping):
+            cursor = self._since.get(head.thread, Cursor(self._epoch, 0))
+            return cursor.epoch, cursor.position
+        return self._epoch, self._since if isinstance(self._since, int) else 0
+
+    def _line(self, topic: bytes) -> _Line:
+        """Return a thread's line; a new one begins before its first signal."""
+        line = self._lines.get(topic)
+        if line is None:
+            view = NumberedView[SignalRow](epoch=self._epoch, position=0)
+            view.behind = False
+            line = self._lines[topic] = _Line(read_signal_topic(topic), view, 0)
+        return line
+
+    def _note_head(self, topic: bytes, head: int) -> None:
+        line = self._line(topic)
+        line.view.note_head(head)
+        self._note(topic, line)
+
+    def _note(self, topic: bytes, line: _Line) -> None:
+        if line.view.behind:
+            self._behind[topic] = None
+        else:
+            self._behind.pop(topic, None)
+
+    def _items(self, line: _Line, applied: Iterable[SignalRow | Gap]) -> list[ThreadItem]:
+        return [ThreadItem(line.thread, line.view.epoch, item) for item in applied]

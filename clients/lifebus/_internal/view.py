@@ -1,0 +1,282 @@
+"""What a subscriber has applied and what it must still fetch: a plain state machine without I/O (design 4.6).
+
+Live rows may be lost; their numbers show it: positions over the whole ledger, sequences within one session or thread.
+Then the view is `behind`, holds live rows back, and wants pages until one is complete.
+
+Above: subscription, signals.  Below: lifebus_transports.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Final, Generic, Literal, Protocol, TypeVar
+
+from msgspec import Struct, structs
+
+from lifebus_transports.framing.frames import session_topic
+from lifebus_transports.messages.requests import Backfill, BackfillPage, Beacon, RowInfo
+
+__all__ = ["Cursor", "Gap", "NumberedView", "PageOf", "Placed", "View"]
+
+_MAX_HELD: Final = 4_096
+
+
+class Cursor(Struct, frozen=True):
+    """A place in a ledger's order: the epoch names the history, the position the last row applied (design 3.4)."""
+
+    epoch: str
+    position: int
+
+    def __str__(self) -> str:
+        return f"{self.epoch}:{self.position}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Cursor":
+        """Read the form `epoch:position`.
+
+        Raises:
+            ValueError: the text has another form.
+        """
+        epoch, _, position = text.rpartition(":")
+        return cls(epoch, int(position))
+
+
+class Gap(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Receipts or signals that this subscriber will never see, said out loud.
+
+    `after` is the last position it had, `until` the last lost one (None when the history itself is another one).
+    `state_at` is the position of the state that stands for what is lost, where there is one: `state()` of whatever
+    gave this gap returns it, and goes on after it.
+    `reason` is ``pruned`` (the ledger keeps less), ``epoch_changed`` (another history) or ``hole`` (the ledger itself
+    lacks rows).  `thread` names whose signals are lost, and is None where receipts are.
+    """
+
+    epoch: str
+    after: int
+    until: int | None
+    reason: Literal["pruned", "epoch_changed", "hole"]
+    thread: str | None = None
+    state_at: int | None = None
+
+
+class Placed(Protocol):
+    """A row that has a place among its like."""
+
+    @property
+    def position(self) -> int:
+        """Its number: 1, 2, 3 … in the order that the rows are told in."""
+        ...
+
+
+R = TypeVar("R", bound=Placed)
+R_co = TypeVar("R_co", bound=Placed, covariant=True)
+
+
+class PageOf(Protocol[R_co]):
+    """An answer with rows (see `lifebus_transports.messages.requests.BackfillPage`)."""
+
+    @property
+    def epoch(self) -> str:
+        """The history that it is of."""
+        ...
+
+    @property
+    def rows(self) -> Sequence[R_co]:
+        """Rows in order."""
+        ...
+
+    @property
+    def next(self) -> int:
+        """The position up to which nothing is missing."""
+        ...
+
+    @property
+    def floor(self) -> int:
+        """The last position that is no longer kept."""
+        ...
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is missing up to the newest row."""
+        ...
+
+    @property
+    def snapshot_required(self) -> bool:
+        """Whether what was asked for is gone."""
+        ...
+
+
+class NumberedView(Generic[R]):
+    """Applies rows in order, each once, by their positions.
+
+    `position` is the last position applied or skipped.  While it is `behind`, it wants a page of what follows.
+    """
+
+    def __init__(self, *, epoch: str, position: int) -> None:
+        self.epoch = epoch
+        self.position = position
+        self.behind = True
+        self._doubt = False
+        self._held: deque[R] = deque()
+
+    def expect_page(self) -> None:
+        """Note that the next page is asked for now: what is heard from here on may be newer than the page."""
+        self._doubt = False
+
+    def offer(self, epoch: str, rows: Iterable[R]) -> list[R]:
+        """Take live rows; return those that follow what was applied."""
+        if epoch != self.epoch:
+            self.lose()
+            return []
+        if self.behind:
+            self._hold(rows)
+            return []
+        return self._apply(rows)
+
+    def fill(self, page: PageOf[R]) -> list[R | Gap]:
+        """Take the page that was asked for; return what follows, gaps in their place.
+
+        A complete page ends the catching up, unless something heard since the question may be newer than the page.
+        """
+        if page.epoch != self.epoch:
+            return [self._start_over(page)]
+        if page.snapshot_required:
+            lost = Gap(epoch=self.epoch, after=self.position, until=page.floor, reason="pruned")
+            self._jump(page.floor)
+            return [lost]
+        result: list[R | Gap] = []
+        for row in page.rows:
+            if row.position > self.position:
+                result.extend(self._step(row))
+        self.position = max(self.position, page.next)
+        if page.complete and not self._doubt:
+            self.behind = False
+            held, self._held = self._held, deque()
+            result.extend(self._apply(held))
+        return result
+
+    def start_from(self, epoch: str, position: int) -> None:
+        """Go on after a place further on: what lies before it is known by other means."""
+        if epoch != self.epoch or position > self.position:
+            self.epoch = epoch
+            self._jump(position)
+            self.lose()
+
+    def note_head(self, head: int) -> None:
+        """Compare the newest position there is with what was applied."""
+        if head > self.position:
+            self._fall_behind()
+
+    def lose(self) -> None:
+        """Forget live rows that could not be kept; the ledger has them."""
+        self._held.clear()
+        self._fall_behind()
+
+    def _fall_behind(self) -> None:
+        self.behind = self._doubt = True
+
+    def _hold(self, rows: Iterable[R]) -> None:
+        self._held.extend(rows)
+        if len(self._held) > _MAX_HELD:
+            self.lose()
+
+    def _apply(self, rows: Iterable[R]) -> list[R]:
+        """Return the rows that follow without a hole; at a hole become behind and hold the rest."""
+        applied: list[R] = []
+        pending = deque(rows)
+        while pending:
+            row = pending.popleft()
+            number, last = self._number(row)
+            if number <= last or row.position <= self.position:
+                continue
+            if number != last + 1:
+                self._fall_behind()
+                self._hold([row, *pending])
+                break
+            self._advance(row)
+            applied.append(row)
+        return applied
+
+    def _step(self, row: R) -> Sequence[R | Gap]:
+        """Apply a row of a page, which the ledger promises to be the next; say so if it is not."""
+        follows, before = self._follows(row), self.position
+        self._advance(row)
+        if follows:
+            return (row,)
+        return (Gap(epoch=self.epoch, after=before, until=row.position - 1, reason="hole"), row)
+
+    def _start_over(self, page: PageOf[R]) -> Gap:
+        lost = Gap(epoch=self.epoch, after=self.position, until=None, reason="epoch_changed")
+        self.epoch = page.epoch
+        self._jump(page.floor)
+        self._held.clear()
+        return lost
+
+    def _number(self, row: R) -> tuple[int, int]:
+        """Return the row's number in the order this view counts in, and the last one applied."""
+        return row.position, self.position
+
+    def _follows(self, row: R) -> bool:
+        number, last = self._number(row)
+        return number == last + 1
+
+    def _advance(self, row: R) -> None:
+        self.position = row.position
+
+    def _jump(self, position: int) -> None:
+        self.position = position
+
+
+class View(NumberedView[RowInfo]):
+    """Receipts: of the whole ledger by position, or of a `session` (adapter_id, harness_session_id) by its sequences.
+
+    `sequence` is the last session sequence applied, None while it is not known yet.
+    """
+
+    def __init__(self, *, epoch: str, position: int, session: tuple[str, str] | None = None) -> None:
+        super().__init__(epoch=epoch, position=position)
+        self.session = session
+        self.sequence: int | None = None
+        self._topic = "" if session is None else session_topic(*session).decode("ascii")
+        self._beacon: int | None = None
+
+    def ask(self) -> Backfill:
+        """Return the question for the next page."""
+        self.expect_page()
+        return Backfill(epoch=self.epoch, after=self.position, session=self.session)
+
+    def fill(self, page: PageOf[RowInfo]) -> list[RowInfo | Gap]:
+        """Take the page that was asked for; a gap names the state that stands for what is lost."""
+        items = super().fill(page)
+        if isinstance(page, BackfillPage) and page.snapshot is not None:
+            at = page.snapshot.position
+            return [structs.replace(item, state_at=at) if isinstance(item, Gap) else item for item in items]
+        return items
+
+    def note_beacon(self, beacon: Beacon) -> None:
+        """Compare the heads with what was applied: the loss of a last message shows here."""
+        missed_one = self._beacon is None or beacon.number != self._beacon + 1
+        self._beacon = beacon.number
+        if beacon.epoch != self.epoch:
+            self._fall_behind()
+        elif self.session is None or self.sequence is None:
+            self.note_head(beacon.head)
+        elif missed_one or beacon.sessions.get(self._topic, 0) > self.sequence:
+            self._fall_behind()
+
+    def _number(self, row: RowInfo) -> tuple[int, int]:
+        if self.session is not None and row.sequence is not None:
+            return row.sequence, self.sequence or 0
+        return super()._number(row)
+
+    def _follows(self, row: RowInfo) -> bool:
+        unknown = self.session is not None and (self.sequence is None or row.sequence is None)
+        return unknown or super()._follows(row)
+
+    def _advance(self, row: RowInfo) -> None:
+        super()._advance(row)
+        if row.sequence is not None:
+            self.sequence = row.sequence
+
+    def _jump(self, position: int) -> None:
+        super()._jump(position)
+        self.sequence = None

@@ -1,0 +1,141 @@
+"""`lifebus boot`: rebuild the state from a snapshot and the log, prove it, and show what was open (docs/ledger.md)."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from lifebus.cli.admin.resume_text import resume_lines
+from lifebus.cli.arguments import DEFAULTS, Connecting, UsageError
+from lifebus.cli.connection import on_bus
+from lifebus.cli.exit_codes import ExitCode
+from lifebus.cli.terminal import clean, paint, put, put_json, say
+from lifebus_contract import LifebusError, TransportError
+
+if TYPE_CHECKING:
+    from lifebus_supervisor.configuration.settings import Settings
+    from lifebus_transports.messages.snapshots import ReviseAnswer
+
+__all__ = ["boot"]
+
+
+def boot(
+    which: str | None = None,
+    /,
+    *,
+    check: bool = False,
+    live: bool = False,
+    rebuild: bool = False,
+    revise: Annotated[str | None, Parameter(name="--revise")] = None,
+    connecting: Connecting = DEFAULTS,
+) -> ExitCode:
+    """Boot a snapshot from the log alone, prove every byte, and show what was open then; nothing is written.
+
+    Args:
+        which: The snapshot's id, its file, or a bundle; the newest snapshot unless told.
+        check: Only check: print the twelve steps.
+        live: Ask the running broker what is open now, and boot nothing.
+        rebuild: Build a new ledger from the snapshot and the log alone, and compare it with this one byte for byte.
+        revise: Write down first that pins may be what they are today, and why.
+        connecting: Where the broker is, and the form of the answer.
+    """
+    if sum((check, live, rebuild)) > 1:
+        raise UsageError("--check, --live and --rebuild exclude each other")
+    if live:
+        _show_view(_live(connecting), json=connecting.json)
+        return ExitCode.OK
+    from lifebus_supervisor.configuration.resolution import load  # noqa: PLC0415
+
+    settings, _ = load()
+    if revise is not None:
+        if which is not None and Path(which).is_file() and not which.endswith(".json"):
+            raise UsageError("--revise: a bundle stays as it is; `lifebus ledger import` takes its log in first")
+        _tell_revision(_revise(settings, which, revise, connecting), json=connecting.json)
+    if rebuild:
+        return _rebuild(settings, which, json=connecting.json)
+    return _boot(settings, which, check=check, json=connecting.json)
+
+
+def _boot(settings: "Settings", which: str | None, *, check: bool, json: bool) -> ExitCode:
+    from lifebus_admin.snapshots.boot import boot_here  # noqa: PLC0415
+
+    steps: list[dict[str, Any]] = []
+
+    def done(step: dict[str, Any]) -> None:
+        steps.append(step)
+        if not json:
+            put(f"{paint('ok', 'green')}  {step['number']:2}  {step['name'].ljust(28)}{clean(step['checked'])}")
+
+    try:
+        view = boot_here(settings, which, done)
+    except LifebusError as fault:
+        if not json or fault.code != "cold_boot":
+            raise
+        put_json({"ok": False, "steps": steps, "failed": _plain(fault)})
+        return ExitCode.NEGATIVE
+    if json:
+        put_json({"ok": True, "steps": steps, **({} if check else {"resume": view})})
+    elif not check:
+        put("")
+        _show_view(view, json=False)
+    return ExitCode.OK
+
+
+def _plain(fault: LifebusError) -> dict[str, Any]:
+    """Return a failed cold boot as plain data."""
+    named = ("step", "position", "reason")
+    return {**{name: getattr(fault, name, None) for name in named}, "detail": fault.detail}
+
+
+def _show_view(view: dict[str, Any], *, json: bool) -> None:
+    if json:
+        put_json(view)
+        return
+    for line in resume_lines(view):
+        put(line)
+
+
+def _live(connecting: Connecting) -> dict[str, Any]:
+    """Ask the broker what is open now."""
+    import msgspec  # noqa: PLC0415
+
+    view: dict[str, Any] = msgspec.json.decode(on_bus(connecting, lambda bus: bus.saves.resume()).raw)
+    return view
+
+
+def _revise(settings: "Settings", which: str | None, reason: str, connecting: Connecting) -> "ReviseAnswer":
+    """Have the broker write the record, or without one write it into the file, which nobody else may hold then."""
+    from lifebus_admin.snapshots.boot import find_snapshot, revise_file  # noqa: PLC0415
+    from lifebus_supervisor.jobs.state_directory import snapshot_files  # noqa: PLC0415
+
+    snapshot_id = find_snapshot(snapshot_files(settings), which).snapshot_id
+    try:
+        return on_bus(connecting, lambda bus: bus.saves.revise(snapshot_id, reason))
+    except TransportError as fault:
+        if fault.code != "no_broker":
+            raise
+    say(f"no broker answers; writing into {settings.ledger_path}", color="dim")
+    return revise_file(settings, snapshot_id, reason)
+
+
+def _tell_revision(answer: "ReviseAnswer", *, json: bool) -> None:
+    tell = say if json else put
+    tell(f"revision {answer.number} of {clean(answer.actor)}:")
+    for change in answer.changes:
+        tell(f"  {clean(change)}")
+
+
+def _rebuild(settings: "Settings", which: str | None, *, json: bool) -> ExitCode:
+    from lifebus_admin.snapshots.verify_rebuild import rebuild  # noqa: PLC0415
+
+    compared = rebuild(settings, which)
+    if json:
+        put_json(compared)
+    else:
+        for one in compared.parts:
+            verdict = paint("different", "red") if one.difference else paint("identical", "green")
+            put(f"{verdict}  {one.name.ljust(14)}{one.bytes} bytes  {clean(one.difference or '')}".rstrip())
+        put(
+            f"position {compared.position}, rebuilt from {compared.lines} lines and the snapshot {compared.snapshot_id}"
+        )
+    return ExitCode.NEGATIVE if any(one.difference for one in compared.parts) else ExitCode.OK

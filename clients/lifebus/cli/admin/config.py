@@ -1,0 +1,78 @@
+"""`lifebus config`: which settings are in force, and where they come from."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+from cyclopts import App, Parameter
+
+from lifebus.cli.exit_codes import ExitCode
+from lifebus.cli.terminal import paint, put, put_json, put_table, say
+
+if TYPE_CHECKING:
+    from lifebus_supervisor.configuration.resolution import Origin
+
+__all__ = ["app"]
+
+app = App(name="config")
+_File = Annotated[Path | None, Parameter(name="--config", env_var="LIFEBUS_CONFIG")]
+
+
+@app.default
+@app.command
+def show(*, config: _File = None, origin: bool = False, json: bool = False) -> ExitCode:
+    """Show the settings in force.
+
+    Args:
+        config: The configuration file.
+        origin: Show where each comes from, and what it won over.
+        json: Answer in JSON.
+    """
+    from lifebus_supervisor.configuration.resolution import load  # noqa: PLC0415
+
+    _, origins = load(config_path=config)
+    if json:
+        put_json({key: _plain(one) if origin else one.value for key, one in origins.items()})
+        return ExitCode.OK
+    if not origin:
+        put_table(("key", "value"), [(key, _text(one.value)) for key, one in origins.items()])
+        return ExitCode.OK
+    rows: list[tuple[str, ...]] = []
+    for key, one in origins.items():
+        rows.append((key, _text(one.value), one.source, one.where))
+        rows += [("", f"({_text(weak.value)})", weak.source, weak.where) for weak in one.overridden]
+    put_table(("key", "value", "source", "where"), rows, color_of={"default": "dim", "flag": "cyan"})
+    return ExitCode.OK
+
+
+@app.command
+def check(file: Path | None = None, /) -> ExitCode:
+    """Check the settings and the manifests they name; exit code 78 if something is wrong.
+
+    Args:
+        file: The configuration file; without one, the file that a broker would read.
+    """
+    from lifebus_supervisor.configuration.adapters import configured_adapters  # noqa: PLC0415
+    from lifebus_supervisor.configuration.resolution import load  # noqa: PLC0415
+
+    settings, origins = load(config_path=file)
+    adapters = configured_adapters(settings).all()
+    changed = [key for key, one in origins.items() if one.source != "default"]
+    put(f"{paint('valid', 'green')}: {len(changed)} settings differ from the defaults, {len(adapters)} adapters")
+    if not changed:
+        say("`lifebus config show` lists all settings")
+    return ExitCode.OK
+
+
+def _plain(origin: "Origin") -> dict[str, Any]:
+    return {
+        "value": origin.value,
+        "source": origin.source,
+        "where": origin.where,
+        "overridden": [_plain(weak) for weak in origin.overridden],
+    }
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return " ".join(str(item) for item in cast("tuple[object, ...]", value)) or "none"
+    return str(value)

@@ -1,0 +1,80 @@
+"""What `lifebus doctor` says of each harness: the hooks that are installed, and what the broker sees of it.
+
+Above: doctor.  Below: hook_wishes, lifebus_admin.harnesses.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from lifebus.cli.admin.findings import Finding
+from lifebus.cli.admin.hook_options import place_here
+from lifebus.cli.harness_text import harness_text
+
+if TYPE_CHECKING:
+    from lifebus_admin.harnesses.install_status import Standing
+    from lifebus_transports.messages.requests import BrokerStatus
+
+__all__ = ["harness_findings", "hook_findings"]
+
+
+def harness_findings(status: "BrokerStatus | None") -> Iterator[Finding]:
+    """Yield what is known of each harness; `status` is the broker's, None where none answers."""
+    yield from hook_findings()
+    yield from _launcher_findings()
+    for harness in () if status is None else status.harnesses:
+        quiet = bool(harness.silent or harness.degraded)
+        yield Finding(
+            check=harness.adapter_id,
+            state="warn" if quiet else "ok",
+            evidence=harness_text(harness),
+            fix=f"`lifebus hooks test {harness.adapter_id}` shows whether its hooks arrive" if quiet else "",
+        )
+
+
+def hook_findings() -> Iterator[Finding]:
+    """Yield how the hooks stand that are installed here, one finding an installation."""
+    from lifebus_admin.harnesses.install_status import standing_of  # noqa: PLC0415
+    from lifebus_admin.harnesses.target import installed_targets  # noqa: PLC0415
+
+    place = place_here()
+    targets = installed_targets(place)
+    if not targets:
+        fix = "`lifebus hooks install claude` (or codex, gemini, opencode, hermes, openclaw)"
+        yield Finding(check="hooks", state="warn", evidence="no hooks are installed", fix=fix)
+        return
+    for target in targets:
+        yield _standing_finding(standing_of(place, target))
+
+
+def _launcher_findings() -> Iterator[Finding]:
+    from lifebus_admin.harnesses.install_status import launcher_health  # noqa: PLC0415
+    from lifebus_admin.harnesses.target import installed_targets  # noqa: PLC0415
+
+    place = place_here()
+    if not installed_targets(place):
+        return
+    health = launcher_health(place)
+    if health.problem is not None or health.files.state != "present":
+        evidence = health.problem or f"the launcher is {health.files.state}"
+        yield Finding(check="launcher", state="bad", evidence=evidence, fix="`lifebus hooks install` again mends it")
+
+
+def _standing_finding(standing: "Standing") -> Finding:
+    target = standing.target
+    check, evidence = "hooks", f"{target.label}: {standing.files.state}"
+    if standing.hooks:
+        evidence += f", {len(standing.hooks)} hooks"
+    untrusted = [hook.event for hook in standing.trust or () if hook.state != "trusted"]
+    if standing.files.state != "present":
+        fix = f"`lifebus hooks status {target.adapter_id}` says why; `lifebus hooks install` mends what is ours"
+        return Finding(check=check, state="bad", evidence=evidence, fix=fix)
+    if standing.files.problems:
+        fix = "change the settings by hand"
+        return Finding(check=check, state="bad", evidence=f"{evidence}; {standing.files.problems[0]}", fix=fix)
+    if untrusted:
+        fix = "start codex and accept them when it asks, or review them with /hooks"
+        evidence += f"; Codex does not run {', '.join(untrusted)}: not trusted"
+        return Finding(check=check, state="bad", evidence=evidence, fix=fix)
+    if standing.trust_problem is not None:
+        return Finding(check=check, state="warn", evidence=f"{evidence}; {standing.trust_problem}")
+    return Finding(check=check, state="ok", evidence=evidence)

@@ -1,0 +1,170 @@
+"""What a user wishes of `lifebus hooks`, and whose directories it is about.
+
+Above: hooks.  Below: lifebus_admin.harnesses, the adapters' assets.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+from cyclopts import Parameter
+
+from lifebus.cli.arguments import UsageError, parse_choice
+
+if TYPE_CHECKING:
+    from lifebus_admin.harnesses.target import Place, Target
+
+__all__ = ["ALL", "ANY_WISH", "ASK", "Doing", "Narrowing", "Wishing", "harness_names", "place_here", "project_of"]
+
+_MODES: Final = ["native_hook", "launcher_wrapper", "manual_skill"]
+_SCOPES: Final = ["user", "project"]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Wishing:
+    """What to install, and where."""
+
+    mode: str = "native_hook"
+    "native_hook, launcher_wrapper (a script to start the harness with) or manual_skill (instructions): native_hook."
+    scope: str = "user"
+    "Whose settings: user, or project. user, unless told."
+    project: Path | None = None
+    "The project's directory; it makes the scope `project`. The working directory, unless told."
+    events: tuple[str, ...] = ()
+    "Only these of the harness's hooks."
+    skip_unknown: bool = False
+    "Leave out the hooks that the installed version of the harness does not know."
+    status_line: bool = False
+    "Claude Code: set the status line too, which tells how full the context is."
+
+    def targets(self, harnesses: Sequence[str]) -> "list[Target]":
+        """Return the targets.
+
+        Raises:
+            UsageError: there is no such harness, mode, scope or hook, or they do not go together.
+        """
+        names = [parse_choice("HARNESS", name, harness_names()) for name in dict.fromkeys(harnesses)]
+        return [self._target(name) for name in names]
+
+    def _target(self, name: str) -> "Target":
+        from lifebus_adapters import HOST_ASSETS  # noqa: PLC0415
+        from lifebus_admin.harnesses.target import Target  # noqa: PLC0415
+        from lifebus_contract import IntegrationMode  # noqa: PLC0415
+
+        host, mode = HOST_ASSETS[name], IntegrationMode(parse_choice("--mode", self.mode, _MODES))
+        scope = parse_choice("--scope", "project" if self.project is not None else self.scope, _SCOPES)
+        if scope not in host.scopes:
+            raise UsageError(f"--scope: {name} reads no settings in projects")
+        if scope == "project" and mode is IntegrationMode.LAUNCHER_WRAPPER:
+            raise UsageError("--scope: a launcher wrapper is the user's, not a project's")
+        if self.status_line and (name != "claude" or mode is not IntegrationMode.NATIVE_HOOK):
+            raise UsageError("--status-line: only claude has one, with native hooks")
+        known = [event.name for event in host.events]
+        return Target(
+            adapter_id=name,
+            mode=mode,
+            scope="project" if scope == "project" else "user",
+            project=project_of(self.project or Path()) if scope == "project" else None,
+            events=tuple(parse_choice("--events", event, known) for event in self.events) or None,
+            status_line=self.status_line,
+        )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Narrowing:
+    """Which of the installations are meant; all, unless told."""
+
+    mode: str | None = None
+    "Only native_hook, launcher_wrapper or manual_skill."
+    scope: str | None = None
+    "Only what is in your own settings (user), or in projects' (project)."
+    project: Path | None = None
+    "Only what is in this project."
+
+    def takes(self, target: "Target") -> bool:
+        """Whether an installation is meant.
+
+        Raises:
+            UsageError: the project is no directory.
+        """
+        asked = (self.mode, self.scope, project_of(self.project))
+        found = (target.mode.value, target.scope, target.project)
+        return all(one in {None, other} for one, other in zip(asked, found, strict=True))
+
+    @property
+    def wish(self) -> Wishing:
+        """What would have been installed so."""
+        return Wishing(mode=self.mode or "native_hook", scope=self.scope or "user", project=self.project)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Doing:
+    """How to go about it."""
+
+    dry_run: bool = False
+    "Show what would be done, and do nothing."
+    yes: Annotated[bool, Parameter(name=("--yes", "-y"))] = False
+    "Do it without asking."
+    full: bool = False
+    "Show lifebus's own files whole, too."
+    json: bool = False
+    "Answer in JSON."
+
+
+ANY_WISH: Final = Wishing()
+"""Nothing was asked for."""
+
+ALL: Final = Narrowing()
+"""Whatever is installed."""
+
+ASK: Final = Doing()
+"""Show, and ask."""
+
+
+def harness_names() -> list[str]:
+    """Return the harnesses that there are assets for."""
+    from lifebus_adapters import HOST_ASSETS  # noqa: PLC0415
+
+    return list(HOST_ASSETS)
+
+
+def project_of(directory: Path | None) -> str | None:
+    """Return the absolute path of a project.
+
+    Raises:
+        UsageError: it is no directory.
+    """
+    if directory is None:
+        return None
+    if not directory.is_dir():
+        raise UsageError(f"--project: {directory} is no directory")
+    return str(directory.resolve())
+
+
+def place_here() -> "Place":
+    """Return this user's directories.
+
+    Raises:
+        LifebusError: the settings are wrong.
+    """
+    import lifebus  # noqa: PLC0415
+    from lifebus_adapters.shared.telemetry import Surroundings  # noqa: PLC0415
+    from lifebus_admin.harnesses.target import Place, real_python  # noqa: PLC0415
+    from lifebus_supervisor.configuration.resolution import load  # noqa: PLC0415
+    from lifebus_transports.directories import default_data_dir, home_directory  # noqa: PLC0415
+
+    sources = Path(lifebus.__file__).parent
+    settings, _ = load()
+    return Place(
+        surroundings=Surroundings(home=str(home_directory()), environ=dict(os.environ)),
+        data_dir=default_data_dir().absolute(),
+        state_dir=settings.state_dir,
+        python=real_python(),
+        hook=sources.joinpath("hook.py").read_text("utf-8"),
+        wrapper=sources.joinpath("wrapper.py").read_text("utf-8"),
+    )

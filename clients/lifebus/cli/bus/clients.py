@@ -1,0 +1,200 @@
+"""`lifebus clients`: callback clients, and named consumers with their places and dead letters."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import App, Parameter
+
+from lifebus.cli.arguments import DEFAULTS, Connecting, UsageError
+from lifebus.cli.confirm import agreed
+from lifebus.cli.connection import on_bus
+from lifebus.cli.exit_codes import ExitCode
+from lifebus.cli.terminal import clean, put, put_json, put_table, say
+
+if TYPE_CHECKING:
+    from lifebus.client import Bus
+    from lifebus_contract.consumers import CursorInfo
+    from lifebus_transports.messages.requests import ClientInfo
+
+__all__ = ["app"]
+
+app = App(name="clients")
+
+_Name = Annotated[str, Parameter(help="The name that it consumes under.")]
+
+
+@app.default
+@app.command(name="list")
+def list_clients(*, connecting: Connecting = DEFAULTS) -> ExitCode:
+    """List the callback clients that are connected, and the named consumers, connected or not.
+
+    Args:
+        connecting: Where the broker is, and the form of the answer.
+    """
+
+    async def both(bus: "Bus") -> "tuple[list[ClientInfo], list[CursorInfo]]":
+        return await bus.clients(), await bus.cursors.standing()
+
+    clients, cursors = on_bus(connecting, both)
+    if connecting.json:
+        put_json([*clients, *[_plain(one) for one in cursors]])
+        return ExitCode.OK
+    if clients:
+        _put_clients(clients)
+    if cursors:
+        _put_cursors(cursors)
+    if not clients and not cursors:
+        say("no callback client is connected, and nobody consumes under a name")
+    return ExitCode.OK
+
+
+@app.command
+def lag(name: str | None = None, /, *, connecting: Connecting = DEFAULTS) -> ExitCode:
+    """Show how far named consumers are behind, or one.
+
+    Args:
+        name: The name that it consumes under; without one, all.
+        connecting: Where the broker is, and the form of the answer.
+    """
+    found = on_bus(connecting, lambda bus: bus.cursors.standing(name))
+    if connecting.json:
+        put_json([_plain(one) for one in found])
+    elif found:
+        _put_cursors(found)
+    else:
+        say("nobody consumes under a name")
+    return ExitCode.OK
+
+
+@app.command(name="reset-cursor")
+def reset_cursor(name: _Name, /, *, to: str, yes: bool = False, connecting: Connecting = DEFAULTS) -> ExitCode:
+    """Have a named consumer start again from another place.
+
+    Args:
+        name: The name that it consumes under.
+        to: Begin after this place: a POSITION, `start` or `head`.
+        yes: Do it without asking.
+        connecting: Where the broker is, and the form of the answer.
+    """
+    after = _place(to)
+    if not yes and not agreed(f"Have `{clean(name)}` start again from {to}?", json=connecting.json):
+        say("nothing was changed")
+        return ExitCode.NEGATIVE
+    info = on_bus(connecting, lambda bus: bus.cursors.reset(name, after))
+    if connecting.json:
+        put_json(_plain(info))
+    else:
+        put(f"`{clean(name)}` goes on after position {info.position}, {info.lag} behind the head")
+    return ExitCode.OK
+
+
+@app.command
+def evict(name: _Name, /, *, yes: bool = False, connecting: Connecting = DEFAULTS) -> ExitCode:
+    """Forget a named consumer: its place, what it holds, its dead letters.
+
+    Args:
+        name: The name that it consumes under.
+        yes: Do it without asking.
+        connecting: Where the broker is, and the form of the answer.
+    """
+    if not yes and not agreed(f"Forget `{clean(name)}` and its dead letters?", json=connecting.json):
+        say("nothing was changed")
+        return ExitCode.NEGATIVE
+    on_bus(connecting, lambda bus: bus.cursors.evict(name))
+    if connecting.json:
+        put_json({"evicted": name})
+    else:
+        put(f"`{clean(name)}` is forgotten")
+    return ExitCode.OK
+
+
+@app.command
+def dead(name: _Name, /, *, connecting: Connecting = DEFAULTS) -> ExitCode:
+    """List the receipts that a named consumer was handed 20 times in vain; with --json whole, one a line.
+
+    Args:
+        name: The name that it consumes under.
+        connecting: Where the broker is, and the form of the answer.
+    """
+    from msgspec import Raw  # noqa: PLC0415
+    from msgspec.structs import asdict  # noqa: PLC0415
+
+    from lifebus_contract.codec import decode_receipt  # noqa: PLC0415
+
+    letters = on_bus(connecting, lambda bus: bus.cursors.dead_letters(name))
+    if connecting.json:
+        for letter in letters:
+            put_json({**asdict(letter), "receipt": Raw(letter.receipt or b"null")}, indent=0)
+    elif letters:
+        receipts = [decode_receipt(letter.receipt) if letter.receipt else None for letter in letters]
+        put_table(
+            ("number", "position", "tries", "event", "session", "receipt"),
+            [
+                (
+                    str(letter.number),
+                    str(letter.position),
+                    str(letter.tries),
+                    receipt.event.value if receipt else "gone",
+                    f"{receipt.adapter_id}/{receipt.harness_session_id or '-'}" if receipt else "-",
+                    receipt.receipt_id if receipt else "-",
+                )
+                for letter, receipt in zip(letters, receipts, strict=True)
+            ],
+        )
+    else:
+        say("no dead letters")
+    return ExitCode.OK
+
+
+def _put_clients(found: "list[ClientInfo]") -> None:
+    put_table(
+        ("client", "kind", "adapters", "deadline", "dispatched", "failed", "events"),
+        [
+            (
+                one.client_id,
+                f"{one.kind}, background" if one.background else one.kind,
+                ",".join(one.adapters) or "all",
+                f"{one.deadline_ms} ms",
+                str(one.dispatched),
+                str(one.failed),
+                ",".join(event.value for event in one.events),
+            )
+            for one in found
+        ],
+    )
+
+
+def _put_cursors(found: "list[CursorInfo]") -> None:
+    put_table(
+        ("cursor", "client", "state", "position", "lag", "open", "dead"),
+        [
+            (
+                one.cursor,
+                one.client_id,
+                "history lost" if one.lost else "attached" if one.attached else "away",
+                str(one.position),
+                str(one.lag),
+                str(one.open),
+                str(one.dead),
+            )
+            for one in found
+        ],
+    )
+
+
+def _plain(info: "CursorInfo") -> dict[str, Any]:
+    from msgspec.structs import asdict  # noqa: PLC0415
+
+    return {"kind": "cursor", **asdict(info)}
+
+
+def _place(to: str) -> int | None:
+    """Return the position to go on after; None for the head.
+
+    Raises:
+        UsageError: another form.
+    """
+    if to in {"start", "head"}:
+        return 0 if to == "start" else None
+    if not to.isascii() or not to.isdigit() or len(to) > 15:  # noqa: PLR2004  below 2^53
+        raise UsageError(f"--to: `{to[:64]}` is not POSITION, start or head")
+    return int(to)

@@ -1,0 +1,212 @@
+"""`lifebus emit`: record lifecycle events, from flags or from documents."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from cyclopts import Parameter
+
+from lifebus.cli.arguments import DEFAULTS, Connecting, UsageError, parse_choice
+from lifebus.cli.connection import CLIENT_ID, on_bus
+from lifebus.cli.contract.negotiate import Wishes, parse_requirements
+from lifebus.cli.documents import DocumentPath, read_batches, read_document
+from lifebus.cli.exit_codes import ExitCode, exit_code_of
+from lifebus.cli.terminal import put_json, say
+from lifebus_contract import (
+    CallbackRequest,
+    Emission,
+    InvalidRequest,
+    LifecycleEvent,
+    PayloadEnvelope,
+    PlacementClass,
+    ReceiptStatus,
+    load_json,
+    validate,
+)
+
+if TYPE_CHECKING:
+    from lifebus.client import Bus, Emitted
+
+__all__ = ["Delivery", "Details", "emit"]
+
+_BATCH: Final = 256
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Details:
+    """What the event is about."""
+
+    adapter: str | None = None
+    "The adapter's id, e.g. codex."
+    adapter_version: str = "0.1.0"
+    "The adapter's version: 0.1.0 unless told."
+    mode: str = "native_hook"
+    "The integration mode: native_hook unless told."
+    session: str | None = None
+    "The harness's session id."
+    frame: str | None = None
+    "The frame's id, for frame events."
+    parent_frame: str | None = None
+    "The parent frame's id, for a subcall."
+    key: str | None = None
+    "The idempotency key; without one a fresh key is made."
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Delivery:
+    """What is to be delivered with the event, and what it requires."""
+
+    payload: Path | None = None
+    "A text file to deliver as a payload."
+    kind: str = "text"
+    "The payload's kind: text unless told."
+    placement: tuple[str, ...] = ("pre_prompt_frame",)
+    "Where the payload may land: pre_prompt_frame unless told."
+    require: Wishes = ()
+    "A capability that must be had."
+    prefer: Wishes = ()
+    "A capability that would be better."
+
+
+_NO_DETAILS: Final = Details()
+_NO_DELIVERY: Final = Delivery()
+
+
+def emit(
+    event: str | None = None,
+    /,
+    *,
+    file: DocumentPath = None,
+    jsonl: bool = False,
+    client: str = CLIENT_ID,
+    details: Details = _NO_DETAILS,
+    delivery: Delivery = _NO_DELIVERY,
+    connecting: Connecting = DEFAULTS,
+) -> ExitCode:
+    """Record a lifecycle event, and print its receipts once they are durable.
+
+    Exit code 1 if a receipt says `failed` or the broker refused; 65 if the event is against the contract.
+
+    Args:
+        event: The event, e.g. session.started.
+        file: A request or emission in JSON instead of flags; `-` is stdin.
+        jsonl: The file holds one document a line.
+        client: The client id under which it is recorded: lifebus-cli unless told.
+        details: What the event is about.
+        delivery: What is delivered with it.
+        connecting: Where the broker is, and the form of the answer.
+    """
+    if (event is None) == (file is None):
+        raise UsageError("give an EVENT with its flags, or --file with documents")
+    batches = iter([[_made(event, details, delivery)]]) if event is not None else _read(file, jsonl=jsonl)
+
+    async def send(bus: "Bus") -> ExitCode:
+        code = ExitCode.OK
+        for batch in batches:
+            for start in range(0, len(batch), _BATCH):
+                code = _shown(await bus.emit(batch[start : start + _BATCH]), code, json=connecting.json)
+        return code
+
+    return on_bus(connecting, send, client_id=client)
+
+
+def _made(event: str, details: Details, delivery: Delivery) -> Emission:
+    """Return the emission that the flags describe."""
+    from lifebus.requests import make_request  # noqa: PLC0415
+
+    name = parse_choice("EVENT", event, [one.value for one in LifecycleEvent])
+    if details.adapter is None:
+        raise UsageError("--adapter: whose event is it? `lifebus manifest list` shows the adapters")
+    more: dict[str, Any] = {"idempotency_key": details.key} if details.key is not None else {}
+    if details.frame is not None:
+        frame = {"frame_id": details.frame, "frame_class": "subcall" if details.parent_frame else "top_level"}
+        more["frame_context"] = frame | ({"parent_frame_id": details.parent_frame} if details.parent_frame else {})
+    request = make_request(
+        name,
+        details.adapter,
+        adapter_version=details.adapter_version,
+        integration_mode=details.mode,
+        session=details.session,
+        **more,
+    )
+    payloads = (_payload(delivery.payload, delivery),) if delivery.payload is not None else ()
+    requirements = tuple(parse_requirements(delivery.require, delivery.prefer, ()))
+    return Emission(request=request, payloads=payloads, requirements=requirements)
+
+
+def _payload(path: Path, delivery: Delivery) -> PayloadEnvelope:
+    from lifebus.requests import new_id  # noqa: PLC0415
+
+    body = read_document(path)
+    known = [placement.value for placement in PlacementClass]
+    plain = {
+        "schema_version": "lifeloop.v0.2",
+        "payload_id": new_id("pay_"),
+        "client_id": CLIENT_ID,
+        "payload_kind": delivery.kind,
+        "format": "text",
+        "content_encoding": "utf8",
+        "byte_size": len(body),
+        "body": body.decode(),
+        "acceptable_placements": [
+            {"placement": parse_choice("--placement", placement, known), "requirement": "required"}
+            for placement in delivery.placement
+        ],
+    }
+    return validate(plain, PayloadEnvelope)
+
+
+def _read(path: Path | None, *, jsonl: bool) -> Iterator[list[Emission]]:
+    """Yield the emissions of a file: of a stream as many at a time as are there."""
+    if not jsonl:
+        yield [_document(read_document(path), "")]
+        return
+    number = 0
+    for batch in read_batches(path):
+        yield [_document(line, f"line {number}: ") for number, line in enumerate(batch, number + 1)]
+        number += len(batch)
+
+
+def _document(data: bytes, where: str) -> Emission:
+    """Return the emission that a document is, or whose request it is."""
+    try:
+        plain = load_json(data)
+        if isinstance(plain, dict) and "request" in plain:
+            return validate(plain, Emission)
+        return Emission(request=validate(plain, CallbackRequest))
+    except InvalidRequest as fault:
+        raise InvalidRequest(f"{where}{fault.detail}", code=fault.code, field=fault.field) from None
+
+
+def _shown(results: "list[Emitted]", code: ExitCode, *, json: bool) -> ExitCode:
+    """Print what became of a batch, and return the worse exit code."""
+    from lifebus.cli.printing import ReceiptPrinter  # noqa: PLC0415
+
+    printer = ReceiptPrinter(json=False)
+    for result in results:
+        if json:
+            put_json(_plain(result), indent=0)
+        for receipt in () if json else result.receipts:
+            printer.show(receipt)
+        if result.refusal is not None:
+            say(f"refused: {result.refusal}", color="red")
+            code = max(code, exit_code_of(result.refusal))
+        elif any(receipt.status is ReceiptStatus.FAILED for receipt in result.receipts):
+            code = max(code, ExitCode.NEGATIVE)
+    return code
+
+
+def _plain(result: "Emitted") -> dict[str, Any]:
+    refusal = result.refusal
+    return {
+        "receipts": result.receipts,
+        "positions": result.positions,
+        "replayed": result.replayed,
+        "deliveries": result.deliveries,
+        "refusal": None
+        if refusal is None
+        else {"failure_class": refusal.failure_class, "retry_class": refusal.retry_class, "detail": refusal.detail},
+    }

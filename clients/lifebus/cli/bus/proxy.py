@@ -1,0 +1,55 @@
+"""`lifebus tee` and `lifebus run`, where the words before the `--` need to be explained; plain ones never come here."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from lifebus.cli.arguments import UsageError, parse_seconds
+from lifebus.proxy.program import Options, carry
+
+__all__ = ["run", "tee"]
+
+_Command = Annotated[str, Parameter(allow_leading_hyphen=False)]
+
+
+def tee(*command: _Command, adapter: str = "codex", origin: str = "", runtime_dir: str = "") -> int:
+    """Stand between a client and its app-server: lifebus tee -- codex app-server.
+
+    What they say to each other passes unchanged, and the bus hears it. Ends as the command ends.
+
+    Args:
+        command: The app-server and its arguments, behind --.
+        adapter: The adapter under whose name it is told.
+        origin: A unique name of this run; one is made where none is given.
+        runtime_dir: The directory with the broker's sockets.
+    """
+    return _carry(command, Options(owned=False), adapter, origin, runtime_dir)
+
+
+def run(*command: _Command, adapter: str = "codex", origin: str = "", runtime_dir: str = "", grace: str = "10s") -> int:
+    """Run an app-server in a process group of its own: lifebus run -- codex app-server.
+
+    As `lifebus tee`, and in the end nothing of it is left: it is terminated, and then killed, where it does not end.
+
+    Args:
+        command: The app-server and its arguments, behind --.
+        adapter: The adapter under whose name it is told.
+        origin: A unique name of this run; one is made where none is given.
+        runtime_dir: The directory with the broker's sockets.
+        grace: How long it may take to end by itself once stdin is closed.
+    """
+    options = Options(owned=True)
+    options.grace = parse_seconds(grace)
+    return _carry(command, options, adapter, origin, runtime_dir)
+
+
+def _carry(command: tuple[str, ...], options: Options, adapter: str, origin: str, runtime_dir: str) -> int:
+    """Run the command; this process ends with it.
+
+    Raises:
+        UsageError: there is no command.
+    """
+    if not command:
+        raise UsageError("what is to be run? write it behind --, e.g. lifebus tee -- codex app-server")
+    options.adapter, options.origin, options.runtime_dir = adapter, origin, runtime_dir
+    return carry(list(command), options)

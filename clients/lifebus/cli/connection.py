@@ -1,0 +1,52 @@
+"""Running one piece of work on a connection to the broker.
+
+Above: commands that talk to the broker.  Below: the client library.
+"""
+
+import logging
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from lifebus.cli.arguments import Connecting
+from lifebus.cli.terminal import color_wanted
+
+if TYPE_CHECKING:
+    from lifebus.client import Bus
+
+__all__ = ["CLIENT_ID", "configure_logs", "on_bus"]
+
+T = TypeVar("T")
+
+CLIENT_ID: Final = "lifebus-cli"
+"""The client under whose name the command line records."""
+
+
+def configure_logs() -> None:
+    """Set the logs of a client up: warnings, readable, on stderr."""
+    from lifebus_supervisor.configuration.settings import LogSettings  # noqa: PLC0415
+    from lifebus_supervisor.daemon.logging import configure  # noqa: PLC0415
+
+    if not os.environ.get("LIFEBUS_TRACEBACK"):
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # its complaints are tracebacks
+    configure(LogSettings(level="warning", format="console"), color=color_wanted(sys.stderr))
+
+
+def on_bus(connecting: Connecting, work: "Callable[[Bus], Awaitable[T]]", *, client_id: str = CLIENT_ID) -> T:
+    """Connect, do the work, disconnect, and return what it returned.
+
+    Raises:
+        LifebusError: no broker answers, or the work failed.
+    """
+    import anyio  # noqa: PLC0415
+
+    from lifebus.client import connect  # noqa: PLC0415
+
+    configure_logs()
+
+    async def connected() -> T:
+        async with connect(client_id, runtime_dir=connecting.runtime_dir, timeout=connecting.seconds) as bus:
+            return await work(bus)
+
+    return anyio.run(connected)

@@ -1,0 +1,1 @@
+"""Commands about the contract: documents, manifests, negotiation."""

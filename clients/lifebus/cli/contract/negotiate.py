@@ -1,0 +1,103 @@
+"""`lifebus negotiate`."""
+
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from lifebus.cli.arguments import DEFAULTS, Connecting, UsageError, parse_capability, parse_session
+from lifebus.cli.connection import on_bus
+from lifebus.cli.exit_codes import ExitCode
+from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say
+from lifebus_contract import Negotiation, NegotiationOutcome, RequirementLevel, TransportError
+
+if TYPE_CHECKING:
+    from lifebus_contract import CapabilityRequest
+
+__all__ = ["Wishes", "negotiate", "parse_requirements"]
+
+_COLORS = {"satisfied": "green", "degraded": "yellow", "unsupported": "red", "requires_operator": "red"}
+Wishes = Annotated[tuple[str, ...], Parameter(negative=())]
+"""Capabilities as `CAPABILITY` or `CAPABILITY=SUPPORT`."""
+
+
+def negotiate(
+    adapter: str,
+    /,
+    *,
+    require: Wishes = (),
+    prefer: Wishes = (),
+    want: Wishes = (),
+    accept_partial: bool = False,
+    session: str | None = None,
+    connecting: Connecting = DEFAULTS,
+) -> ExitCode:
+    """Ask what an adapter gives for requirements; exit code 0 if all are satisfied, else 1.
+
+    Without a broker the manifests are read that it would load.
+
+    Args:
+        adapter: The adapter's id.
+        require: A capability that must be had, e.g. `placement:pre_session` or `context_pressure=native`.
+        prefer: One that would be better.
+        want: One that would be nice.
+        accept_partial: Partial support will do.
+        session: As this session is now, what it lost meanwhile included: ADAPTER/SESSION.
+        connecting: Where the broker is, and the form of the answer.
+    """
+    requests = parse_requirements(require, prefer, want, accept_partial=accept_partial)
+    if not requests:
+        raise UsageError("nothing is required; give --require, --prefer or --want")
+    found = _ask(connecting, adapter, requests, None if session is None else _session_of(adapter, session))
+    if connecting.json:
+        put_json(found)
+    else:
+        titles = ("capability", "level", "wanted", "claimed", "now", "outcome")
+        put_table(
+            titles,
+            [
+                (one.capability, one.level, one.wanted, one.claimed, one.current, one.outcome.value)
+                for one in found.outcomes
+            ],
+            color_of=_COLORS,
+        )
+        for one in found.outcomes:
+            if one.outcome is not NegotiationOutcome.SATISFIED:
+                put(clean(one.reason))
+        put(f"{clean(adapter)}: {paint(found.outcome.value, _COLORS[found.outcome.value])}")
+    return ExitCode.OK if found.outcome is NegotiationOutcome.SATISFIED else ExitCode.NEGATIVE
+
+
+def parse_requirements(
+    require: tuple[str, ...], prefer: tuple[str, ...], want: tuple[str, ...], *, accept_partial: bool = False
+) -> "list[CapabilityRequest]":
+    """Return the requirements that the three flags express.
+
+    Raises:
+        UsageError: there is no such capability.
+    """
+    levels = (
+        (RequirementLevel.REQUIRED, require),
+        (RequirementLevel.PREFERRED, prefer),
+        (RequirementLevel.OPTIONAL, want),
+    )
+    return [parse_capability(level, text, accept_partial=accept_partial) for level, texts in levels for text in texts]
+
+
+def _session_of(adapter: str, text: str) -> str:
+    named, session = parse_session(text)
+    if named != adapter:
+        raise UsageError(f"--session: `{clean(text)[:64]}` is no session of {clean(adapter)}")
+    return session
+
+
+def _ask(connecting: Connecting, adapter: str, requests: "list[CapabilityRequest]", session: str | None) -> Negotiation:
+    try:
+        return on_bus(connecting, lambda bus: bus.negotiate(adapter, requests, session=session))
+    except TransportError as fault:
+        if fault.code != "no_broker":
+            raise
+    from lifebus_admin.inspection import negotiate_here  # noqa: PLC0415
+    from lifebus_supervisor.configuration.resolution import load  # noqa: PLC0415
+
+    say("no broker answers; judging by the manifests", color="dim")
+    return negotiate_here(load()[0], adapter, requests)

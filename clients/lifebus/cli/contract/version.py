@@ -1,0 +1,28 @@
+"""`lifebus version`."""
+
+import platform
+
+from lifebus.cli.exit_codes import ExitCode
+from lifebus.cli.terminal import put, put_json
+
+__all__ = ["version"]
+
+
+def version(*, json: bool = False) -> ExitCode:
+    """Print the version of lifebus, of the contract it speaks, and of Python.
+
+    Args:
+        json: Answer in JSON, with the versions of SQLite and ZeroMQ too.
+    """
+    from lifebus_contract import CONTRACT_VERSION  # noqa: PLC0415
+    from lifebus_supervisor.version import VERSION  # noqa: PLC0415
+
+    if not json:
+        put(f"lifebus {VERSION} (contract {CONTRACT_VERSION}, Python {platform.python_version()})")
+        return ExitCode.OK
+    import apsw  # noqa: PLC0415
+    import zmq  # noqa: PLC0415
+
+    versions = {"lifebus": VERSION, "contract": CONTRACT_VERSION, "python": platform.python_version()}
+    put_json({**versions, "sqlite": apsw.sqlite_lib_version(), "zeromq": zmq.zmq_version()})
+    return ExitCode.OK

@@ -1,0 +1,198 @@
+"""`lifebus receipts`: read, export and verify the ledger."""
+
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+from cyclopts import App, Parameter
+
+from lifebus.cli.arguments import ANYTHING, DEFAULTS, Connecting, Filters, UsageError, parse_moment
+from lifebus.cli.connection import on_bus
+from lifebus.cli.exit_codes import ExitCode
+from lifebus.cli.terminal import put, put_bytes, say
+from lifebus_contract import TransportError
+
+if TYPE_CHECKING:
+    from lifebus.client import Bus
+    from lifebus_transports.messages.requests import Backfill, RowInfo
+
+__all__ = ["app"]
+
+app = App(name="receipts")
+_WINDOW: Final = 1_024
+
+
+@app.default
+@app.command(name="list")
+def list_receipts(
+    *,
+    last: Annotated[int, Parameter(name=("--last", "-n"))] = 20,
+    since: str | None = None,
+    filters: Filters = ANYTHING,
+    connecting: Connecting = DEFAULTS,
+) -> ExitCode:
+    """List the newest receipts, the newest last.
+
+    Args:
+        last: How many, 20 unless told.
+        since: Only since a time: 10m ago, or 2026-11-21T20:00:00Z.
+        filters: Which receipts.
+        connecting: Where the broker is, and the form of the answer.
+    """
+    if last < 1:
+        raise UsageError("--last: at least 1")
+    from lifebus._internal.view import Cursor  # noqa: PLC0415
+    from lifebus.cli.printing import ReceiptPrinter  # noqa: PLC0415
+    from lifebus_contract.codec import decode_receipt  # noqa: PLC0415
+
+    query = _query(filters, since)
+    epoch, rows = on_bus(connecting, lambda bus: _newest(bus, query, last))
+    printer = ReceiptPrinter(json=connecting.json)
+    for row in rows:
+        printer.show(decode_receipt(row.receipt), Cursor(epoch, row.position))
+    if not rows:
+        say("no receipts")
+    return ExitCode.OK
+
+
+@app.command
+def show(which: str, /, *, connecting: Connecting = DEFAULTS) -> ExitCode:
+    """Print one receipt whole.
+
+    Args:
+        which: Its position, or its receipt id.
+        connecting: Where the broker is, and the form of the answer.
+    """
+    row = on_bus(connecting, lambda bus: _find(bus, which))
+    if row is None:
+        say(f"lifebus: no receipt {which[:64]}", color="red")
+        return ExitCode.NEGATIVE
+    import msgspec  # noqa: PLC0415
+
+    put((row.receipt if connecting.json else msgspec.json.format(row.receipt)).decode())
+    return ExitCode.OK
+
+
+@app.command
+def export(*, since: str | None = None, filters: Filters = ANYTHING, connecting: Connecting = DEFAULTS) -> ExitCode:
+    """Write the ledger to stdout, one canonical receipt a line (RFC 8785); without a broker, from the file.
+
+    Args:
+        since: Only since a time: 10m ago, or 2026-11-21T20:00:00Z.
+        filters: Which receipts.
+        connecting: Where the broker is, and the form of the answer.
+    """
+    query = _query(filters, since)
+    try:
+        count = on_bus(connecting, lambda bus: _export(bus, query))
+    except TransportError as fault:
+        count = _write(_receipts_here(fault, query))
+    sys.stdout.flush()
+    say(f"{count} receipts")
+    return ExitCode.OK
+
+
+@app.command
+def verify(*, tail: int | None = None, json: Annotated[bool, Parameter(name="--json")] = False) -> ExitCode:
+    """Check the ledger file: the same as `lifebus ledger verify`.
+
+    Args:
+        tail: Check only so many of the newest receipts, and nothing else.
+        json: Answer in JSON.
+    """
+    from lifebus.cli.admin import ledger  # noqa: PLC0415
+
+    return ledger.verify(tail=tail, json=json)
+
+
+def _query(filters: Filters, since: str | None) -> "Backfill":
+    from lifebus_transports.messages.requests import Backfill  # noqa: PLC0415
+
+    moment = parse_moment(since) if since is not None else None
+    return Backfill(
+        adapter_id=filters.adapter,
+        session=filters.session_pair,
+        event=filters.lifecycle_event,
+        status=filters.receipt_status,
+        since_epoch_s=max(0, int(moment.timestamp())) if moment is not None else None,
+    )
+
+
+async def _rows(bus: "Bus", query: "Backfill", after: int) -> "AsyncIterator[RowInfo]":
+    """Yield the rows behind a position up to the newest."""
+    from msgspec.structs import replace  # noqa: PLC0415
+
+    while True:
+        page = await bus.read(replace(query, after=after, limit=1024))
+        for row in page.rows:
+            yield row
+        after = max(page.next, page.floor)
+        if page.complete:
+            return
+
+
+async def _newest(bus: "Bus", query: "Backfill", count: int) -> "tuple[str, list[RowInfo]]":
+    """Return the last rows that match, looking back in growing steps."""
+    ledger = (await bus.status()).ledger
+    window = max(count, _WINDOW)
+    while True:
+        after = max(ledger.floor, ledger.head - window)
+        found = [row async for row in _rows(bus, query, after)]
+        if len(found) >= count or after == ledger.floor:
+            return ledger.epoch, found[-count:]
+        window *= 8
+
+
+async def _find(bus: "Bus", which: str) -> "RowInfo | None":
+    from lifebus_contract.codec import decode_receipt  # noqa: PLC0415
+    from lifebus_transports.messages.requests import Backfill  # noqa: PLC0415
+
+    floor = (await bus.status()).ledger.floor
+    if which.isascii() and which.isdigit() and len(which) <= 15:  # noqa: PLR2004  below 2^53
+        after = max(floor, int(which) - 1)
+        page = await bus.read(Backfill(after=after, limit=1))
+        return next((row for row in page.rows if row.position == int(which)), None)
+    async for row in _rows(bus, Backfill(), floor):
+        if decode_receipt(row.receipt).receipt_id == which:
+            return row
+    return None
+
+
+def _write(receipts: Iterator[bytes]) -> int:
+    count = 0
+    for receipt in receipts:
+        put_bytes(receipt)
+        count += 1
+    return count
+
+
+async def _export(bus: "Bus", query: "Backfill") -> int:
+    count = 0
+    async for row in _rows(bus, query, (await bus.status()).ledger.floor):
+        put_bytes(row.receipt)
+        count += 1
+    return count
+
+
+def _receipts_here(fault: TransportError, query: "Backfill") -> Iterator[bytes]:
+    from lifebus_admin.inspection import receipts_of_file  # noqa: PLC0415
+
+    return receipts_of_file(_file_instead(fault), query)
+
+
+def _file_instead(fault: TransportError) -> Path:
+    """Return the ledger file to read when no broker answers.
+
+    Raises:
+        TransportError: something else is wrong, or the settings name no file.
+    """
+    if fault.code != "no_broker":
+        raise fault
+    from lifebus_supervisor.configuration.resolution import load  # noqa: PLC0415
+
+    settings, _ = load()
+    if settings.ledger.backend != "sqlite":
+        raise fault
+    say(f"no broker answers; reading {settings.ledger_path}", color="dim")
+    return settings.ledger_path

@@ -1,0 +1,152 @@
+"""`lifebus signals`: what app-servers say, as it comes or as far as it is kept."""
+
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Final
+
+from cyclopts import Parameter
+
+from lifebus.cli.arguments import DEFAULTS, Connecting, UsageError, parse_moment
+from lifebus.cli.connection import on_bus
+from lifebus.cli.exit_codes import ExitCode
+from lifebus.cli.read.tail import parse_start
+from lifebus.cli.terminal import clean, paint, put, put_bytes, say
+
+if TYPE_CHECKING:
+    from lifebus._internal.view import Gap
+    from lifebus.client import Bus
+    from lifebus.signals import SignalReceived, Signals
+
+__all__ = ["ALL", "Which", "signals"]
+
+_ROOT: Final = "app_server."
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Which:
+    """Which signals."""
+
+    adapter: str = "codex"
+    "Whose app-servers: codex unless told."
+    thread: str | None = None
+    'Only this thread; "" is what concerns the whole process.'
+    event: str | None = None
+    "Only these events: app_server.turn.completed, turn.*, request.*"
+
+
+ALL: Final = Which()
+"""Those of every thread."""
+
+
+def signals(
+    *,
+    which: Which = ALL,
+    from_: Annotated[str | None, Parameter(name="--from")] = None,
+    since: str | None = None,
+    last: Annotated[int | None, Parameter(name=("--last", "-n"))] = None,
+    follow: Annotated[bool, Parameter(negative="--no-follow")] = True,
+    connecting: Connecting = DEFAULTS,
+) -> ExitCode:
+    """Follow the signals of app-servers; each is shown, or an explicit gap where it is no longer kept.
+
+    A line tells the event, the thread, the turn or the request, and the size; `--json` the whole signal.
+
+    Args:
+        which: Which signals.
+        from_: Begin after this place: `start`, or with --thread a SEQUENCE or an EPOCH:SEQUENCE as `--json` prints it.
+        since: Begin at a time: 10m ago, or 2026-11-21T20:00:00Z; or `start`.
+        last: Begin with the last so many of each thread.
+        follow: Go on with what comes; `--no-follow` ends at the newest signals.
+        connecting: Where the broker is, and the form of the answer.
+    """
+    if sum(one is not None for one in (from_, since, last)) > 1:
+        raise UsageError("--from, --since and --last are ways to say where to begin; give one")
+    if last is not None and last < 0:
+        raise UsageError("--last: a number of signals, not below 0")
+    start = parse_start(from_) if from_ is not None else "start" if since is not None or not follow else None
+    if which.thread is None and start not in {None, "start"}:
+        raise UsageError("--from: a place in one thread needs --thread")
+    keep = None if since is None or since == "start" else _later_than(parse_moment(since))
+
+    async def show(bus: "Bus") -> None:
+        following = bus.signals(
+            which.adapter,
+            which.thread,
+            since=None if last is not None else start,
+            last=last,
+            event=_pattern(which.event),
+            where=keep,
+            until_head=not follow,
+        )
+        await _print_all(following, follow=follow, json=connecting.json)
+
+    on_bus(connecting, show)
+    return ExitCode.OK
+
+
+def _pattern(event: str | None) -> str | None:
+    """Return the pattern of whole names: the part that all of them share may be left out."""
+    return event if event is None or event.startswith((_ROOT, "*")) else _ROOT + event
+
+
+def _later_than(moment: datetime) -> "Callable[[SignalReceived], bool]":
+    """Return what keeps the signals that an observer got at a moment or later; times of one form order as text."""
+    earliest = moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return lambda signal: str(signal.envelope.get("receivedAt")) >= earliest
+
+
+async def _print_all(following: "Signals", *, follow: bool, json: bool) -> None:
+    from lifebus.cli.printing import print_each  # noqa: PLC0415
+
+    show = _show_json if json else _show_columns if sys.stdout.isatty() else _show_line
+    if follow and show is _show_columns:
+        say("following; Ctrl-C ends", color="dim")
+    await print_each(following, show)
+
+
+def _show_json(item: "SignalReceived | Gap") -> None:
+    """Print the place and the envelope as it was sent, on one line: what breaks a line there is blank space."""
+    import msgspec  # noqa: PLC0415
+
+    from lifebus._internal.view import Gap  # noqa: PLC0415
+
+    if isinstance(item, Gap):
+        put_bytes(b'{"gap":%s}' % msgspec.json.encode(item))
+    else:
+        place = {"adapter": item.adapter_id, "thread": item.thread, "cursor": str(item.cursor)}
+        raw = item.raw.replace(b"\n", b" ").replace(b"\r", b" ")
+        put_bytes(msgspec.json.encode(place)[:-1] + b',"signal":%s}' % raw)
+    sys.stdout.flush()
+
+
+def _show_line(item: "SignalReceived | Gap") -> None:
+    from lifebus._internal.view import Gap  # noqa: PLC0415
+    from lifebus.cli.read.receipt_text import gap_text  # noqa: PLC0415
+    from lifebus.cli.read.signal_text import whole_line  # noqa: PLC0415
+
+    put(clean(gap_text(item) if isinstance(item, Gap) else whole_line(item)))
+
+
+def _show_columns(item: "SignalReceived | Gap") -> None:
+    from lifebus._internal.view import Gap  # noqa: PLC0415
+    from lifebus.cli.read.receipt_text import gap_text  # noqa: PLC0415
+    from lifebus.cli.read.signal_text import COLUMNS, short_line  # noqa: PLC0415
+
+    if isinstance(item, Gap):
+        put(paint(clean(gap_text(item)), "yellow"))
+        return
+    thread, sequence, event, note = (clean(cell) for cell in short_line(item))
+    widths = [width for _, width in COLUMNS]
+    room = max(8, shutil.get_terminal_size().columns - sum(widths[:3]) - 3)
+    color = "cyan" if item.event_type.startswith(f"{_ROOT}request.") else ""
+    cells = [
+        thread.ljust(widths[0]),
+        sequence.rjust(widths[1]),
+        paint(event.ljust(widths[2]), color),
+        paint(note[:room], "dim"),
+    ]
+    put(" ".join(cells).rstrip())

@@ -1,0 +1,57 @@
+"""How the named consumers stand, and their care: reset, evict, dead letters (design 4.7).
+
+Above: client, the blocking facade, the command line.  Below: connection, lifebus_transports.
+"""
+
+from lifebus._internal.connection import Connection
+from lifebus_contract.consumers import CursorInfo, DeadLetter
+from lifebus_transports.messages.consumers import CursorAsk, DeadLetters, DeadLettersAnswer, EvictCursor, ResetCursor
+from lifebus_transports.messages.requests import Nothing
+
+__all__ = ["Cursors"]
+
+
+class Cursors:
+    """The named consumers of a broker; every call is bounded by `timeout` seconds."""
+
+    def __init__(self, connection: Connection, timeout: float) -> None:
+        self._connection, self._timeout = connection, timeout
+
+    async def standing(self, name: str | None = None) -> list[CursorInfo]:
+        """Return how all named consumers stand, or one.
+
+        Raises:
+            InvalidRequest: there is none of this name.
+        """
+        return await self._connection.ask("cursors", CursorAsk(cursor=name), list[CursorInfo], timeout=self._timeout)
+
+    async def reset(self, name: str, after: int | None = None) -> CursorInfo:
+        """Have a consumer start again after a position, 0 for the whole history, or at the head without one.
+
+        Raises:
+            InvalidRequest: there is none of this name.
+        """
+        body = ResetCursor(cursor=name, after=after)
+        return await self._connection.ask("reset", body, CursorInfo, timeout=self._timeout)
+
+    async def evict(self, name: str) -> None:
+        """Have the broker forget a consumer, its place and its dead letters.
+
+        Raises:
+            InvalidRequest: there is none of this name.
+        """
+        await self._connection.ask("evict", EvictCursor(cursor=name), Nothing, timeout=self._timeout)
+
+    async def dead_letters(self, name: str) -> list[DeadLetter]:
+        """Return the receipts that a consumer was handed often enough in vain.
+
+        Raises:
+            InvalidRequest: there is none of this name.
+        """
+        letters: list[DeadLetter] = []
+        while True:
+            body = DeadLetters(cursor=name, after=letters[-1].number if letters else 0)
+            answer = await self._connection.ask("letters", body, DeadLettersAnswer, timeout=self._timeout)
+            letters += answer.letters
+            if answer.complete:
+                return letters

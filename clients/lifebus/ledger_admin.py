@@ -1,0 +1,30 @@
+"""The care of a running broker's ledger (docs/ledger.md, "Commands").
+
+Above: client, the command line.  Below: connection, lifebus_transports.
+"""
+
+from typing import Final
+
+from lifebus._internal.connection import Connection
+from lifebus_transports.messages.ledger import Prune, PruneAnswer
+
+__all__ = ["LedgerCare"]
+
+_PATIENCE: Final = 100
+"""How many times the bus's deadline the broker may take to fold what is dropped."""
+
+
+class LedgerCare:
+    """The ledger of a broker, for operators."""
+
+    def __init__(self, connection: Connection, timeout: float) -> None:
+        self._connection, self._timeout = connection, timeout
+
+    async def prune(self, through: int) -> PruneAnswer:
+        """Have the broker drop every receipt up to a position; who still wanted one is told of a gap.
+
+        Raises:
+            InvalidRequest: there is no such receipt, or the ledger is kept in memory.
+        """
+        patience = self._timeout * _PATIENCE
+        return await self._connection.ask("prune", Prune(through=through), PruneAnswer, timeout=patience)

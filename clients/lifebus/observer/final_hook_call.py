@@ -1,0 +1,43 @@
+"""What is said when no broker was there at the end: a call of our own hook, which the spool keeps for the next one.
+
+Above: witness.  Below: the hook, as a process of its own.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+import lifebus
+from lifebus.observer.delivery import Sender
+from lifebus_transports.messages.signals import Lost
+
+__all__ = ["leave_word"]
+
+_HOOK: Final = "app_server_end"
+"""The hook's name (lifebus_adapters.shared.own_hooks)."""
+
+_PATIENCE_S: Final = 2.0
+"""How long the hook may take; by itself it ends within 300 ms."""
+
+
+def leave_word(sender: Sender, runtime_dir: Path, code: int | None, lost: Lost) -> None:
+    """Tell how the app-server ended and how much of it nobody was told; whatever goes wrong, nobody is left to know."""
+    call = {
+        "hook_event_name": _HOOK,
+        "run_id": sender.origin,
+        "exit_code": code,
+        "missed_messages": lost.messages,
+        "missed_bytes": lost.bytes,
+    }
+    hook = Path(lifebus.__file__ or "").with_name("hook.py")
+    command = [sys.executable, "-I", "-S", str(hook), sender.adapter_id, _HOOK]
+    environment = {**os.environ, "LIFEBUS_RUNTIME_DIR": str(runtime_dir)}
+    word = msgspec.json.encode(call)
+    try:
+        subprocess.run(command, input=word, env=environment, timeout=_PATIENCE_S, check=False)  # noqa: S603  our own file
+    except (OSError, subprocess.TimeoutExpired):
+        return

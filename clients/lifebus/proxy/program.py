@@ -1,0 +1,119 @@
+"""`lifebus tee` and `lifebus run`: start the program, carry its streams, have them observed, end as it ends.
+
+Above: the command line.  Below: child, memory, pump; the observer is a process of its own.
+"""
+
+import _thread
+import os
+import sys
+from time import time
+
+from lifebus.proxy.child import Child, die_as, hold_signals, interrupt
+from lifebus.proxy.pump import Pump
+from lifebus.proxy.shared_memory import IN, OUT, Memory
+
+TYPE_CHECKING = False  # `typing` costs more than all the rest
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Options", "carry", "read_options"]
+
+_TERMINAL = (
+    "lifebus run carries the JSON lines of an app-server; for a harness with a screen use "
+    "`lifebus hooks install HARNESS --mode launcher_wrapper`\n"
+)
+
+_NOT_FOUND, _NOT_STARTED = 127, 126
+"""Exit codes as a shell has them."""
+
+_EOF_S = 0.05
+"""How long the end of the program's output may take to be seen; later, somebody else holds its end of the pipe."""
+
+
+class Options:
+    """What may be told before the `--`; `owned` is what `lifebus run` adds to `lifebus tee`.
+
+    `grace` is how many seconds an owned program may take to end once its stdin is closed.
+    """
+
+    def __init__(self, *, owned: bool) -> None:
+        self.owned = owned
+        self.adapter = "codex"
+        self.origin = ""
+        self.runtime_dir = ""
+        self.grace = 10.0
+
+
+def read_options(words: list[str], options: Options) -> list[str] | None:
+    """Read the options before the `--` and return the command behind it; None leaves all else to who can explain it."""
+    names = {"--adapter": "adapter", "--origin": "origin", "--runtime-dir": "runtime_dir"}
+    place = words.index("--") if "--" in words else -1
+    pairs, command = words[:place], words[place + 1 :]
+    if place < 0 or place % 2 or not command or any(name not in names for name in pairs[::2]):
+        return None
+    for name, value in zip(pairs[::2], pairs[1::2], strict=True):
+        setattr(options, names[name], value)
+    return command
+
+
+def carry(command: list[str], options: Options) -> int:
+    """Run the command with its streams carried, and end this process as it ends; return only where it cannot start."""
+    if options.owned and os.isatty(0) and os.isatty(1):
+        sys.stderr.write(_TERMINAL)
+    held = hold_signals()
+    memory = Memory()
+    try:
+        child = Child(command, owned=options.owned, grace=options.grace, held=held)
+    except OSError as fault:
+        sys.stderr.write(f"lifebus: {command[0]}: {fault.strerror}\n")
+        return _NOT_FOUND if isinstance(fault, FileNotFoundError) else _NOT_STARTED
+    inward, outward = Pump(0, child.stdin, memory.taps[IN]), Pump(child.stdout, 1, memory.taps[OUT])
+    _start(inward.run, child.stdin_ended)
+    thread, done = _start(outward.run)
+    origin = options.origin or f"{options.adapter}-{int(time() * 1000):x}-{os.urandom(6).hex()}"
+    observer = _start_observer(memory, options, origin, child.pid, held)
+    code = child.wait()
+    outward.end_soon()
+    if not done.acquire(timeout=_EOF_S):
+        interrupt(thread)
+        done.acquire()
+    child.end_group()
+    if observer in child.buried:
+        memory.renew()  # another observer tells the end, and how much was lost since the first one died
+        _start_observer(memory, options, origin + ".2", child.pid, held)
+    memory.close(code)
+    die_as(code)
+    return code
+
+
+def _start(work: "Callable[..., None]", *arguments: object) -> "tuple[int, _thread.LockType]":
+    """Do the work in a thread; return its id, and a lock that is free once it is done."""
+    done = _thread.allocate_lock()
+    done.acquire()
+
+    def run() -> None:
+        try:
+            work(*arguments)
+        finally:
+            done.release()
+
+    return _thread.start_new_thread(run, ()), done
+
+
+def _start_observer(memory: Memory, options: Options, origin: str, server: int, held: "set[int]") -> int:
+    """Start the observer apart, with none of our streams and in a group of its own, and return its process id.
+
+    Where that cannot be, all passes unseen, and the id is 0.
+    """
+    module = [sys.executable, "-P", "-m", "lifebus.observer"]
+    words = [*module, options.adapter, origin, options.runtime_dir, str(server)]
+    streams = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
+    shared = [(os.POSIX_SPAWN_DUP2, memory.file, 3), (os.POSIX_SPAWN_DUP2, memory.records, 4)]
+    try:
+        return os.posix_spawn(
+            words[0], words, os.environ, file_actions=[*streams, *shared], setpgroup=0, setsigmask=held
+        )
+    except OSError:
+        return 0
+    finally:
+        memory.handed_over()

@@ -1,0 +1,51 @@
+"""Saves, resuming, and letting pins change, at a running broker (session-lifecycle, 1, 3.2 and 5).
+
+Above: client, the command line.  Below: connection, state, lifebus_transports.
+"""
+
+from functools import partial
+
+from lifebus._internal.connection import Connection
+from lifebus.state import State, fetch_state
+from lifebus_transports.messages.snapshots import Revise, ReviseAnswer, Save, SaveAnswer, SaveTypeName
+from lifebus_transports.messages.state import StatePage
+
+__all__ = ["Saves"]
+
+_PATIENCE = 20
+"""How many times the bus's deadline a save may take."""
+
+
+class Saves:
+    """The saves of a broker; every call is bounded by `timeout` seconds, a save by twenty times as many."""
+
+    def __init__(self, connection: Connection, timeout: float) -> None:
+        self._connection, self._timeout = connection, timeout
+
+    async def save(self, save_type: SaveTypeName) -> SaveAnswer:
+        """Have the broker take a snapshot now.
+
+        Raises:
+            LifebusError: the ledger is kept in memory, or the snapshot cannot be written.
+        """
+        patience = self._timeout * _PATIENCE
+        return await self._connection.ask("save", Save(save_type=save_type), SaveAnswer, timeout=patience)
+
+    async def resume(self) -> State:
+        """Return what is open now, to go on from after a restart: live sessions, what is weaker, what is pending.
+
+        Asking changes nothing and records nothing.
+
+        Raises:
+            LifebusError: the ledger is kept in memory, or the broker has not read it yet.
+        """
+        return await fetch_state(partial(self._connection.ask, "resume", answer=StatePage, timeout=self._timeout))
+
+    async def revise(self, snapshot_id: str, reason: str) -> ReviseAnswer:
+        """Have the broker write down that the pins of a snapshot may be what they are today.
+
+        Raises:
+            InvalidRequest: nothing has to be revised, or there is no such snapshot.
+        """
+        body = Revise(snapshot_id=snapshot_id, reason=reason)
+        return await self._connection.ask("revise", body, ReviseAnswer, timeout=self._timeout)

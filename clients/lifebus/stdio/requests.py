@@ -1,0 +1,125 @@
+"""What the verbs of a peer's own ask for: to follow, to settle, to end.  Pure.
+
+Above: following, sources.  Below: the contract, the client library's cursors.
+"""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta
+
+from lifebus._internal.view import Cursor
+from lifebus_contract import InvalidRequest, validate
+from lifebus_contract.consumers import CursorSettings
+from lifebus_contract.fields import Count, Document, Identifier
+
+__all__ = ["ConsumeReceipts", "FollowReceipts", "FollowSignals", "Settle", "Unsubscribe", "decode_wish"]
+
+_Place = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}:[0-9]{1,15}$(?!\n)")]
+_Start = Annotated[str, Meta(pattern=r"^(?:start|[0-9a-f]{32}:[0-9]{1,15})$(?!\n)")]
+
+
+class _Wish(Document, frozen=True, kw_only=True):
+    """What the wishes to follow receipts share: where to begin."""
+
+    since: _Start | Count | None = None
+    since_epoch_s: Count | None = None
+
+    def __post_init__(self) -> None:
+        if self.since is not None and self.since_epoch_s is not None:
+            raise ValueError("since_epoch_s: since and since_epoch_s are two ways to say where to begin; give one")
+
+    def start(self) -> Cursor | int | datetime | str | None:
+        """Return where to begin, as the client library takes it.
+
+        Raises:
+            InvalidRequest: a time that no calendar has.
+        """
+        if self.since_epoch_s is None:
+            return _start_of(self.since)
+        try:
+            return datetime.fromtimestamp(self.since_epoch_s, UTC)
+        except (ValueError, OverflowError, OSError):
+            detail = "$.since_epoch_s: no calendar has this time"
+            raise InvalidRequest(detail, code="against_contract", field="$.since_epoch_s") from None
+
+
+class FollowReceipts(_Wish, frozen=True, kw_only=True):
+    """`subscribe` to the receipts of the whole ledger or of one session.
+
+    Begins after `since` (a position, ``EPOCH:POSITION``, ``start``), or at a time, or with what comes from now on.
+    With `until_head` it ends at the receipt that is the newest when it begins.
+    """
+
+    session: tuple[Identifier, Identifier] | None = None
+    until_head: bool = False
+
+
+class FollowSignals(Document, frozen=True, kw_only=True):
+    """`subscribe` to the signals of the app-servers of an adapter, named by `signals`: of one thread or of all.
+
+    `since` is one place where there is one thread, else a place a thread; `last`, `event` and `until_head` are as in
+    the client library.
+    """
+
+    signals: Identifier
+    thread: Annotated[str, Meta(max_length=256)] | None = None
+    event: Annotated[str, Meta(max_length=256)] | None = None
+    last: Count | None = None
+    since: _Start | Count | dict[str, _Place] | None = None
+    until_head: bool = False
+
+    def start(self) -> Cursor | dict[str, Cursor] | int | str | None:
+        """Return where to begin, as the client library takes it."""
+        if isinstance(self.since, dict):
+            return {thread: Cursor.parse(place) for thread, place in self.since.items()}
+        return _start_of(self.since)
+
+
+class ConsumeReceipts(_Wish, frozen=True, kw_only=True):
+    """`subscribe` under a `name` whose place the broker remembers: each receipt until it is acknowledged.
+
+    `since` says where a new name begins; `settings` are those of the wire's `consume`.
+    """
+
+    name: Identifier
+    settings: CursorSettings = CursorSettings()
+    until_head: ClassVar[bool] = False
+
+
+class Settle(Document, frozen=True, kw_only=True):
+    """`ack` and `nack` of what a named subscription told, by the cursors that were told with it.
+
+    `delay_ms` is for `nack`: how long until it comes again.
+    """
+
+    subscription: Count
+    cursors: Annotated[tuple[_Place, ...], Meta(min_length=1, max_length=1024)]
+    delay_ms: Annotated[int, Meta(ge=0, le=3_600_000)] | None = None
+
+    def places(self) -> list[Cursor]:
+        """Return the cursors as the client library takes them."""
+        return [Cursor.parse(cursor) for cursor in self.cursors]
+
+
+class Unsubscribe(Document, frozen=True, kw_only=True):
+    """`unsubscribe`: end the subscription with this number."""
+
+    subscription: Count
+
+
+def decode_wish(body: dict[str, Any]) -> FollowReceipts | FollowSignals | ConsumeReceipts:
+    """Return what a `subscribe` asks for, which its keys tell.
+
+    Raises:
+        InvalidRequest: it cannot be understood.
+    """
+    if "signals" in body:
+        return validate(body, FollowSignals)
+    if "name" in body:
+        return validate(body, ConsumeReceipts)
+    return validate(body, FollowReceipts)
+
+
+def _start_of(since: str | int | None) -> Cursor | int | str | None:
+    return Cursor.parse(since) if isinstance(since, str) and since != "start" else since

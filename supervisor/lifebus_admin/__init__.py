@@ -1,0 +1,1 @@
+"""What only commands run: the installer, ledger files, snapshots on disk, inspection."""

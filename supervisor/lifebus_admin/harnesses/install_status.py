@@ -1,0 +1,130 @@
+"""How an installation stands: its files, which hooks are in the settings, whether the launcher runs, whom Codex trusts.
+
+Nothing here writes, and nothing raises: what cannot be read is part of the answer.
+
+Above: the command line, the doctor.  Below: target.py, the installer, the adapters' assets.
+"""
+
+import os
+import subprocess
+import time
+import tomllib
+from pathlib import Path
+from typing import Any, Final, cast
+
+import msgspec
+from msgspec import Struct
+
+from lifebus_adapters.codex.assets import home_of
+from lifebus_adapters.codex.trust import HookTrust, hook_trust
+from lifebus_adapters.shared.assets import OwnedFile, SettingsFile
+from lifebus_adapters.shared.launcher import launcher_path
+from lifebus_admin.harnesses.target import Place, Target, own_assets, shared_assets, wish_of
+from lifebus_admin.installer.file_state import find
+from lifebus_admin.installer.formats.edit import parsed_settings, text_of
+from lifebus_admin.installer.formats.settings_diff import ours
+from lifebus_admin.installer.refusals import InstallRefused
+from lifebus_admin.installer.status import Status, inspect
+from lifebus_contract import IntegrationMode
+
+__all__ = ["Launcher", "Standing", "launcher_health", "our_values", "standing_of"]
+
+_PATIENCE_S: Final = 5.0
+
+
+class Launcher(Struct, frozen=True, kw_only=True):
+    """Whether the shared files are there and the launcher runs; `seconds` it took, None where it did not."""
+
+    files: Status
+    seconds: float | None = None
+    problem: str | None = None
+
+
+class Standing(Struct, frozen=True, kw_only=True):
+    """One installation.
+
+    `hooks` are those of ours that the settings hold.  `trust` is Codex's, None where it does not apply or cannot be
+    told; `trust_problem` says why, or that hooks are turned off altogether.
+    """
+
+    target: Target
+    files: Status
+    hooks: tuple[str, ...]
+    trust: tuple[HookTrust, ...] | None = None
+    trust_problem: str | None = None
+
+
+def our_values(settings: SettingsFile) -> list[tuple[str, Any]]:
+    """Return what is ours in a settings file: the hook's name and the value.
+
+    Raises:
+        InstallRefused: the file cannot be read.
+    """
+    found = find(settings.path)
+    if found.contents is None:
+        return []
+    parsed = parsed_settings(text_of(found.contents, found.path), settings)
+    return [(str(path[1] if path[0] == "hooks" else path[-1]), value) for path, value in ours(parsed, settings)]
+
+
+def standing_of(place: Place, target: Target) -> Standing:
+    """Return how an installation stands; a hook that was left out on purpose is no fault."""
+    wide = msgspec.structs.replace(target, events=None, status_line=True)
+    names: list[str] = []
+    settings = [asset for asset in own_assets(place, wide) if isinstance(asset, SettingsFile)]
+    for asset in settings:
+        try:
+            names += [name for name, _ in our_values(asset)]
+        except InstallRefused:
+            continue  # the inspection says it
+    narrowed = target
+    if names and target.adapter_id != "openclaw":
+        line = "statusLine" in names
+        narrowed = msgspec.structs.replace(target, events=tuple(names), status_line=line)
+    trust, problem = _trust(place, target) if _needs_trust(target) else (None, None)
+    return Standing(
+        target=target,
+        files=inspect(own_assets(place, narrowed), state_dir=place.state_dir),
+        hooks=tuple(dict.fromkeys(names)) if target.adapter_id != "openclaw" else (),
+        trust=trust,
+        trust_problem=problem,
+    )
+
+
+def launcher_health(place: Place) -> Launcher:
+    """Return whether the launcher is there and runs; it is run without arguments, which does nothing."""
+    shared = inspect(shared_assets(place), state_dir=place.state_dir)
+    path = launcher_path(str(place.data_dir))
+    if not os.access(path, os.X_OK):
+        return Launcher(files=shared, problem=f"{path} is not there, or cannot be run")
+    began = time.monotonic()
+    try:
+        ran = subprocess.run(  # noqa: S603  our own launcher
+            [path], stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as fault:
+        return Launcher(files=shared, problem=f"{path} does not run: {type(fault).__name__}")
+    if ran.returncode or not ran.stderr.startswith(b"usage: hook.py"):
+        return Launcher(files=shared, problem=f"{path} ends with {ran.returncode} and does not reach hook.py")
+    return Launcher(files=shared, seconds=time.monotonic() - began)
+
+
+def _needs_trust(target: Target) -> bool:
+    return target.adapter_id == "codex" and target.mode is IntegrationMode.NATIVE_HOOK
+
+
+def _trust(place: Place, target: Target) -> tuple[tuple[HookTrust, ...] | None, str | None]:
+    """Return Codex's trust in our hooks, or why it cannot be told."""
+    (settings,) = [asset for asset in own_assets(place, target) if not isinstance(asset, OwnedFile)]
+    config_path = Path(home_of(wish_of(place, msgspec.structs.replace(target, project=None)))) / "config.toml"
+    try:
+        hooks = msgspec.json.decode(Path(settings.path).read_bytes())
+        config = tomllib.loads(config_path.read_text("utf-8")) if config_path.exists() else {}
+    except FileNotFoundError:
+        return None, None
+    except (OSError, ValueError) as fault:  # every parser's error is a ValueError
+        return None, f"cannot be told: {fault}"
+    features: Any = config.get("features")
+    off = isinstance(features, dict) and cast("dict[str, Any]", features).get("hooks") is False
+    paths = tuple(dict.fromkeys((settings.path, os.path.realpath(settings.path))))
+    return hook_trust(paths, hooks, config), f"hooks are turned off in {config_path}" if off else None

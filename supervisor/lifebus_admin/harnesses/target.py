@@ -1,0 +1,172 @@
+"""What can be installed where: a harness, an integration mode and a scope, and the files that this means.
+
+Above: standing.py, the command line.  Below: the installer, the adapters' assets.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, cast
+
+import msgspec
+from msgspec import Struct
+
+from lifebus_adapters import HOST_ASSETS
+from lifebus_adapters.shared.assets import Asset, Scope, Wish
+from lifebus_adapters.shared.launcher import launcher_files, launcher_path
+from lifebus_adapters.shared.telemetry import Surroundings
+from lifebus_admin.installer.installer import plan_install, plan_removal
+from lifebus_admin.installer.plan import Plan
+from lifebus_admin.installer.records import recorded_users
+from lifebus_admin.installer.status import inspect
+from lifebus_contract import IntegrationMode
+
+__all__ = [
+    "Place",
+    "Target",
+    "assets_of",
+    "installed_targets",
+    "own_assets",
+    "planned",
+    "real_python",
+    "shared_assets",
+    "wish_of",
+]
+
+_STANDING: Final = {"present", "drifted"}
+_SYSTEM_PYTHON: Final = "/usr/bin/python3"
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """This user's directories, and the texts that are copied there.
+
+    `python` is the interpreter that the launcher runs; `hook` and `wrapper` are the texts of lifebus/hook.py and
+    lifebus/wrapper.py.
+    """
+
+    surroundings: Surroundings
+    data_dir: Path
+    state_dir: Path
+    python: str
+    hook: str
+    wrapper: str
+
+
+class Target(Struct, frozen=True, kw_only=True):
+    """One installation: of what, how and where; `events` and `status_line` are what a wish has."""
+
+    adapter_id: str
+    mode: IntegrationMode = IntegrationMode.NATIVE_HOOK
+    scope: Scope = "user"
+    project: str | None = None
+    events: tuple[str, ...] | None = None
+    status_line: bool = False
+
+    @property
+    def label(self) -> str:
+        """A few words for people."""
+        where = self.project if self.project is not None else self.scope
+        return f"{self.adapter_id} ({self.mode.value}, {where})"
+
+
+def real_python() -> str:
+    """Return an interpreter that is there when a virtual environment is gone: the system's own, if it is new enough.
+
+    It outlives what was installed beside it, and starts sooner than one with shared libraries of its own.
+    """
+    if sys.platform == "linux" and _is_new_enough(_SYSTEM_PYTHON):  # elsewhere it may be a stub that asks questions
+        return os.path.realpath(_SYSTEM_PYTHON)
+    base: str = getattr(sys, "_base_executable", "") or sys.executable
+    return os.path.realpath(base)
+
+
+def _is_new_enough(python: str) -> bool:
+    check = "import sys; sys.exit(sys.version_info < (3, 11))"
+    try:
+        return subprocess.run([python, "-I", "-S", "-c", check], timeout=5, check=False).returncode == 0  # noqa: S603  our own words
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def wish_of(place: Place, target: Target) -> Wish:
+    """Return the wish that a target is."""
+    return Wish(
+        mode=target.mode,
+        scope=target.scope,
+        surroundings=place.surroundings,
+        launcher=launcher_path(str(place.data_dir)),
+        project=target.project,
+        events=target.events,
+        python=place.python,
+        status_line=target.status_line,
+    )
+
+
+def shared_assets(place: Place) -> tuple[Asset, ...]:
+    """Return the files that all installations but the manual ones share."""
+    return launcher_files(str(place.data_dir), python=place.python, hook=place.hook, wrapper=place.wrapper)
+
+
+def own_assets(place: Place, target: Target) -> tuple[Asset, ...]:
+    """Return a target's files without the shared ones."""
+    return HOST_ASSETS[target.adapter_id].make(wish_of(place, target))
+
+
+def assets_of(place: Place, target: Target) -> tuple[Asset, ...]:
+    """Return all files of a target."""
+    shared = () if target.mode is IntegrationMode.MANUAL_SKILL else shared_assets(place)
+    return (*shared, *own_assets(place, target))
+
+
+def planned(place: Place, target: Target, *, installs: bool) -> Plan:
+    """Return what installing or removing a target would do; a removal takes the status line along.
+
+    Raises:
+        InstallRefused: a file cannot be read, or is not ours to change.
+    """
+    wanted = target if installs else msgspec.structs.replace(target, events=None, status_line=True)
+    wish = wish_of(place, wanted)
+    plan = plan_install if installs else plan_removal
+    advice = HOST_ASSETS[target.adapter_id].advice(wish) if installs else ()
+    assets = assets_of(place, wanted)
+    if not installs:
+        assets = assets[::-1]  # the file for which a directory was made goes last, and takes the directory along
+    return plan(assets, adapter_id=target.adapter_id, wish=wish, state_dir=place.state_dir, advice=advice)
+
+
+def installed_targets(place: Place, project: str | None = None) -> list[Target]:
+    """Return what is installed: what is on record, and what stands in the user's or the project's settings."""
+    found = {(one.adapter_id, one.mode, one.project): one for one in (*_recorded(place), *_standing(place, project))}
+    return [found[key] for key in sorted(found, key=lambda key: (key[0], key[1].value, key[2] or ""))]
+
+
+def _recorded(place: Place) -> Iterator[Target]:
+    yield from (target for user in recorded_users(place.state_dir) if (target := _target_of(user)) is not None)
+
+
+def _target_of(user: str) -> Target | None:
+    """Return the target that a record's user names."""
+    adapter_id, _, rest = user.partition(":")
+    mode, _, rest = rest.partition(":")
+    scope, _, project = rest.partition(":")
+    if adapter_id not in HOST_ASSETS or mode not in set(IntegrationMode) or scope not in {"user", "project"}:
+        return None
+    return Target(
+        adapter_id=adapter_id, mode=IntegrationMode(mode), scope=cast("Scope", scope), project=project or None
+    )
+
+
+def _standing(place: Place, project: str | None) -> Iterator[Target]:
+    """Yield what can be seen without any record."""
+    for adapter_id, host in HOST_ASSETS.items():
+        for mode in host.modes:
+            user = Target(adapter_id=adapter_id, mode=mode)
+            there = Target(adapter_id=adapter_id, mode=mode, scope="project", project=project)
+            in_project = (
+                project is not None and "project" in host.scopes and mode is not IntegrationMode.LAUNCHER_WRAPPER
+            )
+            for target in (user, there) if in_project else (user,):
+                if inspect(own_assets(place, target), state_dir=place.state_dir).state in _STANDING:
+                    yield target

@@ -1,0 +1,59 @@
+"""Which version of a harness is on this machine, and which of our hooks it does not know.
+
+Above: the command line.  Below: the adapters' assets.
+"""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from lifebus_adapters.shared.assets import HookEvent, HostAssets, Wish
+
+__all__ = ["Installed", "installed_version", "unknown_events", "version_text"]
+
+_PATIENCE_S: Final = 5.0
+_VERSION: Final = re.compile(r"(?<![\d.])(\d+)\.(\d+)\.(\d+)")
+
+
+class Installed(Struct, frozen=True, kw_only=True):
+    """A harness's program, and its version; None where it is not found, or does not say."""
+
+    program: str | None = None
+    version: tuple[int, ...] | None = None
+
+
+def installed_version(host: HostAssets, environ: Mapping[str, str]) -> Installed:
+    """Return the version of the harness that PATH leads to; it gets five seconds to say it."""
+    program = shutil.which(host.program, path=environ.get("PATH"))
+    if program is None:
+        return Installed()
+    try:
+        ran = subprocess.run(  # noqa: S603  the harness that the user has
+            [program, *host.version_arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PATIENCE_S,
+            check=False,
+            env=dict(environ),
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return Installed(program=program)
+    found = _VERSION.search((ran.stdout + ran.stderr)[:4096].decode(errors="replace"))
+    version = None if found is None else tuple(int(part) for part in found.groups())
+    return Installed(program=program, version=version)
+
+
+def unknown_events(host: HostAssets, wish: Wish, version: tuple[int, ...] | None) -> tuple[HookEvent, ...]:
+    """Return the wished hooks that came with a later version; none where the version is not known."""
+    if version is None:
+        return ()
+    return tuple(event for event in host.events if wish.wants(event.name) and event.since > version)
+
+
+def version_text(version: tuple[int, ...]) -> str:
+    """Return a version as people write it."""
+    return ".".join(str(part) for part in version)

@@ -1,0 +1,115 @@
+"""What can be told without a running broker: about a ledger file, the configured adapters, a document.
+
+Above: the command line.  Below: lifebus_adapters, lifebus_broker.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+
+from lifebus_broker.ledger.sqlite.checks.verify import verify
+from lifebus_broker.ledger.sqlite.reader import Reader
+from lifebus_broker.ledger.sqlite.schema import check_library
+from lifebus_broker.ports import Query
+from lifebus_broker.routing.claims import RENEWAL, claim_of, explain_lack
+from lifebus_broker.routing.negotiation import negotiate
+from lifebus_broker.routing.payload_validation import check_payload
+from lifebus_contract import (
+    CAPABILITIES,
+    CapabilityRequest,
+    InvalidRequest,
+    LifebusError,
+    Negotiation,
+    PayloadEnvelope,
+    RegisteredAdapter,
+)
+from lifebus_supervisor.api.queries import query_of
+from lifebus_supervisor.configuration.adapters import configured_adapters
+from lifebus_supervisor.configuration.settings import Settings
+from lifebus_transports.messages.requests import Backfill
+
+__all__ = ["check_body", "check_libraries", "negotiate_here", "receipts_of_file", "renewal_claims", "verify_file"]
+
+
+def check_libraries() -> str:
+    """Return the version of SQLite.
+
+    Raises:
+        LifebusError: it is one that can damage a ledger.
+    """
+    version = apsw.sqlite_lib_version()
+    check_library(version)
+    return version
+
+
+def verify_file(path: Path, tail: int | None = None) -> tuple[int, list[str]]:
+    """Return the newest position of a ledger file, and what is wrong with it; nothing is written.
+
+    Raises:
+        LifebusError: it cannot be read.
+    """
+    try:
+        with closing(Reader(_existing(path))) as reader:
+            head = reader.page(Query(after=2**53 - 1, limit=1)).head
+        return head, verify(path, tail)
+    except apsw.Error as fault:
+        raise _unreadable(path, str(fault)) from fault
+
+
+def receipts_of_file(path: Path, query: Backfill) -> Iterator[bytes]:
+    """Yield the canonical receipts of a ledger file that the query asks for, in position order, up to the newest.
+
+    Raises:
+        LifebusError: it cannot be read.
+    """
+    try:
+        with closing(Reader(_existing(path))) as reader:
+            after = max(query.after, reader.page(query_of(query, 0)).floor)
+            while True:
+                page = reader.page(query_of(query, after))
+                yield from (row.receipt for row in page.rows)
+                after = page.next
+                if page.complete:
+                    return
+    except apsw.Error as fault:
+        raise _unreadable(path, str(fault)) from fault
+
+
+def negotiate_here(settings: Settings, adapter_id: str, requirements: Sequence[CapabilityRequest]) -> Negotiation:
+    """Return what the adapter gives for the requirements, by the manifests that a broker would load.
+
+    Raises:
+        AdapterUnavailable: no such adapter.
+    """
+    return negotiate(configured_adapters(settings).require(adapter_id), requirements)
+
+
+def renewal_claims(registered: RegisteredAdapter) -> list[tuple[str, str, str | None]]:
+    """Return each renewal capability with its claimed support and, where it is none here, why."""
+    names = sorted(name for name in CAPABILITIES if name.startswith(RENEWAL))
+    return [(name, claim_of(registered.manifest, name).value, explain_lack(registered, name)) for name in names]
+
+
+def check_body(payload: PayloadEnvelope) -> None:
+    """Check what a payload says about its body: size, digest, encoding, expiry (design 3.10).
+
+    Raises:
+        InvalidRequest: it says something else than the body shows.
+    """
+    refusal = check_payload(payload, int(time.time()))
+    if refusal is not None:
+        rule = refusal.detail.removeprefix(f"payload `{payload.payload_id[:64]}`: ")
+        raise InvalidRequest(refusal.detail, code=refusal.code, field=f"$.{rule.partition(':')[0]}")
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise _unreadable(path, "there is no such ledger")
+    return path
+
+
+def _unreadable(path: Path, why: str) -> LifebusError:
+    return LifebusError(f"{path}: {why}", code="unreadable")

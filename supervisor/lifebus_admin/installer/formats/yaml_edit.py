@@ -1,0 +1,245 @@
+"""Put ours into the text of a YAML settings file, and take it out again, leaving every other byte alone.  Pure.
+
+Block style is spliced by whole lines, flow style between its brackets.  A key that had nothing after its colon, and a
+file that was empty, get a comment with ours, so that taking ours out brings them back; brackets that were empty get a
+blank, as in JSON.
+
+Above: editing.py.  Below: yaml_nodes.py, additions.py, layout.py.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import yaml
+
+from lifebus_adapters.shared.assets import Entry
+from lifebus_admin.installer.formats.additions import Appended, nested, plain, require_fit
+from lifebus_admin.installer.formats.layout import Splice, newline_of, spliced
+from lifebus_admin.installer.formats.removals import CUT, removals
+from lifebus_admin.installer.formats.settings_diff import Path, lookup
+from lifebus_admin.installer.formats.yaml_nodes import (
+    Child,
+    children,
+    compose,
+    content_end,
+    is_nothing,
+    kind_of,
+    load,
+    require_plain,
+)
+from lifebus_admin.installer.refusals import SettingsConflict
+
+__all__ = ["YamlText"]
+
+_MARK: Final = "# lifebus: nothing stood here before"
+_GAP: Final = re.compile(r"\s*,\s*")
+_UNIT: Final = 2
+
+
+class YamlText:
+    """The text of a YAML settings file, with its positions; None is a file that is missing."""
+
+    def __init__(self, text: str | None, touched: Sequence[tuple[str, ...]], name: str) -> None:
+        self._missing, self._text, self._name = text is None, text or "", name
+        self._newline = newline_of(self._text)
+        root, shared = compose(self._text, name)
+        self._root: Any = None if root is None or is_nothing(root) else root
+        self.value: Any = {} if self._root is None else load(self._text, name)
+        if self._root is not None:
+            require_plain(self._root, touched, shared, name)
+
+    def without(self, cuts: Sequence[Path], puts: Sequence[tuple[Path, Any]]) -> str | None:
+        """Return the text without the values at `cuts`, and with those of `puts` in place of what stands there.
+
+        None means that the file was ours alone, and has to go.
+
+        Raises:
+            SettingsConflict: it is written in a way from which nothing can be cut with certainty.
+        """
+        if self._root is None:
+            return None if self._missing else self._text
+        splices = self._thinned(self._root, removals(cuts, puts), ours_to_drop=True, start=0)
+        if splices is None:
+            start = self._line_start(children(self._root)[0].start)
+            splices = [Splice(start, self._line_after(self._root))]
+        left = spliced(self._text, self._united(splices))
+        if left.strip() == _MARK:
+            return ""
+        return left or None
+
+    def _thinned(
+        self, node: Any, tree: Mapping[str | int, Any], *, ours_to_drop: bool, start: int
+    ) -> list[Splice] | None:
+        """Return the splices that thin a container out, or None where the container itself has to go."""
+        inside, splices, gone = children(node), list[Splice](), set[int]()
+        for place, child in enumerate(inside):
+            below = tree.get(place if child.key is None else child.key)
+            if below is None:
+                continue
+            if isinstance(below, tuple):
+                splices.append(self._put(node, child, below[0]))
+                continue
+            inner = None
+            if below != CUT:
+                drop = ours_to_drop and child.key is not None
+                inner = self._thinned(child.node, below, ours_to_drop=drop, start=child.start)
+            if inner is None:
+                gone.add(place)
+            else:
+                splices += inner
+        if not gone:
+            return splices
+        if kind_of(node) == "flow":
+            cut = self._flow_cuts(node, inside, gone, ours_to_drop=ours_to_drop)
+        else:
+            cut = self._block_cuts(node, inside, gone, start if ours_to_drop else None)
+        return None if cut is None else splices + cut
+
+    def _block_cuts(self, node: Any, inside: list[Child], gone: set[int], start: int | None) -> list[Splice] | None:
+        cuts = [Splice(self._first_line(inside[place]), self._line_after(inside[place].node)) for place in sorted(gone)]
+        if len(gone) < len(inside):
+            return cuts
+        if start is None:
+            raise SettingsConflict(self._name, "ours stand in a list of others, and nothing else does")
+        begin, end = self._next_line(start), self._line_after(node)
+        if node is self._root:
+            return None
+        rest = spliced(self._text[:end], cuts)[begin:]
+        if rest.strip() == _MARK:
+            return [Splice(begin, end)]
+        return cuts if rest.strip() else None
+
+    def _flow_cuts(self, node: Any, inside: list[Child], gone: set[int], *, ours_to_drop: bool) -> list[Splice] | None:
+        begin = node.start_mark.index + 1
+        if len(gone) == len(inside):
+            if ours_to_drop and not self._text[begin:].startswith(" "):
+                return None
+            return [Splice(begin, content_end(inside[-1].node))]
+        cuts: list[Splice] = []
+        for place in sorted(gone):
+            if gone.issuperset(range(place)):
+                cut = (inside[place].start, inside[place + 1].start)
+                between = self._text[content_end(inside[place].node) : cut[1]]
+            else:
+                before = content_end(inside[place - 1].node)
+                cut = (before, content_end(inside[place].node))
+                between = self._text[before : inside[place].start]
+            if not _GAP.fullmatch(between):
+                raise SettingsConflict(self._name, "ours stand between brackets with comments or anchors around")
+            cuts.append(Splice(*cut))
+        return cuts
+
+    def _put(self, node: Any, child: Child, value: Any) -> Splice:
+        end = content_end(child.node)
+        if kind_of(node) == "flow":
+            return Splice(child.node.start_mark.index, end, json.dumps(value, ensure_ascii=False))
+        if child.key is None:
+            dash = self._dash(child)
+            return Splice(dash, end, self._block([value], self._column(dash)).lstrip(" "))
+        return Splice(child.start, end, self._block({child.key: value}, self._column(child.start)).lstrip(" "))
+
+    def _united(self, splices: list[Splice]) -> list[Splice]:
+        """Join cuts that touch; one that reaches the end of a text without a last line end takes the one before."""
+        united: list[Splice] = []
+        for splice in sorted(splices, key=lambda splice: splice.start):
+            if united and not splice.text and not united[-1].text and splice.start <= united[-1].end:
+                united[-1] = Splice(united[-1].start, max(splice.end, united[-1].end))
+            else:
+                united.append(splice)
+        last = united[-1] if united else None
+        if last is not None and not last.text and last.end == len(self._text) and not self._text.endswith("\n"):
+            united[-1] = Splice(len(self._text[: last.start].removesuffix("\n").removesuffix("\r")), last.end)
+        return united
+
+    def with_added(self, entries: Sequence[Entry]) -> str:
+        """Return the text with the entries put in, and with the containers that they need.
+
+        Raises:
+            SettingsConflict: what stands on the way is no mapping, or no list, or somebody else's value.
+        """
+        tree = nested(entries)
+        if self._root is not None:
+            return spliced(self._text, self._grown(self._root, tree, ()))
+        block = self._block(plain(tree), 0)
+        if self._text:
+            return spliced(self._text, [self._inserted(len(self._text), block)])
+        return block + self._newline if self._missing else _MARK + self._newline + block + self._newline
+
+    def _grown(self, node: Any, tree: Any, path: tuple[str, ...]) -> list[Splice]:
+        require_fit(lookup(self.value, path), tree, path, self._name)
+        if isinstance(tree, Appended):
+            return self._appended(node, [(None, value) for value in tree.values])
+        splices, missing = list[Splice](), list[tuple[str | None, Any]]()
+        present = {child.key: child for child in children(node)}
+        for key, below in tree.items():
+            child = present.get(key)
+            if child is None:
+                missing.append((key, plain(below)))
+            elif is_nothing(child.node) and isinstance(below, Appended | dict) and kind_of(node) == "block":
+                splices.append(self._filled(child, plain(below)))
+            else:
+                splices += self._grown(child.node, below, (*path, key))
+        return splices + (self._appended(node, missing) if missing else [])
+
+    def _appended(self, node: Any, values: list[tuple[str | None, Any]]) -> list[Splice]:
+        inside = children(node)
+        if kind_of(node) == "block":
+            first = inside[0].start if inside[0].key is not None else self._dash(inside[0])
+            column, place = self._column(first), self._line_after(node)
+            blocks = [self._block([value] if key is None else {key: value}, column) for key, value in values]
+            return [self._inserted(place, self._newline.join(blocks))]
+        texts = [
+            ("" if key is None else f"{json.dumps(key, ensure_ascii=False)}: ") + json.dumps(value, ensure_ascii=False)
+            for key, value in values
+        ]
+        if inside:
+            place = content_end(inside[-1].node)
+            return [Splice(place, place, "".join(f", {text}" for text in texts))]
+        place = node.start_mark.index + 1
+        return [Splice(place, place, " " + ", ".join(texts))]
+
+    def _filled(self, child: Child, value: Any) -> Splice:
+        """Put a value below a key that has nothing after its colon."""
+        column = self._column(child.start) + _UNIT
+        text = " " * column + _MARK + self._newline + self._block(value, column)
+        return self._inserted(self._line_after(child.node), text)
+
+    def _inserted(self, place: int, block: str) -> Splice:
+        """Insert whole lines; at the end of a text without a last line end, they have none either."""
+        if place == len(self._text) and not self._text.endswith("\n"):
+            return Splice(place, place, self._newline + block)
+        return Splice(place, place, block + self._newline)
+
+    def _block(self, value: Any, column: int) -> str:
+        text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=1 << 30).rstrip("\n")
+        return self._newline.join(" " * column + line for line in text.split("\n"))
+
+    def _dash(self, child: Child) -> int:
+        before = self._text[: child.start].rstrip(" \t\r\n")
+        if not before.endswith("-"):
+            raise SettingsConflict(self._name, "a comment or a tag stands between a dash and its element")
+        return len(before) - 1
+
+    def _first_line(self, child: Child) -> int:
+        first = child.start if child.key is not None else self._dash(child)
+        start = self._line_start(first)
+        if self._text[start:first].strip(" "):
+            raise SettingsConflict(self._name, "ours share a line with what is not ours")
+        return start
+
+    def _line_start(self, place: int) -> int:
+        return self._text.rfind("\n", 0, place) + 1
+
+    def _next_line(self, place: int) -> int:
+        end = self._text.find("\n", place)
+        return len(self._text) if end < 0 else end + 1
+
+    def _line_after(self, node: Any) -> int:
+        """Return the beginning of the line after a node's; a block scalar ends there itself."""
+        end = content_end(node)
+        return end if end > 0 and self._text[end - 1] == "\n" else self._next_line(end)
+
+    def _column(self, place: int) -> int:
+        return place - self._line_start(place)

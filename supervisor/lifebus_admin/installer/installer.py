@@ -1,0 +1,116 @@
+"""Install what lifebus needs into a harness, and take it out again: plan, then apply (reliability, b4).
+
+`plan_install` and `plan_removal` only look; `apply` does what a plan says, against the files as they are by then.  Our
+own files come first when installing and last when removing, so that no settings ever name a file that is not there.
+
+Above: the command line.  Below: transaction.py, plan.py, records.py.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from lifebus_adapters.shared.assets import Asset, OwnedFile, Wish
+from lifebus_admin.installer.disk import Disk
+from lifebus_admin.installer.file_state import Found
+from lifebus_admin.installer.formats.edit import text_of
+from lifebus_admin.installer.plan import FilePlan, Plan
+from lifebus_admin.installer.planner import Aim
+from lifebus_admin.installer.records import Records
+from lifebus_admin.installer.transaction import Done, Transaction
+
+__all__ = ["Report", "apply", "plan_install", "plan_removal"]
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """What was done, file by file, in the order in which it was done."""
+
+    files: tuple[Done, ...]
+
+    @property
+    def changed(self) -> bool:
+        """Whether any file is another one than before."""
+        return any(file.action != "keep" for file in self.files)
+
+
+def plan_install(
+    assets: Sequence[Asset], *, adapter_id: str, wish: Wish, state_dir: Path, advice: Sequence[str] = ()
+) -> Plan:
+    """Return what installing the assets would do; nothing is written.
+
+    Raises:
+        InstallRefused: any of the files cannot be read, is not ours to change, or ours do not fit into it.
+    """
+    return _planned(assets, adapter_id, wish, state_dir, advice, installs=True)
+
+
+def plan_removal(
+    assets: Sequence[Asset], *, adapter_id: str, wish: Wish, state_dir: Path, advice: Sequence[str] = ()
+) -> Plan:
+    """Return what removing the assets would do; nothing is written.  The wish is that of the installation.
+
+    Raises:
+        InstallRefused: as `plan_install`.
+    """
+    return _planned(assets, adapter_id, wish, state_dir, advice, installs=False)
+
+
+def apply(plan: Plan, *, state_dir: Path, stamp: str, disk: Disk | None = None) -> Report:
+    """Do what the plan says, with the files as they are now; `stamp` (UTC) names the backups.
+
+    Every file is looked at before the first one is touched.  Where one refuses later, those before it are done, and
+    running it again, or the removal, goes on from there.
+
+    Raises:
+        InstallRefused: as `plan_install`; `FileBusy` where somebody else kept changing a file.
+        LifebusError: the state directory is not ours alone.
+    """
+    system = disk or Disk()
+    records = Records(state_dir, system)
+    with records.held():
+        transaction = Transaction(records, system, stamp=stamp, user=plan.user, installs=plan.installs)
+        for asset in plan.assets:
+            transaction.aim(asset)
+        return Report(files=tuple(transaction.carry_out(asset) for asset in plan.assets))
+
+
+def _planned(
+    assets: Sequence[Asset], adapter_id: str, wish: Wish, state_dir: Path, advice: Sequence[str], *, installs: bool
+) -> Plan:
+    user = ":".join((adapter_id, wish.mode, wish.scope, *([wish.project] if wish.project else [])))
+    ordered = sorted(assets, key=lambda asset: not isinstance(asset, OwnedFile))
+    if not installs:
+        ordered.reverse()
+    disk = Disk()
+    transaction = Transaction(Records(state_dir, disk), disk, stamp="", user=user, installs=installs)
+    files: list[FilePlan] = []
+    for asset in ordered:
+        found, _, target = transaction.aim(asset)
+        files.append(_file_plan(found, target))
+    return Plan(
+        adapter_id=adapter_id,
+        mode=wish.mode,
+        scope=wish.scope,
+        installs=installs,
+        user=user,
+        assets=tuple(ordered),
+        files=tuple(files),
+        advice=tuple(advice),
+    )
+
+
+def _file_plan(found: Found, target: Aim) -> FilePlan:
+    return FilePlan(
+        path=found.path,
+        action=target.action,
+        before=_shown(found.contents, found.path),
+        after=_shown(target.contents, found.path),
+        mode=target.mode,
+        notes=target.notes,
+        edited=target.edited,
+    )
+
+
+def _shown(contents: bytes | None, path: str) -> str | None:
+    return None if contents is None else text_of(contents, path)

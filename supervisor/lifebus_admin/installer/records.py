@@ -1,0 +1,156 @@
+"""What an installation remembers of each file that it touched, durably, and before it touches it (reliability, b4.5).
+
+Everything lies in `hooks/` of the state directory, so that nothing of it lands in the harness's own folders: `lock`,
+`records/`, `backups/`.  Nothing depends on it for correctness: without a record, ours are taken out by what they are.
+
+Above: planning.py, transaction.py, status.py.  Below: writing.py, the runtime directory's checks.
+"""
+
+import fcntl
+import os
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Struct
+
+from lifebus_admin.installer.disk import Disk
+from lifebus_admin.installer.file_state import Found, digest_of
+from lifebus_admin.installer.writer import create_file
+from lifebus_transports.runtime_dir import ensure_private_directory
+
+__all__ = ["KEPT_BACKUPS", "Record", "Records", "recorded_users"]
+
+KEPT_BACKUPS: Final = 3
+"""Backups of one file that are kept, among them the one that its record still needs."""
+
+_LONGEST_NAME: Final = 180
+
+
+class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    """One file that we touched.
+
+    `users` are the installations that need it.  `before` and `backup` are the digest and the place of the bytes from
+    before the first of them; `known` the digests of what we wrote, newest first.  `made_file` and `made_directories`
+    (outermost first) did not exist before.
+    """
+
+    path: str
+    users: tuple[str, ...] = ()
+    before: str | None = None
+    backup: str | None = None
+    known: tuple[str, ...] = ()
+    made_file: bool = False
+    made_directories: tuple[str, ...] = ()
+
+
+def recorded_users(state_dir: Path) -> Iterator[str]:
+    """Yield the installations that the records name, some of them often; records that cannot be read count nothing."""
+    for place in sorted((state_dir / "hooks" / "records").glob("*.json")):
+        with suppress(OSError, msgspec.MsgspecError, UnicodeError):
+            yield from msgspec.json.decode(place.read_bytes(), type=Record).users
+
+
+class Records:
+    """The directory of lock, records and backups of one user."""
+
+    def __init__(self, state_dir: Path, disk: Disk) -> None:
+        self._root, self._disk = state_dir / "hooks", disk
+
+    @contextmanager
+    def held(self) -> Generator[None]:
+        """Hold the lock of all installations of this user; waits for another one to end."""
+        for name in ("", "records", "backups"):
+            ensure_private_directory(self._root / name)
+        descriptor = os.open(self._root / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def of(self, real: Path) -> Record | None:
+        """Return the record of a file; one that cannot be read is as good as none."""
+        return _decoded(self._place(real))
+
+    def all(self) -> list[Record]:
+        """Return the records of all files, in no order."""
+        found = (_decoded(path) for path in (self._root / "records").glob("*.json"))
+        return [record for record in found if record is not None]
+
+    def write(self, record: Record) -> None:
+        """Write a record, on the disk before this returns."""
+        place = self._place(Path(record.path))
+        fresh = place.with_suffix(".new")
+        if fresh.exists():
+            self._disk.unlink(fresh)
+        create_file(self._disk, fresh, msgspec.json.encode(record), 0o600)
+        self._disk.rename(fresh, place)
+        self._disk.sync_directory(place.parent)
+
+    def drop(self, record: Record) -> None:
+        """Forget a file that is as it was before us; its backups stay."""
+        place = self._place(Path(record.path))
+        if place.exists():
+            self._disk.unlink(place)
+            self._disk.sync_directory(place.parent)
+
+    def back_up(self, found: Found, stamp: str, needed: str | None) -> str:
+        """Keep a copy of what was found, and return where; three copies stay, the needed one among them."""
+        backups = self._backups(found.real)
+        for path in backups:
+            if path.read_bytes() == found.contents:
+                return str(path)
+        prefix = self._root / "backups" / self._encoded(found.real)
+        place, count = Path(f"{prefix}.lifebus-{stamp}.bak"), 0
+        while place.exists():
+            count += 1
+            place = Path(f"{prefix}.lifebus-{stamp}-{count}.bak")
+        unfinished = place.with_suffix(".part")
+        if unfinished.exists():
+            self._disk.unlink(unfinished)
+        create_file(self._disk, unfinished, found.contents or b"", 0o600)
+        self._disk.rename(unfinished, place)
+        self._disk.sync_directory(place.parent)
+        old = [path for path in backups if str(path) != needed]
+        kept = KEPT_BACKUPS - 1 - (len(backups) - len(old))
+        for path in old[: max(len(old) - kept, 0)]:
+            self._disk.unlink(path)
+        return str(place)
+
+    def backup_of(self, record: Record) -> bytes | None:
+        """Return the bytes from before us, if the backup still holds them."""
+        if record.backup is None or record.before is None:
+            return None
+        try:
+            contents = Path(record.backup).read_bytes()
+        except OSError:
+            return None
+        return contents if digest_of(contents) == record.before else None
+
+    def _backups(self, real: Path) -> list[Path]:
+        """Return the backups of a file, oldest first."""
+        prefix = f"{self._encoded(real)}.lifebus-"
+        found = [path for path in (self._root / "backups").iterdir() if path.name.startswith(prefix)]
+        return sorted((path for path in found if path.suffix == ".bak"), key=_age)
+
+    def _place(self, real: Path) -> Path:
+        return self._root / "records" / f"{digest_of(os.fsencode(real))[:32]}.json"
+
+    def _encoded(self, real: Path) -> str:
+        name = quote(os.fsencode(real), safe="")
+        return name if len(name) <= _LONGEST_NAME else f"{digest_of(os.fsencode(real))[:16]}-{name[-_LONGEST_NAME:]}"
+
+
+def _decoded(path: Path) -> Record | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Record)
+    except (OSError, msgspec.MsgspecError, UnicodeError):
+        return None
+
+
+def _age(path: Path) -> tuple[int, str]:
+    return path.stat().st_mtime_ns, path.name

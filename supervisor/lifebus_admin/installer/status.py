@@ -1,0 +1,170 @@
+"""How an installation stands: what is there, what has drifted, and who else has hooks in the same settings (b4.6).
+
+Above: the command line, the doctor.  Below: editing.py, finding.py, records.py.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import msgspec
+from msgspec import Struct
+
+from lifebus_adapters.shared.assets import Asset, OwnedFile, SettingsFile
+from lifebus_admin.installer.disk import Disk
+from lifebus_admin.installer.file_state import Found, digest_of, find
+from lifebus_admin.installer.formats.edit import parsed_settings, text_of
+from lifebus_admin.installer.formats.settings_diff import ABSENT, is_ours, list_places, lookup, ours, same, to_install
+from lifebus_admin.installer.records import Records
+from lifebus_admin.installer.refusals import InstallRefused
+
+__all__ = ["FileState", "FileStatus", "ForeignHooks", "Status", "inspect"]
+
+FileState = Literal["present", "missing", "drifted", "foreign", "unreadable"]
+"""Exactly as wished; not there; ours, but another form or not all of it; somebody else's in our place; not readable."""
+
+
+class ForeignHooks(Struct, frozen=True, kw_only=True):
+    """How many hooks of others stand at one event; what they are is nobody's business."""
+
+    event: str
+    count: int
+
+
+class FileStatus(Struct, frozen=True, kw_only=True):
+    """One file: `installed` and `expected` are sha256, of the whole file or of our entries in it.
+
+    `problem` says why it cannot be read, whose value is in the way, or what keeps the harness from running ours.
+    """
+
+    path: str
+    kind: Literal["owned", "settings"]
+    state: FileState
+    expected: str
+    installed: str | None = None
+    foreign: tuple[ForeignHooks, ...] = ()
+    problem: str | None = None
+
+
+class Status(Struct, frozen=True, kw_only=True):
+    """All files of an installation."""
+
+    files: tuple[FileStatus, ...]
+
+    @property
+    def state(self) -> FileState:
+        """The installation as a whole: the first of unreadable, foreign, drifted that any file is.
+
+        Otherwise present or missing where all files are, and drifted where some are missing.
+        """
+        states = {file.state for file in self.files}
+        worst: tuple[FileState, ...] = ("unreadable", "foreign", "drifted")
+        for state in worst:
+            if state in states:
+                return state
+        if len(states) == 1:
+            return self.files[0].state
+        return "drifted" if states else "missing"
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong with any of the files, in words."""
+        return tuple(file.problem for file in self.files if file.problem is not None)
+
+
+def inspect(assets: Sequence[Asset], *, state_dir: Path) -> Status:
+    """Return how the assets stand; nothing is written, and nothing raised: what cannot be read is reported."""
+    records = Records(state_dir, Disk())
+    return Status(files=tuple(_status(asset, records) for asset in assets))
+
+
+def _status(asset: Asset, records: Records) -> FileStatus:
+    kind: Literal["owned", "settings"] = "owned" if isinstance(asset, OwnedFile) else "settings"
+    expected = digest_of(asset.contents.encode()) if isinstance(asset, OwnedFile) else _digest(_wanted(asset))
+    try:
+        found = find(asset.path)
+        if isinstance(asset, OwnedFile):
+            state, installed = _own_state(asset, found, records)
+            return FileStatus(path=asset.path, kind=kind, state=state, expected=expected, installed=installed)
+        return _settings_status(asset, found, expected)
+    except InstallRefused as fault:
+        return FileStatus(path=asset.path, kind=kind, state="unreadable", expected=expected, problem=str(fault))
+
+
+def _own_state(asset: OwnedFile, found: Found, records: Records) -> tuple[FileState, str | None]:
+    if found.contents is None:
+        return "missing", None
+    if found.contents == asset.contents.encode() and not found.linked:
+        return "present" if found.mode == asset.mode else "drifted", found.digest
+    record = records.of(found.real)
+    known = record is not None and found.digest in record.known
+    return "drifted" if known else "foreign", found.digest
+
+
+def _settings_status(asset: SettingsFile, found: Found, expected: str) -> FileStatus:
+    parsed = parsed_settings(None if found.contents is None else text_of(found.contents, found.path), asset)
+    here = list(ours(parsed, asset))
+    taken = [
+        ".".join(entry.where)
+        for entry in asset.entries
+        if entry.kind == "member" and _is_taken(asset, lookup(parsed, entry.where), entry.where, entry.value)
+    ]
+    changes = to_install(parsed, asset)
+    if changes.nothing:
+        state: FileState = "present"
+    elif taken:
+        state = "foreign"
+    else:
+        state = "drifted" if here else "missing"
+    entries: dict[str, list[Any]] = {}
+    for path, value in here:
+        entries.setdefault(".".join(step for step in path if isinstance(step, str)), []).append(value)
+    return FileStatus(
+        path=asset.path,
+        kind="settings",
+        state=state,
+        expected=expected,
+        installed=expected if changes.nothing else (_digest(entries) if here else None),
+        foreign=_foreign(parsed, asset),
+        problem=f"another value stands at {', '.join(taken)}" if taken else _fault(asset, parsed) if here else None,
+    )
+
+
+def _fault(asset: SettingsFile, parsed: Any) -> str | None:
+    """Return what keeps the harness from running ours, though they are there."""
+    return "; ".join(asset.check(parsed)) or None
+
+
+def _is_taken(asset: SettingsFile, value: Any, where: tuple[str, ...], wanted: Any) -> bool:
+    entry = next(entry for entry in asset.entries if entry.where == where)
+    return value is not ABSENT and not same(value, wanted) and not is_ours(asset, entry, value)
+
+
+def _wanted(asset: SettingsFile) -> dict[str, list[Any]]:
+    entries: dict[str, list[Any]] = {}
+    for entry in asset.entries:
+        entries.setdefault(".".join(entry.where), []).append(entry.value)
+    return entries
+
+
+def _digest(entries: Any) -> str:
+    return digest_of(msgspec.json.encode(entries, order="sorted"))
+
+
+def _foreign(parsed: Any, asset: SettingsFile) -> tuple[ForeignHooks, ...]:
+    found: list[ForeignHooks] = []
+    for place in list_places(parsed, asset):
+        count = sum(_count(element, asset) for element in lookup(parsed, place))
+        if count:
+            found.append(ForeignHooks(event=place[-1], count=count))
+    return tuple(found)
+
+
+def _count(element: Any, asset: SettingsFile) -> int:
+    """Count the hooks of others: one, or as many as a matcher's group holds."""
+    if asset.owns(element):
+        return 0
+    inner: Any = cast("Mapping[str, Any]", element).get("hooks") if isinstance(element, dict) else None
+    if not isinstance(inner, list):
+        return 1
+    return sum(not asset.owns(hook) for hook in cast("Sequence[Any]", inner))

@@ -1,0 +1,150 @@
+"""One file from what it is to what it should be: compare, back up, note, write, look again (reliability, b4.4, b4.5).
+
+What is going to be done is on record before it is done, so that after a crash anywhere it can be run again, or undone.
+
+Above: installer.py.  Below: aiming.py, records.py, writing.py.
+"""
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from lifebus_adapters.shared.assets import Asset, OwnedFile
+from lifebus_admin.installer.disk import Disk
+from lifebus_admin.installer.file_state import Found, digest_of, find, require_writable
+from lifebus_admin.installer.plan import Action
+from lifebus_admin.installer.planner import Aim, aim, settings_hold_ours
+from lifebus_admin.installer.records import Record, Records
+from lifebus_admin.installer.refusals import FileBusy, FileRefused
+from lifebus_admin.installer.writer import Changed, clean_up, make_directories, remove_file, replace_file
+
+__all__ = ["TRIES", "Done", "Transaction"]
+
+TRIES: Final = 5
+"""How often a file is merged again that somebody else keeps changing."""
+
+_KNOWN: Final = 4
+
+
+class Done(Struct, frozen=True, kw_only=True):
+    """What was done to one file, and where the copy from before is kept."""
+
+    path: str
+    action: Action
+    backup: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+class Transaction:
+    """Carries out one installation or removal, file by file, under the lock that its `records` hold."""
+
+    def __init__(self, records: Records, disk: Disk, *, stamp: str, user: str, installs: bool) -> None:
+        self._records, self._disk, self._stamp, self._user = records, disk, stamp, user
+        self._installs = installs
+
+    def aim(self, asset: Asset) -> tuple[Found, Record | None, Aim]:
+        """Return what stands there, what is on record, and what is to become of it.
+
+        Raises:
+            InstallRefused: as `aim`, and where the file or its directory may not be written.
+        """
+        found = find(asset.path)
+        record = self._records.of(found.real)
+        before = None if record is None else self._records.backup_of(record)
+        target = aim(asset, found, record, before, user=self._user, installs=self._installs)
+        if target.action != "keep":
+            require_writable(found)
+        return found, record, target
+
+    def carry_out(self, asset: Asset) -> Done:
+        """Bring one file to what it should be, merging again where somebody else changed it meanwhile.
+
+        Raises:
+            InstallRefused: as `aim`; `FileBusy` where it kept changing.
+        """
+        try:
+            return self._carried_out(asset)
+        except OSError as fault:
+            why = f"{fault.strerror} ({fault.filename})" if fault.filename else str(fault.strerror)
+            raise FileRefused(asset.path, why, then="mend that, then try again") from fault
+
+    def _carried_out(self, asset: Asset) -> Done:
+        clean_up(self._disk, find(asset.path).real)
+        for _ in range(TRIES):
+            found, record, target = self.aim(asset)
+            try:
+                if self._installs:
+                    backup = self._install(asset, found, record, target)
+                else:
+                    backup = self._remove(found, record, target)
+            except Changed:
+                continue
+            return Done(path=asset.path, action=target.action, backup=backup, notes=target.notes)
+        raise FileBusy(asset.path, TRIES)
+
+    def _install(self, asset: Asset, found: Found, record: Record | None, target: Aim) -> str | None:
+        backup = None
+        if target.action == "change" and not isinstance(asset, OwnedFile):
+            backup = self._records.back_up(found, self._stamp, None if record is None else record.backup)
+        following = self._noted(asset, found, record, target, backup)
+        if following != record:
+            self._records.write(following)
+        if target.action != "keep" and target.contents is not None:
+            make_directories(self._disk, following.made_directories)
+            replace_file(self._disk, found, target.contents, target.mode)
+        return backup
+
+    def _noted(self, asset: Asset, found: Found, record: Record | None, target: Aim, backup: str | None) -> Record:
+        """Return the record of a file that is about to hold what is aimed at."""
+        old = record or Record(path=str(found.real))
+        users = tuple(dict.fromkeys((*old.users, self._user)))
+        known = tuple(dict.fromkeys((digest_of(target.contents or b""), *old.known)))[:_KNOWN]
+        directories = tuple(dict.fromkeys((*old.made_directories, *_missing_directories(found.real))))
+        following = msgspec.structs.replace(old, users=users, known=known, made_directories=directories)
+        if found.digest in old.known:
+            return following
+        if isinstance(asset, OwnedFile) or target.action == "keep" or settings_hold_ours(asset, found):
+            return msgspec.structs.replace(following, before=None, backup=None)
+        return msgspec.structs.replace(following, before=found.digest, backup=backup, made_file=found.contents is None)
+
+    def _remove(self, found: Found, record: Record | None, target: Aim) -> str | None:
+        backup = None
+        if target.action == "change" and not target.exact:
+            backup = self._records.back_up(found, self._stamp, None if record is None else record.backup)
+        if target.action == "change" and target.contents is not None:
+            replace_file(self._disk, found, target.contents, target.mode)
+        elif target.action == "remove":
+            remove_file(self._disk, found)
+        if record is not None:
+            self._forgotten(record)
+        return backup
+
+    def _forgotten(self, record: Record) -> None:
+        """Let go of a file: the directories that were made for it and are empty, and its record."""
+        users = tuple(name for name in record.users if name != self._user)
+        if users and Path(record.path).exists():
+            self._records.write(msgspec.structs.replace(record, users=users))
+            return
+        for name in reversed(record.made_directories):
+            path = Path(name)
+            if path.is_dir() and not path.is_symlink() and not any(path.iterdir()):
+                self._disk.remove_directory(path)
+                self._disk.sync_directory(path.parent)
+        self._hand_on(record)
+        self._records.drop(record)
+
+    def _hand_on(self, record: Record) -> None:
+        """Leave the directories that are still in use to the records of our other files in them."""
+        left = [name for name in record.made_directories if Path(name).is_dir()]
+        for other in self._records.all() if left else ():
+            inside = [name for name in left if Path(name) in Path(other.path).parents]
+            made = tuple(dict.fromkeys((*inside, *other.made_directories)))
+            if other.path != record.path and made != other.made_directories:
+                self._records.write(msgspec.structs.replace(other, made_directories=made))
+
+
+def _missing_directories(real: Path) -> list[str]:
+    """Return the directories above a file that do not exist yet, outermost first."""
+    return [str(path) for path in reversed(real.parents) if not path.exists()]

@@ -1,0 +1,134 @@
+"""Replace, make or remove one file so that it is always the old one or the new one (reliability, b4.2, 4, 5).
+
+The new text is written beside the real file, synced, and changes names with it in one step where the system can do
+that; then what stood there a moment before is looked at once more, so that even a change in that moment is not lost.
+
+Above: transaction.py, records.py.  Below: disk.py, finding.py.
+"""
+
+import os
+from pathlib import Path
+from typing import Final
+
+from lifebus_admin.installer.disk import Disk
+from lifebus_admin.installer.file_state import Found, digest_of, find
+
+__all__ = ["Changed", "clean_up", "create_file", "make_directories", "remove_file", "replace_file", "temporary_of"]
+
+_PREFIX: Final = ".lifebus-"
+_SUFFIX: Final = ".tmp"
+_MOST_SWAPS: Final = 100
+
+
+class Changed(Exception):
+    """The file is not what was read any more; nothing of ours stands there."""
+
+
+def temporary_of(real: Path) -> Path:
+    """Return the name beside the file under which its next contents are written."""
+    return real.with_name(f"{_PREFIX}{digest_of(os.fsencode(real.name))[:12]}{_SUFFIX}")
+
+
+def clean_up(disk: Disk, real: Path) -> None:
+    """Remove what a run that crashed left beside the file; only one run works on it at a time."""
+    temporary = temporary_of(real)
+    if temporary.is_symlink() or temporary.exists():
+        disk.unlink(temporary)
+        disk.sync_directory(real.parent)
+
+
+def make_directories(disk: Disk, missing: tuple[str, ...], mode: int = 0o700) -> None:
+    """Make the directories that are still missing, outermost first."""
+    for name in missing:
+        path = Path(name)
+        if not path.exists():
+            disk.make_directory(path, mode)
+            disk.sync_directory(path.parent)
+
+
+def create_file(disk: Disk, path: Path, contents: bytes, mode: int, owner: tuple[int, int] | None = None) -> None:
+    """Write a new file and wait until it is on the disk; an unfinished one is removed again."""
+    descriptor = disk.create(path)
+    try:
+        rest = memoryview(contents)
+        while rest:
+            rest = rest[disk.write(descriptor, bytes(rest)) :]
+        if owner is not None and owner != (os.geteuid(), os.fstat(descriptor).st_gid):
+            disk.set_owner(descriptor, *owner)
+        disk.set_mode(descriptor, mode)
+        disk.sync(descriptor)
+    except OSError:
+        path.unlink()
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def replace_file(disk: Disk, found: Found, contents: bytes, mode: int) -> None:
+    """Put `contents` in the place of what was found, be that a file or none.
+
+    Raises:
+        Changed: somebody else wrote meanwhile; their version stands.
+        OSError: the system refused.
+    """
+    owner = None if found.contents is None else (found.user, found.group)
+    temporary = temporary_of(found.real)
+    create_file(disk, temporary, contents, mode, owner)
+    if not find(found.path).is_as(found):
+        disk.unlink(temporary)
+        raise Changed
+    if found.contents is None:
+        _place(disk, temporary, found.real)
+    else:
+        _swap(disk, temporary, found, contents)
+    disk.sync_directory(found.real.parent)
+    if find(found.path).contents != contents:
+        raise Changed
+
+
+def _place(disk: Disk, temporary: Path, target: Path) -> None:
+    """Give a new file its name, unless somebody else has taken that meanwhile."""
+    try:
+        disk.link(temporary, target)
+    except FileExistsError:
+        disk.unlink(temporary)
+        raise Changed from None
+    except OSError:  # a file system without second names
+        disk.rename(temporary, target)
+        return
+    disk.unlink(temporary)
+
+
+def _swap(disk: Disk, temporary: Path, found: Found, contents: bytes) -> None:
+    """Exchange the two files; where a third version came out, the last of the others' is put back."""
+    if not disk.exchange(temporary, found.real):
+        disk.rename(temporary, found.real)
+        return
+    came_out, stands = temporary.read_bytes(), contents
+    changed = came_out != found.contents
+    for _ in range(_MOST_SWAPS if changed else 0):
+        disk.exchange(temporary, found.real)
+        expected, stands, came_out = stands, came_out, temporary.read_bytes()
+        if came_out == expected:
+            break
+    disk.unlink(temporary)
+    if changed:
+        raise Changed
+
+
+def remove_file(disk: Disk, found: Found) -> None:
+    """Remove the file that was found.
+
+    Raises:
+        Changed: somebody else wrote meanwhile; their version stands.
+        OSError: the system refused.
+    """
+    if not find(found.path).is_as(found):
+        raise Changed
+    aside = temporary_of(found.real)
+    disk.rename(found.real, aside)
+    if aside.read_bytes() != found.contents:
+        _place(disk, aside, found.real)
+        raise Changed
+    disk.unlink(aside)
+    disk.sync_directory(found.real.parent)

@@ -1,0 +1,77 @@
+"""One dispatch without a broker: the router, its rules and a command, on a ledger that is gone afterwards.
+
+Above: `lifebus invoke`.  Below: command_clients, adapters, lifebus_broker.
+"""
+
+import os
+import random
+import time
+
+import anyio
+from msgspec import Struct
+
+from lifebus_broker.ledger.memory import MemoryLedger
+from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.clients import CallbackClient
+from lifebus_broker.routing.dispatch import Outcome
+from lifebus_broker.routing.fan_out import Fanout
+from lifebus_contract import DispatchEnvelope, Emission, IdSource, LifebusError, error_for
+from lifebus_supervisor.configuration.adapters import configured_adapters
+from lifebus_supervisor.configuration.settings import Settings
+from lifebus_supervisor.daemon.command_clients import KIND, invoker_of
+from lifebus_transports.processes import Commands, CommandSpec
+
+__all__ = ["Invocation", "Invoked", "invoke_once"]
+
+
+class Invocation(Struct, frozen=True, kw_only=True):
+    """A command that is asked once: as which client, how it is spoken to, and how long it may take in seconds."""
+
+    client_id: str
+    spec: CommandSpec
+    protocol: str
+    deadline: float
+
+
+class Invoked(Struct, frozen=True, kw_only=True):
+    """What became of it: receipts as canonical JSON, in the order of their writing, or why there are none."""
+
+    receipts: tuple[bytes, ...]
+    fault: LifebusError | None = None
+
+
+async def invoke_once(settings: Settings, emitter: str, envelope: DispatchEnvelope, invocation: Invocation) -> Invoked:
+    """Dispatch an envelope to a command as its only client, and return what became of it.
+
+    Raises:
+        LifebusError: the settings or the manifests they name are wrong.
+    """
+    fanout = Fanout()
+    outcomes: list[Outcome] = []
+    async with anyio.create_task_group() as tasks:
+        bus = Bus(
+            registry=configured_adapters(settings),
+            ledger=MemoryLedger(entropy=os.urandom, committed=fanout.publish),
+            fanout=fanout,
+            ids=IdSource(lambda: time.time_ns() // 1_000_000, random.SystemRandom().randbytes),
+            clock=time.time,
+            tasks=tasks,
+        )
+        bus.clients.add(
+            CallbackClient(
+                client_id=invocation.client_id,
+                events=frozenset({envelope.request.event}),
+                invoker=invoker_of(invocation.spec, invocation.protocol, 1, Commands(tasks), tasks),
+                deadline=invocation.deadline,
+                kind=KIND,
+            )
+        )
+        emission = Emission(request=envelope.request, payloads=envelope.payloads)
+        outcomes += await bus.emit(emitter, [emission])
+        tasks.cancel_scope.cancel()
+    (outcome,) = outcomes
+    refusal = outcome.refusal
+    if refusal is None:
+        return Invoked(receipts=tuple(row.receipt for row in outcome.rows))
+    fault = error_for(refusal.failure_class, refusal.detail, retry_class=refusal.retry_class, code=refusal.code)
+    return Invoked(receipts=(), fault=fault)

@@ -1,0 +1,110 @@
+"""Back a ledger up, and put a backup in the place of the present ledger (docs/ledger.md, "Backup and restore").
+
+Above: the command line.  Below: files, checking, lifebus_broker.ledger.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct
+
+from lifebus_admin.ledger_files.checks import check_file
+from lifebus_admin.ledger_files.files import (
+    companions_of,
+    held_ledger,
+    ledger_file,
+    new_file,
+    regular_file,
+    telling,
+    unfinished_file,
+)
+from lifebus_admin.ledger_files.info import LedgerInfo, look_at
+from lifebus_broker.atomic_files import sync_directory
+from lifebus_broker.ledger.sqlite.copy import bring_up_to_date, compact, copy_ledger, renew
+from lifebus_broker.ledger.sqlite.swap import next_path, settle
+from lifebus_contract import LifebusError
+from lifebus_supervisor.configuration.settings import Settings
+
+__all__ = ["Replaced", "back_up", "put_in_place", "restore", "shrink"]
+
+
+class Replaced(Struct, frozen=True, kw_only=True):
+    """What is in place now, and where the ledger before was moved; None where there was none."""
+
+    epoch: str
+    head: int
+    floor: int
+    aside: str | None
+
+
+def back_up(settings: Settings, target: Path) -> LedgerInfo:
+    """Copy the ledger as it is now, check the copy, give it its name; works beside a broker, whose writer never waits.
+
+    Raises:
+        LifebusError: there is no ledger, the copy is not sound, or there is something at `target`.
+        OSError: the copy cannot be written.
+    """
+    path = regular_file(ledger_file(settings))
+    with new_file(target) as unfinished:
+        with telling(path):
+            copy_ledger(path, unfinished)
+            bring_up_to_date(unfinished)
+        _require_sound(unfinished, f"the ledger {path} is damaged; nothing was backed up")
+        return look_at(unfinished, name=target)
+
+
+def restore(settings: Settings, backup: Path, epoch: str) -> Replaced:
+    """Put a checked copy of a backup in the place of the ledger, as a new history; the backup stays as it is.
+
+    Raises:
+        LifebusError: a broker runs, or the backup is not sound; then nothing has changed.
+        OSError: a file cannot be written; then nothing has changed, or the next start of a broker finishes it.
+    """
+    regular_file(backup, "backup")
+    with held_ledger(settings) as path:
+
+        def build(unfinished: Path) -> None:
+            with telling(backup):
+                copy_ledger(backup, unfinished)
+                renew(unfinished, epoch)
+
+        return put_in_place(settings, path, build, f"the backup {backup} is damaged; nothing was changed")
+
+
+def put_in_place(settings: Settings, path: Path, build: Callable[[Path], None], refusal: str) -> Replaced:
+    """Have a new ledger built, check it, and put it in the place of the present one; the caller holds the lock.
+
+    Raises:
+        LifebusError: what was built is not sound; the text begins with `refusal`, and nothing has changed.
+        OSError: a file cannot be written.
+    """
+    with unfinished_file(path) as unfinished:
+        build(unfinished)
+        _require_sound(unfinished, refusal)
+        info = look_at(unfinished)
+        with unfinished.open("rb") as written:
+            os.fsync(written.fileno())
+        unfinished.rename(next_path(path))
+        sync_directory(path.parent)
+    aside = settle(path, companions_of(settings))
+    return Replaced(epoch=info.epoch, head=info.head, floor=info.floor, aside=None if aside is None else str(aside))
+
+
+def shrink(settings: Settings) -> tuple[int, int]:
+    """Write the ledger file anew without what is free in it; return the bytes it took before and takes now.
+
+    Raises:
+        LifebusError: a broker runs, or there is no room for it; the ledger is as it was.
+    """
+    with held_ledger(settings) as path, telling(path):
+        regular_file(path)
+        before = look_at(path).bytes
+        compact(path)
+        return before, look_at(path).bytes
+
+
+def _require_sound(path: Path, refusal: str) -> None:
+    faults = check_file(path)
+    if faults:
+        raise LifebusError("\n".join((refusal, *faults)), code="ledger_damaged")

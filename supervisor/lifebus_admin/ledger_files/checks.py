@@ -1,0 +1,126 @@
+"""Check a ledger: its file against itself, the fold over its log, what was saved and derived of it (docs/ledger.md).
+
+Above: the command line, copying.  Below: files, lifebus_broker.ledger, lifebus_broker.snapshots.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+from msgspec import Struct
+
+from lifebus_admin.ledger_files.files import ledger_file, regular_file, telling
+from lifebus_admin.ledger_files.info import look_at
+from lifebus_broker.ledger.sqlite.checks.verify import verify
+from lifebus_broker.ledger.sqlite.exporter import SqliteExport
+from lifebus_broker.ledger.sqlite.reader import Reader
+from lifebus_broker.snapshots.compactions.registry import CompactionRegistry
+from lifebus_broker.snapshots.files import DIRECTORY, SnapshotFiles
+from lifebus_broker.snapshots.replay import LogProof
+from lifebus_broker.state.session_state import head_of
+from lifebus_broker.state.stores import Stores, load_stores
+from lifebus_broker.state.stream_digests import NO_RECEIPT, Stream
+from lifebus_contract import LifebusError
+from lifebus_supervisor.configuration.settings import Settings
+
+__all__ = ["Checked", "Watch", "check_file", "check_ledger"]
+
+Watch = Callable[[str, int, int], None]
+"""Told what is being checked, and how much of how much is done; an empty text at the end."""
+
+_MOST = 20
+
+
+class Checked(Struct, frozen=True, kw_only=True):
+    """What was checked, up to which position, and what is wrong with it."""
+
+    head: int
+    faults: list[str]
+
+
+def check_ledger(
+    settings: Settings, file: Path | None = None, *, tail: int | None = None, watch: Watch | None = None
+) -> Checked:
+    """Check the ledger of the settings with all that lies beside it, or another file.
+
+    With `tail` only so many of the newest receipts.
+
+    Raises:
+        LifebusError: it cannot be read at all.
+    """
+    path = regular_file(file or ledger_file(settings))
+    tell = watch or _tell_nobody
+    head = look_at(path).head
+    if tail is not None:
+        return Checked(head=head, faults=_check_rows(path, tail))
+    faults = check_file(path, None if file is not None else settings.state_dir, tell)
+    tell("", 0, 0)
+    return Checked(head=head, faults=faults)
+
+
+def check_file(path: Path, state_dir: Path | None = None, tell: Watch | None = None) -> list[str]:
+    """Return what is wrong with a ledger file, and with snapshots and compactions of it; nothing is written.
+
+    Raises:
+        LifebusError: it cannot be read at all.
+    """
+    tell = tell or _tell_nobody
+    tell("rows, chains, keys, notes", 0, 0)
+    faults = _check_rows(path)
+    with telling(path), SqliteExport(path) as log:
+        snapshots, refused = SnapshotFiles(state_dir / DIRECTORY).all() if state_dir is not None else ([], [])
+        proof = LogProof(log, snapshots)
+        proof.run(lambda done, total: tell("fold", done, total))
+        faults += proof.faults
+        faults += [f"snapshot file {one.name}: {one.why}" for one in refused]
+        if not proof.faults:
+            faults += _check_heads(path, proof.stores)
+            if not look_at(path).deleting:  # else the tables are on their way to the base
+                faults += _check_base(log)
+            if state_dir is not None:
+                tell("compactions", 0, 0)
+                faults += _check_compactions(state_dir, log)
+    return faults[:_MOST]
+
+
+def _check_rows(path: Path, tail: int | None = None) -> list[str]:
+    with telling(path):
+        return verify(path, tail)
+
+
+def _check_heads(path: Path, stores: Stores) -> Iterator[str]:
+    """Compare the heads that the ledger tells with the stories; what came after the fold is left out."""
+    with closing(Reader(path)) as reader:
+        heads = reader.sessions(None)
+    known = 0
+    for head in heads:
+        story = stores.story.get((head.adapter_id, head.harness_session_id))
+        known += story is not None
+        if head.last_position <= stores.position and (story is None or head_of(story) != head):
+            yield f"session {head.adapter_id}/{head.harness_session_id[:64]}: its head is not what the fold says"
+    if known < len(stores.story):
+        yield f"{len(stores.story) - known} sessions of the fold are not in the ledger's tables"
+
+
+def _check_base(log: SqliteExport) -> Iterator[str]:
+    """Compare what the tables keep of pruned streams with the base."""
+    base = log.base()
+    if base is None:
+        return
+    facts = load_stores(base).facts.streams
+    for head in log.heads():
+        kept = Stream(head.position, head.sequence or 0, bytes.fromhex(head.link))
+        if head.position <= log.floor and facts.get((head.adapter_id, head.session or None), NO_RECEIPT) != kept:
+            yield f"base: the stream {head.adapter_id}/{head.session[:64]} is not what the tables keep of it"
+
+
+def _check_compactions(state_dir: Path, log: SqliteExport) -> list[str]:
+    try:
+        verified = CompactionRegistry(state_dir, log).verify()
+    except LifebusError as fault:
+        return [f"compactions: {fault.detail}"]
+    return [f"compaction {one.name}: {one.why}" for one in verified.wrong]
+
+
+def _tell_nobody(_what: str, _done: int, _total: int) -> None:
+    """Nobody watches."""

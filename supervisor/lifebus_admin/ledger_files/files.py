@@ -1,0 +1,199 @@
+"""Ledger files as a user names them: which one, whether it can be touched now, and what goes wrong in plain words.
+
+Above: the other modules of this package.  Below: lifebus_broker.ledger, lifebus_transports.runtime_dir.
+"""
+
+import os
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager, suppress
+from glob import escape
+from pathlib import Path
+
+import apsw
+
+from lifebus_broker.atomic_files import clean_up, sync_directory
+from lifebus_broker.ledger.sqlite.copy import is_in_use
+from lifebus_broker.ledger.sqlite.swap import files_of, next_path, settle
+from lifebus_contract import BrokerBusy, LifebusError
+from lifebus_contract.failure import FailureClass
+from lifebus_supervisor.configuration.settings import Settings
+from lifebus_transports.runtime_dir import ensure_private_directory, hold_lock, take_runtime_dir
+
+__all__ = [
+    "companions_of",
+    "held_ledger",
+    "ledger_file",
+    "new_file",
+    "regular_file",
+    "settle_ledger",
+    "telling",
+    "unfinished_file",
+]
+
+
+def ledger_file(settings: Settings) -> Path:
+    """Return the ledger file that the settings name; it need not be there.
+
+    Raises:
+        LifebusError: the settings name none.
+    """
+    if settings.ledger.backend != "sqlite":
+        raise LifebusError("the ledger is kept in memory: there is no file", code="configuration")
+    return settings.ledger_path.resolve()  # what replaces it must not replace a link to it
+
+
+def companions_of(settings: Settings) -> tuple[Path, ...]:
+    """Return what lies beside a ledger and speaks of its history alone: the snapshots; caches prove themselves."""
+    return (settings.state_dir / "snapshots",)
+
+
+def regular_file(path: Path, what: str = "ledger") -> Path:
+    """Return the path of a file that is there and can be read.
+
+    Raises:
+        LifebusError: it is not; the text says why.
+    """
+    if path.is_dir():
+        raise _unreadable(path, f"it is a directory, not a {what}")
+    if not path.exists():
+        raise _unreadable(path, f"there is no such {what}")
+    if not path.is_file():
+        raise _unreadable(path, f"it is no regular file, so no {what}")
+    if not os.access(path, os.R_OK):
+        raise _unreadable(path, "we may not read it; see its owner and its mode")
+    if next_path(path).exists():
+        raise BrokerBusy(f"{path} is being replaced; the next start of a broker finishes that", code="busy")
+    return path
+
+
+def settle_ledger(settings: Settings) -> None:
+    """Finish a replacement of the ledger that was cut off, and remove what was left unfinished beside it.
+
+    The caller holds the locks; blocks.
+
+    Raises:
+        OSError: it cannot be done now.
+    """
+    path = ledger_file(settings)
+    settle(path, companions_of(settings))
+    clean_up(path.parent, path.name)
+    for left in path.parent.glob(f".{escape(path.name)}.*.tmp-*"):
+        if not left.with_name(left.name.rpartition("-")[0]).exists():
+            left.unlink(missing_ok=True)
+
+
+@contextmanager
+def telling(path: Path) -> Generator[None]:
+    """Turn what SQLite says of a file into errors that a user can act on.
+
+    Raises:
+        LifebusError: in place of every `apsw.Error`.
+    """
+    try:
+        yield
+    except apsw.FullError as fault:
+        raise _unreadable(path, "there is no room on the disk; make some and try again") from fault
+    except apsw.NotADBError as fault:
+        raise _unreadable(path, "it is no ledger: not a SQLite database") from fault
+    except (apsw.BusyError, apsw.LockedError) as fault:
+        raise BrokerBusy(f"{path}: somebody else has it locked; try again", code="busy") from fault
+    except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError) as fault:
+        raise _unreadable(path, f"it, or its directory, cannot be written or opened: {fault}") from fault
+    except apsw.Error as fault:
+        detail = f"{path}: it is damaged or no ledger: {type(fault).__name__}: {str(fault)[:200]}"
+        raise LifebusError(detail, code="ledger_damaged") from fault
+
+
+@contextmanager
+def held_ledger(settings: Settings) -> Generator[Path]:
+    """Hold the lock that a broker would hold, so that the ledger is nobody else's, and yield its path.
+
+    Raises:
+        LifebusError: a broker runs, or somebody else has the file open; the text says what to do.
+    """
+    path = ledger_file(settings)
+    with ExitStack() as locks:
+        try:
+            locks.enter_context(take_runtime_dir(settings.runtime_dir))
+            ensure_private_directory(settings.state_dir)
+            for lock in settings.writer_locks:
+                locks.enter_context(hold_lock(lock))
+        except LifebusError as fault:
+            if fault.code != "already_running":
+                raise
+            detail = (
+                f"{fault.detail}\nthis needs the ledger for itself: end the broker (SIGTERM, or Ctrl-C) and try again"
+            )
+            raise _held(detail) from None
+        settle_ledger(settings)
+        if _is_taken(path):
+            raise _held(f"{path} is open in another process, perhaps a broker whose locks were deleted; end it")
+        yield path
+
+
+@contextmanager
+def unfinished_file(path: Path) -> Generator[Path]:
+    """Yield an empty private file beside `path` to write into; whatever is left of it at the end is removed.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    unfinished.unlink(missing_ok=True)  # of a process that had our number
+    try:
+        os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+        yield unfinished
+    finally:
+        for left in files_of(unfinished):
+            with suppress(OSError):
+                left.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_file(path: Path) -> Generator[Path]:
+    """Yield a file to write into that becomes `path` at the end of the block, whole, durable and private.
+
+    Raises:
+        LifebusError: there is something at `path`, or its directory is not there; nothing is overwritten.
+        OSError: it cannot be written.
+    """
+    if not path.parent.is_dir():
+        raise _unreadable(path.parent, "there is no such directory")
+    if path.exists() or path.is_symlink():
+        raise _exists(path)
+    with unfinished_file(path) as unfinished:
+        yield unfinished
+        with unfinished.open("rb") as written:
+            os.fsync(written.fileno())
+        try:
+            os.link(unfinished, path)
+        except FileExistsError:
+            raise _exists(path) from None
+        except OSError:  # a file system without links
+            if path.exists():
+                raise _exists(path) from None
+            unfinished.rename(path)
+        sync_directory(path.parent)
+
+
+def _is_taken(path: Path) -> bool:
+    """Whether another process uses the file; one that cannot even be read is nobody's."""
+    if not path.is_file():
+        return False
+    try:
+        return is_in_use(path)
+    except apsw.Error:
+        return False
+
+
+def _unreadable(path: Path, why: str) -> LifebusError:
+    return LifebusError(f"{path}: {why}", code="unreadable")
+
+
+def _exists(path: Path) -> LifebusError:
+    detail = f"{path} exists already and is not overwritten; name another file, or move it away"
+    return LifebusError(detail, failure_class=FailureClass.STATE_CONFLICT, code="exists")
+
+
+def _held(detail: str) -> LifebusError:
+    return LifebusError(detail, failure_class=FailureClass.OPERATOR_REQUIRED, code="already_running")

@@ -1,0 +1,1 @@
+"""Snapshots, boot, archives and compactions as commands work on them."""

@@ -1,0 +1,119 @@
+"""Save a campaign as one file, and boot it where nothing else of it is (session-lifecycle, 1.3; docs/ledger.md).
+
+Above: the command line.  Below: saved, lifebus_broker.snapshots, ledger_care.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from pathlib import Path
+
+from lifebus_admin.ledger_files.files import ledger_file, new_file, regular_file
+from lifebus_admin.ledger_files.transfer import export_source
+from lifebus_broker.canonical_json import canonical
+from lifebus_broker.exports.writer import write_export
+from lifebus_broker.snapshots.archive import COMPACTIONS, LEDGER, PINS, SNAPSHOT, Bundle, BundleWriter, open_bundle
+from lifebus_broker.snapshots.boot import Booted, cold_boot
+from lifebus_broker.snapshots.boot_steps import ColdBootError, Step
+from lifebus_broker.snapshots.capture import save
+from lifebus_broker.snapshots.compactions.compaction import Compaction, decode_compaction, encode_compaction
+from lifebus_broker.snapshots.compactions.files import CompactionFiles
+from lifebus_broker.snapshots.compactions.policy import build_all
+from lifebus_broker.snapshots.compactions.recap import SessionRecap
+from lifebus_broker.snapshots.compactions.state_cache import StateCache, boundary
+from lifebus_broker.snapshots.frozen import thaw
+from lifebus_broker.snapshots.revisions import REVISIONS
+from lifebus_broker.snapshots.snapshot import SaveSnapshot, SaveType, decode_snapshot, encode_snapshot
+from lifebus_broker.snapshots.state_follower import StateKeeper
+from lifebus_broker.state.stores import REDUCER_VERSION
+from lifebus_contract import InvalidRequest
+from lifebus_supervisor.configuration.adapters import configured_adapters
+from lifebus_supervisor.configuration.settings import Settings
+from lifebus_supervisor.jobs.state_directory import pins_here
+
+__all__ = ["boot_campaign", "save_campaign"]
+
+
+def save_campaign(settings: Settings, target: Path) -> SaveSnapshot:
+    """Write the whole campaign as of now into a new file; works beside a broker; the same ledger gives the same bytes.
+
+    Raises:
+        LifebusError: the ledger cannot be read, or there is something at `target`.
+        OSError: it cannot be written.
+    """
+    caches = CompactionFiles(settings.state_dir, StateCache.policy_id)
+    pins = pins_here(configured_adapters(settings))
+    with new_file(target) as unfinished, unfinished.open("w+b") as file, export_source(ledger_file(settings)) as source:
+        keeper = StateKeeper(source, caches, writing=False)
+        keeper.advance()
+        snapshot = save(SaveType.CAMPAIGN, keeper, source, pins)
+        bundle = BundleWriter(file)
+        bundle.put(SNAPSHOT, encode_snapshot(snapshot))
+        bundle.put(PINS, canonical(thaw(pins)))
+        with bundle.member(COMPACTIONS) as write:
+            for compaction in _compactions(keeper, snapshot):
+                write(encode_compaction(compaction))
+        with bundle.member(LEDGER) as write:
+            write_export(source, REDUCER_VERSION, write)
+        bundle.finish()
+    return snapshot
+
+
+def boot_campaign(settings: Settings, file: Path, done: Callable[[Step], None] | None = None) -> Booted:
+    """Boot a campaign from its bundle alone: no ledger is needed here, and nothing is written.
+
+    Raises:
+        ColdBootError: something is not as it was.
+        InvalidRequest: it is no bundle, or one of its members is not what the manifest says.
+        LifebusError: it cannot be read.
+    """
+    bundle = open_bundle(regular_file(file, "bundle"))
+    try:
+        snapshot = decode_snapshot(bundle.content(SNAPSHOT))
+    except ValueError as fault:
+        raise ColdBootError(1, None, f"{SNAPSHOT}: {fault}") from None
+    _check_pins(bundle, snapshot)
+    pins = pins_here(configured_adapters(settings))
+    log, kept = bundle.log(), _Kept(bundle)
+    revisions = (note for note in log.notes(REVISIONS))
+    booted = cold_boot(snapshot, log, pins, revisions, kept=kept.find, done=done)
+    if booted.rebuilt.stale or booted.rebuilt.kept != len(snapshot.compaction_ids):
+        raise ColdBootError(12, None, f"{COMPACTIONS} does not hold what follows from the log")
+    for name in (COMPACTIONS, LEDGER):
+        bundle.check(name)
+    return booted
+
+
+def _compactions(keeper: StateKeeper, snapshot: SaveSnapshot) -> Iterator[Compaction]:
+    """Yield the compactions that the snapshot names, always in the same order."""
+    wanted, place = frozenset(snapshot.compaction_ids), boundary(max(snapshot.timestamp_event_id - 1, 0))
+    yield from build_all(SessionRecap(None), keeper.state, wanted)
+    if snapshot.event_log_range[0] <= place:
+        yield from build_all(StateCache(), keeper.stores_at(place), wanted)
+
+
+def _check_pins(bundle: Bundle, snapshot: SaveSnapshot) -> None:
+    if bundle.content(PINS) != canonical(thaw(snapshot.pins_snapshot)):
+        raise InvalidRequest(f"{bundle.path}: `{PINS}` is not what the snapshot says", code="bundle_damaged")
+
+
+class _Kept:
+    """The compactions of a bundle by their names; looked for when the first one is asked for, after the log's proof."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        self._bundle = bundle
+
+    def find(self, compaction_id: str) -> Compaction | None:
+        """Return the compaction of that name."""
+        offset = self._offsets.get(compaction_id)
+        return None if offset is None else _decoded(next(self._bundle.compactions(offset))[1])
+
+    @cached_property
+    def _offsets(self) -> dict[str, int]:
+        return {_decoded(line).compaction_id: offset for offset, line in self._bundle.compactions()}
+
+
+def _decoded(line: bytes) -> Compaction:
+    try:
+        return decode_compaction(line)
+    except ValueError as fault:
+        raise ColdBootError(12, None, f"{COMPACTIONS}: {fault}") from None

@@ -1,0 +1,1 @@
+"""The verbs of the broker, free of any transport."""

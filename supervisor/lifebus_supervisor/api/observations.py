@@ -1,0 +1,214 @@
+"""What observers of app-servers tell: signals into the log, facts of lifecycle to whoever takes them, in order.
+
+Above: daemon.  Below: service, the signal log, lifebus_transports.
+"""
+
+import os
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, Final, Protocol
+
+import anyio
+import msgspec
+
+from lifebus_adapters.app_server.signals import MAX_PARAMS_BYTES
+from lifebus_adapters.app_server.signals import Signal as AppServerSignal
+from lifebus_broker.ledger.memory_journal import MemoryJournal
+from lifebus_broker.ports import Ledger
+from lifebus_broker.routing.registry import Registry
+from lifebus_broker.signals.log import SignalLog, SignalSlice
+from lifebus_contract import InvalidRequest, TransportError
+from lifebus_supervisor.api.service import Service
+from lifebus_supervisor.configuration.settings import SignalSettings
+from lifebus_transports.messages.signals import (
+    Ended,
+    Fact,
+    Lost,
+    Observe,
+    ObserveAnswer,
+    ObservedProcess,
+    Signal,
+    SignalBackfill,
+    SignalPage,
+    SignalRow,
+    ThreadHead,
+    ThreadHeads,
+    ThreadsAsk,
+)
+from lifebus_transports.zmq.requests import Caller
+
+__all__ = ["LifecycleIntake", "Observing", "Told", "open_signals"]
+
+_MEMORY_BYTES: Final = 16 * 1_048_576
+"""Most bytes of signals that are kept where nothing is durable."""
+
+_DELETED: Final = "app_server.thread.deleted"
+"""The signal after which a thread's earlier ones must not be kept."""
+
+Told = Fact | Lost | Ended
+"""What an observer tells beside signals."""
+
+
+class LifecycleIntake(Protocol):
+    """Who makes receipts of what observers tell."""
+
+    async def take(
+        self, origin: str, adapter_id: str, process: ObservedProcess | None, told: Sequence[tuple[int, Told]]
+    ) -> None:
+        """Record what an origin told, each with its number, in order; return when all of it is durable.
+
+        The same origin and number may come again and must not be recorded twice.
+
+        Raises:
+            LifebusError: not now, or never; the observer gets the refusal.
+        """
+        ...
+
+
+class Observing:
+    """Serves `observe`, `signals` and `threads`.
+
+    `missing` counts observations whose numbers were never told, `replayed` those that came again.
+    """
+
+    def __init__(self, log: SignalLog, intake: LifecycleIntake, registry: Registry) -> None:
+        self.missing = self.replayed = 0
+        self._log = log
+        self._intake = intake
+        self._registry = registry
+        self._turns: dict[str, anyio.Lock] = {}
+        self._waiting: Counter[str] = Counter()
+
+    def verbs(self, service: Service) -> Mapping[str, Callable[[Caller, Any], None]]:
+        """Return what serves each verb of the request door."""
+
+        async def observe(body: Observe) -> ObserveAnswer:
+            if service.draining:
+                raise TransportError("the broker is stopping; try again", code="busy")
+            return await self.observe(body)
+
+        return {
+            "observe": partial(service.later, "observations", observe),
+            "signals": partial(service.later, "reads", self.read),
+            "threads": partial(service.later, "reads", self.threads),
+        }
+
+    def counters(self) -> dict[str, int]:
+        """Return what `status` tells of signals."""
+        return {
+            "signals_stored": self._log.stored,
+            "signals_dropped": self._log.dropped,
+            "observations_missing": self.missing,
+            "observations_replayed": self.replayed,
+        }
+
+    async def observe(self, body: Observe) -> ObserveAnswer:
+        """Record what is new in a batch: facts first, which know their numbers, then the signals with the new number.
+
+        Raises:
+            LifebusError: nothing was recorded, or facts that will be known when the batch comes again.
+        """
+        self._registry.require(body.adapter_id)
+        for one in body.observations:
+            if isinstance(one, Signal):
+                _check(one)
+        async with self._turn(body.origin):
+            through = self._log.through(body.origin)
+            numbered = list(enumerate(body.observations, body.first))
+            fresh = [(number, one) for number, one in numbered if number > through]
+            if fresh:
+                await self._record(body, fresh)
+            await self._forget(body)
+            self.replayed += len(numbered) - len(fresh)
+            self.missing += max(0, body.first - through - 1) if through else 0
+            return ObserveAnswer(through=max(through, numbered[-1][0]))
+
+    async def read(self, body: SignalBackfill) -> SignalPage:
+        """Return signals of a thread after a sequence, or that the cursor cannot be continued."""
+        elsewhere = body.epoch is not None and body.epoch != self._log.epoch
+        found = await self._log.read(body.adapter_id, body.thread, 0 if elsewhere else body.after, body.limit)
+        if elsewhere:
+            found = SignalSlice(
+                signals=(), next=found.floor, head=found.head, floor=found.floor, complete=False, snapshot_required=True
+            )
+        return SignalPage(
+            epoch=self._log.epoch,
+            rows=tuple(SignalRow(one.sequence, one.event_type, one.signal) for one in found.signals),
+            next=found.next,
+            head=found.head,
+            floor=found.floor,
+            complete=found.complete,
+            snapshot_required=found.snapshot_required,
+        )
+
+    async def threads(self, body: ThreadsAsk) -> ThreadHeads:
+        """Return where the threads of an adapter stand."""
+        tips = await self._log.threads(body.adapter_id, body.thread)
+        return ThreadHeads(
+            epoch=self._log.epoch, threads=tuple(ThreadHead(tip.thread, tip.head, tip.floor) for tip in tips)
+        )
+
+    async def _record(self, body: Observe, fresh: Sequence[tuple[int, Signal | Told]]) -> None:
+        told = [(number, one) for number, one in fresh if not isinstance(one, Signal)]
+        if told:
+            await self._intake.take(body.origin, body.adapter_id, body.process, told)
+        signals = [one for _, one in fresh if isinstance(one, Signal)]
+        await self._log.record(body.origin, fresh[-1][0], body.adapter_id, signals)
+
+    async def _forget(self, body: Observe) -> None:
+        """Drop the signals of deleted threads, also where the batch is known: who answered it last may not have."""
+        told = [one for one in body.observations if isinstance(one, Signal) and one.event_type == _DELETED]
+        for thread in {one.thread for one in told}:
+            await self._log.forget(body.adapter_id, thread)
+
+    @asynccontextmanager
+    async def _turn(self, origin: str) -> AsyncGenerator[None]:
+        """Let an origin's batches pass one after the other, in the order in which they came."""
+        self._waiting[origin] += 1
+        try:
+            async with self._turns.setdefault(origin, anyio.Lock()):
+                yield
+        finally:
+            self._waiting[origin] -= 1
+            if not self._waiting[origin]:
+                del self._waiting[origin], self._turns[origin]
+
+
+_envelopes: Final = msgspec.json.Decoder(AppServerSignal)
+
+
+def _check(signal: Signal) -> None:
+    """Check that a signal is what the specification says, and filed under its own name.
+
+    Raises:
+        InvalidRequest: no such JSON, too large, or another event.
+    """
+    if not f"{signal.thread}{signal.event_type}".isprintable():
+        raise InvalidRequest("thread and event_type must not hold unprintable characters", field="thread")
+    try:
+        envelope = _envelopes.decode(signal.signal)
+    except (ValueError, RecursionError) as fault:
+        raise InvalidRequest(f"no signal: {str(fault)[:200]}", code="malformed", field="signal") from None
+    if envelope.event_type != signal.event_type:
+        raise InvalidRequest("the signal names another event than `event_type`", field="event_type")
+    if len(envelope.params) > MAX_PARAMS_BYTES:
+        raise InvalidRequest(f"params are limited to {MAX_PARAMS_BYTES} bytes", code="too_large", field="params")
+
+
+async def open_signals(settings: SignalSettings, ledger: Ledger) -> SignalLog:
+    """Return the log of signals beside a ledger, or one in memory where none are to be kept.
+
+    Sequences that no file keeps are a history of their own, which ends with the process.
+
+    Raises:
+        LifebusError: the journal cannot be read.
+    """
+    keep = settings.keep_mb * 1_048_576
+    if not keep:
+        return await SignalLog.open(MemoryJournal(time.time), epoch=os.urandom(16).hex(), keep_bytes=0)
+    return await SignalLog.open(
+        ledger.journal, epoch=ledger.epoch, keep_bytes=keep if ledger.durable else min(keep, _MEMORY_BYTES)
+    )

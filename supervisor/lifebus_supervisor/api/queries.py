@@ -1,0 +1,22 @@
+"""What a client asks of the ledger, as the ledger takes it.
+
+Above: service, inspection.  Below: lifebus_broker, lifebus_transports.
+"""
+
+from lifebus_broker.ports import Query
+from lifebus_transports.messages.requests import Backfill
+
+__all__ = ["query_of"]
+
+
+def query_of(asked: Backfill, after: int) -> Query:
+    """Return the ledger's form of a question, for the rows after a position."""
+    return Query(
+        after=after,
+        limit=asked.limit,
+        adapter_id=asked.adapter_id,
+        session=asked.session,
+        event=asked.event,
+        status=asked.status,
+        since_epoch_s=asked.since_epoch_s,
+    )

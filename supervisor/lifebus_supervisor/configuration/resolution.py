@@ -1,0 +1,268 @@
+"""Settings from flags, environment, configuration file and defaults, each with its origin (design 5).
+
+A flag wins over the environment, the environment over the file, the file over the default.  Nothing is read from
+the project directory, so relative paths are for flags only.  The two directories are not read from the file:
+hooks and clients find the broker by the environment alone, and would look elsewhere.
+
+Above: `lifebus up`, `lifebus config`.  Below: settings, config_file.
+"""
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, Literal, cast, get_args
+
+import msgspec
+from msgspec import Struct
+
+from lifebus_adapters import OVERRIDES
+from lifebus_broker.state.pressure import Thresholds
+from lifebus_supervisor.configuration.file import ConfigurationError, FileValue, read_file
+from lifebus_supervisor.configuration.settings import (
+    ClientSettings,
+    LedgerSettings,
+    LimitSettings,
+    LogSettings,
+    RetentionSettings,
+    Settings,
+    SignalSettings,
+    SilenceSettings,
+    TelemetrySettings,
+    TickSettings,
+)
+from lifebus_supervisor.configuration.tables import faults_of
+from lifebus_supervisor.renewal.profile import RenewalSettings
+from lifebus_transports.directories import default_config_path, default_runtime_dir, default_state_dir
+
+__all__ = ["KEYS", "LISTS", "ConfigurationError", "Origin", "Origins", "Source", "load", "variable_of"]
+
+Source = Literal["flag", "environment", "file", "default"]
+"""Where a value came from, strongest first."""
+
+_SECTIONS: Final[dict[str, type[Struct]]] = {
+    "ledger": LedgerSettings,
+    "limits": LimitSettings,
+    "log": LogSettings,
+    "ticks": TickSettings,
+    "pressure": Thresholds,
+    "retention": RetentionSettings,
+    "signals": SignalSettings,
+    "silence": SilenceSettings,
+    "telemetry": TelemetrySettings,
+}
+LISTS: Final[dict[str, type[Struct]]] = {"clients": ClientSettings, "renewals": RenewalSettings}
+"""Lists of tables, `[[clients]]` in the file, with what each table says; they come from there alone."""
+_DIRECTORIES: Final = {"runtime_dir": default_runtime_dir, "state_dir": default_state_dir}
+_OTHER_VARIABLES: Final = frozenset(
+    {"LIFEBUS_CLIENT_ID", "LIFEBUS_CONFIG", "LIFEBUS_DATA_DIR", "LIFEBUS_HOST_ADAPTER", *OVERRIDES}
+)
+
+KEYS: Final[dict[str, Any]] = {
+    "runtime_dir": Path,
+    "state_dir": Path,
+    "manifests": tuple[Path, ...],
+    **{
+        f"{section}.{field.name}": field.type
+        for section, kind in _SECTIONS.items()
+        for field in msgspec.structs.fields(kind)
+    },
+    "clients": tuple[ClientSettings, ...],
+    "renewals": tuple[RenewalSettings, ...],
+}
+"""Every key by its dotted name, with its type."""
+
+
+class Origin(Struct, frozen=True, kw_only=True):
+    """A value and where it came from: `where` is the flag, the variable, or file and line.
+
+    `overridden` holds the weaker values that it won over, strongest first.
+    """
+
+    key: str
+    value: Any
+    source: Source
+    where: str
+    overridden: "tuple[Origin, ...]" = ()
+
+
+Origins = dict[str, Origin]
+"""The origin of every setting, by dotted key."""
+
+
+def variable_of(key: str) -> str:
+    """Return the environment variable of a dotted key: `LIFEBUS_LIMITS_BEACON_MS` for `limits.beacon_ms`."""
+    return "LIFEBUS_" + key.replace(".", "_").upper()
+
+
+def load(
+    flags: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+    config_path: Path | None = None,
+) -> tuple[Settings, Origins]:
+    """Return the settings in force, and the origin of each.
+
+    `flags` maps dotted keys to values; None values count as not given.  Without `config_path` the file is
+    `LIFEBUS_CONFIG`, which must exist if it is set, else the default one, which need not.
+
+    Raises:
+        ConfigurationError: unknown keys, wrong types, values out of bounds; all of them at once.
+    """
+    variables = os.environ if environ is None else environ
+    found: list[Origin] = []
+    problems: list[str] = []
+    for origin in (*_from_flags(flags or {}), *_from_environment(variables, problems)):
+        _take(origin, found, problems)
+    for origin in _from_file(_file_of(config_path, variables), problems):
+        _take(origin, found, problems)
+    if problems:
+        raise ConfigurationError(problems)
+    origins = _resolve([*found, *_defaults(variables)])
+    try:
+        return _settings({key: origin.value for key, origin in origins.items()}), origins
+    except ValueError as fault:  # values that are fine alone, and do not go together
+        raise ConfigurationError([str(fault)]) from fault
+
+
+def _from_flags(flags: Mapping[str, Any]) -> Iterator[Origin]:
+    for key, value in flags.items():
+        if value is not None:
+            where = "--" + key.replace(".", "-").replace("_", "-")
+            yield Origin(key=key, value=_absolute(key, value), source="flag", where=where)
+
+
+def _from_environment(environ: Mapping[str, str], problems: list[str]) -> Iterator[Origin]:
+    known = {variable_of(key): key for key in KEYS if key not in LISTS}
+    for name, text in sorted(environ.items()):
+        if not name.startswith("LIFEBUS_") or not text or name in _OTHER_VARIABLES:
+            continue
+        if key := known.get(name):
+            value = tuple(text.split(os.pathsep)) if key == "manifests" else text
+            yield Origin(key=key, value=value, source="environment", where=name)
+        elif near := difflib.get_close_matches(name, known, n=1, cutoff=0.8):
+            problems.append(f"environment: unknown variable {name}; did you mean {near[0]}?")
+
+
+def _from_file(path: Path | None, problems: list[str]) -> Iterator[Origin]:
+    if path is None:
+        return
+    try:
+        values = read_file(path)
+    except ConfigurationError as fault:
+        problems.extend(fault.problems)
+        return
+    for item in values:
+        where = f"{path}:{item.line}" if item.line else str(path)
+        if item.key in _DIRECTORIES:
+            reason = "hooks and clients do not read this file"
+            problems.append(f"{where}: `{item.key}` is not read from here, {reason}; set {variable_of(item.key)}")
+        elif (table := item.key.partition(".")[0]) in LISTS:
+            faults = list(faults_of(item, LISTS[table], str(path)))
+            problems.extend(faults)
+            if not faults:
+                yield Origin(key=item.key, value=item.value, source="file", where=where)
+        elif item.key not in KEYS:
+            problems.append(f"{where}: unknown key `{item.key[:64]}`{_suggestion(item)}")
+        else:
+            yield Origin(key=item.key, value=item.value, source="file", where=where)
+
+
+def _file_of(given: Path | None, environ: Mapping[str, str]) -> Path | None:
+    """Return the file to read: a named one must exist, the default one need not."""
+    if given is not None:
+        return given.absolute()
+    path = default_config_path(environ)
+    return path if environ.get("LIFEBUS_CONFIG") or path.exists() else None
+
+
+def _defaults(environ: Mapping[str, str]) -> Iterator[Origin]:
+    for key, directory in _DIRECTORIES.items():
+        plain = {name: text for name, text in environ.items() if name != variable_of(key)}
+        yield Origin(key=key, value=directory(plain), source="default", where="XDG directories")
+    for key in ("manifests", *LISTS):
+        yield Origin(key=key, value=(), source="default", where="built in")
+    for section, kind in _SECTIONS.items():
+        for field in msgspec.structs.fields(kind):
+            yield Origin(key=f"{section}.{field.name}", value=field.default, source="default", where="built in")
+
+
+def _take(origin: Origin, found: list[Origin], problems: list[str]) -> None:
+    """Convert a value to the type of its key, or note what is wrong with it."""
+    kind = KEYS[origin.key]
+    try:
+        value = msgspec.convert(origin.value, kind, strict=origin.source != "environment", dec_hook=_path)
+        _refuse_relative(origin.key, value)
+    except (msgspec.ValidationError, ValueError) as fault:
+        rule = f"one of {', '.join(get_args(kind))}" if get_args(kind) and _is_choice(kind) else str(fault)
+        problems.append(f"{origin.where}: `{origin.key}` is {str(origin.value)[:64]!r}: {rule}")
+        return
+    found.append(msgspec.structs.replace(origin, value=_expanded(origin.key, value)))
+
+
+def _path(kind: type, value: Any) -> Path:
+    """Make a path of text, for msgspec, which knows no paths."""
+    if kind is not Path or not isinstance(value, str | Path) or not str(value):
+        raise ValueError(f"Expected a path, got `{type(value).__name__}`")
+    return Path(value)
+
+
+def _is_choice(kind: Any) -> bool:
+    return all(isinstance(choice, str) for choice in get_args(kind))
+
+
+def _paths_in(key: str, value: Any) -> tuple[Path, ...]:
+    """Return the paths that a value holds; ``auto`` is none."""
+    if key == "ledger.path":
+        return () if value == "auto" else (Path(value),)
+    if key == "manifests":
+        return tuple(Path(path) for path in value)
+    return (Path(value),) if key in _DIRECTORIES else ()
+
+
+def _refuse_relative(key: str, value: Any) -> None:
+    for path in _paths_in(key, value):
+        if not path.expanduser().is_absolute():
+            raise ValueError("a path here is absolute, or begins with ~")
+
+
+def _absolute(key: str, value: Any) -> Any:
+    """Resolve a flag's relative paths against the working directory, where its user stands."""
+    paths = [str(path.expanduser().absolute()) for path in _paths_in(key, value)]
+    if not paths:
+        return value
+    return tuple(paths) if key == "manifests" else paths[0]
+
+
+def _expanded(key: str, value: Any) -> Any:
+    if key == "manifests":
+        return tuple(path.expanduser() for path in cast("tuple[Path, ...]", value))
+    return value.expanduser() if isinstance(value, Path) else value
+
+
+def _resolve(found: list[Origin]) -> Origins:
+    """Let the strongest value of each key win, and keep the others beneath it."""
+    strength = get_args(Source)
+    origins: Origins = {}
+    for key in KEYS:
+        winner, *others = sorted(
+            (origin for origin in found if origin.key == key), key=lambda origin: strength.index(origin.source)
+        )
+        origins[key] = msgspec.structs.replace(winner, overridden=tuple(others))
+    return origins
+
+
+def _settings(values: Mapping[str, Any]) -> Settings:
+    sections: dict[str, Any] = {
+        section: kind(**{field.name: values[f"{section}.{field.name}"] for field in msgspec.structs.fields(kind)})
+        for section, kind in _SECTIONS.items()
+    }
+    directories = {key: values[key] for key in _DIRECTORIES}
+    lists = {key: values[key] for key in ("manifests", *LISTS)}
+    return Settings(**directories, **lists, **sections)
+
+
+def _suggestion(item: FileValue) -> str:
+    """Return what the user may have meant, or where the keys are listed."""
+    readable = [key for key in KEYS if key not in _DIRECTORIES]
+    near = difflib.get_close_matches(item.key, readable, n=1, cutoff=0.6)
+    return f"; did you mean `{near[0]}`?" if near else f"; known are {', '.join(readable)}"

@@ -1,0 +1,204 @@
+"""Everything a broker can be told, as one frozen value.  Reading files and environment is config.py's work.
+
+Above: config, daemon.  Below: msgspec.
+"""
+
+import re
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta, Struct
+
+from lifebus_broker.state.pressure import Thresholds
+from lifebus_contract import CapabilityRequest, LifecycleEvent
+from lifebus_contract.fields import Identifier
+from lifebus_supervisor.renewal.profile import RenewalSettings
+
+__all__ = [
+    "ClientSettings",
+    "LedgerSettings",
+    "LimitSettings",
+    "LogSettings",
+    "RetentionSettings",
+    "Settings",
+    "SignalSettings",
+    "SilenceSettings",
+    "TelemetrySettings",
+    "TickSettings",
+]
+
+_OWN: Final = "lifebus."
+"""What the names of our own clients begin with."""
+
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")
+
+
+class LedgerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where receipts are recorded.  `memory` promises nothing beyond the process (design 4)."""
+
+    backend: Literal["sqlite", "memory"] = "sqlite"
+    path: Annotated[str, Meta(min_length=1)] = "auto"
+    """The SQLite file; ``auto`` is ``ledger.db`` in the state directory."""
+
+
+class LimitSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Bounds and deadlines; times in milliseconds."""
+
+    hook_answer_ms: Annotated[int, Meta(ge=10, le=220)] = 220
+    """How long a hook waits for clients before it is answered with nothing (design 5)."""
+    dispatches: Annotated[int, Meta(ge=1, le=65_536)] = 1_024
+    """Dispatches to callback clients under way at once; more are refused as busy."""
+    backfills: Annotated[int, Meta(ge=1, le=64)] = 8
+    """Reads of the ledger under way at once; more are refused as busy (reliability, e3)."""
+    beacon_ms: Annotated[int, Meta(ge=50, le=60_000)] = 1_000
+    """How often the heads are published (design 4.6)."""
+    shutdown_ms: Annotated[int, Meta(ge=100, le=60_000)] = 5_000
+    """How long a stop may take."""
+
+
+class LogSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is logged, and how: ``auto`` is readable on a terminal and one JSON object a line elsewhere."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["auto", "json", "console"] = "auto"
+
+
+class TickSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The supervisor's own ticks; an external supervisor may drive others (design 3.12)."""
+
+    enabled: bool = True
+    """Whether the broker ticks by itself; without it, ticks come from `lifebus tick` and clients alone."""
+    interval_ms: Annotated[int, Meta(ge=50, le=600_000)] = 2_000
+    """The time between two ticks."""
+
+
+class RetentionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long receipts are kept, and how many; 0 is no limit of that kind (docs/ledger.md, "Retention")."""
+
+    keep_days: Annotated[int, Meta(ge=0, le=36_500)] = 30
+    """Days after which a receipt is dropped."""
+    keep_mb: Annotated[int, Meta(ge=0, le=1_048_576)] = 1_024
+    """MiB that the ledger's files may take together, the signals of app-servers aside; then the oldest receipts go."""
+    dedupe_days: Annotated[int, Meta(ge=0, le=36_500)] = 30
+    """Days for which the idempotency key of a dropped receipt is still known."""
+    spare_mb: Annotated[int, Meta(ge=0, le=1_048_576)] = 64
+    """MiB of the file system that are left free; or 1 % of it, where that is less.  Below, nothing is written."""
+    check_s: Annotated[int, Meta(ge=1, le=86_400)] = 60
+    """Seconds between two looks at age and size; a file that grows fast is looked at earlier."""
+
+
+class SignalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is kept of the signals of app-servers."""
+
+    keep_mb: Annotated[int, Meta(ge=0, le=65_536)] = 64
+    """MiB of signals that are kept for followers; the oldest of the largest threads go first.  0 keeps none."""
+
+
+class SilenceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much silence is a loss of capabilities, or the end of a session."""
+
+    missing_polls: Annotated[int, Meta(ge=1, le=1_000)] = 2
+    """Consecutive ticks without a telemetry file, after which pressure is `unavailable`."""
+    unreadable_records: Annotated[int, Meta(ge=1, le=1_000)] = 3
+    """Unreadable telemetry records in a row, after which pressure is `unavailable`."""
+    hook_ticks: Annotated[int, Meta(ge=1, le=1_000)] = 3
+    """Ticks since telemetry showed work that no hook told of, after which hooks count as silent."""
+    app_s: Annotated[int, Meta(ge=1, le=86_400)] = 600
+    """Seconds after which an app that reports by itself, silent in an open frame, counts as gone."""
+    abandon_s: Annotated[int, Meta(ge=1, le=31_536_000)] = 86_400
+    """Seconds of silence after which a session whose process is unknown counts as abandoned."""
+
+
+class TelemetrySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which telemetry files of the harnesses are read."""
+
+    enabled: bool = True
+    """Whether the broker reads telemetry files at all."""
+    discover: bool = True
+    """Whether it looks for files that no hook named."""
+    wake: bool = True
+    """Whether changes of files wake the supervisor between ticks."""
+
+
+class ClientSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One `[[clients]]`: a callback client that is a command (docs/command-clients.md)."""
+
+    client_id: Identifier
+    command: Annotated[tuple[str, ...], Meta(min_length=1, max_length=1_024)]
+    """The program and its arguments; no shell reads them."""
+    events: Annotated[tuple[LifecycleEvent, ...], Meta(min_length=1, max_length=14)]
+    adapters: Annotated[tuple[Identifier, ...], Meta(max_length=64)] = ()
+    """Only events of these adapters; of all, where none is named."""
+    protocol: Literal["oneshot", "jsonl", "msgpack"] = "oneshot"
+    """A fresh child for each dispatch, or workers that stay and are spoken to in lines or in MessagePack."""
+    workers: Annotated[int, Meta(ge=1, le=64)] = 2
+    """How many children at once; those that stay are started with the broker."""
+    deadline_ms: Annotated[int, Meta(ge=1, le=600_000)] = 2_000
+    environment: Annotated[tuple[str, ...], Meta(max_length=256)] = ()
+    """Further variables that the command gets; a star stands for any ending."""
+    background: bool = False
+    """Whether nobody waits for it (docs/contract-decisions.md, "Background clients")."""
+    requirements: Annotated[tuple[CapabilityRequest, ...], Meta(max_length=64)] = ()
+
+    def __post_init__(self) -> None:
+        if not self.client_id.isprintable() or self.client_id.startswith(_OWN):
+            raise ValueError(f"`client_id` is printable and does not begin with `{_OWN}`")
+        program = self.command[0]
+        if not program or any("\0" in part for part in self.command):
+            raise ValueError("`command` has an empty program or a NUL character")
+        if "/" in program and not program.startswith("/"):
+            raise ValueError("`command`: a program is an absolute path or found in PATH")
+        for name in self.environment:
+            if not _VARIABLE.fullmatch(name):
+                raise ValueError(f"`environment`: {name[:64]!r} is no variable; a star may stand for any ending")
+
+    def __str__(self) -> str:
+        return self.client_id
+
+
+class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All settings.  Directories are resolved paths; `manifests` are files with third-party adapter manifests.
+
+    `clients` are the callback clients that are commands, `renewals` the enabled renewal profiles; client ids and the
+    names of profiles are unique.
+    """
+
+    runtime_dir: Path
+    state_dir: Path
+    manifests: tuple[Path, ...] = ()
+    clients: tuple[ClientSettings, ...] = ()
+    renewals: tuple[RenewalSettings, ...] = ()
+    ledger: LedgerSettings = LedgerSettings()
+    limits: LimitSettings = LimitSettings()
+    log: LogSettings = LogSettings()
+    ticks: TickSettings = TickSettings()
+    pressure: Thresholds = Thresholds()
+    retention: RetentionSettings = RetentionSettings()
+    signals: SignalSettings = SignalSettings()
+    silence: SilenceSettings = SilenceSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
+
+    def __post_init__(self) -> None:
+        for name, where, tables in (
+            ("profile", "renewals", self.renewals),
+            ("client_id", "renewals", self.renewals),
+            ("client_id", "clients", self.clients),
+            ("client_id", "clients and renewals", (*self.clients, *self.renewals)),
+        ):
+            taken = [getattr(one, name) for one in tables]
+            if len(set(taken)) < len(taken):
+                raise ValueError(f"{where}: two of them have the same `{name}`")
+
+    @property
+    def ledger_path(self) -> Path:
+        """The SQLite file in use."""
+        return self.state_dir / "ledger.db" if self.ledger.path == "auto" else Path(self.ledger.path).expanduser()
+
+    @property
+    def writer_locks(self) -> tuple[Path, ...]:
+        """The lock files that whoever writes here holds, in this order: the state directory's, the ledger file's.
+
+        Beside the ledger, because two brokers with different directories may be told to use one file.
+        """
+        ledger = self.ledger_path.resolve()
+        return self.state_dir / "lock", ledger.with_name(f"{ledger.name}.lock")

@@ -1,0 +1,89 @@
+"""Lists of tables in the configuration file, checked key by key: every mistake is named with its table, key and line.
+
+Above: config.  Below: config_file, msgspec.
+"""
+
+import difflib
+import re
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any, Final, cast, get_args
+
+import msgspec
+from msgspec import Struct
+
+from lifebus_supervisor.configuration.file import FileValue
+
+__all__ = ["faults_of"]
+
+_NAMED: Final = re.compile(r"`(\w+)`")
+
+
+def faults_of(item: FileValue, kind: type[Struct], path: str) -> Iterator[str]:
+    """Yield what is wrong with a list of tables that each describe a `kind`."""
+    tables: Any = item.value
+    if not isinstance(tables, list):
+        table = item.key.partition(".")[0]
+        yield f"{_place(path, item.line)}: `{item.key}`: `{table}` is a list of tables; write [[{table}]]"
+        return
+    for number, table in enumerate(tables):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  TOML's
+        lines = item.lines[number] if number < len(item.lines) else {"": item.line or 0}
+        name = f"{item.key}[{number}]"
+        if isinstance(table, dict):
+            yield from _faults_in(name, cast("dict[str, Any]", table), kind, lines, path)
+        else:
+            yield f"{_place(path, item.line)}: `{name}` is no table"
+
+
+def _faults_in(name: str, table: dict[str, Any], kind: type[Struct], lines: dict[str, int], path: str) -> Iterator[str]:
+    """Yield what is wrong with the keys of one table, or, where they are fine, with how they go together."""
+    fields = {field.name: field for field in msgspec.structs.fields(kind)}
+    fine = True
+    for key, value in table.items():
+        fault = _fault_of(key, value, fields)
+        if fault is not None:
+            fine = False
+            yield f"{_place(path, lines.get(key) or lines.get(''))}: {fault.format(f'{name}.{key[:64]}')}"
+    for key, field in fields.items():
+        if field.required and key not in table:
+            fine = False
+            yield f"{_place(path, lines.get(''))}: `{name}` lacks `{key}`"
+    if not fine:
+        return
+    try:
+        msgspec.convert(table, kind)
+    except msgspec.ValidationError as fault:
+        about = _NAMED.search(str(fault))
+        line = lines.get(about[1]) if about else None
+        yield f"{_place(path, line or lines.get(''))}: `{name}`: {fault}"
+
+
+def _fault_of(key: str, value: Any, fields: dict[str, msgspec.structs.FieldInfo]) -> str | None:
+    """Return what is wrong with a key or its value; braces stand for its name."""
+    if key not in fields:
+        near = difflib.get_close_matches(key, fields, n=1, cutoff=0.6)
+        return "unknown key `{}`" + (f"; did you mean `{near[0]}`?" if near else f"; known are {', '.join(fields)}")
+    try:
+        msgspec.convert(value, fields[key].type)
+    except msgspec.ValidationError as fault:
+        rule = _choices(fields[key].type) or str(fault)
+        said = repr(value)[:64].replace("{", "{{").replace("}", "}}")
+        return f"`{{}}` is {said}: {rule.replace('{', '{{').replace('}', '}}')}"
+    return None
+
+
+def _choices(kind: Any) -> str | None:
+    """Return the words that may stand here, where there are only so many."""
+    inner = get_args(kind)
+    if inner and all(isinstance(one, str) for one in inner):
+        return f"one of {', '.join(inner)}"
+    for one in inner:
+        if isinstance(one, type) and issubclass(one, Enum):
+            return f"a list of {', '.join(str(member.value) for member in one)}"
+        if (found := _choices(one)) is not None:
+            return found
+    return None
+
+
+def _place(path: str, line: int | None) -> str:
+    return f"{path}:{line}" if line else path

@@ -1,0 +1,1 @@
+"""Hook calls and the spool on their way into the bus."""

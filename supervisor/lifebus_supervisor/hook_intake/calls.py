@@ -1,0 +1,184 @@
+"""Hook calls through the bus: parse, record and dispatch, place, render (design 2, 5).
+
+Above: daemon.  Below: failed_calls, lifebus_adapters, lifebus_broker.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol, TypeVar
+
+import anyio.to_thread
+import structlog
+
+from lifebus_adapters.adapter import Adapter, Delivery, HookAnswer, HookCall, HookReading
+from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.dispatch import Outcome
+from lifebus_broker.state.telemetry_keys import HOOKS
+from lifebus_contract import AdapterManifest, BrokerBusy, Emission, IdSource, InvalidRequest, LifebusError
+from lifebus_supervisor.hook_intake.failed_calls import CallCounters, FailureLimit, failure_of
+
+__all__ = ["CLIENT_ID", "HookCalls", "HookSupervision", "Unsupervised", "ids_of_call"]
+
+CLIENT_ID: Final = HOOKS
+"""The client under whose name facts from hooks are recorded."""
+
+_NOTHING: Final = HookAnswer()
+_SMALL: Final = 32_768
+"""Bytes of a payload that is read at once; a larger one would hold up everybody's calls for milliseconds."""
+
+T = TypeVar("T")
+_log = structlog.get_logger("lifebus.hooks")
+
+
+class HookSupervision(Protocol):
+    """Someone who knows what else was told of a session (lifebus_supervisor.supervision)."""
+
+    async def admit(self, call: HookCall, reading: HookReading) -> tuple[Emission, ...]:
+        """Return the emissions as they are to be recorded, merged with what is known already."""
+        ...
+
+    def heard(self, call: HookCall, reading: HookReading, outcomes: Sequence[Outcome]) -> None:
+        """Take in a call that has been recorded."""
+        ...
+
+
+class Unsupervised:
+    """Nobody knows more than the hook."""
+
+    async def admit(self, call: HookCall, reading: HookReading) -> tuple[Emission, ...]:  # noqa: ARG002  a protocol's
+        """Return the emissions as they are."""
+        return reading.emissions
+
+    def heard(self, call: HookCall, reading: HookReading, outcomes: Sequence[Outcome]) -> None:
+        """Do nothing."""
+
+
+class HookCalls:
+    """Handles hook calls; `budget` is how long callback clients may take together, in seconds.
+
+    `clock` returns monotonic seconds, for the limit of recorded failures; `supervision` merges what hooks tell with
+    what is known already.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        adapters: Mapping[str, Adapter],
+        budget: float,
+        clock: Callable[[], float] = time.monotonic,
+        supervision: HookSupervision | None = None,
+    ) -> None:
+        self.counters = CallCounters()
+        self._bus = bus
+        self._adapters = adapters
+        self._budget = budget
+        self._failures = FailureLimit(clock)
+        self._supervision = supervision or Unsupervised()
+
+    async def handle(self, call: HookCall) -> HookAnswer:
+        """Return what the harness gets back, once everything the call told is durable.
+
+        A call from the spool is history: it is recorded, but no client is asked to deliver into the past.  One that
+        cannot be read is answered with nothing, and that it failed is recorded.
+
+        Raises:
+            BrokerBusy: not recorded for now; the hook keeps the call in its spool.
+        """
+        adapter = self._adapters.get(call.adapter_id)
+        if adapter is None:
+            await self._refuse_adapter(call)
+            return _NOTHING
+        try:
+            reading = await _beside(call, adapter.read, call, ids_of_call(call))
+        except LifebusError as fault:
+            await self._refuse_call(call, fault, adapter.registered.manifest, adapter.session_of)
+            return _NOTHING
+        late = call.spooled_at_epoch_s is not None
+        emissions = await self._supervision.admit(call, reading)
+        outcomes = await self._emit(emissions, dispatch=not late)
+        self._supervision.heard(call, reading, outcomes)
+        return _NOTHING if late else await _beside(call, adapter.render, call, _deliveries(emissions, outcomes))
+
+    async def _emit(self, emissions: Sequence[Emission], *, dispatch: bool) -> list[Outcome]:
+        if not emissions:
+            return []
+        outcomes = await self._bus.emit(CLIENT_ID, emissions, budget=self._budget, dispatch=dispatch)
+        _raise_busy(outcomes)
+        return outcomes
+
+    async def _refuse_adapter(self, call: HookCall) -> None:
+        """Record a call that nobody can read: under its adapter's name if there is a manifest, else not at all."""
+        registered = self._bus.registry.get(call.adapter_id)
+        if registered is not None:
+            fault = InvalidRequest("the adapter has a manifest and no code to read hooks", code="unknown_adapter")
+            await self._refuse_call(call, fault, registered.manifest, _no_session)
+            return
+        self.counters.unknown_adapter += 1
+        if _is_notable(self.counters.unknown_adapter):
+            count = self.counters.unknown_adapter
+            _log.warning("hook.unknown_adapter", count=count, adapter=call.adapter_id[:64])
+
+    async def _refuse_call(
+        self,
+        call: HookCall,
+        fault: LifebusError,
+        manifest: AdapterManifest,
+        session_of: Callable[[HookCall], str | None],
+    ) -> None:
+        """Record that a call could not be read, unless there were too many of them lately."""
+        self.counters.unreadable += 1
+        if _is_notable(self.counters.unreadable):
+            _log.warning(
+                "hook.unreadable", count=self.counters.unreadable, adapter=manifest.adapter_id, code=fault.code
+            )
+        if not self._failures.passes(manifest.adapter_id):
+            self.counters.unrecorded += 1
+            return
+        session = await _beside(call, session_of, call)
+        emission, refusal = failure_of(call, fault, manifest, session, ids_of_call(call))
+        _raise_busy([await self._bus.record_failure(CLIENT_ID, emission, refusal)])
+
+
+async def _beside(call: HookCall, work: Callable[..., T], *arguments: object) -> T:
+    """Return what `work` on a call's payload returns; a large payload is read beside the event loop."""
+    if len(call.stdin) <= _SMALL:
+        return work(*arguments)
+    return await anyio.to_thread.run_sync(work, *arguments)
+
+
+def _no_session(_: HookCall) -> None:
+    """Know no session: nobody can read the call."""
+
+
+def _is_notable(count: int) -> bool:
+    """Whether a mishap is logged: the 1st, 2nd, 4th, 8th … of a kind."""
+    return count & (count - 1) == 0
+
+
+def _raise_busy(outcomes: Sequence[Outcome]) -> None:
+    for outcome in outcomes:
+        if outcome.refusal is not None and outcome.refusal.code in {"busy", "disk_full", "closed"}:
+            raise BrokerBusy(outcome.refusal.detail, code="busy")
+
+
+def _deliveries(emissions: tuple[Emission, ...], outcomes: list[Outcome]) -> list[Delivery]:
+    return [
+        Delivery(event=emission.request.event, payload=payload, slot=slot)
+        for emission, outcome in zip(emissions, outcomes, strict=True)
+        for payload, slot in outcome.deliveries
+    ]
+
+
+def ids_of_call(call: HookCall) -> IdSource:
+    """Return ids that depend on the call alone, so that a call which comes again from the spool is the same request.
+
+    The time in them is the one in the call id (``hook-<milliseconds in hex>-…``), the rest its digest.
+    """
+    seed = hashlib.sha256(call.call_id.encode()).digest()
+    parts = call.call_id.split("-")
+    try:
+        started_ms = int(parts[1], 16) & (2**48 - 1)
+    except (IndexError, ValueError):
+        started_ms = int.from_bytes(seed[10:16], "big")
+    return IdSource(lambda: started_ms, lambda count: seed[:count])

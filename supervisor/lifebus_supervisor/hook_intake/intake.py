@@ -1,0 +1,109 @@
+"""The hook door and the spool of one broker: every hook call comes in here, in time or late.
+
+Above: daemon.  Below: hooks, processes, lifebus_transports.
+"""
+
+from typing import Final
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup, TaskStatus
+
+from lifebus_contract import LifebusError
+from lifebus_supervisor.configuration.settings import Settings
+from lifebus_supervisor.hook_intake.calls import HookCalls
+from lifebus_transports.hooks.server import DoorCounters, DoorLimits, serve_hooks
+from lifebus_transports.hooks.spool import SpoolCounters, drain_spool
+from lifebus_transports.processes.identity import caller_of
+from lifebus_transports.runtime_dir import ensure_private_directory
+
+__all__ = ["DRAIN_S", "SOCKET", "HookIntake"]
+
+SOCKET: Final = "hook.sock"
+"""The name of the hook door in the runtime directory."""
+
+DRAIN_S: Final = 5.0
+"""How often the spool is looked at while the broker runs, in seconds: a busy or late door leaves calls there too."""
+
+_log = structlog.get_logger("lifebus.intake")
+
+
+class HookIntake:
+    """Takes hook calls from door and spool and hands them to `calls`."""
+
+    def __init__(self, calls: HookCalls, settings: Settings) -> None:
+        self._calls = calls
+        self._path = settings.runtime_dir / SOCKET
+        self._spool = settings.state_dir / "spool"
+        self._limits = DoorLimits(answer_s=settings.limits.hook_answer_ms / 1000)
+        self._door = DoorCounters()
+        self._spooled = SpoolCounters()
+
+    async def open(self, tasks: TaskGroup) -> None:
+        """Take in what hooks left while no broker ran, in order, and only then open the door to new calls.
+
+        Raises:
+            LifebusError: the spool is not ours alone.
+            OSError: the door cannot be opened.
+        """
+        ensure_private_directory(self._spool)
+        await self._drain()
+        await tasks.start(self._serve)
+        tasks.start_soon(self._drain_now_and_then)
+
+    def counters(self) -> dict[str, int]:
+        """Return what the door and the spool counted since the start."""
+        door, spool, calls = self._door, self._spooled, self._calls.counters
+        return {
+            "hook_calls": door.calls,
+            "hook_late": door.late,
+            "hook_failed": door.failed,
+            "hook_gone": door.gone,
+            "hook_refused": door.refused,
+            "hook_busy": door.busy,
+            "hook_malformed": door.malformed + door.cut_off,
+            "hook_oversized": door.oversized,
+            "hook_unreadable": calls.unreadable,
+            "hook_failed_unrecorded": calls.unrecorded,
+            "hook_unknown_adapter": calls.unknown_adapter,
+            "spool_drained": spool.drained,
+            "spool_refused": spool.refused,
+            "spool_malformed": spool.malformed,
+            "spool_oversized": spool.oversized,
+            "spool_dropped": spool.dropped,
+            "spool_left": int(spool.left),
+        }
+
+    async def _serve(self, *, task_status: TaskStatus[None]) -> None:
+        try:
+            await serve_hooks(
+                self._path,
+                self._calls.handle,
+                limits=self._limits,
+                counters=self._door,
+                caller_of=caller_of,
+                task_status=task_status,
+            )
+        finally:
+            self._path.unlink(missing_ok=True)
+
+    async def _drain_now_and_then(self) -> None:
+        while True:
+            await anyio.sleep(DRAIN_S)
+            try:
+                await self._drain()
+            except (LifebusError, OSError) as fault:
+                _log.warning("spool_unreadable", fault=type(fault).__name__)
+
+    async def _drain(self) -> None:
+        found = await drain_spool(self._spool, self._calls.handle)
+        total = self._spooled
+        self._spooled = SpoolCounters(
+            drained=total.drained + found.drained,
+            refused=total.refused + found.refused,
+            duplicate=total.duplicate + found.duplicate,
+            malformed=total.malformed + found.malformed,
+            oversized=total.oversized + found.oversized,
+            dropped=found.dropped,
+            left=found.left,
+        )

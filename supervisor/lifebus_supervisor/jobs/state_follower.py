@@ -1,0 +1,228 @@
+"""The keeper at work: it follows the commits in a thread, at leisure, and lends what was folded to who needs it.
+
+A start reads the newest state cache and what came since, behind open doors; then everybody stands on the same stores.
+
+Above: daemon.  Below: lifebus_broker.snapshots.state_follower, the ledger file.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+import anyio
+import anyio.to_thread
+import structlog
+
+from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
+from lifebus_broker.ledger.sqlite.log import SqliteLog
+from lifebus_broker.ports import Row
+from lifebus_broker.routing.bus import Bus
+from lifebus_broker.snapshots.compactions.files import CompactionFiles, Refused
+from lifebus_broker.snapshots.compactions.state_cache import StateCache, boundary
+from lifebus_broker.snapshots.state_follower import StateKeeper
+from lifebus_broker.state.capability_state import UnlockState
+from lifebus_broker.state.receipt_view import BrokenLog
+from lifebus_broker.state.session_state import Story
+from lifebus_broker.state.session_table import SessionKey
+from lifebus_broker.state.stores import dump_stores
+from lifebus_contract import InternalError, LifebusError
+from lifebus_supervisor.configuration.settings import Settings
+from lifebus_supervisor.supervision.supervisor import Supervisor
+
+__all__ = ["Keeping", "compose_keeping"]
+
+T = TypeVar("T")
+
+_REST_S: Final = 0.1
+"""Shortest pause between two pieces, so that what comes singly is taken together."""
+
+_REST_FACTOR: Final = 3
+"""How many times as long as a piece took the pause after it is: receipts go before what is made of them."""
+
+_AGAIN_S: Final = 5.0
+"""How long the keeper waits where the file could not be read."""
+
+_NEAR: Final = 8_192
+"""Most lines that are read while a start waits for them; more are read once the doors are open."""
+
+_FINISH_S: Final = 1.0
+"""How long a stop may wait for the newest cache."""
+
+_log = structlog.get_logger("lifebus.keeper")
+
+
+def compose_keeping(settings: Settings, bus: Bus, supervisor: Supervisor) -> "Keeping | None":
+    """Return the keeper of a bus's ledger file, on which its capabilities and its supervisor stand from now on.
+
+    A ledger in memory has no history when it begins, and so needs no keeper: None.
+    """
+    ledger = bus.ledger
+    if not isinstance(ledger, SqliteLedger):
+        return None
+    keeping = Keeping(settings.ledger_path, settings.state_dir, ledger.head, bus.capabilities.take_over)
+    bus.capabilities.await_history()
+    supervisor.watches.known = keeping.known
+    return keeping
+
+
+class Keeping:
+    """Keeps the stores of a ledger file in step with it.
+
+    `head` is the newest position at the start; once the keeper is there and the file's own tables say the same,
+    `take_over` gets the capability states, and `taken_up` is set.  If that is far, it waits for `doors_open` first.
+    `refused` counts caches that were not believed; `broken` says why there is no state, where the log is not one.
+    """
+
+    def __init__(self, ledger_path: Path, state_dir: Path, head: int, take_over: Callable[[UnlockState], None]) -> None:
+        self.taken_up = anyio.Event()
+        self.doors_open = anyio.Event()
+        self._measured = anyio.Event()
+        self.refused = 0
+        self.broken: str | None = None
+        self._path = ledger_path
+        self._files = CompactionFiles(state_dir, StateCache.policy_id)
+        self._first = self._head = head
+        self._position = 0
+        self._take_over = take_over
+        self._news = anyio.Event()
+        self._one, self._one_dump = anyio.CapacityLimiter(1), anyio.CapacityLimiter(1)
+        self._open: tuple[StateKeeper, SqliteLog] | None = None
+        self._closed = False
+        self._refusals: list[Refused] = []
+
+    def note(self, rows: Sequence[Row]) -> None:
+        """Note that rows were committed; a listener of the fan-out."""
+        self._head = rows[-1].position
+        self._news.set()
+
+    def counters(self) -> dict[str, int]:
+        """Return what `status` tells of the keeper."""
+        return {
+            "caches_refused": self.refused,
+            "keeper_behind": max(0, self._head - self._position),
+            "keeper_broken": int(self.broken is not None),
+        }
+
+    async def run(self) -> None:
+        """Follow the commits until cancelled, or until the log turns out to be none; then close the file."""
+        try:
+            await self._follow_all()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(self._close, limiter=self._one)
+
+    async def wait_if_near(self) -> bool:
+        """Wait until the start is reached, and return whether that is soon; return at once where it is far."""
+        await self._measured.wait()
+        if self._is_far:
+            return False
+        await self.taken_up.wait()
+        return True
+
+    async def use(self, work: Callable[[StateKeeper, SqliteLog], T]) -> T:
+        """Return what `work` returns of the keeper and the log, in the keeper's thread; one at a time.
+
+        Raises:
+            LifebusError: the file cannot be read, or its log is broken.
+        """
+        try:
+            return await anyio.to_thread.run_sync(self._in_thread, work, limiter=self._one)
+        finally:
+            for cache in self._refusals:
+                _log.error("cache_refused", cache=cache.name, why=cache.why[:200])
+            self.refused += len(self._refusals)
+            self._refusals.clear()
+
+    async def known(self, key: SessionKey) -> tuple[int, Story | None]:
+        """Return how far the keeper is and a session's story there (`Watches.known`)."""
+        if self.broken is not None:
+            return 0, None
+        return await self.use(lambda keeper, _: (keeper.position, keeper.state.story.get(key)))
+
+    async def dump_at(self, position: int) -> bytes:
+        """Return the dump of the stores after a receipt, which stands for all up to it once they are pruned.
+
+        That may be a long way to read: it goes beside the keeper, for whom hooks wait.
+
+        Raises:
+            LifebusError: there is no such receipt (any more), or the log is broken.
+        """
+        return await anyio.to_thread.run_sync(self._dump_at, position, limiter=self._one_dump)
+
+    async def finish(self) -> None:
+        """Write the newest cache that can be written in a moment, so that the next start need not read so much."""
+        if not self.taken_up.is_set():
+            return
+        try:
+            with anyio.move_on_after(_FINISH_S):
+                while self.broken is None and self._position < boundary(self._head):
+                    await self._follow()
+        except LifebusError as fault:
+            _log.warning("keeper_stops", fault=type(fault).__name__, detail=str(fault)[:200])
+
+    async def _follow_all(self) -> None:
+        while self.broken is None:
+            self._news, began = anyio.Event(), anyio.current_time()
+            try:
+                if not self._measured.is_set():
+                    await self._measure()
+                more = await self._follow()
+            except (LifebusError, OSError) as fault:
+                if isinstance(fault, BrokenLog) or (isinstance(fault, LifebusError) and fault.code == "ledger_damaged"):
+                    self._give_up(fault)
+                    return
+                _log.warning("keeper_waits", fault=type(fault).__name__, detail=str(fault)[:200])
+                await anyio.sleep(_AGAIN_S)
+                continue
+            if self.taken_up.is_set():
+                await anyio.sleep(max(_REST_S, _REST_FACTOR * (anyio.current_time() - began)))
+            if not more:
+                await self._news.wait()
+
+    async def _measure(self) -> None:
+        """Find out where to begin; the doors go before a long way from there."""
+        self._position = await self.use(lambda keeper, _: keeper.position)
+        self._measured.set()
+        if self._is_far:
+            await self.doors_open.wait()
+
+    @property
+    def _is_far(self) -> bool:
+        return self._first - self._position > _NEAR
+
+    async def _follow(self) -> bool:
+        """Take one piece, and hand over once the start is reached; return whether there is more."""
+        more, self._position = await self.use(lambda keeper, _: (keeper.step(), keeper.position))
+        if not self.taken_up.is_set() and self._position >= self._first:
+            if not await self.use(lambda keeper, log: keeper.compare(log.newest())):
+                return True
+            self._take_over(await self.use(lambda keeper, _: keeper.state.unlock.copy()))
+            self.taken_up.set()
+            _log.debug("taken_up", position=self._position, caches_refused=self.refused)
+        return more
+
+    def _in_thread(self, work: Callable[[StateKeeper, SqliteLog], T]) -> T:
+        if self._closed:
+            raise InternalError(self.broken or "the keeper has stopped", code="closed")
+        if self._open is None:
+            log = SqliteLog(self._path)
+            self._files.clean_up()
+            self._open = (StateKeeper(log, self._files, self._refusals.append), log)
+        return work(*self._open)
+
+    def _dump_at(self, position: int) -> bytes:
+        with SqliteLog(self._path) as log:
+            return dump_stores(StateKeeper(log, self._files, writing=False).stores_at(position))
+
+    def _close(self) -> None:
+        self._closed = True
+        if self._open is not None:
+            self._open[1].close()
+            self._open = None
+
+    def _give_up(self, fault: LifebusError) -> None:
+        """Say that there will be no state, and let everybody go on with what the tables say."""
+        self.broken = fault.detail
+        self._measured.set()
+        self.taken_up.set()
+        _log.critical("log_broken", detail=fault.detail[:200], next="lifebus ledger verify names every fault")

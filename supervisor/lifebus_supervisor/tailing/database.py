@@ -1,0 +1,179 @@
+"""One harness's SQLite database, asked for what is new, and left exactly as it was.
+
+A database in WAL mode has a log beside it and an index of that log, which an ordinary reader would create, and leave
+behind.  So it is opened in one of three ways, by what is there:
+
+- a rollback database: read-only, with the locks that every reader takes;
+- a WAL database whose log is empty or gone: as an immutable file, and the answers are dropped if it changed meanwhile;
+- a WAL database with a log: read-only, and its index too, which has to exist.
+
+Above: source.  Below: hearing, opening, apsw.
+"""
+
+import os
+from collections.abc import Callable
+from functools import partial
+from itertools import islice
+from typing import Any, Final
+from urllib.parse import quote
+
+import apsw
+
+from lifebus_adapters.shared.telemetry import DatabaseReader, Fact, Question
+from lifebus_supervisor.tailing.decode import Heard, Hearing
+from lifebus_supervisor.tailing.safe_open import Place, Unusable, check, opened
+
+__all__ = ["Database"]
+
+_MAGIC: Final = b"SQLite format 3\0"
+_WAL_VERSION: Final = 2
+_BUSY_MS: Final = 100
+_STEPS: Final = 1_000
+"""After how many steps of SQLite's machine the time is looked at."""
+_LONGEST_VALUE: Final = 64 * 1024 * 1024
+_SETTLED_S: Final = 2.0
+"""A file that changed less than this ago may change again without another time stamp."""
+_IMMUTABLE: Final = "&immutable=1"
+_FLAGS: Final = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_NOFOLLOW
+
+_Mark = tuple[tuple[int, ...] | None, ...]
+_Answers = list[tuple[Question, list[tuple[Any, ...]]]]
+
+
+class Database:
+    """A database that is asked again when it or its log has changed, or when an answer was as long as it may be."""
+
+    def __init__(self, hearing: Hearing, make_reader: Callable[[], DatabaseReader], *, uid: int, history: bool) -> None:
+        """Watch a database; `history` says whether what it holds at first is old."""
+        self.hearing = hearing
+        self.size = 0
+        self.changed_at = 0.0
+        self._make_reader, self._uid = make_reader, uid
+        self._history = history
+        self._absent = False
+        self._identity: tuple[int, int] | None = None
+        self._asked: _Mark | None = None
+        self._settled = False
+        self.is_behind = False
+
+    def is_news(self, place: Place, status: os.stat_result, now: float) -> bool:  # noqa: ARG002  a file's is alike
+        """Whether to ask: something changed since the last answers, or may have."""
+        return self.is_behind or not self._settled or self._asked != _mark(place.path)
+
+    def note_absence(self) -> None:
+        """Note that there is no such file now: whatever appears is new."""
+        self._absent = True
+
+    def read(self, place: Place, now: float, late: Callable[[], bool]) -> list[Heard]:
+        """Ask what is new; a query is stopped when it is `late`.
+
+        Raises:
+            Unusable: the file cannot be opened, is no database, or SQLite cannot read it now.
+        """
+        mark = _mark(place.path)
+        with opened(place, self._uid) as (file, status):
+            header = os.pread(file, 100, 0)
+        if self._identity != (status.st_dev, status.st_ino):
+            self._start_again(status)
+        if not header:
+            return []  # nothing has been stored yet
+        options = self._options(place.path, header)
+        try:
+            answers = self._ask(place.path, options, late)
+        except Unusable:
+            if options == _IMMUTABLE and _mark(place.path) != mark:
+                return []
+            raise
+        if options == _IMMUTABLE and _mark(place.path) != mark:
+            return []  # it changed while we read; what was read may be neither the old nor the new
+        return self._hear(answers, mark, now)
+
+    def _start_again(self, status: os.stat_result) -> None:
+        """Ask from the beginning; a database that took another's place may be a copy."""
+        self._reader = self._make_reader()
+        self._history = not self._absent and (self._history or self._identity is not None)
+        self._identity, self._absent = (status.st_dev, status.st_ino), False
+        self.hearing.start_again()
+
+    def _ask(self, path: str, options: str, late: Callable[[], bool]) -> _Answers:
+        try:
+            connection = apsw.Connection(f"file:{quote(path)}?mode=ro{options}", flags=_FLAGS)
+            try:
+                _guard(connection, late)
+                return [(question, _rows(connection, question)) for question in self._reader.questions()]
+            finally:
+                connection.close()
+        except apsw.Error as fault:
+            raise Unusable("unreadable", _evidence(fault)) from fault
+
+    def _options(self, path: str, header: bytes) -> str:
+        """Return how to open the file so that nothing is created beside it."""
+        if not header.startswith(_MAGIC):
+            raise Unusable("unreadable", "not a SQLite database")
+        if _WAL_VERSION not in header[18:20]:
+            return ""
+        if not self._has_log(f"{path}-wal"):
+            return _IMMUTABLE
+        if not self._has_log(f"{path}-shm"):
+            raise Unusable("unreadable", "the database's log has no index; only its owner may make one")
+        return "&readonly_shm=1"
+
+    def _has_log(self, path: str) -> bool:
+        try:
+            status = os.lstat(path)
+        except FileNotFoundError:
+            return False
+        check(status, self._uid)
+        return status.st_size > 0
+
+    def _hear(self, answers: _Answers, mark: _Mark, now: float) -> list[Heard]:
+        facts: list[Fact] = []
+        skipped = self.hearing.skipped
+        for question, rows in answers:
+            facts += self.hearing.hear(partial(self._reader.read, question, rows), len(rows))
+        self._asked = mark
+        self.changed_at = max(part[3] for part in mark if part) / 1e9
+        self._settled = now - self.changed_at > _SETTLED_S
+        self.is_behind = any(len(rows) >= question.limit for question, rows in answers)
+        self.size = sum(part[2] for part in mark if part)
+        heard = Heard(
+            facts=tuple(facts),
+            grown=0 if self._history else sum(len(rows) for _, rows in answers),
+            skipped=self.hearing.skipped - skipped,
+            history=self._history,
+        )
+        self._history = self._history and self.is_behind
+        return [heard] if heard.is_news else []
+
+
+def _mark(path: str) -> _Mark:
+    """Return what tells whether a database changed: the looks of the file and of its log."""
+    return _look(path), _look(f"{path}-wal")
+
+
+def _look(path: str) -> tuple[int, ...] | None:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _guard(connection: apsw.Connection, late: Callable[[], bool]) -> None:
+    """Keep a query short, and a hostile schema from doing anything but being read."""
+    connection.set_busy_timeout(_BUSY_MS)
+    connection.set_progress_handler(late, _STEPS)
+    connection.limit(apsw.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+    connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+
+
+def _rows(connection: apsw.Connection, question: Question) -> list[tuple[Any, ...]]:
+    execute: Callable[..., Any] = connection.execute  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return list(islice(execute(question.sql, question.values), question.limit))
+
+
+def _evidence(fault: apsw.Error) -> str:
+    if isinstance(fault, apsw.InterruptError):
+        return "the query took too long"
+    return f"{type(fault).__name__}: {str(fault)[:120]}"

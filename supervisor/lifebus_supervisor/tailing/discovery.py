@@ -1,0 +1,143 @@
+"""Finding the files that a source's pattern names below one root, without walking everything each time.
+
+A folder's listing is kept until the folder's own time stamp changes.  Appending to a file does not change it, so files
+that are known but not watched are looked at in turn, a few each time.
+
+Above: source.  Below: listing, opening.
+"""
+
+import os
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from msgspec import Struct
+
+from lifebus_supervisor.tailing.listing import Folders
+from lifebus_supervisor.tailing.safe_open import Place, Unusable, joined
+
+__all__ = ["SWEPT", "Sighting", "Tree"]
+
+SWEPT: Final = 128
+"""How many files that are known and not watched are looked at in each poll."""
+
+
+class Sighting(Struct, frozen=True):
+    """A file that was seen: where, how many of its bytes are old (None: all), and when it was changed."""
+
+    place: Place
+    history: int | None = None
+    changed_at: float = 0.0
+
+
+class Tree:
+    """One root of a source.  `shown` is the root as its user writes it; its own links are resolved once it exists.
+
+    Without a pattern, the root is the file.
+    """
+
+    def __init__(self, shown: str, pattern: str) -> None:
+        self.shown = shown
+        self._pattern = pattern
+        self._root: str | None = None
+        self._was_absent = False
+        self._folders: Folders | None = None
+        self._fresh: deque[tuple[tuple[str, str], bool]] = deque()
+        self._known: OrderedDict[tuple[str, str], int | None] = OrderedDict()
+
+    @property
+    def fault(self) -> Unusable | None:
+        """Why the root cannot be listed, None where it can or is not there."""
+        return self._folders.fault if self._folders else None
+
+    def place_of(self, path: str) -> Place | None:
+        """Return where a path is if it lies below this root, by either of the root's names."""
+        if not self._resolve():
+            return None
+        if self._folders is None:
+            return self._single if path in {self.shown, self._root} else None
+        for root in (self.shown, self._root or ""):
+            if path.startswith(joined(root, "")):
+                return self._place(path[len(joined(root, "")) :])
+        return None
+
+    def history_of(self, place: Place) -> int | None:
+        """Return how many bytes of a file that is not watched are old, None where nothing tells."""
+        if self._folders is None or place.root != self._root:
+            return None
+        below, _, name = place.below.rpartition("/")
+        known = (below, name)
+        if known in self._known or self._folders.lists(*known):
+            return next((0 for fresh, appeared in self._fresh if appeared and fresh == known), self._known.get(known))
+        return 0 if self._folders.is_new(place.below) else None
+
+    def folders(self) -> list[str]:
+        """Return the paths of the folders where files may appear."""
+        if self._root is None:
+            return []
+        return self._folders.paths() if self._folders else [self._single.root]
+
+    def look(self, now: float, late: Callable[[], bool], is_watched: Callable[[str], bool]) -> Iterator[Sighting]:
+        """Yield files that match and are not watched: all that are new, and some of the others in turn.
+
+        What is not reached before it is `late` comes first the next time.
+        """
+        if not self._resolve():
+            return
+        if self._folders is None:
+            yield from self._sight(self._single, ("", ""), is_watched, appeared=self._was_absent)
+            return
+        self._fresh.extend(((below, name), appeared) for below, name, appeared in self._folders.visit(now, late))
+        if self._folders.is_gone:
+            self._was_absent, self._root = True, None
+        while self._fresh and not late():
+            known, appeared = self._fresh.popleft()
+            yield from self._sight(self._place(joined(*known)), known, is_watched, appeared=appeared)
+        for known in list(self._some()):
+            if late():
+                break
+            if self._folders.lists(*known):
+                yield from self._sight(self._place(joined(*known)), known, is_watched, appeared=False)
+            else:
+                del self._known[known]
+
+    def _some(self) -> Iterator[tuple[str, str]]:
+        """Yield the known files whose turn it is."""
+        for known, _ in zip(self._known, range(SWEPT), strict=False):
+            yield known
+
+    def _sight(
+        self, place: Place, known: tuple[str, str], is_watched: Callable[[str], bool], *, appeared: bool
+    ) -> Iterator[Sighting]:
+        """Look at one file, remember its size, and let it wait for its next turn."""
+        before = self._known.pop(known, None)
+        if is_watched(place.path):
+            self._known[known] = None
+            return
+        try:
+            status = os.lstat(place.path)
+        except OSError:
+            if self._folders is None:
+                self._was_absent, self._root = True, None
+            return
+        self._known[known] = status.st_size
+        history = 0 if appeared else status.st_size if before is None else before
+        yield Sighting(place, history, status.st_mtime)
+
+    def _resolve(self) -> bool:
+        if self._root is None:
+            try:
+                self._root = os.path.realpath(self.shown, strict=True)
+            except OSError:
+                self._was_absent = True
+                return False
+            self._folders = Folders(self._root, self._pattern, appeared=self._was_absent) if self._pattern else None
+        return True
+
+    @property
+    def _single(self) -> Place:
+        root, _, name = (self._root or "").rpartition("/")
+        return Place(root or "/", name, self.shown)
+
+    def _place(self, below: str) -> Place:
+        return Place(self._root or "", below, joined(self.shown, below))

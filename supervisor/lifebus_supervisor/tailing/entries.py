@@ -1,0 +1,130 @@
+"""One watched file over its life: there or missing, read or refused, followed for a session, at rest after its end.
+
+Above: source.  Below: hearing, opening.
+"""
+
+import os
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from lifebus_supervisor.tailing.decode import Defects, Heard, Hearing
+from lifebus_supervisor.tailing.safe_open import Place, Unusable, check, trouble
+
+__all__ = ["Entry", "Following"]
+
+
+class Following(Protocol):
+    """How a file is read: `Tail` or `Database`.  `is_behind` says that there is more than one poll could take."""
+
+    @property
+    def hearing(self) -> Hearing:
+        """What its reader made of the records."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Its size in bytes at the last reading."""
+        ...
+
+    @property
+    def changed_at(self) -> float:
+        """When it was changed last, as of the last reading, in seconds since the epoch."""
+        ...
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is more to read than one poll takes."""
+        ...
+
+    def is_news(self, place: Place, status: os.stat_result, now: float) -> bool:
+        """Whether to open the file."""
+        ...
+
+    def note_absence(self) -> None:
+        """Note that there is no such file now."""
+        ...
+
+    def read(self, place: Place, now: float, late: Callable[[], bool]) -> list[Heard]:
+        """Read what is new; history and what came since stand apart.
+
+        Raises:
+            Unusable: the file cannot be read now.
+        """
+        ...
+
+
+class Entry:
+    """A file that is watched, or at rest.
+
+    A file that is `followed` was named by a hook.  One that is `ending` is read to its end once more, and then rests:
+    it keeps its place, so that a session that is resumed is read on and not again.
+    """
+
+    def __init__(self, place: Place, following: Following, session: str | None, uid: int) -> None:
+        self.place = place
+        self.path = place.path
+        self.session = session
+        self.followed = False
+        self.ending = False
+        self.resting = False
+        self.grew_at: float | None = None
+        self.problem: Unusable | None = None
+        self.missing_since: float | None = None
+        self._following = following
+        self._uid = uid
+
+    @property
+    def size(self) -> int:
+        """The size in bytes at the last reading."""
+        return self._following.size
+
+    @property
+    def hearing(self) -> Hearing:
+        """What the reader made of the records."""
+        return self._following.hearing
+
+    def revive(self) -> None:
+        """Watch the file, also if its session had ended."""
+        self.ending = self.resting = False
+
+    def poll(self, now: float, late: Callable[[], bool], defects: Defects) -> list[Heard]:
+        """Look at the file and read what is new; return what that brought, nothing where nothing is to be said.
+
+        The problem, if there is one now, stands in `problem`; where it does, or did until now, something is to be said.
+        """
+        stood, self.problem = self.problem, None
+        heard: list[Heard] = []
+        is_first = False
+        try:
+            if self._is_news(now) and not late():
+                heard = self._following.read(self.place, now, late)
+                is_first = self.grew_at is None
+                if is_first or any(part.grown for part in heard):
+                    self.grew_at = self._following.changed_at
+        except Unusable as fault:
+            self.problem = fault
+        except Exception as fault:  # noqa: BLE001  a defect of a reader must not end the watching of other files
+            defects.log(fault)
+            self.problem = Unusable("unreadable", f"defect of the reader: {type(fault).__name__}")
+        self._note_absence(now)
+        if self.ending and (self.problem is not None or not self._following.is_behind):
+            self.resting = True
+        return heard or ([_NOTHING] if self.problem or stood or is_first else [])
+
+    def _is_news(self, now: float) -> bool:
+        try:
+            status = os.lstat(self.path)
+        except OSError as fault:
+            raise trouble(fault) from fault
+        check(status, self._uid)
+        return self._following.is_news(self.place, status, now)
+
+    def _note_absence(self, now: float) -> None:
+        if self.problem is None or self.problem.problem != "missing":
+            self.missing_since = None
+        elif self.missing_since is None:
+            self.missing_since = now
+            self._following.note_absence()
+
+
+_NOTHING: Final = Heard()

@@ -1,0 +1,106 @@
+"""Waking up when something happens in a set of folders, by the operating system's notices.
+
+Above: watcher.  Below: aside, watchfiles.
+"""
+
+import math
+import os
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+import anyio
+import structlog
+import watchfiles
+
+from lifebus_supervisor.tailing.blocking_call import Aside
+
+__all__ = ["MOST_FOLDERS", "wakes"]
+
+MOST_FOLDERS: Final = 512
+"""How many folders are watched; the system's notices are a limited good."""
+
+_APART_S: Final = 0.2
+_LOOK_AGAIN_S: Final = 1.0
+"""How often the set of folders is looked at."""
+_STEP_MS: Final = 50
+
+_LOG: Final[structlog.stdlib.BoundLogger] = structlog.get_logger("lifebus.watching")
+
+
+async def wakes(folders: Callable[[], Sequence[str]]) -> AsyncGenerator[None, None]:
+    """Yield when something happens in one of the folders, at most every 200 ms, until watching becomes impossible.
+
+    `folders` is asked again and again: they come and go, and that is something happening too.
+    """
+    first = True
+    while True:
+        notices = _Notices(_some(folders))
+        try:
+            while first or notices.folders == _some(folders):
+                first = False
+                happened = await notices.wait()
+                if happened is None:
+                    return
+                if happened:
+                    yield
+                    await anyio.sleep(_APART_S)
+        finally:
+            notices.end()
+        yield
+
+
+def _some(folders: Callable[[], Sequence[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(folders()))[:MOST_FOLDERS]
+
+
+class _Notices:
+    """The notices about one set of folders."""
+
+    def __init__(self, folders: tuple[str, ...]) -> None:
+        self.folders = folders
+        self._stop = threading.Event()
+        self._changes = _changes(folders, self._stop)
+        self._aside: Aside[bool] = Aside("watch changes")
+
+    async def wait(self) -> bool | None:
+        """Wait a second, or until something happens; return whether it did, None where watching is impossible."""
+        self._aside.start(partial(next, self._changes, False))
+        await self._aside.wait(math.inf)
+        try:
+            return self._aside.take()
+        except FileNotFoundError:
+            return True  # a folder went away just now
+        except (OSError, RuntimeError) as fault:
+            _LOG.info("watching_by_notice_ended", fault=type(fault).__name__)
+            return None
+
+    def end(self) -> None:
+        """Give the notices back; a thread that waits for them ends by itself."""
+        self._stop.set()
+        with suppress(ValueError):  # it is being waited on
+            self._changes.close()
+
+
+def _changes(folders: Sequence[str], stop: threading.Event) -> Generator[bool, None, None]:
+    """Yield whether something happened, at least once a second; blocks."""
+    there = [folder for folder in folders if os.path.isdir(folder)]  # noqa: PTH112  paths are plain text here
+    while not there:
+        stop.wait(_LOOK_AGAIN_S)
+        yield False
+        there = [folder for folder in folders if os.path.isdir(folder)]  # noqa: PTH112
+    for changes in watchfiles.watch(
+        *there,
+        watch_filter=None,
+        debounce=int(_APART_S * 1000),
+        step=_STEP_MS,
+        stop_event=stop,
+        rust_timeout=int(_LOOK_AGAIN_S * 1000),
+        yield_on_timeout=True,
+        raise_interrupt=False,
+        recursive=False,
+        ignore_permission_denied=True,
+    ):
+        yield bool(changes)

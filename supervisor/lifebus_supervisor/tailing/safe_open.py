@@ -1,0 +1,110 @@
+"""Opening other programs' files without being led astray: plain files of our own user, reached without links.
+
+Above: tail, database, source.  Below: found, the operating system.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from msgspec import Struct
+
+from lifebus_supervisor.tailing.events import Problem
+
+__all__ = ["Place", "Unusable", "check", "joined", "opened", "trouble"]
+
+_FOLDER: Final = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_KINDS: Final = {
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFDIR: "a directory",
+    stat.S_IFSOCK: "a socket",
+}
+
+
+class Unusable(Exception):
+    """A file cannot be read now: which problem it is, and what shows it."""
+
+    def __init__(self, problem: Problem, evidence: str) -> None:
+        super().__init__(evidence)
+        self.problem: Problem = problem
+        self.evidence = evidence
+
+
+def joined(below: str, name: str) -> str:
+    """Return the path of a name in a folder that is given by its own path, which is empty for a root."""
+    return f"{below.rstrip('/')}/{name}" if below else name
+
+
+class Place(Struct, frozen=True):
+    """Where a file is: below a root whose own links are resolved, and the path as its user would write it."""
+
+    root: str
+    below: str
+    shown: str
+
+    @property
+    def path(self) -> str:
+        """The path to use."""
+        return joined(self.root, self.below)
+
+
+def check(status: os.stat_result, uid: int) -> None:
+    """Refuse everything but a plain file that belongs to a user.
+
+    Raises:
+        Unusable: refused, and why.
+    """
+    if not stat.S_ISREG(status.st_mode):
+        raise Unusable("refused", _KINDS.get(stat.S_IFMT(status.st_mode), "not a plain file"))
+    if status.st_uid != uid:
+        raise Unusable("refused", f"owned by user {status.st_uid}")
+
+
+@contextmanager
+def opened(place: Place, uid: int) -> Generator[tuple[int, os.stat_result], None, None]:
+    """Open a file for reading, one folder after the other, and check what was really opened.
+
+    Raises:
+        Unusable: it is not there, not ours, not a plain file, behind a link, or cannot be read.
+    """
+    try:
+        file = _open(place)
+    except OSError as fault:
+        raise trouble(fault) from fault
+    try:
+        status = os.fstat(file)
+        check(status, uid)
+        yield file, status
+    except OSError as fault:
+        raise trouble(fault) from fault
+    finally:
+        with suppress(OSError):
+            os.close(file)
+
+
+def _open(place: Place) -> int:
+    *folders, name = place.below.split("/")
+    here = os.open(place.root, _FOLDER)
+    try:
+        for folder in folders:
+            inner = os.open(folder, _FOLDER, dir_fd=here)
+            os.close(here)
+            here = inner
+        return os.open(name, _FILE, dir_fd=here)
+    finally:
+        os.close(here)
+
+
+def trouble(fault: OSError) -> Unusable:
+    """Return what an error of the operating system means for watching."""
+    name = errno.errorcode.get(fault.errno or 0, "unknown error")
+    if fault.errno == errno.ENOENT:
+        return Unusable("missing", "no such file")
+    if fault.errno in {errno.ELOOP, errno.ENOTDIR}:
+        return Unusable("refused", "a symbolic link on the way, or a folder that is none")
+    return Unusable("unreadable", name)

@@ -1,0 +1,173 @@
+"""One growing file of records, read from where the last reading ended.
+
+Above: source.  Below: framing, hearing, opening, the adapters' readers.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from lifebus_adapters.shared.telemetry import Fact, RecordReader
+from lifebus_supervisor.tailing.decode import Heard, Hearing
+from lifebus_supervisor.tailing.events import WatchLimits
+from lifebus_supervisor.tailing.framing import Framer
+from lifebus_supervisor.tailing.safe_open import Place, Unusable, joined, opened
+
+__all__ = ["Tail"]
+
+_CHUNK: Final = 256 * 1024
+_MOST_NAMES: Final = 16_384
+_ANCHOR: Final = 64
+"""How many bytes before the offset are compared with what stood there: a file can be written anew in its place."""
+
+
+class Tail:
+    """A file by its device, inode and offset.  A new inode, a shorter file or other bytes mean: from the beginning."""
+
+    def __init__(
+        self,
+        hearing: Hearing,
+        make_reader: Callable[[], RecordReader],
+        make_framer: Callable[[], Framer],
+        limits: WatchLimits,
+        *,
+        uid: int,
+        history: int | None,
+    ) -> None:
+        """Watch a file of which the first `history` bytes are old; None means all that it has when it is first seen."""
+        self.hearing = hearing
+        self.size = 0
+        self.changed_at = 0.0
+        self._make_reader, self._make_framer = make_reader, make_framer
+        self._limits, self._uid = limits, uid
+        self._history = history
+        self._absent = False
+        self._identity: tuple[int, int] | None = None
+        self._seen: tuple[int, ...] | None = None
+        self._offset = 0
+        self._anchor = b""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is more to read than one poll takes."""
+        return self._offset < self.size
+
+    def is_news(self, place: Place, status: os.stat_result, now: float) -> bool:  # noqa: ARG002  a database's is alike
+        """Whether the file is to be opened: it is not as it was at the last reading, or was not read to its end."""
+        return self.is_behind or self._seen != _look_of(status)
+
+    def note_absence(self) -> None:
+        """Note that there is no such file now: whatever appears is new."""
+        self._absent = True
+
+    def read(self, place: Place, now: float, late: Callable[[], bool]) -> list[Heard]:  # noqa: ARG002  as above
+        """Read on, up to the limit of one poll and while it is not `late`; history and what is new stand apart.
+
+        Raises:
+            Unusable: the file cannot be opened or read.
+        """
+        heard: list[Heard] = []
+        with opened(place, self._uid) as (file, status):
+            if self._is_another(file, status):
+                heard += self._read_moved(place, status, late)
+                if self.is_behind:
+                    return heard
+                self._start_again(status)
+            heard += self._read_on(file, late)
+        self.size = max(status.st_size, self._offset)
+        self._seen, self.changed_at = _look_of(status), status.st_mtime
+        return [part for part in heard if part.is_news]
+
+    def _is_another(self, file: int, status: os.stat_result) -> bool:
+        if self._identity != (status.st_dev, status.st_ino) or status.st_size < self._offset:
+            return True
+        return os.pread(file, len(self._anchor), self._offset - len(self._anchor)) != self._anchor
+
+    def _read_moved(self, place: Place, status: os.stat_result, late: Callable[[], bool]) -> list[Heard]:
+        """Read the rest of a file that another one has replaced, if it only got another name, as rotated logs do."""
+        heard: list[Heard] = []
+        moved = None if self._identity in (None, (status.st_dev, status.st_ino)) else self._moved(place)
+        self.size = self._offset
+        with suppress(Unusable):
+            if moved is not None:
+                with opened(moved, self._uid) as (file, old):
+                    if not self._is_another(file, old):
+                        heard += self._read_on(file, late)
+                        self.size = max(old.st_size, self._offset)
+        return [part for part in heard if part.is_news]
+
+    def _moved(self, place: Place) -> Place | None:
+        """Return where the file is now that was read last, if it is still in its folder."""
+        folder, _, _ = place.below.rpartition("/")
+        _, inode = self._identity or (0, 0)
+        with suppress(OSError), os.scandir(joined(place.root, folder) if folder else place.root) as entries:
+            for entry in islice(entries, _MOST_NAMES):
+                if entry.inode() == inode:
+                    return Place(place.root, joined(folder, entry.name), place.shown)
+        return None
+
+    def _start_again(self, status: os.stat_result) -> None:
+        """Read from the beginning; a file that took another's place may be a copy, as far as that one went."""
+        self._reader, self._framer = self._make_reader(), self._make_framer()
+        if self._absent:
+            self._history = 0
+        elif self._identity is not None:
+            self._history = min(self.size, status.st_size)
+        elif self._history is None:
+            self._history = status.st_size
+        self._identity, self._absent = (status.st_dev, status.st_ino), False
+        self.size = self._offset = 0
+        self._anchor = b""
+        self.hearing.start_again()
+
+    def _read_on(self, file: int, late: Callable[[], bool]) -> Iterator[Heard]:
+        """Read history, if there is some left, and what is new; after an error, what was read before still counts."""
+        begin, history = self._offset, self._history or 0
+        end = begin + self._limits.poll_bytes
+        try:
+            if begin < history:
+                yield self._read_to(file, min(history, end), late)
+            if self._offset >= history:
+                yield self._read_to(file, end, late)
+        except OSError:
+            if self._offset == begin:
+                raise
+
+    def _read_to(self, file: int, end: int, late: Callable[[], bool]) -> Heard:
+        """Read up to an offset and return what that brought."""
+        facts: list[Fact] = []
+        start, skipped = self._offset, self.hearing.skipped
+        while self._offset < end and not late():
+            data = self._piece(file, min(_CHUNK, end - self._offset), start)
+            if not data:
+                break
+            self._take(data, facts)
+        return Heard(
+            facts=tuple(facts),
+            grown=max(0, self._offset - max(start, self.size, self._history or 0)),
+            skipped=self.hearing.skipped - skipped,
+            history=start < (self._history or 0),
+        )
+
+    def _piece(self, file: int, size: int, start: int) -> bytes:
+        try:
+            return os.pread(file, size, self._offset)
+        except OSError:
+            if self._offset == start:
+                raise
+            return b""  # what was read counts; the next poll meets the error
+
+    def _take(self, data: bytes, facts: list[Fact]) -> None:
+        self._offset += len(data)
+        self._anchor = (self._anchor + data[-_ANCHOR:])[-_ANCHOR:]
+        oversized = self._framer.skipped
+        for record in self._framer.feed(data):
+            facts += self.hearing.hear(partial(self._reader.read, record))
+        self.hearing.skipped += self._framer.skipped - oversized
+
+
+def _look_of(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

@@ -1,0 +1,117 @@
+"""A named consumer at work when the journal refuses, and how little of the ledger it looks at."""
+
+import itertools
+from collections.abc import Callable, Sequence
+
+import anyio
+import pytest
+
+from lifebus_broker.consumers import table as cursors
+from lifebus_broker.consumers.table import CursorTable
+from lifebus_broker.ledger.memory import MemoryLedger
+from lifebus_broker.ledger.memory_journal import MemoryJournal
+from lifebus_broker.ledger.refusals import DISK_FULL
+from lifebus_broker.ports import NewNote, Note, Page, Query, Refusal
+from lifebus_contract import BrokerBusy, LifebusError
+from lifebus_contract.consumers import CursorInfo, CursorSettings
+from support.receipts import entry, recorded
+
+
+class RefusingJournal(MemoryJournal):
+    """Refuses while it is `full`, at once or when the write would have been done."""
+
+    full = False
+    late = False
+
+    def append_notes(self, notes: Sequence[NewNote], done: Callable[[list[Note] | Refusal], None]) -> Refusal | None:
+        if not self.full:
+            return super().append_notes(notes, done)
+        if not self.late:
+            return DISK_FULL
+        return super().append_notes([], lambda _: done(DISK_FULL))
+
+
+class CountingLedger(MemoryLedger):
+    """Counts the questions; its journal may refuse."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.questions: list[Query] = []
+        self.refusing = RefusingJournal(lambda: 0)
+
+    @property
+    def journal(self) -> RefusingJournal:
+        return self.refusing
+
+    async def read(self, query: Query) -> Page:
+        self.questions.append(query)
+        return await super().read(query)
+
+
+async def reloaded(ledger: CountingLedger) -> CursorInfo:
+    """Return how the consumer stands after a restart of the broker."""
+    async with anyio.create_task_group() as tasks:
+        table = CursorTable(ledger, tasks, lambda: 0.0)
+        await table.load()
+    return table.require("n").describe(attached=False)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["at once", "at the write"])
+async def test_what_the_journal_refused_is_never_missed_by_what_it_took_later(late: bool) -> None:
+    ledger = CountingLedger()
+    await recorded(ledger, [entry(number) for number in range(6)])
+    async with anyio.create_task_group() as tasks:
+        table = CursorTable(ledger, tasks, itertools.count().__next__)
+        settings = CursorSettings(max_in_flight=2, ack_wait_ms=3_600_000)
+        cursor = await table.open("n", settings, client_id="c", epoch=None, after=0)
+        ledger.refusing.full, ledger.refusing.late = True, late
+        dealt = await cursor.fetch(2, 0)
+        assert [row.position for row, _ in dealt.items] == [1, 2]
+        with pytest.raises(LifebusError, match="full"):
+            await cursor.acknowledge(ledger.epoch, [2], 0)
+        ledger.refusing.full = False
+        assert (await reloaded(ledger)).position == 0
+        dealt = await cursor.fetch(2, 0)
+        assert [row.position for row, _ in dealt.items] == [3]
+        await cursor.acknowledge(ledger.epoch, [3], 0)
+        after = await reloaded(ledger)
+        assert (after.position, after.scanned, after.open) == (0, 3, 1), "position 1 is still to be done"
+
+
+async def test_a_fetch_asks_for_what_came_since_the_last_one_only() -> None:
+    ledger = CountingLedger()
+    await recorded(ledger, [entry(number) for number in range(500)])
+    async with anyio.create_task_group() as tasks:
+        table = CursorTable(ledger, tasks, itertools.count().__next__)
+        settings = CursorSettings(sessions=(("codex", "rare"),))
+        cursor = await table.open("n", settings, client_id="c", epoch=None, after=0)
+        assert (await cursor.fetch(10, 0)).items == ()
+        asked = len(ledger.questions)
+        assert (await cursor.fetch(10, 0)).items == ()
+        assert len(ledger.questions) == asked, "nothing came: there is nothing to look at"
+        await recorded(ledger, [entry(501), entry(502, harness_session_id="rare")])
+        dealt = await cursor.fetch(10, 0)
+        assert [row.position for row, _ in dealt.items] == [502]
+        assert [query.after for query in ledger.questions[asked:]] == [500]
+
+
+async def test_notes_that_cannot_be_read_keep_the_broker_from_starting_and_say_whose_they_are() -> None:
+    ledger = CountingLedger()
+    ledger.journal.append_notes([NewNote("cursor/mirror", b'{"note":"from the future"}')], lambda _: None)
+    async with anyio.create_task_group() as tasks:
+        with pytest.raises(LifebusError, match="cursor `mirror`") as refused:
+            await CursorTable(ledger, tasks, lambda: 0.0).load()
+    assert refused.value.code == "ledger_damaged"
+
+
+async def test_there_is_an_end_to_the_number_of_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cursors, "MAX_CURSORS", 2)
+    async with anyio.create_task_group() as tasks:
+        table = CursorTable(CountingLedger(), tasks, lambda: 0.0)
+        for name in ("a", "b"):
+            await table.open(name, CursorSettings(), client_id="c", epoch=None, after=None)
+        with pytest.raises(BrokerBusy, match="evict one"):
+            await table.open("c", CursorSettings(), client_id="c", epoch=None, after=None)
+        await table.evict("a")
+        await table.open("c", CursorSettings(), client_id="c", epoch=None, after=None)
+        assert [cursor.name for cursor in table.all()] == ["b", "c"]

@@ -1,0 +1,82 @@
+"""Fan-out of committed rows to listeners in this process."""
+
+from collections.abc import Sequence
+
+from lifebus_broker.ports import Row
+from lifebus_broker.routing.fan_out import Fanout
+
+
+def row(position: int, session: str | None = "s1", sequence: int | None = None) -> Row:
+    return Row(position=position, adapter_id="codex", harness_session_id=session, sequence=sequence, receipt=b"{}")
+
+
+def test_every_listener_gets_the_rows_of_a_commit_until_it_is_taken_away() -> None:
+    fanout = Fanout()
+    heard: dict[str, list[Row]] = {"one": [], "other": []}
+    stop = fanout.listen(heard["one"].extend)
+    fanout.listen(heard["other"].extend)
+    fanout.publish([row(1), row(2)])
+    stop()
+    fanout.publish([row(3)])
+    assert heard == {"one": [row(1), row(2)], "other": [row(1), row(2), row(3)]}
+
+
+def test_a_listener_that_fails_is_counted_and_hurts_no_other() -> None:
+    fanout = Fanout()
+    heard: list[Row] = []
+
+    def fail(_: Sequence[Row]) -> None:
+        raise RuntimeError("no")
+
+    fanout.listen(fail)
+    fanout.listen(heard.extend)
+    fanout.publish([row(1)])
+    assert (heard, fanout.failures) == ([row(1)], 1)
+
+
+def test_a_listener_may_leave_while_it_is_told() -> None:
+    fanout = Fanout()
+    heard: list[Row] = []
+
+    def once(_: Sequence[Row]) -> None:
+        stop()
+
+    stop = fanout.listen(once)
+    fanout.listen(heard.extend)
+    fanout.publish([row(1)])
+    fanout.publish([row(2)])
+    assert heard == [row(1), row(2)]
+
+
+def test_changed_sessions_are_told_once_with_their_newest_sequence() -> None:
+    fanout = Fanout()
+    fanout.publish([row(1, "s1", 1), row(2, "s2", 1), row(3, "s1", 2), row(4, None), row(5, "s3")])
+    assert fanout.take_changed() == {("codex", "s1"): 2, ("codex", "s2"): 1}
+    assert fanout.take_changed() == {}
+
+
+def test_a_transient_receipt_goes_to_its_own_listeners_alone() -> None:
+    fanout = Fanout()
+    stored: list[Row] = []
+    transient: list[Row] = []
+    fanout.listen(stored.extend)
+    stop = fanout.listen_transient(transient.append)
+    fanout.publish([row(1, sequence=1)])
+    fanout.publish_transient(row(0))
+    stop()
+    fanout.publish_transient(row(0))
+    assert (stored, transient, fanout.transient) == ([row(1, sequence=1)], [row(0)], 2)
+    assert fanout.take_changed() == {("codex", "s1"): 1}
+
+
+def test_a_listener_that_fails_on_a_transient_receipt_hurts_no_other() -> None:
+    fanout = Fanout()
+    heard: list[Row] = []
+
+    def fail(_: Row) -> None:
+        raise RuntimeError("no")
+
+    fanout.listen_transient(fail)
+    fanout.listen_transient(heard.append)
+    fanout.publish_transient(row(0))
+    assert (heard, fanout.failures) == ([row(0)], 1)

@@ -1,0 +1,242 @@
+"""Negotiation as a table: what is asked, what the manifest claims, what follows (design 3.7)."""
+
+import re
+from itertools import product
+from typing import Any
+
+import pytest
+
+from lifebus_broker.routing.negotiation import claim_of, degradations_of, negotiate, warnings_of
+from lifebus_contract import (
+    CAPABILITIES,
+    SUPPORT_STRENGTH,
+    AdapterManifest,
+    CapabilityRequest,
+    ConformanceLevel,
+    FailureClass,
+    InvalidRequest,
+    Negotiation,
+    NegotiationOutcome,
+    RegisteredAdapter,
+    RequirementLevel,
+    RetryClass,
+    SupportState,
+    validate,
+)
+from support.golden import golden
+from support.paths import DOCS
+
+CAPABILITY = "context_pressure"
+STATES = ("native", "synthesized", "partial", "manual", "unavailable")
+S, D, U, O = "satisfied", "degraded", "unsupported", "requires_operator"  # noqa: E741  columns of a table
+
+# what is claimed:              native  synth.  partial manual  unavailable
+TABLE = {
+    ("required", "native"):      (S,      U,      U,      O,      U),
+    ("required", "synthesized"): (S,      S,      D,      O,      U),
+    ("required", "partial"):     (S,      S,      S,      O,      U),
+    ("required", "manual"):      (S,      S,      D,      S,      U),
+    ("preferred", "native"):     (S,      D,      D,      D,      D),
+    ("preferred", "synthesized"):(S,      S,      D,      D,      D),
+    ("preferred", "partial"):    (S,      S,      S,      D,      D),
+    ("preferred", "manual"):     (S,      S,      D,      S,      D),
+    ("optional", "native"):      (S,      D,      D,      D,      S),
+    ("optional", "synthesized"): (S,      S,      D,      D,      S),
+    ("optional", "partial"):     (S,      S,      S,      D,      S),
+    ("optional", "manual"):      (S,      S,      D,      S,      S),
+}  # fmt: skip
+CASES = [
+    (level, wanted, claimed, outcome)
+    for (level, wanted), row in TABLE.items()
+    for claimed, outcome in zip(STATES, row, strict=True)
+]
+
+
+def adapter(support: str = "native", **changes: Any) -> RegisteredAdapter:
+    manifest = golden("manifest", context_pressure={"support": support}, **changes)
+    return RegisteredAdapter(manifest=validate(manifest, AdapterManifest), conformance=ConformanceLevel.V1)
+
+
+def wish(level: str, support: str = "synthesized", *, accept: bool = False, of: str = CAPABILITY) -> CapabilityRequest:
+    return CapabilityRequest(
+        capability=of, level=RequirementLevel(level), support=SupportState(support), accept_partial=accept
+    )
+
+
+def negotiated(level: str, wanted: str, claimed: str, *, accept: bool = False) -> Negotiation:
+    return negotiate(adapter(claimed), [wish(level, wanted, accept=accept)])
+
+
+@pytest.mark.parametrize(("level", "wanted", "claimed", "outcome"), CASES)
+def test_what_is_asked_and_what_is_claimed_decide_the_outcome(
+    level: str, wanted: str, claimed: str, outcome: str
+) -> None:
+    found = negotiated(level, wanted, claimed)
+    assert found.outcome == outcome
+    assert [(one.level, one.wanted, one.claimed, one.current, one.outcome) for one in found.outcomes] == [
+        (level, wanted, claimed, claimed, outcome)
+    ]
+
+
+@pytest.mark.parametrize(("level", "wanted"), TABLE)
+def test_who_accepts_partial_support_is_satisfied_with_partial_and_better(level: str, wanted: str) -> None:
+    for claimed in ("native", "synthesized", "partial"):
+        assert negotiated(level, wanted, claimed, accept=True).outcome == "satisfied"
+    for claimed in ("manual", "unavailable"):
+        assert negotiated(level, wanted, claimed, accept=True) == negotiated(level, wanted, claimed)
+
+
+@pytest.mark.parametrize(("level", "wanted", "claimed", "outcome"), CASES)
+def test_only_refusing_outcomes_have_a_failure_class(level: str, wanted: str, claimed: str, outcome: str) -> None:
+    failures = {
+        "unsupported": (FailureClass.CAPABILITY_UNSUPPORTED, RetryClass.DO_NOT_RETRY),
+        "requires_operator": (FailureClass.OPERATOR_REQUIRED, RetryClass.RETRY_AFTER_OPERATOR),
+    }
+    found = negotiated(level, wanted, claimed)
+    assert (found.failure_class, found.retry_class) == failures.get(outcome, (None, None))
+
+
+@pytest.mark.parametrize("level", ["preferred", "optional"])
+def test_only_a_required_capability_refuses(level: str) -> None:
+    for wanted, claimed in product(STATES[:-1], STATES):
+        assert negotiated(level, wanted, claimed).failure_class is None
+
+
+def test_for_one_wish_stronger_automatic_support_is_never_worse() -> None:
+    severity = [S, D, O, U]
+    for (_, wanted), row in TABLE.items():
+        if wanted != "manual":  # who asks for an operator's way has not accepted a lossy automatic one
+            ranks = [severity.index(outcome) for outcome in row[:3]]
+            assert ranks == sorted(ranks)
+
+
+def test_nothing_asked_is_satisfied() -> None:
+    found = negotiate(adapter(), [])
+    assert (found.outcome, found.outcomes, found.failure_class) == ("satisfied", (), None)
+    assert found.adapter_id == "example-harness"
+
+
+@pytest.mark.parametrize(
+    ("wishes", "worst"),
+    [
+        (["satisfied"], "satisfied"),
+        (["satisfied", "degraded"], "degraded"),
+        (["requires_operator", "satisfied", "degraded"], "requires_operator"),
+        (["degraded", "unsupported", "requires_operator", "satisfied"], "unsupported"),
+    ],
+)
+def test_the_worst_outcome_wins_and_every_outcome_is_reported(wishes: list[str], worst: str) -> None:
+    asked = {
+        "satisfied": wish("required", of="event:session.starting"),
+        "degraded": wish("preferred", of="harness_task_id"),
+        "requires_operator": wish("required", of="session_rename"),
+        "unsupported": wish("required", of="placement:pre_frame_leading"),
+    }
+    found = negotiate(adapter(), [asked[name] for name in wishes])
+    assert found.outcome == worst
+    assert [one.outcome for one in found.outcomes] == wishes
+    assert [one.capability for one in found.outcomes] == [asked[name].capability for name in wishes]
+
+
+@pytest.mark.parametrize(
+    ("capability", "support"),
+    [
+        ("event:session.starting", "native"),
+        ("event:frame.ended", "partial"),
+        ("event:context.compacted", "unavailable"),
+        ("event:supervisor.tick", "unavailable"),
+        ("placement:pre_session", "native"),
+        ("placement:tool_result", "partial"),
+        ("placement:manual_operator", "manual"),
+        ("context_pressure", "native"),
+        ("native_receipts", "unavailable"),
+        ("lifeloop_synthesized_receipts", "native"),
+        ("receipt_ledger", "synthesized"),
+        ("harness_session_id", "native"),
+        ("harness_run_id", "synthesized"),
+        ("harness_task_id", "unavailable"),
+        ("session_rename", "manual"),
+        ("approval_surface", "native"),
+        ("renewal.reset.native", "unavailable"),
+        ("renewal.reset.wrapper_mediated", "partial"),
+        ("renewal.reset.manual", "manual"),
+        ("renewal.continuation.observation", "partial"),
+        ("renewal.continuation.payload_delivery", "unavailable"),
+    ],
+)
+def test_each_capability_is_read_from_its_claim(capability: str, support: str) -> None:
+    assert claim_of(adapter().manifest, capability) == support
+
+
+@pytest.mark.parametrize("capability", sorted(CAPABILITIES))
+def test_what_a_manifest_leaves_out_is_unavailable(capability: str) -> None:
+    bare = validate(golden("manifest", "minimal"), AdapterManifest)
+    claimed = {"context_pressure": "partial", "lifeloop_synthesized_receipts": "native"}
+    assert claim_of(bare, capability) == claimed.get(capability, "unavailable")
+
+
+def test_a_capability_the_contract_does_not_know_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="`teleport` is not a capability"):
+        claim_of(adapter().manifest, "teleport")
+
+
+def test_a_capability_that_degraded_in_mid_session_counts_as_it_is_now() -> None:
+    lost = {CAPABILITY: SupportState.UNAVAILABLE}
+    found = negotiate(adapter("native"), [wish("required")], lost)
+    assert found.outcome is NegotiationOutcome.UNSUPPORTED
+    assert (found.outcomes[0].claimed, found.outcomes[0].current) == ("native", "unavailable")
+    assert "is unavailable, was native" in found.outcomes[0].reason
+
+
+def test_an_override_never_makes_more_of_a_claim_than_the_manifest() -> None:
+    better = {CAPABILITY: SupportState.NATIVE}
+    assert negotiate(adapter("unavailable"), [wish("required")], better).outcome is NegotiationOutcome.UNSUPPORTED
+
+
+def test_an_optional_capability_is_left_out_silently_unless_it_was_promised_and_lost() -> None:
+    never_had = negotiate(adapter("unavailable"), [wish("optional")])
+    assert (never_had.outcome, warnings_of(never_had), degradations_of(never_had, 1)) == ("satisfied", (), ())
+    lost = negotiate(adapter("native"), [wish("optional")], {CAPABILITY: SupportState.UNAVAILABLE})
+    assert lost.outcome is NegotiationOutcome.DEGRADED
+    assert [warning.capability for warning in warnings_of(lost)] == [CAPABILITY]
+
+
+@pytest.mark.parametrize(("level", "wanted", "claimed", "outcome"), CASES)
+def test_a_warning_goes_with_every_degradation_but_the_optional_ones(
+    level: str, wanted: str, claimed: str, outcome: str
+) -> None:
+    warnings = warnings_of(negotiated(level, wanted, claimed))
+    assert len(warnings) == (1 if outcome == D and level != "optional" else 0)
+    assert all(warning.code == "capability_degraded" for warning in warnings)
+
+
+@pytest.mark.parametrize(
+    ("current", "retry"),
+    [
+        ("partial", RetryClass.RETRY_AFTER_REREAD),
+        ("manual", RetryClass.RETRY_AFTER_OPERATOR),
+        ("unavailable", RetryClass.RETRY_AFTER_RECONFIGURE),
+    ],
+)
+def test_a_degradation_names_the_transition_and_what_to_do_next(current: str, retry: RetryClass) -> None:
+    (weaker,) = degradations_of(negotiated("preferred", "synthesized", current), 77)
+    assert (weaker.capability, weaker.event, weaker.observed_at_epoch_s) == (CAPABILITY, "capability.degraded", 77)
+    assert (weaker.previous_support, weaker.current_support, weaker.retry_class) == ("synthesized", current, retry)
+    assert weaker.evidence
+
+
+def test_a_lost_capability_is_named_with_what_was_promised_even_when_the_dispatch_is_refused() -> None:
+    found = negotiate(adapter("native"), [wish("required")], {CAPABILITY: SupportState.MANUAL})
+    (lost,) = degradations_of(found, 5)
+    assert found.failure_class is FailureClass.OPERATOR_REQUIRED
+    assert (lost.previous_support, lost.current_support) == ("native", "manual")
+
+
+def test_the_order_of_strength_is_the_designs() -> None:
+    assert sorted(SUPPORT_STRENGTH, key=SUPPORT_STRENGTH.__getitem__, reverse=True) == list(STATES)
+
+
+def test_the_table_in_the_documentation_is_this_one() -> None:
+    text = (DOCS / "contract-decisions.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (required|preferred|optional) (\w+) \|(.*)\|$", text, re.MULTILINE)
+    assert {(level, wanted): tuple(cells.replace(" ", "").split("|")) for level, wanted, cells in rows} == TABLE

@@ -1,0 +1,108 @@
+"""Whatever is appended, pruned, deleted, damaged or begun again: the stores of the keeper are those of a replay."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from lifebus_broker.snapshots import state_follower as keeper_module
+from lifebus_broker.snapshots.compactions import state_cache
+from lifebus_broker.snapshots.compactions.files import CompactionFiles, Refused
+from lifebus_broker.snapshots.compactions.state_cache import StateCache
+from lifebus_broker.snapshots.state_follower import StateKeeper
+from lifebus_broker.state.stores import dump_stores
+from support.effort import effort
+from support.histories import folded, history, lines_of
+from support.logs import MemoryLog
+
+STEP = 8
+LONGEST = 160
+
+
+class Keepers(RuleBasedStateMachine):
+    """One log, one keeper after the other over the same directory of caches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch = pytest.MonkeyPatch()
+        for module in (state_cache, keeper_module):
+            self.patch.setattr(module, "CACHE_EVERY", STEP)
+        self.patch.setattr(keeper_module, "PIECE", 5)
+        self.directory = Path(tempfile.mkdtemp(prefix="keeper-"))
+        self.files = CompactionFiles(self.directory, StateCache.policy_id)
+
+    def teardown(self) -> None:
+        self.patch.undo()
+        shutil.rmtree(self.directory)
+
+    @initialize(seed=st.integers(0, 2**32 - 1))
+    def begin(self, seed: int) -> None:
+        self.whole = lines_of(history(seed, LONGEST))
+        self.log = MemoryLog([])
+        self.begin_again()
+
+    @rule()
+    def begin_again(self) -> None:
+        self.refused: list[Refused] = []
+        self.keeper = StateKeeper(self.log, self.files, self.refused.append)
+
+    @rule(count=st.integers(1, 20))
+    def append(self, count: int) -> None:
+        head = self.log.head
+        self.log.all_lines += self.whole[head : head + count]
+
+    @rule()
+    def step(self) -> None:
+        self.keeper.step()
+
+    @rule(through=st.integers(0, LONGEST))
+    def advance(self, through: int) -> None:
+        before = self.keeper.position
+        assert self.keeper.advance(through).position == max(before, min(through, self.log.head))
+
+    @rule(data=st.data())
+    def look_back(self, data: st.DataObject) -> None:
+        position = data.draw(st.integers(self.log.floor, self.log.head))
+        assert dump_stores(self.keeper.stores_at(position)) == dump_stores(folded(self.whole[:position]))
+
+    @rule(data=st.data())
+    def prune(self, data: st.DataObject) -> None:
+        floor = data.draw(st.integers(self.log.floor, self.log.head))
+        if floor:
+            self.log.dump = dump_stores(self.keeper.stores_at(floor))
+            self.log.all_lines = self.log.all_lines[floor - self.log.floor :]
+            self.log.floor = floor
+
+    @precondition(lambda self: self.files.ids())
+    @rule(data=st.data(), damage=st.sampled_from(["delete", "tear", "flip", "swap"]))
+    def meddle(self, data: st.DataObject, damage: str) -> None:
+        names = self.files.ids()
+        paths = [next(self.directory.rglob(f"{name}.json")) for name in (data.draw(st.sampled_from(names)), names[0])]
+        contents = paths[0].read_bytes()
+        if damage == "delete":
+            paths[0].unlink()
+        elif damage == "swap":
+            paths[0].write_bytes(paths[1].read_bytes())
+        else:
+            place = data.draw(st.integers(0, len(contents) - 1))
+            rest = b"" if damage == "tear" else bytes([contents[place] ^ 1]) + contents[place + 1 :]
+            paths[0].write_bytes(contents[:place] + rest)
+
+    @rule()
+    def compare(self) -> None:
+        assert self.keeper.compare(folded(self.whole[: self.log.head]).facts.streams)
+
+    @invariant()
+    def the_stores_are_those_of_a_replay(self) -> None:
+        if hasattr(self, "log"):
+            state = self.keeper.state
+            assert self.log.floor <= state.position <= self.log.head
+            assert dump_stores(state) == dump_stores(folded(self.whole[: state.position]))
+
+
+Keepers.TestCase.settings = settings(deadline=None, max_examples=effort(25, 200), stateful_step_count=effort(20, 40))
+test_the_keeper_follows_the_log_whatever_happens_to_its_caches = Keepers.TestCase

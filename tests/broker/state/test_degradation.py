@@ -1,0 +1,332 @@
+"""A capability that is lost after dispatch: told as a fact, told to who needs it, and remembered until it is back."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+from lifebus_broker.ports import Row
+from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.claims import claim_of
+from lifebus_broker.routing.transitions import transition
+from lifebus_broker.state.capability_state import UnlockState
+from lifebus_contract import (
+    CallbackResponse,
+    CapabilityRequest,
+    DispatchEnvelope,
+    Emission,
+    FailureClass,
+    LifecycleEvent,
+    RequirementLevel,
+    RetryClass,
+    SupportState,
+)
+from support.bus_box import EVENT, answering, bus_box, emission, hang, payload, raising, receipts_of, recorded, request
+
+SECONDS = 10
+DEGRADED = LifecycleEvent.CAPABILITY_DEGRADED
+OPENING, STARTING = "event:frame.opening", "event:session.starting"
+NATIVE, PARTIAL, GONE = SupportState.NATIVE, SupportState.PARTIAL, SupportState.UNAVAILABLE
+Change = tuple[str, SupportState, SupportState]
+LOST: Change = (OPENING, NATIVE, GONE)
+BACK: Change = (OPENING, GONE, NATIVE)
+
+
+def report(*changes: Change, **fields: Any) -> Emission:
+    made = [transition(name, before, now, at_epoch_s=5, evidence="two polls") for name, before, now in changes]
+    return Emission(request=request(event=DEGRADED, **fields), degradations=tuple(made))
+
+
+def needs(capability: str = OPENING, level: RequirementLevel = RequirementLevel.REQUIRED) -> list[CapabilityRequest]:
+    return [CapabilityRequest(capability=capability, level=level)]
+
+
+def served(bus: Bus, name: str = "client", *, events: Sequence[LifecycleEvent] = (EVENT,), **options: Any) -> Any:
+    return bus.register(name, events, options.pop("handler", answering()), requirements=needs(), **options)
+
+
+async def lose(bus: Bus, *changes: Change, **fields: Any) -> dict[str, Any]:
+    (outcome,) = await bus.emit("watcher", [report(*(changes or (LOST,)), **fields)])
+    return dict(receipts_of(outcome))
+
+
+async def test_a_loss_is_one_degraded_receipt_that_names_every_change() -> None:
+    async with bus_box() as bus:
+        by_hand = (STARTING, NATIVE, SupportState.MANUAL)
+        (fact,) = (await lose(bus, LOST, by_hand, ("session_rename", GONE, NATIVE))).values()
+        assert (fact.client_id, fact.event, fact.status) == ("watcher", DEGRADED, "degraded")
+        assert (fact.failure_class, fact.retry_class) == ("capability_degraded", "retry_after_operator")
+        assert [(one.capability, one.evidence) for one in fact.capability_degradations] == [
+            (OPENING, "two polls"),
+            (STARTING, "two polls"),
+            ("session_rename", "two polls"),
+        ]
+
+
+async def test_a_loss_is_never_retried_more_lightly_than_the_contract_says() -> None:
+    async with bus_box() as bus:
+        loose = report((OPENING, NATIVE, PARTIAL))
+        eager = structs.replace(loose.degradations[0], retry_class=RetryClass.SAFE_RETRY)
+        (outcome,) = await bus.emit("watcher", [structs.replace(loose, degradations=(eager,))])
+        (fact,) = receipts_of(outcome).values()
+        assert fact.retry_class is RetryClass.RETRY_AFTER_REREAD
+
+
+async def test_a_pure_recovery_is_observed_and_no_failure() -> None:
+    async with bus_box() as bus:
+        (fact,) = (await lose(bus, BACK)).values()
+        assert (fact.status, fact.failure_class, fact.retry_class) == ("observed", None, None)
+        assert [one.current_support for one in fact.capability_degradations] == [NATIVE]
+
+
+async def test_a_capability_degraded_emission_that_names_nothing_is_recorded_as_ever() -> None:
+    async with bus_box() as bus:
+        (outcome,) = await bus.emit("watcher", [emission(event=DEGRADED)])
+        assert {name: one.status for name, one in receipts_of(outcome).items()} == {"watcher": "observed"}
+        assert bus.capabilities.overrides("codex", "s1") == {}
+
+
+async def test_who_requires_what_was_lost_is_told_in_the_same_transaction_whatever_it_serves() -> None:
+    async with bus_box() as bus:
+        commits: list[Sequence[Row]] = []
+        bus.fanout.listen(commits.append)
+        client = served(bus)
+        bus.register("other", [EVENT], answering(), requirements=needs(STARTING))
+        bus.register("wishful", [EVENT], answering(), requirements=needs(level=RequirementLevel.PREFERRED))
+        served(bus, "elsewhere", adapters=["claude"])
+        found = await lose(bus, idempotency_key="k1")
+        fact, told = found["watcher"], found["client"]
+        assert set(found) == {"watcher", "client"}
+        assert [len(rows) for rows in commits] == [2]
+        assert (told.event, told.status, told.failure_class) == (DEGRADED, "failed", "capability_degraded")
+        assert told.retry_class is RetryClass.RETRY_AFTER_RECONFIGURE
+        assert (told.parent_receipt_id, told.invocation_id) == (fact.receipt_id, fact.invocation_id)
+        assert [one.evidence for one in told.capability_degradations] == ["two polls"]
+        assert [one.code for one in told.warnings] == ["required_capability_lost"]
+        assert told.telemetry_summary == {"emitter": "watcher"}
+        assert client.dispatched == 0
+
+
+async def test_who_can_go_on_with_what_is_left_is_not_told() -> None:
+    async with bus_box() as bus:
+        served(bus)
+        assert set(await lose(bus, (OPENING, NATIVE, SupportState.SYNTHESIZED))) == {"watcher"}
+        assert set(await lose(bus, (OPENING, SupportState.SYNTHESIZED, NATIVE))) == {"watcher"}
+
+
+async def test_who_serves_the_event_is_asked_and_has_one_receipt_which_says_that_it_lost() -> None:
+    async with bus_box() as bus:
+        heard: list[DispatchEnvelope] = []
+
+        async def handler(envelope: DispatchEnvelope) -> CallbackResponse:
+            heard.append(envelope)
+            return CallbackResponse.ok(CallbackResponse.ok().status, payload("client"))
+
+        served(bus, events=[DEGRADED], handler=handler)
+        bus.register("onlooker", [DEGRADED], answering())
+        (outcome,) = await bus.emit("watcher", [report(LOST)])
+        found = receipts_of(outcome)
+        assert {name: (one.status, one.failure_class) for name, one in found.items()} == {
+            "watcher": ("degraded", "capability_degraded"),
+            "client": ("failed", "capability_degraded"),
+            "onlooker": ("observed", None),
+        }
+        assert {found[name].parent_receipt_id for name in ("client", "onlooker")} == {found["watcher"].receipt_id}
+        assert len(heard) == 1
+        assert outcome.deliveries == ()
+
+
+@pytest.mark.parametrize("handler", [hang, raising(RuntimeError("no"))], ids=["hangs", "crashes"])
+async def test_who_lost_and_cannot_be_asked_lost_all_the_same(handler: Any) -> None:
+    async with bus_box() as bus, asyncio.timeout(SECONDS):
+        served(bus, events=[DEGRADED], handler=handler, deadline=0.02)
+        told = (await lose(bus))["client"]
+        assert (told.status, told.failure_class) == ("failed", "capability_degraded")
+        assert len(told.warnings) == 2
+
+
+async def test_the_same_report_again_records_nothing_and_tells_nobody() -> None:
+    async with bus_box() as bus:
+        served(bus)
+        both = served(bus, "both", events=[EVENT, DEGRADED])
+        lost = report(LOST, idempotency_key="k1")
+        (first,) = await bus.emit("watcher", [lost])
+        served(bus, "newcomer")
+        (again,) = await bus.emit("watcher", [lost])
+        assert (again.replayed, again.rows) == (True, first.rows)
+        assert (len(await recorded(bus)), both.dispatched) == (3, 1)
+
+
+async def test_an_old_report_that_comes_again_does_not_undo_a_recovery() -> None:
+    async with bus_box() as bus:
+        lost = report(LOST, idempotency_key="k1")
+        await bus.emit("watcher", [lost])
+        await lose(bus, BACK)
+        await bus.emit("watcher", [lost])
+        assert bus.capabilities.overrides("codex", "s1") == {}
+
+
+async def test_other_changes_under_the_same_key_are_a_conflict() -> None:
+    async with bus_box() as bus:
+        one = report(LOST, idempotency_key="k1")
+        other = Emission(request=one.request, degradations=report((OPENING, NATIVE, PARTIAL)).degradations)
+        for known in (other, Emission(request=one.request)):
+            await bus.emit("watcher", [one])
+            (outcome,) = await bus.emit("watcher", [known])
+            assert outcome.refusal is not None
+            assert outcome.refusal.code == "duplicate_id_conflict"
+
+
+async def test_later_dispatches_in_the_session_are_refused_until_it_is_back() -> None:
+    async with bus_box() as bus:
+        client = served(bus)
+        await lose(bus)
+        told = receipts_of((await bus.emit("emitter", [emission()]))[0])["client"]
+        assert (told.status, told.failure_class) == ("failed", FailureClass.CAPABILITY_UNSUPPORTED)
+        assert [one.capability for one in told.capability_degradations] == [OPENING]
+        wanting = await bus.emit("emitter", [emission(requirements=needs())], dispatch=False)
+        assert receipts_of(wanting[0])["emitter"].failure_class is FailureClass.CAPABILITY_UNSUPPORTED
+        elsewhere = receipts_of((await bus.emit("emitter", [emission(harness_session_id="s2")]))[0])
+        assert (elsewhere["client"].status, client.dispatched) == ("observed", 1)
+        await lose(bus, BACK)
+        assert receipts_of((await bus.emit("emitter", [emission()]))[0])["client"].status == "observed"
+
+
+@pytest.mark.parametrize("asked", [True, False], ids=["dispatched", "alone"])
+async def test_the_end_of_a_session_ends_its_losses(asked: bool) -> None:
+    ended = LifecycleEvent.SESSION_ENDED
+    async with bus_box() as bus:
+        await lose(bus)
+        if asked:
+            bus.register("client", [ended], answering())
+        await bus.emit("emitter", [emission(event=ended, harness_session_id="s2")])
+        assert bus.capabilities.overrides("codex", "s1") == {OPENING: GONE}
+        await bus.emit("emitter", [emission(event=ended)])
+        assert bus.capabilities.overrides("codex", "s1") == {}
+
+
+async def test_a_session_that_ends_while_a_loss_is_on_its_way_has_lost_nothing() -> None:
+    async with bus_box() as bus, asyncio.timeout(SECONDS):
+        ended = anyio.Event()
+        append = bus.ledger.append
+
+        def appending(entries: Any, done: Any) -> Any:
+            if entries[0].receipt.event is DEGRADED:  # the next turn of the loop is not the one that calls `done`
+                end = emission(event=LifecycleEvent.SESSION_ENDED)
+                asyncio.get_running_loop().call_soon(bus.submit, "emitter", [end], lambda _: ended.set())
+            return append(entries, done)
+
+        bus.ledger.append = appending  # type: ignore[method-assign]
+        await lose(bus)
+        await ended.wait()
+        assert [one.event for one in await recorded(bus)] == [DEGRADED, LifecycleEvent.SESSION_ENDED]
+        assert bus.capabilities.overrides("codex", "s1") == {}
+
+
+async def test_a_report_without_a_session_counts_in_all_of_them() -> None:
+    async with bus_box() as bus:
+        client = served(bus)
+        assert "client" in await lose(bus, harness_session_id=None)
+        for session in ("s1", "s2", None):
+            told = receipts_of((await bus.emit("emitter", [emission(harness_session_id=session)]))[0])["client"]
+            assert told.status == "failed"
+        assert client.dispatched == 0
+
+
+async def test_a_late_report_tells_who_lost_and_asks_nobody() -> None:
+    async with bus_box() as bus:
+        client = served(bus, events=[DEGRADED])
+        (outcome,) = await bus.emit("watcher", [report(LOST)], dispatch=False)
+        assert {name: one.status for name, one in receipts_of(outcome).items()} == {
+            "watcher": "degraded",
+            "client": "failed",
+        }
+        assert client.dispatched == 0
+
+
+async def test_a_reporter_that_requires_what_it_reports_has_the_fact_alone() -> None:
+    async with bus_box() as bus:
+        served(bus, "watcher")
+        assert set(await lose(bus, idempotency_key="k1")) == {"watcher"}
+
+
+async def test_a_refused_report_is_not_believed() -> None:
+    async with bus_box() as bus:
+        (outcome,) = await bus.emit("watcher", [report(LOST, adapter_version="9.9")])
+        assert outcome.refusal is not None
+        await bus.ledger.aclose()
+        (refused,) = await bus.emit("watcher", [report(LOST)])
+        assert refused.refusal is not None
+        assert (bus.capabilities.overrides("codex", "s1"), bus.capabilities.stirred) == ({}, False)
+
+
+async def test_at_boot_the_ledger_tells_what_is_lost() -> None:
+    async with bus_box() as before, bus_box() as bus:
+        await lose(before)
+        await lose(before, harness_session_id="s2")
+        await before.emit("emitter", [emission(event=LifecycleEvent.SESSION_ENDED, harness_session_id="s2")])
+        bus.capabilities.learn(await recorded(before))
+        assert bus.capabilities.overrides("codex", "s1") == {OPENING: GONE}
+        assert bus.capabilities.overrides("codex", "s2") == {}
+
+
+STATES = st.sampled_from(list(SupportState))
+CHANGES = st.tuples(st.sampled_from([OPENING, STARTING]), STATES, STATES).filter(lambda one: one[1] is not one[2])
+STEPS = st.tuples(
+    st.sampled_from(["s1", "s2", None]),
+    st.one_of(st.lists(CHANGES, min_size=1, max_size=2), st.sampled_from(["end", "fact", "again"])),
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.lists(STEPS, min_size=1, max_size=4), max_size=5), st.booleans())
+def test_whatever_happens_at_once_the_bus_knows_what_its_ledger_says(rounds: list[list[Any]], asked: bool) -> None:
+    asyncio.run(play(rounds, asked=asked))
+
+
+async def play(rounds: list[list[Any]], *, asked: bool) -> None:
+    """Hand each round to the bus side by side, then compare what it knows with the fold over its ledger."""
+    async with bus_box() as bus, asyncio.timeout(SECONDS):
+        client = served(bus, events=[EVENT, DEGRADED] if asked else [EVENT])
+        seen: list[Emission] = []
+        for steps in rounds:
+            async with anyio.create_task_group() as tasks:
+                for session, step in steps:
+                    fact = step_of(session, step, seen)
+                    seen.append(fact)
+                    tasks.start_soon(bus.emit, "watcher", [fact])
+        receipts = await recorded(bus)
+        folded = UnlockState()
+        for one in receipts:
+            folded.extend(one)
+        whole, *own = [
+            folded.losses(
+                ("codex", session), lambda adapter, name: claim_of(bus.registry.require(adapter).manifest, name)
+            )
+            for session in (None, "s1", "s2")
+        ]
+        for session, losses in zip(("s1", "s2"), own, strict=True):
+            assert bus.capabilities.overrides("codex", session) == {**whole, **losses}
+        parents = {one.receipt_id: one for one in receipts}
+        for one in receipts:
+            if one.client_id == client.client_id and one.failure_class is FailureClass.CAPABILITY_DEGRADED:
+                assert one.parent_receipt_id is not None
+                told = {(lost.capability, lost.current_support) for lost in one.capability_degradations}
+                root = parents[one.parent_receipt_id]
+                assert told <= {(lost.capability, lost.current_support) for lost in root.capability_degradations}
+        assert bus.capabilities.expected == 0
+
+
+def step_of(session: str | None, step: Any, seen: list[Emission]) -> Emission:
+    key = f"k{len(seen)}"
+    if step == "again" and seen:
+        return seen[0]
+    if isinstance(step, str):
+        event = LifecycleEvent.SESSION_ENDED if step == "end" else EVENT
+        return emission(event=event, harness_session_id=session, idempotency_key=key)
+    return report(*step, harness_session_id=session, idempotency_key=key)

@@ -1,0 +1,292 @@
+"""The hook without a good broker: always exit 0, nothing on stdout, and the call in the spool."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from lifebus_transports.directories import default_runtime_dir, default_state_dir
+from lifebus_transports.framing.hook_frames import CallFrame
+from support.clients.hook_box import (
+    COMMAND,
+    PATIENCE_S,
+    HookBox,
+    HookRun,
+    answering,
+    locked_by_another,
+    receive_call,
+    scripted_broker,
+)
+
+WAITING = Path("/proc/locks")
+QUICK_S = 5.0
+"""Loose bound for "the hook gave up by itself", on a loaded machine; the bench measures the real figure."""
+
+
+def assert_silent(run: HookRun) -> None:
+    assert (run.code, run.stdout, run.stderr) == (0, b"", b"")
+    assert run.seconds < QUICK_S
+
+
+def test_a_broker_that_is_away_leaves_the_call_in_the_spool(box: HookBox) -> None:
+    assert_silent(box.run(b'{"a":1}', "gemini", "AfterTool"))
+    (call,) = box.spooled()
+    assert (call.adapter_id, call.hook, call.stdin) == ("gemini", "AfterTool", b'{"a":1}')
+    assert call.spooled_at_epoch_s is not None
+    assert (box.spool.stat().st_mode & 0o777, (box.spool / "calls").stat().st_mode & 0o777) == (0o700, 0o600)
+
+
+def test_a_dead_socket_leaves_the_call_in_the_spool(box: HookBox) -> None:
+    with scripted_broker(box, answering(b"0 0\n")):
+        pass
+    assert box.socket_path.is_socket()
+    assert_silent(box.run())
+    assert len(box.spooled()) == 1
+
+
+def test_a_runtime_path_too_long_for_a_socket_leaves_the_call_in_the_spool(box: HookBox) -> None:
+    box.extra = {"LIFEBUS_RUNTIME_DIR": "/" + "x" * 200}
+    assert_silent(box.run())
+    assert len(box.spooled()) == 1
+
+
+def test_a_broker_that_accepts_and_hangs_is_given_up(box: HookBox) -> None:
+    calls: list[CallFrame] = []
+    over = threading.Event()
+
+    def hang(connection: socket.socket) -> None:
+        calls.append(receive_call(connection))
+        over.wait(PATIENCE_S)
+
+    with scripted_broker(box, hang):
+        run = box.run()
+        over.set()
+    assert_silent(run)
+    assert [call.call_id for call in box.spooled()] == [calls[0].header.call_id]
+
+
+def test_a_stopped_broker_is_given_up(box: HookBox) -> None:
+    box.runtime.mkdir(mode=0o700)
+    with socket.socket(socket.AF_UNIX) as listener:  # listens, but nobody ever accepts
+        listener.bind(str(box.socket_path))
+        listener.listen(8)
+        assert_silent(box.run(b"x" * 200_000))
+    assert [len(call.stdin) for call in box.spooled()] == [200_000]
+
+
+def test_a_broker_that_hangs_up_leaves_the_call_in_the_spool(box: HookBox) -> None:
+    with scripted_broker(box, lambda _: None):
+        assert_silent(box.run(b"x" * 200_000))
+    assert len(box.spooled()) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(b"", b"\n", b"2", b"2 0", b"2 5\nabc", b"2 1\nabc", b"256 0\n", b"-2 0\n", b"2 -1\n", b"2  0\n", b"2 0 0\n"),
+        *(b"busy\n", b"HTTP/1.1 200 OK\r\n\r\n", b'{"exit":2}', b"\xff\xfe 0\n", b"2 0\r\nx", b"2" * 5000 + b" 0\n"),
+    ],
+)
+def test_an_answer_that_is_not_whole_counts_for_nothing(box: HookBox, answer: bytes) -> None:
+    with scripted_broker(box, answering(answer)):
+        assert_silent(box.run())
+    assert len(box.spooled()) == 1
+
+
+def test_an_endless_answer_is_cut_off(box: HookBox) -> None:
+    def flood(connection: socket.socket) -> None:
+        receive_call(connection)
+        while True:
+            connection.sendall(b"2 9999999999\n" + b"x" * 65_536)
+
+    with scripted_broker(box, flood):
+        assert_silent(box.run())
+    assert len(box.spooled()) == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_a_broker_of_another_user_is_not_believed(box: HookBox) -> None:
+    box.runtime.mkdir(mode=0o700)
+    stranger = (
+        "import os, socket, sys; s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); os.setuid(65534); s.listen()\n"
+        "print(flush=True); c, _ = s.accept(); c.recv(65536); c.sendall(b'2 4\\nevil'); c.close()"
+    )
+    command = [sys.executable, "-c", stranger, str(box.socket_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as broker:
+        assert broker.stdout is not None
+        broker.stdout.readline()
+        run = box.run()
+        broker.wait(PATIENCE_S)
+    assert_silent(run)
+    assert len(box.spooled()) == 1
+
+
+def test_a_harness_that_never_closes_stdin_is_not_waited_for(box: HookBox) -> None:
+    with box.start("codex", "Stop") as hook:
+        assert hook.stdin is not None
+        hook.stdin.write(b'{"whole":true}')
+        hook.stdin.flush()
+        assert hook.wait(PATIENCE_S) == 0
+    assert [call.stdin for call in box.spooled()] == [b'{"whole":true}']
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_harness_that_ends_the_hook_gets_exit_0_and_the_call_is_kept(box: HookBox, number: signal.Signals) -> None:
+    def kill_and_hang(connection: socket.socket) -> None:
+        receive_call(connection)
+        hook.send_signal(number)
+        connection.recv(1)
+
+    with scripted_broker(box, kill_and_hang), box.start("codex", "Stop") as hook:
+        assert hook.stdin is not None
+        hook.stdin.close()
+        assert hook.wait(PATIENCE_S) == 0
+    assert len(box.spooled()) == 1
+
+
+def test_a_blocked_alarm_does_not_make_the_hook_wait_for_ever(box: HookBox) -> None:
+    blocking = "import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM]); "
+    blocking += "os.execv(sys.argv[1], sys.argv[1:])"
+    with subprocess.Popen(
+        [sys.executable, "-c", blocking, *COMMAND, "codex"], stdin=subprocess.PIPE, env=box.env
+    ) as hook:
+        assert hook.wait(PATIENCE_S) == 0
+    assert len(box.spooled()) == 1
+
+
+@pytest.mark.parametrize("arguments", [(), ("a", "b", "c", "d"), ("x" * 129,), ("codex", "é")])
+def test_wrong_arguments_exit_0_with_a_line_on_stderr(box: HookBox, arguments: tuple[str, ...]) -> None:
+    with box.start(*arguments) as hook:
+        stdout, stderr = hook.communicate(b"{}", timeout=PATIENCE_S)
+    assert (hook.returncode, stdout, stderr) == (0, b"", b"usage: hook.py ADAPTER [HOOK [CALL_ID]]\n")
+    assert not box.spool.exists()
+
+
+def test_a_spool_that_cannot_be_made_is_forgiven(box: HookBox) -> None:
+    (box.base / "state").write_text("a file in the way")
+    assert_silent(box.run())
+
+
+def test_a_spool_that_others_may_enter_is_not_written(box: HookBox) -> None:
+    box.spool.mkdir(parents=True)
+    box.spool.chmod(0o755)
+    assert_silent(box.run())
+    assert list(box.spool.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo", "directory"])
+def test_a_spool_file_that_is_no_file_is_not_followed(box: HookBox, kind: str) -> None:
+    box.spool.mkdir(parents=True, mode=0o700)
+    box.spool.chmod(0o700)
+    target = box.base / "target"
+    calls = box.spool / "calls"
+    match kind:
+        case "link":
+            target.write_text("precious")
+            calls.symlink_to(target)
+        case "fifo":
+            os.mkfifo(calls)
+        case _:
+            calls.mkdir()
+    assert_silent(box.run())
+    assert not target.exists() or target.read_text() == "precious"
+
+
+def test_a_full_spool_drops_calls_and_counts_them(box: HookBox) -> None:
+    box.spool.mkdir(parents=True, mode=0o700)
+    for name, size in (("calls.claimed", 10 * 1_048_576), ("calls", 6 * 1_048_576 - 300)):
+        with (box.spool / name).open("wb") as file:
+            file.truncate(size)
+    box.run(b"")
+    for _ in range(2):
+        assert_silent(box.run(b"x" * 300))
+    assert (box.spool / "dropped").stat().st_size == 2
+    assert (box.spool / "calls").stat().st_size <= 6 * 1_048_576
+
+
+def test_an_oversized_payload_is_remembered_by_its_size(box: HookBox) -> None:
+    assert_silent(box.run(b"x" * 1_048_577))
+    assert (box.spool / "calls").stat().st_size < 1000
+    assert b'"oversized":1048577' in (box.spool / "calls").read_bytes()
+
+
+def test_the_largest_payload_is_spooled_whole(box: HookBox) -> None:
+    payload = os.urandom(1_048_576)
+    assert_silent(box.run(payload))
+    assert [call.stdin for call in box.spooled()] == [payload]
+
+
+def test_twenty_hooks_at_once_spool_whole_records(box: HookBox) -> None:
+    for hook in box.start_many(20, b"y" * 100_000):
+        assert hook.communicate(timeout=PATIENCE_S) == (b"", b"")
+    calls = box.spooled()
+    assert {call.hook for call in calls} == {f"Hook{number}" for number in range(20)}
+    assert len({call.call_id for call in calls}) == 20
+
+
+def test_a_hook_without_a_home_takes_the_account_s_own(tmp_path: Path) -> None:
+    env = {"LIFEBUS_STATE_DIR": str(tmp_path / "state")}
+    subprocess.run([*COMMAND, "codex"], env=env, input=b"{}", check=True, timeout=PATIENCE_S)
+    assert (tmp_path / "state" / "spool" / "calls").is_file()
+
+
+@pytest.mark.skipif(not WAITING.exists(), reason="only Linux tells who waits for a lock")
+def test_a_hook_that_waited_for_a_claimed_file_writes_to_a_new_one(box: HookBox) -> None:
+    box.spool.mkdir(parents=True, mode=0o700)
+    calls, claimed = box.spool / "calls", box.spool / "calls.claimed"
+    calls.touch(mode=0o600)
+    with locked_by_another(calls):
+        hook = box.start("codex", "Stop", stdin=subprocess.DEVNULL)
+        waited = waits_for_a_lock(hook)
+        calls.rename(claimed)
+    with hook:
+        assert (waited, hook.wait(PATIENCE_S)) == (True, 0)
+    assert (claimed.stat().st_size, len(box.spooled())) == (0, 1)
+
+
+def waits_for_a_lock(process: "subprocess.Popen[bytes]") -> bool:
+    while process.poll() is None:
+        if any("->" in line and f" {process.pid} " in line for line in WAITING.read_text().splitlines()):
+            return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("variables", "where"),
+    [
+        ({"XDG_STATE_HOME": "{base}/xdg"}, "xdg/lifebus/spool"),
+        ({"XDG_STATE_HOME": "relative"}, ".local/state/lifebus/spool"),
+        ({}, ".local/state/lifebus/spool"),
+    ],
+)
+def test_the_state_directory_follows_xdg(tmp_path: Path, variables: dict[str, str], where: str) -> None:
+    env = {"HOME": str(tmp_path), **{name: value.format(base=tmp_path) for name, value in variables.items()}}
+    subprocess.run([*COMMAND, "codex"], env=env, input=b"{}", check=True, timeout=PATIENCE_S)
+    assert (tmp_path / where / "calls").is_file()
+    assert default_state_dir(env) / "spool" == tmp_path / where
+
+
+@pytest.mark.parametrize(
+    ("variables", "where"),
+    [({"XDG_RUNTIME_DIR": "{base}/xdg"}, "xdg/lifebus"), ({}, ".local/state/lifebus/run")],
+)
+def test_the_runtime_directory_follows_xdg(tmp_path: Path, variables: dict[str, str], where: str) -> None:
+    box = HookBox(tmp_path / where)
+    box.runtime.parent.mkdir(parents=True)
+    env = {"HOME": str(tmp_path), **{name: value.format(base=tmp_path) for name, value in variables.items()}}
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / where / "hook.sock"))
+        listener.listen(1)
+        listener.settimeout(PATIENCE_S)
+        with subprocess.Popen([*COMMAND, "codex"], env=env, stdin=subprocess.DEVNULL) as hook:
+            connection, _ = listener.accept()
+            with connection:
+                receive_call(connection)
+                connection.sendall(b"7 0\n")
+            assert hook.wait(PATIENCE_S) == 7
+    assert default_runtime_dir(env) == tmp_path / where

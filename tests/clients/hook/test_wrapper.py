@@ -1,0 +1,148 @@
+"""The launcher wrapper: the harness notices nothing of it, and the broker hears of its start and its end."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lifebus
+from lifebus_adapters import HOST_ASSETS
+from lifebus_adapters.shared.assets import OwnedFile, Wish
+from lifebus_adapters.shared.launcher import launcher_files, launcher_path
+from lifebus_adapters.shared.telemetry import Surroundings
+from lifebus_contract import IntegrationMode
+from lifebus_transports.hooks.spool import split_records
+from support.running import short_directory
+from support.terminals import interrupted
+
+PATIENCE_S = 20.0
+
+
+class Place:
+    """A data directory with launcher and wrapper, and a program `codex` that a test writes."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        data = base / "data"
+        sources = Path(lifebus.__file__).parent
+        hook, wrapper = (sources.joinpath(name).read_text() for name in ("hook.py", "wrapper.py"))
+        wish = Wish(
+            mode=IntegrationMode.LAUNCHER_WRAPPER,
+            scope="user",
+            surroundings=Surroundings(home=str(base), environ={}),
+            launcher=launcher_path(str(data)),
+            python=sys.executable,
+        )
+        (script,) = HOST_ASSETS["codex"].make(wish)
+        for item in (*launcher_files(str(data), python=sys.executable, hook=hook, wrapper=wrapper), script):
+            assert isinstance(item, OwnedFile)
+            path = Path(item.path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(item.contents)
+            path.chmod(item.mode)
+        self.script = script.path
+        self.data = data
+        self.programs = base / "programs"
+        self.programs.mkdir()
+
+    def program(self, *lines: str) -> None:
+        path = self.programs / "codex"
+        path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+        path.chmod(0o755)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            "PATH": f"{self.programs}:{os.defpath}",
+            "HOME": str(self.base),
+            "LIFEBUS_RUNTIME_DIR": str(self.base / "run"),
+            "LIFEBUS_STATE_DIR": str(self.base / "state"),
+        }
+
+    def start(self, *arguments: str, **options: Any) -> "subprocess.Popen[bytes]":
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        return subprocess.Popen([self.script, *arguments], **{"env": self.environment, **pipes, **options})
+
+    def run(self, *arguments: str, stdin: bytes = b"") -> tuple[int, bytes, bytes]:
+        with self.start(*arguments) as process:
+            out, err = process.communicate(stdin, timeout=PATIENCE_S)
+        return process.returncode, out, err
+
+    def told(self) -> list[dict[str, Any]]:
+        calls = self.base / "state" / "spool" / "calls"
+        frames = [frame for frame in split_records(calls.read_bytes()) if frame is not None]
+        return [json.loads(frame.stdin) for frame in frames]
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    with short_directory() as base:
+        yield Place(base)
+
+
+def test_arguments_streams_and_exit_code_are_the_harnesss(place: Place) -> None:
+    place.program('printf "%s|" "$@"', "cat", "echo oops >&2", "exit 3")
+    assert place.run("a b", "", "$x", stdin=b"in") == (3, b"a b||$x|in", b"oops\n")
+    start, end = place.told()
+    assert (start["hook_event_name"], end["hook_event_name"]) == ("wrapper_start", "wrapper_end")
+    assert start["run_id"] == end["run_id"]
+    assert end["exit_code"] == 3
+
+
+def test_without_the_launcher_the_harness_runs_alone(place: Place) -> None:
+    place.program("exit 4")
+    (place.data / "lifebus-hook").unlink()
+    assert place.run()[0] == 4
+    assert not (place.base / "state").exists()
+
+
+def test_without_any_file_of_lifebus_but_the_script_the_harness_runs(place: Place) -> None:
+    place.program("exit 5")
+    for name in ("lifebus-hook", "hook.py", "wrapper.py"):
+        (place.data / name).unlink()
+    assert place.run()[0] == 5
+
+
+def test_a_harness_that_is_not_there_is_said_as_a_shell_would(place: Place) -> None:
+    code, _, err = place.run()
+    assert (code, err) == (127, b"lifebus-run-codex: codex: No such file or directory\n")
+    assert place.told()[-1]["exit_code"] == 127
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
+def test_a_signal_to_the_wrapper_reaches_the_harness(place: Place, number: signal.Signals) -> None:
+    name = number.name.removeprefix("SIG")
+    place.program(f"trap 'echo got; kill $!; exit 7' {name}", "sleep 60 >/dev/null 2>&1 &", "echo ready", "wait")
+    with place.start() as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, out) == (7, b"got\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
+def test_a_harness_that_a_signal_ends_ends_the_wrapper_with_it(place: Place, number: signal.Signals) -> None:
+    place.program(f"kill -{number.value} $$", "sleep 60")
+    assert place.run()[0] == -number
+    assert place.told()[-1]["exit_code"] == -number
+
+
+def test_the_harness_has_the_signals_as_they_are_by_default(place: Place) -> None:
+    place.program("grep SigIgn /proc/$$/status")
+    if not Path("/proc/self/status").exists():
+        pytest.skip("only Linux shows what a process ignores")
+    below_the_c_librarys_own = 0x7FFF_FFFF
+    assert int(place.run()[1].split()[1], 16) & below_the_c_librarys_own == 0
+
+
+def test_on_a_terminal_an_interrupt_comes_once(place: Place) -> None:
+    place.program("trap 'echo got' INT", "echo ready", "read line", "read line", 'echo "end $line"')
+    code, shown = interrupted((place.script,), place.environment, b"end ")
+    assert (code, shown.count(b"got")) == (0, 1)

@@ -1,0 +1,44 @@
+"""What stands before the `--`, also where the words are not plain and the parser has to read them."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from lifebus.proxy.program import Options, read_options
+from support.clients.proxy_box import passage_box
+from support.command_line import Shell
+from support.running import short_directory
+
+
+@pytest.fixture
+def alone() -> Iterator[Shell]:
+    with short_directory() as directory:
+        yield Shell(directory)
+
+
+def test_plain_words_are_read_without_the_parser() -> None:
+    options = Options(owned=False)
+    words = ["--adapter", "claude", "--origin", "mine", "--runtime-dir", "here", "--", "server", "--", "-x"]
+    assert read_options(words, options) == ["server", "--", "-x"]
+    assert (options.adapter, options.origin, options.runtime_dir) == ("claude", "mine", "here")
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["--"], ["--help"], ["server"], ["--adapter", "--", "server"], ["--grace", "1s", "--", "server"]]
+)
+def test_all_others_are_left_to_the_parser(words: list[str]) -> None:
+    assert read_options(words, Options(owned=True)) is None
+
+
+@pytest.mark.parametrize("kind", ["tee", "run"])
+def test_a_mistake_is_explained(alone: Shell, kind: str) -> None:
+    assert "lifebus tee -- codex app-server" in alone.call(kind).err
+    unknown = alone.call(kind, "--adaptor", "codex", "--", "true")
+    assert (unknown.code, "--adapter" in unknown.err) == (2, True)
+    assert alone.call(kind, "--help").code == 0
+
+
+def test_the_parser_comes_to_the_same(alone: Shell) -> None:
+    with passage_box("run", blind=True) as box:
+        assert box.run(("echo", "--adapter"), b"", "--adapter=codex", "--grace=1s") == (0, b"--adapter\n", b"")
+    assert alone.call("run", "--grace", "soon", "--", "true").code == 2

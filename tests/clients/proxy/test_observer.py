@@ -1,0 +1,251 @@
+"""What passes through `lifebus tee` and `lifebus run` is on the bus, and the bus is never in the way of it."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lifebus
+from lifebus.signals import SignalReceived
+from lifebus_adapters.app_server import AppServerReader, Observed, SignalSeen
+from lifebus_contract import Receipt
+from lifebus_supervisor.daemon.composition import Daemon
+from support.adapters.app_server_recordings import RECORDINGS, chunks_of, feed, wire
+from support.broker_process import broker_process
+from support.clients.proxy_box import (
+    CAT,
+    PATIENCE_S,
+    PassageBox,
+    eventually,
+    passage_box,
+    python,
+    read_exactly,
+    write_all,
+)
+from support.paths import SUPPORT
+from support.running import connected, running_bus, short_directory
+
+SERVER = (sys.executable, str(SUPPORT / "clients/fake_app_server.py"))
+DELTA = wire({"method": "item/agentMessage/delta", "params": {"threadId": "t1", "turnId": "u1", "delta": "x" * 100}})
+NOTICE = wire({"method": "thread/started", "params": {"thread": {"id": "t1"}}})
+
+
+def play(box: PassageBox, recording: Path) -> int:
+    """Be the client of a recording: say its lines, and see that every answer comes back byte for byte."""
+    with box.started((*SERVER, str(recording)), env={**box.env, "PYTHONPATH": os.pathsep.join(sys.path)}) as process:
+        assert process.stdin is not None
+        for direction, data, _ in chunks_of(recording):
+            if direction == "in":
+                write_all(process, data)
+            else:
+                assert read_exactly(process, len(data)) == data
+        process.stdin.close()
+        return process.wait(PATIENCE_S)
+
+
+async def signals_of(bus: lifebus.Bus) -> dict[str, list[dict[str, Any]]]:
+    """Every signal that the bus has, by its thread, without the time at which it came."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    async for item in bus.signals(since="start", until_head=True):
+        assert isinstance(item, SignalReceived)
+        found.setdefault(item.thread, []).append(timeless(item.raw))
+    return found
+
+
+def timeless(document: Any) -> dict[str, Any]:
+    plain = json.loads(document) if isinstance(document, bytes | str) else dict(document)
+    return {key: value for key, value in plain.items() if key != "receivedAt"}
+
+
+def expected_signals(observed: Sequence[Observed]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for one in observed:
+        if isinstance(one, SignalSeen):
+            found.setdefault(one.thread or "", []).append(timeless(one.signal))
+    return found
+
+
+async def receipts_of(daemon: Daemon) -> list[Receipt]:
+    async with connected(daemon) as bus:
+        found = [item async for item in bus.receipts(since="start", until_head=True)]
+    return [item for item in found if isinstance(item, Receipt)]
+
+
+async def finished(box: PassageBox) -> None:
+    """Wait until the observer has told everything and is gone."""
+    await asyncio.to_thread(eventually, lambda: not box.processes())
+
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.stem)
+async def test_a_recording_passes_unchanged_and_the_bus_has_all_of_it(recording: Path) -> None:
+    kind = "run" if recording.stem.startswith("turn_") else "tee"
+    with short_directory() as base:
+        box = PassageBox(base, kind)
+        async with running_bus(directory=base) as daemon:
+            assert await asyncio.to_thread(play, box, recording) == 0
+            await finished(box)
+            observed = feed(AppServerReader(), chunks_of(recording))
+            async with connected(daemon) as bus:
+                assert await signals_of(bus) == expected_signals(observed)
+            events = [str(receipt.event) for receipt in await receipts_of(daemon)]
+            assert events.count("session.started") == events.count("session.ended")
+            assert "receipt.gap_detected" not in events
+
+
+async def test_without_a_broker_the_end_is_a_receipt_of_the_next_one() -> None:
+    with short_directory() as base:
+        box = PassageBox(base)
+        assert await asyncio.to_thread(box.run, CAT, NOTICE) == (0, NOTICE, b"")
+        await finished(box)
+        async with running_bus(directory=base) as daemon:
+            (gap,) = await receipts_of(daemon)
+    assert gap.event == "receipt.gap_detected"
+    told = {"source_hook": "app_server_end", "exit_code": 0, "missed_messages": 4}
+    assert told.items() <= gap.telemetry_summary.items()
+    assert isinstance(missed := gap.telemetry_summary["missed_bytes"], int)
+    assert missed > len(NOTICE)
+
+
+async def test_a_broker_that_comes_late_gets_what_was_said_before() -> None:
+    with short_directory() as base:
+        box = PassageBox(base)
+        with box.started(CAT) as process:
+            await asyncio.to_thread(write_all, process, NOTICE)
+            await asyncio.to_thread(read_exactly, process, len(NOTICE))
+            async with running_bus(directory=base) as daemon, connected(daemon) as bus:
+                item = await anext(bus.signals(since="start"))
+                assert isinstance(item, SignalReceived)
+                assert item.thread == "t1"
+                process.kill()
+                await finished(box)
+                (_, ended) = await receipts_of(daemon)
+    assert ended.event == "session.ended"
+    assert ended.telemetry_summary["passage"] == "killed"
+
+
+async def say(process: "subprocess.Popen[bytes]", data: bytes) -> None:
+    """Say something to a program that says it back, and see that it comes back."""
+    writing = asyncio.to_thread(write_all, process, data)
+    reading = asyncio.to_thread(read_exactly, process, len(data))
+    _, came = await asyncio.wait_for(asyncio.gather(writing, reading), PATIENCE_S)
+    assert came == data
+
+
+async def end(process: "subprocess.Popen[bytes]") -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+    assert await asyncio.to_thread(process.wait, PATIENCE_S) == 0
+
+
+async def test_a_broker_that_hangs_delays_nothing_and_gets_all_of_it_later() -> None:
+    with short_directory() as base:
+        box = PassageBox(base)
+        async with broker_process(base) as broker, lifebus.connect(runtime_dir=broker.runtime_dir, timeout=20) as bus:
+            with box.started(CAT) as process:
+                await say(process, DELTA)
+                while not (await bus.status()).counters["signals_stored"]:
+                    pass
+                broker.signal(signal.SIGSTOP)
+                for _ in range(20):
+                    await say(process, DELTA * 100)
+                broker.signal(signal.SIGCONT)
+                await end(process)
+            await finished(box)
+            assert (await bus.status()).counters["signals_stored"] == 2_001
+
+
+async def test_a_broker_that_is_killed_delays_nothing_and_what_it_missed_is_a_receipt_of_the_next_one() -> None:
+    with short_directory() as base:
+        box = PassageBox(base)
+        async with broker_process(base) as broker:
+            with box.started(CAT) as process:
+                await asyncio.to_thread(box.observer)
+                await broker.kill()
+                for _ in range(20):
+                    await say(process, DELTA * 100)
+                await end(process)
+            await finished(box)
+        async with running_bus(directory=base) as daemon:
+            (gap,) = await receipts_of(daemon)
+    assert gap.telemetry_summary["missed_messages"] == 2_001
+
+
+async def test_an_observer_that_is_killed_harms_nothing_and_the_loss_is_a_receipt() -> None:
+    with short_directory() as base:
+        box = PassageBox(base)
+        async with running_bus(directory=base) as daemon:
+            with box.started(CAT) as process:
+                observer = await asyncio.to_thread(box.observer)
+                observer.kill()
+                await asyncio.to_thread(observer.wait, PATIENCE_S)
+                for _ in range(3):
+                    await say(process, NOTICE)
+                await end(process)
+            await finished(box)
+            (gap,) = await receipts_of(daemon)
+    assert gap.event == "receipt.gap_detected"
+    assert gap.telemetry_summary["missed_bytes"] == 6 * len(NOTICE)
+
+
+async def test_what_is_no_json_passes_and_is_counted() -> None:
+    junk = b"\x00\xff no json \n" * 50_000
+    with short_directory() as base:
+        box = PassageBox(base)
+        async with running_bus(directory=base) as daemon:
+            code, out, _ = await asyncio.to_thread(box.run, CAT, junk)
+            await finished(box)
+            assert (code, out) == (0, junk)
+            async with connected(daemon) as bus:
+                assert (await bus.status()).counters["signals_stored"] == 0
+
+
+def test_a_killed_passage_leaves_a_program_that_sees_the_end_and_no_process() -> None:
+    with passage_box() as box:
+        with box.started(python("import sys; print('up', flush=True); sys.stdin.read()")) as process:
+            assert read_exactly(process, 3) == b"up\n"
+            process.kill()
+            process.wait(PATIENCE_S)
+        eventually(lambda: not box.processes())
+        (word,) = box.last_words()
+    assert json.loads(word.stdin)["exit_code"] is None
+
+
+def test_the_exit_waits_for_no_observer_and_the_observer_holds_no_stream() -> None:
+    with passage_box() as box:
+        with box.started(CAT) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            observer = box.observer()
+            observer.suspend()
+            process.stdin.close()
+            assert process.stdout.read() == b""
+            assert process.wait(PATIENCE_S) == 0
+            observer.resume()
+        eventually(lambda: not box.processes())
+
+
+def held_by(pid: int) -> list[str]:
+    """What the descriptors of a process stand for."""
+    found: list[str] = []
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # just closed
+            found.append(str(link.readlink()))
+    return found
+
+
+def test_a_descriptor_that_the_client_gave_is_not_held_by_the_observer() -> None:
+    ours, theirs = os.pipe()
+    name = f"pipe:[{os.fstat(theirs).st_ino}]"
+    with passage_box() as box, box.started(CAT, pass_fds=(theirs,)):
+        observer = box.observer().pid
+        eventually(lambda: name not in held_by(observer))
+    os.close(ours)
+    os.close(theirs)

@@ -1,0 +1,105 @@
+"""The memory between passage and observer: what is told is what was read, and what is not told is counted."""
+
+import os
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lifebus.observer.recording import Chunk, Ending, Recording
+from lifebus.proxy.shared_memory import CHUNK_BYTES, IN, OUT, RING_BYTES, Memory
+
+
+class Pair:
+    """Both sides of one memory, in one process."""
+
+    def __init__(self) -> None:
+        self.memory = Memory()
+        self.recording = Recording(self.memory.file, self.memory.records)
+
+    def put(self, direction: int, data: bytes) -> None:
+        tap = self.memory.taps[direction]
+        tap.room()[: len(data)] = data
+        tap.tell(len(data))
+
+    def take(self) -> list[Chunk]:
+        found: list[Chunk] = []
+        while chunks := self.recording.read():
+            found += chunks
+        return found
+
+    def close(self, code: int | None = 0) -> None:
+        if code is None:
+            os.close(self.memory.writer)
+        else:
+            self.memory.close(code)
+        assert self.take() == []
+        assert self.recording.read() is None
+        self.memory.handed_over()
+        os.close(self.memory.file)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from([IN, OUT]), st.integers(1, CHUNK_BYTES), st.booleans()), max_size=400))
+def test_an_observer_that_keeps_up_gets_every_byte_in_the_order_in_which_it_came(
+    steps: list[tuple[int, int, bool]],
+) -> None:
+    pair = Pair()
+    put, told = [], []
+    for number, (direction, length, look) in enumerate(steps):
+        data = bytes([number % 256]) * length
+        put.append((("in", "out")[direction], data))
+        pair.put(direction, data)
+        if look or number % 64 == 63:
+            told += pair.take()
+    told += pair.take()
+    assert [(chunk.direction, chunk.data) for chunk in told] == put
+    assert all(chunk.lost == 0 for chunk in told)
+    pair.close()
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 300), st.integers(1, CHUNK_BYTES), st.booleans()), max_size=12))
+def test_of_an_observer_that_does_not_keep_up_every_byte_is_told_or_counted(
+    bursts: list[tuple[int, int, bool]],
+) -> None:
+    pair = Pair()
+    put = told = lost = 0
+    for count, length, look in bursts:
+        for _ in range(count):
+            pair.put(OUT, b"x" * length)
+            put += length
+        for chunk in pair.take() if look else ():
+            told, lost = told + len(chunk.data), lost + chunk.lost
+    for chunk in pair.take():
+        told, lost = told + len(chunk.data), lost + chunk.lost
+    pair.put(OUT, b"whoever has caught up is told again")
+    for chunk in pair.take():
+        told, lost = told + len(chunk.data), lost + chunk.lost
+    assert told + lost == put + 35
+    assert pair.recording.ending().lost == {"in": 0, "out": 0}
+    pair.close()
+
+
+def test_what_is_lost_at_the_very_end_and_how_it_ended_stand_in_the_head() -> None:
+    pair = Pair()
+    for _ in range(RING_BYTES // CHUNK_BYTES + 3):
+        pair.put(IN, b"x" * CHUNK_BYTES)
+    pair.take()
+    pair.close(-9)
+    assert pair.recording.ending() == Ending(-9, {"in": 3 * CHUNK_BYTES, "out": 0})
+
+
+def test_a_passage_that_says_nothing_at_its_end_was_killed() -> None:
+    pair = Pair()
+    pair.close(None)
+    assert pair.recording.ending().code is None
+
+
+def test_without_an_observer_nothing_is_recorded_any_more_and_bytes_still_find_room() -> None:
+    pair = Pair()
+    pair.memory.handed_over()
+    for _ in range(3):
+        pair.put(OUT, b"x" * CHUNK_BYTES)
+    pair.memory.close(0)
+    assert pair.recording.ending().lost["out"] == 3 * CHUNK_BYTES
+    os.close(pair.memory.file)

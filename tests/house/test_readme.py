@@ -1,0 +1,142 @@
+"""What the documents say is true: the example runs, what they name exists, their tables are those of the code."""
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+import anyio
+import msgspec
+import pytest
+
+import lifebus
+from lifebus.cli.app import COMMANDS
+from lifebus_supervisor.configuration.resolution import KEYS, LISTS, load, variable_of
+from lifebus_supervisor.configuration.settings import ClientSettings
+from lifebus_supervisor.renewal.profile import AnswerPaths, RenewalSettings
+from lifebus_transports.messages.requests import BODIES
+from support.harness_matrix import README, matrix, split
+from support.running import connected, running_bus
+
+REPOSITORY = README.parent
+DOCUMENTS = [README, *sorted(REPOSITORY.glob("docs/*.md")), REPOSITORY / "CONTRIBUTING.md", REPOSITORY / "SECURITY.md"]
+
+
+def examples(text: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+
+
+async def test_the_example_runs_against_a_real_broker() -> None:
+    (example,) = examples(README.read_text())
+    async with running_bus() as daemon:
+        environment = os.environ | {"LIFEBUS_RUNTIME_DIR": str(daemon.settings.runtime_dir)}
+        with anyio.fail_after(20):
+            done = await anyio.run_process([sys.executable, "-c", example], env=environment)
+
+    assert done.stdout.decode() == "1 session.started observed\n"
+    assert len([line for line in example.splitlines() if line]) <= 10
+
+
+async def test_the_hook_line_for_a_harness_reaches_the_broker() -> None:
+    text = (REPOSITORY / "docs/hooks.md").read_text()
+    (settings,) = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
+    ((hook, (entry,)),) = json.loads(settings)["hooks"].items()
+    command = entry["hooks"][0]["command"].replace("/the/place/lifebus", lifebus.__path__[0])
+    payload = {"session_id": "s1", "hook_event_name": hook, "source": "startup", "cwd": "/home/dev/project"}
+
+    async with running_bus() as daemon, connected(daemon) as bus:
+        variables = {"LIFEBUS_RUNTIME_DIR": daemon.settings.runtime_dir, "LIFEBUS_STATE_DIR": daemon.settings.state_dir}
+        environment = os.environ | {name: str(path) for name, path in variables.items()}
+        with anyio.fail_after(30):
+            while not (sessions := await bus.sessions(("claude", "s1"))):  # a late call goes to the spool
+                done = await anyio.run_process(command, input=json.dumps(payload).encode(), env=environment)
+
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert sessions[0].last_event == "session.started"
+
+
+def test_every_command_that_the_documents_show_exists() -> None:
+    shown = {word for path in DOCUMENTS for word in re.findall(r"`lifebus ([a-z]+)[ `]", path.read_text())}
+    assert shown
+    assert shown <= set(COMMANDS)
+
+
+def test_the_table_of_harnesses_is_that_of_the_manifests() -> None:
+    assert split(README.read_text())[1] == matrix()
+
+
+def test_every_setting_is_documented_with_its_variable_and_default() -> None:
+    text = (REPOSITORY / "docs/configuration.md").read_text()
+    rows = dict(re.findall(r"^\| `([\w.]+)` \| `(LIFEBUS_\w+)` \|", text, re.MULTILINE))
+    defaults = dict(re.findall(r"^\| `(\w+\.\w+)` \| `\w+` \| `(\w+)` \|", text, re.MULTILINE))
+    _, origins = load({}, {"HOME": "/nowhere"})
+
+    assert rows == {key: variable_of(key) for key in KEYS if key not in LISTS}
+    assert defaults == {key: str(origins[key].value).lower() for key in KEYS if "." in key}
+
+
+def test_every_key_of_a_client_is_documented_with_its_default() -> None:
+    text = (REPOSITORY / "docs/configuration.md").read_text().partition("## Clients")[2].partition("\n## ")[0]
+    rows = dict(re.findall(r"^\| `(\w+)` \| (?:`(.*?)`|needed|none) \|", text, re.MULTILINE))
+    fields = {field.name: field.default for field in msgspec.structs.fields(ClientSettings)}
+
+    assert list(rows) == list(fields)
+    for key, default in fields.items():
+        assert rows[key] == ("" if default in {msgspec.NODEFAULT, ()} else str(default).lower())
+
+
+def test_every_key_of_a_renewal_is_documented_with_its_default() -> None:
+    text = (REPOSITORY / "docs/configuration.md").read_text().partition("## Renewals")[2].partition("\n## ")[0]
+    rows = dict(re.findall(r"^\| `([\w.]+)` \| (?:`(.*?)`|needed|none) \|", text, re.MULTILINE))
+    fields = {field.name: field.default for field in msgspec.structs.fields(RenewalSettings)}
+    paths = {f"answers.{field.name}": field.default for field in msgspec.structs.fields(AnswerPaths)}
+    del fields["answers"]
+
+    assert list(rows) == [*fields, *paths]
+    for key, default in {**fields, **paths}.items():
+        assert rows[key] == ("" if default in {msgspec.NODEFAULT, "", ()} else str(default))
+
+
+def test_the_example_of_a_configuration_is_valid(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```toml\n(.*?)```", (REPOSITORY / "docs/configuration.md").read_text(), re.DOTALL)
+    (tmp_path / "config.toml").write_text(example)
+
+    settings, _ = load({}, {"HOME": "/nowhere"}, tmp_path / "config.toml")
+
+    assert settings.limits.hook_answer_ms == 150
+
+
+@pytest.mark.parametrize("verb", BODIES)
+def test_every_verb_is_documented_with_the_keys_of_its_body(verb: str) -> None:
+    row = re.search(
+        rf"^\| `{verb}` \| `{{(.*?)}}` \|", (REPOSITORY / "docs/wire-protocol.md").read_text(), re.MULTILINE
+    )
+    fields = msgspec.structs.fields(BODIES[verb])
+    keys = [key for key in (row.group(1) if row else "").split(", ") if key]
+
+    assert row is not None
+    assert keys == [field.encode_name if field.required else f"{field.encode_name}?" for field in fields]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_link_leads_somewhere(document: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text())
+    assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_file_that_a_document_names_exists(document: Path) -> None:
+    named = re.findall(r"`((?:broker|transports|supervisor|clients|tests|bench|docs)/[\w/.]*)`", document.read_text())
+    assert [name for name in named if not (REPOSITORY / name).exists()] == []
+
+
+def test_every_make_target_that_the_documents_name_exists() -> None:
+    targets = set(re.findall(r"^(\w+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
+    named = {word for document in DOCUMENTS for word in re.findall(r"\bmake (\w+)", code_of(document.read_text()))}
+    assert named - targets == set()
+    assert "test" in named
+
+
+def code_of(text: str) -> str:
+    return "\n".join(re.findall(r"```.*?```|`[^`\n]+`", text, re.DOTALL))

@@ -1,0 +1,123 @@
+"""What a broker does when its ledger cannot write: it never acknowledges a lie, and reading goes on where it can."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import lifebus
+from lifebus_contract import LifebusError, Receipt, RetryClass, encode_json
+from support.broker_process import BrokerProcess, broker_process, until
+from support.crash.ledger_file import read_ledger
+from support.running import short_directory
+
+IO = 74
+DISK_BYTES = 4 * 1_048_576
+
+
+async def emit_until_refused(bus: lifebus.Bus) -> tuple[list[Receipt], LifebusError]:
+    """Emit one after the other until one fails; return what was acknowledged, and the failure."""
+    acked: list[Receipt] = []
+    while True:
+        try:
+            result = await bus.emit(lifebus.make_request("session.started", "codex", session="s1"))
+        except LifebusError as fault:
+            return acked, fault
+        acked.extend(result.receipts)
+
+
+async def receipts_of(bus: lifebus.Bus) -> list[Receipt]:
+    found = [item async for item in bus.receipts(since="start", until_head=True)]
+    assert not any(isinstance(item, lifebus.Gap) for item in found)
+    return [item for item in found if isinstance(item, Receipt)]
+
+
+async def test_after_an_io_error_nothing_is_acknowledged_and_the_broker_exits_74() -> None:
+    with short_directory() as directory:
+        async with (
+            broker_process(directory) as broker,
+            lifebus.connect("writer", runtime_dir=broker.runtime_dir, timeout=1.0) as bus,
+        ):
+            broker.limit_file_size(256 * 1024)
+            acked, _ = await emit_until_refused(bus)
+            assert await broker.ended() == IO
+        rows = read_ledger(broker.ledger_path, directory / "copy")
+        async with (
+            broker_process(directory) as broker,
+            lifebus.connect("writer", runtime_dir=broker.runtime_dir) as bus,
+        ):
+            recovered = await receipts_of(bus)
+            result = await bus.emit(lifebus.make_request("session.ended", "codex", session="s1"))
+    assert acked
+    assert recovered[: len(acked)] == acked
+    assert [encode_json(receipt) for receipt in recovered] == [row.receipt for row in rows]
+    assert [receipt.sequence for receipt in result.receipts] == [len(recovered) + 1]
+
+
+@contextmanager
+def small_disk(directory: Path) -> Iterator[Path]:
+    """A file system of its own, of 4 MiB."""
+    disk = directory / "disk"
+    disk.mkdir(mode=0o700)
+    options = f"size={DISK_BYTES},mode=0700"
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(disk)], check=False).returncode != 0:
+        pytest.skip("mounting a small disk needs root and a kernel that allows it")
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def fill(disk: Path, *, leave: int) -> Path:
+    """Leave only so many bytes free."""
+    ballast = disk / "ballast"
+    free = os.statvfs(disk)
+    ballast.write_bytes(bytes(max(0, free.f_bavail * free.f_frsize - leave)))
+    return ballast
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk, which needs root")
+async def test_a_full_disk_refuses_writes_keeps_reading_and_writes_again_when_space_returns() -> None:
+    with short_directory() as directory, small_disk(directory) as disk:
+        async with (
+            broker_process(directory, LIFEBUS_LEDGER_PATH=str(disk / "ledger.db")) as broker,
+            lifebus.connect("writer", runtime_dir=broker.runtime_dir) as bus,
+        ):
+            ballast = fill(disk, leave=512 * 1024)
+            acked, fault = await emit_until_refused(bus)
+            assert (fault.code, fault.retry_class) == ("disk_full", RetryClass.SAFE_RETRY)
+            assert acked
+            assert await receipts_of(bus) == acked
+            assert not (await bus.status()).ledger.writable
+            ballast.unlink()
+            result = await emit_when_writable(broker, bus)
+            assert [receipt.sequence for receipt in result.receipts] == [len(acked) + 1]
+            assert await broker.terminate() == 0
+        rows = read_ledger(disk / "ledger.db", directory / "copy")
+    assert [row.receipt for row in rows] == [encode_json(receipt) for receipt in (*acked, *result.receipts)]
+
+
+async def emit_when_writable(broker: BrokerProcess, bus: lifebus.Bus) -> lifebus.Emitted:
+    await until(lambda: '"ledger.writable"' in broker.log)
+    return await bus.emit(lifebus.make_request("session.ended", "codex", session="s1"))
+
+
+async def test_a_memory_ledger_promises_nothing_and_says_so() -> None:
+    epochs: list[str] = []
+    with short_directory() as directory:
+        for _ in range(2):
+            async with (
+                broker_process(directory, LIFEBUS_LEDGER_BACKEND="memory") as broker,
+                lifebus.connect(runtime_dir=broker.runtime_dir) as bus,
+            ):
+                result = await bus.emit(lifebus.make_request("session.started", "codex", session="s1"))
+                status = (await bus.status()).ledger
+                epochs.append(status.epoch)
+                assert [receipt.sequence for receipt in result.receipts] == [None]
+                assert (status.backend, status.durability, status.head) == ("memory", "none", 1)
+                assert await broker.terminate() == 0
+        assert not (directory / "state" / "ledger.db").exists()
+    assert epochs[0] != epochs[1]

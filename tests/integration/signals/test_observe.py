@@ -1,0 +1,174 @@
+"""The request door's `observe`: durable before it is answered, once however often it comes, in order."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from lifebus_contract import BrokerBusy, InvalidRequest, LifebusError
+from lifebus_supervisor.api.observations import Told
+from lifebus_supervisor.daemon.composition import Daemon
+from lifebus_transports.messages.signals import MAX_SIGNAL_BYTES, Ended, Fact, Lost, Observation, ObservedProcess
+from support.integration.following import frame, until
+from support.integration.observing import Observer, signal
+from support.running import connected, running_bus, short_directory
+
+
+async def sequences(daemon: Daemon, thread: str = "t1") -> list[int]:
+    found = await daemon.signals.read("codex", thread, 0, 1024)
+    return [one.sequence for one in found.signals]
+
+
+class Notebook:
+    """An intake that writes down what it is given, and refuses while it is told to."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[int, Told]] = []
+        self.refusal: LifebusError | None = None
+
+    async def take(
+        self, _origin: str, _adapter_id: str, _process: ObservedProcess | None, told: Sequence[tuple[int, Told]]
+    ) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        self.told.extend(told)
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "memory"])
+async def test_signals_are_numbered_per_thread_and_a_batch_that_comes_again_adds_nothing(backend: str) -> None:
+    async with running_bus(backend=backend) as daemon, connected(daemon) as bus:
+        observer, other = Observer(bus), Observer(bus, "o2")
+        assert await observer.tell(signal("t1"), signal("t2"), signal("t1"), signal("")) == 4
+        assert await other.tell(signal("t1")) == 1
+        assert await observer.send(1, [signal("t1"), signal("t2"), signal("t1"), signal("")]) == 4
+        assert await observer.send(3, [signal("t1"), signal(""), signal("t1")]) == 5
+        assert [await sequences(daemon, thread) for thread in ("t1", "t2", "")] == [[1, 2, 3, 4], [1], [1]]
+
+
+async def test_a_batch_is_known_after_a_restart_of_the_broker() -> None:
+    with short_directory() as directory:
+        async with running_bus(directory=directory) as daemon, connected(daemon) as bus:
+            assert await Observer(bus).tell(signal(), signal()) == 2
+        async with running_bus(directory=directory) as daemon, connected(daemon) as bus:
+            assert await Observer(bus).send(1, [signal(), signal(), signal()]) == 3
+            assert await sequences(daemon) == [1, 2, 3]
+
+
+async def test_the_same_batch_sent_many_times_at_once_is_recorded_once() -> None:
+    async with running_bus() as daemon, connected(daemon) as bus:
+        observer = Observer(bus)
+        async with asyncio.TaskGroup() as tasks:
+            answers = [tasks.create_task(observer.send(1, [signal()] * 50)) for _ in range(10)]
+        assert {answer.result() for answer in answers} == {50}
+        assert await sequences(daemon) == list(range(1, 51))
+        assert daemon.observing.counters()["observations_replayed"] == 450
+
+
+async def test_facts_losses_and_the_end_reach_the_intake_in_order_with_their_numbers() -> None:
+    async with running_bus() as daemon, connected(daemon) as bus:
+        daemon.observing._intake = notebook = Notebook()
+        started = Fact(fact={"type": "TurnStarted", "session": "t1"})
+        seen: list[Observation] = [signal(), started, Lost(messages=2), signal(), Ended(exit_code=0)]
+        observer = Observer(bus)
+        assert await observer.tell(*seen) == 5
+        await observer.send(1, seen)
+        assert notebook.told == [(2, started), (3, Lost(messages=2)), (5, Ended(exit_code=0))]
+
+
+async def test_what_the_intake_refuses_is_told_again_and_its_signals_come_once() -> None:
+    async with running_bus() as daemon, connected(daemon) as bus:
+        daemon.observing._intake = notebook = Notebook()
+        notebook.refusal = InvalidRequest("no such fact", code="bad_fact")
+        observer = Observer(bus)
+        with pytest.raises(InvalidRequest, match="no such fact"):
+            await observer.send(1, [signal(), Lost()])
+        assert await sequences(daemon) == []
+        notebook.refusal = None
+        assert await observer.send(1, [signal(), Lost()]) == 2
+        assert (await sequences(daemon), notebook.told) == ([1], [(2, Lost())])
+
+
+async def test_observers_beyond_a_bound_are_refused_as_busy_and_can_come_again() -> None:
+    async with running_bus() as daemon, connected(daemon) as bus:
+        daemon.observing._intake = slow = Slow()
+        async with asyncio.TaskGroup() as tasks:
+            waiting = [tasks.create_task(Observer(bus, f"o{number}").tell(Lost())) for number in range(64)]
+            await until(lambda: slow.asked == 64)
+            with pytest.raises(BrokerBusy, match="observations"):
+                await Observer(bus, "late").tell(Lost())
+            assert (await bus.emit(frame())).receipts  # receipts are taken all the same
+            slow.go.set()
+        assert {one.result() for one in waiting} == {1}
+        assert await Observer(bus, "late").tell(Lost()) == 1
+
+
+class Slow:
+    """An intake that takes nothing until it may go."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.go = asyncio.Event()
+
+    async def take(self, *_: object) -> None:
+        self.asked += 1
+        await self.go.wait()
+
+
+async def test_numbers_that_never_came_are_counted() -> None:
+    async with running_bus() as daemon, connected(daemon) as bus:
+        observer = Observer(bus)
+        assert await observer.send(7, [signal()]) == 7  # the broker knows nothing of what was before
+        assert await observer.send(10, [signal()]) == 10
+        assert daemon.observing.counters()["observations_missing"] == 2
+
+
+async def test_the_signals_of_a_deleted_thread_are_dropped() -> None:
+    async with running_bus() as daemon, connected(daemon) as bus:
+        observer = Observer(bus)
+        await observer.tell(signal("t1"), signal("t2"), signal("t1"))
+        await observer.tell(signal("t1", event="app_server.thread.deleted"))
+        assert [await sequences(daemon, thread) for thread in ("t1", "t2")] == [[], [1]]
+        (tip,) = await daemon.signals.threads("codex", "t1")
+        assert (tip.head, tip.floor) == (3, 3)
+
+
+async def test_a_deletion_that_a_broker_could_not_finish_is_finished_when_it_comes_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_bus() as daemon, connected(daemon) as bus:
+        observer, deletion = Observer(bus), signal("t1", event="app_server.thread.deleted")
+        with monkeypatch.context() as broken:
+            broken.setattr(daemon.signals, "forget", refuse)
+            with pytest.raises(BrokerBusy):
+                await observer.send(1, [signal("t1"), deletion])
+        assert await sequences(daemon) == [1, 2]
+        assert await observer.send(1, [signal("t1"), deletion]) == 2
+        assert await sequences(daemon) == []
+
+
+async def refuse(*_: object) -> None:
+    raise BrokerBusy("not now", code="busy")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (signal(event="app_server.turn.started", eventType="app_server.turn.ended"), "another event"),
+        (signal(source="elsewhere"), "source"),
+        (signal(size=65_600), "65536 bytes"),
+        (signal(size=MAX_SIGNAL_BYTES), "length"),
+        (signal("t\n1"), "unprintable"),
+        (signal("t" * 257), "length"),
+    ],
+)
+async def test_what_is_no_signal_is_refused_with_the_whole_batch(wrong: object, says: str) -> None:
+    async with running_bus() as daemon, connected(daemon) as bus:
+        with pytest.raises(InvalidRequest, match=says):
+            await Observer(bus).send(1, [signal(), wrong])  # type: ignore[list-item]
+        assert await sequences(daemon) == []
+
+
+async def test_an_adapter_that_nobody_knows_is_refused() -> None:
+    async with running_bus() as daemon, connected(daemon) as bus:
+        with pytest.raises(LifebusError, match="nonsense"):
+            await Observer(bus, adapter="nonsense").tell(signal())

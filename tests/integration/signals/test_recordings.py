@@ -1,0 +1,50 @@
+"""Recordings of the real app-server through the whole bus: what its reader saw is what followers get, once."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from lifebus.signals import SignalReceived
+from lifebus_adapters.app_server import AppServerReader, SignalSeen
+from lifebus_transports.messages.signals import Ended, Fact, Observation, Signal
+from support.adapters.app_server_recordings import RECORDINGS, chunks_of, feed
+from support.integration.observing import Observer, drain_signals, places
+from support.running import connected, running_bus
+
+
+def observations(recording: Path) -> list[Observation]:
+    """Return what an observer of this app-server tells, to its end."""
+    reader = AppServerReader()
+    seen = [*feed(reader, chunks_of(recording)), *reader.close({"exit_code": 0})]
+    told: list[Observation] = [
+        Signal(thread=one.thread or "", event_type=one.event_type, signal=one.signal)
+        if isinstance(one, SignalSeen)
+        else Fact(fact=msgspec.to_builtins(one.fact))
+        for one in seen
+    ]
+    return [*told, Ended(exit_code=0)]
+
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.stem)
+async def test_a_recording_reaches_followers_as_its_reader_saw_it_however_often_it_is_sent(recording: Path) -> None:
+    told = observations(recording)
+    wanted: dict[str, list[bytes]] = {}
+    for one in told:
+        if isinstance(one, Signal):
+            wanted.setdefault(one.thread, []).append(one.signal)
+    async with running_bus() as daemon, connected(daemon) as bus:
+        observer = Observer(bus)
+        for first in range(1, len(told) + 1, 7):
+            batch = told[first - 1 : first + 6]
+            await observer.send(first, batch)
+            await observer.send(first, batch)
+        head = daemon.bus.ledger.head
+        assert await observer.send(1, told) == len(told)
+        seen = await drain_signals(bus.signals(since="start", until_head=True))
+        assert daemon.bus.ledger.head == head
+        assert bool(head) == any(isinstance(one, Fact) for one in told)
+    assert places(seen) == {thread: list(range(1, len(signals) + 1)) for thread, signals in wanted.items()}
+    for thread, signals in wanted.items():
+        raw = [one.raw for one in seen if isinstance(one, SignalReceived) and one.thread == thread]
+        assert raw == signals

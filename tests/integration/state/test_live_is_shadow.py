@@ -1,0 +1,151 @@
+"""What a running broker knows is what a replay of its log gives: after real hooks, wire traffic, restarts, pruning."""
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+import pytest
+from msgspec import structs
+
+import lifebus
+from lifebus_broker.ledger.sqlite.log import SqliteLog
+from lifebus_broker.routing.transitions import transition
+from lifebus_broker.state.session_state import Story, head_of
+from lifebus_broker.state.stores import Stores, load_stores, reduce_event
+from lifebus_contract import (
+    CallbackResponse,
+    CapabilityRequest,
+    DispatchEnvelope,
+    Emission,
+    FrameClass,
+    FrameContext,
+    LifecycleEvent,
+    RequirementLevel,
+    SupportState,
+)
+from lifebus_supervisor.daemon.composition import Daemon
+from lifebus_transports.messages.signals import Fact
+from support.adapters.calls import captured
+from support.clients.hook_box import HOOK
+from support.integration.following import until
+from support.integration.observing import Observer
+from support.paths import CAPTURES
+from support.running import connected, running_bus, short_directory
+
+HOOKED = ("codex/exec_three_turns_auto_compaction", "claude/print_subagent_error_fork", "gemini/compression")
+RECORDED = {name: list(captured(next((CAPTURES / name).glob("*.jsonl"))))[:6] for name in HOOKED}
+LOST = "event:frame.opening"
+GONE, BACK = (SupportState.NATIVE, SupportState.UNAVAILABLE), (SupportState.UNAVAILABLE, SupportState.NATIVE)
+NEED = CapabilityRequest(capability=LOST, level=RequirementLevel.REQUIRED)
+
+
+def told(event: str, session: str | None, **fields: Any) -> Emission:
+    return Emission(request=lifebus.make_request(event, "codex", session=session, **fields))
+
+
+def report(session: str | None, change: tuple[SupportState, SupportState]) -> Emission:
+    made = transition(LOST, *change, at_epoch_s=1_790_000_000, evidence="seen")
+    emission = told("capability.degraded", session)
+    return structs.replace(emission, telemetry={"cause": "hooks_silent"}, degradations=(made,))
+
+
+def frame(name: str) -> FrameContext:
+    return FrameContext(frame_id=name, frame_class=FrameClass.TOP_LEVEL)
+
+
+async def hooks(daemon: Daemon, scenario: str) -> None:
+    """Call the real hook as the harness did when it was recorded."""
+    environment = {"LIFEBUS_RUNTIME_DIR": str(daemon.settings.runtime_dir), "HOME": "/nonexistent"}
+    for call, payload in RECORDED[scenario]:
+        command = [sys.executable, "-I", "-S", str(HOOK), call.adapter_id, call.hook]
+        await anyio.run_process(command, input=json.dumps(payload).encode(), env=environment, check=True)
+
+
+async def wire(daemon: Daemon, number: int) -> None:
+    """Tell of sessions over the wire: frames, jumps in numbers, losses, what a client cannot do without an operator."""
+    name, last, over = f"w{number}", f"w{number - 1}", f"over{number}"
+    emissions = [
+        told("session.started", name, sequence=1),
+        told("frame.opened", name, sequence=5, frame=frame("f1")),
+        told("session.started", None),
+        report(name, (SupportState.NATIVE, SupportState.MANUAL)),
+        report(None, GONE if number % 2 else BACK),
+        structs.replace(told("frame.opening", name, frame=frame("f2")), requirements=(NEED,)),
+        told("session.started", over),
+        report(over, GONE),
+        told("session.ended", over),
+        report(last, BACK),
+        told("session.ended", last),
+    ]
+    async with connected(daemon, f"app{number}") as bus:
+        for emission in emissions:
+            await bus.emit(emission)
+        facts: list[dict[str, Any]] = [
+            {"type": "ThreadOpened", "session": f"t{number}", "how": "started", "method": "thread/started"},
+            {"type": "TurnStarted", "session": f"t{number}", "frame_id": "turn"},
+        ]
+        await Observer(bus, f"o{number}").tell(*[Fact(fact=fact) for fact in facts])
+
+
+def replayed(daemon: Daemon) -> Stores:
+    """Fold what the ledger's file holds, behind its base."""
+    with SqliteLog(daemon.settings.ledger_path) as log:
+        base = log.base()
+        stores = Stores() if base is None else load_stores(base)
+        for line in log.lines(log.floor, log.head):
+            reduce_event(stores, line)
+        assert dict(log.newest()) == stores.facts.streams
+        return stores
+
+
+def stories_of(stores: Stores) -> list[Story]:
+    return [story for story in map(stores.story.get, stores.story) if story is not None]
+
+
+async def compare(daemon: Daemon) -> Stores:
+    """Compare all that the broker knows with a replay, and return that."""
+    await daemon.supervisor.tick()
+    await until(lambda: not daemon.bus.dispatches)
+    for watch in daemon.supervisor.watches:
+        await daemon.supervisor.watches.refresh(watch, 0.0)
+    stores = await anyio.to_thread.run_sync(replayed, daemon)
+    live = daemon.bus.capabilities.state
+    assert live.adapters == stores.unlock.adapters
+    assert list(live.sessions.items()) == list(stores.unlock.sessions.items())
+    for watch in daemon.supervisor.watches:
+        assert watch.state == stores.story.get(watch.key)
+    assert sorted(map(head_of, stories_of(stores)), key=str) == sorted(await daemon.bus.ledger.sessions(), key=str)
+    assert daemon.keeping is not None
+    await daemon.keeping.use(lambda keeper, _: keeper.advance())
+    for key in stores.story:
+        assert await daemon.keeping.known(key) == (stores.position, stores.story.get(key))
+    return stores
+
+
+async def answer(_: DispatchEnvelope) -> CallbackResponse:
+    return CallbackResponse.ok()
+
+
+@pytest.mark.parametrize("watched", [(LifecycleEvent.FRAME_OPENED,), ()], ids=["with a client", "alone"])
+async def test_what_the_broker_knows_is_a_fold_over_its_log(watched: Sequence[LifecycleEvent]) -> None:
+    stores = Stores()
+    with short_directory() as directory:
+        for number, scenario in enumerate(HOOKED, 1):
+            async with running_bus(directory=directory) as daemon:
+                assert daemon.keeping is not None
+                with anyio.fail_after(20):
+                    await daemon.keeping.taken_up.wait()
+                daemon.bus.register("reader", watched, answer)
+                await hooks(daemon, scenario)
+                await wire(daemon, number)
+                floor = (await compare(daemon)).position // 2
+                await daemon.bus.ledger.prune(floor, await daemon.keeping.dump_at(floor))
+                await wire(daemon, number + 10)
+                stores = await compare(daemon)
+    stories = stories_of(stores)
+    assert sum(bool(story.wired) for story in stories) == 2 * len(HOOKED)
+    assert sum(story.hooked for story in stories) >= len(HOOKED)
+    assert any(story.questions for story in stories)
+    assert stores.unlock.sessions

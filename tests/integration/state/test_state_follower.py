@@ -1,0 +1,297 @@
+"""A broker starts from the newest cache and what came since, never waits for more, and ends up right in any case."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import apsw
+import pytest
+
+from lifebus_broker.ledger.sqlite import file as sqlite_file
+from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
+from lifebus_broker.ledger.sqlite.log import SqliteLog
+from lifebus_broker.routing.transitions import transition
+from lifebus_broker.snapshots import state_follower as keeper_module
+from lifebus_broker.snapshots.compactions import state_cache
+from lifebus_broker.snapshots.compactions.compaction import Compaction, compact
+from lifebus_broker.snapshots.compactions.files import DIRECTORY, CompactionFiles
+from lifebus_broker.snapshots.compactions.state_cache import StateCache
+from lifebus_broker.snapshots.compactions.state_cache_store import KEPT_CACHES
+from lifebus_broker.snapshots.state_follower import StateKeeper
+from lifebus_broker.state.stores import Stores, dump_stores
+from lifebus_contract import LifebusError, LifecycleEvent, SupportState
+from lifebus_supervisor.configuration.settings import RetentionSettings
+from lifebus_supervisor.daemon import composition as daemon_module
+from lifebus_supervisor.daemon.composition import Daemon
+from lifebus_supervisor.jobs import state_follower as keeping_module
+from support.bus_box import emission
+from support.histories import folded, history
+from support.receipts import append, entry
+from support.running import running_bus, settings_in, short_directory
+
+STEP = 64
+KEPT = RetentionSettings(keep_days=0)
+LOST = "event:frame.opening"
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_cache, "CACHE_EVERY", STEP)
+    monkeypatch.setattr(keeper_module, "CACHE_EVERY", STEP)
+    monkeypatch.setattr(keeper_module, "PIECE", 16)
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    with short_directory() as path:
+        settings_in(path).state_dir.mkdir(mode=0o700)
+        yield path
+
+
+async def write_ledger(home: Path, count: int, *more: Any, prune: int = 0) -> Stores:
+    """Make a ledger of a history, pruned if asked, and return the stores after all of it."""
+    settings = settings_in(home)
+    ledger = await SqliteLedger.open(settings.ledger_path)
+    for start in range(0, count, 100):
+        await append(ledger, history(5, count)[start : start + 100])
+    if more:
+        await append(ledger, more)
+    with SqliteLog(settings.ledger_path) as log:
+        lines = list(log.lines(0, log.head))
+    if prune:
+        await ledger.prune(prune, dump_stores(folded(lines[:prune])))
+    await ledger.aclose()
+    return folded(lines)
+
+
+async def caught_up(daemon: Daemon) -> Stores:
+    """Return the live stores once the keeper is at the head."""
+    assert daemon.keeping is not None
+    with anyio.fail_after(20):
+        return await daemon.keeping.use(lambda keeper, _: keeper.advance().copy())
+
+
+async def taken_up(daemon: Daemon) -> None:
+    assert daemon.keeping is not None
+    with anyio.fail_after(20):
+        await daemon.keeping.taken_up.wait()
+
+
+def caches_in(home: Path) -> CompactionFiles:
+    return CompactionFiles(settings_in(home).state_dir, StateCache.policy_id)
+
+
+async def test_the_live_state_equals_a_replay_after_each_start_and_each_receipt(home: Path) -> None:
+    whole = await write_ledger(home, 300)
+    for turn in range(3):
+        async with running_bus(directory=home, retention=KEPT) as daemon:
+            live = await caught_up(daemon)
+            if not turn:
+                assert dump_stores(live) == dump_stores(whole)
+            for number in range(3):
+                await daemon.bus.emit("alice", [emission(harness_session_id=f"new{number}")])
+                with SqliteLog(daemon.settings.ledger_path) as log:
+                    replay = folded(log.lines(0, log.head))
+                assert dump_stores(await caught_up(daemon)) == dump_stores(replay)
+
+
+async def test_a_start_goes_on_from_the_newest_cache(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    await write_ledger(home, 5 * STEP + 10)
+    async with running_bus(directory=home, retention=KEPT) as daemon:
+        await caught_up(daemon)
+    assert len(caches_in(home).ids()) == KEPT_CACHES
+    begun: list[int] = []
+    nearest = StateKeeper._nearest
+
+    def note(keeper: StateKeeper, through: int) -> tuple[Stores, str | None]:
+        found = nearest(keeper, through)
+        begun.append(found[0].position)
+        return found
+
+    monkeypatch.setattr(StateKeeper, "_nearest", note)
+    async with running_bus(directory=home, retention=KEPT) as daemon:
+        await taken_up(daemon)
+    assert begun == [5 * STEP]
+
+
+async def test_an_orderly_stop_leaves_the_newest_cache_behind(home: Path) -> None:
+    async with running_bus(directory=home, retention=KEPT) as daemon:
+        for number in range(STEP + 3):
+            daemon.bus.submit("alice", [emission(harness_session_id=f"s{number % 5}")], lambda _: None)
+    with SqliteLog(settings_in(home).ledger_path) as log:
+        assert state_cache.cache_id_at(log, STEP) in caches_in(home).ids()
+
+
+async def test_sessions_are_supervised_as_before_also_where_their_first_receipts_were_pruned(home: Path) -> None:
+    whole = await write_ledger(home, 300, prune=200)
+    async with running_bus(directory=home, retention=KEPT) as daemon:
+        await taken_up(daemon)
+        with anyio.fail_after(10):
+            while len(daemon.supervisor.watches) < sum(not story.is_closed for story in whole.story.at_hand()):
+                await anyio.lowlevel.checkpoint()
+        for story in whole.story.at_hand():
+            watch = daemon.supervisor.watches.get((story.adapter_id, story.harness_session_id))
+            if story.is_closed:
+                continue
+            assert watch is not None
+            assert watch.loaded
+            assert watch.state == story
+            assert story.first_position < 200 or whole.position > 200
+
+
+def losing(number: int, session: str | None, now: SupportState) -> Any:
+    change = transition(LOST, SupportState.NATIVE, now, at_epoch_s=1_790_000_000, evidence="seen")
+    return entry(
+        number,
+        harness_session_id=session,
+        client_id="lifebus.supervisor",
+        event=LifecycleEvent.CAPABILITY_DEGRADED,
+        capability_degradations=(change,),
+    )
+
+
+async def test_lost_capabilities_are_known_again_after_a_start(home: Path) -> None:
+    await write_ledger(home, 2 * STEP, losing(1, "lost", SupportState.UNAVAILABLE))
+    async with running_bus(directory=home, retention=KEPT) as daemon:
+        await taken_up(daemon)
+        assert daemon.bus.capabilities.overrides("codex", "lost") == {LOST: SupportState.UNAVAILABLE}
+
+
+class Gate:
+    """Holds the keeper back, as a very long replay would."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.open = threading.Event()
+        step = StateKeeper.step
+
+        def wait(keeper: StateKeeper, through: int | None = None) -> bool:
+            assert self.open.wait(20)
+            return step(keeper, through)
+
+        monkeypatch.setattr(StateKeeper, "step", wait)
+
+
+async def test_doors_do_not_wait_for_a_long_replay_and_what_they_answer_meanwhile_is_right_in_the_end(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = losing(1, "kept", SupportState.UNAVAILABLE)
+    back = losing(2, "back", SupportState.UNAVAILABLE)
+    ended = losing(3, "ended", SupportState.UNAVAILABLE)
+    known = entry(4, key="known", harness_session_id="s7", client_id="alice")
+    await write_ledger(home, 2 * STEP, kept, back, ended, known)
+    gate = Gate(monkeypatch)
+    async with running_bus(directory=home, retention=KEPT) as daemon:
+        assert daemon.keeping is not None
+        assert not daemon.keeping.taken_up.is_set()
+        (first,) = await daemon.bus.emit("alice", [emission(harness_session_id="s7", idempotency_key="new")])
+        (again,) = await daemon.bus.emit("alice", [emission(harness_session_id="s7", idempotency_key="new")])
+        assert [row.sequence for row in first.rows] == [2]
+        assert (again.replayed or again.refusal is not None, daemon.bus.ledger.head) == (True, 2 * STEP + 5)
+        (conflict,) = await daemon.bus.emit("alice", [emission(harness_session_id="s7", idempotency_key="known")])
+        assert conflict.refusal is not None
+        better = transition(LOST, SupportState.UNAVAILABLE, SupportState.NATIVE, at_epoch_s=1, evidence="seen")
+        worse = transition(LOST, SupportState.NATIVE, SupportState.MANUAL, at_epoch_s=1, evidence="seen")
+        for session, change in (("back", better), ("fresh", worse)):
+            report = emission(harness_session_id=session, event=LifecycleEvent.CAPABILITY_DEGRADED)
+            told = type(report)(request=report.request, degradations=(change,))
+            (outcome,) = await daemon.bus.emit("lifebus.supervisor", [told])
+            assert outcome.refusal is None
+        await daemon.bus.emit("alice", [emission(harness_session_id="ended", event=LifecycleEvent.SESSION_ENDED)])
+        gate.open.set()
+        await taken_up(daemon)
+        overrides = daemon.bus.capabilities.overrides
+        assert overrides("codex", "kept") == {LOST: SupportState.UNAVAILABLE}
+        assert overrides("codex", "fresh") == {LOST: SupportState.MANUAL}
+        assert overrides("codex", "back") == overrides("codex", "ended") == {}
+        live = await caught_up(daemon)
+        for session in ("kept", "back", "ended", "fresh"):
+            assert daemon.bus.capabilities.state.words(("codex", session)) == live.unlock.words(("codex", session))
+
+
+def note_first(monkeypatch: pytest.MonkeyPatch, order: list[str], owner: Any, name: str) -> None:
+    """Note in `order` each call of something, then call it."""
+    call = getattr(owner, name)
+
+    def noted(*given: Any) -> Any:
+        order.append(name)
+        return call(*given)
+
+    monkeypatch.setattr(owner, name, noted)
+
+
+async def test_a_long_way_begins_once_the_doors_are_open(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = await write_ledger(home, 200)
+    monkeypatch.setattr(keeping_module, "_NEAR", 100)
+    order: list[str] = []
+    note_first(monkeypatch, order, StateKeeper, "step")
+    note_first(monkeypatch, order, daemon_module, "_open_doors")
+    async with running_bus(directory=home, retention=KEPT) as daemon:
+        await taken_up(daemon)
+        assert order[:2] == ["_open_doors", "step"]
+        assert dump_stores(await caught_up(daemon)) == dump_stores(whole)
+
+
+async def test_a_forged_cache_is_compared_with_the_ledgers_own_heads_thrown_away_and_counted(home: Path) -> None:
+    whole = await write_ledger(home, 2 * STEP + 20)
+    async with running_bus(directory=home, retention=KEPT) as daemon:
+        await caught_up(daemon)
+    files = caches_in(home)
+    with SqliteLog(settings_in(home).ledger_path) as log:
+        name = state_cache.cache_id_at(log, 2 * STEP)
+        touched = {key for key, one in log.newest().items() if one.position > 2 * STEP}
+        wrong = folded(log.lines(0, 2 * STEP))
+    sound = files.read(str(name))
+    assert isinstance(sound, Compaction)
+    untouched = next(key for key, one in wrong.facts.streams.items() if key not in touched and one.position < 2 * STEP)
+    del wrong.facts.streams[untouched]
+    files.write(compact(sound.purpose, sound.compaction_policy_id, sound.input_handles, dump_stores(wrong)))
+    async with running_bus(directory=home, retention=KEPT) as daemon:
+        assert dump_stores(await caught_up(daemon)) == dump_stores(whole)
+        await taken_up(daemon)
+        assert daemon.keeping is not None
+        assert daemon.keeping.counters() == {"caches_refused": 1, "keeper_behind": 0, "keeper_broken": 0}
+
+
+async def test_deleting_every_cache_changes_nothing_but_time(home: Path) -> None:
+    whole = await write_ledger(home, 3 * STEP + 7)
+    for _ in range(2):
+        async with running_bus(directory=home, retention=KEPT) as daemon:
+            assert dump_stores(await caught_up(daemon)) == dump_stores(whole)
+        for path in (settings_in(home).state_dir / DIRECTORY).rglob("*.json"):
+            path.unlink()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE rows SET receipt = CAST(replace(receipt, 'evt_', 'evz_') AS BLOB)",
+        "UPDATE rows SET receipt = x'7b'",
+        "DELETE FROM rows",
+    ],
+)
+async def test_a_log_that_is_damaged_long_ago_is_counted_and_the_doors_stay_open(
+    home: Path, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    monkeypatch.setattr(sqlite_file, "BOOT_TAIL", 10)
+    await write_ledger(home, STEP)
+    with closing(apsw.Connection(str(settings_in(home).ledger_path))) as connection:
+        connection.execute(f"{statement} WHERE position = 5")
+    async with running_bus(directory=home, retention=KEPT) as daemon:
+        await taken_up(daemon)
+        assert daemon.keeping is not None
+        assert daemon.keeping.counters()["keeper_broken"] == 1
+        (outcome,) = await daemon.bus.emit("alice", [emission(harness_session_id="new")])
+        assert [row.sequence for row in outcome.rows] == [1]
+        with pytest.raises(LifebusError, match="row 5"):
+            await daemon.keeping.dump_at(10)
+
+
+async def test_a_ledger_in_memory_has_no_keeper() -> None:
+    async with running_bus(backend="memory") as daemon:
+        assert daemon.keeping is None
+        (outcome,) = await daemon.bus.emit("alice", [emission()])
+        assert outcome.rows

@@ -1,0 +1,172 @@
+"""Reads that do not return: they cost their own source, one thread, and nothing else."""
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+import structlog
+
+from lifebus_adapters.shared.telemetry import Fact
+from support.supervisor.tailing_box import Box, NumberReader, line, problems, source, tokens_in, write
+
+READ_S = 0.5
+
+
+class StuckReader(NumberReader):
+    """Stands for a file system that does not answer until it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answer = threading.Event()
+        self.calls = 0
+
+    def read(self, record: bytes) -> Sequence[Fact]:
+        self.calls += 1
+        self.answer.wait(60)
+        return super().read(record)
+
+
+def boxed(folder: Path) -> tuple[Box, StuckReader]:
+    """A source that hangs beside one that does not."""
+    reader = StuckReader()
+    (folder / "stuck").mkdir()
+    (folder / "free").mkdir()
+    stuck = source(folder / "stuck", source_id="stuck", make_reader=lambda path, surroundings: reader)
+    return Box(folder, stuck, source(folder / "free", source_id="free"), read_s=READ_S), reader
+
+
+async def polled_until_answered(box: Box) -> list[int]:
+    with anyio.fail_after(20):
+        while True:
+            found = await box.poll()
+            if tokens := tokens_in([news for news in found if news.source_id == "stuck"]):
+                return tokens
+            await anyio.lowlevel.checkpoint()
+
+
+async def test_a_read_that_hangs_is_reported_and_the_other_source_read(tmp_path: Path) -> None:
+    box, reader = boxed(tmp_path)
+    await box.poll()
+    write(tmp_path / "stuck" / "s.jsonl", line(1))
+    write(tmp_path / "free" / "f.jsonl", line(2))
+    try:
+        found = await box.poll()
+        assert tokens_in(found) == [2]
+        assert [(news.source_id, news.problem) for news in found if news.problem] == [("stuck", "hung")]
+    finally:
+        reader.answer.set()
+    assert await polled_until_answered(box) == [1]
+
+
+async def test_while_a_read_hangs_no_other_is_started_and_nobody_waits(tmp_path: Path) -> None:
+    box, reader = boxed(tmp_path)
+    write(tmp_path / "stuck" / "s.jsonl", line(1))
+    before = set(threading.enumerate())
+    try:
+        await box.poll()
+        start = time.monotonic()
+        for number in range(100):
+            write(tmp_path / "free" / "f.jsonl", line(number))
+            found = await box.poll()
+            assert [news.problem for news in found if news.source_id == "stuck"] == ["hung"]
+            assert tokens_in(found) == [number]
+        assert time.monotonic() - start < 100 * READ_S
+        stuck = [thread for thread in set(threading.enumerate()) - before if thread.name == "watch codex stuck"]
+        assert len(stuck) == 1
+        assert reader.calls == 1
+    finally:
+        reader.answer.set()
+    assert await polled_until_answered(box) == [1]
+
+
+async def test_what_a_late_read_brings_is_not_lost_and_watching_goes_on(tmp_path: Path) -> None:
+    box, reader = boxed(tmp_path)
+    log = tmp_path / "stuck" / "s.jsonl"
+    write(log, line(1))
+    try:
+        await box.poll()
+        write(log, line(2))
+        box.watcher.follow("codex", "named", str(log))
+    finally:
+        reader.answer.set()
+    assert await polled_until_answered(box) == [1]
+    assert await polled_until_answered(box) == [2]
+    assert [(file.session, file.problem) for file in box.watcher.files()] == [("named", None)]
+
+
+async def test_every_watched_file_of_a_hung_source_is_hung(tmp_path: Path) -> None:
+    box, reader = boxed(tmp_path)
+    reader.answer.set()
+    for name in ("a", "b"):
+        write(tmp_path / "stuck" / f"{name}.jsonl", line(1))
+    await box.poll()
+    reader.answer.clear()
+    try:
+        write(tmp_path / "stuck" / "a.jsonl", line(2))
+        assert problems(await box.poll()) == {"a.jsonl": "hung", "b.jsonl": "hung"}
+        assert {file.problem for file in box.watcher.files()} == {"hung"}
+    finally:
+        reader.answer.set()
+    assert await polled_until_answered(box) == [2]
+    assert {file.problem for file in box.watcher.files()} == {None}
+
+
+async def test_a_poll_that_is_cancelled_loses_nothing(tmp_path: Path) -> None:
+    box, reader = boxed(tmp_path)
+    write(tmp_path / "stuck" / "s.jsonl", line(1))
+    with anyio.move_on_after(READ_S / 5) as scope:
+        await box.poll()
+    assert scope.cancelled_caught
+    reader.answer.set()
+    assert await polled_until_answered(box) == [1]
+
+
+async def test_two_polls_at_once_are_one_after_the_other(tmp_path: Path) -> None:
+    box = Box(tmp_path)
+    write(tmp_path / "s.jsonl", line(1))
+    found: list[int] = []
+
+    async def poll() -> None:
+        found.extend(await box.tokens())
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(5):
+            tasks.start_soon(poll)
+    assert found == [1]
+
+
+_HANGING = """
+import asyncio, threading
+from lifebus_supervisor.tailing.blocking_call import Aside
+async def main():
+    aside = Aside("stuck")
+    aside.start(threading.Event().wait)
+    print(await aside.wait(0.01))
+asyncio.run(main())
+"""
+
+
+def test_a_program_ends_though_a_read_still_hangs() -> None:
+    ended = subprocess.run([sys.executable, "-c", _HANGING], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "False\n", "")
+
+
+async def test_a_defect_of_ours_costs_one_source_one_poll(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    box, reader = boxed(tmp_path)
+    reader.answer.set()
+    for folder in ("stuck", "free"):
+        write(tmp_path / folder / "s.jsonl", line(1))
+    files = box.watcher._sources[0].files
+    with monkeypatch.context() as broken, structlog.testing.capture_logs() as logs:
+        broken.setattr(files, "_find", lambda *arguments: 1 / 0)
+        assert await box.tokens() == [1]
+    assert await box.tokens() == [1]
+    assert [(entry["event"], entry["fault"], entry["source_id"]) for entry in logs] == [
+        ("watching_failed", "ZeroDivisionError", "stuck")
+    ]

@@ -1,0 +1,72 @@
+"""The watcher with the readers of real harnesses: captured files that grow tell what they tell at rest."""
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from lifebus_adapters import ADAPTERS
+from lifebus_adapters.shared.telemetry import Fact, RecordReader, Source, Surroundings
+from lifebus_supervisor.tailing.watcher import Found, Watcher, WatchLimits
+from support.paths import CAPTURES
+
+HOMES = {"codex": ".codex/sessions/2026/11/21", "claude": ".claude/projects/-home-dev-project"}
+FILES = [
+    *(("codex", path) for path in sorted((CAPTURES / "codex").glob("*/sessions/*.jsonl"))),
+    *(("claude", path) for path in sorted((CAPTURES / "claude").glob("*/projects/*/*.jsonl"))),
+]
+PIECE = 30_011
+
+
+def source_of(adapter_id: str) -> Source:
+    return next(source for source in ADAPTERS[adapter_id].sources if source.form == "lines")
+
+
+def watcher_of(home: Path, adapter_id: str) -> Watcher:
+    return Watcher(
+        {adapter_id: [source_of(adapter_id)]},
+        Surroundings(home=str(home), environ={}),
+        limits=WatchLimits(read_s=60),
+        uid=os.getuid(),
+        now=time.time,
+    )
+
+
+def told_at_rest(adapter_id: str, path: Path, contents: bytes) -> list[Fact]:
+    reader = cast("RecordReader", source_of(adapter_id).make_reader(str(path), Surroundings(home="/", environ={})))
+    return [fact for record in contents.splitlines() for fact in reader.read(record)]
+
+
+def facts(found: Sequence[Found]) -> list[Fact]:
+    return [fact for news in found for fact in news.facts]
+
+
+@pytest.mark.parametrize(
+    ("adapter_id", "capture"), FILES, ids=[f"{name}-{path.parts[-3]}-{path.stem[-6:]}" for name, path in FILES]
+)
+async def test_a_capture_that_grows_piece_by_piece_tells_what_it_tells_at_rest(
+    tmp_path: Path, adapter_id: str, capture: Path
+) -> None:
+    log = tmp_path / HOMES[adapter_id] / capture.name
+    log.parent.mkdir(parents=True)
+    contents = capture.read_bytes()  # noqa: ASYNC240  a test may block
+    watcher = watcher_of(tmp_path, adapter_id)
+    assert await watcher.poll() == []
+    told: list[Fact] = []
+    for start in range(0, len(contents), PIECE):
+        with log.open("ab") as file:
+            file.write(contents[start : start + PIECE])
+        found = await watcher.poll()
+        assert [news for news in found if news.history or news.problem or news.skipped] == []
+        told += facts(found)
+    assert told == told_at_rest(adapter_id, log, contents)
+    assert await watcher.poll() == []
+    (watched,) = watcher.files()
+    assert (watched.size, watched.records) == (len(contents), len(contents.splitlines()))
+
+
+def test_the_captures_tell_something() -> None:
+    assert sum(bool(told_at_rest(adapter_id, path, path.read_bytes())) for adapter_id, path in FILES) > len(FILES) / 2

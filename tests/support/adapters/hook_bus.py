@@ -1,0 +1,78 @@
+"""Native hook calls through adapter, bus and back: what the hook door does, without the door."""
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+from msgspec import structs
+
+from lifebus_adapters import ADAPTERS, HookAnswer, HookCall
+from lifebus_broker.ledger.memory import MemoryLedger
+from lifebus_broker.ports import Ledger, Query, Row
+from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.dispatch import Outcome
+from lifebus_broker.routing.fan_out import Fanout
+from lifebus_broker.routing.registry import Registry
+from lifebus_contract import (
+    CallbackResponse,
+    DispatchEnvelope,
+    LifecycleEvent,
+    PayloadEnvelope,
+    Receipt,
+    ReceiptStatus,
+    decode_json,
+)
+from lifebus_supervisor.hook_intake.calls import HookCalls
+from support.adapters.calls import call, ids
+
+
+class HookBus:
+    """A bus with the built-in adapters, and the receipts that it fanned out."""
+
+    def __init__(self, bus: Bus, published: list[Row]) -> None:
+        self.bus = bus
+        self._published = published
+
+    @property
+    def published(self) -> list[Receipt]:
+        return [decode_json(row.receipt, Receipt) for row in self._published]
+
+    async def hook(self, adapter_id: str, payload: dict[str, Any], **changes: Any) -> tuple[list[Receipt], HookAnswer]:
+        """Return the receipts of a hook call and the native answer."""
+        return await self.call(call(adapter_id, payload, **changes))
+
+    async def call(self, native: HookCall) -> tuple[list[Receipt], HookAnswer]:
+        """Return what a native hook call added to the ledger, and the native answer."""
+        before = self.bus.ledger.head
+        answer = await HookCalls(self.bus, ADAPTERS, budget=2.0).handle(native)
+        page = await self.bus.ledger.read(Query(after=before))
+        return [decode_json(row.receipt, Receipt) for row in page.rows], answer
+
+    def deliver(self, event: str, payload: PayloadEnvelope, client_id: str = "test-client") -> None:
+        """Register a client that answers an event with a payload of its own."""
+        own = structs.replace(payload, client_id=client_id)
+
+        async def answer(_: DispatchEnvelope) -> CallbackResponse:
+            return CallbackResponse.ok(ReceiptStatus.DELIVERED, own)
+
+        self.bus.register(client_id, [LifecycleEvent(event)], answer)
+
+
+def receipts(outcomes: Sequence[Outcome]) -> list[Receipt]:
+    return [decode_json(row.receipt, Receipt) for outcome in outcomes for row in outcome.rows]
+
+
+@asynccontextmanager
+async def hook_bus(ledger: Ledger | None = None) -> AsyncIterator[HookBus]:
+    """Run a bus, in memory unless a ledger is given."""
+    published: list[Row] = []
+    fanout = Fanout()
+    fanout.listen(published.extend)
+    registry = Registry(adapter.registered for adapter in ADAPTERS.values())
+    kept = ledger or MemoryLedger(entropy=os.urandom, committed=fanout.publish)
+    async with anyio.create_task_group() as tasks:
+        bus = Bus(registry=registry, ledger=kept, fanout=fanout, ids=ids(), clock=lambda: 1_800_000_000.0, tasks=tasks)
+        yield HookBus(bus, published)
+        tasks.cancel_scope.cancel()

@@ -1,0 +1,94 @@
+"""The JavaScript plugins under node: a module that plays the harness, in a directory of its own."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import lifebus
+from lifebus_adapters import HOST_ASSETS
+from lifebus_adapters.shared.assets import OwnedFile, Wish
+from lifebus_adapters.shared.launcher import launcher_files, launcher_path
+from lifebus_adapters.shared.telemetry import Surroundings
+from lifebus_contract import IntegrationMode
+
+NODE = shutil.which("node")
+PATIENCE_S = 20.0
+
+
+def plugin_text(adapter_id: str, launcher: str, events: tuple[str, ...] | None = None) -> str:
+    wish = Wish(
+        mode=IntegrationMode.NATIVE_HOOK,
+        scope="user",
+        surroundings=Surroundings(home="/home/dev", environ={}),
+        launcher=launcher,
+        events=events,
+    )
+    texts = [item for item in HOST_ASSETS[adapter_id].make(wish) if isinstance(item, OwnedFile)]
+    return next(item.contents for item in texts if item.path.endswith(".js"))
+
+
+class Stage:
+    """A directory with a plugin and a launcher, and how to run node in it."""
+
+    def __init__(self, directory: Path, adapter_id: str, events: tuple[str, ...] | None = None) -> None:
+        self.directory = directory
+        data = directory / "data"
+        sources = Path(lifebus.__file__).parent
+        hook, wrapper = (sources.joinpath(name).read_text() for name in ("hook.py", "wrapper.py"))
+        for item in launcher_files(str(data), python=sys.executable, hook=hook, wrapper=wrapper):
+            path = Path(item.path)
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(item.contents)
+            path.chmod(item.mode)
+        self.launcher = Path(launcher_path(str(data)))
+        self.plugin = directory / "plugin.mjs"
+        self.plugin.write_text(plugin_text(adapter_id, str(self.launcher), events))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            "PATH": os.defpath,
+            "HOME": str(self.directory),
+            "LIFEBUS_RUNTIME_DIR": str(self.directory / "run"),
+            "LIFEBUS_STATE_DIR": str(self.directory / "state"),
+        }
+
+    def play(self, script: str) -> tuple[Any, float]:
+        """Run a script that has the plugin as `plugin`; return what it gives to `say`, and the seconds of `work`.
+
+        The script is the body of an async function.
+        """
+        body = (
+            f'import * as plugin from "{self.plugin}"\n'
+            "const began = performance.now()\n"
+            f"const said = await (async () => {{ {script} }})()\n"
+            "process.stdout.write(JSON.stringify([said ?? null, performance.now() - began]))\n"
+        )
+        player = self.directory / "player.mjs"
+        player.write_text(body)
+        ran = subprocess.run(
+            [NODE or "node", str(player)],
+            capture_output=True,
+            env=self.environment,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        if ran.returncode or ran.stderr:
+            raise RuntimeError(ran.stderr.decode())
+        said, milliseconds = json.loads(ran.stdout)
+        return said, milliseconds / 1000
+
+    def spooled(self, count: int) -> bytes:
+        """Wait until so many calls are in the spool, and return it."""
+        calls = self.directory / "state" / "spool" / "calls"
+        until = time.monotonic() + PATIENCE_S
+        while time.monotonic() < until:
+            data = calls.read_bytes() if calls.exists() else b""
+            if data.count(b'{"v":1,') == count:
+                return data
+        raise TimeoutError(f"not {count} calls in {calls}")

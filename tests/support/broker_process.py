@@ -1,0 +1,180 @@
+"""A broker as a process of its own, for tests that kill, stop or starve it.
+
+The child reads its settings from the environment as `lifebus up` does, says through a pipe when its doors are open,
+and logs to a file in its directory.
+"""
+
+import asyncio
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import psutil
+
+PATIENCE_S = 20.0
+
+
+class BrokerProcess:
+    """A started broker.  Every signal goes to its own process id."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", directory: Path, ready: int) -> None:
+        self.directory = directory
+        self._process = process
+        self._ready = ready
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def runtime_dir(self) -> Path:
+        return self.directory / "run"
+
+    @property
+    def ledger_path(self) -> Path:
+        return self.directory / "state" / "ledger.db"
+
+    @property
+    def log(self) -> str:
+        """Everything that the newest broker in this directory has logged."""
+        return (self.directory / "log").read_text(errors="backslashreplace")
+
+    @property
+    def memory(self) -> int:
+        """Its resident memory, in bytes."""
+        return int(psutil.Process(self.pid).memory_info().rss)
+
+    @property
+    def descriptors(self) -> int:
+        """How many file descriptors it has open."""
+        return int(psutil.Process(self.pid).num_fds())
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def signal(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
+    def limit_file_size(self, limit: int) -> None:
+        """Let no file of the broker grow beyond the limit from now on: a write beyond it fails."""
+        resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+
+    async def ready(self) -> bool:
+        """Wait until its doors are open; False when it ended before that."""
+        return await asyncio.to_thread(self._wait_ready)
+
+    async def ended(self, patience: float = PATIENCE_S) -> int:
+        """Wait for its end and return the exit code, negative for a signal."""
+        return await asyncio.to_thread(self._process.wait, patience)
+
+    async def terminate(self) -> int:
+        """Ask it to stop, and return its exit code."""
+        self.signal(signal.SIGTERM)
+        return await self.ended()
+
+    async def kill(self) -> None:
+        """End it as the kernel does when memory is short: without a last word."""
+        if self.alive:
+            self._process.kill()
+        await self.ended()
+
+    def close(self) -> None:
+        """Make sure that it is gone."""
+        if self.alive:
+            self._process.kill()
+        self._process.wait(PATIENCE_S)
+        os.close(self._ready)
+
+    def _wait_ready(self) -> bool:
+        found, _, _ = select.select([self._ready], [], [], PATIENCE_S)
+        if not found:
+            raise TimeoutError(f"the broker is not ready after {PATIENCE_S:g} s")
+        return os.read(self._ready, 1) == b"+"
+
+
+def start_broker(directory: Path, *, program: str | Path = __file__, **settings: str) -> BrokerProcess:
+    """Start a broker in `directory`; `settings` are further variables, `LIFEBUS_LIMITS_BEACON_MS` for instance.
+
+    `program` runs `main`, after having prepared whatever it is there for.
+
+    The caller ends it; `broker_process` does that by itself.
+    """
+    ready, writing = os.pipe()
+    environment = {
+        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+        "PATH": os.defpath,
+        "HOME": str(directory),
+        "LIFEBUS_RUNTIME_DIR": str(directory / "run"),
+        "LIFEBUS_STATE_DIR": str(directory / "state"),
+        "LIFEBUS_LIMITS_BEACON_MS": "50",
+        "LIFEBUS_LOG_FORMAT": "json",
+        **settings,
+    }
+    try:
+        with (directory / "log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, str(program), str(writing)],
+                env=environment,
+                pass_fds=(writing,),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+    finally:
+        os.close(writing)
+    return BrokerProcess(process, directory, ready)
+
+
+@asynccontextmanager
+async def broker_process(
+    directory: Path, *, program: str | Path = __file__, **settings: str
+) -> AsyncIterator[BrokerProcess]:
+    """A running broker with all its doors open, gone at the end of the block."""
+    broker = start_broker(directory, program=program, **settings)
+    try:
+        if not await broker.ready():
+            raise RuntimeError(f"the broker ended with {await broker.ended()}:\n{broker.log}")
+        yield broker
+    finally:
+        broker.close()
+
+
+async def until(condition: Callable[[], bool], patience: float = PATIENCE_S) -> None:
+    """Wait for something that another process does."""
+    deadline = time.monotonic() + patience
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"still not so after {patience:g} s")
+        await anyio.sleep(0.005)
+
+
+def main(ready: int) -> int:
+    """Be the broker: as `lifebus up` does it, with a pipe to tell that it is ready."""
+    from lifebus.cli.errors import report  # noqa: PLC0415  the parent needs none of this
+    from lifebus_contract import LifebusError  # noqa: PLC0415
+    from lifebus_supervisor.configuration import resolution as config
+    from lifebus_supervisor.daemon import composition as daemon
+    from lifebus_supervisor.daemon import logging as log  # noqa: PLC0415
+
+    def tell(_: daemon.Daemon) -> None:
+        os.write(ready, b"+")
+
+    try:
+        settings, _ = config.load()
+        log.configure(settings.log)
+        return asyncio.run(daemon.run(settings, on_ready=tell))
+    except LifebusError as fault:
+        return report(fault)
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1])))

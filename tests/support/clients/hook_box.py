@@ -1,0 +1,143 @@
+"""A place to run the real hook in: its directories, its environment, and a broker that follows a script."""
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import lifebus
+from lifebus_adapters.adapter import HookCall
+from lifebus_transports.framing.hook_frames import CallFrame, CallReader
+from lifebus_transports.hooks.spool import split_records
+
+HOOK = Path(lifebus.__file__).with_name("hook.py")
+COMMAND = (sys.executable, "-I", "-S", str(HOOK))
+PATIENCE_S = 20.0
+
+
+@dataclass(frozen=True)
+class HookRun:
+    """What the harness saw of one hook process."""
+
+    code: int
+    stdout: bytes
+    stderr: bytes
+    seconds: float
+
+
+@dataclass
+class HookBox:
+    """Runtime and state directory of one test."""
+
+    base: Path
+    extra: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def runtime(self) -> Path:
+        return self.base / "run"
+
+    @property
+    def spool(self) -> Path:
+        return self.base / "state" / "spool"
+
+    @property
+    def socket_path(self) -> Path:
+        return self.runtime / "hook.sock"
+
+    @property
+    def env(self) -> dict[str, str]:
+        own = {"LIFEBUS_RUNTIME_DIR": str(self.runtime), "LIFEBUS_STATE_DIR": str(self.base / "state")}
+        return {"PATH": os.defpath, "HOME": str(self.base), **own, **self.extra}
+
+    def start(self, *arguments: str, **options: Any) -> "subprocess.Popen[bytes]":
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        return subprocess.Popen([*COMMAND, *arguments], **{"env": self.env, **pipes, **options})
+
+    def run(self, stdin: bytes = b"{}", *arguments: str, **options: Any) -> HookRun:
+        """Run the hook to its end; the default call is a session start of codex."""
+        began = time.monotonic()
+        with self.start(*(arguments or ("codex", "SessionStart")), **options) as hook:
+            stdout, stderr = hook.communicate(stdin, timeout=PATIENCE_S)
+        return HookRun(hook.returncode, stdout, stderr, time.monotonic() - began)
+
+    def start_many(self, count: int, stdin: bytes) -> "list[subprocess.Popen[bytes]]":
+        """Start hooks at once, named Hook0, Hook1 …, that find their stdin in a file."""
+        file = self.base / "payload"
+        file.write_bytes(stdin)
+        hooks: list[subprocess.Popen[bytes]] = []
+        for number in range(count):
+            with file.open("rb") as payload:
+                hooks.append(self.start("codex", f"Hook{number}", stdin=payload))
+        return hooks
+
+    def spooled(self) -> list[HookCall]:
+        """Return the calls in the spool, all of which must be whole."""
+        file = self.spool / "calls"
+        records = list(split_records(file.read_bytes())) if file.exists() else []
+        assert None not in records
+        return [record.call for record in records if record is not None]
+
+
+@contextmanager
+def scripted_broker(box: HookBox, serve: Callable[[socket.socket], None]) -> Iterator[None]:
+    """Accept connections at the box's socket, and let `serve` treat each; closed after that."""
+    box.runtime.mkdir(mode=0o700, exist_ok=True)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(box.socket_path))
+        listener.listen(64)
+        thread = threading.Thread(target=_accept, args=(listener, serve))
+        thread.start()
+        try:
+            yield
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join(PATIENCE_S)
+
+
+def _accept(listener: socket.socket, serve: Callable[[socket.socket], None]) -> None:
+    with suppress(OSError):  # shut down at the end of the test
+        while True:
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                connection.settimeout(PATIENCE_S)
+                serve(connection)
+
+
+def receive_call(connection: socket.socket) -> CallFrame:
+    """Read one whole call from a connection."""
+    reader = CallReader()
+    while (frame := reader.feed(connection.recv(65_536))) is None:
+        pass
+    return frame
+
+
+def answering(answer: bytes, calls: list[CallFrame] | None = None) -> Callable[[socket.socket], None]:
+    """Return a script that takes a call, keeps it, and answers these bytes."""
+
+    def serve(connection: socket.socket) -> None:
+        frame = receive_call(connection)
+        if calls is not None:
+            calls.append(frame)
+        connection.sendall(answer)
+
+    return serve
+
+
+@contextmanager
+def locked_by_another(file: Path) -> Iterator[None]:
+    hold = (
+        "import os, sys; f = os.open(sys.argv[1], os.O_WRONLY); os.lockf(f, os.F_LOCK, 0); print(flush=True); input()"
+    )
+    command = [sys.executable, "-c", hold, str(file)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        yield
+        writer.kill()

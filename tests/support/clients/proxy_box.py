@@ -1,0 +1,144 @@
+"""A place to run the real `lifebus tee` and `lifebus run` in, with programs behind them that do as a test says."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from lifebus_transports.framing.hook_frames import CallFrame
+from lifebus_transports.hooks.spool import split_records
+from support.running import short_directory
+
+PATIENCE_S = 20.0
+CAT = ("cat",)
+_BLIND = "import sys; sys.executable = '/bin/true'; from lifebus.cli import main; main()"
+"""The command, except that what it starts as its observer ends at once: half a second less for each test."""
+
+
+def python(program: str) -> tuple[str, ...]:
+    """A command that runs a little Python program, without buffers."""
+    return (sys.executable, "-I", "-S", "-u", "-c", program)
+
+
+@dataclass
+class PassageBox:
+    """Runtime and state directory of one test, without a broker unless the test starts one."""
+
+    base: Path
+    kind: str = "tee"
+    blind: bool = False
+    extra: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {
+            "PATH": os.defpath,
+            "HOME": str(self.base),
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+            "PYTHONWARNINGS": "error",
+            "LIFEBUS_RUNTIME_DIR": str(self.base / "run"),
+            "LIFEBUS_STATE_DIR": str(self.base / "state"),
+            **self.extra,
+        }
+
+    def words(self, command: tuple[str, ...], *options: str) -> list[str]:
+        """The command line of a passage in front of a command."""
+        program = ("-c", _BLIND) if self.blind else ("-m", "lifebus")
+        return [sys.executable, *program, self.kind, *options, "--", *command]
+
+    @contextmanager
+    def started(self, command: tuple[str, ...], *options: str, **popen: Any) -> "Iterator[subprocess.Popen[bytes]]":
+        """A passage in front of a command, gone at the end of the block, and its observer with it."""
+        words = self.words(command, *options)
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        process = subprocess.Popen(words, **{"env": self.env, "bufsize": 0, **pipes, **popen})
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait(PATIENCE_S)
+            for stream in (process.stdin, process.stdout, process.stderr):
+                if stream is not None:
+                    stream.close()
+
+    def run(self, command: tuple[str, ...], stdin: bytes = b"", *options: str) -> tuple[int, bytes, bytes]:
+        """Run to the end; return exit code, stdout and stderr."""
+        with self.started(command, *options) as process:
+            out, err = process.communicate(stdin, PATIENCE_S)
+        return process.returncode, out, err
+
+    def processes(self) -> list[psutil.Process]:
+        """Every living process of this box but brokers: it has our runtime directory in its environment."""
+        found: list[psutil.Process] = []
+        for process in psutil.process_iter():
+            try:
+                if any("broker_process" in word for word in process.cmdline()):
+                    continue
+                ours = process.environ().get("LIFEBUS_RUNTIME_DIR") == str(self.base / "run")
+                if ours and process.status() != psutil.STATUS_ZOMBIE and process.pid != os.getpid():
+                    found.append(process)
+            except (psutil.NoSuchProcess, psutil.AccessDenied):
+                continue
+        return found
+
+    def observer(self) -> psutil.Process:
+        """The observer, once it has started."""
+        found: list[psutil.Process] = []
+
+        def look() -> bool:
+            found[:] = [process for process in self.processes() if "lifebus.observer" in process.cmdline()]
+            return bool(found)
+
+        eventually(look)
+        return found[0]
+
+    def last_words(self) -> list[CallFrame]:
+        """What observers have left in the spool."""
+        file = self.base / "state" / "spool" / "calls"
+        return [frame for frame in split_records(file.read_bytes()) if frame] if file.exists() else []
+
+
+@contextmanager
+def passage_box(kind: str = "tee", *, blind: bool = False) -> Iterator[PassageBox]:
+    with short_directory() as base:
+        box = PassageBox(base, kind, blind)
+        yield box
+        if not blind:
+            eventually(lambda: not box.processes())  # an observer still writes into the directory
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    """Wait for something that another process does."""
+    until = time.monotonic() + PATIENCE_S
+    pause = threading.Event()
+    while not condition():
+        if time.monotonic() > until:
+            raise TimeoutError(f"still not so after {PATIENCE_S:g} s")
+        pause.wait(0.01)
+
+
+def read_exactly(process: "subprocess.Popen[bytes]", size: int) -> bytes:
+    """Read so many bytes of its stdout."""
+    assert process.stdout is not None
+    found = b""
+    while len(found) < size:
+        piece = os.read(process.stdout.fileno(), size - len(found))
+        assert piece, found
+        found += piece
+    return found
+
+
+def write_all(process: "subprocess.Popen[bytes]", data: bytes) -> None:
+    assert process.stdin is not None
+    view = memoryview(data)
+    while view:
+        view = view[os.write(process.stdin.fileno(), view) :]

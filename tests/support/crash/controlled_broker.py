@@ -1,0 +1,38 @@
+"""A broker, as `broker_process` starts it, whose disk does at each sync what a file tells: take its time, or fail.
+
+The file is ``$HOME/disk``: empty, milliseconds to take, or ``fail``.  A sync leaves a file
+``syncing``, one that failed a file ``failed``.
+"""
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    from support.broker_process import main
+    from support.crash.disks import Disk
+
+    class ControlledDisk(Disk):
+        """Looks into the file at each sync of the write-ahead log."""
+
+        home = Path(os.environ["HOME"])
+
+        def check(self, call: str, path: str) -> None:
+            if call != "sync" or not path.endswith("-wal"):
+                return
+            wish = (self.home / "disk").read_text()
+            if wish == "fail":
+                (self.home / "failed").touch()
+                fault: Any = apsw.IOError("injected")
+                fault.extendedresult = apsw.SQLITE_IOERR_FSYNC
+                raise fault
+            (self.home / "syncing").touch()
+            time.sleep(int(wish or 0) / 1_000)
+
+    disk = ControlledDisk("controlled", makedefault=True)
+    sys.exit(main(int(sys.argv[1])))

@@ -1,0 +1,41 @@
+"""Hooks as a user installs and removes them: with `lifebus hooks`, and the harness's program on the path."""
+
+import subprocess
+import sys
+
+from support.e2e.harnesses.base import Harness
+from support.e2e.sandbox import PATIENCE_S, Ran, Sandbox
+
+
+def lifebus(box: Sandbox, *arguments: str) -> Ran:
+    """Run a command of ours in the sandbox."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "lifebus", *arguments],
+        env=box.environment({}),
+        cwd=box.project,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    return Ran(ran.returncode, ran.stdout, ran.stderr)
+
+
+def link(harness: Harness, box: Sandbox) -> None:
+    """Put the harness's program on the sandbox's path."""
+    (box.bin / harness.adapter_id).symlink_to(harness.program)
+
+
+def install(harness: Harness, box: Sandbox) -> None:
+    """Install the hooks."""
+    ran = lifebus(box, "hooks", "install", harness.adapter_id, "--yes")
+    if ran.code != 0:
+        raise RuntimeError(f"hooks were not installed: {ran}")
+
+
+def remove(harness: Harness, box: Sandbox) -> None:
+    """Take the hooks out again."""
+    ran = lifebus(box, "hooks", "remove", harness.adapter_id, "--yes")
+    if ran.code != 0:
+        raise RuntimeError(f"hooks were not removed: {ran}")

@@ -1,0 +1,77 @@
+"""What the tests of signals share: envelopes, an observer that sends them, and what a follower saw."""
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+
+import lifebus
+from lifebus.signals import SignalReceived, Signals
+from lifebus_transports.messages.signals import Observation, Observe, ObserveAnswer, Signal
+
+SECONDS = 20
+EVENT = "app_server.item.agent_message.delta"
+
+
+def signal(thread: str = "t1", *, event: str = EVENT, size: int = 10, **fields: object) -> Signal:
+    """Return a signal as an observer sends it."""
+    envelope = {
+        "source": "app_server",
+        "signalType": "notification",
+        "eventType": event,
+        "method": "item/agentMessage/delta",
+        "receivedAt": "2026-11-22T04:00:00.000Z",
+        "context": {"threadId": thread or None, "turnId": None},
+        "params": {"delta": "x" * size},
+        "session": None,
+        **fields,
+    }
+    return Signal(thread=thread, event_type=event, signal=msgspec.json.encode(envelope))
+
+
+class Observer:
+    """One run of an observer, which numbers what it tells."""
+
+    def __init__(self, bus: lifebus.Bus, origin: str = "o1", *, adapter: str = "codex") -> None:
+        self.next = 1
+        self._bus, self._origin, self._adapter = bus, origin, adapter
+
+    async def tell(self, *observations: Observation) -> int:
+        """Send one batch and return through which number the broker has it."""
+        answer = await self.send(self.next, observations)
+        self.next += len(observations)
+        return answer
+
+    async def send(self, first: int, observations: Sequence[Observation]) -> int:
+        """Send a batch with this first number, which may be one that was sent before."""
+        body = Observe(
+            client_id="test",
+            adapter_id=self._adapter,
+            origin=self._origin,
+            first=first,
+            observations=tuple(observations),
+        )
+        async with asyncio.timeout(SECONDS):
+            answer = await self._bus._connection.ask("observe", body, ObserveAnswer, timeout=SECONDS)
+        return answer.through
+
+
+async def take_signals(signals: Signals, many: int) -> list[SignalReceived | lifebus.Gap]:
+    """Return the next so many items."""
+    async with asyncio.timeout(SECONDS):
+        return [await anext(signals) for _ in range(many)]
+
+
+async def drain_signals(signals: Signals) -> list[SignalReceived | lifebus.Gap]:
+    """Return every item of a follower that ends."""
+    async with asyncio.timeout(SECONDS):
+        return [item async for item in signals]
+
+
+def places(items: Sequence[SignalReceived | lifebus.Gap]) -> dict[str, list[int | str]]:
+    """Return what was seen of each thread: sequences, and the reasons of gaps."""
+    found: dict[str, list[int | str]] = {}
+    for item in items:
+        what = item.reason if isinstance(item, lifebus.Gap) else item.sequence
+        found.setdefault(item.thread or "", []).append(what)
+    return found

@@ -1,0 +1,73 @@
+"""Running brokers for tests: enter them inside the test, never across a fixture's yield."""
+
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from pathlib import Path
+
+import lifebus
+from lifebus_supervisor.configuration.settings import (
+    LedgerSettings,
+    LimitSettings,
+    RetentionSettings,
+    Settings,
+    SignalSettings,
+    TelemetrySettings,
+    TickSettings,
+)
+from lifebus_supervisor.daemon.composition import Daemon, running
+
+
+@contextmanager
+def short_directory() -> Iterator[Path]:
+    """A private directory whose path is short enough for a socket."""
+    path = Path(tempfile.mkdtemp(prefix="lb-"))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def settings_in(
+    directory: Path,
+    *,
+    backend: str = "sqlite",
+    signals: SignalSettings | None = None,
+    retention: RetentionSettings | None = None,
+    **limits: int,
+) -> Settings:
+    """Settings of a broker that does nothing by itself: no ticks, and no look at anybody's telemetry."""
+    return Settings(
+        runtime_dir=directory / "run",
+        state_dir=directory / "state",
+        ledger=LedgerSettings(backend="memory" if backend == "memory" else "sqlite"),
+        limits=LimitSettings(beacon_ms=limits.pop("beacon_ms", 50), **limits),
+        signals=signals or SignalSettings(),
+        retention=retention or RetentionSettings(),
+        ticks=TickSettings(enabled=False),
+        telemetry=TelemetrySettings(enabled=False),
+    )
+
+
+@asynccontextmanager
+async def running_bus(
+    *,
+    backend: str = "sqlite",
+    directory: Path | None = None,
+    signals: SignalSettings | None = None,
+    retention: RetentionSettings | None = None,
+    **limits: int,
+) -> AsyncIterator[Daemon]:
+    """A broker in this process with all its doors open, in a directory of its own unless one is given."""
+    with short_directory() if directory is None else nullcontext(directory) as home:
+        settings = settings_in(home, backend=backend, signals=signals, retention=retention, **limits)
+        async with running(settings) as daemon:
+            yield daemon
+
+
+@asynccontextmanager
+async def connected(daemon: Daemon, client_id: str = "test") -> AsyncIterator[lifebus.Bus]:
+    """A client of a running broker."""
+    async with lifebus.connect(client_id, runtime_dir=daemon.settings.runtime_dir) as bus:
+        yield bus

@@ -1,0 +1,134 @@
+"""Sockets on the event loop: every message once and in order, whatever the edges of the descriptor do."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+import zmq
+
+from lifebus_transports.zmq.socket import Frames, SocketReader, make_socket, send_now
+from support.broker_process import until
+from support.transports.zmq_pairs import pair
+
+MANY = 1_000
+
+
+@contextmanager
+def reading(socket: "zmq.Socket[bytes]", handle: Callable[[Frames], None]) -> Iterator[SocketReader]:
+    reader = SocketReader(socket, handle)
+    try:
+        yield reader
+    finally:
+        reader.close()
+
+
+async def test_a_burst_longer_than_one_turn_of_the_loop_arrives_whole_and_in_order() -> None:
+    seen: list[Frames] = []
+    with pair() as (one, other), reading(one, seen.append):
+        for number in range(MANY):
+            other.send_multipart([b"%d" % number, b"body"])
+        await until(lambda: len(seen) == MANY)
+    assert seen == [[b"%d" % number, b"body"] for number in range(MANY)]
+
+
+async def test_messages_that_were_there_before_the_reader_are_read() -> None:
+    seen: list[Frames] = []
+    with pair() as (one, other):
+        other.send(b"early")
+        with reading(one, seen.append):
+            await until(lambda: bool(seen))
+    assert seen == [[b"early"]]
+
+
+async def test_sends_in_between_swallow_no_message() -> None:
+    """A send may consume the edge of the descriptor; the poke after it is what finds the message."""
+    seen: list[Frames] = []
+    with pair() as (one, other), reading(one, seen.append) as reader:
+        for number in range(MANY):
+            other.send(b"%d" % number)
+            one.send(b"answer")
+            reader.poke()
+            if number % 50 == 0:
+                await asyncio.sleep(0)
+        await until(lambda: len(seen) == MANY)
+    assert [int(frames[0]) for frames in seen] == list(range(MANY))
+
+
+async def test_other_work_gets_its_turn_in_the_middle_of_a_burst() -> None:
+    seen: list[Frames] = []
+    turns: list[int] = []
+    with pair() as (one, other):
+        for number in range(MANY):
+            other.send(b"%d" % number)
+        with reading(one, seen.append):
+            while len(seen) < MANY:
+                turns.append(len(seen))
+                await asyncio.sleep(0)
+    assert len(turns) > 3
+
+
+async def test_a_closed_reader_calls_nobody_any_more_and_leaves_the_socket_open() -> None:
+    seen: list[Frames] = []
+    with pair() as (one, other):
+        with reading(one, seen.append) as reader:
+            other.send(b"first")
+            await until(lambda: bool(seen))
+            reader.close()
+            reader.close()
+            other.send(b"second")
+            await asyncio.sleep(0)
+        assert seen == [[b"first"]]
+        assert one.recv() == b"second"
+
+
+async def test_a_handler_may_close_its_reader() -> None:
+    seen: list[Frames] = []
+    readers: list[SocketReader] = []
+
+    def handle(frames: Frames) -> None:
+        seen.append(frames)
+        readers[0].close()
+
+    with pair() as (one, other), reading(one, handle) as reader:
+        readers.append(reader)
+        other.send(b"first")
+        other.send(b"second")
+        await until(lambda: bool(seen))
+        await asyncio.sleep(0)
+    assert seen == [[b"first"]]
+
+
+async def test_a_message_that_its_handler_fails_on_does_not_hold_up_the_next_ones() -> None:
+    seen: list[Frames] = []
+    complaints: list[str] = []
+
+    def handle(frames: Frames) -> None:
+        if frames == [b"bad"]:
+            raise ValueError("bad")
+        seen.append(frames)
+
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: complaints.append(str(context["exception"])))
+    with pair() as (one, other), reading(one, handle):
+        for word in (b"bad", b"good", b"bad", b"better"):
+            other.send(word)
+        await until(lambda: len(seen) == 2)
+    assert (seen, complaints) == ([[b"good"], [b"better"]], ["bad", "bad"])
+
+
+def test_every_socket_has_the_limits_of_its_door() -> None:
+    with zmq.Context() as context, make_socket(context, zmq.ROUTER, max_bytes=1_000, domain="d") as socket:
+        assert socket.getsockopt(zmq.MAXMSGSIZE) == 5_096
+        assert socket.getsockopt(zmq.LINGER) == 200
+        assert socket.getsockopt(zmq.HANDSHAKE_IVL) == 2_000
+        assert socket.getsockopt(zmq.HEARTBEAT_IVL) == 5_000
+        assert socket.getsockopt(zmq.ZAP_DOMAIN) == b"d"
+        assert socket.getsockopt(zmq.ZAP_ENFORCE_DOMAIN) == 1
+
+
+def test_sending_never_waits() -> None:
+    with zmq.Context() as context, make_socket(context, zmq.DEALER) as lonely:
+        lonely.setsockopt(zmq.IMMEDIATE, 1)
+        with pytest.raises(zmq.Again):
+            send_now(lonely, b"head", b"body")

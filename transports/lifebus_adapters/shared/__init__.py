@@ -1,0 +1,1 @@
+"""What all adapters are made of: rules, parsing, typed reads, assets."""

@@ -1,0 +1,55 @@
+"""The hooks that lifebus makes itself, and that every adapter knows: of the launcher wrapper, the observer, the canary.
+
+`wrapper_start` and `wrapper_end` tell that a harness was started and ended; its session is not known to a wrapper, so
+that they name a run.  `app_server_end` is what an observer leaves where no broker was there.  `lifebus.canary` goes
+through an installed hook to show that it arrives.
+
+Above: parsing.  Below: rules, reading.
+"""
+
+from typing import Final
+
+from lifebus_adapters.adapter import HookCall
+from lifebus_adapters.shared.fields import Payload
+from lifebus_adapters.shared.rules import SESSION_CLOSE, SESSION_OPEN, Fact, HookRule, HookTable, IdentityPaths
+from lifebus_contract import IntegrationMode, LifecycleEvent
+
+__all__ = ["APP_SERVER_END", "CANARY", "OWN_HOOKS", "WRAPPER_END", "WRAPPER_START", "table_for"]
+
+CANARY: Final = "lifebus.canary"
+"""The hook that proves an installation; its payload has a `canary`, which stands in the receipt again."""
+
+WRAPPER_START: Final = "wrapper_start"
+"""The wrapper is about to start the harness; the payload has a `run_id`."""
+
+WRAPPER_END: Final = "wrapper_end"
+"""The harness has ended; the payload has the `run_id` and an `exit_code`, negative for a signal."""
+
+APP_SERVER_END: Final = "app_server_end"
+"""An app-server has ended, and some of it was never told: `run_id`, `exit_code`, and how much was lost."""
+
+_LOSSES: Final = (Fact("exit_code", int), Fact("missed_messages", int), Fact("missed_bytes", int))
+
+_RULES: Final = {
+    APP_SERVER_END: HookRule(
+        events=(LifecycleEvent.RECEIPT_GAP_DETECTED,), facts=_LOSSES, mode=IntegrationMode.TELEMETRY_ONLY
+    ),
+    CANARY: HookRule(events=(LifecycleEvent.SUPERVISOR_TICK,), facts=(Fact("canary"),)),
+    WRAPPER_START: HookRule(events=SESSION_OPEN, mode=IntegrationMode.LAUNCHER_WRAPPER),
+    WRAPPER_END: HookRule(events=SESSION_CLOSE, facts=(Fact("exit_code", int),), mode=IntegrationMode.LAUNCHER_WRAPPER),
+}
+
+OWN_HOOKS: Final = HookTable(
+    name=("hook_event_name", "hook"),
+    identity=IdentityPaths(session=(), run=("run_id",)),
+    rules=_RULES,
+    silent=frozenset(),
+    sessionless=frozenset(_RULES),
+)
+"""What each of them means, the same for every harness."""
+
+
+def table_for(call: HookCall, payload: Payload, table: HookTable) -> HookTable:
+    """Return the table to read a call with: ours where the payload or the command line names one of our hooks."""
+    named = [name for key in OWN_HOOKS.name if isinstance(name := payload.get(key), str) and name]
+    return OWN_HOOKS if (named or [call.hook])[0] in OWN_HOOKS.rules else table

@@ -1,0 +1,110 @@
+"""What a harness's hook table is made of: frozen data, so that each `hooks.py` reads like the harness's own manual.
+
+Above: parsing and every harness's `hooks.py`.  Below: the contract.
+"""
+
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+from lifebus_adapters.shared.fields import Payload
+from lifebus_adapters.shared.telemetry import Fact as TelemetryFact
+from lifebus_contract import IntegrationMode, LifecycleEvent
+
+__all__ = [
+    "FRAME_CLOSE",
+    "FRAME_OPEN",
+    "SESSION_CLOSE",
+    "SESSION_OPEN",
+    "Fact",
+    "HookFacts",
+    "HookRule",
+    "HookTable",
+    "IdentityPaths",
+    "no_facts",
+]
+
+HookFacts = Callable[[str, Payload, str], tuple[TelemetryFact, ...]]
+"""What a hook tells beside its events: hook name, payload and session in, facts out."""
+
+
+def no_facts(hook: str, payload: Payload, session: str) -> tuple[TelemetryFact, ...]:  # noqa: ARG001  it is a default
+    """Return nothing: the hooks of this harness tell no more than their events."""
+    return ()
+
+
+SESSION_OPEN = (LifecycleEvent.SESSION_STARTING, LifecycleEvent.SESSION_STARTED)
+"""What one start hook yields."""
+
+SESSION_CLOSE = (LifecycleEvent.SESSION_ENDING, LifecycleEvent.SESSION_ENDED)
+"""What one end-of-session hook yields."""
+
+FRAME_OPEN = (LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OPENED)
+"""What one prompt hook yields: lifebus answers it with the deliveries, so the frame is open once it returns."""
+
+FRAME_CLOSE = (LifecycleEvent.FRAME_ENDING, LifecycleEvent.FRAME_ENDED)
+"""What one stop hook yields: lifebus never blocks a stop, so the frame has ended."""
+
+
+class Fact(Struct, frozen=True):
+    """A small fact that goes into `telemetry`: where it stands, its kind, its name if the last path part is not one."""
+
+    path: str
+    kind: type = str
+    name: str = ""
+
+    @property
+    def key(self) -> str:
+        """The key in `telemetry`."""
+        return self.name or self.path.rpartition(".")[2]
+
+
+class HookRule(Struct, frozen=True, kw_only=True):
+    """What one native hook means.
+
+    `unless` names a field and the value with which the hook means nothing.  `frame_end` says how a frame ended, in
+    one word or by a look at the payload.  `subagent` hooks are about a nested frame and must name the agent.  `mode` is
+    the integration mode through which it came.  A hook that fires `once` for a turn or agent is known by their ids.
+    """
+
+    events: tuple[LifecycleEvent, ...]
+    facts: tuple[Fact, ...] = ()
+    unless: tuple[str, str | int] | None = None
+    frame_end: str | Callable[[Payload], str] = "completed"
+    subagent: bool = False
+    once: bool = False
+    mode: IntegrationMode = IntegrationMode.NATIVE_HOOK
+
+
+class IdentityPaths(Struct, frozen=True, kw_only=True):
+    """Where a harness keeps its ids; the first path that holds one wins.
+
+    `event` is an id of the single hook call; where a harness has none, that of the agent, task or run stands in.
+    A frame is named by the task, else by the run, else by a digest of the session and the `frame_seed` fields,
+    which are equal in the hooks that open and close it.
+    """
+
+    session: tuple[str, ...]
+    task: tuple[str, ...] = ()
+    run: tuple[str, ...] = ()
+    agent: tuple[str, ...] = ()
+    event: tuple[str, ...] = ()
+    frame_seed: tuple[str, ...] = ()
+
+
+class HookTable(Struct, frozen=True, kw_only=True):
+    """Everything needed to read one harness's hooks.
+
+    `name` is where a payload names its own hook, `rules` what the hooks mean, `silent` the hooks that are known and
+    mean nothing.  `sessionless` hooks come without a session id.  `transcript` is where a payload names the session's
+    telemetry file.  `displays` are the hooks whose output the harness shows to the user; their payload does not name
+    them.
+    """
+
+    name: tuple[str, ...]
+    identity: IdentityPaths
+    rules: Mapping[str, HookRule]
+    silent: frozenset[str]
+    sessionless: frozenset[str] = frozenset()
+    transcript: tuple[str, ...] = ()
+    displays: frozenset[str] = frozenset()

@@ -1,0 +1,53 @@
+"""The two kinds of sources that most harnesses have: a log a session, and one database for all.
+
+Above: the harnesses' `telemetry.py`.  Below: telemetry.
+"""
+
+from collections.abc import Callable, Sequence
+
+from lifebus_adapters.shared.telemetry import DatabaseReader, RecordReader, Source, Surroundings
+
+__all__ = ["database", "no_session", "session_logs"]
+
+
+def no_session(_: str) -> None:
+    """Know no session: the path does not tell it."""
+
+
+def session_logs(
+    source_id: str,
+    *,
+    roots: Callable[[Surroundings], Sequence[str]],
+    pattern: str,
+    session_of: Callable[[str], str | None],
+    make_reader: Callable[[str, Surroundings], RecordReader],
+) -> Source:
+    """Return the source of files of JSON lines, each of which is named by its session."""
+    return Source(
+        source_id=source_id,
+        form="lines",
+        roots=roots,
+        pattern=pattern,
+        session_of=session_of,
+        make_reader=make_reader,
+        is_ours=lambda path: session_of(path) is not None,
+    )
+
+
+def database(
+    *,
+    roots: Callable[[Surroundings], Sequence[str]],
+    is_ours: Callable[[str], bool],
+    make_reader: Callable[[], DatabaseReader],
+    pattern: str = "",
+) -> Source:
+    """Return the source of a SQLite database that holds all sessions; without a pattern the root is the file."""
+    return Source(
+        source_id="database",
+        form="database",
+        roots=roots,
+        pattern=pattern,
+        session_of=no_session,
+        make_reader=lambda path, surroundings: make_reader(),  # noqa: ARG005  one shape for all sources
+        is_ours=is_ours,
+    )

@@ -1,0 +1,1 @@
+"""Bytes to frames and back, without I/O."""

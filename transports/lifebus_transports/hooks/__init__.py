@@ -1,0 +1,1 @@
+"""The hook server and the spool."""

@@ -1,0 +1,240 @@
+"""The hook door: a Unix socket where each connection brings one hook call and takes its answer (design 5).
+
+The door never parses a payload.  Whatever it does not answer whole, the hook puts into the spool: so a busy door says
+`busy` and loses nothing.  A late answer is given up, never the call: its handling goes on, in the door's own scope,
+and keeps its place among the calls that are allowed at once.  A call whose hook has gone before it was read (the broker
+was stopped for a while) counts as spooled, for nobody takes what would be delivered.
+
+Above: the daemon.  Below: hook_frames.py, peer.py, runtime_dir.py.
+"""
+
+import errno
+import select
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+import anyio
+import structlog
+from anyio.abc import SocketAttribute, SocketListener, SocketStream, TaskStatus
+from msgspec import Struct, structs
+
+from lifebus_adapters.adapter import CallerProcess, HookAnswer, HookCall
+from lifebus_contract import BrokerBusy, InvalidRequest
+from lifebus_transports.framing.hook_frames import BUSY, CallFrame, CallReader, encode_answer
+from lifebus_transports.hooks.peer import PeerSocket, is_same_user, peer_pid
+from lifebus_transports.runtime_dir import check_socket_path
+
+__all__ = ["CallerOf", "DoorCounters", "DoorLimits", "HandleCall", "serve_hooks"]
+
+HandleCall = Callable[[HookCall], Awaitable[HookAnswer]]
+"""Turns one hook call into its answer; raises `BrokerBusy` when the hook had better spool the call."""
+
+CallerOf = Callable[[int, int | None], CallerProcess | None]
+"""Turns the process id that a call claims, and the one the kernel names, into the harness's process."""
+
+_EMPTY: Final = encode_answer(HookAnswer())
+_CHUNK: Final = 65_536
+_PASSING: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED)
+_STARVED_S: Final = 0.1
+_log: Final = structlog.get_logger("lifebus.hook_door")
+
+
+class DoorLimits(Struct, frozen=True, kw_only=True):
+    """What one call may take: seconds to send it, to answer it and to handle it; and how many are taken at once.
+
+    `answer_s` lies below the 0.24 s that the hook waits; what is answered later would be spooled and come twice.
+    """
+
+    read_s: float = 2.0
+    answer_s: float = 0.22
+    handle_s: float = 4.0
+    at_once: int = 64
+
+
+class DoorCounters(Struct, kw_only=True):
+    """What came to the door since it opened.
+
+    `calls` were handed on; of these `late` were answered empty, `failed` raised, `gone` had nobody left to answer and
+    `oversized` had a payload over the limit.  The others were not handed on: `refused` came from another user, `busy`
+    found no free place, `malformed` broke the protocol, `cut_off` ended or stalled in the middle.  `starved` counts how
+    often a connection could not even be taken, because the process or the system had no descriptor left.
+    """
+
+    calls: int = 0
+    late: int = 0
+    failed: int = 0
+    gone: int = 0
+    refused: int = 0
+    busy: int = 0
+    malformed: int = 0
+    cut_off: int = 0
+    oversized: int = 0
+    starved: int = 0
+
+
+async def serve_hooks(
+    path: Path,
+    handle: HandleCall,
+    *,
+    limits: DoorLimits | None = None,
+    counters: DoorCounters | None = None,
+    caller_of: CallerOf | None = None,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve hook calls at the socket `path` (0600) until cancelled; calls in hand are then still answered.
+
+    `caller_of` is asked while the caller waits, so that the process it names is still there.
+    The caller holds the runtime directory's lock and has removed a stale socket: binding would steal a live one.
+
+    Raises:
+        LifebusError: `socket_path_too_long`.
+        OSError: the socket cannot be bound.
+    """
+    door = _Door(handle, limits or DoorLimits(), counters or DoorCounters(), caller_of or _nobody)
+    async with await anyio.create_unix_listener(check_socket_path(path), mode=0o600) as listener:
+        task_status.started()
+        async with anyio.create_task_group() as tasks:
+            while True:
+                tasks.start_soon(door.receive, await door.accept(listener))
+
+
+class _Door:
+    """One door's limits and counters, and the connections that it has in hand."""
+
+    def __init__(self, handle: HandleCall, limits: DoorLimits, counters: DoorCounters, caller_of: CallerOf) -> None:
+        self._handle = handle
+        self._caller_of = caller_of
+        self._limits = limits
+        self._counters = counters
+        self._in_hand = 0
+
+    async def accept(self, listener: SocketListener) -> SocketStream:
+        """Return the next connection; while there is no descriptor for it, it waits, and its hook spools in the end."""
+        while True:
+            try:
+                return await listener.accept()
+            except anyio.BrokenResourceError as fault:
+                if not (isinstance(fault.__cause__, OSError) and fault.__cause__.errno in _PASSING):
+                    raise
+                self._count("starved")
+                await anyio.sleep(_STARVED_S)
+
+    async def receive(self, stream: SocketStream) -> None:
+        """Serve one connection from accept to close."""
+        async with stream:
+            if not is_same_user(stream.extra(SocketAttribute.raw_socket)):  # noqa: S610  no Django
+                self._count("refused")
+                return
+            if self._in_hand >= self._limits.at_once:
+                self._count("busy")
+                await _send(stream, BUSY)
+                return
+            self._in_hand += 1
+            try:
+                await self._serve(stream)
+            finally:
+                self._in_hand -= 1
+
+    async def _serve(self, stream: SocketStream) -> None:
+        try:
+            frame = await self._read(stream)
+        except InvalidRequest as fault:
+            self._count("malformed", code=fault.code)
+            await _send(stream, _EMPTY)
+            return
+        if frame is None:
+            self._count("cut_off")
+            return
+        if frame.header.oversized is not None:
+            self._count("oversized", adapter=frame.header.adapter, size=frame.header.oversized)
+        await self._answer(stream, self._call(frame, stream.extra(SocketAttribute.raw_socket)))  # noqa: S610  no Django
+
+    def _call(self, frame: CallFrame, connection: PeerSocket) -> HookCall:
+        """Return the call with what only the connection tells: whose it is, and whether its hook still waits."""
+        call, pid = frame.call, frame.header.pid
+        if call.spooled_at_epoch_s is not None:
+            return call
+        if _has_gone(connection):
+            self._count("gone", call_id=call.call_id)
+            return structs.replace(call, spooled_at_epoch_s=int(time.time()))
+        return call if pid is None else structs.replace(call, process=self._caller_of(pid, peer_pid(connection)))
+
+    async def _read(self, stream: SocketStream) -> CallFrame | None:
+        """Return the frame, or None when the peer ends or stalls in the middle of it."""
+        reader = CallReader()
+        with anyio.move_on_after(self._limits.read_s):
+            try:
+                while (frame := reader.feed(await stream.receive(_CHUNK))) is None:
+                    pass
+            except (anyio.EndOfStream, anyio.BrokenResourceError):
+                return None
+            return frame
+        return None
+
+    async def _answer(self, stream: SocketStream, call: HookCall) -> None:
+        """Have the call handled, and answer in time, with or without the result."""
+        answer = _EMPTY
+        handled = anyio.Event()
+
+        async def work() -> None:
+            nonlocal answer
+            answer = await self._handled(call)
+            handled.set()
+
+        self._counters.calls += 1
+        with anyio.move_on_after(self._limits.handle_s, shield=True) as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(work)
+                with anyio.move_on_after(self._limits.answer_s):
+                    await handled.wait()
+                if not handled.is_set():
+                    self._count("late", call_id=call.call_id)
+                await _send(stream, answer)
+                await stream.aclose()
+        if scope.cancelled_caught:
+            self._count("failed", call_id=call.call_id, error="deadline")
+
+    async def _handled(self, call: HookCall) -> bytes:
+        try:
+            return encode_answer(await self._handle(call))
+        except BrokerBusy:
+            self._count("busy")
+            return BUSY
+        except Exception as fault:  # noqa: BLE001  a broken handler must not take the door down
+            self._count("failed", call_id=call.call_id, error=type(fault).__name__)
+            return _EMPTY
+
+    def _count(self, what: str, **facts: object) -> None:
+        """Count a mishap; log the 1st, 2nd, 4th, 8th … of a kind, and never what a peer sent unchecked."""
+        count: int = getattr(self._counters, what) + 1
+        setattr(self._counters, what, count)
+        if count & (count - 1) == 0:
+            _log.warning(f"hook.{what}", count=count, **facts)
+
+
+def _nobody(_claimed: int, _peer: int | None) -> None:
+    """Know no process."""
+
+
+def _has_gone(connection: PeerSocket) -> bool:
+    """Whether the peer has closed its end; one that has only finished sending still waits for its answer.
+
+    Only Linux tells the one from the other.
+    """
+    if sys.platform != "linux":
+        return False
+    poll = select.poll()
+    poll.register(connection.fileno(), 0)
+    return any(event & select.POLLHUP for _, event in poll.poll(0))
+
+
+async def _send(stream: SocketStream, data: bytes) -> None:
+    """Send to a peer that may be gone, or may never read."""
+    with anyio.move_on_after(1.0):
+        try:
+            await stream.send(data)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            return

@@ -1,0 +1,189 @@
+"""The spool: hook calls that found no broker, read back in order once there is one (design 5).
+
+Hooks append to `calls` under a lock; the broker claims that file by renaming it to `calls.claimed`, hands its calls on,
+and removes it only after all of them were taken: a crash in between repeats calls, and their `call_id` makes that
+harmless.  What hooks had to drop is the size of the file `dropped`.
+
+Above: the daemon.  Below: hook_frames.py, runtime_dir.py.
+"""
+
+import os
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import anyio.to_thread
+import structlog
+from msgspec import Struct
+
+from lifebus_contract import InvalidRequest, LifebusError, RetryClass
+from lifebus_transports.framing.hook_frames import MAX_HEADER_BYTES, CallFrame, parse_header
+from lifebus_transports.hooks.server import HandleCall
+from lifebus_transports.runtime_dir import open_private_directory
+
+__all__ = ["SpoolCounters", "drain_spool", "split_records"]
+
+_MAX_SPOOL_BYTES: Final = 16 * 1_048_576
+"""Bytes that hooks put into a spool at most."""
+
+_CALLS: Final = "calls"
+_CLAIMED: Final = "calls.claimed"
+_DROPPED: Final = "dropped"
+_START: Final = b'{"v":1,"call_id":"'
+_MAX_MALFORMED: Final = 1_000
+_WRITER_S: Final = 1.0
+_log: Final = structlog.get_logger("lifebus.spool")
+
+
+class SpoolCounters(Struct, kw_only=True):
+    """What a drain found.
+
+    `drained` calls were handed on and taken, `refused` ones were handed on and cannot be taken; `oversized` ones are
+    among them, with a payload too large to be kept.  `duplicate` and `malformed` records were skipped; `dropped` calls
+    never got into the spool.  `left` says that something is still there, for the next drain.
+    """
+
+    drained: int = 0
+    refused: int = 0
+    duplicate: int = 0
+    malformed: int = 0
+    oversized: int = 0
+    dropped: int = 0
+    left: bool = False
+
+
+def split_records(data: bytes) -> Iterator[CallFrame | None]:
+    """Yield the records of a spool file in order, and None for each stretch that is no whole record.
+
+    A torn record costs itself only: reading goes on where the next one starts.
+    """
+    at = malformed = 0
+    while 0 <= at < len(data) and malformed < _MAX_MALFORMED:
+        frame, behind = _record_at(data, at)
+        yield frame
+        if frame is None:
+            malformed += 1
+            behind = data.find(_START, at + 1)
+        at = behind
+
+
+async def drain_spool(directory: Path, handle: HandleCall) -> SpoolCounters:
+    """Hand every spooled call to `handle`, oldest first, and return what was found.
+
+    A failure that may pass (`safe_retry`) ends the drain and leaves the calls where they are; any other one is
+    counted, and the drain goes on.  Hooks may append meanwhile; their calls are left to the next drain.
+
+    Raises:
+        LifebusError: the directory is not ours alone.
+        OSError: the spool cannot be read or removed.
+    """
+    counters = SpoolCounters()
+    seen: set[str] = set()
+    if not await anyio.to_thread.run_sync(directory.is_dir):
+        return counters
+    folder = await anyio.to_thread.run_sync(open_private_directory, directory)
+    try:
+        counters.dropped = await anyio.to_thread.run_sync(_take_dropped, folder)
+        for fresh in (False, True):
+            data = await anyio.to_thread.run_sync(_claim, folder, fresh, counters)
+            if data is not None and await _hand_on(data, handle, counters, seen):
+                await anyio.to_thread.run_sync(_remove, _CLAIMED, folder)
+            if counters.left:
+                break
+    finally:
+        os.close(folder)
+    return counters
+
+
+async def _hand_on(data: bytes, handle: HandleCall, counters: SpoolCounters, seen: set[str]) -> bool:
+    """Hand on the calls of one file; return whether it may be removed."""
+    for frame in split_records(data):
+        if frame is None:
+            counters.malformed += 1
+        elif frame.header.call_id in seen:
+            counters.duplicate += 1
+        elif await _taken(frame, handle, counters):
+            seen.add(frame.header.call_id)
+            counters.oversized += frame.header.oversized is not None
+        else:
+            counters.left = True
+            return False
+    return True
+
+
+async def _taken(frame: CallFrame, handle: HandleCall, counters: SpoolCounters) -> bool:
+    """Hand on one call; return False when it should be tried again later."""
+    try:
+        await handle(frame.call)
+    except Exception as fault:  # noqa: BLE001  one bad call must not block the spool for ever
+        if isinstance(fault, LifebusError) and fault.retry_class is RetryClass.SAFE_RETRY:
+            return False
+        counters.refused += 1
+        _log.warning("spool.refused", call_id=frame.header.call_id, error=type(fault).__name__)
+        return True
+    counters.drained += 1
+    return True
+
+
+def _record_at(data: bytes, at: int) -> tuple[CallFrame | None, int]:
+    """Return the whole record that starts at `at`, and where the next one would."""
+    end = data.find(b"\n", at, at + MAX_HEADER_BYTES)
+    if end < 0 or not data.startswith(_START, at):
+        return None, at
+    try:
+        header = parse_header(data[at:end])
+    except InvalidRequest:
+        return None, at
+    stop = end + 1 + header.size
+    if data[stop : stop + 2] not in (b"\n", b"\n{"):  # its end was torn off, and others follow in its place
+        return None, at
+    return CallFrame(header=header, stdin=data[end + 1 : stop]), stop + 1
+
+
+def _claim(folder: int, fresh: bool, counters: SpoolCounters) -> bytes | None:
+    """Return the bytes of a file that an earlier drain left, or of a fresh one that hooks have written."""
+    try:
+        if fresh:
+            os.rename(_CALLS, _CLAIMED, src_dir_fd=folder, dst_dir_fd=folder)
+        file = os.open(_CLAIMED, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    except OSError as fault:  # a link, a directory: not a file that a hook has made
+        _log.warning("spool.foreign_file", error=fault.strerror)
+        counters.left = True
+        return None
+    with os.fdopen(file, "rb") as claimed:
+        found = os.fstat(file)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or not _writers_done(file):
+            counters.left = True
+            return None
+        return claimed.read(_MAX_SPOOL_BYTES)
+
+
+def _writers_done(file: int) -> bool:
+    """Wait for the hook that is just writing; the next one sees that the file was renamed, and opens another."""
+    until = time.monotonic() + _WRITER_S
+    while time.monotonic() < until:
+        try:
+            os.lockf(file, os.F_TLOCK, 0)
+        except OSError:
+            time.sleep(0.005)
+        else:
+            return True
+    return False
+
+
+def _take_dropped(folder: int) -> int:
+    """Return how many calls hooks have dropped since the last drain, and start again at none."""
+    try:
+        count = os.stat(_DROPPED, dir_fd=folder, follow_symlinks=False).st_size
+    except FileNotFoundError:
+        return 0
+    _remove(_DROPPED, folder)
+    return count
+
+
+def _remove(name: str, folder: int) -> None:
+    os.unlink(name, dir_fd=folder)

@@ -1,0 +1,1 @@
+"""The bodies of every verb, one module a family."""

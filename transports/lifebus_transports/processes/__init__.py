@@ -1,0 +1,10 @@
+"""Child processes as clients: started from argument lists, asked over their streams, always ended.
+
+Above: the daemon, `lifebus serve`, `lifebus invoke`.  Below: the contract, anyio, msgpack.
+"""
+
+from lifebus_transports.processes.once import Commands, Run
+from lifebus_transports.processes.outcomes import Failure, Finished
+from lifebus_transports.processes.spec import CommandSpec
+
+__all__ = ["CommandSpec", "Commands", "Failure", "Finished", "Run"]

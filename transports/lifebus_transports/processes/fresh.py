@@ -1,0 +1,50 @@
+"""A fresh child for every dispatch.
+
+Above: the daemon, `lifebus serve`, `lifebus invoke`.  Below: once, gate, verdicts.
+"""
+
+from functools import partial
+
+from lifebus_contract import CallbackResponse, DispatchEnvelope, encode_json
+from lifebus_contract.fields import FactKey, FactValue
+from lifebus_transports.processes.gate import Gate
+from lifebus_transports.processes.once import Commands
+from lifebus_transports.processes.outcomes import answer_of, evidence_of
+from lifebus_transports.processes.spec import CommandSpec
+
+__all__ = ["FreshInvoker", "bodies_of"]
+
+
+class FreshInvoker:
+    """Runs a command for each dispatch, `workers` at once; fulfils `lifebus_broker.ports.Invoker` by its shape."""
+
+    def __init__(self, spec: CommandSpec, workers: int, commands: Commands) -> None:
+        self._spec = spec
+        self._commands = commands
+        self._gate: Gate[int] = Gate()
+        for place in range(workers):
+            self._gate.put(place)
+
+    async def invoke(self, envelope: DispatchEnvelope, evidence: dict[FactKey, FactValue]) -> CallbackResponse:
+        """Return what a child answers; who calls has a deadline, and cancels at it.
+
+        A child's place is taken until the child is gone, which may be after that.
+
+        Raises:
+            LifebusError: the command misbehaved, or too many dispatches wait for it.
+        """
+        place = await self._gate.take()
+        question = encode_json(envelope) + b"\n"
+        run = self._commands.start(self._spec, question, bodies_of(envelope), partial(self._gate.put, place))
+        try:
+            await run.over.wait()
+        finally:
+            run.leave()
+            finished = run.finished()
+            evidence.update(evidence_of(finished))
+        return answer_of(finished)
+
+
+def bodies_of(envelope: DispatchEnvelope) -> list[str]:
+    """Return the bodies of a dispatch, which must not stand in what is kept of it."""
+    return [payload.body for payload in envelope.payloads if payload.body]

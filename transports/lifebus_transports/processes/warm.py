@@ -1,0 +1,206 @@
+"""Workers that stay: started before they are needed, asked one thing at a time each, replaced when they misbehave.
+
+A worker is gone for good when it missed a deadline, wrote nonsense, wrote unasked or twice, or ended.  Where workers
+answer nothing from their start to their end, they are not started again at once but after a growing pause.
+
+Above: the daemon, `lifebus serve`.  Below: child, framing, gate, verdicts.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+
+from lifebus_contract import CallbackResponse, DispatchEnvelope, InvalidRequest, LifebusError
+from lifebus_contract.fields import FactKey, FactValue
+from lifebus_transports.processes.child import Child
+from lifebus_transports.processes.fresh import bodies_of
+from lifebus_transports.processes.gate import Gate
+from lifebus_transports.processes.outcomes import Failure, Finished, answer_in, evidence_of, fault_of, spawn_failure
+from lifebus_transports.processes.spec import CommandSpec
+from lifebus_transports.processes.worker_framing import WarmProtocol, framing_of
+
+__all__ = ["WarmInvoker", "Worker"]
+
+_PATIENCE_S: Final = 0.3
+"""How long a worker may take to end once its stdin has, in seconds."""
+
+_FIRST_PAUSE_S: Final = 0.1
+_LONGEST_PAUSE_S: Final = 5.0
+_log = structlog.get_logger("lifebus.commands")
+
+
+class Worker:
+    """One warm process.  `answered` counts; `fault` says why it has to go."""
+
+    def __init__(self, spec: CommandSpec, protocol: WarmProtocol) -> None:
+        """Start it.
+
+        Raises:
+            OSError: it cannot be started.
+            ValueError: an argument or variable holds a NUL character.
+        """
+        self.answered = 0
+        self.fault: LifebusError | None = None
+        self._framing = framing_of(protocol)
+        self._answer: asyncio.Future[list[Any]] | None = None
+        self._bodies: Sequence[str] = ()
+        self.child = Child(spec, self._take)
+
+    async def ask(self, envelope: DispatchEnvelope) -> CallbackResponse:
+        """Return the answer to a question.
+
+        Raises:
+            LifebusError: it wrote no answer, or ended without one.
+        """
+        self._answer = asyncio.get_running_loop().create_future()
+        self._bodies = bodies_of(envelope)
+        self.child.errors.clear()
+        self.child.send(self._framing.encode(envelope))
+        try:
+            response = answer_in(await self._answer)
+        except asyncio.CancelledError:
+            self.condemn(fault_of(Finished(failure=Failure.DEADLINE)))
+            raise
+        except LifebusError as fault:
+            self.condemn(fault)
+            raise
+        finally:
+            self._answer = None
+        self.answered += 1
+        return response
+
+    def evidence(self) -> dict[FactKey, FactValue]:
+        """Return what was seen of it since it was asked."""
+        self.child.drain()
+        return evidence_of(self._finished())
+
+    def condemn(self, fault: LifebusError) -> None:
+        """Have it ended by its owner; the first fault counts."""
+        self.fault = self.fault or fault
+        self.child.halt()
+
+    async def end(self) -> None:
+        """End it: one that did nothing wrong may end by itself, and whoever waits for its answer is told."""
+        by_itself, unread = self.child.exited.is_set(), self.child.unread
+        self.child.drain()
+        await self.child.end(patience=0.0 if self.fault or by_itself else _PATIENCE_S)
+        self.fault = self.fault or self._last_word(unread)
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(self.fault)
+
+    def _take(self, data: bytes) -> None:
+        documents = [] if self.fault else self._framing.feed(data)
+        if not documents:
+            return
+        if self._answer is None or self._answer.done() or self.child.unread > 1:  # the line end may stay
+            fault = InvalidRequest("the command wrote what nobody had asked for", code="unasked")
+            self.condemn(fault)
+            if self._answer is not None and not self._answer.done():
+                self._answer.set_exception(fault)
+        else:
+            self._answer.set_result(documents)
+
+    def _finished(self) -> Finished:
+        status = self.child.status if self.fault is None or self.fault.code in _OWN_ENDS else None
+        return Finished(
+            stderr=self.child.complaint(self._bodies),
+            exit_code=status if status is not None and status >= 0 else None,
+            signal=-status if status is not None and status < 0 else None,
+        )
+
+    def _last_word(self, unread: int) -> LifebusError:
+        """Return what the end of a worker means for who waits for its answer."""
+        status = self.child.status
+        if status is None or status < 0:
+            return fault_of(Finished(failure=Failure.KILLED, signal=-(status or 0)))
+        if status > 0:
+            return fault_of(Finished(failure=Failure.EXIT_CODE, exit_code=status))
+        if unread > 1:
+            return fault_of(Finished(failure=Failure.STDIN_IGNORED))
+        return InvalidRequest("the command ended without an answer", code="no_answer")
+
+
+_OWN_ENDS: Final = frozenset({Failure.KILLED, Failure.EXIT_CODE, Failure.STDIN_IGNORED, "no_answer"})
+"""Faults whose worker ended by itself, so that its exit code says something."""
+
+
+class WarmInvoker:
+    """Asks a pool of warm workers; fulfils `lifebus_broker.ports.Invoker` by its shape.  `tasks` owns the workers."""
+
+    def __init__(self, spec: CommandSpec, protocol: WarmProtocol, workers: int, tasks: TaskGroup) -> None:
+        self._spec = spec
+        self._protocol: WarmProtocol = protocol
+        self._tasks = tasks
+        self._gate: Gate[Worker] = Gate()
+        self._alive: set[Worker] = set()
+        self._down: LifebusError | None = None
+        for _ in range(workers):
+            tasks.start_soon(self._keep)
+
+    async def invoke(self, envelope: DispatchEnvelope, evidence: dict[FactKey, FactValue]) -> CallbackResponse:
+        """Return a worker's answer; who calls has a deadline, and cancels at it.
+
+        Raises:
+            LifebusError: no worker can be started, too many wait, or the worker misbehaved.
+        """
+        if self._down is not None and not self._alive:
+            raise self._down.with_traceback(None)
+        worker = await self._gate.take()
+        try:
+            return await worker.ask(envelope)
+        finally:
+            evidence.update(worker.evidence())
+            asyncio.get_running_loop().call_soon(self._give_back, worker)  # what it writes meanwhile is unasked
+
+    def _give_back(self, worker: Worker) -> None:
+        if not worker.child.halted.is_set():
+            worker.child.drain()
+        if not worker.child.halted.is_set():
+            self._gate.put(worker)
+
+    async def _keep(self) -> None:
+        """Keep one worker alive, for ever: the owner's task of one place in the pool."""
+        faults = 0
+        while True:
+            worker = self._start()
+            faults += 1
+            if worker is not None:
+                await self._wait_for(worker)
+                if worker.answered or faults == 1:
+                    faults = 0 if worker.answered else 1
+                    self._tasks.start_soon(self._bury, worker)  # its successor need not wait for its end
+                    continue
+                await self._bury(worker)
+            if self._down is not None and not self._alive:
+                self._gate.refuse(self._down)
+            await anyio.sleep(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** max(0, min(faults, 10) - 2)))
+
+    def _start(self) -> Worker | None:
+        try:
+            worker = Worker(self._spec, self._protocol)
+        except (OSError, ValueError) as fault:
+            self._down = fault_of(spawn_failure(fault))
+            return None
+        self._alive.add(worker)
+        self._gate.put(worker)
+        return worker
+
+    async def _wait_for(self, worker: Worker) -> None:
+        """Wait until a worker has to go; with the owner's end it is ended here."""
+        try:
+            await worker.child.halted.wait()
+        except asyncio.CancelledError:
+            await worker.end()
+            raise
+        finally:
+            self._alive.discard(worker)
+            self._gate.drop(worker)
+
+    async def _bury(self, worker: Worker) -> None:
+        await worker.end()
+        self._down = worker.fault
+        _log.warning("worker_replaced", program=self._spec.argv[0][:128], code=worker.fault and worker.fault.code)

@@ -1,0 +1,1 @@
+"""The ZeroMQ sockets: requests, receipts, workers, and who may connect."""

@@ -1,0 +1,220 @@
+"""The receipt door: an XPUB socket on ipc.  A lossy, fast hint; the ledger is the guarantee (design 4.6).
+
+Rows go out as one message a commit on ``a/`` and one a session and commit on ``r/<adapter>/<session>/``, and only
+where somebody subscribed, so that a busy broker pays for what is read.  Receipts that no ledger keeps go out one by one
+on ``t/<adapter>/<session>/``, signals of app-servers on ``s/<adapter>/<thread>/``.
+
+Above: the daemon.  Below: wire, messages, topics, zmq_socket.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+import zmq
+
+from lifebus_transports.framing.frames import (
+    ALL_TOPIC,
+    BEACON_TOPIC,
+    SIGNAL_BEACON_TOPIC,
+    marker_topic,
+    session_topic,
+    signal_topic,
+    tick_topic,
+)
+from lifebus_transports.messages.requests import Beacon, RowInfo
+from lifebus_transports.messages.signals import SignalBeacon, SignalRow
+from lifebus_transports.zmq.socket import Frames, SocketReader, make_socket, send_now
+from lifebus_transports.zmq.topics import MAX_TOPIC, Topics
+from lifebus_transports.zmq.zap import DOMAIN
+
+__all__ = ["PublishCounters", "PublishedRow", "PublishedSignal", "ReceiptDoor"]
+
+_MAX_ROWS = 256
+_MAX_SIGNAL_BYTES = 65_536  # a subscriber that does not read holds up to 1,000 messages
+_MAX_BEACON_PARTS = 1_024
+
+
+class PublishedRow(Protocol):
+    """What the door needs of a recorded receipt (fulfilled by `lifebus_broker.ports.Row`)."""
+
+    @property
+    def position(self) -> int:
+        """Its place in the ledger's order."""
+        ...
+
+    @property
+    def adapter_id(self) -> str:
+        """The adapter it is about."""
+        ...
+
+    @property
+    def harness_session_id(self) -> str | None:
+        """The session it is about."""
+        ...
+
+    @property
+    def sequence(self) -> int | None:
+        """Its number within the session."""
+        ...
+
+    @property
+    def receipt(self) -> bytes:
+        """Its canonical JSON."""
+        ...
+
+
+class PublishedSignal(Protocol):
+    """What the door needs of a recorded signal (fulfilled by `lifebus_broker.signals.log.StoredSignal`)."""
+
+    @property
+    def sequence(self) -> int:
+        """Its number within its thread."""
+        ...
+
+    @property
+    def event_type(self) -> str:
+        """Its event."""
+        ...
+
+    @property
+    def signal(self) -> bytes:
+        """Its envelope as JSON."""
+        ...
+
+
+@dataclass(slots=True)
+class PublishCounters:
+    """What left the door since it opened."""
+
+    messages: int = 0
+    receipts: int = 0
+    signals: int = 0
+    malformed: int = 0
+
+
+class ReceiptDoor:
+    """Publishes on `address` until closed.  Never blocks: a subscriber that does not read loses messages and knows.
+
+    `first_beacon` must lie beyond the numbers of every earlier door at this address, so that a subscriber which comes
+    back after a restart sees that it missed something.
+    """
+
+    def __init__(
+        self,
+        context: "zmq.Context[zmq.Socket[bytes]]",
+        address: str,
+        *,
+        max_queued: int = 1_000,
+        first_beacon: int = 1,
+    ) -> None:
+        self.counters = PublishCounters()
+        self._closed = False
+        self._topics = Topics(b"r/", ALL_TOPIC)
+        self._signal_topics = Topics(b"s/")
+        self._beacons = self._signal_beacons = first_beacon - 1
+        self._socket = make_socket(context, zmq.XPUB, max_bytes=MAX_TOPIC, domain=DOMAIN)
+        self._socket.setsockopt(zmq.SNDHWM, max_queued)
+        self._socket.bind(address)
+        self._reader = SocketReader(self._socket, self._subscription)
+
+    def close(self) -> None:
+        """Close; messages already handed to ZeroMQ leave within its linger of 200 ms, later ones are dropped."""
+        self._closed = True
+        self._reader.close()
+        self._socket.close()
+
+    def publish(self, epoch: str, rows: Sequence[PublishedRow]) -> None:
+        """Publish the rows of one commit, in position order."""
+        self.counters.receipts += len(rows)
+        if self._topics.wants(ALL_TOPIC):
+            for start in range(0, len(rows), _MAX_ROWS):
+                self._send_rows(ALL_TOPIC, epoch, rows[start : start + _MAX_ROWS])
+        if self._topics.wants_any():
+            for topic, group in _by_session(rows).items():
+                if self._topics.wants(topic):
+                    self._send_rows(topic, epoch, group)
+
+    def publish_transient(self, epoch: str, row: PublishedRow) -> None:
+        """Publish a receipt that no ledger keeps, of position 0, on a topic of its own (design 3.12).
+
+        Whoever follows the ledger is not told, and so does not take it for a hole.
+        """
+        self._send_rows(tick_topic(row.adapter_id, row.harness_session_id), epoch, (row,))
+
+    def publish_marker(self, epoch: str, nonce: str) -> None:
+        """Publish a joining subscriber's marker: it arrives behind everything published before."""
+        self._send(marker_topic(nonce), epoch, b"\x90")
+
+    def publish_beacon(
+        self, epoch: str, *, head: int, floor: int, sessions: dict[tuple[str, str], int], closing: bool = False
+    ) -> None:
+        """Publish the heads; `sessions` holds the newest sequence of each session that changed.
+
+        Who follows the whole ledger goes by its head: the sessions are named only where somebody follows one.
+        """
+        changed = sessions if self._topics.wants_any() else {}
+        for part in _parts({session_topic(*key): sequence for key, sequence in changed.items()}):
+            self._beacons += 1
+            beacon = Beacon(epoch=epoch, number=self._beacons, head=head, floor=floor, closing=closing, sessions=part)
+            self._send(BEACON_TOPIC, epoch, msgspec.msgpack.encode(beacon))
+
+    def publish_signals(self, epoch: str, adapter_id: str, thread: str, signals: Sequence[PublishedSignal]) -> None:
+        """Publish signals of one thread, in sequence order; those that nobody wants are not encoded."""
+        self.counters.signals += len(signals)
+        topic = signal_topic(adapter_id, thread)
+        if self._signal_topics.wants(topic):
+            for part in _portions(signals):
+                self._send(topic, epoch, msgspec.msgpack.encode(part))
+
+    def publish_signal_beacon(self, epoch: str, *, threads: dict[tuple[str, str], int], closing: bool = False) -> None:
+        """Publish the newest sequence of each thread that changed, named by adapter and thread, if anybody follows."""
+        changed = threads if self._signal_topics.wants_any() else {}
+        for part in _parts({signal_topic(*key): sequence for key, sequence in changed.items()}):
+            self._signal_beacons += 1
+            beacon = SignalBeacon(epoch=epoch, number=self._signal_beacons, closing=closing, threads=part)
+            self._send(SIGNAL_BEACON_TOPIC, epoch, msgspec.msgpack.encode(beacon))
+
+    def _send_rows(self, topic: bytes, epoch: str, rows: Iterable[PublishedRow]) -> None:
+        body = [RowInfo(row.position, row.sequence, row.receipt) for row in rows]
+        self._send(topic, epoch, msgspec.msgpack.encode(body))
+
+    def _send(self, topic: bytes, epoch: str, body: bytes) -> None:
+        if self._closed:
+            return  # whoever woke in the turn of the loop in which the door closed: the ledger has it
+        send_now(self._socket, topic, epoch.encode("ascii"), body)
+        self.counters.messages += 1
+        self._reader.poke()
+
+    def _subscription(self, frames: Frames) -> None:
+        if len(frames) != 1 or not (self._topics.note(frames[0]) and self._signal_topics.note(frames[0])):
+            self.counters.malformed += 1
+
+
+def _by_session(rows: Sequence[PublishedRow]) -> dict[bytes, list[PublishedRow]]:
+    groups: dict[bytes, list[PublishedRow]] = {}
+    for row in rows:
+        groups.setdefault(session_topic(row.adapter_id, row.harness_session_id), []).append(row)
+    return groups
+
+
+def _parts(heads: dict[bytes, int]) -> Iterator[dict[str, int]]:
+    """Cut what a beacon tells into messages; there is always one."""
+    items = [(topic.decode("ascii"), head) for topic, head in heads.items()]
+    for start in range(0, max(1, len(items)), _MAX_BEACON_PARTS):
+        yield dict(items[start : start + _MAX_BEACON_PARTS])
+
+
+def _portions(signals: Sequence[PublishedSignal]) -> Iterator[list[SignalRow]]:
+    """Cut signals into the rows of messages of a bounded number and size."""
+    part: list[SignalRow] = []
+    size = 0
+    for one in signals:
+        size += len(one.signal)
+        if part and (size > _MAX_SIGNAL_BYTES or len(part) >= _MAX_ROWS):
+            yield part
+            part, size = [], len(one.signal)
+        part.append(SignalRow(one.sequence, one.event_type, one.signal))
+    if part:
+        yield part

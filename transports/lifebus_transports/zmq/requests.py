@@ -1,0 +1,165 @@
+"""The request door: a ROUTER socket on ipc.  Frames in, calls out, answers back.
+
+It knows verbs and limits, not what they mean: the daemon gives it one synchronous `handle`, which answers at once or
+later, once per request.
+
+Above: the daemon.  Below: wire, messages, zmq_socket.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import structlog
+import zmq
+
+from lifebus_contract import InternalError, InvalidRequest, LifebusError, encode_msgpack
+from lifebus_contract.fields import Document
+from lifebus_transports.framing.frames import ANSWER_OK, ANSWER_REFUSED, decode_body, decode_header, encode_header
+from lifebus_transports.messages.requests import BODIES, RefusalInfo
+from lifebus_transports.zmq.socket import Frames, SocketReader, make_socket, send_now
+from lifebus_transports.zmq.zap import DOMAIN
+
+__all__ = ["Caller", "RequestCounters", "RequestDoor", "RequestHandler"]
+
+_log = structlog.get_logger("lifebus.requests")
+_REQUEST_FRAMES = 3
+_MAX_UNSENT: Final = 16 * 1_048_576
+_LARGE: Final = (
+    8_192  # answers from this size on are counted until they have left; of smaller ones the number is bounded
+)
+_MAX_NOTED: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asked, and which question: `peer` is the connection's routing id."""
+
+    peer: bytes
+    correlation: int
+
+
+class RequestHandler(Protocol):
+    """Handles one request; calls `door.answer` or `door.refuse` exactly once, now or later."""
+
+    def __call__(self, caller: Caller, verb: str, body: Document) -> None:
+        """Handle the request.
+
+        Raises:
+            LifebusError: becomes the refusal.
+        """
+        ...
+
+
+@dataclass(slots=True)
+class RequestCounters:
+    """What passed the door since it opened."""
+
+    requests: int = 0
+    malformed: int = 0
+    refused: int = 0
+    unanswerable: int = 0
+
+
+class RequestDoor:
+    """Listens on `address` until closed.  Bind it only while holding the instance lock (design 4.8)."""
+
+    def __init__(
+        self,
+        context: "zmq.Context[zmq.Socket[bytes]]",
+        address: str,
+        handle: RequestHandler,
+        *,
+        max_queued: int = 10_000,
+        max_unread: int = 10_000,
+    ) -> None:
+        self.counters = RequestCounters()
+        self._unsent: dict[bytes, deque[tuple[zmq.MessageTracker, int]]] = {}
+        self._handle = handle
+        self._socket = make_socket(context, zmq.ROUTER, domain=DOMAIN)
+        self._socket.copy_threshold = _LARGE
+        self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        self._socket.setsockopt(zmq.ROUTER_HANDOVER, 0)
+        self._socket.setsockopt(zmq.SNDHWM, max_unread)
+        self._socket.setsockopt(zmq.RCVHWM, max_queued)
+        self._socket.bind(address)
+        self._reader = SocketReader(self._socket, self._receive, at_least=2)
+
+    def close(self) -> None:
+        """Stop reading and close; answers already handed to ZeroMQ leave within its linger of 200 ms."""
+        self._reader.close()
+        self._socket.close()
+
+    def pause(self) -> None:
+        """Stop reading new requests; answers still go out."""
+        self._reader.close()
+
+    def answer(self, caller: Caller, body: object) -> bool:
+        """Send an answer; False when the caller is gone or does not read (it asks again with its key)."""
+        return self.send(caller.peer, caller.correlation, ANSWER_OK, body)
+
+    def refuse(self, caller: Caller, fault: LifebusError) -> bool:
+        """Send a refusal."""
+        self.counters.refused += 1
+        return self.send(caller.peer, caller.correlation, ANSWER_REFUSED, RefusalInfo.of(fault))
+
+    def send(self, peer: bytes, correlation: int, verb: str, body: object) -> bool:
+        """Send one message to a connection; False when it is gone or its queue is full, in messages or in bytes."""
+        header, encoded = encode_header(correlation, verb), encode_msgpack(body)
+        try:
+            if len(encoded) < _LARGE:
+                send_now(self._socket, peer, header, encoded)
+            else:
+                self._send_large(peer, header, encoded)
+        except zmq.ZMQError:
+            self.counters.unanswerable += 1
+            return False
+        self._reader.poke()
+        return True
+
+    def _send_large(self, peer: bytes, header: bytes, body: bytes) -> None:
+        """Send what would add up to much if the peer does not read: it is counted until it has left.
+
+        Raises:
+            ZMQError: gone, or 16 MiB wait for this peer.
+        """
+        unsent = self._unsent.setdefault(peer, deque())
+        while unsent and unsent[0][0].done:
+            unsent.popleft()
+        if sum(size for _, size in unsent) > _MAX_UNSENT:
+            raise zmq.Again
+        tracker = self._socket.send_multipart((peer, header, body), zmq.NOBLOCK, copy=False, track=True)
+        if tracker is not None:
+            unsent.append((tracker, len(body)))
+        if len(self._unsent) > _MAX_NOTED:
+            self._unsent = {peer: left for peer, left in self._unsent.items() if left and not left[-1][0].done}
+
+    def _receive(self, frames: Frames) -> None:
+        if len(frames) != _REQUEST_FRAMES:
+            self.counters.malformed += 1
+            return
+        try:
+            correlation, verb = decode_header(frames[1])
+        except InvalidRequest:
+            self.counters.malformed += 1
+            return
+        self.counters.requests += 1
+        self._serve(Caller(frames[0], correlation), verb, frames[2])
+
+    def _serve(self, caller: Caller, verb: str, body: bytes) -> None:
+        try:
+            self._handle(caller, verb, decode_body(body, _body_of(verb)))
+        except LifebusError as fault:
+            if fault.code in {"malformed", "too_large", "duplicate_key"}:
+                self.counters.malformed += 1
+            self.refuse(caller, fault)
+        except Exception:  # noqa: BLE001  a defect of ours must not take the door down
+            _log.exception("request_failed", verb=verb)
+            self.refuse(caller, InternalError("the broker failed on this request; see its log"))
+
+
+def _body_of(verb: str) -> type[Document]:
+    kind = BODIES.get(verb)
+    if kind is None:
+        raise InvalidRequest(f"no such verb: `{verb}`; known are {', '.join(BODIES)}", code="unknown_verb")
+    return kind

@@ -1,0 +1,65 @@
+"""Peer identity on the ZeroMQ doors: the kernel says which user is at the other end.
+
+libzmq asks this handler (ZAP, RFC 27) for every connection to a socket with a domain.  On `ipc://` the peer's address
+is ``localhost:uid:gid:pid``; peers of other users are refused before any message of theirs is read.
+
+Above: the daemon.  Below: zmq_socket.
+"""
+
+from collections.abc import Collection
+
+import zmq
+
+from lifebus_transports.zmq.socket import Frames, SocketReader
+
+__all__ = ["DOMAIN", "UserGate", "admit"]
+
+DOMAIN = "lifebus"
+_ENDPOINT = "inproc://zeromq.zap.01"
+_REQUEST_FRAMES = 6
+
+
+def admit(address: str, mechanism: str, users: Collection[int]) -> int | None:
+    """Return the user id of an admitted peer, None for anyone else.
+
+    `address` is what libzmq saw: ``localhost:uid:gid:pid`` on ipc, an IP address on TCP, which is never admitted here.
+    """
+    parts = address.split(":")
+    if mechanism != "NULL" or len(parts) != 4 or parts[0] != "localhost":  # noqa: PLR2004  the form above
+        return None
+    if not (parts[1].isascii() and parts[1].isdecimal()) or int(parts[1]) not in users:
+        return None
+    return int(parts[1])
+
+
+class UserGate:
+    """Answers ZAP requests of one context; `refused` counts the peers it turned away.
+
+    Open it before any door binds, and close it after the last has closed.
+    """
+
+    def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", users: Collection[int]) -> None:
+        self.refused = 0
+        self._users = frozenset(users)
+        self._socket = context.socket(zmq.REP)
+        self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.bind(_ENDPOINT)
+        self._reader = SocketReader(self._socket, self._answer)
+
+    def close(self) -> None:
+        """Stop answering."""
+        self._reader.close()
+        self._socket.close()
+
+    def _answer(self, frames: Frames) -> None:
+        request_id = frames[1] if len(frames) > 1 else b""
+        user = None
+        if len(frames) >= _REQUEST_FRAMES and frames[0] == b"1.0" and frames[2] == DOMAIN.encode():
+            user = admit(frames[3].decode("ascii", "replace"), frames[5].decode("ascii", "replace"), self._users)
+        if user is None:
+            self.refused += 1
+            reply = [b"1.0", request_id, b"400", b"not admitted", b"", b""]
+        else:
+            reply = [b"1.0", request_id, b"200", b"OK", str(user).encode(), b""]
+        self._socket.send_multipart(reply)
+        self._reader.poke()
