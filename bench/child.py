@@ -1,14 +1,9 @@
-"""A part of a benchmark in a process of its own, which says in a line of words how far it is.
-
-Above: followers, signal_peers and who measures with them.  Below: nothing.
-"""
+"""A part of a benchmark in a process of its own, which says in a line of words how far it is."""
 
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-__all__ = ["child", "expect"]
 
 
 @contextmanager

@@ -2,8 +2,6 @@
 
 As with the peers there are two clients: the library where a program would use it, and a bare DEALER socket where many
 messages are in flight.
-
-Above: the scenarios.  Below: flood, the client library.
 """
 
 import asyncio

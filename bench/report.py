@@ -1,7 +1,4 @@
-"""What was measured, in tables, and each aim beside it.
-
-Above: run.  Below: rich.
-"""
+"""What was measured, in tables, and each aim beside it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

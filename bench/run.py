@@ -1,7 +1,4 @@
-"""`make bench`: lifebus beside Redis Streams and NATS JetStream, then alone.  It prints and never asserts.
-
-Above: the Makefile.  Below: the parts, report.
-"""
+"""`make bench`: lifebus beside Redis Streams and NATS JetStream, then alone.  It prints and never asserts."""
 
 import argparse
 import os

@@ -3,8 +3,6 @@
 `python -m bench.signal_peers observe RUNTIME_DIR ORIGINS SIGNALS RATE` prints `ready`, waits for a line, sends, and
 prints `done SECONDS`; a RATE of 0 is as fast as it goes, otherwise so many signals a second until it is killed.
 `python -m bench.signal_peers follow RUNTIME_DIR SIGNALS` prints `ready`, then `done SECONDS GAPS`.
-
-Above: signals.  Below: the client library.
 """
 
 import asyncio

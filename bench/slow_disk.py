@@ -2,8 +2,6 @@
 
 The disk is an APSW VFS that becomes SQLite's default before the command line runs, so that the product needs no switch
 for it.  A sync is really done, and then as much is waited as is missing.
-
-Above: fsync.  Below: APSW, the command line.
 """
 
 # ruff: noqa: N802  the methods have the names that APSW calls
@@ -13,8 +11,6 @@ import time
 from typing import Any
 
 import apsw
-
-__all__ = ["SlowDisk", "command"]
 
 
 def command(milliseconds: int) -> list[str]:

@@ -2,8 +2,6 @@
 
 The work for each receipt is the same everywhere: check the idempotency key, take the next number of its session,
 append durably, publish to subscribers, acknowledge.  Every acknowledgement is counted.
-
-Above: the peers and the scenarios.  Below: nothing.
 """
 
 import itertools

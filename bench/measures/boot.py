@@ -2,8 +2,6 @@
 
 Measured with the broker's caches in place and with all of them deleted, beside the time to rebuild everything from the
 log, which no door ever waits for.
-
-Above: run.  Below: flood, lifebus_client.
 """
 
 import shutil
@@ -19,8 +17,6 @@ from bench.lifebus_client import KEEP_ALL, UP, Broker, broker
 from bench.measures.flood import flood, one_message
 from bench.report import Aim
 from bench.workload import items
-
-__all__ = ["Boot", "aims", "collect"]
 
 _CHUNK = 20_000
 _SMALLEST = 1_000

@@ -2,8 +2,6 @@
 
 Each dispatch goes the whole way: emitted over the request door, asked, answered, its receipt durable in SQLite and
 acknowledged.  The program is the same, and does the same work.
-
-Above: run.  Below: lifebus_client, command_client.
 """
 
 import asyncio
@@ -19,8 +17,6 @@ from bench.measures.flood import ADAPTER, CLIENT, EVENT
 from bench.report import Aim
 from bench.workload import Rate
 from lifebus_contract import ReceiptStatus
-
-__all__ = ["AIM", "IN_FLIGHT", "PROTOCOLS", "WORKERS", "aims", "collect"]
 
 AIM = 20
 PROTOCOLS = ("oneshot", "jsonl", "msgpack")

@@ -1,7 +1,4 @@
-"""A named consumer: deliveries a second, each acknowledged durably, by how many are acknowledged at once.
-
-Above: run.  Below: the client library, lifebus_client.
-"""
+"""A named consumer: deliveries a second, each acknowledged durably, by how many are acknowledged at once."""
 
 import asyncio
 import time

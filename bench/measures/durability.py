@@ -1,15 +1,10 @@
-"""The tables of docs/reliability.md: boot, saves, slow disks, retention.
-
-Above: run.  Below: boot, fsync, retention, saves, report.
-"""
+"""The tables of docs/reliability.md: boot, saves, slow disks, retention."""
 
 from collections.abc import Callable
 
 from bench.measures import boot, fsync, retention
 from bench.measures import snapshots as saves
 from bench.report import Aim, Run, print_table
-
-__all__ = ["PARTS"]
 
 
 def _boot(run: Run) -> list[Aim]:

@@ -1,7 +1,4 @@
-"""Requests over a bare DEALER socket, many in flight, and how long each answer took.
-
-Above: lifebus_client, fsync, retention.  Below: the wire.
-"""
+"""Requests over a bare DEALER socket, many in flight, and how long each answer took."""
 
 import time
 from collections.abc import Sequence
@@ -16,8 +13,6 @@ from bench.workload import Item, Rate, Stopwatch
 from lifebus_contract import CallbackRequest, Emission, encode_msgpack
 from lifebus_transports.framing.frames import ANSWER_OK, decode_header, encode_header
 from lifebus_transports.messages.requests import Emit, EmitAnswer
-
-__all__ = ["ADAPTER", "CLIENT", "EVENT", "Flood", "flood", "one_message", "request"]
 
 CLIENT = "bench"
 ADAPTER = "codex"

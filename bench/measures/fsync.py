@@ -1,8 +1,6 @@
 """What a slow disk costs: acknowledged receipts a second by the time of a sync and the requests in flight.
 
 Each request is a message of its own on the real door; the disk is `slow_disk`.
-
-Above: run.  Below: slow_disk, lifebus_client.
 """
 
 from collections.abc import Callable
@@ -16,8 +14,6 @@ from bench.lifebus_client import broker
 from bench.measures.flood import flood
 from bench.report import Aim
 from bench.workload import cpu_seconds, items, percentile
-
-__all__ = ["AIMS", "IN_FLIGHT", "MILLISECONDS", "Speed", "aims", "collect"]
 
 MILLISECONDS = (0, 2, 10)
 """What a sync takes at least; 0 is the disk as it is, behind the same VFS."""

@@ -1,7 +1,4 @@
-"""What only lifebus is asked: flat cost, flat memory, quiet when idle, many subscribers.
-
-Above: run.  Below: lifebus_client, followers.
-"""
+"""What only lifebus is asked: flat cost, flat memory, quiet when idle, many subscribers."""
 
 import statistics
 import time

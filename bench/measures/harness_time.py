@@ -3,8 +3,6 @@
 The same settings, four times: without hooks, with `true` as every hook, with ours and a broker, with ours and none.
 The cases take turns, so that a noisy machine hurts them alike.  Aim: with ours at most 1.25 times with `true`.
 It measures the programs that `make e2e` has installed, and no others.
-
-Above: run.  Below: the end-to-end tests' harnesses and fake model.
 """
 
 import asyncio

@@ -2,8 +2,6 @@
 
 The cases take turns, and of each the best round counts, because a noisy machine only ever adds.  Streams go from a
 program through the case to a reader of 64 KiB reads; round trips go to an echoing `cat` and back, one at a time.
-
-Above: run.  Below: lifebus_client, report.
 """
 
 import os

@@ -2,8 +2,6 @@
 
 One ledger is filled without a limit.  Then its broker starts again with a limit of a quarter of that, and the same
 appends go on while it drops the rest.
-
-Above: run.  Below: flood, lifebus_client.
 """
 
 import time
@@ -15,8 +13,6 @@ from bench.lifebus_client import KEEP_ALL, Broker, broker
 from bench.measures.flood import flood
 from bench.report import Aim
 from bench.workload import items, percentile
-
-__all__ = ["IN_FLIGHT", "Dropping", "Waits", "aims", "collect"]
 
 IN_FLIGHT = 32
 _SHARE = 4

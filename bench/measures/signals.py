@@ -1,7 +1,4 @@
-"""Signals of app-servers: how many a second from observers to a follower, and what they cost the receipts beside them.
-
-Above: run.  Below: signal_peers, lifebus_client.
-"""
+"""How many signals a second pass from observers to a follower, and what they cost the receipts beside them."""
 
 import time
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""What a save costs: the snapshot's bytes and the time it takes, and the bundle that boots on another machine.
-
-Above: run.  Below: flood, lifebus_client, the command line.
-"""
+"""What a save costs: the snapshot's bytes and the time it takes, and the bundle that boots on another machine."""
 
 import asyncio
 import subprocess
@@ -14,8 +11,6 @@ import lifebus
 from bench.lifebus_client import KEEP_ALL, UP, Broker, broker
 from bench.measures.flood import CLIENT, flood
 from bench.workload import items
-
-__all__ = ["LARGE", "SMALL", "TYPES", "Ledger", "Saved", "collect"]
 
 TYPES: tuple[Literal["SCENE", "SESSION", "CAMPAIGN"], ...] = ("SCENE", "SESSION", "CAMPAIGN")
 Ledger = tuple[int, int]

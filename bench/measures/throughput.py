@@ -1,7 +1,4 @@
-"""The comparison: every system does the same work in the same minutes, in turns, and the median turn counts.
-
-Above: run.  Below: workload, the peers, lifebus_client.
-"""
+"""The comparison: every system does the same work in the same minutes, in turns, and the median turn counts."""
 
 import statistics
 from collections.abc import Callable, Iterator

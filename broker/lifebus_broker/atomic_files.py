@@ -2,8 +2,6 @@
 
 A file is only ever read back by who can prove what stands in it, by a hash or by building it again; so nothing here is
 a promise about contents.
-
-Above: compactions, saves.  Below: the operating system.
 """
 
 import os
@@ -13,8 +11,6 @@ from contextlib import suppress
 from glob import escape
 from pathlib import Path
 from typing import Final
-
-__all__ = ["clean_up", "make_directory", "read_whole", "remove_whole", "sync_directory", "write_whole"]
 
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -2,8 +2,6 @@
 
 The profile is RFC 8785 with less in it: integers within ±2^53-1 and no floats, and keys of ASCII alone, so that the
 order of bytes is the order that the RFC asks for.
-
-Above: log, fold, saves, compactions.  Below: msgspec.
 """
 
 from hashlib import sha256
@@ -12,8 +10,6 @@ from typing import Any, Final, TypeGuard
 import msgspec
 
 from lifebus_contract.fields import MAX_INTEGER
-
-__all__ = ["CANONICAL_PROFILE", "HASH_ALGORITHM", "canonical", "sha256_hex", "short_hash"]
 
 CANONICAL_PROFILE: Final = "rfc8785-integers-ascii-keys"
 """The name of the form, as pins record it."""

@@ -1,7 +1,4 @@
-"""What the broker needs from outside, named as protocols, and the small values they exchange.
-
-Above: router, bus, the daemon that composes them.  Below: the contract.
-"""
+"""What the broker needs from outside, named as protocols, and the small values they exchange."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
@@ -20,28 +17,6 @@ from lifebus_contract import (
 )
 from lifebus_contract.fields import FactKey, FactValue
 from lifebus_contract.views import LedgerStatus, SessionHead
-
-__all__ = [
-    "EMITTER",
-    "Appended",
-    "Entry",
-    "Evidence",
-    "Invoker",
-    "Journal",
-    "Ledger",
-    "LedgerStatus",
-    "NewNote",
-    "Note",
-    "NotePage",
-    "NoteStream",
-    "Page",
-    "Query",
-    "Refusal",
-    "Row",
-    "SessionHead",
-    "is_same_content",
-]
-
 
 Evidence = dict[FactKey, FactValue]
 """What whoever asks a client saw of it, by names of its own; a receipt tells each under ``client_<name>``."""

@@ -1,7 +1,4 @@
-"""What clients ask of an adapter and what negotiation answers.
-
-Above: negotiation, receipts, envelopes.  Below: fields, failure, vocabulary.
-"""
+"""What clients ask of an adapter and what negotiation answers."""
 
 from typing import Annotated, Final, Literal
 
@@ -16,14 +13,6 @@ from lifebus_contract.vocabulary import (
     RequirementLevel,
     SupportState,
 )
-
-__all__ = [
-    "CAPABILITIES",
-    "CapabilityOutcome",
-    "CapabilityRequest",
-    "Degradation",
-    "Negotiation",
-]
 
 CAPABILITIES: Final = frozenset(
     {

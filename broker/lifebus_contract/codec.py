@@ -3,8 +3,6 @@
 JSON and MessagePack come from the same structs.  JSON is read strictly: no duplicate keys, no NaN, no lone
 surrogates, bounded size and depth (design 5, "Limits").  MessagePack readers that need the same strictness
 use `lifebus_transports.framing.frames`.
-
-Above: doors, ledger, command line.  Below: every other contract module.
 """
 
 import inspect
@@ -24,20 +22,6 @@ from lifebus_contract.fields import MAX_DEPTH, MAX_INTEGER, MAX_MESSAGE_BYTES, D
 from lifebus_contract.manifest import AdapterManifest
 from lifebus_contract.receipt import PressureObservation, Receipt
 from lifebus_contract.vocabulary import CONTRACT_VERSION
-
-__all__ = [
-    "KINDS",
-    "MAX_ITEMS",
-    "check_plain",
-    "decode_json",
-    "decode_msgpack",
-    "decode_receipt",
-    "encode_json",
-    "encode_msgpack",
-    "load_json",
-    "schema_for",
-    "validate",
-]
 
 T = TypeVar("T")
 

@@ -1,7 +1,4 @@
-"""Named consumers of receipts: what they ask for, and what the broker tells of them (design 4.7).
-
-Above: the broker's cursors, the request door, the client library.  Below: fields, vocabulary.
-"""
+"""Named consumers of receipts: what they ask for, and what the broker tells of them (design 4.7)."""
 
 from typing import Annotated, Final, Literal
 
@@ -9,8 +6,6 @@ from msgspec import Meta, Struct
 
 from lifebus_contract.fields import Document, Identifier
 from lifebus_contract.vocabulary import LifecycleEvent
-
-__all__ = ["MAX_TRIES", "CursorInfo", "CursorSettings", "DeadLetter", "Lost"]
 
 MAX_TRIES: Final = 20
 """How often a receipt is handed out before it becomes a dead letter (design 4.7)."""

@@ -1,8 +1,6 @@
 """What goes into the bus and what clients answer: requests, payloads, dispatches, responses.
 
 Bodies stay opaque: nothing here looks into `body`, and nothing follows `body_ref`.
-
-Above: codec, negotiation, placement, router.  Below: fields, failure, vocabulary.
 """
 
 from typing import Annotated, Final
@@ -35,18 +33,6 @@ from lifebus_contract.vocabulary import (
     ReceiptStatus,
     RequirementLevel,
 )
-
-__all__ = [
-    "AcceptablePlacement",
-    "CallbackRequest",
-    "CallbackResponse",
-    "DispatchEnvelope",
-    "Emission",
-    "FrameContext",
-    "PayloadEnvelope",
-    "PayloadRef",
-    "Warning",
-]
 
 _SUBCALL: Final = FrameClass.SUBCALL  # a member's name costs eight times a module's, and this is asked of every receipt
 _RECEIPT_EMITTED: Final = LifecycleEvent.RECEIPT_EMITTED

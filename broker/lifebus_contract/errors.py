@@ -1,32 +1,17 @@
 """The one exception tree of lifebus.
 
-    LifebusError                 failure class, retry class, what to do next
-    ├── InvalidRequest           a document or call breaks the contract; names field and rule
-    ├── AdapterUnavailable       unknown adapter, other version, mode not claimed
-    ├── CapabilityRefused        a required capability cannot be had
-    ├── StateConflict            an idempotency key came back with other content
-    ├── TransportError           the broker cannot be reached, or hung up
-    │   └── BrokerBusy           the broker refused for now: a queue is full or the disk is
-    ├── DeadlineExceeded         no answer within the deadline; the outcome is unknown
-    └── InternalError            lifebus itself failed
-
-Above: everything that raises or catches.  Below: failure.py.
+LifebusError                 failure class, retry class, what to do next
+├── InvalidRequest           a document or call breaks the contract; names field and rule
+├── AdapterUnavailable       unknown adapter, other version, mode not claimed
+├── CapabilityRefused        a required capability cannot be had
+├── StateConflict            an idempotency key came back with other content
+├── TransportError           the broker cannot be reached, or hung up
+│   └── BrokerBusy           the broker refused for now: a queue is full or the disk is
+├── DeadlineExceeded         no answer within the deadline; the outcome is unknown
+└── InternalError            lifebus itself failed
 """
 
 from lifebus_contract.failure import FailureClass, RetryClass, tighten
-
-__all__ = [
-    "AdapterUnavailable",
-    "BrokerBusy",
-    "CapabilityRefused",
-    "DeadlineExceeded",
-    "InternalError",
-    "InvalidRequest",
-    "LifebusError",
-    "StateConflict",
-    "TransportError",
-    "error_for",
-]
 
 
 class LifebusError(Exception):

@@ -1,12 +1,7 @@
-"""Failure classes, retry classes and the rule that an adapter may tighten but never loosen.
-
-Above: errors, receipts, synthesis.  Below: the standard library only.
-"""
+"""Failure classes, retry classes and the rule that an adapter may tighten but never loosen."""
 
 from enum import StrEnum
 from typing import Final
-
-__all__ = ["DEFAULT_RETRY", "RETRY_STRICTNESS", "FailureClass", "RetryClass", "tighten"]
 
 
 class FailureClass(StrEnum):

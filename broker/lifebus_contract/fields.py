@@ -1,7 +1,4 @@
-"""The base struct and the constrained field types that every wire type is made of.
-
-Above: envelope, receipt, manifest, capability.  Below: msgspec.
-"""
+"""The base struct and the constrained field types that every wire type is made of."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -9,25 +6,6 @@ import msgspec
 from msgspec import Meta, Struct
 
 from lifebus_contract.vocabulary import CONTRACT_VERSION
-
-__all__ = [
-    "MAX_DEPTH",
-    "MAX_INTEGER",
-    "MAX_MESSAGE_BYTES",
-    "Count",
-    "Detail",
-    "Digest",
-    "Document",
-    "FactKey",
-    "FactValue",
-    "Identifier",
-    "Label",
-    "Metadata",
-    "SchemaVersion",
-    "VersionOrOne",
-    "normalise_version",
-    "refuse_unprintable",
-]
 
 MAX_MESSAGE_BYTES: Final = 262_144
 """Largest document or message, in bytes (design 5, "Limits")."""

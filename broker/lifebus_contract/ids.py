@@ -3,14 +3,10 @@
 A ULID is 48 bits of milliseconds and 80 bits of randomness in Crockford base 32.  Within one millisecond the
 low 20 bits count up, so ids of one source sort in the order they were made.  (The published libraries take
 about 9 µs an id, most of the budget of a receipt; this takes under one.)
-
-Above: router, adapters, clients.  Below: the standard library; time and randomness are passed in.
 """
 
 from collections.abc import Callable
 from typing import Final
-
-__all__ = ["EVENT", "INVOCATION", "PAYLOAD", "RECEIPT", "IdSource"]
 
 RECEIPT: Final = "lfr_"
 EVENT: Final = "evt_"

@@ -1,7 +1,4 @@
-"""Adapter manifests: an honest report of what a harness can do.
-
-Above: registry, negotiation, placement.  Below: fields, failure, vocabulary.
-"""
+"""Adapter manifests: an honest report of what a harness can do."""
 
 from typing import Annotated
 
@@ -18,21 +15,6 @@ from lifebus_contract.vocabulary import (
     PlacementClass,
     SupportState,
 )
-
-__all__ = [
-    "AdapterManifest",
-    "CapabilityClaim",
-    "ContinuationClaim",
-    "EventClaim",
-    "KnownDegradation",
-    "PlacementClaim",
-    "ReceiptsClaim",
-    "RegisteredAdapter",
-    "RenewalClaim",
-    "ResetClaim",
-    "SessionIdentityClaim",
-    "TelemetrySource",
-]
 
 
 class CapabilityClaim(Document, frozen=True, kw_only=True, omit_defaults=True):

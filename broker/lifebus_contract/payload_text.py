@@ -1,8 +1,6 @@
 """The text that carries payloads into a harness's single context slot (lifecycle-contract, "Opaque Payload Envelope").
 
 A body is carried as a JSON string and never parsed; a `body_ref` is carried as it is and never followed.
-
-Above: placement, adapters.  Below: envelope.
 """
 
 from collections.abc import Sequence
@@ -10,8 +8,6 @@ from collections.abc import Sequence
 import msgspec
 
 from lifebus_contract.envelope import PayloadEnvelope
-
-__all__ = ["render_payloads", "text_size"]
 
 
 def render_payloads(payloads: Sequence[PayloadEnvelope]) -> str:

@@ -2,8 +2,6 @@
 
 The fields stand in alphabetical order, so that encoding a receipt is already its canonical
 form (RFC 8785, design 4.4) and costs no sorting.
-
-Above: synthesis, ledger, clients.  Below: capability, fields, failure, vocabulary.
 """
 
 from typing import Annotated, Final
@@ -32,8 +30,6 @@ from lifebus_contract.vocabulary import (
     PressureLevel,
     ReceiptStatus,
 )
-
-__all__ = ["PayloadReceipt", "PressureObservation", "Receipt"]
 
 _RECEIPT_EMITTED: Final = LifecycleEvent.RECEIPT_EMITTED  # a member's name costs eight times a module's
 _FAILED: Final = ReceiptStatus.FAILED

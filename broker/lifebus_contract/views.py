@@ -1,13 +1,8 @@
-"""What a ledger tells of itself and of its sessions, as the broker returns it and as clients read it.
-
-Above: the ledgers, the request door, the client library.  Below: vocabulary.
-"""
+"""What a ledger tells of itself and of its sessions, as the broker returns it and as clients read it."""
 
 from msgspec import Struct
 
 from lifebus_contract.vocabulary import LifecycleEvent, ReceiptStatus
-
-__all__ = ["LedgerStatus", "SessionHead"]
 
 
 class SessionHead(Struct, frozen=True, kw_only=True):

@@ -1,30 +1,7 @@
-"""Every closed vocabulary of the lifecycle contract, spelled as it is on the wire.
-
-Above: all other contract modules.  Below: the standard library only.
-"""
+"""Every closed vocabulary of the lifecycle contract, spelled as it is on the wire."""
 
 from enum import StrEnum
 from typing import Final
-
-__all__ = [
-    "CONTRACT_VERSION",
-    "EVENT_NAMES",
-    "FRAME_EVENTS",
-    "SESSION_EVENTS",
-    "SUPPORT_STRENGTH",
-    "AdapterRole",
-    "ConformanceLevel",
-    "FrameClass",
-    "IntegrationMode",
-    "LifecycleEvent",
-    "ManifestPlacementClass",
-    "NegotiationOutcome",
-    "PlacementClass",
-    "PressureLevel",
-    "ReceiptStatus",
-    "RequirementLevel",
-    "SupportState",
-]
 
 CONTRACT_VERSION: Final = "lifeloop.v0.2"
 """The contract this package speaks (lifecycle-contract, "Adapter Manifest"; design 3.1)."""

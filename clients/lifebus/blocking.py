@@ -8,8 +8,6 @@
             print(receipt.event)
 
 The work is done on an event loop in a thread of its own, which ends with the `with` block.
-
-Above: scripts.  Below: client.
 """
 
 import threading

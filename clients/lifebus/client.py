@@ -1,7 +1,4 @@
-"""The client library: emit, negotiate, serve, follow.
-
-Above: users, the command line, the blocking facade.  Below: outbox, subscription, signals, ticks, worker, connection.
-"""
+"""The client library: emit, negotiate, serve, follow."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
@@ -64,8 +61,6 @@ from lifebus_transports.messages.requests import (
     VerifyAnswer,
 )
 from lifebus_transports.messages.state import StatePage
-
-__all__ = ["Bus", "Emitted", "TickResult", "connect"]
 
 _PATIENCE: Final = {"verify": 100}
 """Verbs that may take many times the bus's deadline."""

@@ -1,7 +1,4 @@
-"""Named consumers: receipts with acknowledgements, from a place that the broker remembers (design 4.7).
-
-Above: client, the blocking facade.  Below: connection, view, the contract.
-"""
+"""Named consumers: receipts with acknowledgements, from a place that the broker remembers (design 4.7)."""
 
 import asyncio
 import time
@@ -30,22 +27,10 @@ from lifebus_contract import (
     encode_msgpack,
 )
 from lifebus_contract.codec import decode_receipt
-from lifebus_contract.consumers import CursorSettings, Lost
-from lifebus_transports.messages.consumers import (
-    Ack,
-    AckAnswer,
-    Consume,
-    CursorInfo,
-    Delivered,
-    Fetch,
-    FetchAnswer,
-    Nack,
-    Release,
-)
+from lifebus_contract.consumers import CursorInfo, CursorSettings, Lost
+from lifebus_transports.messages.consumers import Ack, AckAnswer, Consume, Delivered, Fetch, FetchAnswer, Nack, Release
 from lifebus_transports.messages.requests import Nothing
 from lifebus_transports.messages.state import StatePage
-
-__all__ = ["Deliveries", "Delivery", "consume", "consume_wish"]
 
 T = TypeVar("T")
 

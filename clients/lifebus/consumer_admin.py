@@ -1,14 +1,9 @@
-"""How the named consumers stand, and their care: reset, evict, dead letters (design 4.7).
-
-Above: client, the blocking facade, the command line.  Below: connection, lifebus_transports.
-"""
+"""How the named consumers stand, and their care: reset, evict, dead letters (design 4.7)."""
 
 from lifebus._internal.connection import Connection
 from lifebus_contract.consumers import CursorInfo, DeadLetter
 from lifebus_transports.messages.consumers import CursorAsk, DeadLetters, DeadLettersAnswer, EvictCursor, ResetCursor
 from lifebus_transports.messages.requests import Nothing
-
-__all__ = ["Cursors"]
 
 
 class Cursors:

@@ -6,8 +6,6 @@ a refusal, so only an answer of the broker may cause it.  A call that got no who
 
 The whole file is start-up cost, because a script is compiled at each start: so it is short, takes built-in modules
 only (no `os`, `json`, `socket`, `signal`), and joins strings with `+`, which compiles faster than formatting.
-
-Above: the harness.  Below: the hook door (lifebus_transports.hooks.server) and the spool (lifebus_transports.hooks.spool).
 """
 
 import sys
@@ -27,8 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 else:
     import _signal as signal  # `signal` itself would import `enum`
-
-__all__ = ["main"]
 
 _EXCHANGE_S = 0.24
 """Seconds for stdin, connection and answer together, counted from the start of this file."""

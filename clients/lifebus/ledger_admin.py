@@ -1,14 +1,9 @@
-"""The care of a running broker's ledger (docs/ledger.md, "Commands").
-
-Above: client, the command line.  Below: connection, lifebus_transports.
-"""
+"""The care of a running broker's ledger (docs/ledger.md, "Commands")."""
 
 from typing import Final
 
 from lifebus._internal.connection import Connection
 from lifebus_transports.messages.ledger import Prune, PruneAnswer
-
-__all__ = ["LedgerCare"]
 
 _PATIENCE: Final = 100
 """How many times the bus's deadline the broker may take to fold what is dropped."""

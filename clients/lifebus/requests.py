@@ -1,7 +1,4 @@
-"""Ready-made requests, for callers that have no harness adapter to make them.
-
-Above: client, command line.  Below: the contract.
-"""
+"""Ready-made requests, for callers that have no harness adapter to make them."""
 
 import hashlib
 import os
@@ -22,8 +19,6 @@ from lifebus_contract import (
     validate,
 )
 from lifebus_contract.ids import EVENT, INVOCATION, PAYLOAD
-
-__all__ = ["make_payload", "make_request", "new_id"]
 
 _BEFORE_THE_PROMPT: Final = ((PlacementClass.PRE_PROMPT_FRAME, RequirementLevel.PREFERRED),)
 _IDS: Final = IdSource(lambda: time.time_ns() // 1_000_000, os.urandom)

@@ -2,8 +2,6 @@
 
 Join: subscribe, wait for a marker that proves the pipe live, ask where the threads stand, fetch what is missing, and go
 live.
-
-Above: client.  Below: follower, thread_views.
 """
 
 import fnmatch
@@ -21,8 +19,6 @@ from lifebus._internal.thread_views import ThreadItem, ThreadViews
 from lifebus._internal.view import Cursor, Gap
 from lifebus_transports.framing.frames import SIGNAL_BEACON_TOPIC
 from lifebus_transports.messages.signals import SignalBeacon, SignalPage, SignalRow, ThreadHeads, ThreadsAsk
-
-__all__ = ["SignalReceived", "Signals"]
 
 _MAX_READY: Final = 4_096
 _rows = msgspec.msgpack.Decoder(list[SignalRow])

@@ -1,7 +1,4 @@
-"""Saves, resuming, and letting pins change, at a running broker (session-lifecycle, 1, 3.2 and 5).
-
-Above: client, the command line.  Below: connection, state, lifebus_transports.
-"""
+"""Saves, resuming, and letting pins change, at a running broker (session-lifecycle, 1, 3.2 and 5)."""
 
 from functools import partial
 
@@ -9,8 +6,6 @@ from lifebus._internal.connection import Connection
 from lifebus.state import State, fetch_state
 from lifebus_transports.messages.snapshots import Revise, ReviseAnswer, Save, SaveAnswer, SaveTypeName
 from lifebus_transports.messages.state import StatePage
-
-__all__ = ["Saves"]
 
 _PATIENCE = 20
 """How many times the bus's deadline a save may take."""

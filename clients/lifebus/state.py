@@ -1,7 +1,4 @@
-"""The state that stands for receipts which are no longer kept: what was so at a place in the ledger's order.
-
-Above: client, subscription, consumer.  Below: lifebus_transports.
-"""
+"""The state that stands for receipts which are no longer kept: what was so at a place in the ledger's order."""
 
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
@@ -13,8 +10,6 @@ from msgspec import Struct
 from lifebus._internal.view import Cursor
 from lifebus_contract import InternalError, LifebusError
 from lifebus_transports.messages.state import SessionState, StateAsk, StatePage, WorkingState
-
-__all__ = ["State", "fetch_state"]
 
 _GONE: Final = "state_gone"
 _decoder = msgspec.json.Decoder(WorkingState)

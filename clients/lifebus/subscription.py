@@ -2,8 +2,6 @@
 
 Join: subscribe, wait for a marker that proves the pipe live, then fetch the backfill from the cursor, then go live.
 Whatever the live stream loses, the view notices and the ledger fills.
-
-Above: client.  Below: follower, view.
 """
 
 from collections import deque
@@ -31,8 +29,6 @@ from lifebus_transports.messages.requests import (
     SessionsAsk,
 )
 from lifebus_transports.messages.state import StatePage
-
-__all__ = ["Since", "Subscription"]
 
 Since = Cursor | int | datetime | str | None
 """Where a subscription starts: a cursor, a position, a time, ``"start"``, or None for what comes from now on."""

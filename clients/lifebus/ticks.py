@@ -1,7 +1,4 @@
-"""Transient receipts as they are told: what no ledger keeps, and what may therefore be missed (design 3.12).
-
-Above: client.  Below: follower.
-"""
+"""Transient receipts as they are told: what no ledger keeps, and what may therefore be missed (design 3.12)."""
 
 from collections import deque
 from typing import Final
@@ -14,8 +11,6 @@ from lifebus_contract import Receipt
 from lifebus_contract.codec import decode_receipt
 from lifebus_transports.framing.frames import tick_topic
 from lifebus_transports.messages.requests import RowInfo
-
-__all__ = ["Ticks"]
 
 _MAX_READY: Final = 1_024
 _rows = msgspec.msgpack.Decoder(list[RowInfo])

@@ -3,16 +3,12 @@
 Run as ``python -I -S wrapper.py LAUNCHER ADAPTER PROGRAM [ARGUMENT…]`` by the script that `lifebus hooks install
 --mode launcher_wrapper` makes.  The harness has the terminal, the streams and the arguments; signals that reach only
 the wrapper are passed on; the exit code, or the signal that ended the harness, is the wrapper's too.
-
-Above: the launcher wrapper.  Below: the launcher, which never fails.
 """
 
 import os
 import signal
 import sys
 import time
-
-__all__ = ["main"]
 
 _PATIENCE_S = 1.0
 """How long the launcher may take; by itself it ends within 300 ms."""

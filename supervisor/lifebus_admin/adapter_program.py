@@ -1,7 +1,4 @@
-"""A third party's adapter program as an `Adapter`, and the conformance suite run on it (docs/adapter-protocol.md).
-
-Above: the command line.  Below: json_lines, lifebus_adapters, the contract.
-"""
+"""A third party's adapter program as an `Adapter`, and the conformance suite run on it (docs/adapter-protocol.md)."""
 
 import base64
 from collections.abc import Sequence
@@ -25,8 +22,6 @@ from lifebus_contract import (
 )
 from lifebus_contract.payload_text import render_payloads
 from lifebus_transports.processes.json_lines import JsonLines, ProgramFault
-
-__all__ = ["AdapterProgram", "examine_program"]
 
 T = TypeVar("T")
 _MAX_EXAMPLES: Final = 1_000

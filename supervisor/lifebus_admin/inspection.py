@@ -1,7 +1,4 @@
-"""What can be told without a running broker: about a ledger file, the configured adapters, a document.
-
-Above: the command line.  Below: lifebus_adapters, lifebus_broker.
-"""
+"""What can be told without a running broker: about a ledger file, the configured adapters, a document."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -30,8 +27,6 @@ from lifebus_supervisor.api.queries import query_of
 from lifebus_supervisor.configuration.adapters import configured_adapters
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_transports.messages.requests import Backfill
-
-__all__ = ["check_body", "check_libraries", "negotiate_here", "receipts_of_file", "renewal_claims", "verify_file"]
 
 
 def check_libraries() -> str:

@@ -1,7 +1,4 @@
-"""One dispatch without a broker: the router, its rules and a command, on a ledger that is gone afterwards.
-
-Above: `lifebus invoke`.  Below: command_clients, adapters, lifebus_broker.
-"""
+"""One dispatch without a broker: the router, its rules and a command, on a ledger that is gone afterwards."""
 
 import os
 import random
@@ -20,8 +17,6 @@ from lifebus_supervisor.configuration.adapters import configured_adapters
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.daemon.command_clients import KIND, invoker_of
 from lifebus_transports.processes import Commands, CommandSpec
-
-__all__ = ["Invocation", "Invoked", "invoke_once"]
 
 
 class Invocation(Struct, frozen=True, kw_only=True):

@@ -1,12 +1,7 @@
-"""The version of the installed package.
-
-Above: service, command line.  Below: the standard library.
-"""
+"""The version of the installed package."""
 
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
-
-__all__ = ["VERSION"]
 
 
 def _installed() -> str:

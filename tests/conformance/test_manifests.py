@@ -6,8 +6,8 @@ import jsonschema
 import pytest
 
 from lifebus_adapters import ADAPTERS
-from lifebus_broker.routing.placement import RejectionReason, place
-from lifebus_broker.routing.slots import SLOTS
+from lifebus_broker.routing.placement import place
+from lifebus_broker.routing.slots import SLOTS, RejectionReason
 from lifebus_contract import (
     AdapterManifest,
     CallbackRequest,

@@ -2,8 +2,6 @@
 
 They are declared in the `*.toml` files beside this module.  An edit names a file and a text that occurs in it exactly
 once, so that a declaration which the sources have outgrown is noticed and not quietly skipped.
-
-Above: run, test_mutants.  Below: nothing.
 """
 
 import re
@@ -14,8 +12,6 @@ from pathlib import Path
 from msgspec import Struct, convert
 
 REPOSITORY = Path(__file__).parents[2]
-
-__all__ = ["REPOSITORY", "Edit", "Mutant", "StaleMutant", "apply", "load", "missing_tests"]
 
 
 class StaleMutant(Exception):

@@ -5,8 +5,6 @@
 With words only the mutants whose names hold one of them are run.  For each one the tree is copied, the edit applied,
 and the named tests run there; every one of them has to fail by an assertion of its own.  The same tests are run over an
 unbroken copy as well and have to pass.  Exit code 1 when a mutant survives or an edit fits no more.
-
-Above: make mutants.  Below: catalogue, witness.
 """
 
 import argparse

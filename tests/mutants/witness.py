@@ -2,8 +2,6 @@
 
 Only an assertion that fails in the body of a test proves anything: an import that breaks, a fixture that fails or time
 that runs out may have other reasons.
-
-Above: run.  Below: nothing.
 """
 
 import json
@@ -13,8 +11,6 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-
-__all__ = ["OUTCOMES", "kind_of", "pytest_runtest_makereport", "pytest_sessionfinish"]
 
 OUTCOMES = "LIFEBUS_MUTANT_OUTCOMES"
 """Environment variable: the file that is written, a JSON object of test ids and ends, and what was imported where."""

@@ -3,8 +3,6 @@
 import os
 from typing import Final
 
-__all__ = ["TORTURE", "effort"]
-
 TORTURE: Final = float(os.environ.get("LIFEBUS_TORTURE") or 0)
 """The share of the long runs that is asked for: 0 in `make test`, 1 in `make torture`."""
 

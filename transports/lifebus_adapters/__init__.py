@@ -1,7 +1,4 @@
-"""What lifebus knows about each harness, pure: native hooks in, native answers out, and the manifests.
-
-Above: the hook door and the daemon.  Below: the contract.
-"""
+"""What lifebus knows about each harness, pure: native hooks in, native answers out, and the manifests."""
 
 from typing import Final
 

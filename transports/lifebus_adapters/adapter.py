@@ -1,7 +1,4 @@
-"""The shape of an adapter: native hook call in, emissions out; deliveries in, native answer out.  Pure.
-
-Above: the hook door and the daemon.  Below: the contract.
-"""
+"""The shape of an adapter: native hook call in, emissions out; deliveries in, native answer out.  Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
@@ -17,16 +14,6 @@ from lifebus_contract import (
     PayloadEnvelope,
     RegisteredAdapter,
 )
-
-__all__ = [
-    "MAX_PAYLOAD_BYTES",
-    "Adapter",
-    "CallerProcess",
-    "Delivery",
-    "HookAnswer",
-    "HookCall",
-    "HookReading",
-]
 
 MAX_PAYLOAD_BYTES: Final = 1_048_576
 """Largest payload of a hook call, in bytes: some harnesses send the whole conversation with each."""

@@ -1,7 +1,4 @@
-"""The adapter of one harness: its manifest, hook table and way to answer, held together.
-
-Above: the harness folders.  Below: parsing, rules, adapter, the contract.
-"""
+"""The adapter of one harness: its manifest, hook table and way to answer, held together."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -22,8 +19,6 @@ from lifebus_contract import (
     error_for,
 )
 from lifebus_contract.payload_text import render_payloads
-
-__all__ = ["HarnessAdapter", "hook_specific_output"]
 
 _NOTHING = HookAnswer()
 

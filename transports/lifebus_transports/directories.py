@@ -1,16 +1,12 @@
 """Where lifebus keeps its files for this user, by the same rules as the hook (design 5).  Pure.
 
 A relative path in an XDG variable is ignored, as the XDG specification asks.
-
-Above: the client library, config, the command line.  Below: the standard library.
 """
 
 import os
 import pwd
 from collections.abc import Mapping
 from pathlib import Path
-
-__all__ = ["default_config_path", "default_data_dir", "default_runtime_dir", "default_state_dir", "home_directory"]
 
 
 def home_directory(environ: Mapping[str, str] | None = None) -> Path:

@@ -1,7 +1,4 @@
-"""The runtime directory: ours alone, and held by one broker at a time (design 4.8, 5; reliability b2).
-
-Above: the daemon, hook_door.py, spool.py.  Below: the standard library and the contract's errors.
-"""
+"""The runtime directory: ours alone, and held by one broker at a time (design 4.8, 5; reliability b2)."""
 
 import fcntl
 import json
@@ -13,18 +10,6 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from lifebus_contract import FailureClass, LifebusError
-
-__all__ = [
-    "MAX_SOCKET_PATH_BYTES",
-    "Lock",
-    "check_socket_path",
-    "ensure_private_directory",
-    "hold_lock",
-    "lock_holder",
-    "open_private_directory",
-    "remove_stale_socket",
-    "take_runtime_dir",
-]
 
 MAX_SOCKET_PATH_BYTES: Final = 107
 """Longest path of a Unix socket on Linux, without its final zero."""

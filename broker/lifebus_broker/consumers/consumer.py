@@ -1,7 +1,4 @@
-"""One named consumer at work: receipts out of the ledger, acknowledgements into the journal (design 4.7).
-
-Above: cursors.  Below: cursor_log, deliveries, selection, ports.
-"""
+"""One named consumer at work: receipts out of the ledger, acknowledgements into the journal (design 4.7)."""
 
 from collections.abc import Callable, Collection, Sequence
 
@@ -18,8 +15,6 @@ from lifebus_broker.ports import Ledger, Query, Row
 from lifebus_broker.state.consumer_state import CursorState
 from lifebus_contract import StateConflict
 from lifebus_contract.consumers import CursorInfo, CursorSettings, DeadLetter, Lost
-
-__all__ = ["Dealt", "NamedCursor"]
 
 _log = structlog.get_logger("lifebus.consumer_admin")
 

@@ -1,8 +1,6 @@
 """What a named consumer was handed, what waits for another try, and when: a plain state machine (design 4.7).
 
 Time comes in as seconds of some monotonic clock.  Whatever must survive a restart is handed out by `take_progress`.
-
-Above: cursors.  Below: fold, the contract.
 """
 
 from collections.abc import Collection, Iterable
@@ -10,8 +8,6 @@ from typing import Final
 
 from lifebus_broker.state.consumer_state import CursorState, Progress
 from lifebus_contract.consumers import MAX_TRIES, CursorSettings
-
-__all__ = ["ALONE_FROM", "LONGEST_PAUSE_S", "SAVE_EVERY", "Deliveries"]
 
 ALONE_FROM: Final = 5
 """Tries from which a receipt is handed out alone, so that what falls with it is not blamed as well."""

@@ -1,7 +1,4 @@
-"""Which receipts a named consumer wants: what the ledger can filter by itself, and the rest.
-
-Above: cursor.  Below: ports, the contract.
-"""
+"""Which receipts a named consumer wants: what the ledger can filter by itself, and the rest."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -12,8 +9,6 @@ from msgspec import Struct
 from lifebus_broker.ports import Query, Row
 from lifebus_contract import LifecycleEvent
 from lifebus_contract.consumers import CursorSettings
-
-__all__ = ["any_may_pass", "passes", "queries_of_parts", "query_after"]
 
 
 class _EventOf(Struct):

@@ -2,8 +2,6 @@
 
 One note of a consumer is in the air at a time, and what happens meanwhile goes into the next one.  After a refusal the
 next note holds everything: one that the journal refused can so never be missed by a later one.
-
-Above: cursor.  Below: deliveries, fold, notes, ports.
 """
 
 from collections.abc import Callable
@@ -19,8 +17,6 @@ from lifebus_broker.ports import Journal, NewNote
 from lifebus_broker.state.consumer_state import Gone, Whole, encode_note
 from lifebus_contract import LifebusError
 from lifebus_contract.consumers import DeadLetter
-
-__all__ = ["CHECKPOINT_NOTES", "CursorLog", "dead_stream", "note_stream"]
 
 CHECKPOINT_NOTES: Final = 256
 """Notes after which the whole state is written and the older ones are dropped."""

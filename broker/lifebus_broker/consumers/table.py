@@ -1,7 +1,4 @@
-"""The named consumers of a broker: made, found, reset, evicted; read back from the journal at the start (design 4.7).
-
-Above: the daemon.  Below: cursor, fold, ports.
-"""
+"""The named consumers of a broker: created, found, reset, evicted, and read back from the journal (design 4.7)."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -16,8 +13,6 @@ from lifebus_broker.ports import Ledger, Note, Query, Row
 from lifebus_broker.state.consumer_state import CursorState, fold_cursor
 from lifebus_contract import BrokerBusy, InternalError, InvalidRequest, StateConflict
 from lifebus_contract.consumers import CursorSettings, DeadLetter
-
-__all__ = ["MAX_CURSORS", "CursorTable"]
 
 MAX_CURSORS: Final = 256
 """Most named consumers of a broker."""

@@ -1,14 +1,9 @@
-"""Find the first place at which an export that is not what its last line says stops being one that follows.
-
-Above: import.  Below: jsonl_log, saves.segment, the fold.
-"""
+"""Find the first place at which an export that is not what its last line says stops being one that follows."""
 
 from lifebus_broker.exports.jsonl_log import JsonlLog, Part
 from lifebus_broker.snapshots.segment import first_bad_line
 from lifebus_broker.state.stores import Stores, load_stores
 from lifebus_contract import InvalidRequest, LifebusError
-
-__all__ = ["open_export"]
 
 
 def open_export(part: Part) -> JsonlLog:

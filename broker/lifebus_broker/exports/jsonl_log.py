@@ -1,8 +1,6 @@
 """An export as a source of the log: everything is read from the text, nothing is kept in memory.
 
 Before anything else it is read once, to know that it is whole; the lines themselves are checked where they are read.
-
-Above: cold boot, import, the bundle.  Below: lines, log, ports.
 """
 
 from collections.abc import Generator, Iterator
@@ -31,8 +29,6 @@ from lifebus_broker.exports.lines import (
 from lifebus_broker.ledger.log import LogLine, decode_line
 from lifebus_broker.ports import Note
 from lifebus_contract import InvalidRequest, LifebusError
-
-__all__ = ["JsonlLog", "Part"]
 
 _MARK_EVERY: Final = 1024
 _MAX_LINE_BYTES: Final = 16 * 1_048_576

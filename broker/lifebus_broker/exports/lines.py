@@ -1,15 +1,13 @@
 """The lines of an export beside those of the log itself, each canonical JSON (docs/ledger.md, "The export").
 
-    header      which history this is, and up to where
-    base        the dump of the stores after the floor, where something was pruned
-    head        a stream of receipts as its newest pruned receipt left it
-    tombstone   an idempotency key whose receipt was pruned
-    (log)       the receipts, as `log.encode_line` writes them
-    stream      a stream of the journal: its numbers, and the link that its first kept note continues
-    note        a note of the stream before it
-    end         how many there are of each, and the hash of every byte before
-
-Above: jsonl_log, writing, the ledgers.  Below: msgspec.
+header      which history this is, and up to where
+base        the dump of the stores after the floor, where something was pruned
+head        a stream of receipts as its newest pruned receipt left it
+tombstone   an idempotency key whose receipt was pruned
+(log)       the receipts, as `log.encode_line` writes them
+stream      a stream of the journal: its numbers, and the link that its first kept note continues
+note        a note of the stream before it
+end         how many there are of each, and the hash of every byte before
 """
 
 from base64 import b64encode
@@ -21,25 +19,6 @@ import msgspec
 from msgspec import Meta, Struct
 
 from lifebus_contract.fields import Count
-
-__all__ = [
-    "FORMAT",
-    "ORDER",
-    "Counts",
-    "End",
-    "Head",
-    "Header",
-    "NoteLine",
-    "NoteTip",
-    "Tombstone",
-    "body_of",
-    "decode",
-    "decode_base",
-    "encode",
-    "encode_base",
-    "kind_of",
-    "text_of",
-]
 
 FORMAT: Final = "lifebus-export/1"
 """What the header calls this form."""

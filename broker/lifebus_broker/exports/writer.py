@@ -1,7 +1,4 @@
-"""Write a ledger down as text, line by line.
-
-Above: the ledger's commands, saves.  Below: lines, log.
-"""
+"""Write a ledger down as text, line by line."""
 
 from collections.abc import Callable, Iterator
 from hashlib import sha256
@@ -9,8 +6,6 @@ from typing import Protocol
 
 from lifebus_broker.exports.lines import Counts, End, Head, Header, NoteLine, NoteTip, Tombstone, encode, encode_base
 from lifebus_broker.ledger.log import LogSource, encode_line
-
-__all__ = ["ExportSource", "write_export"]
 
 
 class ExportSource(LogSource, Protocol):

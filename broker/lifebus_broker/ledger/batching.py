@@ -2,8 +2,6 @@
 
 Nothing here changes what is committed: a draft keeps the changed tips to itself until its transaction has
 succeeded, so a rollback only drops the draft and takes the numbers off the receipts again.
-
-Above: sqlite_writer.  Below: fold, checksums, ports, contract.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,18 +17,6 @@ from lifebus_broker.ports import EMITTER, Appended, Entry, Row, is_same_content
 from lifebus_broker.state.session_head import INITIAL, SessionState, advance
 from lifebus_broker.state.stream_digests import NO_LINK, StreamKey, link_after, sequence_after
 from lifebus_contract import Receipt, encode_json
-
-__all__ = [
-    "COLUMNS",
-    "Draft",
-    "Known",
-    "Tip",
-    "emitter_key_of",
-    "frames_text",
-    "key_of",
-    "state_from",
-    "weight_of",
-]
 
 COLUMNS: Final = 14
 """How many values a drafted row has in `Draft.values`, in the order of the view `intake`."""

@@ -1,13 +1,8 @@
-"""Whose receipts a ledger in memory has dropped, so that nobody is told of a loss that is not theirs.
-
-Above: memory.  Below: ports.
-"""
+"""Whose receipts a ledger in memory has dropped, so that nobody is told of a loss that is not theirs."""
 
 from collections import OrderedDict
 
 from lifebus_broker.ports import Query, Row
-
-__all__ = ["Dropped"]
 
 
 class Dropped:

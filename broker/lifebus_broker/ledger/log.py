@@ -1,8 +1,6 @@
 """The event log: one line a receipt, and where lines are read from (session-lifecycle, 2 and 3).
 
 As JSON lines a log is the same wherever it comes from, a ledger file or an export, and every line is canonical JSON.
-
-Above: fold, saves, compactions, ledger commands.  Below: ports, msgspec.
 """
 
 from collections.abc import Iterator
@@ -12,8 +10,6 @@ import msgspec
 from msgspec import Struct
 
 from lifebus_broker.ports import Note
-
-__all__ = ["LogLine", "LogSource", "decode_line", "encode_line"]
 
 _HEX_BYTES: Final = 64
 

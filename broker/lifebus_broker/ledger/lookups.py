@@ -1,7 +1,4 @@
-"""Questions for keys that come side by side, answered by one read: a hand-over to a thread costs more than the read.
-
-Above: sqlite.  Below: ports.
-"""
+"""Questions for keys that come side by side, answered by one read: a hand-over to a thread costs more than the read."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
@@ -9,8 +6,6 @@ from typing import Final
 import anyio
 
 from lifebus_broker.ports import Row
-
-__all__ = ["MOST_KEYS", "Found", "Lookups", "Scope"]
 
 MOST_KEYS: Final = 512
 """Most keys that one read looks for; who comes later waits for the next."""

@@ -1,7 +1,4 @@
-"""A ledger without a disk: it orders and deduplicates while the process lives, and promises nothing more.
-
-Above: bus, tests.  Below: fold, log, ports, contract.
-"""
+"""A ledger without a disk: it orders and deduplicates while the process lives, and promises nothing more."""
 
 import asyncio
 import os
@@ -18,13 +15,12 @@ from lifebus_broker.ledger.dropped import Dropped
 from lifebus_broker.ledger.log import LogLine
 from lifebus_broker.ledger.memory_journal import MemoryJournal
 from lifebus_broker.ledger.refusals import CLOSED, PRUNED, conflicting, unrecordable
-from lifebus_broker.ports import EMITTER, Appended, Entry, LedgerStatus, Note, Page, Query, Refusal, Row, SessionHead
+from lifebus_broker.ports import EMITTER, Appended, Entry, Note, Page, Query, Refusal, Row
 from lifebus_broker.state.session_reducer import tell
 from lifebus_broker.state.session_state import Story, head_of
 from lifebus_broker.state.stream_digests import NO_LINK, StreamKey, link_after
 from lifebus_contract import Receipt, encode_json
-
-__all__ = ["MAX_BYTES", "MAX_KEYS", "MAX_ROWS", "MemoryLedger"]
+from lifebus_contract.views import LedgerStatus, SessionHead
 
 MAX_ROWS: Final = 100_000
 """Rows that are kept for readers; older ones fall below the floor."""

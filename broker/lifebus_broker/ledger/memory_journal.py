@@ -1,7 +1,4 @@
-"""A journal without a disk: it numbers and keeps notes while the process lives.
-
-Above: memory.  Below: noting, refusals, ports.
-"""
+"""A journal without a disk: it numbers and keeps notes while the process lives."""
 
 import asyncio
 from collections import deque
@@ -12,8 +9,6 @@ from typing import Final
 from lifebus_broker.ledger.record_batch import NoteDraft, NoteTip, check_notes
 from lifebus_broker.ledger.refusals import CLOSED, DISK_FULL
 from lifebus_broker.ports import NewNote, Note, NotePage, NoteStream, Refusal
-
-__all__ = ["MAX_NOTES_BYTES", "MemoryJournal"]
 
 MAX_NOTES_BYTES: Final = 64 * 1024 * 1024
 """Bytes of notes that are kept; more are refused as if the disk were full, until some are dropped."""

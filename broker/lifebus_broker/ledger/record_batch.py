@@ -1,8 +1,6 @@
 """Decide what one transaction writes into the journal: number the notes of each stream.
 
 Nothing here changes what is committed: a draft keeps the changed tips to itself until its transaction has succeeded.
-
-Above: sqlite_writer, memory_journal.  Below: drafting, refusals, ports.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,17 +11,6 @@ from msgspec import Struct
 from lifebus_broker.ledger.refusals import OVERSIZED, unwritable
 from lifebus_broker.ports import NewNote, Note, NoteStream, Refusal
 from lifebus_broker.state.stream_digests import NO_LINK, link_after
-
-__all__ = [
-    "MAX_NOTE_BYTES",
-    "MAX_QUEUED_NOTES",
-    "MAX_QUEUED_NOTE_BYTES",
-    "NOTE_COLUMNS",
-    "NoteDraft",
-    "NoteTip",
-    "check_notes",
-    "note_link",
-]
 
 MAX_NOTE_BYTES: Final = 1024 * 1024
 """Most bytes of one note's body."""

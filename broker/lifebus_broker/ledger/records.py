@@ -1,15 +1,10 @@
-"""Write notes into the journal and wait until they are durable.
-
-Above: cursors.  Below: ports.
-"""
+"""Write notes into the journal and wait until they are durable."""
 
 import asyncio
 from collections.abc import Sequence
 
 from lifebus_broker.ports import Journal, NewNote, Note, Refusal
 from lifebus_contract import LifebusError, error_for
-
-__all__ = ["error_of", "write_notes"]
 
 
 async def write_notes(journal: Journal, notes: Sequence[NewNote]) -> list[Note]:

@@ -1,24 +1,9 @@
-"""Every way in which a ledger says no, as values.
-
-Above: the ledgers.  Below: ports, contract.
-"""
+"""Every way in which a ledger says no, as values."""
 
 from typing import Final
 
 from lifebus_broker.ports import Appended, Refusal
 from lifebus_contract import FailureClass
-
-__all__ = [
-    "BUSY",
-    "CLOSED",
-    "DISK_FULL",
-    "FAILED",
-    "OVERSIZED",
-    "PRUNED",
-    "conflicting",
-    "unrecordable",
-    "unwritable",
-]
 
 BUSY: Final = Refusal(
     failure_class=FailureClass.TRANSPORT_ERROR, code="busy", detail="the ledger's queue is full; try again"

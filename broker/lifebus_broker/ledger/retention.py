@@ -1,14 +1,9 @@
-"""Decide what a ledger need not keep: whole prefixes, by age and by size (docs/ledger.md, "Retention").
-
-Above: the supervisor.  Below: msgspec.
-"""
+"""Decide what a ledger need not keep: whole prefixes, by age and by size (docs/ledger.md, "Retention")."""
 
 from collections.abc import Callable
 from typing import Final, Literal
 
 from msgspec import Struct
-
-__all__ = ["LEAST_ROWS", "Cut", "Held", "Limits", "Reason", "decide", "excess", "is_short"]
 
 LEAST_ROWS: Final = 1_024
 """The newest receipts, which no limit of size takes: a ledger of less than that is of no use to anybody."""

@@ -1,13 +1,8 @@
-"""The time by which receipts are too old: a wall clock that is set to next year must not empty a ledger.
-
-Above: the supervisor's retention.  Below: nothing.
-"""
+"""The time by which receipts are too old: a wall clock that is set to next year must not empty a ledger."""
 
 import time
 from collections.abc import Callable
 from typing import Final
-
-__all__ = ["GRACE_S", "AgeClock", "elapsed_s"]
 
 GRACE_S: Final = 7 * 86_400
 """How much later than the newest receipt the wall clock is believed to be at a start."""

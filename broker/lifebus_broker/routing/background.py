@@ -1,15 +1,10 @@
-"""Dispatches that no caller waits for: bounded in number, owned by a task group, counted until they are done.
-
-Above: dispatch, bus.  Below: anyio.
-"""
+"""Dispatches that no caller waits for: bounded in number, owned by a task group, counted until they are done."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 import structlog
 from anyio.abc import TaskGroup
-
-__all__ = ["MOST", "Background", "Scope"]
 
 MOST: Final = 256
 """Most dispatches to background clients under way at once; more are refused as busy."""

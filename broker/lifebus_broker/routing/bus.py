@@ -2,8 +2,6 @@
 
 Most emissions meet no client: they are planned, appended and acknowledged without a task of their own.  The others
 are dispatched by `dispatch.Dispatcher`, in the bus's task group.
-
-Above: the daemon, tests.  Below: router, dispatch, fanout, ports.
 """
 
 from collections import OrderedDict
@@ -21,10 +19,11 @@ from lifebus_broker.routing.clients import CallbackClient, ClientTable, Function
 from lifebus_broker.routing.dispatch import Dispatcher, Job, Outcome, entry_of, new_receipts
 from lifebus_broker.routing.fan_out import Fanout
 from lifebus_broker.routing.ordered_groups import strands_of
-from lifebus_broker.routing.placement import NO_SLOTS_USED, SlotUse
+from lifebus_broker.routing.placement import NO_SLOTS_USED
 from lifebus_broker.routing.receipts import missing_range
 from lifebus_broker.routing.registry import Registry
 from lifebus_broker.routing.router import Plan, Router
+from lifebus_broker.routing.slots import SlotUse
 from lifebus_contract import (
     CapabilityRequest,
     Emission,
@@ -34,8 +33,6 @@ from lifebus_contract import (
     Receipt,
     encode_json,
 )
-
-__all__ = ["Bus", "Done"]
 
 Done = Callable[[list[Outcome]], None]
 """Called on the event loop with one outcome an emission, once all of them are durable or refused."""

@@ -1,7 +1,4 @@
-"""What the broker knows of lost capabilities now: the unlock state, seen against the claims of the manifests.
-
-Above: bus, router.  Below: the fold's unlock state, registry.
-"""
+"""What the broker knows of lost capabilities now: the unlock state, seen against the claims of the manifests."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -20,8 +17,6 @@ from lifebus_broker.state.capability_state import (
 )
 from lifebus_broker.state.receipt_view import Told
 from lifebus_contract import Degradation, LifecycleEvent, SupportState
-
-__all__ = ["MAX_SINCE", "CapabilityTable"]
 
 MAX_SINCE: Final = 10_000
 """Most receipts that are kept until the history before them is known; of more, the first are forgotten."""

@@ -1,7 +1,4 @@
-"""How to read each capability of the contract from a manifest, and what the claim counts for in this broker.  Pure.
-
-Above: negotiation, transitions.  Below: contract.
-"""
+"""How to read each capability of the contract from a manifest, and what the claim counts for in this broker.  Pure."""
 
 from collections.abc import Callable
 from typing import Final
@@ -17,8 +14,6 @@ from lifebus_contract import (
     SessionIdentityClaim,
     SupportState,
 )
-
-__all__ = ["CLAIMS", "RENEWAL", "claim_of", "count_claim", "explain_lack"]
 
 _Claim = Callable[[AdapterManifest], SupportState]
 

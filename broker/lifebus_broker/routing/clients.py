@@ -1,15 +1,10 @@
-"""Callback clients: who wants which events, what they require, how long they may take.
-
-Above: router, bus.  Below: ports, the contract.
-"""
+"""Callback clients: who wants which events, what they require, how long they may take."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from lifebus_broker.ports import Evidence, Invoker
 from lifebus_contract import CallbackResponse, CapabilityRequest, DispatchEnvelope, LifecycleEvent, RequirementLevel
-
-__all__ = ["CallbackClient", "ClientTable", "FunctionInvoker", "Handler"]
 
 Handler = Callable[[DispatchEnvelope], Awaitable[CallbackResponse]]
 """An in-process callback client."""

@@ -2,8 +2,6 @@
 
 A client's receipt is appended when that client is done, so a slow one delays nobody's.  A key that was used before
 invokes no client again (design 3.5).  Background clients are asked once all else is durable, and nobody waits for them.
-
-Above: bus.  Below: router, invocation, background, ports.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,9 +16,10 @@ from lifebus_broker.ports import Appended, Entry, Evidence, Ledger, Refusal, Row
 from lifebus_broker.routing.background import Background, Scope
 from lifebus_broker.routing.clients import CallbackClient
 from lifebus_broker.routing.invocation import ask
-from lifebus_broker.routing.placement import NO_SLOTS_USED, SlotUse
+from lifebus_broker.routing.placement import NO_SLOTS_USED
 from lifebus_broker.routing.receipts import request_digest, told_by, with_evidence
 from lifebus_broker.routing.router import Delivery, Plan, Router
+from lifebus_broker.routing.slots import SlotUse
 from lifebus_contract import (
     CONTRACT_VERSION,
     CallbackResponse,
@@ -33,8 +32,6 @@ from lifebus_contract import (
     RegisteredAdapter,
 )
 from lifebus_contract.codec import decode_receipt
-
-__all__ = ["Dispatcher", "Job", "Outcome", "entry_of", "new_receipts"]
 
 _log = structlog.get_logger("lifebus.dispatch")
 _SESSION_ENDED: Final = LifecycleEvent.SESSION_ENDED

@@ -1,8 +1,6 @@
 """Fan-out of committed rows to whoever listens in this process: the receipt door, tests, in-process followers.
 
 Publishing comes after commit and acknowledgement, so what a listener missed is always in the ledger (design 4.1).
-
-Above: bus, daemon.  Below: ports.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,8 +9,6 @@ from typing import TypeVar
 import structlog
 
 from lifebus_broker.ports import Row
-
-__all__ = ["Fanout", "Listener", "TransientListener"]
 
 T = TypeVar("T")
 

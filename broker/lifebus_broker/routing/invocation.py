@@ -1,8 +1,6 @@
 """Asking one callback client, and every way it can go wrong as a value.
 
 A client that hangs, crashes or talks nonsense costs its own receipt and nobody else's time (design 2).
-
-Above: dispatch.  Below: clients, ports, the contract.
 """
 
 import asyncio
@@ -23,8 +21,6 @@ from lifebus_contract import (
     TransportError,
     validate,
 )
-
-__all__ = ["ask", "explain"]
 
 _log = structlog.get_logger("lifebus.clients")
 

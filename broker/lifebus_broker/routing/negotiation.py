@@ -1,12 +1,9 @@
-"""What an adapter's claims mean for what a client asks (lifecycle-contract, "Capability Negotiation").  Pure.
-
-Above: router, the command line's `negotiate`.  Below: claims, transitions, contract.
-"""
+"""What an adapter's claims mean for what a client asks (lifecycle-contract, "Capability Negotiation").  Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from lifebus_broker.routing.claims import claim_of, count_claim, explain_lack
+from lifebus_broker.routing.claims import count_claim, explain_lack
 from lifebus_broker.routing.transitions import retry_after_loss
 from lifebus_contract import (
     SUPPORT_STRENGTH,
@@ -22,8 +19,6 @@ from lifebus_contract import (
     Warning,  # noqa: A004  the contract's own word
     tighten,
 )
-
-__all__ = ["claim_of", "degradations_of", "negotiate", "warnings_of"]
 
 _SEVERITY: Final = {
     NegotiationOutcome.SATISFIED: 0,

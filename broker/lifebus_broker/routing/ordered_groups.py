@@ -1,13 +1,8 @@
-"""Which emissions of one message have to wait for each other.  Pure.
-
-Above: bus.  Below: contract.
-"""
+"""Which emissions of one message have to wait for each other.  Pure."""
 
 from collections.abc import Sequence
 
 from lifebus_contract import Emission
-
-__all__ = ["strands_of"]
 
 
 def strands_of(emissions: Sequence[Emission]) -> list[list[int]]:

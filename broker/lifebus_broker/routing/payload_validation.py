@@ -2,8 +2,6 @@
 
 A body is measured and hashed, never parsed and never repeated in a refusal; a `body_ref` is never followed,
 so its size, digest and encoding are the client's word.
-
-Above: router.  Below: contract, ports.
 """
 
 import hashlib
@@ -13,8 +11,6 @@ from typing import Final
 from lifebus_broker.ports import Refusal
 from lifebus_contract import FailureClass, PayloadEnvelope
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
-
-__all__ = ["ENCODINGS", "MAX_BODY_BYTES", "check_payload", "check_payloads"]
 
 ENCODINGS: Final = frozenset({"utf8"})
 """Encodings a body may have; binary data travels as text in a format of the client's own."""

@@ -1,7 +1,4 @@
-"""What becomes of the payloads of an event: delivered, degraded, only recorded, skipped or refused.  Pure.
-
-Above: router, synthesis.  Below: slots, contract, ports.
-"""
+"""What becomes of the payloads of an event: delivered, degraded, only recorded, skipped or refused.  Pure."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -22,8 +19,6 @@ from lifebus_contract import (
     SupportState,
     Warning,  # noqa: A004  the contract's own word
 )
-
-__all__ = ["NO_SLOTS_USED", "PlacementResult", "Rejection", "RejectionReason", "Slot", "SlotUse", "place", "place_late"]
 
 NO_SLOTS_USED: Final[SlotUse] = {}
 """The slot use at the begin of a hook call."""

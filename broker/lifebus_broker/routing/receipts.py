@@ -2,8 +2,6 @@
 
 What is built here is a draft: `sequence` is null until the ledger numbers it.  All receipts of one dispatch share
 the request's `invocation_id`; `parent_receipt_id` chains them.
-
-Above: router.  Below: negotiation, placement, contract, ports.
 """
 
 import hashlib
@@ -32,21 +30,6 @@ from lifebus_contract import (
     tighten,
 )
 from lifebus_contract.fields import FactKey, FactValue
-
-__all__ = [
-    "MAX_WARNINGS",
-    "Stamp",
-    "failed",
-    "from_response",
-    "gap_detected",
-    "missing_range",
-    "observed",
-    "observed_alone",
-    "request_digest",
-    "told_by",
-    "warning_of",
-    "with_evidence",
-]
 
 MAX_WARNINGS: Final = 64
 """How many warnings a receipt carries; of more, the last place says how many were left out."""

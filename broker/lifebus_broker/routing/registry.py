@@ -1,8 +1,6 @@
 """The adapters this broker knows, by id (lifecycle-contract, "Manifest registry").  Pure.
 
 The registry is handed its manifests by whoever composes the broker; it imports no adapter.
-
-Above: router, negotiation's callers, the daemon.  Below: contract, ports.
 """
 
 import difflib
@@ -10,8 +8,6 @@ from collections.abc import Iterable
 
 from lifebus_broker.ports import Refusal
 from lifebus_contract import AdapterUnavailable, FailureClass, IntegrationMode, InvalidRequest, RegisteredAdapter
-
-__all__ = ["Registry"]
 
 _SHOWN = 64
 """How much of a caller's identifier a refusal repeats, in characters."""

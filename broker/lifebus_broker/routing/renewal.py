@@ -3,8 +3,6 @@
 The four conditions and their failure classes are those of the lifecycle contract, "Failure Classes": no reset path is
 `capability_unsupported`, only an operator's `operator_required`, one that became weaker `capability_degraded`; that a
 continuation was lost or rejected (`payload_rejected`) shows only when it is delivered.
-
-Above: whoever performs renewals.  Below: claims, ports, the contract.
 """
 
 from collections.abc import Mapping
@@ -15,8 +13,6 @@ from msgspec import Struct
 from lifebus_broker.ports import Refusal
 from lifebus_broker.routing.claims import RENEWAL, count_claim, explain_lack
 from lifebus_contract import SUPPORT_STRENGTH, FailureClass, RegisteredAdapter, SupportState
-
-__all__ = ["Posture", "ResetPath", "posture_of"]
 
 ResetPath = Literal["native", "wrapper_mediated"]
 """The ways to a reset that need no operator, the best first."""

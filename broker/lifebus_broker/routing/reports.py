@@ -1,7 +1,4 @@
-"""The receipts of a report of degradations: the fact itself, and what it means for a client that needs it.  Pure.
-
-Above: router.  Below: synthesis, transitions, contract.
-"""
+"""The receipts of a report of degradations: the fact itself, and what it means for a client that needs it.  Pure."""
 
 from typing import Final, Unpack
 
@@ -21,8 +18,6 @@ from lifebus_contract import (
     Warning,  # noqa: A004  the contract's own word
     tighten,
 )
-
-__all__ = ["fact_of", "loss_of"]
 
 _FAILING: Final = frozenset({NegotiationOutcome.UNSUPPORTED, NegotiationOutcome.REQUIRES_OPERATOR})
 

@@ -1,8 +1,6 @@
 """Decides what becomes of an emission before anybody is asked: refused, recorded, or dispatched.  Sync, no I/O.
 
 validate (done by the types) -> resolve adapter -> negotiate -> place payloads -> draft the receipt (design 2).
-
-Above: bus.  Below: registry, capabilities, negotiation, placement, payload_validation, synthesis, reports, clients.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +12,7 @@ from lifebus_broker.routing.capabilities import CapabilityTable
 from lifebus_broker.routing.clients import CallbackClient, ClientTable
 from lifebus_broker.routing.negotiation import negotiate
 from lifebus_broker.routing.payload_validation import check_payloads
-from lifebus_broker.routing.placement import NO_SLOTS_USED, PlacementResult, Slot, SlotUse, place, place_late
+from lifebus_broker.routing.placement import NO_SLOTS_USED, PlacementResult, place, place_late
 from lifebus_broker.routing.receipts import (
     Stamp,
     failed,
@@ -27,6 +25,7 @@ from lifebus_broker.routing.receipts import (
 )
 from lifebus_broker.routing.registry import Registry
 from lifebus_broker.routing.reports import fact_of, loss_of
+from lifebus_broker.routing.slots import Slot, SlotUse
 from lifebus_broker.routing.transitions import losses_of
 from lifebus_broker.state.capability_state import Losses
 from lifebus_contract import (
@@ -41,8 +40,6 @@ from lifebus_contract import (
     RegisteredAdapter,
 )
 from lifebus_contract.ids import EVENT, RECEIPT
-
-__all__ = ["Delivery", "Plan", "Router"]
 
 Delivery = tuple[PayloadEnvelope, Slot]
 """A payload that is to be delivered, and the slot it goes to."""

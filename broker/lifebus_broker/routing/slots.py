@@ -2,8 +2,6 @@
 
 The specification keeps two vocabularies apart: where a payload asks to land, and where an adapter takes payloads.
 `SLOTS` is the bridge between them.
-
-Above: placement.  Below: contract.
 """
 
 from collections.abc import Mapping
@@ -23,8 +21,6 @@ from lifebus_contract import (
     SupportState,
 )
 from lifebus_contract.payload_text import text_size
-
-__all__ = ["AFTER_THE_PROMPT", "SLOTS", "Rejection", "RejectionReason", "Slot", "SlotUse", "find_slot"]
 
 Slot = ManifestPlacementClass
 """A place in a hook's answer where an adapter takes payloads."""

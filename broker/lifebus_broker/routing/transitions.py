@@ -2,8 +2,6 @@
 
 A `Degradation` reports a change in either direction: support that comes back is told in the same words
 (lifecycle-contract, "Mid-Session Degradation").
-
-Above: negotiation, reports, the fold over capabilities, whoever watches harnesses.  Below: claims, contract.
 """
 
 from collections.abc import Iterable
@@ -21,8 +19,6 @@ from lifebus_contract import (
     tighten,
 )
 from lifebus_contract.failure import RETRY_STRICTNESS
-
-__all__ = ["is_recovery", "losses_of", "retry_after_loss", "shrinkage", "strictest", "transition"]
 
 _RETRY: Final = {
     SupportState.MANUAL: RetryClass.RETRY_AFTER_OPERATOR,

@@ -2,8 +2,6 @@
 
 A signal is no receipt: it is bulky, it repeats the harness's own words, and it may be forgotten.  So it lies beside the
 ledger's rows, and only as much as the settings give room for.
-
-Above: the daemon.  Below: fold.origins, shares, ports.
 """
 
 import asyncio
@@ -21,8 +19,6 @@ from lifebus_broker.signals.quota import excess
 from lifebus_broker.state.observers import Origins, note_of
 from lifebus_contract import BrokerBusy, LifebusError, error_for
 from lifebus_contract.fields import MAX_INTEGER
-
-__all__ = ["SeenSignal", "SignalListener", "SignalLog", "SignalSlice", "StoredSignal", "ThreadTip"]
 
 _PREFIX: Final = "signal/"
 _OBSERVED: Final = "observed"

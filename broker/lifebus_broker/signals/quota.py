@@ -1,14 +1,9 @@
-"""What to drop when signals hold more room than they may.  Pure.
-
-Above: signals.  Below: ports.
-"""
+"""What to drop when signals hold more room than they may.  Pure."""
 
 from collections.abc import Sequence
 from typing import Final
 
 from lifebus_broker.ports import NoteStream
-
-__all__ = ["RECENT", "excess"]
 
 RECENT: Final = 32
 """Threads that share the room as equals; those that were silent for longer have what these leave."""

@@ -3,8 +3,6 @@
 It is a tar archive of exactly the members of `MEMBERS` in their order, none of them compressed, with nothing of the
 time or the machine in their headers.  Whatever differs from that in a byte is refused.  Nothing is ever unpacked:
 members are read where they lie.
-
-Above: the campaign's commands.  Below: snapshot, exports, compactions.
 """
 
 import tarfile
@@ -20,20 +18,6 @@ from msgspec import Struct
 from lifebus_broker.canonical_json import canonical, sha256_hex
 from lifebus_broker.exports.jsonl_log import JsonlLog, Part
 from lifebus_contract import InvalidRequest, LifebusError
-
-__all__ = [
-    "COMPACTIONS",
-    "FORMAT",
-    "LEDGER",
-    "MANIFEST",
-    "MEMBERS",
-    "PINS",
-    "SNAPSHOT",
-    "Bundle",
-    "BundleWriter",
-    "is_bundle",
-    "open_bundle",
-]
 
 FORMAT: Final = "lifebus-campaign/1"
 """What the manifest calls this form."""

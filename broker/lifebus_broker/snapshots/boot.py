@@ -2,8 +2,6 @@
 
 The twelve steps run in the specification's order, pins before the log is touched.  Each leaves a record of what was
 checked; the first that fails ends the boot.  Nothing is written anywhere.
-
-Above: booting, the command line.  Below: steps, snapshot, revisions, segment, rebuilding, the fold.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,8 +22,6 @@ from lifebus_broker.state.receipt_view import BrokenLog
 from lifebus_broker.state.stores import StoreDigests, Stores, load_stores, pending_of, reduce_event, store_digests
 from lifebus_broker.state.working_set import WorkingSet, compile_working_set, encode_working_set
 from lifebus_contract import LifebusError
-
-__all__ = ["Booted", "Restart", "cold_boot"]
 
 _STORES: Final = ("facts_ledger_digest", "unlock_state_digest", "story_state_digest")
 

@@ -1,15 +1,10 @@
-"""The twelve steps of a cold boot: their names, what each leaves behind, and how one fails (session-lifecycle, 3).
-
-Above: cold_boot, the command line.  Below: the contract.
-"""
+"""The twelve steps of a cold boot: their names, what each leaves behind, and how one fails (session-lifecycle, 3)."""
 
 from typing import Final
 
 from msgspec import Struct
 
 from lifebus_contract import FailureClass, LifebusError
-
-__all__ = ["STEPS", "ColdBootError", "Step"]
 
 STEPS: Final = (
     "load the snapshot",

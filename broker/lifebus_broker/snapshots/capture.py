@@ -1,7 +1,4 @@
-"""Take a snapshot of where a keeper is: digests and pointers, and not a byte written (session-lifecycle, 1, 2, 6).
-
-Above: the saver, the command line.  Below: snapshot, the keeper, compactions.
-"""
+"""Take a snapshot of where a keeper is: digests and pointers, and not a byte written (session-lifecycle, 1, 2, 6)."""
 
 from typing import Final
 
@@ -15,8 +12,6 @@ from lifebus_broker.snapshots.frozen import FrozenMap, thaw
 from lifebus_broker.snapshots.snapshot import SaveSnapshot, SaveType, take_snapshot
 from lifebus_broker.snapshots.state_follower import StateKeeper
 from lifebus_broker.state.stores import pending_of, store_digests
-
-__all__ = ["RECAPS", "save"]
 
 RECAPS: Final = {SaveType.SCENE: 0, SaveType.SESSION: SAVED_RECAPS, SaveType.CAMPAIGN: None}
 """Of how many sessions, those that changed last, a save names the recaps; None is all of them."""

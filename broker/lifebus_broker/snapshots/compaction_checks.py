@@ -1,7 +1,4 @@
-"""The compactions of a snapshot, built again and compared with the files that are kept (session-lifecycle, 3.12, 5.2).
-
-Above: cold_boot.  Below: compactions, taking, the fold.
-"""
+"""Builds the compactions of a snapshot again and compares them with the files (session-lifecycle, 3.12, 5.2)."""
 
 from collections.abc import Callable
 
@@ -15,8 +12,6 @@ from lifebus_broker.snapshots.compactions.recap import SessionRecap
 from lifebus_broker.snapshots.compactions.state_cache import StateCache, boundary
 from lifebus_broker.snapshots.snapshot import SaveSnapshot
 from lifebus_broker.state.stores import Stores
-
-__all__ = ["Kept", "Rebuilding", "Rebuilt"]
 
 Kept = Callable[[str], Compaction | Refused | None]
 """Gives the compaction of that id that is kept in a file, why the file is refused, or None."""

@@ -1,7 +1,4 @@
-"""The files of snapshots: one each, named after its id; of each type the newest three are kept.
-
-Above: the saver, booting.  Below: snapshot, whole_files.
-"""
+"""The files of snapshots: one each, named after its id; of each type the newest three are kept."""
 
 import re
 from pathlib import Path
@@ -17,8 +14,6 @@ from lifebus_broker.snapshots.snapshot import (
     decode_snapshot,
     encode_snapshot,
 )
-
-__all__ = ["DIRECTORY", "KEPT", "RefusedFile", "SnapshotFiles", "read_snapshot"]
 
 DIRECTORY: Final = "snapshots"
 """The directory of the files, in the state directory."""

@@ -1,13 +1,8 @@
-"""Values that nobody can change: read-only maps and tuples, all the way down (session-lifecycle, 2: "frozen").
-
-Above: snapshot, pins.  Below: the standard library.
-"""
+"""Values that nobody can change: read-only maps and tuples, all the way down (session-lifecycle, 2: "frozen")."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeGuard
-
-__all__ = ["Frozen", "FrozenMap", "freeze", "freeze_map", "thaw"]
 
 Frozen: TypeAlias = "str | int | tuple[Frozen, ...] | Mapping[str, Frozen] | None"
 """A plain value without a part that could be changed."""

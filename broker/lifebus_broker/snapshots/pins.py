@@ -2,8 +2,6 @@
 
 A pin that is absent, one that is null and one that is empty are three different things, and none of them equals
 another.  Without pins nothing passes.
-
-Above: revisions, cold_boot, the saver.  Below: canonical bytes, the contract.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,8 +13,6 @@ from msgspec import Struct
 from lifebus_broker.canonical_json import CANONICAL_PROFILE, HASH_ALGORITHM, canonical, sha256_hex
 from lifebus_broker.snapshots.frozen import Frozen, FrozenMap, freeze_map, thaw
 from lifebus_contract import CONTRACT_VERSION, AdapterManifest
-
-__all__ = ["ABSENT", "PINS", "Absent", "PinChange", "changes_between", "pins_of", "what_is_missing"]
 
 PINS: Final = (
     "canonical_profile",

@@ -1,7 +1,4 @@
-"""Fold a whole log once, and see on the way whether snapshots of it are what it says (session-lifecycle, 3 and 7).
-
-Above: `lifebus ledger verify`.  Below: the fold, segment, snapshot.
-"""
+"""Fold a whole log once, and see on the way whether snapshots of it are what it says (session-lifecycle, 3 and 7)."""
 
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
@@ -14,8 +11,6 @@ from lifebus_broker.snapshots.segment import BadLine, read_segment
 from lifebus_broker.snapshots.snapshot import SaveSnapshot
 from lifebus_broker.state.stores import Stores, load_stores, pending_of, reduce_event, store_digests
 from lifebus_contract import BrokerBusy, LifebusError
-
-__all__ = ["LogProof", "Progress"]
 
 Progress = Callable[[int, int], None]
 """Told now and then how many lines of how many are done."""

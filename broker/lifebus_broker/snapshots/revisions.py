@@ -1,8 +1,6 @@
 """Revisions: that an operator said that pins may change, from what to what, and why (session-lifecycle, 3.2; G6).
 
 A revision is a note in the journal, written by an operator's explicit act and by nothing else.
-
-Above: cold_boot, the command line.  Below: pins, the ports.
 """
 
 from collections.abc import Iterable
@@ -15,17 +13,6 @@ from lifebus_broker.canonical_json import canonical
 from lifebus_broker.ports import Note
 from lifebus_broker.snapshots.frozen import FrozenMap, freeze_map, thaw
 from lifebus_broker.snapshots.pins import PinChange, changes_between, what_is_missing
-
-__all__ = [
-    "REVISIONS",
-    "PinCheck",
-    "PinMismatch",
-    "Revision",
-    "check_pins",
-    "decode_revision",
-    "encode_revision",
-    "revise",
-]
 
 REVISIONS: Final = "pins"
 """The stream of the journal that holds the revisions."""

@@ -1,7 +1,4 @@
-"""A segment of the log: its hash, and where it stops being what it was (session-lifecycle, 3.3 and 3.4).
-
-Above: cold_boot.  Below: the log, the fold.
-"""
+"""A segment of the log: its hash, and where it stops being what it was (session-lifecycle, 3.3 and 3.4)."""
 
 from collections.abc import Iterator
 from hashlib import sha256
@@ -12,8 +9,6 @@ from msgspec import Struct
 from lifebus_broker.ledger.log import LogLine, LogSource, encode_line
 from lifebus_broker.state.stores import Stores, reduce_event
 from lifebus_contract import LifebusError
-
-__all__ = ["BadLine", "first_bad_line", "hash_segment", "read_segment"]
 
 
 class BadLine(ValueError):

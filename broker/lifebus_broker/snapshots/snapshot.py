@@ -1,8 +1,6 @@
 """SaveSnapshot: what the ledger's state was at a boundary, as digests and pointers (session-lifecycle, 1 and 2).
 
 A snapshot holds no wall clock and no copy of a store, so the same boundary always gives the same bytes.
-
-Above: cold_boot, the saver, the command line.  Below: canonical bytes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,8 +12,6 @@ from msgspec import Meta, Struct, structs
 
 from lifebus_broker.canonical_json import canonical, sha256_hex, short_hash
 from lifebus_broker.snapshots.frozen import FrozenMap, freeze_map, thaw
-
-__all__ = ["MAX_SNAPSHOT_BYTES", "SaveSnapshot", "SaveType", "decode_snapshot", "encode_snapshot", "take_snapshot"]
 
 MAX_SNAPSHOT_BYTES: Final = 64 * 1024 * 1024
 """Most bytes of a stored snapshot; one campaign of a million sessions takes 20 million."""

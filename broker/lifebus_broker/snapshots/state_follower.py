@@ -2,8 +2,6 @@
 
 A cache is only ever a shorter way: it is found by what the log says, checked by its hash, and compared with the log
 again; where it does not fit it is thrown away, and the log is read instead.
-
-Above: the daemon's keeping, saves, retention, the command line.  Below: compactions, the fold, the log.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,8 +16,6 @@ from lifebus_broker.state.receipt_view import BrokenLog
 from lifebus_broker.state.stores import Stores, load_stores, reduce_event
 from lifebus_broker.state.stream_digests import Stream, StreamKey
 from lifebus_contract import InternalError, StateConflict
-
-__all__ = ["HASH_PIECE", "PIECE", "StateKeeper"]
 
 PIECE: Final = 1_024
 """Most lines that one step takes, so that nobody who waits for the thread, or for the disk, waits long."""

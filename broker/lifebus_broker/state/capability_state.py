@@ -4,8 +4,6 @@ A scope is one session of an adapter, or with a session of None the adapter as a
 counts: clients' receipts of the same report repeat it, and may come late.  No manifest is needed to fold; who asks
 names the claims, and sees what is weaker than those.
 No clock, no randomness, no iteration order: the same receipts always give the same state (design 4.5).
-
-Above: stores, the table of capabilities.  Below: told, the contract, the ports.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,18 +16,6 @@ from lifebus_broker.ports import EMITTER
 from lifebus_broker.state.receipt_view import Told
 from lifebus_broker.state.telemetry_keys import LATE
 from lifebus_contract import CAPABILITIES, SUPPORT_STRENGTH, Degradation, LifecycleEvent, SupportState
-
-__all__ = [
-    "MAX_SESSIONS",
-    "UNHARMED",
-    "Claimed",
-    "Losses",
-    "Scope",
-    "UnlockState",
-    "reported",
-    "weaker",
-    "words_after",
-]
 
 Scope = tuple[str, str | None]
 """An adapter id, and a session id or None for all its sessions."""

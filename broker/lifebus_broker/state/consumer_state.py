@@ -1,8 +1,6 @@
 """The fold over the notes of a named consumer: how far it is, and what it was given and has not settled.
 
 No clock, no randomness, no iteration order: the same notes always give the same state (design 4.5, 4.7).
-
-Above: deliveries, cursors.  Below: the contract and the ports.
 """
 
 from collections.abc import Iterable
@@ -13,8 +11,6 @@ from msgspec import Struct, structs
 
 from lifebus_broker.ports import Note
 from lifebus_contract.consumers import CursorSettings
-
-__all__ = ["CursorNote", "CursorState", "Gone", "Progress", "Whole", "encode_note", "fold_cursor"]
 
 
 class CursorState(Struct, frozen=True, kw_only=True):

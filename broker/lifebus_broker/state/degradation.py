@@ -4,8 +4,6 @@ A cause is a kind of silence or defect.  Each takes certain capabilities away wh
 manifest did not claim, and what somebody else took away is not given back here.
 
 The words are those of the lifecycle contract, "Mid-Session Degradation".
-
-Above: the supervisor.  Below: claims, the contract.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,8 +21,6 @@ from lifebus_contract import (
     SupportState,
     tighten,
 )
-
-__all__ = ["AFFECTED", "Cause", "Health", "SilenceLimits", "causes_of", "lost", "regained"]
 
 
 class Cause(StrEnum):

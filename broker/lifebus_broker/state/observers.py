@@ -2,16 +2,12 @@
 
 A note's body is a MessagePack map of origins to numbers.  The higher number counts, so that a summary of many notes can
 be written at any time and the notes before it dropped.
-
-Above: signals.  Below: msgspec.
 """
 
 from collections import OrderedDict
 from typing import Final
 
 import msgspec
-
-__all__ = ["MAX_ORIGINS", "Origins", "note_of"]
 
 MAX_ORIGINS: Final = 1_024
 """Origins that are remembered; the one that was silent longest is forgotten first."""

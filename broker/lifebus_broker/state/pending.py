@@ -5,8 +5,6 @@ A question is open from the receipt that asks an operator (failure class `operat
 harness's own question is open from `operator: asked` until anything else is told of it, or its frame ends.  A payload
 waits from a receipt without failure that skipped it until a receipt of the same client gives it a placement.  The end
 of the session settles them all.
-
-Above: story.  Below: told, words, the ports.
 """
 
 from typing import Final, TypeVar
@@ -17,8 +15,6 @@ from lifebus_broker.ports import EMITTER
 from lifebus_broker.state.receipt_view import Told
 from lifebus_broker.state.telemetry_keys import FRAME, LATE, OPERATOR, OPERATOR_KIND, REQUEST
 from lifebus_contract import FailureClass, LifecycleEvent, ReceiptStatus, RetryClass
-
-__all__ = ["MAX_WAITING", "Handout", "Question", "handouts_after", "questions_after"]
 
 MAX_WAITING: Final = 32
 """Most questions, and most payloads, that one session remembers; the oldest is forgotten first."""

@@ -2,8 +2,6 @@
 
 A level is reached at its threshold and left only some points below it, so that a session which sits on a threshold
 says so once.  Without a known window there is no percentage and no level.
-
-Above: the supervisor.  Below: the contract.
 """
 
 from typing import Annotated, Final
@@ -11,8 +9,6 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from lifebus_contract import PressureLevel
-
-__all__ = ["LEVELS", "Thresholds", "next_level", "percent_of"]
 
 _Percent = Annotated[int, Meta(ge=1, le=100)]
 

@@ -1,8 +1,6 @@
 """What the reducers read of a receipt, and the complaint about a log that is not one.
 
 Decoding only this costs a third of decoding a whole receipt, and a rebuild decodes every receipt there is.
-
-Above: facts, unlock, story, stores.  Below: the contract.
 """
 
 from typing import Annotated, Final
@@ -21,8 +19,6 @@ from lifebus_contract import (
     RetryClass,
 )
 from lifebus_contract.fields import MAX_INTEGER, Count
-
-__all__ = ["BrokenLog", "Reading", "Told", "read_receipt"]
 
 _Integer = Annotated[int, Meta(ge=-MAX_INTEGER, le=MAX_INTEGER)]
 

@@ -2,8 +2,6 @@
 
 Receipts carry no frame id; the router puts `frame_id` and `harness_sequence` into `telemetry_summary`.
 No clock, no randomness, no iteration order: the same receipts always give the same state.
-
-Above: story, ledgers (every durable row carries the state after it).  Below: words, the contract.
 """
 
 from collections.abc import Mapping
@@ -13,8 +11,6 @@ from msgspec import Struct
 
 from lifebus_broker.state.telemetry_keys import LATE
 from lifebus_contract import LifecycleEvent
-
-__all__ = ["INITIAL", "MAX_OPEN_FRAMES", "SessionState", "advance"]
 
 MAX_OPEN_FRAMES: Final = 64
 """Most open frames that a session remembers; the oldest is forgotten first."""

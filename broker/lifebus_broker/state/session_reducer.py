@@ -3,8 +3,6 @@
 Ledgers write its first step, `session.advance`, into every row; supervision stands on stories, so that a restarted
 supervisor goes on where the last one stopped and says nothing twice; recaps are read off them.
 No clock, no randomness, no iteration order: the same receipts always give the same story (design 4.5).
-
-Above: story_state, the supervisor, the ledger in memory.  Below: story, session, pending, told, words.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,8 +31,6 @@ from lifebus_broker.state.telemetry_keys import (
     USED,
 )
 from lifebus_contract import SUPPORT_STRENGTH, LifecycleEvent, PressureLevel
-
-__all__ = ["MAX_TURNS", "is_app", "tell"]
 
 MAX_TURNS: Final = 64
 """How many turns a session remembers, to tell a turn that no hook told of from an old one."""

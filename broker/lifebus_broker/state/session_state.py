@@ -1,18 +1,13 @@
-"""The story of one session as data: what happened, what is open, what waits for somebody, and how much of it.
-
-Above: telling, story_state, working, the supervisor.  Below: session, pending, the contract.
-"""
+"""The story of one session as data: what happened, what is open, what waits for somebody, and how much of it."""
 
 from typing import Self
 
 from msgspec import Struct, field, structs
 
-from lifebus_broker.ports import SessionHead
 from lifebus_broker.state.pending import Handout, Question
 from lifebus_broker.state.session_head import SessionState
 from lifebus_contract import LifecycleEvent, PressureLevel, ReceiptStatus, SupportState
-
-__all__ = ["Lost", "OpenFrame", "Story", "head_of"]
+from lifebus_contract.views import SessionHead
 
 
 class OpenFrame(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -1,7 +1,4 @@
-"""The story state: the stories of all sessions, those that are over kept as their canonical bytes.
-
-Above: stores.  Below: story, told.
-"""
+"""The story state: the stories of all sessions, those that are over kept as their canonical bytes."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final, Self
@@ -12,8 +9,6 @@ from lifebus_broker.state.receipt_view import Told
 from lifebus_broker.state.session_reducer import tell
 from lifebus_broker.state.session_state import Story
 from lifebus_contract import LifecycleEvent
-
-__all__ = ["SEAL_AT", "SessionKey", "StoryState"]
 
 SessionKey = tuple[str, str]
 """(adapter_id, harness_session_id)."""

@@ -7,8 +7,6 @@
 They play the parts of the session-lifecycle specification: facts ledger, unlock state, story state; the working set is
 compiled from them.  No clock, no randomness, no environment, no iteration order: the same log always gives the same
 bytes, wherever it is folded, and however often one stops, dumps, loads and goes on.
-
-Above: the keeper, saves, compactions, ledger commands.  Below: facts, unlock, story_state, working, canon, log.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,17 +24,6 @@ from lifebus_broker.state.session_table import StoryState
 from lifebus_broker.state.stream_digests import FactsLedger
 from lifebus_broker.state.working_set import Pending, compile_working_set, encode_working_set, pending_in
 from lifebus_contract import InternalError
-
-__all__ = [
-    "REDUCER_VERSION",
-    "StoreDigests",
-    "Stores",
-    "dump_stores",
-    "load_stores",
-    "pending_of",
-    "reduce_event",
-    "store_digests",
-]
 
 REDUCER_VERSION: Final = 1
 """Counts up whenever the same log would give other bytes; dumps of another version are not loaded, but rebuilt."""

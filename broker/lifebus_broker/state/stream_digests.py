@@ -2,8 +2,6 @@
 
 The writer numbers and links receipts by the same two functions, and the check of a ledger file uses them as well.
 No clock, no randomness, no iteration order: the same log always gives the same state (design 4.5).
-
-Above: stores, drafting, sqlite_verify.  Below: told, msgspec.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,8 +12,6 @@ import msgspec
 from msgspec import Struct
 
 from lifebus_broker.state.receipt_view import BrokenLog, Told
-
-__all__ = ["NO_LINK", "NO_RECEIPT", "FactsLedger", "Stream", "StreamKey", "link_after", "sequence_after"]
 
 StreamKey = tuple[str, str | None]
 """(adapter_id, harness_session_id): one chain of receipts; those without a session share one an adapter."""

@@ -1,30 +1,6 @@
-"""The words by which receipts tell of states: facts in `telemetry_summary`, and the names of lifebus's own clients.
-
-Above: story, pending, the supervisor.  Below: nothing.
-"""
+"""The words by which receipts tell of states: facts in `telemetry_summary`, and the names of lifebus's own clients."""
 
 from typing import Final
-
-__all__ = [
-    "APP_SERVER",
-    "BEFORE",
-    "CAUSE",
-    "FRAME",
-    "HOOKS",
-    "LATE",
-    "LEVEL",
-    "OPERATOR",
-    "OPERATOR_KIND",
-    "OWN_CLIENTS",
-    "PARENT_FRAME",
-    "PERCENT",
-    "PROCESS",
-    "REQUEST",
-    "SIGNAL",
-    "SOURCE",
-    "SUPERVISOR",
-    "USED",
-]
 
 FRAME: Final = "frame_id"
 """The fact that names the frame which a receipt is about."""

@@ -1,8 +1,6 @@
 """What waits for somebody, over all sessions, and the working set: all that a resume shows (session-lifecycle, 5).
 
 Both are compiled from the stores, and from pins; neither is a state of its own.
-
-Above: stores, saves.  Below: story_state, unlock, canon.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,17 +14,6 @@ from lifebus_broker.state.capability_state import UnlockState
 from lifebus_broker.state.session_state import OpenFrame, Story
 from lifebus_broker.state.session_table import StoryState
 from lifebus_contract import LifecycleEvent, PressureLevel
-
-__all__ = [
-    "MAX_PENDING",
-    "Folded",
-    "LiveSession",
-    "Pending",
-    "WorkingSet",
-    "compile_working_set",
-    "encode_working_set",
-    "pending_in",
-]
 
 MAX_PENDING: Final = 4_096
 """Most pending things of one kind that are listed, the newest; of more, `left_out` says how many are not."""

@@ -1,14 +1,9 @@
-"""How long to rest before asking again: full jitter within a bound that doubles, so that many who ask spread out.
-
-Above: consumer, follower, outbox, observer.  Below: the standard library.
-"""
+"""How long to rest before asking again: full jitter within a bound that doubles, so that many who ask spread out."""
 
 import random
 from collections.abc import Callable
 
 import anyio
-
-__all__ = ["Backoff"]
 
 
 class Backoff:

@@ -1,7 +1,4 @@
-"""One connection to the request door: questions out, answers matched by correlation id.
-
-Above: client, worker, subscription.  Below: lifebus_transports.
-"""
+"""One connection to the request door: questions out, answers matched by correlation id."""
 
 import asyncio
 import itertools
@@ -18,8 +15,6 @@ from lifebus_contract.fields import Document
 from lifebus_transports.framing.frames import ANSWER_OK, ANSWER_REFUSED, decode_header, encode_header
 from lifebus_transports.messages.requests import RefusalInfo
 from lifebus_transports.zmq.socket import Frames, SocketReader, make_socket, send_now
-
-__all__ = ["Connection", "connected_socket"]
 
 T = TypeVar("T")
 

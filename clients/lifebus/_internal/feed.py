@@ -1,7 +1,4 @@
-"""The published messages of a few topics: one SUB socket, which ends with its owner or with its connection.
-
-Above: subscription, ticks.  Below: connection, lifebus_transports.
-"""
+"""The published messages of a few topics: one SUB socket, which ends with its owner or with its connection."""
 
 import asyncio
 import weakref
@@ -16,8 +13,6 @@ from lifebus._internal.connection import Connection, connected_socket
 from lifebus_contract import DeadlineExceeded, TransportError
 from lifebus_transports.messages.requests import Marker, Nothing
 from lifebus_transports.zmq.socket import Frames, SocketReader
-
-__all__ = ["Feed"]
 
 _MARKER_WAIT_S: Final = 0.25
 

@@ -1,7 +1,4 @@
-"""What every iterator over published messages stands on: a feed that is proven live, and patient questions beside it.
-
-Above: subscription, signals, ticks.  Below: connection, feed.
-"""
+"""The base of every iterator over published messages: a feed that is proven live, and repeated requests beside it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -15,8 +12,6 @@ from lifebus_contract import BrokerBusy, DeadlineExceeded, TransportError
 from lifebus_contract.fields import Document
 from lifebus_transports.framing.frames import marker_topic
 from lifebus_transports.zmq.socket import Frames
-
-__all__ = ["Follower"]
 
 T = TypeVar("T")
 

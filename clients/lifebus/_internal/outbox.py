@@ -1,7 +1,4 @@
-"""Emissions on their way: those of one tick share a message, and silence is met by asking again.
-
-Above: client.  Below: connection.
-"""
+"""Emissions on their way: those of one tick share a message, and silence is met by asking again."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -24,8 +21,6 @@ from lifebus_contract import (
 )
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
 from lifebus_transports.messages.requests import Emit, EmitAnswer, EmitResult, RefusalInfo
-
-__all__ = ["Outbox"]
 
 _BATCH: Final = 64
 _ATTEMPT_S: Final = 1.0

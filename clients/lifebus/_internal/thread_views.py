@@ -2,8 +2,6 @@
 
 Every thread is a line of numbers of its own.  Rows and beacons show what is missing in it; who missed a beacon does not
 know which threads it named, and asks where all of them stand.
-
-Above: signals.  Below: view, lifebus_transports.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,8 +21,6 @@ from lifebus_transports.messages.signals import (
     ThreadHeads,
     ThreadsAsk,
 )
-
-__all__ = ["SignalsSince", "ThreadItem", "ThreadViews"]
 
 SignalsSince = Cursor | Mapping[str, Cursor] | int | str | None
 """Where following starts: a cursor or a sequence of one thread, a cursor a thread, ``"start"``, or None for now."""

@@ -2,8 +2,6 @@
 
 Live rows may be lost; their numbers show it: positions over the whole ledger, sequences within one session or thread.
 Then the view is `behind`, holds live rows back, and wants pages until one is complete.
-
-Above: subscription, signals.  Below: lifebus_transports.
 """
 
 from collections import deque
@@ -14,8 +12,6 @@ from msgspec import Struct, structs
 
 from lifebus_transports.framing.frames import session_topic
 from lifebus_transports.messages.requests import Backfill, BackfillPage, Beacon, RowInfo
-
-__all__ = ["Cursor", "Gap", "NumberedView", "PageOf", "Placed", "View"]
 
 _MAX_HELD: Final = 4_096
 

@@ -1,7 +1,4 @@
-"""A callback client over ZeroMQ: registers, answers dispatches, stays registered.
-
-Above: client.  Below: connection.
-"""
+"""A callback client over ZeroMQ: registers, answers dispatches, stays registered."""
 
 from collections.abc import Awaitable, Callable
 
@@ -25,8 +22,6 @@ from lifebus_contract import (
 )
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
 from lifebus_transports.messages.requests import Dispatch, Nothing, RefusalInfo, Response, Serve
-
-__all__ = ["Handler", "serve"]
 
 _log = structlog.get_logger("lifebus._internal.worker")
 

@@ -1,7 +1,4 @@
-"""The command line.  Each command is a module that is imported when it is asked for, so that all start quickly.
-
-Above: the shell.  Below: app, errors, the commands.
-"""
+"""The command line.  Each command is a module that is imported when it is asked for, so that all start quickly."""
 
 import os
 import sys

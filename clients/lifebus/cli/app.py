@@ -1,14 +1,9 @@
-"""The tree of commands.  Only names and one-line helps are here; a command's module is imported when it runs.
-
-Above: the entry point.  Below: cyclopts, the commands.
-"""
+"""The tree of commands.  Only names and one-line helps are here; a command's module is imported when it runs."""
 
 import sys
 from typing import Final
 
 from cyclopts import App, Group, Parameter
-
-__all__ = ["COMMANDS", "make_app"]
 
 _BUS: Final = ("The bus", 1)
 _READ: Final = ("Look", 2)

@@ -1,7 +1,4 @@
-"""Values that users type: sessions, positions, times, durations, capabilities; and flags that commands share.
-
-Above: commands.  Below: the contract.
-"""
+"""Values that users type: sessions, positions, times, durations, capabilities; and flags that commands share."""
 
 import difflib
 import re
@@ -22,19 +19,6 @@ from lifebus_contract import (
     RequirementLevel,
     SupportState,
 )
-
-__all__ = [
-    "ANYTHING",
-    "DEFAULTS",
-    "Connecting",
-    "Filters",
-    "UsageError",
-    "parse_capability",
-    "parse_choice",
-    "parse_moment",
-    "parse_seconds",
-    "parse_session",
-]
 
 _DURATION: Final = re.compile(r"^(?P<count>\d{1,9}(?:\.\d{1,6})?)(?P<unit>ms|s|m|h|d)$")
 _SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}

@@ -1,13 +1,8 @@
-"""Asking before something is done that cannot be taken back.
-
-Above: commands that change things.  Below: the standard library.
-"""
+"""Asking before something is done that cannot be taken back."""
 
 import sys
 
 from lifebus.cli.arguments import UsageError
-
-__all__ = ["agreed"]
 
 
 def agreed(question: str = "Do this?", *, json: bool, otherwise: str = "--yes does it without asking") -> bool:

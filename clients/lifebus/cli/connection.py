@@ -1,7 +1,4 @@
-"""Running one piece of work on a connection to the broker.
-
-Above: commands that talk to the broker.  Below: the client library.
-"""
+"""Running one piece of work on a connection to the broker."""
 
 import logging
 import os
@@ -14,8 +11,6 @@ from lifebus.cli.terminal import color_wanted
 
 if TYPE_CHECKING:
     from lifebus.client import Bus
-
-__all__ = ["CLIENT_ID", "configure_logs", "on_bus"]
 
 T = TypeVar("T")
 

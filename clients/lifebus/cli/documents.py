@@ -1,7 +1,4 @@
-"""Reading documents from files and stdin, within the contract's limits.
-
-Above: validate, manifest, emit, negotiate.  Below: the contract.
-"""
+"""Reading documents from files and stdin, within the contract's limits."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -12,8 +9,6 @@ from cyclopts import Parameter
 
 from lifebus.cli.arguments import UsageError
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
-
-__all__ = ["DocumentPath", "is_stdin", "read_batches", "read_document", "read_lines"]
 
 _CHUNK_BYTES: Final = 65_536
 

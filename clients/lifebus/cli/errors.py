@@ -1,7 +1,4 @@
-"""Errors as a user reads them: what, where, why, what to do next; never a traceback.
-
-Above: the entry point.  Below: exits, terminal.
-"""
+"""Errors as a user reads them: what, where, why, what to do next; never a traceback."""
 
 import os
 from collections.abc import Iterator
@@ -11,8 +8,6 @@ from lifebus.cli.arguments import UsageError
 from lifebus.cli.exit_codes import ExitCode, exit_code_of
 from lifebus.cli.terminal import say
 from lifebus_contract import LifebusError
-
-__all__ = ["explain", "first_cause", "report"]
 
 _NEXT: Final = {
     "no_broker": "start one with `lifebus up`, or see `lifebus doctor`",

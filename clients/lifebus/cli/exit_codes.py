@@ -1,15 +1,10 @@
-"""Exit codes of every command, and which failure leads to which.
-
-Above: all commands.  Below: the standard library.
-"""
+"""Exit codes of every command, and which failure leads to which."""
 
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from lifebus_contract import LifebusError
-
-__all__ = ["ExitCode", "exit_code_of"]
 
 
 class ExitCode(IntEnum):

@@ -1,14 +1,9 @@
-"""How a harness is, in words, for `status` and `doctor`.
-
-Above: status, harness_checks.  Below: the message types.
-"""
+"""How a harness is, in words, for `status` and `doctor`."""
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lifebus_transports.messages.requests import HarnessStatus
-
-__all__ = ["duration_text", "harness_text"]
 
 
 def harness_text(harness: "HarnessStatus") -> str:

@@ -1,7 +1,4 @@
-"""Printing receipts one by one, in the form that the reader wants.
-
-Above: tail, signals, receipts, emit.  Below: receipt_text, terminal.
-"""
+"""Printing receipts one by one, in the form that the reader wants."""
 
 import os
 import shutil
@@ -16,8 +13,6 @@ from lifebus._internal.view import Cursor, Gap
 from lifebus.cli.read.receipt_text import COLUMNS, gap_text, short_line, whole_line
 from lifebus.cli.terminal import clean, paint, put, put_bytes, status_color
 from lifebus_contract import Receipt, encode_json
-
-__all__ = ["Form", "ReceiptPrinter", "print_each"]
 
 T = TypeVar("T")
 

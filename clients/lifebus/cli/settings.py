@@ -1,14 +1,9 @@
-"""The settings that a command works with where no broker is asked.
-
-Above: the commands that look after the ledger's files.  Below: lifebus_supervisor, imported when needed.
-"""
+"""The settings that a command works with where no broker is asked."""
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lifebus_supervisor.configuration.settings import Settings
-
-__all__ = ["present_settings"]
 
 
 def present_settings() -> "Settings":

@@ -1,26 +1,10 @@
-"""Output: data on stdout, talk on stderr, colour only where it is wanted, nothing that could steer a terminal.
-
-Above: all commands.  Below: the standard library and msgspec.
-"""
+"""Output: data on stdout, talk on stderr, colour only where it is wanted, nothing that could steer a terminal."""
 
 import os
 import sys
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TextIO
-
-__all__ = [
-    "clean",
-    "color_wanted",
-    "paint",
-    "put",
-    "put_bytes",
-    "put_json",
-    "put_table",
-    "say",
-    "size_text",
-    "status_color",
-]
 
 _COLORS: Final = {
     "red": "31",

@@ -1,7 +1,4 @@
-"""A broker as a child process, in directories of its own.
-
-Above: stage.  Below: `lifebus up`.
-"""
+"""A broker as a child process, in directories of its own."""
 
 import os
 import subprocess
@@ -18,8 +15,6 @@ from anyio.abc import Process
 from anyio.streams.text import TextReceiveStream
 
 from lifebus_contract import TransportError
-
-__all__ = ["BrokerProcess", "demo_environment", "running_broker"]
 
 _START_S: Final = 20.0
 _STOP_S: Final = 8.0

@@ -1,7 +1,4 @@
-"""What the demonstration claims, checked against the ledger.  Pure.
-
-Above: stage.  Below: the contract.
-"""
+"""What the demonstration claims, checked against the ledger.  Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,8 +8,6 @@ from lifebus.demo.follower import Follower
 from lifebus.demo.participants import PAYLOAD_TEXT
 from lifebus.demo.replay import HookResult
 from lifebus_contract import FailureClass, Receipt, ReceiptStatus
-
-__all__ = ["Check", "LedgerRow", "check_facts", "check_followers", "check_hooks", "check_sequences"]
 
 
 class LedgerRow(Struct, frozen=True):

@@ -1,7 +1,4 @@
-"""Subscribers of the demonstration: each notes what it saw, in which order.
-
-Above: stage, proof.  Below: the client library.
-"""
+"""Subscribers of the demonstration: each notes what it saw, in which order."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +8,6 @@ import anyio
 from lifebus._internal.view import Cursor, Gap
 from lifebus.client import Bus, connect
 from lifebus_contract import Receipt
-
-__all__ = ["Follower", "Progress", "follow", "follow_with_a_break"]
 
 
 class Progress:

@@ -1,7 +1,4 @@
-"""The callback clients of the demonstration: one delivers a payload, one wishes too much, one demands too much.
-
-Above: stage.  Below: the client library.
-"""
+"""The callback clients of the demonstration: one delivers a payload, one wishes too much, one demands too much."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,8 +20,6 @@ from lifebus_contract import (
     RequirementLevel,
     SupportState,
 )
-
-__all__ = ["CLIENTS", "PAYLOAD_TEXT", "DemoClient", "serve_client"]
 
 PAYLOAD_TEXT = "Remember: the tests run with `make test`."
 """What the delivering client has to say to the harness."""

@@ -1,14 +1,9 @@
-"""Recorded hook calls of real harness sessions, as they are shipped with the package.
-
-Above: player, stage.  Below: the standard library and msgspec.
-"""
+"""Recorded hook calls of real harness sessions, as they are shipped with the package."""
 
 from importlib import resources
 
 import msgspec
 from msgspec import Struct
-
-__all__ = ["HARNESSES", "HookStep", "Recording", "load_recordings", "sessions_of"]
 
 HARNESSES = {"codex": "Codex CLI", "claude": "Claude Code", "gemini": "Gemini CLI"}
 """The harnesses of the demonstration: adapter id and name."""

@@ -1,7 +1,4 @@
-"""Plays recordings: one real hook process a call, at the recorded pace, as the harness would run it.
-
-Above: stage.  Below: the hook, recordings.
-"""
+"""Plays recordings: one real hook process a call, at the recorded pace, as the harness would run it."""
 
 import os
 import subprocess
@@ -14,8 +11,6 @@ from typing import Protocol
 import anyio
 
 from lifebus.demo.recordings import HookStep, Recording
-
-__all__ = ["HookResult", "Player", "Watcher"]
 
 
 class HookResult:

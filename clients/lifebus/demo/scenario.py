@@ -1,7 +1,4 @@
-"""Runs the demonstration: a broker, clients, followers, hooks; then the proof.
-
-Above: `lifebus demo`.  Below: everything else in this package.
-"""
+"""Runs the demonstration: a broker, clients, followers, hooks; then the proof."""
 
 import shutil
 import tempfile
@@ -25,8 +22,6 @@ from lifebus.demo.replay import Player, Watcher
 from lifebus_contract import Receipt
 from lifebus_contract.codec import decode_receipt
 from lifebus_transports.messages.requests import Backfill
-
-__all__ = ["Stage", "View", "perform"]
 
 _STOP_AFTER: Final = 12
 _CATCH_UP_S: Final = 30.0

@@ -1,7 +1,4 @@
-"""How the demonstration looks: calm and coloured on a terminal, plain lines elsewhere, silent for `--check`.
-
-Above: `lifebus demo`.  Below: rich, receipt_text.
-"""
+"""How the demonstration looks: calm and coloured on a terminal, plain lines elsewhere, silent for `--check`."""
 
 from types import TracebackType
 from typing import Final, Self
@@ -18,8 +15,6 @@ from lifebus.demo.recordings import HARNESSES
 from lifebus.demo.replay import HookResult
 from lifebus.demo.scenario import Stage
 from lifebus_contract import Receipt, ReceiptStatus
-
-__all__ = ["PipeConsole", "SilentView", "TableView", "print_summary"]
 
 _STYLES: Final = {
     ReceiptStatus.OBSERVED: "",

@@ -1,6 +1,4 @@
 """The observer: the process beside `lifebus tee` and `lifebus run` that tells the broker what passes.
 
 It is started by the passage, has none of its streams, and the passage never waits for it.
-
-Above: the passage.  Below: lifebus_adapters.app_server, the client library.
 """

@@ -1,14 +1,10 @@
 """``python -P -m lifebus.observer ADAPTER ORIGIN RUNTIME_DIR PID``: started by the passage, never by people.
 
 Descriptor 3 is the passage's memory, 4 the pipe of records (lifebus.proxy.shared_memory).
-
-Above: the passage.  Below: witness.
 """
 
 import os
 import sys
-
-__all__ = ["main"]
 
 _MEMORY, _RECORDS = 3, 4
 _NICENESS = 10

@@ -1,7 +1,4 @@
-"""Observations on their way to the broker, whenever there is one.
-
-Above: witness.  Below: backlog, the client library's connection.
-"""
+"""Observations on their way to the broker, whenever there is one."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -16,8 +13,6 @@ from lifebus._internal.connection import Connection
 from lifebus.observer.queue import Backlog, Batch
 from lifebus_contract import DeadlineExceeded, InvalidRequest, LifebusError, StateConflict
 from lifebus_transports.messages.signals import Observe, ObserveAnswer, ObservedProcess
-
-__all__ = ["CLIENT_ID", "Delivery", "Sender"]
 
 CLIENT_ID: Final = "lifebus.observer"
 """The client under whose name observations are told."""

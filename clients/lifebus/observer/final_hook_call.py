@@ -1,7 +1,4 @@
-"""What is said when no broker was there at the end: a call of our own hook, which the spool keeps for the next one.
-
-Above: witness.  Below: the hook, as a process of its own.
-"""
+"""What is said when no broker was there at the end: a call of our own hook, which the spool keeps for the next one."""
 
 import os
 import subprocess
@@ -14,8 +11,6 @@ import msgspec
 import lifebus
 from lifebus.observer.delivery import Sender
 from lifebus_transports.messages.signals import Lost
-
-__all__ = ["leave_word"]
 
 _HOOK: Final = "app_server_end"
 """The hook's name (lifebus_adapters.shared.own_hooks)."""

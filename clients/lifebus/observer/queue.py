@@ -1,7 +1,4 @@
-"""What is to be told, in order and numbered, bounded in count and bytes.  Pure.
-
-Above: witness, delivery.  Below: the messages.
-"""
+"""What is to be told, in order and numbered, bounded in count and bytes.  Pure."""
 
 from collections import deque
 from typing import Final
@@ -10,8 +7,6 @@ from msgspec import Struct
 
 from lifebus_contract import encode_msgpack
 from lifebus_transports.messages.signals import Lost, Observation, Signal
-
-__all__ = ["MAX_BYTES", "MAX_COUNT", "Backlog", "Batch"]
 
 MAX_COUNT: Final = 20_000
 """Observations that wait at most."""

@@ -1,7 +1,4 @@
-"""The observer at work: what the passage records is read, told to the broker, and in the end concluded.
-
-Above: the program.  Below: recording, backlog, delivery, farewell, lifebus_adapters.app_server.
-"""
+"""The observer at work: what the passage records is read, told to the broker, and in the end concluded."""
 
 import asyncio
 import signal
@@ -18,8 +15,6 @@ from lifebus.observer.recording import Chunk, Ending, Recording
 from lifebus_adapters.app_server import AppServerReader, FactSeen, Observed
 from lifebus_contract.fields import FactValue
 from lifebus_transports.messages.signals import Ended, Fact, Lost, Signal
-
-__all__ = ["Witness", "observe"]
 
 _LAST_S: Final = 2.0
 """How long the observer outlives the passage while no broker takes the rest."""

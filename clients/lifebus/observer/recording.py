@@ -1,7 +1,4 @@
-"""What the passage records, read: chunks of bytes in the order in which they came.
-
-Above: witness.  Below: the passage's memory.
-"""
+"""What the passage records, read: chunks of bytes in the order in which they came."""
 
 import mmap
 import os
@@ -11,8 +8,6 @@ from msgspec import Struct
 
 from lifebus.proxy.shared_memory import CODE, ENDED, HEAD_BYTES, IN, LOST, MEMORY_BYTES, OUT, RECORD, RING_BYTES, TAIL
 from lifebus_adapters.app_server import Direction
-
-__all__ = ["Chunk", "Ending", "Recording"]
 
 _RECORDS: Final = 64
 """Records of one look, so that sending has its turn between looks."""

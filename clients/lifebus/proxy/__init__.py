@@ -1,6 +1,4 @@
 """`lifebus tee` and `lifebus run`: bytes pass between a client and its server, and an observer is told of them.
 
 Standard library only, and little of that: an editor waits for this program to start.
-
-Above: the command line.  Below: the standard library.
 """

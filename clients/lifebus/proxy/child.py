@@ -1,7 +1,4 @@
-"""The program behind the passage: started, signalled, waited for, and ended where we own it.
-
-Above: program.  Below: the standard library.
-"""
+"""The program behind the passage: started, signalled, waited for, and ended where we own it."""
 
 import os
 import resource
@@ -11,8 +8,6 @@ if TYPE_CHECKING:
     import signal
 else:
     import _signal as signal  # `signal` itself would import `enum`
-
-__all__ = ["Child", "die_as", "hold_signals", "interrupt"]
 
 _FORWARDED = (
     signal.SIGTERM,

@@ -1,7 +1,4 @@
-"""`lifebus tee` and `lifebus run`: start the program, carry its streams, have them observed, end as it ends.
-
-Above: the command line.  Below: child, memory, pump; the observer is a process of its own.
-"""
+"""`lifebus tee` and `lifebus run`: start the program, carry its streams, have them observed, end as it ends."""
 
 import _thread
 import os
@@ -15,8 +12,6 @@ from lifebus.proxy.shared_memory import IN, OUT, Memory
 TYPE_CHECKING = False  # `typing` costs more than all the rest
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-__all__ = ["Options", "carry", "read_options"]
 
 _TERMINAL = (
     "lifebus run carries the JSON lines of an app-server; for a harness with a screen use "

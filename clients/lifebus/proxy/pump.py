@@ -1,7 +1,4 @@
-"""One direction of the passage: what is read from one side is written to the other, byte for byte.
-
-Above: program.  Below: memory.
-"""
+"""One direction of the passage: what is read from one side is written to the other, byte for byte."""
 
 import os
 import select
@@ -11,8 +8,6 @@ from lifebus.proxy.shared_memory import Tap
 TYPE_CHECKING = False  # `typing` costs more than all the rest
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-__all__ = ["Pump"]
 
 _LAST_BYTES = 1_048_576
 """Bytes that are still passed on after the program's end: more than a pipe holds, so all that it wrote itself."""

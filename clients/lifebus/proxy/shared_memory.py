@@ -3,8 +3,6 @@
 The passage reads each chunk straight into the memory and writes it on from there, so that observing costs no copy.  The
 observer gives room back by writing how far it has read.  Whatever finds no room passes all the same, unobserved, and
 its bytes are counted; the count goes with the next record, and what is left in the end stands in the memory's head.
-
-Above: pump, program; the observer reads the same layout.  Below: the standard library.
 """
 
 import errno
@@ -13,22 +11,6 @@ import mmap
 import os
 import struct
 from time import time
-
-__all__ = [
-    "CHUNK_BYTES",
-    "CODE",
-    "ENDED",
-    "HEAD_BYTES",
-    "IN",
-    "LOST",
-    "MEMORY_BYTES",
-    "OUT",
-    "RECORD",
-    "RING_BYTES",
-    "TAIL",
-    "Memory",
-    "Tap",
-]
 
 IN, OUT = 0, 1
 """The directions: client to server, server to client."""

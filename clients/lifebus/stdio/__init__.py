@@ -1,4 +1,1 @@
-"""The request protocol as JSON lines on stdin and stdout, for whoever launches `lifebus stdio` (docs/stdio.md).
-
-Above: the command line.  Below: the client library.
-"""
+"""The request protocol as JSON lines on stdin and stdout, for whoever launches `lifebus stdio` (docs/stdio.md)."""

@@ -1,7 +1,4 @@
-"""The subscriptions of a peer: each follows by itself and puts items on the way out, as fast as that is read.
-
-Above: peer.  Below: sources, wishes, outflow, messages.
-"""
+"""The subscriptions of a peer: each follows by itself and puts items on the way out, as fast as that is read."""
 
 import itertools
 from contextlib import AbstractAsyncContextManager
@@ -18,8 +15,6 @@ from lifebus.stdio.sources import Consumed, Source, begin
 from lifebus.stdio.writer import Outflow
 from lifebus_contract import BrokerBusy, InternalError, InvalidRequest, LifebusError, validate
 from lifebus_transports.messages.requests import RefusalInfo
-
-__all__ = ["Following"]
 
 _log = structlog.get_logger("lifebus.stdio")
 

@@ -1,11 +1,6 @@
-"""A stream of bytes cut into lines of bounded length.  Sans-IO.
-
-Above: peer.  Below: the standard library.
-"""
+"""A stream of bytes cut into lines of bounded length.  Sans-IO."""
 
 from msgspec import Struct
-
-__all__ = ["LineCutter", "Overlong"]
 
 
 class Overlong(Struct, frozen=True):

@@ -1,7 +1,4 @@
-"""The bus, as soon as a broker is there; until then every question is refused, and nobody has to start anew.
-
-Above: peer.  Below: the client library.
-"""
+"""The bus, as soon as a broker is there; until then every question is refused, and nobody has to start anew."""
 
 from pathlib import Path
 from typing import Final
@@ -10,8 +7,6 @@ import anyio
 
 from lifebus.client import Bus, connect
 from lifebus_contract import TransportError
-
-__all__ = ["Reach"]
 
 _CLIENT_ID: Final = "lifebus-stdio"
 _LOOK_S: Final = 0.25

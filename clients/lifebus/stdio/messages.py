@@ -1,7 +1,4 @@
-"""What stands on the lines: questions in; answers, items and dispatches out (docs/stdio.md).  Pure.
-
-Above: peer, following, serving.  Below: the contract, the messages of the request door.
-"""
+"""What stands on the lines: questions in; answers, items and dispatches out (docs/stdio.md).  Pure."""
 
 from typing import Annotated, Any, Final, cast
 
@@ -13,20 +10,6 @@ from lifebus_contract import InvalidRequest, LifebusError, encode_json, encode_m
 from lifebus_contract.codec import load_json
 from lifebus_contract.fields import MAX_MESSAGE_BYTES, Document
 from lifebus_transports.messages.requests import RefusalInfo
-
-__all__ = [
-    "MAX_LINE",
-    "Junk",
-    "Question",
-    "QuestionId",
-    "decode_question",
-    "encode_answer",
-    "encode_body",
-    "encode_line",
-    "encode_refusal",
-    "patience_for",
-    "verbatim",
-]
 
 MAX_LINE: Final = MAX_MESSAGE_BYTES
 """Longest line that is read, in bytes without its newline."""

@@ -1,7 +1,4 @@
-"""One peer on two descriptors: questions read and answered side by side, until the input ends.
-
-Above: the command line.  Below: following, serving, reach, outflow, streams, messages.
-"""
+"""One peer on two descriptors: questions read and answered side by side, until the input ends."""
 
 import signal
 from collections.abc import Awaitable, Callable
@@ -33,8 +30,6 @@ from lifebus.stdio.streams import Inlet, Outlet
 from lifebus.stdio.writer import Outflow
 from lifebus_contract import InternalError, InvalidRequest, LifebusError, validate
 from lifebus_transports.messages.requests import BODIES, Emit
-
-__all__ = ["speak"]
 
 _log = structlog.get_logger("lifebus.stdio")
 

@@ -1,7 +1,4 @@
-"""What the verbs of a peer's own ask for: to follow, to settle, to end.  Pure.
-
-Above: following, sources.  Below: the contract, the client library's cursors.
-"""
+"""What the verbs of a peer's own ask for: to follow, to settle, to end.  Pure."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar
@@ -12,8 +9,6 @@ from lifebus._internal.view import Cursor
 from lifebus_contract import InvalidRequest, validate
 from lifebus_contract.consumers import CursorSettings
 from lifebus_contract.fields import Count, Document, Identifier
-
-__all__ = ["ConsumeReceipts", "FollowReceipts", "FollowSignals", "Settle", "Unsubscribe", "decode_wish"]
 
 _Place = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}:[0-9]{1,15}$(?!\n)")]
 _Start = Annotated[str, Meta(pattern=r"^(?:start|[0-9a-f]{32}:[0-9]{1,15})$(?!\n)")]

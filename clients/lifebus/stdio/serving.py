@@ -1,7 +1,4 @@
-"""A peer as a callback client: dispatches out, responses in.
-
-Above: peer.  Below: the client library, outflow, messages.
-"""
+"""A peer as a callback client: dispatches out, responses in."""
 
 import asyncio
 import itertools
@@ -21,8 +18,6 @@ from lifebus_contract import (
     validate,
 )
 from lifebus_transports.messages.requests import Nothing, RefusalInfo, Response, Serve
-
-__all__ = ["Serving"]
 
 
 class Serving:

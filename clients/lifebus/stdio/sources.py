@@ -1,7 +1,4 @@
-"""What a subscription can follow, each as a block that begins it, and ends it whatever happens.
-
-Above: following.  Below: the client library, wishes, messages.
-"""
+"""What a subscription can follow, each as a block that begins it, and ends it whatever happens."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
@@ -18,8 +15,6 @@ from lifebus.stdio.messages import verbatim
 from lifebus.stdio.requests import ConsumeReceipts, FollowReceipts, FollowSignals
 from lifebus.subscription import Subscription
 from lifebus_contract import Receipt
-
-__all__ = ["Consumed", "Source", "begin"]
 
 
 class Source(Protocol):

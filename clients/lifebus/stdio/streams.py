@@ -3,8 +3,6 @@
 They are never made non-blocking: that would be so for everybody who shares them (a terminal, the stderr of the same
 pipe).  Pipes, sockets and terminals are waited for; whatever else there is, files above all, never keeps one waiting
 and is used in a thread.
-
-Above: peer, outflow.  Below: the operating system.
 """
 
 import errno
@@ -17,8 +15,6 @@ from typing import Final
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
-
-__all__ = ["Inlet", "Outlet"]
 
 _CHUNK: Final = 65_536
 _HUNG_UP: Final = frozenset({errno.EIO, errno.ECONNRESET})

@@ -1,15 +1,10 @@
-"""Lines on their way out: many put them in, one writes them, and who is quicker than the reader waits.
-
-Above: peer, following, serving.  Below: streams.
-"""
+"""Lines on their way out: many put them in, one writes them, and who is quicker than the reader waits."""
 
 from typing import Final
 
 import anyio
 
 from lifebus.stdio.streams import Outlet
-
-__all__ = ["Outflow"]
 
 _MOST_LINES: Final = 32
 _BATCH_BYTES: Final = 65_536

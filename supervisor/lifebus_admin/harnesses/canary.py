@@ -1,8 +1,6 @@
 """Canaries: every installed hook is run once, exactly as it stands in the settings, with a payload that can be told.
 
 Whether a canary arrived is for the one to say who reads the receipts.
-
-Above: the command line.  Below: target.py, standing.py, the adapters' assets.
 """
 
 import shutil
@@ -21,8 +19,6 @@ from lifebus_adapters.shared.templates import template
 from lifebus_admin.harnesses.install_status import our_values
 from lifebus_admin.harnesses.target import Place, Target, own_assets
 from lifebus_contract import IntegrationMode
-
-__all__ = ["Outcome", "Trial", "run_trial", "trials_of"]
 
 _PATIENCE_S: Final = 10.0
 

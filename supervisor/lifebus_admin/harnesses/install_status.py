@@ -1,8 +1,6 @@
 """How an installation stands: its files, which hooks are in the settings, whether the launcher runs, whom Codex trusts.
 
 Nothing here writes, and nothing raises: what cannot be read is part of the answer.
-
-Above: the command line, the doctor.  Below: target.py, the installer, the adapters' assets.
 """
 
 import os
@@ -26,8 +24,6 @@ from lifebus_admin.installer.formats.settings_diff import ours
 from lifebus_admin.installer.refusals import InstallRefused
 from lifebus_admin.installer.status import Status, inspect
 from lifebus_contract import IntegrationMode
-
-__all__ = ["Launcher", "Standing", "launcher_health", "our_values", "standing_of"]
 
 _PATIENCE_S: Final = 5.0
 

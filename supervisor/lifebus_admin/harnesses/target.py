@@ -1,7 +1,4 @@
-"""What can be installed where: a harness, an integration mode and a scope, and the files that this means.
-
-Above: standing.py, the command line.  Below: the installer, the adapters' assets.
-"""
+"""What can be installed where: a harness, an integration mode and a scope, and the files that this means."""
 
 import os
 import subprocess
@@ -22,18 +19,6 @@ from lifebus_admin.installer.plan import Plan
 from lifebus_admin.installer.records import recorded_users
 from lifebus_admin.installer.status import inspect
 from lifebus_contract import IntegrationMode
-
-__all__ = [
-    "Place",
-    "Target",
-    "assets_of",
-    "installed_targets",
-    "own_assets",
-    "planned",
-    "real_python",
-    "shared_assets",
-    "wish_of",
-]
 
 _STANDING: Final = {"present", "drifted"}
 _SYSTEM_PYTHON: Final = "/usr/bin/python3"

@@ -1,7 +1,4 @@
-"""Which version of a harness is on this machine, and which of our hooks it does not know.
-
-Above: the command line.  Below: the adapters' assets.
-"""
+"""Which version of a harness is on this machine, and which of our hooks it does not know."""
 
 import re
 import shutil
@@ -12,8 +9,6 @@ from typing import Final
 from msgspec import Struct
 
 from lifebus_adapters.shared.assets import HookEvent, HostAssets, Wish
-
-__all__ = ["Installed", "installed_version", "unknown_events", "version_text"]
 
 _PATIENCE_S: Final = 5.0
 _VERSION: Final = re.compile(r"(?<![\d.])(\d+)\.(\d+)\.(\d+)")

@@ -1,8 +1,4 @@
-"""Every system call that changes a file of ours or of a harness, one method each; a crash may come between any two.
-
-Above: writing.py, records.py, installer.py, the continuation store; tests that crash or interfere at each call.
-Below: the operating system.
-"""
+"""Every system call that changes a file of ours or of a harness, one method each; a crash may come between any two."""
 
 import ctypes
 import errno
@@ -12,8 +8,6 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
-
-__all__ = ["Disk"]
 
 _AT_FDCWD: Final = -100
 _RENAME_EXCHANGE: Final = 2

@@ -1,7 +1,4 @@
-"""What stands at a path: where its links lead, whose it is, its bytes; or why it is not ours to change.
-
-Above: planning.py, writing.py, status.py.  Below: refusals.py.
-"""
+"""What stands at a path: where its links lead, whose it is, its bytes; or why it is not ours to change."""
 
 import hashlib
 import os
@@ -12,8 +9,6 @@ from typing import Final
 from msgspec import Struct
 
 from lifebus_admin.installer.refusals import FileRefused
-
-__all__ = ["MAX_BYTES", "Found", "digest_of", "find", "require_writable"]
 
 MAX_BYTES: Final = 8 * 1024 * 1024
 """The largest file that is read."""

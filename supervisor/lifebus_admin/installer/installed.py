@@ -1,14 +1,9 @@
-"""Which harnesses have hooks of ours, by the records of what was installed.
-
-Above: the supervisor, doctor.  Below: records.
-"""
+"""Which harnesses have hooks of ours, by the records of what was installed."""
 
 from pathlib import Path
 
 from lifebus_admin.installer.records import recorded_users
 from lifebus_contract import IntegrationMode
-
-__all__ = ["InstalledHooks", "installed_hooks"]
 
 
 def installed_hooks(state_dir: Path) -> frozenset[str]:

@@ -2,8 +2,6 @@
 
 `plan_install` and `plan_removal` only look; `apply` does what a plan says, against the files as they are by then.  Our
 own files come first when installing and last when removing, so that no settings ever name a file that is not there.
-
-Above: the command line.  Below: transaction.py, plan.py, records.py.
 """
 
 from collections.abc import Sequence
@@ -19,8 +17,6 @@ from lifebus_admin.installer.plan import FilePlan, Plan
 from lifebus_admin.installer.planner import Aim
 from lifebus_admin.installer.records import Records
 from lifebus_admin.installer.transaction import Done, Transaction
-
-__all__ = ["Report", "apply", "plan_install", "plan_removal"]
 
 
 class Report(Struct, frozen=True, kw_only=True):

@@ -1,7 +1,4 @@
-"""What an installation or a removal is going to do, file by file, as values that can be shown before anybody says yes.
-
-Above: the command line.  Below: aiming.py.
-"""
+"""What an installation or a removal will do, file by file, as values that can be shown before a user agrees."""
 
 import difflib
 import re
@@ -12,8 +9,6 @@ from msgspec import Struct
 
 from lifebus_adapters.shared.assets import Asset, Scope
 from lifebus_contract import IntegrationMode
-
-__all__ = ["Action", "FilePlan", "Plan", "readable_diff"]
 
 Action = Literal["create", "change", "remove", "keep"]
 """What happens to a file; one that is kept has nothing to do."""

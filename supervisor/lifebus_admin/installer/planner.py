@@ -3,8 +3,6 @@
 A file that is wholly ours is never written over when it is not known to be ours, and never removed when it was edited
 or another installation needs it.  Settings get back their exact bytes where nobody changed them since; otherwise ours
 alone are taken out.
-
-Above: transaction.py, installer.py.  Below: editing.py, finding.py, records.py, plan.py.
 """
 
 from typing import Final
@@ -18,8 +16,6 @@ from lifebus_admin.installer.formats.edit import text_installed, text_of, text_r
 from lifebus_admin.installer.plan import Action
 from lifebus_admin.installer.records import Record
 from lifebus_admin.installer.refusals import FileRefused
-
-__all__ = ["Aim", "aim", "settings_hold_ours"]
 
 _NEW_SETTINGS_MODE: Final = 0o600
 

@@ -2,8 +2,6 @@
 
 Everything lies in `hooks/` of the state directory, so that nothing of it lands in the harness's own folders: `lock`,
 `records/`, `backups/`.  Nothing depends on it for correctness: without a record, ours are taken out by what they are.
-
-Above: planning.py, transaction.py, status.py.  Below: writing.py, the runtime directory's checks.
 """
 
 import fcntl
@@ -21,8 +19,6 @@ from lifebus_admin.installer.disk import Disk
 from lifebus_admin.installer.file_state import Found, digest_of
 from lifebus_admin.installer.writer import create_file
 from lifebus_transports.runtime_dir import ensure_private_directory
-
-__all__ = ["KEPT_BACKUPS", "Record", "Records", "recorded_users"]
 
 KEPT_BACKUPS: Final = 3
 """Backups of one file that are kept, among them the one that its record still needs."""

@@ -1,17 +1,13 @@
 """Why an installation refuses; nothing was changed in the file that it names.
 
-    InstallRefused           what, where, why, what to do next
-    ├── SettingsUnreadable   a settings file that cannot be read with certainty: syntax, encoding, size
-    ├── SettingsConflict     a settings file of another shape, or somebody else's value where ours belongs
-    ├── FileRefused          a file or directory that is not ours to replace: owner, kind, mode, a foreign file
-    └── FileBusy             somebody kept changing the file while we did
-
-Above: everything here, the command line.  Below: the contract's errors.
+InstallRefused           what, where, why, what to do next
+├── SettingsUnreadable   a settings file that cannot be read with certainty: syntax, encoding, size
+├── SettingsConflict     a settings file of another shape, or somebody else's value where ours belongs
+├── FileRefused          a file or directory that is not ours to replace: owner, kind, mode, a foreign file
+└── FileBusy             somebody kept changing the file while we did
 """
 
 from lifebus_contract import FailureClass, LifebusError
-
-__all__ = ["FileBusy", "FileRefused", "InstallRefused", "SettingsConflict", "SettingsUnreadable"]
 
 
 class InstallRefused(LifebusError):

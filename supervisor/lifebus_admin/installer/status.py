@@ -1,7 +1,4 @@
-"""How an installation stands: what is there, what has drifted, and who else has hooks in the same settings (b4.6).
-
-Above: the command line, the doctor.  Below: editing.py, finding.py, records.py.
-"""
+"""How an installation stands: what is there, what has drifted, and who else has hooks in the same settings (b4.6)."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,8 +14,6 @@ from lifebus_admin.installer.formats.edit import parsed_settings, text_of
 from lifebus_admin.installer.formats.settings_diff import ABSENT, is_ours, list_places, lookup, ours, same, to_install
 from lifebus_admin.installer.records import Records
 from lifebus_admin.installer.refusals import InstallRefused
-
-__all__ = ["FileState", "FileStatus", "ForeignHooks", "Status", "inspect"]
 
 FileState = Literal["present", "missing", "drifted", "foreign", "unreadable"]
 """Exactly as wished; not there; ours, but another form or not all of it; somebody else's in our place; not readable."""

@@ -1,8 +1,6 @@
 """One file from what it is to what it should be: compare, back up, note, write, look again (reliability, b4.4, b4.5).
 
 What is going to be done is on record before it is done, so that after a crash anywhere it can be run again, or undone.
-
-Above: installer.py.  Below: aiming.py, records.py, writing.py.
 """
 
 from pathlib import Path
@@ -19,8 +17,6 @@ from lifebus_admin.installer.planner import Aim, aim, settings_hold_ours
 from lifebus_admin.installer.records import Record, Records
 from lifebus_admin.installer.refusals import FileBusy, FileRefused
 from lifebus_admin.installer.writer import Changed, clean_up, make_directories, remove_file, replace_file
-
-__all__ = ["TRIES", "Done", "Transaction"]
 
 TRIES: Final = 5
 """How often a file is merged again that somebody else keeps changing."""

@@ -2,8 +2,6 @@
 
 The new text is written beside the real file, synced, and changes names with it in one step where the system can do
 that; then what stood there a moment before is looked at once more, so that even a change in that moment is not lost.
-
-Above: transaction.py, records.py.  Below: disk.py, finding.py.
 """
 
 import os
@@ -12,8 +10,6 @@ from typing import Final
 
 from lifebus_admin.installer.disk import Disk
 from lifebus_admin.installer.file_state import Found, digest_of, find
-
-__all__ = ["Changed", "clean_up", "create_file", "make_directories", "remove_file", "replace_file", "temporary_of"]
 
 _PREFIX: Final = ".lifebus-"
 _SUFFIX: Final = ".tmp"

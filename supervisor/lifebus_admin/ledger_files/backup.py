@@ -1,7 +1,4 @@
-"""Back a ledger up, and put a backup in the place of the present ledger (docs/ledger.md, "Backup and restore").
-
-Above: the command line.  Below: files, checking, lifebus_broker.ledger.
-"""
+"""Back a ledger up, and put a backup in the place of the present ledger (docs/ledger.md, "Backup and restore")."""
 
 import os
 from collections.abc import Callable
@@ -25,8 +22,6 @@ from lifebus_broker.ledger.sqlite.copy import bring_up_to_date, compact, copy_le
 from lifebus_broker.ledger.sqlite.swap import next_path, settle
 from lifebus_contract import LifebusError
 from lifebus_supervisor.configuration.settings import Settings
-
-__all__ = ["Replaced", "back_up", "put_in_place", "restore", "shrink"]
 
 
 class Replaced(Struct, frozen=True, kw_only=True):

@@ -1,7 +1,4 @@
-"""Check a ledger: its file against itself, the fold over its log, what was saved and derived of it (docs/ledger.md).
-
-Above: the command line, copying.  Below: files, lifebus_broker.ledger, lifebus_broker.snapshots.
-"""
+"""Check a ledger: its file against itself, the fold over its log, what was saved and derived of it (docs/ledger.md)."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -22,8 +19,6 @@ from lifebus_broker.state.stores import Stores, load_stores
 from lifebus_broker.state.stream_digests import NO_RECEIPT, Stream
 from lifebus_contract import LifebusError
 from lifebus_supervisor.configuration.settings import Settings
-
-__all__ = ["Checked", "Watch", "check_file", "check_ledger"]
 
 Watch = Callable[[str, int, int], None]
 """Told what is being checked, and how much of how much is done; an empty text at the end."""

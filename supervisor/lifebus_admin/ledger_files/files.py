@@ -1,7 +1,4 @@
-"""Ledger files as a user names them: which one, whether it can be touched now, and what goes wrong in plain words.
-
-Above: the other modules of this package.  Below: lifebus_broker.ledger, lifebus_transports.runtime_dir.
-"""
+"""Ledger files as a user names them: which one, whether it can be touched now, and what goes wrong in plain words."""
 
 import os
 from collections.abc import Generator
@@ -18,17 +15,6 @@ from lifebus_contract import BrokerBusy, LifebusError
 from lifebus_contract.failure import FailureClass
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_transports.runtime_dir import ensure_private_directory, hold_lock, take_runtime_dir
-
-__all__ = [
-    "companions_of",
-    "held_ledger",
-    "ledger_file",
-    "new_file",
-    "regular_file",
-    "settle_ledger",
-    "telling",
-    "unfinished_file",
-]
 
 
 def ledger_file(settings: Settings) -> Path:

@@ -1,7 +1,4 @@
-"""What a ledger file is and holds, told without a broker or beside one (docs/ledger.md, "Commands").
-
-Above: the command line, copying.  Below: files, lifebus_broker.ledger.
-"""
+"""What a ledger file is and holds, told without a broker or beside one (docs/ledger.md, "Commands")."""
 
 from contextlib import closing
 from pathlib import Path
@@ -14,8 +11,6 @@ from lifebus_broker.ledger.sqlite.format import FORMAT
 from lifebus_broker.ledger.sqlite.schema import Execute, executor, open_reader
 from lifebus_broker.ledger.sqlite.swap import files_of
 from lifebus_contract import InternalError
-
-__all__ = ["BaseInfo", "Edge", "LedgerInfo", "look_at"]
 
 _OLDEST: Final = "SELECT position, at_epoch_s FROM rows WHERE position > ? ORDER BY position LIMIT 1"
 _NEWEST: Final = "SELECT position, at_epoch_s FROM rows WHERE position > ? ORDER BY position DESC LIMIT 1"

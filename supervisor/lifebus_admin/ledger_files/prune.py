@@ -1,7 +1,4 @@
-"""Drop old receipts by an operator's wish: plan it on the file, and do it where no broker runs (docs/ledger.md).
-
-Above: the command line.  Below: files, info, the keeper, lifebus_broker.ledger.
-"""
+"""Drop old receipts by an operator's wish: plan it on the file, and do it where no broker runs (docs/ledger.md)."""
 
 from contextlib import closing
 from pathlib import Path
@@ -21,8 +18,6 @@ from lifebus_broker.snapshots.state_follower import StateKeeper
 from lifebus_broker.state.stores import dump_stores
 from lifebus_contract import InvalidRequest
 from lifebus_supervisor.configuration.settings import Settings
-
-__all__ = ["PrunePlan", "PruneWish", "plan_prune", "prune_here"]
 
 _DAY_S: Final = 86_400
 _MIB: Final = 1_048_576

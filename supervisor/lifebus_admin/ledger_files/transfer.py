@@ -1,7 +1,4 @@
-"""Write a ledger down as text, and make a ledger of such a text again (docs/ledger.md, "The export").
-
-Above: the command line.  Below: files, copying, lifebus_broker.exports, lifebus_broker.ledger.
-"""
+"""Write a ledger down as text, and make a ledger of such a text again (docs/ledger.md, "The export")."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -29,8 +26,6 @@ from lifebus_broker.state.stores import REDUCER_VERSION
 from lifebus_contract import LifebusError
 from lifebus_contract.failure import FailureClass
 from lifebus_supervisor.configuration.settings import Settings
-
-__all__ = ["bring_in", "export_source", "export_to", "write_out"]
 
 
 @contextmanager

@@ -1,7 +1,4 @@
-"""Save a campaign as one file, and boot it where nothing else of it is (session-lifecycle, 1.3; docs/ledger.md).
-
-Above: the command line.  Below: saved, lifebus_broker.snapshots, ledger_care.
-"""
+"""Save a campaign as one file, and boot it where nothing else of it is (session-lifecycle, 1.3; docs/ledger.md)."""
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -29,8 +26,6 @@ from lifebus_contract import InvalidRequest
 from lifebus_supervisor.configuration.adapters import configured_adapters
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.jobs.state_directory import pins_here
-
-__all__ = ["boot_campaign", "save_campaign"]
 
 
 def save_campaign(settings: Settings, target: Path) -> SaveSnapshot:

@@ -1,7 +1,4 @@
-"""Boot from what was saved: find a snapshot, prove it, and write down that pins may change (session-lifecycle, 3, 5).
-
-Above: the command line, the daemon.  Below: saved, lifebus_broker.snapshots.
-"""
+"""Boots from a snapshot: finds one, proves it, and records that pins may change (session-lifecycle, 3, 5)."""
 
 import os
 import pwd
@@ -29,19 +26,6 @@ from lifebus_contract import InvalidRequest
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.jobs.state_directory import Listing, Saved, list_saved, open_saved
 from lifebus_transports.messages.snapshots import ReviseAnswer
-
-__all__ = [
-    "Verdict",
-    "actor_here",
-    "boot_here",
-    "boot_saved",
-    "find_snapshot",
-    "plan_revision",
-    "revise_file",
-    "stored_bytes",
-    "verify_snapshots",
-    "write_revision",
-]
 
 
 class Verdict(Struct, frozen=True, kw_only=True):

@@ -1,7 +1,4 @@
-"""Compactions as an operator sees them: beside a running broker or without one (docs/ledger.md, "Compactions").
-
-Above: the command line.  Below: saved, lifebus_broker.snapshots.compactions.
-"""
+"""Compactions as an operator sees them: beside a running broker or without one (docs/ledger.md, "Compactions")."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -16,16 +13,6 @@ from lifebus_contract import InvalidRequest
 from lifebus_contract.codec import load_json
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.jobs.state_directory import open_saved
-
-__all__ = [
-    "Listed",
-    "Presented",
-    "delete_compactions",
-    "list_compactions",
-    "present_compaction",
-    "rebuild_compactions",
-    "verify_compactions",
-]
 
 _MOST: Final = 64 * 1024 * 1024
 

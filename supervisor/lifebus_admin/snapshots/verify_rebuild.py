@@ -2,8 +2,6 @@
 
 From the ledger nothing is taken but the lines of its log, and what stands for pruned ones.  Of these a new ledger file
 is written in a scratch directory, receipt by receipt, as an append would; its stores and tables must be the live ones.
-
-Above: the command line.  Below: booting, saved, ledger_care, lifebus_broker.exports.
 """
 
 import tempfile
@@ -42,8 +40,6 @@ from lifebus_broker.state.working_set import compile_working_set, encode_working
 from lifebus_supervisor.configuration.adapters import configured_adapters
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.jobs.state_directory import pins_here, snapshot_files
-
-__all__ = ["Compared", "Part", "rebuild"]
 
 _KEYS: Final = "SELECT key, hex(digest), position FROM keys ORDER BY key"
 _SHOWN: Final = 160

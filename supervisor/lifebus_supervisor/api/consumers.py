@@ -2,8 +2,6 @@
 
 Only one connection consumes a name: the newest one.  A connection that is silent for longer than its lease is taken
 for gone, and what it held is handed out again.
-
-Above: daemon.  Below: lifebus_broker, lifebus_transports, service.
 """
 
 from collections.abc import Awaitable, Callable, Collection
@@ -17,6 +15,7 @@ from lifebus_broker.consumers.consumer import NamedCursor
 from lifebus_broker.consumers.table import CursorTable
 from lifebus_broker.routing.fan_out import Fanout
 from lifebus_contract import BrokerBusy, LifebusError, StateConflict, TransportError
+from lifebus_contract.consumers import CursorInfo
 from lifebus_contract.fields import Document
 from lifebus_supervisor.api.workers import LEASE_S
 from lifebus_transports.messages.consumers import (
@@ -24,7 +23,6 @@ from lifebus_transports.messages.consumers import (
     AckAnswer,
     Consume,
     CursorAsk,
-    CursorInfo,
     DeadLetters,
     DeadLettersAnswer,
     Delivered,
@@ -37,8 +35,6 @@ from lifebus_transports.messages.consumers import (
 )
 from lifebus_transports.messages.requests import Nothing
 from lifebus_transports.zmq.requests import Caller
-
-__all__ = ["Consumers", "Later"]
 
 _MAX_TURNED_AWAY: Final = 1024
 

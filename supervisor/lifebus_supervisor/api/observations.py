@@ -1,7 +1,4 @@
-"""What observers of app-servers tell: signals into the log, facts of lifecycle to whoever takes them, in order.
-
-Above: daemon.  Below: service, the signal log, lifebus_transports.
-"""
+"""What observers of app-servers tell: signals into the log, facts of lifecycle to whoever takes them, in order."""
 
 import os
 import time
@@ -39,8 +36,6 @@ from lifebus_transports.messages.signals import (
     ThreadsAsk,
 )
 from lifebus_transports.zmq.requests import Caller
-
-__all__ = ["LifecycleIntake", "Observing", "Told", "open_signals"]
 
 _MEMORY_BYTES: Final = 16 * 1_048_576
 """Most bytes of signals that are kept where nothing is durable."""

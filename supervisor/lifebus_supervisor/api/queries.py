@@ -1,12 +1,7 @@
-"""What a client asks of the ledger, as the ledger takes it.
-
-Above: service, inspection.  Below: lifebus_broker, lifebus_transports.
-"""
+"""What a client asks of the ledger, as the ledger takes it."""
 
 from lifebus_broker.ports import Query
 from lifebus_transports.messages.requests import Backfill
-
-__all__ = ["query_of"]
 
 
 def query_of(asked: Backfill, after: int) -> Query:

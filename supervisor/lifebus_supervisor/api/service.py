@@ -1,7 +1,4 @@
-"""What each verb of the request door does: messages in, the bus asked, messages out.
-
-Above: daemon.  Below: lifebus_broker, lifebus_transports.
-"""
+"""What each verb of the request door does: messages in, the bus asked, messages out."""
 
 import os
 import time
@@ -56,8 +53,6 @@ from lifebus_transports.messages.state import RetentionStatus, StateHint
 from lifebus_transports.zmq.receipts import ReceiptDoor
 from lifebus_transports.zmq.requests import Caller, RequestDoor
 from lifebus_transports.zmq.workers import Dispatches
-
-__all__ = ["Service"]
 
 _MOST: Final = {"ticks": 256, "observations": 64, "cursors": 1024, "prunes": 1}
 """How many of a kind may be under way at once; reads are bounded by the settings.

@@ -1,7 +1,4 @@
-"""The saves of a running broker: the saver at work, and the verbs `save`, `resume`, `revise` and `state`.
-
-Above: daemon.  Below: saving, booting, states, keeping.
-"""
+"""The saves of a running broker: the saver at work, and the verbs `save`, `resume`, `revise` and `state`."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -30,8 +27,6 @@ from lifebus_supervisor.jobs.state_directory import pins_here, snapshot_files
 from lifebus_supervisor.jobs.state_follower import Keeping
 from lifebus_transports.messages.snapshots import Revise, ReviseAnswer, Save, SaveAnswer
 from lifebus_transports.zmq.requests import Caller
-
-__all__ = ["Saves"]
 
 T = TypeVar("T")
 

@@ -1,7 +1,4 @@
-"""The verbs `state` and `resume`: working sets in pages, of where the ledger begins and of now.
-
-Above: daemon, saves.  Below: the fold, the log, lifebus_transports.
-"""
+"""The verbs `state` and `resume`: working sets in pages, of where the ledger begins and of now."""
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -20,8 +17,6 @@ from lifebus_broker.state.stores import Stores, load_stores, store_digests
 from lifebus_broker.state.working_set import compile_working_set, encode_working_set
 from lifebus_contract import InvalidRequest, StateConflict
 from lifebus_transports.messages.state import STATE_PIECE, StateAsk, StatePage
-
-__all__ = ["Compiled", "States", "compile_state", "state_at_floor"]
 
 _CONTINUED: Final = bytes(range(0x80, 0xC0))
 """The bytes of UTF-8 that no letter begins with."""

@@ -1,7 +1,4 @@
-"""The callback clients that are connected over ZeroMQ, and their leases.
-
-Above: service.  Below: lifebus_broker, lifebus_transports.
-"""
+"""The callback clients that are connected over ZeroMQ, and their leases."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,8 +12,6 @@ from lifebus_supervisor.daemon.command_clients import KIND
 from lifebus_transports.messages.requests import Serve
 from lifebus_transports.zmq.requests import Caller
 from lifebus_transports.zmq.workers import Dispatches, WorkerInvoker
-
-__all__ = ["LEASE_S", "Workers"]
 
 LEASE_S: Final = 3.0
 """How long a worker may be silent before it is taken for gone, in seconds."""

@@ -2,8 +2,6 @@
 
 Whatever is on record already gives no second receipt: a fact that comes again, or that another observer told, finds the
 session begun, the frame open or closed, the compaction counted.
-
-Above: intake.  Below: supervision.
 """
 
 from collections.abc import Iterable, Iterator
@@ -34,8 +32,6 @@ from lifebus_supervisor.supervision.evaluation import (
 )
 from lifebus_supervisor.supervision.session_monitor import EndSeen, Watch, process_text
 from lifebus_supervisor.supervision.wire import SOURCE, Waiting
-
-__all__ = ["due", "findings_of", "gap", "leaves_to_hooks"]
 
 _MOVED: Final = "the thread was resumed in another app-server"
 _FOLLOWED: Final = "another turn of the thread began"

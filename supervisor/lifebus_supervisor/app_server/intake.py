@@ -3,8 +3,6 @@
 Everything about one session is decided while nobody else decides: the supervisor's lock is held.  What is known is the
 fold over the ledger, so that a broker which starts again goes on where it stopped, and a fact that comes again finds
 itself told.
-
-Above: daemon.  Below: deciding, supervision, the bus.
 """
 
 from collections import OrderedDict
@@ -29,8 +27,6 @@ from lifebus_supervisor.supervision.session_monitor import Watch
 from lifebus_supervisor.supervision.supervisor import Supervisor
 from lifebus_supervisor.supervision.wire import SOURCE, Shared, Waiting, Wire
 from lifebus_transports.messages.signals import Ended, Fact, Lost, ObservedProcess
-
-__all__ = ["CLIENT_ID", "AppServerIntake"]
 
 CLIENT_ID: Final = APP_SERVER
 """The client under whose name facts from app-servers are recorded."""

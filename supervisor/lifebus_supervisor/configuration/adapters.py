@@ -1,7 +1,4 @@
-"""The adapters a broker knows: the built-in ones and those of the configured manifests.
-
-Above: daemon, inspection.  Below: lifebus_adapters, the registry.
-"""
+"""The adapters a broker knows: the built-in ones and those of the configured manifests."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,8 +11,6 @@ from lifebus_contract import AdapterManifest, InvalidRequest, LifebusError, Regi
 from lifebus_supervisor.configuration.file import ConfigurationError
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.renewal.profile import RenewalSettings
-
-__all__ = ["configured_adapters"]
 
 
 def configured_adapters(settings: Settings) -> Registry:

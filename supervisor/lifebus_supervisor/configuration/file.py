@@ -1,7 +1,4 @@
-"""The configuration file as a flat list of dotted keys, each with its line.
-
-Above: config.  Below: tomllib.
-"""
+"""The configuration file as a flat list of dotted keys, each with its line."""
 
 import re
 import tomllib
@@ -12,8 +9,6 @@ from typing import Any, Final, cast
 from msgspec import Struct
 
 from lifebus_contract import FailureClass, LifebusError
-
-__all__ = ["ConfigurationError", "FileValue", "read_file"]
 
 _MAX_BYTES: Final = 1_048_576
 _TABLE: Final = re.compile(r"^\s*\[\[?\s*([A-Za-z0-9_.\-\"' ]+?)\s*\]")

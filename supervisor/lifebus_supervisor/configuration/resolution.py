@@ -3,8 +3,6 @@
 A flag wins over the environment, the environment over the file, the file over the default.  Nothing is read from
 the project directory, so relative paths are for flags only.  The two directories are not read from the file:
 hooks and clients find the broker by the environment alone, and would look elsewhere.
-
-Above: `lifebus up`, `lifebus config`.  Below: settings, config_file.
 """
 
 import difflib
@@ -34,8 +32,6 @@ from lifebus_supervisor.configuration.settings import (
 from lifebus_supervisor.configuration.tables import faults_of
 from lifebus_supervisor.renewal.profile import RenewalSettings
 from lifebus_transports.directories import default_config_path, default_runtime_dir, default_state_dir
-
-__all__ = ["KEYS", "LISTS", "ConfigurationError", "Origin", "Origins", "Source", "load", "variable_of"]
 
 Source = Literal["flag", "environment", "file", "default"]
 """Where a value came from, strongest first."""

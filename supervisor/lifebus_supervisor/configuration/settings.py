@@ -1,7 +1,4 @@
-"""Everything a broker can be told, as one frozen value.  Reading files and environment is config.py's work.
-
-Above: config, daemon.  Below: msgspec.
-"""
+"""Everything a broker can be told, as one frozen value.  Reading files and environment is config.py's work."""
 
 import re
 from pathlib import Path
@@ -13,19 +10,6 @@ from lifebus_broker.state.pressure import Thresholds
 from lifebus_contract import CapabilityRequest, LifecycleEvent
 from lifebus_contract.fields import Identifier
 from lifebus_supervisor.renewal.profile import RenewalSettings
-
-__all__ = [
-    "ClientSettings",
-    "LedgerSettings",
-    "LimitSettings",
-    "LogSettings",
-    "RetentionSettings",
-    "Settings",
-    "SignalSettings",
-    "SilenceSettings",
-    "TelemetrySettings",
-    "TickSettings",
-]
 
 _OWN: Final = "lifebus."
 """What the names of our own clients begin with."""

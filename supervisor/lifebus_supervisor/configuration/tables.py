@@ -1,7 +1,4 @@
-"""Lists of tables in the configuration file, checked key by key: every mistake is named with its table, key and line.
-
-Above: config.  Below: config_file, msgspec.
-"""
+"""Lists of tables in the configuration file, checked key by key; an error names its table, key and line."""
 
 import difflib
 import re
@@ -13,8 +10,6 @@ import msgspec
 from msgspec import Struct
 
 from lifebus_supervisor.configuration.file import FileValue
-
-__all__ = ["faults_of"]
 
 _NAMED: Final = re.compile(r"`(\w+)`")
 

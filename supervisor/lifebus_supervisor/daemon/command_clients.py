@@ -1,7 +1,4 @@
-"""Callback clients that are commands: the `[[clients]]` of the configuration, registered and kept.
-
-Above: daemon, `lifebus serve`, `lifebus invoke`.  Below: settings, lifebus_broker, lifebus_transports.processes.
-"""
+"""Callback clients that are commands: the `[[clients]]` of the configuration, registered and kept."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -17,8 +14,6 @@ from lifebus_transports.messages.requests import RefusalInfo, Response
 from lifebus_transports.processes import Commands, CommandSpec
 from lifebus_transports.processes.fresh import FreshInvoker
 from lifebus_transports.processes.warm import WarmInvoker
-
-__all__ = ["KIND", "add_command_clients", "answering", "invoker_of"]
 
 KIND: Final = "command"
 """The kind of these clients in the table of clients."""

@@ -1,7 +1,4 @@
-"""The composition root: ledger, bus and doors in one task group, started in order, stopped in reverse.
-
-Above: the command line, tests.  Below: everything else.
-"""
+"""The composition root: ledger, bus and doors in one task group, started in order, stopped in reverse."""
 
 import gc
 import os
@@ -64,8 +61,6 @@ from lifebus_transports.runtime_dir import (
 from lifebus_transports.zmq.receipts import ReceiptDoor
 from lifebus_transports.zmq.requests import RequestDoor
 from lifebus_transports.zmq.zap import UserGate
-
-__all__ = ["EXIT_HELD", "EXIT_IO", "EXIT_OK", "EXIT_SETTINGS", "Daemon", "Halt", "run", "running"]
 
 EXIT_OK: Final = 0
 EXIT_HELD: Final = 69

@@ -1,8 +1,6 @@
 """Logs on stderr: readable on a terminal, one JSON object a line elsewhere; no secrets, no bodies, no floods.
 
 Log lines are not receipts: what must not be lost belongs into the ledger.
-
-Above: the daemon's command.  Below: structlog.
 """
 
 import contextlib
@@ -18,8 +16,6 @@ import structlog
 from structlog.typing import EventDict, Processor
 
 from lifebus_supervisor.configuration.settings import LogSettings
-
-__all__ = ["RateLimit", "configure", "drop_private", "escape"]
 
 _PRIVATE: Final = re.compile(
     r"authorization|token|secret|passw|cookie|credential|(?:^|_)key$|^(?:body|payload|payloads|stdin|stdout|content|text)$",

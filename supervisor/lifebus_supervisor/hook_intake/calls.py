@@ -1,7 +1,4 @@
-"""Hook calls through the bus: parse, record and dispatch, place, render (design 2, 5).
-
-Above: daemon.  Below: failed_calls, lifebus_adapters, lifebus_broker.
-"""
+"""Hook calls through the bus: parse, record and dispatch, place, render (design 2, 5)."""
 
 import hashlib
 import time
@@ -17,8 +14,6 @@ from lifebus_broker.routing.dispatch import Outcome
 from lifebus_broker.state.telemetry_keys import HOOKS
 from lifebus_contract import AdapterManifest, BrokerBusy, Emission, IdSource, InvalidRequest, LifebusError
 from lifebus_supervisor.hook_intake.failed_calls import CallCounters, FailureLimit, failure_of
-
-__all__ = ["CLIENT_ID", "HookCalls", "HookSupervision", "Unsupervised", "ids_of_call"]
 
 CLIENT_ID: Final = HOOKS
 """The client under whose name facts from hooks are recorded."""

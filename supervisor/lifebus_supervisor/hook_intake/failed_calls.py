@@ -2,8 +2,6 @@
 
 Pure: the bus is asked elsewhere, time is given.  The receipt is one of `supervisor.tick`, the event that claims least:
 it tells nothing of a session's, a frame's or a context's state.
-
-Above: hooks.  Below: lifebus_adapters, the contract, ports.
 """
 
 from collections import defaultdict, deque
@@ -28,8 +26,6 @@ from lifebus_contract import (
 )
 from lifebus_contract.fields import FactValue
 from lifebus_contract.ids import EVENT, INVOCATION
-
-__all__ = ["A_MINUTE", "CallCounters", "FailureLimit", "failure_of"]
 
 A_MINUTE: Final = 60
 """Failed receipts that one adapter's hooks may cause in a minute; a broken plugin must not fill the ledger."""

@@ -1,7 +1,4 @@
-"""The hook door and the spool of one broker: every hook call comes in here, in time or late.
-
-Above: daemon.  Below: hooks, processes, lifebus_transports.
-"""
+"""The hook door and the spool of one broker: every hook call comes in here, in time or late."""
 
 from typing import Final
 
@@ -16,8 +13,6 @@ from lifebus_transports.hooks.server import DoorCounters, DoorLimits, serve_hook
 from lifebus_transports.hooks.spool import SpoolCounters, drain_spool
 from lifebus_transports.processes.identity import caller_of
 from lifebus_transports.runtime_dir import ensure_private_directory
-
-__all__ = ["DRAIN_S", "SOCKET", "HookIntake"]
 
 SOCKET: Final = "hook.sock"
 """The name of the hook door in the runtime directory."""

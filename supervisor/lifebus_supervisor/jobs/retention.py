@@ -1,7 +1,4 @@
-"""Retention at work: looks at age and size now and then, and has the ledger drop what need not be kept.
-
-Above: daemon.  Below: lifebus_broker.ledger.retention (decides), the ledger (drops), settings.
-"""
+"""Retention at work: looks at age and size now and then, and has the ledger drop what need not be kept."""
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,8 +17,6 @@ from lifebus_contract import InvalidRequest, LifebusError
 from lifebus_supervisor.configuration.settings import RetentionSettings
 from lifebus_transports.messages.ledger import Prune, PruneAnswer
 from lifebus_transports.messages.state import CutStatus, RetentionStatus
-
-__all__ = ["Retaining", "limits_of"]
 
 _MIB: Final = 1_048_576
 _DAY_S: Final = 86_400

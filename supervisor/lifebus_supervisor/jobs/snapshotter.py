@@ -3,8 +3,6 @@
 A frame's end asks for a scene; the end of a session, a rewritten context, critical pressure, a crash before this start
 and receipts that were dropped ask for a session (session-lifecycle, 1).  What is asked for while a save is under way
 or has just been is answered by one save later on, so that the last boundary is always saved and a burst costs little.
-
-Above: daemon.  Below: saved, keeping, lifebus_broker.snapshots.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,8 +22,6 @@ from lifebus_broker.snapshots.state_follower import StateKeeper
 from lifebus_contract import LifebusError
 from lifebus_supervisor.jobs.state_directory import save_now
 from lifebus_transports.messages.snapshots import SaveAnswer
-
-__all__ = ["RunningMark", "Saver", "Use", "trigger_of"]
 
 T = TypeVar("T")
 

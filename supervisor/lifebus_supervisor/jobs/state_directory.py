@@ -1,8 +1,6 @@
 """The state directory as saves need it: the log of the ledger file, the keeper, the snapshots, the pins.
 
 Works beside a running broker: nothing but snapshots and caches is ever written.
-
-Above: booting, the saver, the command line.  Below: lifebus_broker.snapshots, lifebus_broker.snapshots.state_follower, the ledger file.
 """
 
 from collections.abc import Generator
@@ -28,19 +26,6 @@ from lifebus_contract import LifebusError
 from lifebus_supervisor.configuration.adapters import configured_adapters
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_transports.messages.snapshots import SaveAnswer, SaveTypeName
-
-__all__ = [
-    "Described",
-    "Listing",
-    "Saved",
-    "list_saved",
-    "list_snapshots",
-    "open_saved",
-    "pins_here",
-    "save_file",
-    "save_now",
-    "snapshot_files",
-]
 
 
 class Saved(Struct, frozen=True):

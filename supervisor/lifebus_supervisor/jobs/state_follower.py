@@ -1,8 +1,6 @@
 """The keeper at work: it follows the commits in a thread, at leisure, and lends what was folded to who needs it.
 
 A start reads the newest state cache and what came since, behind open doors; then everybody stands on the same stores.
-
-Above: daemon.  Below: lifebus_broker.snapshots.state_follower, the ledger file.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,8 +26,6 @@ from lifebus_broker.state.stores import dump_stores
 from lifebus_contract import InternalError, LifebusError
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.supervision.supervisor import Supervisor
-
-__all__ = ["Keeping", "compose_keeping"]
 
 T = TypeVar("T")
 

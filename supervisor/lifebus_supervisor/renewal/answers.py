@@ -1,7 +1,4 @@
-"""What a client's three answers say, by the paths of its profile.  Pure; nothing of an answer stands in an error.
-
-Above: client.  Below: profile, the contract.
-"""
+"""What a client's three answers say, by the paths of its profile.  Pure; nothing of an answer stands in an error."""
 
 from typing import Any, cast
 
@@ -10,8 +7,6 @@ from msgspec import Struct
 from lifebus_contract import InvalidRequest, LifebusError, load_json
 from lifebus_contract.fields import MAX_INTEGER
 from lifebus_supervisor.renewal.profile import AnswerPaths
-
-__all__ = ["Prepared", "read_prepared", "read_recommendation", "read_thread"]
 
 _THREAD_CHARACTERS = 256
 

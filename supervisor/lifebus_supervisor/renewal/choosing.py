@@ -1,15 +1,10 @@
-"""Which of the kept continuations a session start gets.  Pure.
-
-Above: store.  Below: records.
-"""
+"""Which of the kept continuations a session start gets.  Pure."""
 
 from collections.abc import Sequence
 
 from msgspec import Struct
 
 from lifebus_supervisor.renewal.records import Continuation, State
-
-__all__ = ["Chosen", "Lost", "Several", "Start", "choose"]
 
 
 class Start(Struct, frozen=True, kw_only=True):

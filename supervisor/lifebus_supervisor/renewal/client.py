@@ -1,8 +1,6 @@
 """The configured client of a profile, asked in three steps: one JSON object on stdin, one on stdout.
 
 A step that fails says how by its failure class, and in the evidence of the receipt; the token stands in neither.
-
-Above: flow.  Below: answers, profile, records, lifebus_transports.processes.
 """
 
 import json
@@ -17,8 +15,6 @@ from lifebus_supervisor.renewal.profile import PLACE, RenewalSettings
 from lifebus_supervisor.renewal.records import Continuation
 from lifebus_transports.processes import CommandSpec, Failure, Finished
 from lifebus_transports.processes.outcomes import evidence_of, fault_of
-
-__all__ = ["RenewalClient", "Runner"]
 
 _VARIABLE: Final = "LIFEBUS_RENEWAL_"
 _PIECE: Final = 8

@@ -1,7 +1,4 @@
-"""The renewal flows of a daemon: one background client of the bus for each enabled profile.
-
-Above: daemon.  Below: flow, recovery, store, lifebus_transports.processes.
-"""
+"""The renewal flows of a daemon: one background client of the bus for each enabled profile."""
 
 import time
 from functools import partial
@@ -22,8 +19,6 @@ from lifebus_supervisor.renewal.flow import EVENTS, RenewalFlow
 from lifebus_supervisor.renewal.profile import RenewalSettings
 from lifebus_supervisor.renewal.recovery import left_by, recover
 from lifebus_supervisor.renewal.store import ContinuationStore, open_store
-
-__all__ = ["KIND", "start_renewals"]
 
 KIND: Final = "renewal"
 """The kind of these callback clients."""

@@ -2,8 +2,6 @@
 
 A record is written beside its place and synced; it then takes its place in one step, and the directory is synced
 before anybody is told.  A new one is linked, which fails where another stands; one that changes is renamed over itself.
-
-Above: store.  Below: records, installing.disk, lifebus_transports.
 """
 
 import fcntl
@@ -20,8 +18,6 @@ from lifebus_admin.installer.writer import create_file
 from lifebus_contract import BrokerBusy, StateConflict
 from lifebus_supervisor.renewal.records import MAX_RECORD_BYTES, Continuation, decode_record, encode_record
 from lifebus_transports.runtime_dir import ensure_private_directory
-
-__all__ = ["RecordFiles"]
 
 _LOCK: Final = "lock"
 _SUFFIX: Final = ".json"

@@ -2,8 +2,6 @@
 
 A background client of the bus: it holds up no hook, and nothing of it is shown to the harness.  What it did stands in
 the receipts of the client, as payloads that only a receipt takes: `renewal.reset_prepare` and `renewal.continuation`.
-
-Above: composing, recovery.  Below: store, client, the broker's ports.
 """
 
 from collections.abc import Callable
@@ -41,8 +39,6 @@ from lifebus_supervisor.renewal.client import RenewalClient
 from lifebus_supervisor.renewal.profile import RenewalSettings
 from lifebus_supervisor.renewal.records import Continuation, State
 from lifebus_supervisor.renewal.store import ContinuationStore
-
-__all__ = ["CLAIM", "EVENTS", "PREPARED", "USED", "RenewalFlow"]
 
 CLAIM: Final = "clm_"
 """What claim ids begin with."""

@@ -1,7 +1,4 @@
-"""One `[[renewals]]` of the configuration: which client renews which adapter's sessions, and how it is asked.  Pure.
-
-Above: settings, flow.  Below: msgspec.
-"""
+"""One `[[renewals]]` of the configuration: which client renews which adapter's sessions, and how it is asked.  Pure."""
 
 import re
 from typing import Annotated, Final, Literal
@@ -10,8 +7,6 @@ from msgspec import Meta, Struct
 
 from lifebus_contract.fields import Identifier
 from lifebus_supervisor.renewal.records import MAX_TOKEN_BYTES
-
-__all__ = ["PLACE", "AnswerPaths", "RenewalSettings"]
 
 PLACE: Final = "{token}"
 """The argument, or the part of one, in whose place the token is put where a profile says so."""

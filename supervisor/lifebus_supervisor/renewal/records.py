@@ -1,7 +1,4 @@
-"""What is kept of one renewal: the client's opaque token, for which thread, and how far it has come.  Pure.
-
-Above: files, store, choosing, the command line.  Below: the contract.
-"""
+"""What is kept of one renewal: the client's opaque token, for which thread, and how far it has come.  Pure."""
 
 from enum import StrEnum
 from hashlib import sha256
@@ -12,8 +9,6 @@ from msgspec import Struct, structs
 
 from lifebus_contract import CallbackRequest
 from lifebus_contract.fields import Count, Detail, Identifier
-
-__all__ = ["LIVE", "MAX_RECORD_BYTES", "MAX_TOKEN_BYTES", "Continuation", "State", "decode_record", "encode_record"]
 
 MAX_TOKEN_BYTES: Final = 65_536
 """Largest token that any profile may allow, in UTF-8 bytes."""

@@ -1,7 +1,4 @@
-"""Renewals that a broker left unfinished when it ended: gone on with under the same ids, and their receipts written.
-
-Above: composing.  Below: flow, store, the bus.
-"""
+"""Renewals that a broker left unfinished when it ended: gone on with under the same ids, and their receipts written."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -18,8 +15,6 @@ from lifebus_contract.codec import decode_receipt
 from lifebus_supervisor.renewal.choosing import Chosen
 from lifebus_supervisor.renewal.flow import PREPARED, USED, RenewalFlow
 from lifebus_supervisor.renewal.records import Continuation, State
-
-__all__ = ["left_by", "recover"]
 
 _log = structlog.get_logger("lifebus.renewal")
 

@@ -5,8 +5,6 @@ claimed stays claimed by the same session under the same claim id until the clie
 client which knows claim ids again sees one use however often it is asked (docs/renewal.md, "Crashes").
 
 Every method may block: it waits for disks, and a moment for other processes.
-
-Above: flow, recovery, the command line.  Below: files, choosing, records.
 """
 
 import time
@@ -21,8 +19,6 @@ from lifebus_contract import BrokerBusy, CallbackRequest, InvalidRequest, StateC
 from lifebus_supervisor.renewal.choosing import Chosen, Lost, Several, Start, choose
 from lifebus_supervisor.renewal.files import RecordFiles
 from lifebus_supervisor.renewal.records import LIVE, MAX_TOKEN_BYTES, Continuation, State
-
-__all__ = ["DIRECTORY", "KEPT_S", "MOST", "MOST_TRIES", "ContinuationStore", "open_store"]
 
 DIRECTORY: Final = "continuations"
 """The store's directory in the state directory."""

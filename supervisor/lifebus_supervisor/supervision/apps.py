@@ -1,8 +1,6 @@
 """Apps that report by themselves, without hooks: found again only when they have been silent for long.
 
 There may be very many of them, and each may report very often, so nothing is read of a session until it falls silent.
-
-Above: supervisor.  Below: table, the ledger.
 """
 
 from typing import Final
@@ -10,8 +8,6 @@ from typing import Final
 from lifebus_broker.ports import Ledger
 from lifebus_supervisor.supervision.monitor_table import Watches
 from lifebus_supervisor.supervision.session_monitor import Key
-
-__all__ = ["MAX_APPS", "Apps"]
 
 MAX_APPS: Final = 8_192
 """Most sessions of apps that are kept in mind; of more, those silent for longest are let go."""

@@ -1,7 +1,4 @@
-"""Supervision put together from settings, and its tasks: recovery, ticks, and waking up when files change.
-
-Above: daemon.  Below: supervisor, ticks, watching, processes.
-"""
+"""Supervision put together from settings, and its tasks: recovery, ticks, and waking up when files change."""
 
 import os
 import time
@@ -25,8 +22,6 @@ from lifebus_supervisor.tailing.events import Found, WatchedFile
 from lifebus_supervisor.tailing.watcher import Watcher
 from lifebus_transports.directories import home_directory
 from lifebus_transports.processes.identity import is_alive
-
-__all__ = ["NoFiles", "compose_supervisor", "start_supervision", "take_up"]
 
 _TAKE_UP_S: Final = 0.2
 """How long doors stay shut while what was recorded is read; what takes longer is read with open doors."""

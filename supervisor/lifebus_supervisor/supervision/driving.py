@@ -1,14 +1,9 @@
-"""Ticks that others drive: an external supervisor asks for a look, and gets back what it found (design 3.12).
-
-Above: daemon, service.  Below: supervisor, the bus.
-"""
+"""Ticks that others drive: an external supervisor asks for a look, and gets back what it found (design 3.12)."""
 
 from lifebus_broker.routing.bus import Bus
 from lifebus_contract import RegisteredAdapter, error_for
 from lifebus_supervisor.supervision.supervisor import Supervisor
 from lifebus_transports.messages.requests import Tick, TickAnswer
-
-__all__ = ["drive"]
 
 
 async def drive(supervisor: Supervisor, bus: Bus, asked: Tick) -> TickAnswer:

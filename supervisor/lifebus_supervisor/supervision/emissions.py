@@ -1,7 +1,4 @@
-"""Findings of supervision as emissions, as the one door takes them.  Pure: ids come from the given source.
-
-Above: supervisor.  Below: judging, the contract.
-"""
+"""Findings of supervision as emissions, as the one door takes them.  Pure: ids come from the given source."""
 
 from collections.abc import Sequence
 from hashlib import sha256
@@ -21,8 +18,6 @@ from lifebus_contract import (
 from lifebus_contract.ids import EVENT, INVOCATION
 from lifebus_supervisor.supervision.evaluation import Finding
 from lifebus_supervisor.supervision.session_monitor import Key
-
-__all__ = ["emissions_of", "mode_of", "tick_finding"]
 
 
 def emissions_of(

@@ -1,7 +1,4 @@
-"""What supervision needs from outside: files to watch, clocks, processes, and how patient it is to be.
-
-Above: supervisor, composing, tests.  Below: watching, the pure half of the broker.
-"""
+"""What supervision needs from outside: files to watch, clocks, processes, and how patient it is to be."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Protocol
@@ -13,8 +10,6 @@ from lifebus_broker.ports import Row
 from lifebus_broker.state.degradation import SilenceLimits
 from lifebus_broker.state.pressure import Thresholds
 from lifebus_supervisor.tailing.events import Found, WatchedFile
-
-__all__ = ["Companion", "SupervisorLimits", "Watching", "World"]
 
 
 class Watching(Protocol):

@@ -2,8 +2,6 @@
 
 Every function looks at one watch and returns findings; none of them asks a clock, a file or a process.  A finding that
 becomes a receipt changes the fold, so that the next look finds nothing new: nothing is ever said twice.
-
-Above: supervisor.  Below: watch, the pure half of the broker.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,22 +16,6 @@ from lifebus_broker.state.telemetry_keys import LEVEL, SOURCE, USED
 from lifebus_contract import AdapterManifest, Degradation, LifecycleEvent, SupportState
 from lifebus_contract.fields import FactValue
 from lifebus_supervisor.supervision.session_monitor import EndSeen, Watch
-
-__all__ = [
-    "GRACE_TICKS",
-    "LEFT_OPEN",
-    "Finding",
-    "Moment",
-    "closings",
-    "judge",
-    "left_behind",
-    "pressure_change",
-    "pressure_facts",
-    "proved_compactions",
-    "session_end",
-    "turn_end",
-    "with_children",
-]
 
 GRACE_TICKS: Final = 2
 """How many ticks a hook may lag behind a file that tells the same, and a session's end behind its process's."""

@@ -1,15 +1,10 @@
-"""From the news of files to what the watches know.
-
-Above: supervisor.  Below: table, watch, watching.
-"""
+"""From the news of files to what the watches know."""
 
 from collections.abc import Sequence
 
 from lifebus_supervisor.supervision.monitor_table import Watches
 from lifebus_supervisor.supervision.session_monitor import Key, Watch
 from lifebus_supervisor.tailing.events import Found, Problem
-
-__all__ = ["match_news", "note_problems", "take_news"]
 
 
 def match_news(found: Sequence[Found], watches: Watches) -> list[tuple[Watch, Found]]:

@@ -1,7 +1,4 @@
-"""What a hook tells, beside what is known already: one fact gives one receipt, whoever tells it first.  Pure.
-
-Above: supervisor.  Below: watch, judging, emissions.
-"""
+"""What a hook tells, beside what is known already: one fact gives one receipt, whoever tells it first.  Pure."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -14,8 +11,6 @@ from lifebus_contract import FRAME_EVENTS, AdapterManifest, Emission, IdSource, 
 from lifebus_supervisor.supervision.emissions import emissions_of
 from lifebus_supervisor.supervision.evaluation import LEFT_OPEN, closings, pressure_facts
 from lifebus_supervisor.supervision.session_monitor import MATCH_S, Watch
-
-__all__ = ["NEEDS_HISTORY", "merge"]
 
 NEEDS_HISTORY: Final = frozenset(
     {

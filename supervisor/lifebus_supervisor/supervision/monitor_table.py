@@ -3,8 +3,6 @@
 A receipt that continues what a watch knows is applied at once; where something lies between, the watch reads the
 session's rows from the ledger, behind what somebody else has folded already.  Either way the state is the fold over the
 rows and nothing else.
-
-Above: supervisor.  Below: watch, the ledger.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -19,8 +17,6 @@ from lifebus_broker.state.session_reducer import is_app
 from lifebus_broker.state.session_state import Story
 from lifebus_contract import LifebusError
 from lifebus_supervisor.supervision.session_monitor import Key, Watch, process_of
-
-__all__ = ["MAX_WATCHES", "Known", "Watches"]
 
 Known = Callable[[Key], Awaitable[tuple[int, Story | None]]]
 """Returns a session's story as of a position that is folded already, None where it had no receipt until then."""

@@ -1,7 +1,4 @@
-"""Findings on their way into the ledger: through the one door, sessions side by side, and never for ever in vain.
-
-Above: supervisor.  Below: emissions, table, watch, the bus.
-"""
+"""Findings on their way into the ledger: through the one door, sessions side by side, and never for ever in vain."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -18,8 +15,6 @@ from lifebus_supervisor.supervision.emissions import emissions_of, tick_finding
 from lifebus_supervisor.supervision.evaluation import Finding
 from lifebus_supervisor.supervision.monitor_table import Watches
 from lifebus_supervisor.supervision.session_monitor import Watch, process_text
-
-__all__ = ["CLIENT_ID", "Recorder", "news_of"]
 
 CLIENT_ID: Final = SUPERVISOR
 """The client under whose name supervision records what it finds."""

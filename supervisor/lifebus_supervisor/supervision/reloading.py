@@ -1,7 +1,4 @@
-"""Manifests read again while the broker runs: what an adapter no longer claims is lost, and said so.
-
-Above: daemon.  Below: supervisor, the registry.
-"""
+"""Manifests read again while the broker runs: what an adapter no longer claims is lost, and said so."""
 
 import time
 
@@ -17,8 +14,6 @@ from lifebus_supervisor.configuration.adapters import configured_adapters
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.supervision.evaluation import Finding
 from lifebus_supervisor.supervision.supervisor import Supervisor
-
-__all__ = ["reload_manifests"]
 
 _EVIDENCE = "the manifest was read again and claims otherwise"
 _log = structlog.get_logger("lifebus.reload")

@@ -1,7 +1,4 @@
-"""How each harness is, for `status` and `doctor`: sessions, last words, files, and what has gone quiet.
-
-Above: service.  Below: supervisor.
-"""
+"""How each harness is, for `status` and `doctor`: sessions, last words, files, and what has gone quiet."""
 
 from collections.abc import Sequence
 
@@ -9,8 +6,6 @@ from lifebus_supervisor.supervision.session_monitor import Watch
 from lifebus_supervisor.supervision.supervisor import Supervisor
 from lifebus_supervisor.tailing.events import WatchedFile
 from lifebus_transports.messages.requests import HarnessStatus
-
-__all__ = ["harness_statuses"]
 
 
 def harness_statuses(supervisor: Supervisor, now: float, epoch_s: float) -> tuple[HarnessStatus, ...]:

@@ -2,8 +2,6 @@
 
 The fold is the truth that outlives the process; everything else here is evidence that has not become a receipt yet,
 and is gathered again after a restart.
-
-Above: judging, supervisor.  Below: the fold, lifebus_adapters.
 """
 
 from collections.abc import Callable
@@ -21,8 +19,6 @@ from lifebus_broker.state.telemetry_keys import FRAME
 from lifebus_contract import LifecycleEvent
 from lifebus_supervisor.supervision.wire import SOURCE as WIRE
 from lifebus_supervisor.supervision.wire import Wire
-
-__all__ = ["MATCH_S", "EndSeen", "Key", "Proof", "Watch", "process_of", "process_text"]
 
 Key = tuple[str, str]
 """(adapter_id, harness_session_id)."""

@@ -1,8 +1,6 @@
 """Which sources of a session are silent or broken, and which capabilities that takes away or gives back.
 
 An idle session loses nothing: silence counts only where something else shows that work was done.
-
-Above: supervisor.  Below: watch, judging, the pure half of the broker.
 """
 
 from collections.abc import Iterator
@@ -15,8 +13,6 @@ from lifebus_broker.state.telemetry_keys import CAUSE
 from lifebus_contract import AdapterManifest, Degradation, LifecycleEvent
 from lifebus_supervisor.supervision.evaluation import GRACE_TICKS, Finding, Moment
 from lifebus_supervisor.supervision.session_monitor import Watch
-
-__all__ = ["ENOUGH_TICKS", "PATIENT_TICKS", "capability_findings", "health_of"]
 
 ENOUGH_TICKS: Final = 2
 """In how many ticks telemetry must show work outside any frame before it counts: a file's last lines come late."""

@@ -1,8 +1,6 @@
 """Supervision at work: hooks and telemetry in, findings out through the one door (design 2, 3.11, 3.12).
 
 Every look goes the same way: poll the files, catch up with the ledger, judge each session, record what follows.
-
-Above: daemon, hooks.  Below: table, judging, silence, merging, emissions, watching, the bus.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,8 +29,6 @@ from lifebus_supervisor.supervision.recording import CLIENT_ID, Recorder, news_o
 from lifebus_supervisor.supervision.session_monitor import Watch
 from lifebus_supervisor.supervision.silence import capability_findings
 from lifebus_supervisor.tailing.events import Found
-
-__all__ = ["CLIENT_ID", "Looked", "Supervisor"]
 
 _log = structlog.get_logger("lifebus.supervisor")
 _SETTLE_TICKS: Final = 2

@@ -2,8 +2,6 @@
 
 Between ticks the loop may be woken for an early look, which counts nothing: silence is measured in ticks alone.  Early
 looks rest four times as long as they took, so that no number of calls makes the broker look all the time.
-
-Above: daemon.  Below: anyio.
 """
 
 from collections.abc import Awaitable, Callable
@@ -11,8 +9,6 @@ from typing import Final, Protocol
 
 import anyio
 import structlog
-
-__all__ = ["Ticked", "Waker", "next_due", "run_ticks"]
 
 _REST: Final = 4
 

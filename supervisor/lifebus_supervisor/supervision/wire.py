@@ -1,7 +1,4 @@
-"""What an app-server told of one session that is not on record yet.
-
-Above: watch, the intake of app-servers.  Below: lifebus_adapters.
-"""
+"""What an app-server told of one session that is not on record yet."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -10,8 +7,6 @@ from msgspec import Struct
 
 from lifebus_adapters.app_server import ThreadClosed, ThreadOpened
 from lifebus_adapters.shared.telemetry import Compacted, TurnEnded, TurnStarted
-
-__all__ = ["SOURCE", "Shared", "Waiting", "Wire"]
 
 SOURCE: Final = "app_server"
 """The source of facts that an app-server told."""

@@ -2,8 +2,6 @@
 
 A worker thread of anyio is waited for when the program ends, and a read from a file system that hangs would keep the
 broker alive for ever.  So each `Aside` has at most one thread, and the program ends without it.
-
-Above: watcher, waking.  Below: threading.
 """
 
 import asyncio
@@ -13,8 +11,6 @@ from contextlib import suppress
 from typing import Generic, TypeVar
 
 import anyio
-
-__all__ = ["Aside"]
 
 T = TypeVar("T")
 

@@ -6,8 +6,6 @@ behind.  So it is opened in one of three ways, by what is there:
 - a rollback database: read-only, with the locks that every reader takes;
 - a WAL database whose log is empty or gone: as an immutable file, and the answers are dropped if it changed meanwhile;
 - a WAL database with a log: read-only, and its index too, which has to exist.
-
-Above: source.  Below: hearing, opening, apsw.
 """
 
 import os
@@ -22,8 +20,6 @@ import apsw
 from lifebus_adapters.shared.telemetry import DatabaseReader, Fact, Question
 from lifebus_supervisor.tailing.decode import Heard, Hearing
 from lifebus_supervisor.tailing.safe_open import Place, Unusable, check, opened
-
-__all__ = ["Database"]
 
 _MAGIC: Final = b"SQLite format 3\0"
 _WAL_VERSION: Final = 2

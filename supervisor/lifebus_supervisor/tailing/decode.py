@@ -1,7 +1,4 @@
-"""Putting records to a harness's reader, and keeping count of what it makes of them.
-
-Above: tail, database.  Below: the adapters' readers.
-"""
+"""Putting records to a harness's reader, and keeping count of what it makes of them."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -11,8 +8,6 @@ from msgspec import Struct
 
 from lifebus_adapters.shared.telemetry import Fact
 from lifebus_contract import InvalidRequest
-
-__all__ = ["Defects", "Heard", "Hearing"]
 
 _LOG: Final[structlog.stdlib.BoundLogger] = structlog.get_logger("lifebus.watching")
 

@@ -2,8 +2,6 @@
 
 A folder's listing is kept until the folder's own time stamp changes.  Appending to a file does not change it, so files
 that are known but not watched are looked at in turn, a few each time.
-
-Above: source.  Below: listing, opening.
 """
 
 import os
@@ -15,8 +13,6 @@ from msgspec import Struct
 
 from lifebus_supervisor.tailing.listing import Folders
 from lifebus_supervisor.tailing.safe_open import Place, Unusable, joined
-
-__all__ = ["SWEPT", "Sighting", "Tree"]
 
 SWEPT: Final = 128
 """How many files that are known and not watched are looked at in each poll."""

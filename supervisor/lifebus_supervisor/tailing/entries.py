@@ -1,7 +1,4 @@
-"""One watched file over its life: there or missing, read or refused, followed for a session, at rest after its end.
-
-Above: source.  Below: hearing, opening.
-"""
+"""One watched file over its life: there or missing, read or refused, followed for a session, at rest after its end."""
 
 import os
 from collections.abc import Callable
@@ -9,8 +6,6 @@ from typing import Final, Protocol
 
 from lifebus_supervisor.tailing.decode import Defects, Heard, Hearing
 from lifebus_supervisor.tailing.safe_open import Place, Unusable, check, trouble
-
-__all__ = ["Entry", "Following"]
 
 
 class Following(Protocol):

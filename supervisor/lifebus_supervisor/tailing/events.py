@@ -1,15 +1,10 @@
-"""What watching is limited by, and what it says: news of a file, and how a watched file is.
-
-Above: supervision, and every module of this package.  Below: the adapters' facts.
-"""
+"""What watching is limited by, and what it says: news of a file, and how a watched file is."""
 
 from typing import Literal
 
 from msgspec import Struct
 
 from lifebus_adapters.shared.telemetry import Fact
-
-__all__ = ["Found", "Problem", "WatchLimits", "WatchedFile"]
 
 Problem = Literal["missing", "refused", "hung", "unreadable"]
 """Why a file cannot be watched: it is not there; it is not a plain file of ours; its file system does not answer; or

@@ -1,14 +1,10 @@
 """From the bytes of a file, in whatever pieces they come, to whole records.  Pure.
 
 How a stream is cut into pieces never matters: the same bytes give the same records and the same count of skipped ones.
-
-Above: tail.  Below: nothing.
 """
 
 import re
 from typing import Final, Literal, Protocol
-
-__all__ = ["Framer", "Lines", "Objects", "framer_for"]
 
 _NEWLINE: Final = b"\n"
 _EDGES: Final = b" \t\r\n\0"

@@ -1,7 +1,4 @@
-"""The folders below one root that a pattern leads into, listed again only when they have changed.
-
-Above: discovery.  Below: opening, the operating system.
-"""
+"""The folders below one root that a pattern leads into, listed again only when they have changed."""
 
 import os
 from collections import deque
@@ -12,8 +9,6 @@ from itertools import islice
 from typing import Final
 
 from lifebus_supervisor.tailing.safe_open import Unusable, joined, trouble
-
-__all__ = ["NEWEST_DATES", "Folders"]
 
 NEWEST_DATES: Final = 3
 """How many folders of a level are looked into where they are named by year, month or day."""

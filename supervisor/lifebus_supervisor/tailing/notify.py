@@ -1,7 +1,4 @@
-"""Waking up when something happens in a set of folders, by the operating system's notices.
-
-Above: watcher.  Below: aside, watchfiles.
-"""
+"""Waking up when something happens in a set of folders, by the operating system's notices."""
 
 import math
 import os
@@ -16,8 +13,6 @@ import structlog
 import watchfiles
 
 from lifebus_supervisor.tailing.blocking_call import Aside
-
-__all__ = ["MOST_FOLDERS", "wakes"]
 
 MOST_FOLDERS: Final = 512
 """How many folders are watched; the system's notices are a limited good."""

@@ -1,7 +1,4 @@
-"""Opening other programs' files without being led astray: plain files of our own user, reached without links.
-
-Above: tail, database, source.  Below: found, the operating system.
-"""
+"""Opening other programs' files without being led astray: plain files of our own user, reached without links."""
 
 import errno
 import os
@@ -13,8 +10,6 @@ from typing import Final
 from msgspec import Struct
 
 from lifebus_supervisor.tailing.events import Problem
-
-__all__ = ["Place", "Unusable", "check", "joined", "opened", "trouble"]
 
 _FOLDER: Final = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

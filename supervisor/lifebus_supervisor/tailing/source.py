@@ -1,7 +1,4 @@
-"""All watched files of one source: finding them, looking at them, reading what is new.  Blocks; one thread at a time.
-
-Above: watcher.  Below: discovery, entries, tail, database.
-"""
+"""All tailed files of one source: discovery, checks, and reads of what is new.  Blocks; one thread at a time."""
 
 import os
 import time
@@ -20,8 +17,6 @@ from lifebus_supervisor.tailing.events import Found, WatchLimits
 from lifebus_supervisor.tailing.framing import framer_for
 from lifebus_supervisor.tailing.safe_open import Place
 from lifebus_supervisor.tailing.tail import Tail
-
-__all__ = ["SourceFiles", "Wish"]
 
 _LOOKING: Final = 0.2
 _READING: Final = 0.5

@@ -1,7 +1,4 @@
-"""One growing file of records, read from where the last reading ended.
-
-Above: source.  Below: framing, hearing, opening, the adapters' readers.
-"""
+"""One growing file of records, read from where the last reading ended."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -15,8 +12,6 @@ from lifebus_supervisor.tailing.decode import Heard, Hearing
 from lifebus_supervisor.tailing.events import WatchLimits
 from lifebus_supervisor.tailing.framing import Framer
 from lifebus_supervisor.tailing.safe_open import Place, Unusable, joined, opened
-
-__all__ = ["Tail"]
 
 _CHUNK: Final = 256 * 1024
 _MOST_NAMES: Final = 16_384

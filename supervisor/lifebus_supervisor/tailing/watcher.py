@@ -2,8 +2,6 @@
 
 Each source is read in one thread call a poll, beside the others, with a deadline: a file system that hangs costs its
 own source, and nothing else.
-
-Above: supervision, the daemon.  Below: source, aside, waking.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -20,8 +18,6 @@ from lifebus_supervisor.tailing.entries import Entry
 from lifebus_supervisor.tailing.events import Found, WatchedFile, WatchLimits
 from lifebus_supervisor.tailing.notify import wakes
 from lifebus_supervisor.tailing.source import SourceFiles, Wish
-
-__all__ = ["Found", "WatchLimits", "WatchedFile", "Watcher"]
 
 _LONGEST_PATH: Final = 4096
 _LOG: Final[structlog.stdlib.BoundLogger] = structlog.get_logger("lifebus.watching")

@@ -6,15 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lifebus_broker.routing.placement import (
-    NO_SLOTS_USED,
-    PlacementResult,
-    Rejection,
-    RejectionReason,
-    Slot,
-    SlotUse,
-    place,
-)
+from lifebus_broker.routing.placement import NO_SLOTS_USED, PlacementResult, place
+from lifebus_broker.routing.slots import Rejection, RejectionReason, Slot, SlotUse
 from lifebus_contract import (
     AdapterManifest,
     CallbackRequest,

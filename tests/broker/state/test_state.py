@@ -9,11 +9,11 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lifebus_broker.ports import SessionHead
 from lifebus_broker.state.session_head import INITIAL, MAX_OPEN_FRAMES, SessionState, advance
 from lifebus_broker.state.session_reducer import tell
 from lifebus_broker.state.session_state import Story, head_of
 from lifebus_contract import LifecycleEvent, Receipt, ReceiptStatus, Warning, encode_json  # noqa: A004  its own word
+from lifebus_contract.views import SessionHead
 from support.receipts import receipt
 
 OPENED, OPENING = LifecycleEvent.FRAME_OPENED, LifecycleEvent.FRAME_OPENING

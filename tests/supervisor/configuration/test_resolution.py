@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from lifebus_adapters import OVERRIDES
-from lifebus_supervisor.configuration.resolution import KEYS, ConfigurationError, load, variable_of
+from lifebus_supervisor.configuration.file import ConfigurationError
+from lifebus_supervisor.configuration.resolution import KEYS, load, variable_of
 
 HOME = {"HOME": "/home/dev"}
 

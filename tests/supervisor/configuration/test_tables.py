@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from lifebus_contract import LifecycleEvent, RequirementLevel
-from lifebus_supervisor.configuration.resolution import ConfigurationError, load
+from lifebus_supervisor.configuration.file import ConfigurationError
+from lifebus_supervisor.configuration.resolution import load
 from support.command_line import Shell
 from support.running import short_directory
 

@@ -11,7 +11,8 @@ from lifebus_admin.installer.disk import Disk
 from lifebus_supervisor.renewal.store import DIRECTORY, ContinuationStore
 from lifebus_transports.processes import CommandSpec, Finished
 from support.broker_process import until
-from support.supervisor.quick_disks import Crash, Quick, QuickCrash
+from support.installer.crashing_disk import Crash
+from support.supervisor.quick_disks import Quick, QuickCrash
 from support.supervisor.scripted import Book, Renewing, renewing
 
 PATCHED = "lifebus_supervisor.renewal.composing.open_store"

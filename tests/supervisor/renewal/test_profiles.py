@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from lifebus_supervisor.configuration.adapters import configured_adapters
-from lifebus_supervisor.configuration.resolution import ConfigurationError, load
+from lifebus_supervisor.configuration.file import ConfigurationError
+from lifebus_supervisor.configuration.resolution import load
 from lifebus_supervisor.configuration.settings import Settings
 from support.paths import DOCS
 from support.supervisor.scripted import CONFIGURED

@@ -17,8 +17,9 @@ from lifebus_contract import LifebusError
 from lifebus_supervisor.renewal.choosing import Chosen
 from lifebus_supervisor.renewal.records import Continuation, State
 from lifebus_supervisor.renewal.store import ContinuationStore
+from support.installer.crashing_disk import Crash
 from support.supervisor.kept import intent, pending, start, states, store_in
-from support.supervisor.quick_disks import Crash, Quick, QuickCrash
+from support.supervisor.quick_disks import Quick, QuickCrash
 
 
 class Client:

@@ -10,7 +10,8 @@ import pytest
 
 from lifebus_adapters import ADAPTERS
 from lifebus_adapters.shared.telemetry import Fact, RecordReader, Source, Surroundings
-from lifebus_supervisor.tailing.watcher import Found, Watcher, WatchLimits
+from lifebus_supervisor.tailing.events import Found, WatchLimits
+from lifebus_supervisor.tailing.watcher import Watcher
 from support.paths import CAPTURES
 
 HOMES = {"codex": ".codex/sessions/2026/11/21", "claude": ".claude/projects/-home-dev-project"}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lifebus_supervisor.tailing.watcher import WatchedFile
+from lifebus_supervisor.tailing.events import WatchedFile
 from support.supervisor.tailing_box import Box, line, problems, tokens_in, write
 
 

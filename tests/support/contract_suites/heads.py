@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable
 
-from lifebus_broker.ports import Row, SessionHead
+from lifebus_broker.ports import Row
 from lifebus_broker.state.receipt_view import read_receipt
 from lifebus_broker.state.session_reducer import tell
 from lifebus_broker.state.session_state import Story, head_of
+from lifebus_contract.views import SessionHead
 
 
 def heads_of(rows: Iterable[Row]) -> dict[tuple[str, str], SessionHead]:

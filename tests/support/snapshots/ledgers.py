@@ -18,8 +18,6 @@ from lifebus_broker.state.stores import REDUCER_VERSION, dump_stores
 from support.histories import history
 from support.receipts import append
 
-__all__ = ["change_rows", "make_export", "make_ledger", "prune_ledger", "resealed"]
-
 
 def make_ledger(path: Path, entries: list[Entry] | int, seed: int = 3) -> None:
     """Write a ledger file of a random history."""

@@ -18,8 +18,6 @@ from lifebus_broker.snapshots.state_follower import StateKeeper
 from lifebus_broker.state.stores import REDUCER_VERSION, dump_stores
 from support.histories import folded, history, lines_of
 
-__all__ = ["PINS", "HeldLog", "booted", "log_of", "revised", "saved", "with_pins"]
-
 PINS = pins_of(
     [adapter.registered.manifest for adapter in ADAPTERS.values()],
     reducer_version=REDUCER_VERSION,

@@ -13,8 +13,6 @@ from lifebus_broker.state.stores import Stores, dump_stores
 from support.histories import folded
 from support.snapshots.logs import HeldLog, saved
 
-__all__ = ["derived"]
-
 
 def derived(log: bytes) -> bytes:
     """Return the dump of the stores, the recap of each session and a snapshot of each type, one a line."""

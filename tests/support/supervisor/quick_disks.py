@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-from support.installer.crashing_disk import CountingDisk, Crash, CrashingDisk
-
-__all__ = ["Crash", "Quick", "QuickCrash"]
+from support.installer.crashing_disk import CountingDisk, CrashingDisk
 
 
 class Quick(CountingDisk):

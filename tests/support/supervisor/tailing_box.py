@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from lifebus_adapters.shared.telemetry import Activity, DatabaseReader, Fact, RecordReader, Source, Surroundings, Usage
 from lifebus_contract import InvalidRequest
-from lifebus_supervisor.tailing.watcher import Found, Watcher, WatchLimits
+from lifebus_supervisor.tailing.events import Found, WatchLimits
+from lifebus_supervisor.tailing.watcher import Watcher
 
 
 class NumberReader:

@@ -1,7 +1,4 @@
-"""The Codex app-server on its stdin and stdout: signals and lifecycle facts, read from the bytes that pass.
-
-Above: `lifebus tee` and `lifebus run`, the intake.  Below: telemetry, the contract.
-"""
+"""The Codex app-server on its stdin and stdout: signals and lifecycle facts, read from the bytes that pass."""
 
 from lifebus_adapters.app_server.facts import (
     AppServerFact,

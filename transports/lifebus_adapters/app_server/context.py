@@ -1,7 +1,4 @@
-"""Which thread and turn a message is about, from wherever the app-server puts that.  Pure.
-
-Above: reader.  Below: messages.
-"""
+"""Which thread and turn a message is about, from wherever the app-server puts that.  Pure."""
 
 from typing import Any, Final, TypeVar
 
@@ -9,8 +6,6 @@ import msgspec
 from msgspec import Raw, Struct
 
 from lifebus_adapters.app_server.messages import MAX_NAME
-
-__all__ = ["Context", "context_of", "decoded", "identifier"]
 
 T = TypeVar("T")
 

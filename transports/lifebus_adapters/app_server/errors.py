@@ -1,7 +1,4 @@
-"""The app-server's errors in the contract's words: failure class and retry posture.  Pure.
-
-Above: mapping.  Below: the contract.
-"""
+"""The app-server's errors in the contract's words: failure class and retry posture.  Pure."""
 
 from typing import Any, Final
 
@@ -12,8 +9,6 @@ from lifebus_adapters.app_server.messages import ABSENT
 from lifebus_contract import FailureClass, RetryClass
 from lifebus_contract.failure import tighten
 from lifebus_contract.fields import FactValue
-
-__all__ = ["ErrorInfo", "error_facts"]
 
 _OTHER: Final = "other"
 _FORBIDDEN: Final = frozenset({401, 403})

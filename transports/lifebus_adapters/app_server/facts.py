@@ -1,8 +1,6 @@
 """What an app-server tells about lifecycles, as small facts: the harness's words for threads, turns and people.
 
 Turns, compactions and token counts are the facts of telemetry.  No fact carries a word of the conversation.
-
-Above: mapping, whoever records them.  Below: telemetry.
 """
 
 from typing import Annotated, Literal
@@ -11,8 +9,6 @@ from msgspec import Meta, Struct
 
 from lifebus_adapters.shared.telemetry import Compacted, TurnEnded, TurnStarted, Usage
 from lifebus_contract.fields import MAX_INTEGER, Count, Detail, FactKey, FactValue, Identifier
-
-__all__ = ["AppServerFact", "ErrorSeen", "OperatorAnswered", "OperatorAsked", "ThreadClosed", "ThreadOpened"]
 
 _Id = Annotated[int, Meta(ge=-MAX_INTEGER, le=MAX_INTEGER)] | Identifier
 

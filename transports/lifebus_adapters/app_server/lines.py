@@ -1,14 +1,10 @@
 """Bytes into lines: any split, lines too long, and bytes that are missing.  Pure.
 
 Lines stay bytes until they are whole, so a character that is cut between two reads is put together again.
-
-Above: reader.  Below: the standard library only.
 """
 
 from collections.abc import Iterator
 from typing import Final
-
-__all__ = ["MAX_LINE_BYTES", "LineSplitter"]
 
 MAX_LINE_BYTES: Final = 8_388_608
 """Longest line that is kept, in bytes; of a longer one nothing is read."""

@@ -1,8 +1,6 @@
 """From what the server tells of a thread to facts of lifecycles.  Pure.
 
 Only what was observed becomes a fact: there is no word of a turn that is about to begin or to end.
-
-Above: reader.  Below: threads, facts, errors.
 """
 
 from collections.abc import Callable
@@ -17,8 +15,6 @@ from lifebus_adapters.app_server.messages import ABSENT
 from lifebus_adapters.app_server.threads import Thread
 from lifebus_adapters.shared.telemetry import Compacted, TurnEnded, TurnStarted, Usage
 from lifebus_contract.fields import Count
-
-__all__ = ["SOURCE", "facts_of", "opened"]
 
 SOURCE: Final = "app_server"
 """The source id of facts that an app-server told."""

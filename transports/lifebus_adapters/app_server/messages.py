@@ -2,8 +2,6 @@
 
 What is none of them is no message: not JSON, not UTF-8, an array, a blank line, an id that is neither text nor an
 integer that every JSON reader can hold.  The real program drops all of that and goes on, and so do we.
-
-Above: reader.  Below: naming, the contract.
 """
 
 from typing import Annotated, Final
@@ -13,8 +11,6 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from lifebus_adapters.app_server.naming import event_type
 from lifebus_contract.fields import MAX_INTEGER
-
-__all__ = ["ABSENT", "MAX_NAME", "Answer", "Message", "Notification", "Request", "RequestId", "read_message"]
 
 RequestId = int | str
 """What a request is called by; 0 is an id."""

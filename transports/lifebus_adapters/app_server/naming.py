@@ -1,13 +1,8 @@
-"""From a method of the app-server to the name of its signal (harness-runtime-events, "Method normalization rules").
-
-Above: reader.  Below: the standard library only.
-"""
+"""From a method of the app-server to the name of its signal (harness-runtime-events, "Method normalization rules")."""
 
 import re
 from functools import lru_cache
 from typing import Final
-
-__all__ = ["event_type", "normalize"]
 
 _UNKNOWN: Final = "unknown"
 _ODD: Final = re.compile(r"[^A-Za-z0-9]+")

@@ -1,7 +1,4 @@
-"""What the server asks of people, and whether they answered.  Pure.
-
-Above: reader.  Below: facts, messages, context.
-"""
+"""What the server asks of people, and whether they answered.  Pure."""
 
 from typing import Any, Final
 
@@ -10,8 +7,6 @@ from msgspec import Raw, Struct
 from lifebus_adapters.app_server.context import decoded, identifier
 from lifebus_adapters.app_server.facts import OperatorAnswered, OperatorAsked
 from lifebus_adapters.app_server.messages import Request, RequestId
-
-__all__ = ["Questions", "request_key"]
 
 _MAX_PENDING: Final = 1_024
 _YEAR_MS: Final = 86_400_000 * 365

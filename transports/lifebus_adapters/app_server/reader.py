@@ -2,8 +2,6 @@
 
 Both directions are read: a client's requests tell what an answer is about, which names the threads that were resumed,
 and its answers tell what people decided.  Signals are made of what the server says alone.
-
-Above: whoever stands between a client and its server.  Below: the other modules of this folder.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,8 +20,6 @@ from lifebus_adapters.app_server.requests import COMPACT, OPENING, TELLING, Clie
 from lifebus_adapters.app_server.signals import signal_of
 from lifebus_adapters.app_server.threads import Thread, Threads
 from lifebus_contract.fields import FactValue
-
-__all__ = ["AppServerReader", "Direction", "FactSeen", "Observed", "ReaderCounters", "SignalSeen"]
 
 Direction = Literal["in", "out"]
 """``in`` is from the client to the server, ``out`` from the server to the client."""

@@ -1,7 +1,4 @@
-"""What a client asked the server and has no answer to yet, as far as it concerns threads.  Pure.
-
-Above: reader.  Below: messages, operators.
-"""
+"""What a client asked the server and has no answer to yet, as far as it concerns threads.  Pure."""
 
 from typing import Final
 
@@ -9,8 +6,6 @@ from msgspec import Struct
 
 from lifebus_adapters.app_server.messages import Request, RequestId
 from lifebus_adapters.app_server.operators import request_key
-
-__all__ = ["COMPACT", "OPENING", "TELLING", "ClientRequests", "Sent"]
 
 OPENING: Final = {"thread/start": "started", "thread/resume": "resumed", "thread/fork": "forked"}
 """The requests whose answers tell that a thread is open, and how that came."""

@@ -1,7 +1,4 @@
-"""The envelope that every signal has (harness-runtime-events, "App-server signal event family").  Pure.
-
-Above: reader.  Below: messages, naming, threads.
-"""
+"""The envelope that every signal has (harness-runtime-events, "App-server signal event family").  Pure."""
 
 from datetime import UTC, datetime
 from typing import Final, Literal
@@ -11,8 +8,6 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from lifebus_adapters.app_server.messages import ABSENT, Notification, Request
 from lifebus_adapters.app_server.naming import event_type
 from lifebus_adapters.app_server.threads import Thread
-
-__all__ = ["MAX_PARAMS_BYTES", "Signal", "SignalContext", "SignalSession", "iso_time", "signal_of"]
 
 MAX_PARAMS_BYTES: Final = 65_536
 """Largest params that a signal carries, in bytes; of larger ones it tells the size."""

@@ -3,8 +3,6 @@
 A thread is *system-owned* where the server started it for itself.  Its own record shows it: `source` is an object other
 than ``custom``, `threadSource` is neither null nor ``user``, a parent thread is named, it is `ephemeral`, or it belongs
 to another thread's session.  Threads of sub-agents are not announced at all: a call names them later.
-
-Above: reader, mapping.  Below: context.
 """
 
 from typing import Any, Final
@@ -14,8 +12,6 @@ from msgspec import Raw, Struct
 from lifebus_adapters.app_server.context import decoded, identifier
 from lifebus_adapters.app_server.errors import ErrorInfo
 from lifebus_adapters.app_server.messages import ABSENT
-
-__all__ = ["MAX_THREADS", "Thread", "Threads"]
 
 MAX_THREADS: Final = 4_096
 """Most threads that are remembered, and most deleted ones; of more, the first that nothing runs in is forgotten."""

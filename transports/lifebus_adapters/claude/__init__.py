@@ -1,7 +1,4 @@
-"""Claude Code: manifest, hooks, rendering and telemetry in one adapter.
-
-Above: `ADAPTERS`.  Below: harness, manifests, the modules here.
-"""
+"""Claude Code: manifest, hooks, rendering and telemetry in one adapter."""
 
 from typing import Final
 

@@ -4,8 +4,6 @@ In a project the hooks go to ``.claude/settings.local.json``, which is personal 
 path of the user's own launcher.  One invalid hook makes Claude Code drop the whole file, so the result is checked.
 
 `since` names the versions whose release notes brought the hooks.
-
-Above: `HOST_ASSETS`.  Below: hook_groups, hosting.
 """
 
 from collections.abc import Mapping
@@ -22,8 +20,6 @@ from lifebus_adapters.shared.assets import (
 from lifebus_adapters.shared.handlers import bad_timeout, wrong_type
 from lifebus_adapters.shared.hook_groups import check_groups, group_entries, is_ours
 from lifebus_adapters.shared.hosting import with_common_modes
-
-__all__ = ["ASSETS"]
 
 _EVENTS: Final = (
     HookEvent(name="SessionStart", since=(1, 0, 62)),

@@ -7,8 +7,6 @@
 - `/clear` ends the session and starts one with a new id in the same process.
 - Esc, HTTP 400 and 401 fire no hook at all; HTTP 500 fires StopFailure.
 - The status line command is called like a hook, without the hook's name in the payload; what it prints is shown.
-
-Above: the adapter in this folder.  Below: rules.
 """
 
 from typing import Final
@@ -24,8 +22,6 @@ from lifebus_adapters.shared.rules import (
     IdentityPaths,
 )
 from lifebus_contract import LifecycleEvent
-
-__all__ = ["HOOKS"]
 
 _TRIGGER: Final = Fact("trigger")
 _AGENT_TYPE: Final = Fact("agent_type")

@@ -1,7 +1,4 @@
-"""The lines of a Claude Code transcript as types: the few fields that tell something, of the many there are.
-
-Above: transcript.  Below: lines, the contract.
-"""
+"""The lines of a Claude Code transcript as types: the few fields that tell something, of the many there are."""
 
 from typing import Final
 
@@ -9,8 +6,6 @@ from msgspec import Raw, Struct
 
 from lifebus_adapters.shared.lines import LineDecoder, bounded_sum
 from lifebus_contract.fields import Count
-
-__all__ = ["ANSWER", "LINE", "PROMPT", "Answer", "Compaction", "Line", "Part", "Prompt", "TokenUsage"]
 
 _NULL: Final = Raw(b"null")
 

@@ -6,16 +6,12 @@
 - Context on Stop makes the model go on, up to nine times.  Pre/PostCompact take none: the error text would stay in
   the conversation.  SessionEnd is not read.
 - Beyond 10,000 characters the model sees a preview of 2 KB.
-
-Above: the adapter in this folder.  Below: harness, the contract.
 """
 
 from typing import Final
 
 from lifebus_adapters.harness import hook_specific_output
 from lifebus_contract import ManifestPlacementClass
-
-__all__ = ["SLOTS", "native"]
 
 SLOTS: Final = {
     "SessionStart": ManifestPlacementClass.PRE_SESSION,

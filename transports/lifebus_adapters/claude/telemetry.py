@@ -5,8 +5,6 @@
   Claude Code itself calls `context_tokens`.
 - `SessionStart` on a resume and the hooks around a change of model tell `context_tokens`, without the window.
 - Inside a sub-agent such a number is about the sub-agent.
-
-Above: the adapter in this folder.  Below: transcript, lines, reading, telemetry.
 """
 
 from collections.abc import Sequence
@@ -24,8 +22,6 @@ from lifebus_adapters.shared.lines import (
 )
 from lifebus_adapters.shared.sources import session_logs
 from lifebus_adapters.shared.telemetry import Fact, RecordReader, Source, Surroundings, Usage, WindowKnown
-
-__all__ = ["OVERRIDES", "SOURCES", "STATUS_LINE", "hook_facts", "status_text"]
 
 STATUS_LINE: Final = "statusLine"
 """The name under which our hook is Claude Code's status line command; its payload names no hook."""

@@ -15,8 +15,6 @@
   context, not of ends and compactions: those were the other's.  Answers among them name the other in
   `requestSessionId`; in ``-p`` runs they all are older than the `queue-operation` before them; the next line that is no
   conversation ends them.
-
-Above: telemetry in this folder.  Below: records, windows, lines, telemetry.
 """
 
 from collections.abc import Sequence
@@ -26,8 +24,6 @@ from lifebus_adapters.claude.records import ANSWER, LINE, PROMPT, Answer, Compac
 from lifebus_adapters.claude.windows import window_of
 from lifebus_adapters.shared.lines import named
 from lifebus_adapters.shared.telemetry import Activity, Compacted, Fact, TurnEnded, TurnStarted, Usage
-
-__all__ = ["TranscriptReader"]
 
 _USED: Final = "transcript:usage.input+cache_creation+cache_read+output"
 _AFTER_COMPACTION: Final = "transcript:compact_boundary.postTokens"

@@ -2,13 +2,9 @@
 
 A model that is sold with two sizes is left out, because its name alone does not tell which; a name that ends in
 ``[1m]`` does.  What the status line or the user says goes before this table.
-
-Above: transcript.  Below: nothing.
 """
 
 from typing import Final
-
-__all__ = ["WINDOWS", "window_of"]
 
 WINDOWS: Final = {
     "claude-3-haiku": 200_000,

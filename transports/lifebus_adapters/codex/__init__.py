@@ -1,7 +1,4 @@
-"""Codex CLI: manifest, hooks, rendering and telemetry in one adapter.
-
-Above: `ADAPTERS`.  Below: harness, manifests, the modules here.
-"""
+"""Codex CLI: manifest, hooks, rendering and telemetry in one adapter."""
 
 from typing import Final
 

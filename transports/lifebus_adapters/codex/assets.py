@@ -4,8 +4,6 @@ Codex runs a hook only once the user has trusted it, and says nothing about thos
 
 `since`: SessionStart and Stop came with 0.114, UserPromptSubmit with 0.116, SessionEnd with 0.145; the others are
 known to be in 0.169, which everything here was measured with.
-
-Above: `HOST_ASSETS`.  Below: hook_groups, hosting.
 """
 
 from collections.abc import Mapping
@@ -15,8 +13,6 @@ from lifebus_adapters.shared.assets import Asset, HookEvent, SettingsFile, Wish
 from lifebus_adapters.shared.handlers import bad_timeout, missing_text, wrong_type
 from lifebus_adapters.shared.hook_groups import check_groups, group_entries, is_ours
 from lifebus_adapters.shared.hosting import with_common_modes
-
-__all__ = ["ASSETS", "home_of"]
 
 _MEASURED: Final = (0, 169, 0)
 _EVENTS: Final = (

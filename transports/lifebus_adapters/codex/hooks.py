@@ -5,8 +5,6 @@
 - A turn may stop twice: a sub-agent that ends late starts another pass with the same turn id.
 - Inside a sub-agent the session id stays the parent's and `agent_id` appears: a nested frame.
 - Pre/PostModelRequest carry token counts without a window: samples for pressure levels, not events.
-
-Above: the adapter in this folder.  Below: rules.
 """
 
 from typing import Final
@@ -22,8 +20,6 @@ from lifebus_adapters.shared.rules import (
     IdentityPaths,
 )
 from lifebus_contract import LifecycleEvent
-
-__all__ = ["HOOKS"]
 
 _MODEL: Final = Fact("model")
 _TRIGGER: Final = Fact("trigger")

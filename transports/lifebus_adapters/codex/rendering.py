@@ -5,16 +5,12 @@
   `developer`; a sub-agent's start takes context too.
 - Pre/PostCompact and Stop take none; on Stop it would fail the hook.
 - Beyond 10,000 bytes the text is cut in the middle.
-
-Above: the adapter in this folder.  Below: harness, the contract.
 """
 
 from typing import Final
 
 from lifebus_adapters.harness import hook_specific_output
 from lifebus_contract import ManifestPlacementClass
-
-__all__ = ["SLOTS", "native"]
 
 SLOTS: Final = {
     "SessionStart": ManifestPlacementClass.PRE_SESSION,

@@ -13,8 +13,6 @@
   nothing is taken for the parent's in any case.
 - A fork has its own session and goes on with its parent's ordinals.  Older versions repeated the parent's lines, that
   parent's first line too; so only the first of them counts.
-
-Above: telemetry in this folder.  Below: lines, telemetry, the contract.
 """
 
 from collections.abc import Sequence
@@ -25,8 +23,6 @@ from msgspec import Raw, Struct
 from lifebus_adapters.shared.lines import LineDecoder, named
 from lifebus_adapters.shared.telemetry import Activity, Compacted, Fact, TurnEnded, TurnStarted, Usage
 from lifebus_contract.fields import Count
-
-__all__ = ["RolloutReader"]
 
 _NULL: Final = Raw(b"null")
 

@@ -1,8 +1,6 @@
 """What Codex leaves behind: its rollouts, and the token counts in its hooks (measured with 0.169.0).
 
 `PostModelRequest` tells how full the context is, without the window; inside a sub-agent it is about the sub-agent.
-
-Above: the adapter in this folder.  Below: rollout, lines, reading, telemetry.
 """
 
 from collections.abc import Sequence
@@ -13,8 +11,6 @@ from lifebus_adapters.shared.fields import Payload, count, identifier
 from lifebus_adapters.shared.lines import base_name, is_uuid, named_override, only_session
 from lifebus_adapters.shared.sources import session_logs
 from lifebus_adapters.shared.telemetry import Fact, RecordReader, Source, Surroundings, Usage
-
-__all__ = ["OVERRIDES", "SOURCES", "hook_facts"]
 
 _HOMES: Final = ("LIFEBUS_CODEX_HOME", "LIFELOOP_CODEX_HOME", "CODEX_HOME")
 _THREADS: Final = ("LIFEBUS_CODEX_THREAD_ID", "LIFELOOP_CODEX_THREAD_ID")

@@ -2,8 +2,6 @@
 
 A hook's key is ``<path of the file>:<event in snake case>:<group>:<handler>``, its hash the sha256 of its definition as
 canonical JSON; both as 0.169.0 answers to `hooks/list`.  What the command runs is no part of the hash, its text is.
-
-Above: the command line's status.  Below: assets.
 """
 
 import re
@@ -15,8 +13,6 @@ import msgspec
 from msgspec import Struct
 
 from lifebus_adapters.shared.assets import is_hook_command
-
-__all__ = ["HookTrust", "TrustState", "hook_hash", "hook_trust"]
 
 TrustState = Literal["trusted", "untrusted", "modified", "off"]
 """Run; not run until the user agrees; not run because it was changed since; switched off by the user."""

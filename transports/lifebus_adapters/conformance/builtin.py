@@ -1,15 +1,10 @@
-"""The built-in adapters as the suite takes them.
-
-Above: the command line, tests.  Below: subject, the adapters.
-"""
+"""The built-in adapters as the suite takes them."""
 
 from lifebus_adapters import ADAPTERS
 from lifebus_adapters.conformance.examples import load_examples
 from lifebus_adapters.conformance.subject import Subject
 from lifebus_adapters.harness import HarnessAdapter
 from lifebus_adapters.shared.manifests import builtin_examples
-
-__all__ = ["builtin_subject"]
 
 
 def builtin_subject(adapter_id: str) -> Subject:

@@ -1,7 +1,4 @@
-"""Example calls of a harness's hooks, and what is expected of each.
-
-Above: subject, the checks.  Below: adapter, the contract.
-"""
+"""Example calls of a harness's hooks, and what is expected of each."""
 
 from hashlib import sha256
 from typing import Any, Final
@@ -18,8 +15,6 @@ from lifebus_contract import (
     load_json,
     validate,
 )
-
-__all__ = ["CONTEXT", "PRIVATE", "Example", "call_of", "call_with", "ids_for", "load_examples"]
 
 PRIVATE: Final = "PRIVATE"
 """Text in an example's payload that holds this word is a prompt, an answer or tool data: it must go no further."""

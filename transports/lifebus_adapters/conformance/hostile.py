@@ -1,12 +1,7 @@
-"""Payloads that no harness sends, made from those it does.  Deterministic.
-
-Above: hostile_checks, telemetry_checks.  Below: the standard library.
-"""
+"""Payloads that no harness sends, made from those it does.  Deterministic."""
 
 from collections.abc import Iterator
 from typing import Any, Final, TypeGuard
-
-__all__ = ["NOT_OBJECTS", "STRANGE", "is_list", "is_map", "mutations", "renamed", "truncations"]
 
 NOT_OBJECTS: Final = (
     b"",

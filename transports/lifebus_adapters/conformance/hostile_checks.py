@@ -1,7 +1,4 @@
-"""What does the adapter make of calls that no harness sends: a refusal, or a whole reading, and never anything else.
-
-Above: suite.  Below: subject, hostile.
-"""
+"""What does the adapter make of calls that no harness sends: a refusal, or a whole reading, and never anything else."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -13,16 +10,6 @@ from lifebus_adapters.conformance.examples import PRIVATE, Example, call_of, cal
 from lifebus_adapters.conformance.hostile import NOT_OBJECTS, STRANGE, mutations, renamed, truncations
 from lifebus_adapters.conformance.subject import Subject, flat, read_or_refuse
 from lifebus_contract import Emission, InvalidRequest, LifebusError, validate
-
-__all__ = [
-    "cut_off_payloads_are_refused",
-    "large_payloads_do_no_harm",
-    "nonsense_is_refused",
-    "nothing_hostile_is_remembered",
-    "oversized_payloads_are_refused",
-    "strange_values_do_no_harm",
-    "unknown_hooks_are_refused",
-]
 
 _UNKNOWN: Final = "no.such.hook"
 _TOO_MUCH: Final = 2 * MAX_PAYLOAD_BYTES

@@ -1,7 +1,4 @@
-"""Does the manifest keep the contract, agree with itself, and have an example for everything that comes by hooks?
-
-Above: suite.  Below: subject.
-"""
+"""Does the manifest keep the contract, agree with itself, and have an example for everything that comes by hooks?"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -18,8 +15,6 @@ from lifebus_contract import (
     decode_json,
     encode_json,
 )
-
-__all__ = ["agrees_with_itself", "every_claim_has_an_example", "every_hook_has_an_example", "is_valid"]
 
 _BROKERS_OWN: Final = frozenset(
     {

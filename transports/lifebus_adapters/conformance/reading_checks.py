@@ -1,7 +1,4 @@
-"""Does the adapter read its own harness's calls rightly: claimed events, in order, about the right session and frame?
-
-Above: suite.  Below: subject.
-"""
+"""Checks that an adapter reads its harness's calls: claimed events, in order, for the right session and frame."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -22,21 +19,6 @@ from lifebus_contract import (
     validate,
 )
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
-
-__all__ = [
-    "events_are_claimed",
-    "events_are_in_causal_order",
-    "events_are_the_expected_ones",
-    "events_share_an_invocation",
-    "frames_are_nested_rightly",
-    "identity_is_as_claimed",
-    "keys_are_distinct_and_stable",
-    "late_calls_are_marked",
-    "messages_are_valid",
-    "private_text_stays_behind",
-    "same_call_gives_the_same",
-    "silent_hooks_yield_nothing",
-]
 
 _ORDER: Final = {event: place for place, event in enumerate(LifecycleEvent)}
 _SPOOLED_S: Final = 1_800_000_100

@@ -1,7 +1,4 @@
-"""Does the adapter answer as its harness reads: nothing where nothing is due, and whole, in bounds and exact otherwise?
-
-Above: suite.  Below: subject.
-"""
+"""Checks that an adapter answers as its harness reads: nothing where nothing is due, else whole and in bounds."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -13,16 +10,6 @@ from lifebus_adapters.conformance.examples import CONTEXT, PRIVATE, Example, cal
 from lifebus_adapters.conformance.hostile import is_list, is_map
 from lifebus_adapters.conformance.subject import Subject, deliver, room
 from lifebus_contract import FailureClass, LifebusError, ManifestPlacementClass, SupportState, load_json
-
-__all__ = [
-    "answers_are_exact",
-    "awkward_text_arrives_whole",
-    "deaf_hooks_get_nothing",
-    "limits_are_kept",
-    "no_delivery_means_silence",
-    "shown_text_is_one_short_line",
-    "slots_are_claimed",
-]
 
 _AWKWARD: Final = (
     'quotes " and \\ and \n lines',

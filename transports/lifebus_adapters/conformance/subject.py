@@ -1,7 +1,4 @@
-"""What is examined: an adapter with its examples, and the ways in which all checks use it.
-
-Above: the checks.  Below: examples, adapter, the contract.
-"""
+"""What is examined: an adapter with its examples, and the ways in which all checks use it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
@@ -23,8 +20,6 @@ from lifebus_contract import (
     RequirementLevel,
 )
 from lifebus_contract.payload_text import render_payloads
-
-__all__ = ["Check", "Subject", "deliver", "flat", "read", "read_or_refuse", "readings", "room"]
 
 _EVENT_OF_SLOT: Final = {ManifestPlacementClass.PRE_SESSION: LifecycleEvent.SESSION_STARTING}
 

@@ -1,7 +1,4 @@
-"""All checks, by name, and the run of them all.
-
-Above: the command line, tests.  Below: the checks.
-"""
+"""All checks, by name, and the run of them all."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -17,8 +14,6 @@ from lifebus_adapters.conformance import (
 )
 from lifebus_adapters.conformance.subject import Check, Subject
 from lifebus_contract import LifebusError
-
-__all__ = ["CHECKS", "Finding", "examine"]
 
 _SHOWN: Final = 3
 _CHARACTERS: Final = 300

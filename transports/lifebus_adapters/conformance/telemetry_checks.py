@@ -1,7 +1,4 @@
-"""Do the readers of an adapter's telemetry survive records that no harness writes?
-
-Above: suite.  Below: subject, hostile, telemetry.
-"""
+"""Do the readers of an adapter's telemetry survive records that no harness writes?"""
 
 from collections.abc import Iterator
 from typing import Any, Final, cast
@@ -12,8 +9,6 @@ from lifebus_adapters.conformance.hostile import NOT_OBJECTS, STRANGE, is_map, m
 from lifebus_adapters.conformance.subject import Subject, flat
 from lifebus_adapters.shared.telemetry import DatabaseReader, Question, RecordReader, Source, Surroundings
 from lifebus_contract import InvalidRequest, LifebusError
-
-__all__ = ["databases_are_read_or_refused", "records_are_read_or_refused"]
 
 _SURROUNDINGS: Final = Surroundings(home="/home/dev", environ={})
 _PATH: Final = "/home/dev/telemetry"

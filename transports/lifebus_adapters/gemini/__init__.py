@@ -1,7 +1,4 @@
-"""Gemini CLI: manifest, hooks, rendering and telemetry in one adapter.
-
-Above: `ADAPTERS`.  Below: harness, manifests, the modules here.
-"""
+"""Gemini CLI: manifest, hooks, rendering and telemetry in one adapter."""
 
 from typing import Final
 

@@ -2,8 +2,6 @@
 
 Its timeouts are in milliseconds.  Hooks in this form are known since 0.26.  In a project, Gemini CLI warns before it
 runs a hook that is new to it, and reads the settings of trusted folders only.
-
-Above: `HOST_ASSETS`.  Below: hook_groups, hosting.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,8 +11,6 @@ from lifebus_adapters.shared.assets import Asset, HookEvent, SettingsFile, Wish
 from lifebus_adapters.shared.handlers import bad_timeout, wrong_type
 from lifebus_adapters.shared.hook_groups import check_groups, group_entries, is_ours
 from lifebus_adapters.shared.hosting import with_common_modes
-
-__all__ = ["ASSETS"]
 
 _NAME: Final = "lifebus"
 _SINCE: Final = (0, 26, 0)

@@ -7,8 +7,6 @@
 - The end of a turn does not show: a message that will call tools looks like the last one until it is replaced.
 - The text of a prompt stands here with what hooks added to it, so the frame's id cannot be made from it.
 - A sub-agent's file says so in its header; it tells nothing about the session.
-
-Above: telemetry in this folder.  Below: windows, lines, telemetry, the contract.
 """
 
 from collections.abc import Sequence
@@ -21,8 +19,6 @@ from lifebus_adapters.shared.lines import LineDecoder, named
 from lifebus_adapters.shared.telemetry import Activity, Fact, Surroundings, TurnStarted, Usage
 from lifebus_contract import InvalidRequest
 from lifebus_contract.fields import Count
-
-__all__ = ["MAX_MESSAGES", "ChatReader"]
 
 MAX_MESSAGES: Final = 4_096
 """Most messages whose tokens are remembered; the oldest is forgotten first."""

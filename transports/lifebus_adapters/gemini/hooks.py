@@ -5,8 +5,6 @@
 - PreCompress fires before every model request, compressing or not: it means nothing.
 - A model error fires neither AfterAgent nor SessionEnd; a signal fires SessionEnd alone.
 - BeforeModel, BeforeToolSelection and AfterModel carry the whole conversation: better not registered.
-
-Above: the adapter in this folder.  Below: rules.
 """
 
 from typing import Final
@@ -21,8 +19,6 @@ from lifebus_adapters.shared.rules import (
     HookTable,
     IdentityPaths,
 )
-
-__all__ = ["HOOKS"]
 
 HOOKS: Final = HookTable(
     name=("hook_event_name",),

@@ -4,16 +4,12 @@
 - SessionStart context is put in front of the prompt, BeforeAgent context behind it, both as user-role text: no
   `developer_equivalent_frame`.  Context on AfterAgent is ignored.
 - 44 KB went through whole; the manifest claims no more than 32.
-
-Above: the adapter in this folder.  Below: harness, the contract.
 """
 
 from typing import Final
 
 from lifebus_adapters.harness import hook_specific_output
 from lifebus_contract import ManifestPlacementClass
-
-__all__ = ["SLOTS", "native"]
 
 SLOTS: Final = {
     "SessionStart": ManifestPlacementClass.PRE_SESSION,

@@ -2,8 +2,6 @@
 
 `PreCompress` tells nothing: it fires before every model request.  `AfterModel` fires for every chunk of an answer; the
 last chunk, which has a finish reason, carries the counts.
-
-Above: the adapter in this folder.  Below: chats, telemetry_log, windows, lines, reading, telemetry.
 """
 
 import re
@@ -17,8 +15,6 @@ from lifebus_adapters.shared.fields import Payload, count, find, identifier
 from lifebus_adapters.shared.lines import named_override
 from lifebus_adapters.shared.sources import no_session
 from lifebus_adapters.shared.telemetry import Fact, RecordReader, Source, Surroundings, Usage
-
-__all__ = ["OVERRIDES", "SOURCES", "hook_facts"]
 
 _OUTFILES: Final = (
     "LIFEBUS_GEMINI_TELEMETRY_PATH",

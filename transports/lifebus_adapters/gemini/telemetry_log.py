@@ -4,8 +4,6 @@
 - `api_response` names the model as the service calls it; the request before it names the one that was asked for.
 - `chat_compression` is written for attempts that failed too: proof is that the context became smaller.
 - The file holds prompts, answers and whole hook inputs; none of that is decoded.
-
-Above: telemetry in this folder.  Below: windows, lines, telemetry, the contract.
 """
 
 from collections.abc import Sequence
@@ -18,8 +16,6 @@ from lifebus_adapters.shared.lines import LineDecoder, named
 from lifebus_adapters.shared.telemetry import Activity, Compacted, Fact, Surroundings, Usage
 from lifebus_contract import InvalidRequest
 from lifebus_contract.fields import Count
-
-__all__ = ["MAX_SESSIONS", "TelemetryLogReader"]
 
 MAX_SESSIONS: Final = 64
 """Most sessions whose model is remembered; the oldest is forgotten first."""

@@ -1,16 +1,12 @@
 """How large the context windows of Gemini CLI's models are: no file of the harness tells.
 
 The table is what Gemini CLI 0.61.0 reckons with.  A model that is not in it has no known window: no guess.
-
-Above: the readers in this folder.  Below: lines, telemetry.
 """
 
 from typing import Final
 
 from lifebus_adapters.shared.lines import positive_override
 from lifebus_adapters.shared.telemetry import Surroundings
-
-__all__ = ["WINDOW_OVERRIDES", "WINDOW_TOKENS", "window_of"]
 
 WINDOW_OVERRIDES: Final = ("LIFEBUS_GEMINI_CONTEXT_WINDOW_TOKENS", "LIFELOOP_GEMINI_CONTEXT_WINDOW_TOKENS")
 """The variables that say how large the window is, whatever the model."""

@@ -2,8 +2,6 @@
 
 Hermes splits a command into words itself, without a shell; ours survives that.  It asks the user once about each new
 hook.  Projects have no settings of their own.
-
-Above: `HOST_ASSETS`.  Below: assets, handlers, hosting.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,8 +18,6 @@ from lifebus_adapters.shared.assets import (
 )
 from lifebus_adapters.shared.handlers import bad_timeout, missing_text
 from lifebus_adapters.shared.hosting import only_user_scope, with_common_modes
-
-__all__ = ["ASSETS"]
 
 _MEASURED: Final = (0, 19, 0)
 _EVENTS: Final = tuple(

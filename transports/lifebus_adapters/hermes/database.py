@@ -7,8 +7,6 @@
 - A compaction that splits ends the session with the reason `compression`; a child session goes on.
 - Messages that the user took back are not live either, but not `compacted`: that proves nothing.
 - A session's end is told for each run of the program, and taken back when it is resumed.
-
-Above: telemetry in this folder.  Below: rows, lines, telemetry, the contract.
 """
 
 from collections.abc import Sequence
@@ -21,8 +19,6 @@ from lifebus_adapters.shared.rows import HISTORY_ROWS, Progress, Row, RowDecoder
 from lifebus_adapters.shared.telemetry import Activity, Compacted, Fact, Question, TurnEnded, TurnStarted
 from lifebus_contract import InvalidRequest
 from lifebus_contract.fields import Count
-
-__all__ = ["MessageReader"]
 
 _ROWS: Final = 500
 

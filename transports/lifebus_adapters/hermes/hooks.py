@@ -5,8 +5,6 @@
 - After on_session_finalize a background pass may open and close another frame of the same session.
 - A failed model request fires api_request_error and no on_session_end.
 - pre/post_api_request carry token counts: samples for pressure levels, not events.
-
-Above: the adapter in this folder.  Below: rules, reading.
 """
 
 from typing import Final
@@ -14,8 +12,6 @@ from typing import Final
 from lifebus_adapters.shared.fields import Payload, scalar
 from lifebus_adapters.shared.rules import FRAME_OPEN, SESSION_OPEN, Fact, HookRule, HookTable, IdentityPaths
 from lifebus_contract import LifecycleEvent
-
-__all__ = ["HOOKS"]
 
 
 def _turn_end(payload: Payload) -> str:

@@ -2,15 +2,11 @@
 
 It is appended to the user's message: user-role text, so no `developer_equivalent_frame`.  The limit was not
 measured; the manifest claims no more than the other harnesses take.
-
-Above: the adapter in this folder.  Below: the contract.
 """
 
 from typing import Any, Final
 
 from lifebus_contract import ManifestPlacementClass
-
-__all__ = ["SLOTS", "native"]
 
 SLOTS: Final = {"pre_llm_call": ManifestPlacementClass.PRE_FRAME_TRAILING}
 """The hooks that take context, and where it lands."""

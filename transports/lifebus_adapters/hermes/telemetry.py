@@ -1,8 +1,6 @@
 """What Hermes leaves behind: its database, and the token counts in `post_api_request` (measured with 0.19.0).
 
 The window stands in a file of Hermes' own that no reader sees, so there is no percentage.
-
-Above: the adapter in this folder.  Below: database, reading, telemetry.
 """
 
 from collections.abc import Sequence
@@ -12,9 +10,6 @@ from lifebus_adapters.hermes.database import MessageReader
 from lifebus_adapters.shared.fields import Payload, count, identifier
 from lifebus_adapters.shared.sources import database
 from lifebus_adapters.shared.telemetry import Fact, Source, Surroundings, Usage
-
-__all__ = ["SOURCES", "hook_facts"]
-
 
 _DATABASE: Final = "state.db"
 _PROMPT_TOKENS: Final = "hook:post_api_request.usage.prompt_tokens"

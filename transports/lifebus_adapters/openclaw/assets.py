@@ -2,8 +2,6 @@
 
 A plugin sees prompts only where `allowConversationAccess` is set; without it the frame hooks do not come.  Projects
 have no settings of their own.
-
-Above: `HOST_ASSETS`.  Below: assets, hosting, launcher, templates.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,8 +11,6 @@ from lifebus_adapters.shared.assets import Asset, Entry, HookEvent, OwnedFile, S
 from lifebus_adapters.shared.hosting import only_user_scope, with_common_modes
 from lifebus_adapters.shared.launcher import data_directory
 from lifebus_adapters.shared.templates import fill, for_javascript, template
-
-__all__ = ["ASSETS"]
 
 _MEASURED: Final = (2026, 9, 6)
 _EVENTS: Final = tuple(

@@ -4,8 +4,6 @@
 - `transcript_events` holds the messages; those of the model carry the usage of their own request.  A `compaction` entry
   is the proof of one.  Old entries are packed and tell nothing any more.
 - `trajectory_runtime_events` names its runs; its `session.ended` comes with each run and ends the run, not the session.
-
-Above: telemetry in this folder.  Below: rows, lines, telemetry, the contract.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,8 +26,6 @@ from lifebus_adapters.shared.telemetry import (
 )
 from lifebus_contract import InvalidRequest
 from lifebus_contract.fields import Count
-
-__all__ = ["AgentReader", "CallUsage"]
 
 _ROWS: Final = 500
 

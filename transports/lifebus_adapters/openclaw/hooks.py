@@ -3,8 +3,6 @@
 A plugin inside OpenClaw passes on ``{"hook": …, "event": …, "ctx": …}``.  A run is a frame.  session_start,
 session_end and the compaction hooks are documented, but were not seen in a local run: those are the Gateway's.
 after_compaction also comes when nothing was compacted; its `compactedCount` is 0 then.
-
-Above: the adapter in this folder.  Below: rules, reading.
 """
 
 from typing import Final
@@ -20,8 +18,6 @@ from lifebus_adapters.shared.rules import (
     IdentityPaths,
 )
 from lifebus_contract import LifecycleEvent
-
-__all__ = ["HOOKS"]
 
 
 def _run_end(payload: Payload) -> str:

@@ -2,15 +2,11 @@
 
 The text lands in front of the prompt, inside the user's message: `pre_frame_leading`, and no
 `developer_equivalent_frame`.
-
-Above: the adapter in this folder.  Below: the contract.
 """
 
 from typing import Any, Final
 
 from lifebus_contract import ManifestPlacementClass
-
-__all__ = ["SLOTS", "native"]
 
 SLOTS: Final = {"before_prompt_build": ManifestPlacementClass.PRE_FRAME_LEADING}
 """The hooks that take context, and where it lands."""

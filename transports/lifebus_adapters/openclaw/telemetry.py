@@ -2,8 +2,6 @@
 
 `llm_output` comes at the end of a run: its `usage` adds up all requests, its last message has that of the last one.
 The counts of before_compaction and after_compaction are documented and were not seen.
-
-Above: the adapter in this folder.  Below: database, reading, telemetry.
 """
 
 import re
@@ -17,9 +15,6 @@ from lifebus_adapters.shared.fields import Payload, count, find, identifier
 from lifebus_adapters.shared.sources import database
 from lifebus_adapters.shared.telemetry import Fact, Source, Surroundings, Usage, WindowKnown
 from lifebus_contract import InvalidRequest
-
-__all__ = ["SOURCES", "hook_facts"]
-
 
 _DATABASE: Final = re.compile(r"/agents/[^/]+/agent/openclaw-agent\.sqlite\Z")
 _COMPACTIONS: Final = frozenset({"before_compaction", "after_compaction"})

@@ -1,8 +1,6 @@
 """What lifebus installs for OpenCode: a plugin of one file, a launcher wrapper, or a skill.
 
 OpenCode takes every file in its `plugin` folder as a plugin, so that all of ours is in one.
-
-Above: `HOST_ASSETS`.  Below: assets, hosting, templates.
 """
 
 from typing import Final
@@ -10,8 +8,6 @@ from typing import Final
 from lifebus_adapters.shared.assets import Asset, HookEvent, OwnedFile, Wish
 from lifebus_adapters.shared.hosting import no_advice, with_common_modes
 from lifebus_adapters.shared.templates import fill, for_javascript, template
-
-__all__ = ["ASSETS"]
 
 _MEASURED: Final = (1, 18, 33)
 _EVENTS: Final = tuple(

@@ -7,8 +7,6 @@
 - Where a turn ends does not show: an answer that is finished may be followed by a compaction and more.
 - Turns have no ids; and what belongs to a message may be stored again long after it was sent.
 - The window is not in the database.
-
-Above: telemetry in this folder.  Below: rows, lines, telemetry, the contract.
 """
 
 from collections.abc import Sequence
@@ -21,8 +19,6 @@ from lifebus_adapters.shared.rows import HISTORY_ROWS, Progress, Row, RowDecoder
 from lifebus_adapters.shared.telemetry import Activity, Compacted, Fact, Question, TurnEnded, TurnStarted, Usage
 from lifebus_contract import InvalidRequest
 from lifebus_contract.fields import Count
-
-__all__ = ["MAX_REMEMBERED", "EventReader", "Tokens", "used_of"]
 
 V = TypeVar("V")
 

@@ -8,8 +8,6 @@ A plugin inside OpenCode passes on ``{"hook": …, "input": …, "output": …}`
 - After session.compacted OpenCode runs another model step without chat.message.
 - `dispose` names no session; session.deleted does.
 - message.updated carries token counts: samples for pressure levels, not events.
-
-Above: the adapter in this folder.  Below: rules.
 """
 
 from typing import Final
@@ -25,8 +23,6 @@ from lifebus_adapters.shared.rules import (
     IdentityPaths,
 )
 from lifebus_contract import LifecycleEvent
-
-__all__ = ["HOOKS"]
 
 _SESSION: Final = ("input.sessionID", "input.event.properties.sessionID")
 

@@ -1,15 +1,11 @@
 """What an OpenCode plugin gets back: text parts to push behind those of the user's message in `chat.message`.
 
 That is user-role text after the prompt: `pre_frame_trailing`, and no `developer_equivalent_frame`.
-
-Above: the adapter in this folder.  Below: the contract.
 """
 
 from typing import Any, Final
 
 from lifebus_contract import ManifestPlacementClass
-
-__all__ = ["SLOTS", "native"]
 
 SLOTS: Final = {"chat.message": ManifestPlacementClass.PRE_FRAME_TRAILING}
 """The hooks that take context, and where it lands."""

@@ -3,8 +3,6 @@
 `chat.params` comes before each request and names the model's window; the title and the summary are written by agents
 of their own, perhaps with other models.  `message.updated` has the token counts once the message is finished; our
 plugin puts the limits of its model beside them.
-
-Above: the adapter in this folder.  Below: database, lines, reading, telemetry.
 """
 
 from collections.abc import Sequence
@@ -17,8 +15,6 @@ from lifebus_adapters.shared.fields import Payload, count, find, identifier, sca
 from lifebus_adapters.shared.sources import database
 from lifebus_adapters.shared.telemetry import Fact, Source, Surroundings, Usage, WindowKnown
 from lifebus_contract import InvalidRequest
-
-__all__ = ["OVERRIDES", "SOURCES", "hook_facts"]
 
 _PATHS: Final = ("LIFEBUS_OPENCODE_DB_PATH", "LIFELOOP_OPENCODE_DB_PATH")
 _FOLDERS: Final = ("LIFEBUS_OPENCODE_DATA_DIR", "LIFELOOP_OPENCODE_DATA_DIR")

@@ -6,8 +6,6 @@ hooks by a hash of the text) and so that ours can be told from everybody else's:
     /bin/sh -c 'test -x "$0" || exit 0; exec "$0" "$@"' /…/lifebus-hook ADAPTER HOOK
 
 When our launcher is gone the command ends with 0: harnesses read exit code 2 as a refusal (reliability, b4.7).
-
-Above: every harness's `assets.py`, the installer.  Below: the contract.
 """
 
 import shlex
@@ -18,21 +16,6 @@ from msgspec import Struct
 
 from lifebus_adapters.shared.telemetry import Surroundings
 from lifebus_contract import IntegrationMode
-
-__all__ = [
-    "LAUNCHER",
-    "Asset",
-    "Dialect",
-    "Entry",
-    "HookEvent",
-    "HostAssets",
-    "OwnedFile",
-    "Scope",
-    "SettingsFile",
-    "Wish",
-    "hook_command",
-    "is_hook_command",
-]
 
 LAUNCHER: Final = "lifebus-hook"
 """The name of the launcher; a command that runs a file of this name is ours."""

@@ -1,15 +1,10 @@
-"""Typed reads from a plain hook payload: dotted paths in, checked values out, refusals that name the field.
-
-Above: parsing.  Below: the contract's error.
-"""
+"""Typed reads from a plain hook payload: dotted paths in, checked values out, refusals that name the field."""
 
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from lifebus_contract import InvalidRequest
 from lifebus_contract.fields import MAX_INTEGER
-
-__all__ = ["FACT_CHARACTERS", "Payload", "count", "find", "identifier", "scalar"]
 
 Payload = Mapping[str, Any]
 """A hook payload as plain JSON data; it is always an object."""

@@ -1,12 +1,7 @@
-"""What harnesses refuse about one hook handler, as far as all that have command hooks agree.
-
-Above: hook_groups' users, Hermes' `assets.py`.  Below: the standard library.
-"""
+"""What harnesses refuse about one hook handler, as far as all that have command hooks agree."""
 
 from collections.abc import Mapping
 from typing import Any
-
-__all__ = ["bad_timeout", "missing_text", "wrong_type"]
 
 
 def wrong_type(handler: Mapping[str, Any], known: Mapping[str, str]) -> str | None:

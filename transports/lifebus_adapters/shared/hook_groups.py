@@ -1,16 +1,12 @@
 """Hook settings in the form that Claude Code, Codex and Gemini CLI share: ``hooks.EVENT = [{"hooks": [handler]}]``.
 
 Each of our hooks is a group of its own at the end of its event's list, so that no other hook moves.
-
-Above: the `assets.py` of those three.  Below: assets.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from lifebus_adapters.shared.assets import Entry, HookEvent, Wish, hook_command, is_hook_command
-
-__all__ = ["GroupRules", "check_groups", "group_entries", "is_ours"]
 
 GroupRules = Callable[[Mapping[str, Any]], str | None]
 """What a harness would refuse about one handler, in a few words; None where it is fine."""

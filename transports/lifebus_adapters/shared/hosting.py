@@ -1,7 +1,4 @@
-"""What the assets of all harnesses have in common: the launcher wrapper, the skill of the manual mode, their advice.
-
-Above: every harness's `assets.py`.  Below: assets, launcher, templates.
-"""
+"""What the assets of all harnesses have in common: the launcher wrapper, the skill of the manual mode, their advice."""
 
 from collections.abc import Callable
 from typing import Final
@@ -10,8 +7,6 @@ from lifebus_adapters.shared.assets import Asset, HookEvent, HostAssets, OwnedFi
 from lifebus_adapters.shared.launcher import wrapper_file, wrapper_path
 from lifebus_adapters.shared.templates import fill, template
 from lifebus_contract import IntegrationMode
-
-__all__ = ["no_advice", "only_user_scope", "skill_file", "with_common_modes"]
 
 _MODES: Final = (IntegrationMode.NATIVE_HOOK, IntegrationMode.LAUNCHER_WRAPPER, IntegrationMode.MANUAL_SKILL)
 

@@ -7,16 +7,12 @@ is upgraded, moved or gone.
     <data directory>/hook.py               a copy of lifebus/hook.py
     <data directory>/wrapper.py            a copy of lifebus/wrapper.py, which the launcher wrappers run
     <data directory>/bin/lifebus-run-…     a launcher wrapper
-
-Above: every harness's `assets.py`, the command line.  Below: assets, templates.
 """
 
 from typing import Final
 
 from lifebus_adapters.shared.assets import LAUNCHER, OwnedFile, Wish
 from lifebus_adapters.shared.templates import fill, for_shell, template
-
-__all__ = ["data_directory", "launcher_files", "launcher_path", "wrapper_file", "wrapper_path"]
 
 _EXECUTABLE: Final = 0o700
 

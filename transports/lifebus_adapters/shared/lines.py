@@ -1,7 +1,4 @@
-"""Typed reads from the lines of somebody else's JSON file: what is not as expected is refused, never a crash.  Pure.
-
-Above: the harnesses' `telemetry.py` and the readers beside them.  Below: telemetry, the contract.
-"""
+"""Typed reads from the lines of somebody else's JSON file: what is not as expected is refused, never a crash.  Pure."""
 
 from collections.abc import Sequence
 from typing import Final, Generic, TypeVar
@@ -11,17 +8,6 @@ import msgspec
 from lifebus_adapters.shared.telemetry import Fact, RecordReader, Surroundings
 from lifebus_contract import InvalidRequest
 from lifebus_contract.fields import MAX_INTEGER
-
-__all__ = [
-    "LineDecoder",
-    "base_name",
-    "bounded_sum",
-    "is_uuid",
-    "named",
-    "named_override",
-    "only_session",
-    "positive_override",
-]
 
 T = TypeVar("T")
 

@@ -1,7 +1,4 @@
-"""Manifests from JSON: the built-in ones, shipped with examples beside each harness's code, and third parties'.
-
-Above: every harness's folder, the daemon, the command line.  Below: the contract.
-"""
+"""Manifests from JSON: the built-in ones, shipped with examples beside each harness's code, and third parties'."""
 
 from importlib import resources
 
@@ -13,8 +10,6 @@ from lifebus_contract import (
     RegisteredAdapter,
     decode_json,
 )
-
-__all__ = ["builtin", "builtin_examples", "load_manifest", "load_third_party"]
 
 
 def load_manifest(data: bytes) -> AdapterManifest:

@@ -3,8 +3,6 @@
 `wrapper_start` and `wrapper_end` tell that a harness was started and ended; its session is not known to a wrapper, so
 that they name a run.  `app_server_end` is what an observer leaves where no broker was there.  `lifebus.canary` goes
 through an installed hook to show that it arrives.
-
-Above: parsing.  Below: rules, reading.
 """
 
 from typing import Final
@@ -13,8 +11,6 @@ from lifebus_adapters.adapter import HookCall
 from lifebus_adapters.shared.fields import Payload
 from lifebus_adapters.shared.rules import SESSION_CLOSE, SESSION_OPEN, Fact, HookRule, HookTable, IdentityPaths
 from lifebus_contract import IntegrationMode, LifecycleEvent
-
-__all__ = ["APP_SERVER_END", "CANARY", "OWN_HOOKS", "WRAPPER_END", "WRAPPER_START", "table_for"]
 
 CANARY: Final = "lifebus.canary"
 """The hook that proves an installation; its payload has a `canary`, which stands in the receipt again."""

@@ -7,8 +7,6 @@ Rules that hold for every harness:
 - All events of one call share `invocation_id` and `event_id`.  The idempotency key is made of the harness's own ids
   where they name the moment, else of the call's id, and of the event: so a moment that is told twice, and a call that
   is sent again or comes from the spool, is recorded once.
-
-Above: harness.  Below: own_hooks, rules, reading, adapter, the contract.
 """
 
 from hashlib import sha256
@@ -38,8 +36,6 @@ from lifebus_contract import (
 )
 from lifebus_contract.fields import FactValue
 from lifebus_contract.ids import EVENT, INVOCATION
-
-__all__ = ["MAX_ITEMS", "hook_name", "lateness", "named_session", "read_hook", "read_payload"]
 
 MAX_ITEMS: Final = 65_536
 """Most entries of a hook payload: some carry a whole conversation."""

@@ -1,8 +1,6 @@
 """Going through somebody else's database tables: typed rows, and how far one has come.  Pure.
 
 A database holds every session there ever was: the first question is about its newest rows only.
-
-Above: the readers of OpenCode's, Hermes' and OpenClaw's databases.  Below: lines, telemetry, the contract.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,8 +12,6 @@ from msgspec import Struct
 from lifebus_adapters.shared.telemetry import Fact, TurnEnded, TurnStarted
 from lifebus_contract import InvalidRequest
 from lifebus_contract.fields import Count
-
-__all__ = ["HISTORY_ROWS", "Progress", "Row", "RowDecoder", "json_bytes"]
 
 T = TypeVar("T")
 

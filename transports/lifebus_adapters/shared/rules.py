@@ -1,7 +1,4 @@
-"""What a harness's hook table is made of: frozen data, so that each `hooks.py` reads like the harness's own manual.
-
-Above: parsing and every harness's `hooks.py`.  Below: the contract.
-"""
+"""What a harness's hook table is made of: frozen data, so that each `hooks.py` reads like the harness's own manual."""
 
 from collections.abc import Callable, Mapping
 
@@ -10,19 +7,6 @@ from msgspec import Struct
 from lifebus_adapters.shared.fields import Payload
 from lifebus_adapters.shared.telemetry import Fact as TelemetryFact
 from lifebus_contract import IntegrationMode, LifecycleEvent
-
-__all__ = [
-    "FRAME_CLOSE",
-    "FRAME_OPEN",
-    "SESSION_CLOSE",
-    "SESSION_OPEN",
-    "Fact",
-    "HookFacts",
-    "HookRule",
-    "HookTable",
-    "IdentityPaths",
-    "no_facts",
-]
 
 HookFacts = Callable[[str, Payload, str], tuple[TelemetryFact, ...]]
 """What a hook tells beside its events: hook name, payload and session in, facts out."""

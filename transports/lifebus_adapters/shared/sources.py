@@ -1,13 +1,8 @@
-"""The two kinds of sources that most harnesses have: a log a session, and one database for all.
-
-Above: the harnesses' `telemetry.py`.  Below: telemetry.
-"""
+"""The two kinds of sources that most harnesses have: a log a session, and one database for all."""
 
 from collections.abc import Callable, Sequence
 
 from lifebus_adapters.shared.telemetry import DatabaseReader, RecordReader, Source, Surroundings
-
-__all__ = ["database", "no_session", "session_logs"]
 
 
 def no_session(_: str) -> None:

@@ -3,8 +3,6 @@
 A source is a kind of file that a harness writes: a session log, a chat file, a database.  Whoever watches files frames
 them into records (lines, JSON objects, database rows) and hands each record to a reader made for that file; the reader
 returns facts.  Prompts, answers and tool data never become facts.
-
-Above: every harness's `telemetry.py`, the watchers.  Below: the contract.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,22 +11,6 @@ from typing import Any, Final, Literal, Protocol
 from msgspec import Struct
 
 from lifebus_contract.fields import FactValue
-
-__all__ = [
-    "HOOK_SOURCE",
-    "Activity",
-    "Compacted",
-    "DatabaseReader",
-    "Fact",
-    "Question",
-    "RecordReader",
-    "Source",
-    "Surroundings",
-    "TurnEnded",
-    "TurnStarted",
-    "Usage",
-    "WindowKnown",
-]
 
 HOOK_SOURCE: Final = "hook"
 """The source id of facts that a hook's own payload carried."""

@@ -1,8 +1,6 @@
 """Texts that lifebus installs for harnesses: scripts, plugins and instructions, shipped beside the code.
 
 A text has places such as ``@LAUNCHER@``; each is filled with a value that is already written in the text's language.
-
-Above: every harness's `assets.py`.  Below: the files of this package.
 """
 
 import re
@@ -11,8 +9,6 @@ from importlib import resources
 from typing import Any, Final
 
 import msgspec
-
-__all__ = ["fill", "for_javascript", "for_shell", "template"]
 
 _PLACE: Final = re.compile(r"@([A-Z]+)@")
 

@@ -2,8 +2,6 @@
 
 A request or answer is two frames: a header (version byte, 8 bytes of correlation id, verb in ASCII) and a body (one
 MessagePack map).  docs/wire-protocol.md describes every verb.
-
-Above: the doors, the client library.  Below: the contract, msgpack.
 """
 
 import struct
@@ -24,23 +22,6 @@ from lifebus_contract import (
 )
 from lifebus_contract.codec import check_plain
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
-
-__all__ = [
-    "ALL_TOPIC",
-    "ANSWER_OK",
-    "ANSWER_REFUSED",
-    "BEACON_TOPIC",
-    "SIGNAL_BEACON_TOPIC",
-    "decode_body",
-    "decode_header",
-    "encode_header",
-    "marker_topic",
-    "read_signal_topic",
-    "session_topic",
-    "signal_topic",
-    "tick_topic",
-    "unique_keys",
-]
 
 T = TypeVar("T")
 

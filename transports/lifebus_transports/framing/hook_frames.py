@@ -7,7 +7,6 @@ A payload over the limit is not sent: the header has `size` 0 and its true size 
 that the hook works for: its parent's, or its own where it is a part of the harness; it may be missing.  A record of the
 spool is the same frame, with `spooled_at_epoch_s`, and a newline behind it.
 
-Above: hook_door.py, spool.py.  Below: the contract, `HookCall` and `HookAnswer` of the adapters.
 """
 
 from typing import Annotated, Final, Literal
@@ -17,21 +16,6 @@ from msgspec import Meta, Struct
 
 from lifebus_adapters.adapter import MAX_PAYLOAD_BYTES, HookAnswer, HookCall
 from lifebus_contract import InvalidRequest, load_json, validate
-
-__all__ = [
-    "BUSY",
-    "MAX_ANSWER_BYTES",
-    "MAX_EXIT_CODE",
-    "MAX_HEADER_BYTES",
-    "MAX_STDIN_BYTES",
-    "CallFrame",
-    "CallHeader",
-    "CallReader",
-    "decode_answer",
-    "encode_answer",
-    "encode_call",
-    "parse_header",
-]
 
 MAX_HEADER_BYTES: Final = 16_384
 """Longest header line, in bytes, with its newline."""

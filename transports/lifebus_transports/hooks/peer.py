@@ -1,14 +1,9 @@
-"""Who is at the other end of a Unix stream socket, as the kernel tells it (reliability b2).
-
-Above: hook_door.py.  Below: the standard library.
-"""
+"""Who is at the other end of a Unix stream socket, as the kernel tells it (reliability b2)."""
 
 import os
 import socket
 import struct
 from typing import Final, Protocol
-
-__all__ = ["PeerSocket", "is_same_user", "peer_pid", "peer_uid"]
 
 _UCRED: Final = struct.Struct("=iII")
 """Linux `struct ucred`: pid, uid, gid."""

@@ -4,8 +4,6 @@ The door never parses a payload.  Whatever it does not answer whole, the hook pu
 `busy` and loses nothing.  A late answer is given up, never the call: its handling goes on, in the door's own scope,
 and keeps its place among the calls that are allowed at once.  A call whose hook has gone before it was read (the broker
 was stopped for a while) counts as spooled, for nobody takes what would be delivered.
-
-Above: the daemon.  Below: hook_frames.py, peer.py, runtime_dir.py.
 """
 
 import errno
@@ -26,8 +24,6 @@ from lifebus_contract import BrokerBusy, InvalidRequest
 from lifebus_transports.framing.hook_frames import BUSY, CallFrame, CallReader, encode_answer
 from lifebus_transports.hooks.peer import PeerSocket, is_same_user, peer_pid
 from lifebus_transports.runtime_dir import check_socket_path
-
-__all__ = ["CallerOf", "DoorCounters", "DoorLimits", "HandleCall", "serve_hooks"]
 
 HandleCall = Callable[[HookCall], Awaitable[HookAnswer]]
 """Turns one hook call into its answer; raises `BrokerBusy` when the hook had better spool the call."""

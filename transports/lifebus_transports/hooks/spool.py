@@ -3,8 +3,6 @@
 Hooks append to `calls` under a lock; the broker claims that file by renaming it to `calls.claimed`, hands its calls on,
 and removes it only after all of them were taken: a crash in between repeats calls, and their `call_id` makes that
 harmless.  What hooks had to drop is the size of the file `dropped`.
-
-Above: the daemon.  Below: hook_frames.py, runtime_dir.py.
 """
 
 import os
@@ -22,8 +20,6 @@ from lifebus_contract import InvalidRequest, LifebusError, RetryClass
 from lifebus_transports.framing.hook_frames import MAX_HEADER_BYTES, CallFrame, parse_header
 from lifebus_transports.hooks.server import HandleCall
 from lifebus_transports.runtime_dir import open_private_directory
-
-__all__ = ["SpoolCounters", "drain_spool", "split_records"]
 
 _MAX_SPOOL_BYTES: Final = 16 * 1_048_576
 """Bytes that hooks put into a spool at most."""

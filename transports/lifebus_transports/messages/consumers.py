@@ -1,34 +1,11 @@
-"""The bodies of the verbs of named consumers (design 4.7).
-
-Above: messages, the client library, the daemon.  Below: the contract.
-"""
+"""The bodies of the verbs of named consumers (design 4.7)."""
 
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from lifebus_contract.consumers import CursorInfo, CursorSettings, DeadLetter, Lost
+from lifebus_contract.consumers import CursorSettings, DeadLetter, Lost
 from lifebus_contract.fields import Count, Document, Identifier, refuse_unprintable
-
-__all__ = [
-    "Ack",
-    "AckAnswer",
-    "Consume",
-    "CursorAsk",
-    "CursorInfo",
-    "CursorSettings",
-    "DeadLetter",
-    "DeadLetters",
-    "DeadLettersAnswer",
-    "Delivered",
-    "EvictCursor",
-    "Fetch",
-    "FetchAnswer",
-    "Lost",
-    "Nack",
-    "Release",
-    "ResetCursor",
-]
 
 
 class _OfCursor(Document, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,11 +1,6 @@
-"""The bodies of the verbs that care for the ledger (docs/ledger.md, "Commands").
-
-Above: messages, the client library, the daemon.  Below: the contract.
-"""
+"""The bodies of the verbs that care for the ledger (docs/ledger.md, "Commands")."""
 
 from lifebus_contract.fields import Count, Document
-
-__all__ = ["Prune", "PruneAnswer"]
 
 
 class Prune(Document, frozen=True, kw_only=True):

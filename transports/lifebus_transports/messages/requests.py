@@ -1,7 +1,4 @@
-"""The bodies of every verb of the request door, and what subscribers read.
-
-Above: the doors, the client library, the daemon.  Below: the contract.
-"""
+"""The bodies of every verb of the request door, and what subscribers read."""
 
 from typing import Annotated, Final
 
@@ -38,35 +35,6 @@ from lifebus_transports.messages.ledger import Prune
 from lifebus_transports.messages.signals import Observe, SignalBackfill, ThreadsAsk
 from lifebus_transports.messages.snapshots import Revise, Save
 from lifebus_transports.messages.state import RetentionStatus, StateAsk, StateHint
-
-__all__ = [
-    "BODIES",
-    "Backfill",
-    "BackfillPage",
-    "Beacon",
-    "BrokerStatus",
-    "ClientInfo",
-    "DeliveredPayload",
-    "Dispatch",
-    "Emit",
-    "EmitAnswer",
-    "EmitResult",
-    "EvidenceKey",
-    "HarnessStatus",
-    "Marker",
-    "Negotiate",
-    "Nothing",
-    "RefusalInfo",
-    "Response",
-    "RowInfo",
-    "Serve",
-    "SessionsAsk",
-    "Tick",
-    "TickAnswer",
-    "Verify",
-    "VerifyAnswer",
-]
-
 
 EvidenceKey = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_.]*$(?!\n)", max_length=56)]
 """A name of evidence: a fact's, with room for the prefix that it gets in the receipt."""

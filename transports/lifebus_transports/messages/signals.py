@@ -2,8 +2,6 @@
 
 An observer (`lifebus tee`, `lifebus run`) reads an app-server's traffic and sends what it saw with `observe`; followers
 read the signals on the topics ``s/<adapter>/<thread>/`` and fetch what they missed with `signals`.
-
-Above: messages, the doors, the client library, the daemon.  Below: the contract.
 """
 
 from typing import Annotated, Final
@@ -11,25 +9,6 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct, field
 
 from lifebus_contract.fields import MAX_INTEGER, Count, Document, FactKey, FactValue, Identifier, refuse_unprintable
-
-__all__ = [
-    "MAX_SIGNAL_BYTES",
-    "Ended",
-    "Fact",
-    "Lost",
-    "Observation",
-    "Observe",
-    "ObserveAnswer",
-    "ObservedProcess",
-    "Signal",
-    "SignalBackfill",
-    "SignalBeacon",
-    "SignalPage",
-    "SignalRow",
-    "ThreadHead",
-    "ThreadHeads",
-    "ThreadsAsk",
-]
 
 MAX_SIGNAL_BYTES: Final = 73_728
 """Most bytes of a whole signal: 64 KiB of params and the envelope around them."""

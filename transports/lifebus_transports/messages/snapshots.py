@@ -1,8 +1,6 @@
 """The bodies of the verbs that save, and that let pins change (session-lifecycle, 1 and 3.2).
 
 `resume` takes and gives what `state` does (`state_messages`).
-
-Above: messages, the client library, the daemon.  Below: the contract.
 """
 
 from typing import Annotated, Literal
@@ -10,8 +8,6 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from lifebus_contract.fields import Count, Detail, Document
-
-__all__ = ["Revise", "ReviseAnswer", "Save", "SaveAnswer", "SaveTypeName", "SnapshotId"]
 
 SaveTypeName = Literal["SCENE", "SESSION", "CAMPAIGN"]
 """The save types, each a superset of the one before."""

@@ -1,7 +1,4 @@
-"""What is told of retention: how much is kept, what was dropped, and the state that stands for what is gone.
-
-Above: messages, the daemon, the client library.  Below: the contract.
-"""
+"""What is told of retention: how much is kept, what was dropped, and the state that stands for what is gone."""
 
 from typing import Any, Final, Literal
 
@@ -9,18 +6,6 @@ from msgspec import Struct
 
 from lifebus_contract import LifecycleEvent, PressureLevel
 from lifebus_contract.fields import Count, Document
-
-__all__ = [
-    "STATE_PIECE",
-    "CutStatus",
-    "FrameState",
-    "RetentionStatus",
-    "SessionState",
-    "StateAsk",
-    "StateHint",
-    "StatePage",
-    "WorkingState",
-]
 
 STATE_PIECE: Final = 196_608
 """Most bytes of a state that one page holds."""

@@ -1,7 +1,4 @@
-"""Child processes as clients: started from argument lists, asked over their streams, always ended.
-
-Above: the daemon, `lifebus serve`, `lifebus invoke`.  Below: the contract, anyio, msgpack.
-"""
+"""Child processes as clients: started from argument lists, asked over their streams, always ended."""
 
 from lifebus_transports.processes.once import Commands, Run
 from lifebus_transports.processes.outcomes import Failure, Finished

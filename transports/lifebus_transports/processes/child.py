@@ -3,8 +3,6 @@
 It has a session and so a process group of its own, which is ended with it.  Until the child is reaped its number stays
 its own, so the group is signalled before that and never after.  What leaves the group and closes its streams is not
 followed.
-
-Above: once, warm.  Below: spec, exits, redaction, asyncio.
 """
 
 import asyncio
@@ -24,8 +22,6 @@ import structlog
 from lifebus_transports.processes.exits import watch_exit
 from lifebus_transports.processes.redaction import Tail, redact, secrets_in
 from lifebus_transports.processes.spec import CommandSpec, environment_of
-
-__all__ = ["TERM_S", "Child"]
 
 TERM_S: Final = 0.5
 """How long a child may take to end once it is asked to, in seconds; then it is killed."""

@@ -1,7 +1,4 @@
-"""Telling when a child has ended: by a descriptor of the process, or by a thread where there are none.
-
-Above: child.  Below: the standard library.
-"""
+"""Telling when a child has ended: by a descriptor of the process, or by a thread where there are none."""
 
 import asyncio
 import contextlib
@@ -10,8 +7,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-
-__all__ = ["watch_exit"]
 
 
 def watch_exit(

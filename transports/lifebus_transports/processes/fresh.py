@@ -1,7 +1,4 @@
-"""A fresh child for every dispatch.
-
-Above: the daemon, `lifebus serve`, `lifebus invoke`.  Below: once, gate, verdicts.
-"""
+"""A fresh child for every dispatch."""
 
 from functools import partial
 
@@ -11,8 +8,6 @@ from lifebus_transports.processes.gate import Gate
 from lifebus_transports.processes.once import Commands
 from lifebus_transports.processes.outcomes import answer_of, evidence_of
 from lifebus_transports.processes.spec import CommandSpec
-
-__all__ = ["FreshInvoker", "bodies_of"]
 
 
 class FreshInvoker:

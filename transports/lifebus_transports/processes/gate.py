@@ -1,15 +1,10 @@
-"""Lending what is few: first come, first served, and only so many may wait.
-
-Above: fresh, warm.  Below: asyncio, the contract.
-"""
+"""Lending what is few: first come, first served, and only so many may wait."""
 
 import asyncio
 from collections import deque
 from typing import Final, Generic, TypeVar
 
 from lifebus_contract import BrokerBusy, LifebusError
-
-__all__ = ["MOST_WAITING", "Gate"]
 
 MOST_WAITING: Final = 256
 """How many may wait at one gate; more are refused as busy."""

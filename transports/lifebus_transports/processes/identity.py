@@ -2,8 +2,6 @@
 
 Only Linux tells both cheaply (`/proc`).  On other systems every question here is answered with None, and nothing is
 known about a harness's life: its sessions then end by their hooks or by silence.
-
-Above: whoever judges liveness, the observer of app-servers.  Below: lifebus_adapters, the standard library.
 """
 
 from functools import cache
@@ -13,8 +11,6 @@ from typing import Final
 from msgspec import Struct
 
 from lifebus_adapters.adapter import CallerProcess
-
-__all__ = ["caller_of", "harness_of", "identify", "is_alive"]
 
 _PROC: Final = "/proc"
 _SHELLS: Final = frozenset({"bash", "dash", "env", "fish", "ksh", "lifebus-hook", "sh", "zsh"})

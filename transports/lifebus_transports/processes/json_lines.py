@@ -2,8 +2,6 @@
 
 It is started from an argument list, never by a shell, in a process group of its own, which is ended with it.  Whatever
 it does, a question ends in an answer or a `ProgramFault`, after its deadline at the latest.
-
-Above: adapter_program.  Below: the contract, the standard library.
 """
 
 import os
@@ -17,8 +15,6 @@ from typing import IO, Any, Final, cast
 import msgspec
 
 from lifebus_contract import InvalidRequest, load_json
-
-__all__ = ["MAX_ANSWER_BYTES", "JsonLines", "ProgramFault"]
 
 MAX_ANSWER_BYTES: Final = 2_097_152
 """Longest answer, in bytes."""

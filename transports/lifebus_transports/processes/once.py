@@ -2,8 +2,6 @@
 
 The children belong to a task group, which ends them: whoever waits for a run is never held beyond its deadline by a
 child that does not want to go.
-
-Above: fresh, whoever runs a command once.  Below: child, verdicts.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,8 +14,6 @@ from lifebus_contract.fields import MAX_MESSAGE_BYTES
 from lifebus_transports.processes.child import TERM_S, Child
 from lifebus_transports.processes.outcomes import Failure, Finished, spawn_failure
 from lifebus_transports.processes.spec import CommandSpec
-
-__all__ = ["Commands", "Run"]
 
 _HELD_S: Final = 0.05
 """How long the output of a child that has ended may stay open, in seconds: what it has started holds it."""

@@ -1,7 +1,4 @@
-"""How a run of a command ended, as a value; and what that means for a dispatch: an answer, a failure, evidence.  Pure.
-
-Above: once, fresh, warm.  Below: the contract.
-"""
+"""How a run of a command ended, as a value, and what that means for a dispatch: answer, failure or evidence."""
 
 import json
 import signal
@@ -23,8 +20,6 @@ from lifebus_contract import (
     validate,
 )
 from lifebus_contract.fields import MAX_MESSAGE_BYTES, FactKey, FactValue
-
-__all__ = ["Failure", "Finished", "answer_in", "answer_of", "bad_answer", "evidence_of", "fault_of", "spawn_failure"]
 
 
 class Failure(StrEnum):

@@ -1,16 +1,12 @@
 """What a command wrote to stderr, made fit for a receipt: short, printable, without what looks like a secret.  Pure.
 
 Nobody can recognise every secret; what is named like one, has the form of one, or was given as one, goes.
-
-Above: child.  Below: the standard library.
 """
 
 import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final
-
-__all__ = ["LONGEST", "Tail", "redact", "secrets_in"]
 
 LONGEST: Final = 500
 """How many characters of stderr stand in a receipt: the last ones."""

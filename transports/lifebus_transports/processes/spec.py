@@ -1,14 +1,9 @@
-"""What is run, and the environment it gets: an argument list and an allow-list, never a shell.  Pure.
-
-Above: child, redaction, whoever composes commands.  Below: msgspec.
-"""
+"""What is run, and the environment it gets: an argument list and an allow-list, never a shell.  Pure."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct
-
-__all__ = ["PASSED_ON", "CommandSpec", "environment_of"]
 
 PASSED_ON: Final = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_*", "TZ", "TMPDIR", "XDG_*")
 """Variables that every command gets; a star stands for any ending."""

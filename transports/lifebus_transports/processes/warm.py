@@ -2,8 +2,6 @@
 
 A worker is gone for good when it missed a deadline, wrote nonsense, wrote unasked or twice, or ended.  Where workers
 answer nothing from their start to their end, they are not started again at once but after a growing pause.
-
-Above: the daemon, `lifebus serve`.  Below: child, framing, gate, verdicts.
 """
 
 import asyncio
@@ -22,8 +20,6 @@ from lifebus_transports.processes.gate import Gate
 from lifebus_transports.processes.outcomes import Failure, Finished, answer_in, evidence_of, fault_of, spawn_failure
 from lifebus_transports.processes.spec import CommandSpec
 from lifebus_transports.processes.worker_framing import WarmProtocol, framing_of
-
-__all__ = ["WarmInvoker", "Worker"]
 
 _PATIENCE_S: Final = 0.3
 """How long a worker may take to end once its stdin has, in seconds."""

@@ -2,8 +2,6 @@
 
 `jsonl`: one JSON document a line in each direction.  `msgpack`: one MessagePack map after the other.  What cannot be
 read comes out as a value, in its place.
-
-Above: warm.  Below: the contract, msgpack.
 """
 
 from typing import Any, Literal, Protocol
@@ -22,8 +20,6 @@ from lifebus_contract.codec import check_plain
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
 from lifebus_transports.framing.frames import unique_keys
 from lifebus_transports.processes.outcomes import Failure, Finished, bad_answer, fault_of
-
-__all__ = ["Framing", "JsonFraming", "MsgpackFraming", "WarmProtocol", "framing_of"]
 
 WarmProtocol = Literal["jsonl", "msgpack"]
 """How a warm worker is spoken to."""

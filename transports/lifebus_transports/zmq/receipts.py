@@ -3,8 +3,6 @@
 Rows go out as one message a commit on ``a/`` and one a session and commit on ``r/<adapter>/<session>/``, and only
 where somebody subscribed, so that a busy broker pays for what is read.  Receipts that no ledger keeps go out one by one
 on ``t/<adapter>/<session>/``, signals of app-servers on ``s/<adapter>/<thread>/``.
-
-Above: the daemon.  Below: wire, messages, topics, zmq_socket.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,8 +26,6 @@ from lifebus_transports.messages.signals import SignalBeacon, SignalRow
 from lifebus_transports.zmq.socket import Frames, SocketReader, make_socket, send_now
 from lifebus_transports.zmq.topics import MAX_TOPIC, Topics
 from lifebus_transports.zmq.zap import DOMAIN
-
-__all__ = ["PublishCounters", "PublishedRow", "PublishedSignal", "ReceiptDoor"]
 
 _MAX_ROWS = 256
 _MAX_SIGNAL_BYTES = 65_536  # a subscriber that does not read holds up to 1,000 messages

@@ -2,8 +2,6 @@
 
 It knows verbs and limits, not what they mean: the daemon gives it one synchronous `handle`, which answers at once or
 later, once per request.
-
-Above: the daemon.  Below: wire, messages, zmq_socket.
 """
 
 from collections import deque
@@ -19,8 +17,6 @@ from lifebus_transports.framing.frames import ANSWER_OK, ANSWER_REFUSED, decode_
 from lifebus_transports.messages.requests import BODIES, RefusalInfo
 from lifebus_transports.zmq.socket import Frames, SocketReader, make_socket, send_now
 from lifebus_transports.zmq.zap import DOMAIN
-
-__all__ = ["Caller", "RequestCounters", "RequestDoor", "RequestHandler"]
 
 _log = structlog.get_logger("lifebus.requests")
 _REQUEST_FRAMES = 3

@@ -2,8 +2,6 @@
 
 An awaited zmq receive that is cancelled loses its message and `zmq.asyncio` is three times slower (design 4.9), so the
 loop watches the socket's file descriptor and a callback drains it with NOBLOCK.
-
-Above: the doors, the client library.  Below: pyzmq, asyncio.
 """
 
 import asyncio
@@ -13,8 +11,6 @@ from typing import Final
 import zmq
 
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
-
-__all__ = ["Frames", "SocketReader", "make_socket", "send_now"]
 
 Frames = list[bytes]
 

@@ -1,11 +1,6 @@
-"""Which topics of one kind somebody wants, so that nothing is encoded for nobody.  Sans-IO.
-
-Above: zmq_receipts.  Below: nothing.
-"""
+"""Which topics of one kind somebody wants, so that nothing is encoded for nobody.  Sans-IO."""
 
 from typing import Final
-
-__all__ = ["MAX_TOPIC", "Topics"]
 
 MAX_TOPIC: Final = 8_192
 """Most bytes of a topic: two percent-encoded identifiers of 256 characters fit."""

@@ -2,8 +2,6 @@
 
 A worker is reached over the connection it registered on.  Who is gone is noticed at once where the socket says so,
 and otherwise by the lease that the daemon keeps.
-
-Above: the daemon.  Below: zmq_requests, messages.
 """
 
 import asyncio
@@ -13,8 +11,6 @@ from lifebus_contract import CallbackResponse, DispatchEnvelope, TransportError
 from lifebus_contract.fields import FactKey, FactValue
 from lifebus_transports.messages.requests import Dispatch, Response
 from lifebus_transports.zmq.requests import Caller, RequestDoor
-
-__all__ = ["Dispatches", "WorkerInvoker"]
 
 _VERB = "dispatch"
 

@@ -2,8 +2,6 @@
 
 libzmq asks this handler (ZAP, RFC 27) for every connection to a socket with a domain.  On `ipc://` the peer's address
 is ``localhost:uid:gid:pid``; peers of other users are refused before any message of theirs is read.
-
-Above: the daemon.  Below: zmq_socket.
 """
 
 from collections.abc import Collection
@@ -11,8 +9,6 @@ from collections.abc import Collection
 import zmq
 
 from lifebus_transports.zmq.socket import Frames, SocketReader
-
-__all__ = ["DOMAIN", "UserGate", "admit"]
 
 DOMAIN = "lifebus"
 _ENDPOINT = "inproc://zeromq.zap.01"

@@ -1,14 +1,9 @@
-"""Short checksums over what no hash chain covers: a flipped bit is seen, whoever reads (design 4.3).
-
-Above: sqlite_schema, drafting, sqlite_statements, sqlite_checks.  Below: msgspec.
-"""
+"""Short checksums over what no hash chain covers: a flipped bit is seen, whoever reads (design 4.3)."""
 
 from typing import Final
 from zlib import crc32
 
 import msgspec
-
-__all__ = ["checksum", "guarded", "unguarded"]
 
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 _BYTES: Final = 4

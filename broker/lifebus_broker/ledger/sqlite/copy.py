@@ -3,8 +3,6 @@
 A copy is made by `VACUUM INTO` on a connection of its own.  It reads one snapshot of the write-ahead log, which the
 writer never waits for; SQLite's backup interface would have to begin again after every commit, unless it takes the
 same snapshot, and would copy pages that are free as well.
-
-Above: the ledger's commands.  Below: sqlite_store, sqlite_schema, APSW.
 """
 
 from contextlib import closing
@@ -15,8 +13,6 @@ import apsw
 from lifebus_broker.ledger.sqlite.format import FORMAT, set_meta
 from lifebus_broker.ledger.sqlite.schema import executor, open_reader, open_writer
 from lifebus_broker.ledger.sqlite.store import Store
-
-__all__ = ["bring_up_to_date", "compact", "copy_ledger", "is_in_use", "renew"]
 
 
 def copy_ledger(path: Path, target: Path) -> None:

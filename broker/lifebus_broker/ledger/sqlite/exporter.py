@@ -1,8 +1,6 @@
 """A ledger file as the source of an export: its log, and what it has beside it (docs/ledger.md, "The export").
 
 Read from a copy that nobody writes, so that all of it is of one moment.
-
-Above: the ledger's commands.  Below: sqlite_log, sqlite_store, exports.
 """
 
 from collections.abc import Iterator
@@ -15,8 +13,6 @@ import msgspec
 from lifebus_broker.exports.lines import Head, NoteLine, NoteTip, Tombstone, text_of
 from lifebus_broker.ledger.sqlite.log import SqliteLog
 from lifebus_broker.ledger.sqlite.store import Store
-
-__all__ = ["SqliteExport", "finish_pruning"]
 
 _HEADS: Final = """
 SELECT s.adapter_id, s.harness_session_id, s.first_position, s.started_at_epoch_s, b.position, b.sequence, b.at_epoch_s,

@@ -1,7 +1,4 @@
-"""Open a ledger file for one writer and one reader, and close it again.
-
-Above: sqlite.  Below: sqlite_store, sqlite_reader, sqlite_verify.
-"""
+"""Open a ledger file for one writer and one reader, and close it again."""
 
 import asyncio
 from contextlib import ExitStack
@@ -21,8 +18,6 @@ from lifebus_broker.ledger.sqlite.schema import MISREAD, executor, open_writer
 from lifebus_broker.ledger.sqlite.store import Store
 from lifebus_broker.ledger.sqlite.watermark import Witness, testimony_beside
 from lifebus_contract import InternalError
-
-__all__ = ["BOOT_TAIL", "UNTRUSTED", "LedgerFile", "open_file"]
 
 BOOT_TAIL: Final = 1000
 """Rows whose chain is verified at every open."""

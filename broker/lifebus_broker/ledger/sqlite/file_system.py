@@ -1,8 +1,6 @@
 """Which file systems no ledger may be on: their locks, syncs and shared memory are not those of one machine's disk.
 
 Linux names the file system of each device in its list of mounts; where there is no such list, nothing is refused.
-
-Above: sqlite_file.  Below: the contract.
 """
 
 import os
@@ -10,8 +8,6 @@ from pathlib import Path
 from typing import Final
 
 from lifebus_contract import InternalError
-
-__all__ = ["check_file_system"]
 
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 _SHARED: Final = frozenset(

@@ -1,7 +1,4 @@
-"""Make the tables of a new ledger file, or bring those of an older format up to date.
-
-Above: sqlite_store.  Below: sqlite_schema, sqlite_tables, drafting, noting.
-"""
+"""Make the tables of a new ledger file, or bring those of an older format up to date."""
 
 from typing import Final
 
@@ -12,8 +9,6 @@ from lifebus_broker.ledger.sqlite.schema import Execute, executor
 from lifebus_broker.ledger.sqlite.tables import CHECKED, TABLES
 from lifebus_broker.state.stream_digests import NO_LINK
 from lifebus_contract import InternalError
-
-__all__ = ["FORMAT", "create", "format_of", "require_format", "set_meta"]
 
 FORMAT: Final = 3
 """Version of the file's layout, in `PRAGMA user_version`.

@@ -2,8 +2,6 @@
 
 So numbers, links, keys and heads are not copied but follow again from the receipts, by the code that an append runs;
 what does not come out as the export says it is refused, by its position.
-
-Above: the ledger's commands.  Below: sqlite_store, drafting, noting, exports.
 """
 
 from collections.abc import Iterator
@@ -29,8 +27,6 @@ from lifebus_broker.ledger.sqlite.store import Store
 from lifebus_broker.ports import Entry, NewNote
 from lifebus_contract import InvalidRequest, LifebusError, Receipt
 from lifebus_contract.codec import decode_receipt
-
-__all__ = ["build_ledger"]
 
 _BATCH: Final = 512
 _STREAM: Final = "INSERT INTO streams SELECT ?1, ?2, ?3, ?4, ?5, checksum(?1, ?2, ?3, ?4, ?5)"

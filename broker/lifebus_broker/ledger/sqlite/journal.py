@@ -1,7 +1,4 @@
-"""The journal of the durable ledger: notes through the same writer thread, acknowledged after the commit.
-
-Above: sqlite.  Below: sqlite_writer, sqlite_notes, noting.
-"""
+"""The journal of the durable ledger: notes through the same writer thread, acknowledged after the commit."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -15,8 +12,6 @@ from lifebus_broker.ledger.sqlite.records import read_page, read_streams
 from lifebus_broker.ledger.sqlite.store import Store
 from lifebus_broker.ledger.sqlite.writer import NoteJob
 from lifebus_broker.ports import NewNote, Note, NotePage, NoteStream, Refusal
-
-__all__ = ["SqliteJournal"]
 
 _NOTE_WEIGHT = 64
 """What a note weighs beside its body, in bytes of a transaction."""

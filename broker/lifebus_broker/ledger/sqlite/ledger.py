@@ -1,7 +1,4 @@
-"""The durable ledger: SQLite in WAL mode, one writer thread, acknowledgement after the commit (design 4).
-
-Above: bus, daemon.  Below: sqlite_file (opening), sqlite_writer (thread), sqlite_verify.
-"""
+"""The durable ledger: SQLite in WAL mode, one writer thread, acknowledgement after the commit (design 4)."""
 
 import asyncio
 import os
@@ -28,10 +25,9 @@ from lifebus_broker.ledger.sqlite.schema import check_library
 from lifebus_broker.ledger.sqlite.store import Store
 from lifebus_broker.ledger.sqlite.tombstones import expired_tombstones
 from lifebus_broker.ledger.sqlite.writer import Answers, Job, Reports, Task, Writer, refused
-from lifebus_broker.ports import Appended, Entry, LedgerStatus, Page, Query, Refusal, Row, SessionHead
+from lifebus_broker.ports import Appended, Entry, Page, Query, Refusal, Row
 from lifebus_contract import BrokerBusy, InternalError, LifebusError
-
-__all__ = ["MAX_QUEUED", "MAX_QUEUED_WEIGHT", "SqliteLedger"]
+from lifebus_contract.views import LedgerStatus, SessionHead
 
 MAX_QUEUED: Final = 4096
 """Most entries that wait for a commit; one more append is refused as busy."""

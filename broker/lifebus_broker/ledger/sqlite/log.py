@@ -1,8 +1,6 @@
 """The log of a ledger file, read from beginning to end on a connection of its own (session-lifecycle, 2).
 
 Read in pieces, each in a transaction of its own, so that the write-ahead log can be reset meanwhile.
-
-Above: keeper, saves, ledger commands.  Below: sqlite_format, sqlite_notes, checksums, APSW.
 """
 
 from collections.abc import Generator, Iterator
@@ -25,8 +23,6 @@ from lifebus_broker.ledger.sqlite.stream_heads import read_heads
 from lifebus_broker.ports import Note
 from lifebus_broker.state.stream_digests import Stream, StreamKey
 from lifebus_contract import InternalError
-
-__all__ = ["SqliteLog"]
 
 _PIECE: Final = 512
 _NOTE_PIECE: Final = 1024

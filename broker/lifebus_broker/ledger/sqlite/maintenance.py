@@ -2,8 +2,6 @@
 
 Appends go first.  While they come, a piece is followed by a rest as long as it took, and it is about as large as what
 is committed in between, so that deleting keeps up with writing; while none come, one piece follows the other.
-
-Above: sqlite_writer.  Below: sqlite_store, lifebus_broker.ledger.retention.
 """
 
 import os
@@ -14,8 +12,6 @@ from typing import Final
 
 from lifebus_broker.ledger.retention import is_short
 from lifebus_broker.ledger.sqlite.store import Store
-
-__all__ = ["CHECKPOINT_BYTES", "Chores", "Room", "log_share", "room_on"]
 
 CHECKPOINT_BYTES: Final = 16 * 1024 * 1024
 """How much goes into the write-ahead log before it is moved into the file."""

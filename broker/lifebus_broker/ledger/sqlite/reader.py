@@ -1,7 +1,4 @@
-"""Queries on the ledger file: pages of rows, keys and session heads, each in one short read transaction.
-
-Above: sqlite, which runs these methods in a worker thread.  Below: sqlite_schema, sqlite_statements, APSW.
-"""
+"""Queries on the ledger file: pages of rows, keys and session heads, each in one short read transaction."""
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -15,10 +12,9 @@ from lifebus_broker.ledger.batching import key_of, state_from
 from lifebus_broker.ledger.sqlite import statements as sql
 from lifebus_broker.ledger.sqlite.schema import MARK_EVERY, executor, open_reader
 from lifebus_broker.ledger.sqlite.tombstones import find_buried
-from lifebus_broker.ports import Page, Query, Row, SessionHead
+from lifebus_broker.ports import Page, Query, Row
 from lifebus_contract import LifecycleEvent, ReceiptStatus
-
-__all__ = ["SCAN_ROWS", "Reader"]
+from lifebus_contract.views import SessionHead
 
 SCAN_ROWS: Final = 16_384
 """Most rows that one page looks at; with filters it may find fewer than asked for, or none."""

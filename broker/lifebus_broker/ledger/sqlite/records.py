@@ -1,7 +1,4 @@
-"""The journal's tables: how notes are written, dropped and read.
-
-Above: sqlite_store (writing), sqlite_journal (reading), sqlite_log.  Below: noting, sqlite_schema, APSW.
-"""
+"""The journal's tables: how notes are written, dropped and read."""
 
 from itertools import chain
 from typing import Final
@@ -13,8 +10,6 @@ from lifebus_broker.ledger.sqlite.checksums import checksum
 from lifebus_broker.ledger.sqlite.schema import Execute, snapshot
 from lifebus_broker.ledger.sqlite.statements import insert_all
 from lifebus_broker.ports import Note, NotePage, NoteStream
-
-__all__ = ["DROP_STEP", "NoteTable", "read_page", "read_streams"]
 
 DROP_STEP: Final = 1024
 """Most notes that one transaction drops, so that appends need not wait long."""

@@ -1,7 +1,4 @@
-"""How a ledger file is opened, and which SQLite may touch it.
-
-Above: sqlite_format, sqlite_store, sqlite_reader.  Below: checksums, APSW.
-"""
+"""How a ledger file is opened, and which SQLite may touch it."""
 
 import os
 from collections.abc import Callable, Generator, Sequence
@@ -14,20 +11,6 @@ import msgspec
 
 from lifebus_broker.ledger.sqlite.checksums import checksum, guarded
 from lifebus_contract import InternalError
-
-__all__ = [
-    "MARK_EVERY",
-    "MISREAD",
-    "OLDEST_LIBRARY",
-    "Execute",
-    "check_library",
-    "executor",
-    "impatient",
-    "meta_of",
-    "open_reader",
-    "open_writer",
-    "snapshot",
-]
 
 MISREAD: Final = (
     apsw.CorruptError,

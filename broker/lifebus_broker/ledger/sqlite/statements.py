@@ -3,8 +3,6 @@
 APSW gives up the interpreter's lock at every step of a statement and has to wait for it again afterwards, which
 costs more than the row itself when the event loop is busy.  So rows are written by statements with room for many
 rows; places that stay empty are bound to NULL and skipped by the trigger.
-
-Above: sqlite_store, sqlite_reader.  Below: sqlite_schema, drafting, ports.
 """
 
 from collections.abc import Sequence
@@ -17,29 +15,6 @@ from lifebus_broker.ledger.batching import COLUMNS, Known
 from lifebus_broker.ledger.sqlite.checksums import unguarded
 from lifebus_broker.ledger.sqlite.schema import Execute
 from lifebus_broker.ports import Row
-
-__all__ = [
-    "DROP_BASE",
-    "DROP_MARKS",
-    "DROP_ROWS",
-    "DROP_SECONDS",
-    "KEEP_BASE",
-    "KEEP_BASES",
-    "NEW_KEY",
-    "NEW_SECOND",
-    "NEW_STREAM",
-    "POINT",
-    "PROBE",
-    "ROW",
-    "TAIL_TIPS",
-    "TIP",
-    "WIDEST",
-    "insert_all",
-    "insert_rows",
-    "known",
-    "select_all",
-    "to_row",
-]
 
 _WIDTHS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 

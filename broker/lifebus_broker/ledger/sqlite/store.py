@@ -3,8 +3,6 @@
 A receipt's row carries the fold of its session up to it, so a session's head is committed with the receipt.
 Only the pointer from a stream to its newest row trails behind: it is written every `POINT_EVERY` rows, in the
 transaction of a commit and together with the position up to which it holds; boot reads the rows after that.
-
-Above: sqlite_writer.  Below: sqlite_schema, sqlite_statements, drafting, APSW.
 """
 
 from collections.abc import Generator, Iterable, Sequence
@@ -25,8 +23,6 @@ from lifebus_broker.ledger.sqlite.schema import executor, impatient, open_writer
 from lifebus_broker.ledger.sqlite.tombstones import Tombstones
 from lifebus_broker.ledger.sqlite.watermark import Standing, Witness
 from lifebus_broker.state.stream_digests import StreamKey
-
-__all__ = ["MAX_TIPS", "POINT_EVERY", "PRUNE_STEP", "Store"]
 
 POINT_EVERY: Final = 16_384
 """Rows after which the pointers to the newest rows are written; boot reads at most about as many."""

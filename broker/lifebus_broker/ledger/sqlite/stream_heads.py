@@ -1,14 +1,9 @@
-"""Where every stream of a ledger file is now, in one look: what a fold over all its rows must come to.
-
-Above: sqlite_log.  Below: the fold's facts, APSW.
-"""
+"""Where every stream of a ledger file is now, in one look: what a fold over all its rows must come to."""
 
 from typing import Final
 
 from lifebus_broker.ledger.sqlite.schema import Execute
 from lifebus_broker.state.stream_digests import Stream, StreamKey
-
-__all__ = ["read_heads"]
 
 _HEADS: Final = """
 WITH newest(stream, position) AS (

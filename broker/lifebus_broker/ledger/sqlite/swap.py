@@ -2,8 +2,6 @@
 
 A complete ledger file beside the present one, under the name `next_path`, is a replacement that is decided.  Whoever
 holds the lock and opens the ledger calls `settle` first.  What was there before is moved aside, never deleted.
-
-Above: the daemon, the ledger's commands.  Below: witness, whole_files.
 """
 
 import errno
@@ -16,8 +14,6 @@ from typing import Final
 
 from lifebus_broker.atomic_files import sync_directory
 from lifebus_broker.ledger.sqlite.watermark import witness_path
-
-__all__ = ["aside_path", "files_of", "next_path", "settle"]
 
 _WAL, _SHM = "-wal", "-shm"
 _NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)

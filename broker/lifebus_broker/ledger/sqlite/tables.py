@@ -1,11 +1,6 @@
-"""The tables of a ledger file, format 3 (docs/ledger.md, "The file").
-
-Above: sqlite_format, sqlite_checks.  Below: nothing.
-"""
+"""The tables of a ledger file, format 3 (docs/ledger.md, "The file")."""
 
 from typing import Final
-
-__all__ = ["CHECKED", "TABLES"]
 
 TABLES: Final = {
     "meta": "CREATE TABLE meta (key TEXT PRIMARY KEY, value, checksum INTEGER NOT NULL) WITHOUT ROWID",

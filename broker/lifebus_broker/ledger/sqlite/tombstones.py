@@ -2,8 +2,6 @@
 
 A key moves from `keys` to here in the transaction that deletes its receipt, so that at every moment one of the two
 tables knows it.
-
-Above: sqlite_store (writing), sqlite_reader (looking), the supervisor's retention (expiry).  Below: checksums, APSW.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,8 +20,6 @@ from lifebus_broker.ledger.sqlite.checksums import checksum, unguarded
 from lifebus_broker.ledger.sqlite.schema import Execute, executor, open_reader
 from lifebus_broker.ledger.sqlite.statements import insert_all, select_all
 from lifebus_broker.ports import EMITTER
-
-__all__ = ["EXPIRE_STEP", "Tombstones", "expired_tombstones", "find_buried"]
 
 EXPIRE_STEP: Final = 512
 """Most tombstones that one transaction removes, so that appends need not wait long."""

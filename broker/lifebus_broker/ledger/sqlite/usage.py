@@ -1,7 +1,4 @@
-"""How much a ledger file holds and how old it is, read on a connection of its own, so that nobody waits.
-
-Above: the supervisor's retention.  Below: sqlite_schema, APSW.
-"""
+"""How much a ledger file holds and how old it is, read on a connection of its own, so that nobody waits."""
 
 from contextlib import closing
 from pathlib import Path
@@ -10,8 +7,6 @@ from typing import Any, Final
 from lifebus_broker.ledger.retention import Cut, Held, Limits, decide
 from lifebus_broker.ledger.sqlite.maintenance import log_share
 from lifebus_broker.ledger.sqlite.schema import Execute, executor, open_reader
-
-__all__ = ["bytes_on_disk", "plan_cut"]
 
 _ROW_BYTES: Final = 300
 """About what a receipt takes beside its text: columns, key, mark."""

@@ -4,8 +4,6 @@ A write-ahead log whose middle has rotted ends early: SQLite takes what comes be
 that somebody dropped leaves no trace either.  So after each durable commit, and before anybody is told, the writer
 notes how far the ledger is.  The note is a store into mapped memory: no call, no sync.  It survives the process, and
 what a power cut leaves of it is an older note: it never claims what was not durable.
-
-Above: sqlite_store (writes), sqlite_checks (compares).  Below: checksums.
 """
 
 import mmap
@@ -18,8 +16,6 @@ from typing import Final, Self
 from msgspec import Struct
 
 from lifebus_broker.ledger.sqlite.checksums import checksum
-
-__all__ = ["Standing", "Witness", "losses", "testimony_beside", "witness_path"]
 
 _SUFFIX: Final = "-witness"
 _SIZE: Final = 4096

@@ -3,8 +3,6 @@
 Group commit without waiting: a transaction holds what has queued up during the one before (design 4.1).  The
 loop is told once a transaction.  A full disk pauses writing until a probe succeeds; any other error of the
 database ends the thread, because what reached the disk is unknown (design 4.3).
-
-Above: sqlite.  Below: sqlite_chores, sqlite_store, drafting.
 """
 
 import threading
@@ -22,8 +20,6 @@ from lifebus_broker.ledger.refusals import BUSY, DISK_FULL
 from lifebus_broker.ledger.sqlite.maintenance import Chores, Room
 from lifebus_broker.ledger.sqlite.store import Store
 from lifebus_broker.ports import Appended, Entry, NewNote, Note, Refusal, Row
-
-__all__ = ["COMMIT_ROWS", "COMMIT_WEIGHT", "Answers", "Job", "NoteJob", "Reports", "Task", "Writer", "refused"]
 
 COMMIT_ROWS: Final = 512
 """Rows after which no further append joins a transaction."""

@@ -2,8 +2,6 @@
 
 Its name is a hash of what it is for, which policy made it and of what, so that it is known before it is built.  One
 whose name, hash or allow-list does not fit cannot exist.
-
-Above: policies, files, registry.  Below: canonical bytes.
 """
 
 from collections.abc import Iterable
@@ -14,8 +12,6 @@ import msgspec
 from msgspec import Struct
 
 from lifebus_broker.canonical_json import canonical, sha256_hex, short_hash
-
-__all__ = ["Compaction", "Purpose", "compact", "compaction_id_of", "decode_compaction", "encode_compaction", "view"]
 
 
 class Purpose(StrEnum):

@@ -2,8 +2,6 @@
 
 What a file says is believed only after its name, its hash and its form were checked; one that is torn, changed or not
 ours is named and otherwise ignored, and what belongs in its place is built again.
-
-Above: registry, the keeper.  Below: compaction, whole_files.
 """
 
 import re
@@ -15,8 +13,6 @@ from msgspec import Struct
 
 from lifebus_broker.atomic_files import clean_up, make_directory, read_whole, remove_whole, write_whole
 from lifebus_broker.snapshots.compactions.compaction import Compaction, decode_compaction, encode_compaction
-
-__all__ = ["DIRECTORY", "MAX_FILE_BYTES", "CompactionFiles", "Refused"]
 
 DIRECTORY: Final = "compactions"
 """The directory in the state directory that holds a directory for each policy."""

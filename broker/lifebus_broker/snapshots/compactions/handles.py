@@ -3,8 +3,6 @@
 ``<adapter>/<session>@<sequence>:<link>`` points at one entry of the facts ledger.  The link is that of the stream's
 newest receipt then, so the handle stands for every byte of the stream up to there.  ``log@<position>`` is all of the
 log up to a position, ``receipt@<position>`` one receipt of it.  Names are escaped: a handle is read in one way only.
-
-Above: policies, registry.  Below: the fold.
 """
 
 import re
@@ -12,8 +10,6 @@ from typing import Final
 from urllib.parse import quote, unquote
 
 from lifebus_broker.state.stream_digests import FactsLedger, Stream, StreamKey
-
-__all__ = ["handle_of", "is_current", "log_handle", "position_of", "receipt_handle", "stream_of"]
 
 _FORM: Final = re.compile(r"([^/@:]+)/([^/@:]*)@(0|[1-9]\d*):([0-9a-f]{64})")
 _LOG: Final = re.compile(r"log@([1-9]\d{0,15})")

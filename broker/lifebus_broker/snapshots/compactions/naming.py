@@ -1,7 +1,4 @@
-"""Which compactions belong to a save: their names alone, from the stores and the log (session-lifecycle, 2).
-
-Above: saves.  Below: the policies.
-"""
+"""Which compactions belong to a save: their names alone, from the stores and the log (session-lifecycle, 2)."""
 
 from typing import Final
 
@@ -10,8 +7,6 @@ from lifebus_broker.snapshots.compactions.policy import names
 from lifebus_broker.snapshots.compactions.recap import SessionRecap
 from lifebus_broker.snapshots.compactions.state_cache import StateCache, boundary, cache_id_at
 from lifebus_broker.state.stores import Stores
-
-__all__ = ["POLICIES", "compaction_ids"]
 
 POLICIES: Final = (SessionRecap.policy_id, StateCache.policy_id)
 """The policies there are, as pins record them (RULE-C5)."""

@@ -1,15 +1,10 @@
-"""What a policy is: how compactions of one kind are made of the stores, the same ones of the same state each time.
-
-Above: registry.  Below: compaction, the fold.
-"""
+"""What a policy is: how compactions of one kind are made of the stores, the same ones of the same state each time."""
 
 from collections.abc import Container, Iterator
 from typing import ClassVar, Protocol
 
 from lifebus_broker.snapshots.compactions.compaction import Compaction, Purpose, compact, compaction_id_of
 from lifebus_broker.state.stores import Stores
-
-__all__ = ["Policy", "build", "build_all", "names"]
 
 
 class Policy(Protocol):

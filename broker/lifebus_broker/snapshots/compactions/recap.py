@@ -1,8 +1,6 @@
 """`session_recap@1`: what a session came to, in a few lines that anybody can read, taken from its story alone.
 
 Times are those of receipts; the clock is never asked, so the same receipts give the same recap for ever.
-
-Above: registry, saves.  Below: policy, handles, the fold.
 """
 
 from collections.abc import Iterator
@@ -18,8 +16,6 @@ from lifebus_broker.state.session_state import Story
 from lifebus_broker.state.session_table import SessionKey
 from lifebus_broker.state.stores import Stores
 from lifebus_broker.state.stream_digests import Stream
-
-__all__ = ["SessionRecap"]
 
 
 class SessionRecap:

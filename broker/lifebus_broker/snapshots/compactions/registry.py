@@ -1,8 +1,6 @@
 """The registry: which compactions are there, which of them the facts have outgrown, and whether they can be believed.
 
 It reads the log and writes the files of compactions, and nothing else: nothing here could record a fact (RULE-C1).
-
-Above: the command line, resume.  Below: the keeper, files, policies.
 """
 
 from collections.abc import Container, Iterator
@@ -21,8 +19,6 @@ from lifebus_broker.snapshots.compactions.state_cache import StateCache
 from lifebus_broker.snapshots.state_follower import StateKeeper
 from lifebus_broker.state.session_table import SessionKey
 from lifebus_broker.state.stores import Stores
-
-__all__ = ["SAVED_RECAPS", "CompactionRegistry", "Rebuilt", "Verified"]
 
 SAVED_RECAPS: Final = 256
 """Of how many sessions recaps are kept, those that changed last, unless all are asked for."""

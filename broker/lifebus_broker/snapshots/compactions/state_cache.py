@@ -1,8 +1,6 @@
 """`state_cache@1`: the stores after every 16,384th receipt, so that a start reads what came since and no more.
 
 A cache is named after the line of the log at its position, so that one of another log is never even looked for.
-
-Above: registry, the keeper, saves.  Below: policy, handles, the fold.
 """
 
 from collections.abc import Iterator
@@ -14,8 +12,6 @@ from lifebus_broker.snapshots.compactions.handles import handle_of, log_handle
 from lifebus_broker.state.receipt_view import read_receipt
 from lifebus_broker.state.stores import Stores, dump_stores
 from lifebus_broker.state.stream_digests import Stream, StreamKey
-
-__all__ = ["CACHE_EVERY", "StateCache", "boundaries", "boundary", "cache_id_at", "handles_at"]
 
 CACHE_EVERY: Final = 16_384
 """Positions between two state caches; a multiple of it is a boundary."""

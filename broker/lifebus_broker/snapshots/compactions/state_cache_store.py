@@ -1,7 +1,4 @@
-"""The state caches of one log: found by what the log says, checked, renewed, thrown away where they cannot be right.
-
-Above: the keeper.  Below: files, policies, the fold, the log.
-"""
+"""The state caches of one log: found by what the log says, checked, renewed, thrown away where they cannot be right."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,8 +10,6 @@ from lifebus_broker.snapshots.compactions.policy import build
 from lifebus_broker.snapshots.compactions.state_cache import StateCache, boundaries, cache_id_at
 from lifebus_broker.state.stores import Stores, load_stores
 from lifebus_contract import InternalError
-
-__all__ = ["KEPT_CACHES", "CacheShelf"]
 
 KEPT_CACHES: Final = 3
 """State caches that are kept; older ones are deleted."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from lifebus_supervisor.configuration.settings import Settings
     from lifebus_transports.messages.snapshots import ReviseAnswer
 
-__all__ = ["boot"]
-
 
 def boot(
     which: str | None = None,

@@ -9,8 +9,6 @@ from lifebus.cli.exit_codes import ExitCode
 from lifebus.cli.settings import present_settings
 from lifebus.cli.terminal import clean, paint, put, put_bytes, put_json, put_table, say, size_text
 
-__all__ = ["app"]
-
 app = App(name="compactions")
 _Json = Annotated[bool, Parameter(name="--json")]
 

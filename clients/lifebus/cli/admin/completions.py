@@ -5,8 +5,6 @@ from typing import Literal
 from lifebus.cli.exit_codes import ExitCode
 from lifebus.cli.terminal import put
 
-__all__ = ["completions"]
-
 
 def completions(shell: Literal["bash", "zsh", "fish"]) -> ExitCode:
     """Print a completion script, e.g. `lifebus completions bash > ~/.local/share/bash-completion/completions/lifebus`.

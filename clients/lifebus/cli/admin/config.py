@@ -11,8 +11,6 @@ from lifebus.cli.terminal import paint, put, put_json, put_table, say
 if TYPE_CHECKING:
     from lifebus_supervisor.configuration.resolution import Origin
 
-__all__ = ["app"]
-
 app = App(name="config")
 _File = Annotated[Path | None, Parameter(name="--config", env_var="LIFEBUS_CONFIG")]
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from lifebus_supervisor.renewal.records import Continuation
     from lifebus_supervisor.renewal.store import ContinuationStore
 
-__all__ = ["app", "describe", "put_records"]
-
 app = App(name="continuation")
 
 

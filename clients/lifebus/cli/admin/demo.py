@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from lifebus.demo.checks import Check
 
-__all__ = ["demo"]
-
 _SPEEDS = (0.1, 1_000.0)
 
 

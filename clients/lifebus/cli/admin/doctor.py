@@ -11,8 +11,6 @@ from lifebus.cli.terminal import clean, paint, put, put_json
 if TYPE_CHECKING:
     from lifebus.cli.admin.findings import Finding
 
-__all__ = ["doctor"]
-
 _SIGNS = {"ok": ("ok  ", "green"), "warn": ("note", "yellow"), "bad": ("BAD ", "red")}
 
 

@@ -1,7 +1,4 @@
-"""The checks of `lifebus doctor`, each a function from settings to a finding.
-
-Above: doctor.  Below: the client library, lifebus_supervisor.
-"""
+"""The checks of `lifebus doctor`, each a function from settings to a finding."""
 
 import os
 import shutil
@@ -21,8 +18,6 @@ if TYPE_CHECKING:
     from lifebus.client import Bus
     from lifebus_supervisor.configuration.settings import Settings
     from lifebus_transports.messages.requests import BrokerStatus
-
-__all__ = ["examine"]
 
 _MIN_FREE_BYTES: Final = 256 * 1024 * 1024
 _SOCKETS: Final = ("hook.sock", "requests.ipc", "receipts.ipc")

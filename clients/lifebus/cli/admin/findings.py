@@ -1,13 +1,8 @@
-"""What one check of `lifebus doctor` found.
-
-Above: checks, harness_checks, doctor.  Below: msgspec.
-"""
+"""What one check of `lifebus doctor` found."""
 
 from typing import Literal
 
 import msgspec
-
-__all__ = ["Finding"]
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

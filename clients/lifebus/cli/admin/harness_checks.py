@@ -1,7 +1,4 @@
-"""What `lifebus doctor` says of each harness: the hooks that are installed, and what the broker sees of it.
-
-Above: doctor.  Below: hook_wishes, lifebus_admin.harnesses.
-"""
+"""What `lifebus doctor` says of each harness: the hooks that are installed, and what the broker sees of it."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -13,8 +10,6 @@ from lifebus.cli.harness_text import harness_text
 if TYPE_CHECKING:
     from lifebus_admin.harnesses.install_status import Standing
     from lifebus_transports.messages.requests import BrokerStatus
-
-__all__ = ["harness_findings", "hook_findings"]
 
 
 def harness_findings(status: "BrokerStatus | None") -> Iterator[Finding]:

@@ -1,7 +1,4 @@
-"""`lifebus hooks test`: a canary through every installed hook, and whether it became a receipt.
-
-Above: hooks.  Below: the client library, lifebus_admin.harnesses.
-"""
+"""`lifebus hooks test`: a canary through every installed hook, and whether it became a receipt."""
 
 import os
 from collections.abc import Sequence
@@ -18,8 +15,6 @@ if TYPE_CHECKING:
     from lifebus_admin.harnesses.canary import Outcome, Trial
     from lifebus_admin.harnesses.target import Place, Target
     from lifebus_contract import Receipt
-
-__all__ = ["Canary", "send_canaries", "show_canaries"]
 
 
 class Canary(msgspec.Struct, frozen=True, kw_only=True):

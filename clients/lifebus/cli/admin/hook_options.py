@@ -1,7 +1,4 @@
-"""What a user wishes of `lifebus hooks`, and whose directories it is about.
-
-Above: hooks.  Below: lifebus_admin.harnesses, the adapters' assets.
-"""
+"""What a user wishes of `lifebus hooks`, and whose directories it is about."""
 
 import os
 from collections.abc import Sequence
@@ -15,8 +12,6 @@ from lifebus.cli.arguments import UsageError, parse_choice
 
 if TYPE_CHECKING:
     from lifebus_admin.harnesses.target import Place, Target
-
-__all__ = ["ALL", "ANY_WISH", "ASK", "Doing", "Narrowing", "Wishing", "harness_names", "place_here", "project_of"]
 
 _MODES: Final = ["native_hook", "launcher_wrapper", "manual_skill"]
 _SCOPES: Final = ["user", "project"]

@@ -1,7 +1,4 @@
-"""What `lifebus hooks install` and `remove` propose, show, do and tell.
-
-Above: hooks.  Below: lifebus_admin.harnesses and its installer.
-"""
+"""What `lifebus hooks install` and `remove` propose, show, do and tell."""
 
 import time
 from typing import TYPE_CHECKING, Any
@@ -15,8 +12,6 @@ if TYPE_CHECKING:
     from lifebus_admin.harnesses.versions import Installed
     from lifebus_admin.installer.installer import Report
     from lifebus_admin.installer.plan import FilePlan, Plan
-
-__all__ = ["Proposal", "propose_install", "propose_removal"]
 
 _COLORS = {"+": "green", "-": "red", "@": "cyan"}
 _DONE = {"create": "made", "change": "changed", "remove": "removed", "keep": "kept"}

@@ -1,7 +1,4 @@
-"""`lifebus hooks status` on paper: files, hooks, launcher, trust.
-
-Above: hooks.  Below: lifebus_admin.harnesses.
-"""
+"""`lifebus hooks status` on paper: files, hooks, launcher, trust."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -14,8 +11,6 @@ if TYPE_CHECKING:
     from lifebus_adapters.codex.trust import HookTrust
     from lifebus_admin.harnesses.install_status import Launcher, Standing
     from lifebus_admin.installer.status import FileStatus
-
-__all__ = ["is_sound", "plain_standing", "show_standing"]
 
 _COLORS: Final = {"present": "green", "missing": "yellow", "drifted": "yellow", "foreign": "red", "unreadable": "red"}
 _MEANINGS: Final = {

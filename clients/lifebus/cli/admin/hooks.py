@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from lifebus.cli.admin.hook_plans import Proposal
     from lifebus_admin.harnesses.target import Place, Target
 
-__all__ = ["app"]
-
 _WITHOUT_ASKING = "--yes does it without asking, --dry-run only shows it"
 
 app = App(name="hooks")

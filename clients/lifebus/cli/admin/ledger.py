@@ -15,8 +15,6 @@ from lifebus.cli.terminal import paint, put, put_json, say, size_text
 if TYPE_CHECKING:
     from lifebus_admin.ledger_files.backup import Replaced
 
-__all__ = ["app", "verify"]
-
 app = App(name="ledger")
 _Json = Annotated[bool, Parameter(name="--json")]
 

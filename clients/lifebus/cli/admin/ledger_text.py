@@ -1,7 +1,4 @@
-"""What the ledger's commands show to people.
-
-Above: ledger.  Below: terminal.
-"""
+"""What the ledger's commands show to people."""
 
 import time
 from collections.abc import Iterator
@@ -11,8 +8,6 @@ from lifebus.cli.terminal import clean, size_text
 
 if TYPE_CHECKING:
     from lifebus_admin.ledger_files.info import Edge, LedgerInfo
-
-__all__ = ["info_lines"]
 
 _WIDTH = 12
 

@@ -1,7 +1,4 @@
-"""`lifebus ledger prune`: what goes is planned on the file, and dropped by the broker where one runs.
-
-Above: ledger.  Below: the client library, lifebus_admin.ledger_files.
-"""
+"""`lifebus ledger prune`: what goes is planned on the file, and dropped by the broker where one runs."""
 
 import time
 from typing import TYPE_CHECKING, Final
@@ -16,8 +13,6 @@ if TYPE_CHECKING:
     from lifebus_admin.ledger_files.info import LedgerInfo
     from lifebus_admin.ledger_files.prune import PrunePlan, PruneWish
     from lifebus_supervisor.configuration.settings import Settings
-
-__all__ = ["prune_ledger"]
 
 _PATIENCE_S: Final = 30.0
 _GLANCE_S: Final = 0.05

@@ -1,15 +1,10 @@
-"""A session's recap in lines for a person.
-
-Above: the command `compactions`.  Below: terminal.
-"""
+"""A session's recap in lines for a person."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from lifebus.cli.terminal import clean
-
-__all__ = ["recap_lines"]
 
 
 def recap_lines(recap: Mapping[str, Any]) -> Iterator[str]:

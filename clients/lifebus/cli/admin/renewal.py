@@ -8,8 +8,6 @@ from lifebus.cli.admin.continuation import describe, put_records
 from lifebus.cli.exit_codes import ExitCode
 from lifebus.cli.terminal import put, put_json, put_table, say
 
-__all__ = ["app"]
-
 app = App(name="renewal")
 
 

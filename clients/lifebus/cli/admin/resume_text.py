@@ -1,14 +1,9 @@
-"""The resume view as text: live sessions, what is weaker than claimed, and what waits for somebody.
-
-Above: boot.  Below: terminal.
-"""
+"""The resume view as text: live sessions, what is weaker than claimed, and what waits for somebody."""
 
 from collections.abc import Iterator
 from typing import Any, Final
 
 from lifebus.cli.terminal import clean, paint
-
-__all__ = ["resume_lines"]
 
 _PENDING: Final = {
     "PENDING_ROLL": ("frame_id", "no end was recorded: it has to be run to its end, or ended"),

@@ -12,8 +12,6 @@ from lifebus_contract import TransportError
 if TYPE_CHECKING:
     from lifebus_transports.messages.snapshots import SaveAnswer, SaveTypeName
 
-__all__ = ["save"]
-
 _TYPES: "dict[str, SaveTypeName]" = {"scene": "SCENE", "session": "SESSION", "campaign": "CAMPAIGN"}
 
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from lifebus_admin.snapshots.boot import Verdict
     from lifebus_supervisor.jobs.state_directory import Listing
 
-__all__ = ["app"]
-
 app = App(name="snapshots")
 _Json = Annotated[bool, Parameter(name="--json")]
 

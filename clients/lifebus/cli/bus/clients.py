@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from lifebus_contract.consumers import CursorInfo
     from lifebus_transports.messages.requests import ClientInfo
 
-__all__ = ["app"]
-
 app = App(name="clients")
 
 _Name = Annotated[str, Parameter(help="The name that it consumes under.")]

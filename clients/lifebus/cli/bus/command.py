@@ -1,7 +1,4 @@
-"""What `serve` and `invoke` share: the command of the command line, and its end when they are told to stop.
-
-Above: serve, invoke.  Below: the command runner.
-"""
+"""What `serve` and `invoke` share: the command of the command line, and its end when they are told to stop."""
 
 import signal
 from dataclasses import dataclass
@@ -16,8 +13,6 @@ if TYPE_CHECKING:
     from anyio import CancelScope
 
     from lifebus_transports.processes import CommandSpec
-
-__all__ = ["AS_IT_IS", "Command", "Running", "cancel_on_signal", "spec_of"]
 
 _PROTOCOLS: Final = ["oneshot", "jsonl", "msgpack"]
 _LONGEST_S: Final = 600

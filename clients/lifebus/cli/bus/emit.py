@@ -28,8 +28,6 @@ from lifebus_contract import (
 if TYPE_CHECKING:
     from lifebus.client import Bus, Emitted
 
-__all__ = ["Delivery", "Details", "emit"]
-
 _BATCH: Final = 256
 
 

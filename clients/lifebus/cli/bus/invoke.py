@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from lifebus_admin.invocation import Invocation, Invoked
     from lifebus_supervisor.configuration.settings import Settings
 
-__all__ = ["invoke"]
-
 
 def invoke(*command: Command, running: Running = AS_IT_IS) -> ExitCode:
     """Ask a command about one dispatch envelope from stdin, and print its receipt: `lifebus invoke -- ./client`.

@@ -7,8 +7,6 @@ from cyclopts import Parameter
 from lifebus.cli.arguments import UsageError, parse_seconds
 from lifebus.proxy.program import Options, carry
 
-__all__ = ["run", "tee"]
-
 _Command = Annotated[str, Parameter(allow_leading_hyphen=False)]
 
 

@@ -16,8 +16,6 @@ from lifebus_contract import LifecycleEvent
 if TYPE_CHECKING:
     from lifebus.client import Bus
 
-__all__ = ["Wanting", "serve"]
-
 _MOST_WORKERS: Final = 64
 
 

@@ -10,8 +10,6 @@ from lifebus.cli.arguments import parse_seconds
 from lifebus.cli.connection import configure_logs
 from lifebus.cli.exit_codes import ExitCode
 
-__all__ = ["stdio"]
-
 
 def stdio(
     *,

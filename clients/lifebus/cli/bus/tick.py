@@ -9,8 +9,6 @@ from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode
 from lifebus.cli.terminal import say
 
-__all__ = ["tick"]
-
 
 def tick(
     *,

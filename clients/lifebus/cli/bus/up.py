@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from lifebus_supervisor.configuration.settings import Settings
     from lifebus_supervisor.daemon.composition import Daemon
 
-__all__ = ["SettingFlags", "up"]
-
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from lifebus_adapters.conformance import Finding
 
-__all__ = ["conform"]
-
 
 def conform(
     *adapter: Annotated[str, Parameter(allow_leading_hyphen=True)], json: bool = False, timeout: str = "5s"

@@ -6,8 +6,6 @@ from lifebus.cli.exit_codes import ExitCode
 from lifebus.cli.terminal import put_json, put_table
 from lifebus_contract import FRAME_EVENTS, LifecycleEvent
 
-__all__ = ["events"]
-
 _MEANINGS: Final = {
     LifecycleEvent.SESSION_STARTING: "a harness session is about to start",
     LifecycleEvent.SESSION_STARTED: "a harness session runs",

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from lifebus_contract import RegisteredAdapter
 
-__all__ = ["app"]
-
 app = App(name="manifest")
 _SUPPORT_COLORS = {
     "native": "green",

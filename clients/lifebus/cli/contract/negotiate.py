@@ -13,8 +13,6 @@ from lifebus_contract import Negotiation, NegotiationOutcome, RequirementLevel, 
 if TYPE_CHECKING:
     from lifebus_contract import CapabilityRequest
 
-__all__ = ["Wishes", "negotiate", "parse_requirements"]
-
 _COLORS = {"satisfied": "green", "degraded": "yellow", "unsupported": "red", "requires_operator": "red"}
 Wishes = Annotated[tuple[str, ...], Parameter(negative=())]
 """Capabilities as `CAPABILITY` or `CAPABILITY=SUPPORT`."""

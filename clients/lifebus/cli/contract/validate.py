@@ -9,8 +9,6 @@ from lifebus.cli.exit_codes import ExitCode
 from lifebus.cli.terminal import clean, paint, put, put_json
 from lifebus_contract import KINDS, InvalidRequest, PayloadEnvelope, decode_json, schema_for
 
-__all__ = ["schema", "validate"]
-
 _VALID: Final = {"valid": True}
 
 

@@ -5,8 +5,6 @@ import platform
 from lifebus.cli.exit_codes import ExitCode
 from lifebus.cli.terminal import put, put_json
 
-__all__ = ["version"]
-
 
 def version(*, json: bool = False) -> ExitCode:
     """Print the version of lifebus, of the contract it speaks, and of Python.

@@ -1,26 +1,10 @@
-"""Receipts as text: short and aligned for people, whole for pipes, canonical for programs.
-
-Above: tail, signals, receipts, emit, the demo.  Below: the contract.
-"""
+"""Receipts as text: short and aligned for people, whole for pipes, canonical for programs."""
 
 from datetime import UTC, datetime
 from typing import Final
 
 from lifebus._internal.view import Gap
 from lifebus_contract import SUPPORT_STRENGTH, LifecycleEvent, Receipt
-
-__all__ = [
-    "COLUMNS",
-    "degraded_of",
-    "fact_of",
-    "gap_text",
-    "note_of",
-    "placement_of",
-    "session_label",
-    "short_line",
-    "time_of",
-    "whole_line",
-]
 
 COLUMNS: Final = (("session", 15), ("seq", 4), ("event", 25), ("status", 9), ("note", 23))
 """The columns of a short line with their widths: 80 with one space between."""

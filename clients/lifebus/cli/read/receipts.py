@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from lifebus.client import Bus
     from lifebus_transports.messages.requests import Backfill, RowInfo
 
-__all__ = ["app"]
-
 app = App(name="receipts")
 _WINDOW: Final = 1_024
 

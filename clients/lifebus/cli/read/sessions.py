@@ -7,8 +7,6 @@ from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode
 from lifebus.cli.terminal import put_json, put_table, say
 
-__all__ = ["sessions"]
-
 
 def sessions(
     session: str | None = None,

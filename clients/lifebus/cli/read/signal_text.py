@@ -1,14 +1,9 @@
-"""Signals as text: one short line each, without a word of the conversation.
-
-Above: signals.  Below: the client library's types.
-"""
+"""Signals as text: one short line each, without a word of the conversation."""
 
 from typing import Any, Final
 
 from lifebus.cli.terminal import size_text
 from lifebus.signals import SignalReceived
-
-__all__ = ["COLUMNS", "short_line", "thread_label", "whole_line"]
 
 COLUMNS: Final = (("thread", 13), ("seq", 5), ("event", 42), ("note", 17))
 """The columns of a short line with their widths: 80 with one space between."""

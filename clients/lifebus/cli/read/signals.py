@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from lifebus.client import Bus
     from lifebus.signals import SignalReceived, Signals
 
-__all__ = ["ALL", "Which", "signals"]
-
 _ROOT: Final = "app_server."
 
 

@@ -14,8 +14,6 @@ from lifebus.cli.terminal import clean, paint, put, put_json, size_text
 if TYPE_CHECKING:
     from lifebus_transports.messages.state import RetentionStatus
 
-__all__ = ["status"]
-
 
 def status(*, connecting: Connecting = DEFAULTS) -> ExitCode:
     """Show how the broker and its ledger are; exit code 69 when no broker answers, 1 when it takes no writes.

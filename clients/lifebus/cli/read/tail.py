@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from lifebus.client import Bus
     from lifebus.subscription import Since
 
-__all__ = ["parse_start", "predicate", "tail"]
-
 
 def tail(
     *,

@@ -1,15 +1,10 @@
-"""Entries to add, as one tree that is laid over the settings: objects, lists to append to, values to set.  Pure.
-
-Above: splicing.py, yaml_text.py.  Below: the adapters' assets.
-"""
+"""Entries to add, as one tree that is laid over the settings: objects, lists to append to, values to set.  Pure."""
 
 from collections.abc import Sequence
 from typing import Any, cast
 
 from lifebus_adapters.shared.assets import Entry
 from lifebus_admin.installer.refusals import SettingsConflict
-
-__all__ = ["Appended", "Set", "nested", "plain", "require_fit"]
 
 
 class Appended:

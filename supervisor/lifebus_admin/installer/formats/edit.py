@@ -2,8 +2,6 @@
 
 Whatever the dialect, the result is read again before it is handed out: everything that is not ours must be the same as
 before, ours must be exactly what was wished, and the harness must have nothing to say against the whole.
-
-Above: planning.py, status.py.  Below: splicing.py, yaml_text.py, values.py.
 """
 
 import marshal
@@ -27,8 +25,6 @@ from lifebus_admin.installer.formats.yaml_edit import YamlText
 from lifebus_admin.installer.formats.yaml_nodes import load
 from lifebus_admin.installer.refusals import SettingsConflict, SettingsUnreadable
 from lifebus_contract import InternalError
-
-__all__ = ["BYTE_ORDER_MARK", "parsed_settings", "text_installed", "text_of", "text_removed"]
 
 BYTE_ORDER_MARK: Final = "\ufeff"
 """Some editors begin a file with it; it is kept."""

@@ -1,13 +1,8 @@
-"""The strings, numbers and bare keys of JSON5 (json5.org, version 1.0.0).  Pure.
-
-Above: scanning.py.  Below: the standard library.
-"""
+"""The strings, numbers and bare keys of JSON5 (json5.org, version 1.0.0).  Pure."""
 
 import math
 import re
 from typing import Final
-
-__all__ = ["JSON5_KEY", "JSON5_NUMBER", "JSON5_STRING", "json5_number", "json5_string"]
 
 JSON5_KEY: Final = re.compile(r"(?:[^\W\d]|\$)[\w$\u200c\u200d]*")
 """A key without quotes; one with escapes in it is not read."""

@@ -7,8 +7,6 @@ that was empty before follows its bracket after blanks that our own containers n
     one blank      there was nothing between the brackets
     two blanks     there were white space or comments between them; they follow ours now
     three blanks   (after the outermost bracket) the file was there, but blank; what it held follows the object
-
-Above: editing.py.  Below: layout.py, scanning.py.
 """
 
 import re
@@ -29,8 +27,6 @@ from lifebus_admin.installer.formats.layout import (
 )
 from lifebus_admin.installer.formats.removals import CUT, removals
 from lifebus_admin.installer.formats.settings_diff import Path
-
-__all__ = ["JsonText"]
 
 _WAS_EMPTY, _WAS_BLANK_INSIDE, _FILE_WAS_BLANK = " ", "  ", "   "
 _MARK: Final = re.compile(r"( {1,3})(?=[^ \t]|$)")

@@ -4,8 +4,6 @@ One scanner reads the three dialects.  It returns values, and for the places tha
 their items, keys and commas stand.  What it cannot read with certainty it refuses, naming line and column; it never
 repairs.  Strict JSON takes no comment, no trailing comma and no key twice; JSONC takes the first two; JSON5 all of its
 own.  A key twice is refused in every dialect where it stands on a path that we touch.
-
-Above: splicing.py, editing.py.  Below: json5_text.py, refusals.py.
 """
 
 import json
@@ -18,8 +16,6 @@ from msgspec import Struct
 from lifebus_adapters.shared.assets import Dialect
 from lifebus_admin.installer.formats.json5_text import JSON5_KEY, JSON5_NUMBER, JSON5_STRING, json5_number, json5_string
 from lifebus_admin.installer.refusals import SettingsUnreadable
-
-__all__ = ["ALL", "MAX_DEPTH", "Item", "Node", "Track", "scan", "skip_blank", "track_of"]
 
 MAX_DEPTH: Final = 200
 """Containers within containers that are read; no settings file needs as many."""

@@ -1,7 +1,4 @@
-"""How a JSON file is laid out, and text of ours that looks the same.  Pure.
-
-Above: splicing.py, editing.py.  Below: scanning.py.
-"""
+"""How a JSON file is laid out, and text of ours that looks the same.  Pure."""
 
 import json
 import re
@@ -10,18 +7,6 @@ from typing import Any, Final
 from msgspec import Struct
 
 from lifebus_admin.installer.formats.json_scanner import Node
-
-__all__ = [
-    "Layout",
-    "Splice",
-    "indentation_of",
-    "layout_of",
-    "newline_of",
-    "rendered",
-    "rendered_member",
-    "spliced",
-    "starts_line",
-]
 
 _INDENTATION: Final = re.compile(r"[ \t]*")
 _DEFAULT_UNIT: Final = "  "

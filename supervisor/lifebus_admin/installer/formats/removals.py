@@ -1,14 +1,9 @@
-"""Values to take out or to bring back, as one tree that is laid over the settings.  Pure.
-
-Above: splicing.py, yaml_text.py.  Below: values.py.
-"""
+"""Values to take out or to bring back, as one tree that is laid over the settings.  Pure."""
 
 from collections.abc import Sequence
 from typing import Any, Final
 
 from lifebus_admin.installer.formats.settings_diff import Path
-
-__all__ = ["CUT", "removals"]
 
 CUT: Final = "cut"
 

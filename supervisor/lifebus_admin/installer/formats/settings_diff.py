@@ -2,8 +2,6 @@
 
 Ours are found in every list beside the ones that we use now (the events of an older version, or of a wider wish), and
 also one by one inside an element of somebody else's, where a user moved them together.
-
-Above: editing.py, status.py.  Below: the adapters' assets.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,23 +10,6 @@ from typing import Any, Final, cast
 from msgspec import Struct
 
 from lifebus_adapters.shared.assets import Entry, SettingsFile
-
-__all__ = [
-    "ABSENT",
-    "OWN_KEY",
-    "Changes",
-    "Path",
-    "elements_of",
-    "is_ours",
-    "list_places",
-    "lookup",
-    "ours",
-    "same",
-    "to_install",
-    "to_remove",
-    "tracked_paths",
-    "without_ours",
-]
 
 Path = tuple[str | int, ...]
 """Where a value stands: keys and places in lists."""

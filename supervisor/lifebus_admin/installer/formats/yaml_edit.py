@@ -3,8 +3,6 @@
 Block style is spliced by whole lines, flow style between its brackets.  A key that had nothing after its colon, and a
 file that was empty, get a comment with ours, so that taking ours out brings them back; brackets that were empty get a
 blank, as in JSON.
-
-Above: editing.py.  Below: yaml_nodes.py, additions.py, layout.py.
 """
 
 import json
@@ -30,8 +28,6 @@ from lifebus_admin.installer.formats.yaml_nodes import (
     require_plain,
 )
 from lifebus_admin.installer.refusals import SettingsConflict
-
-__all__ = ["YamlText"]
 
 _MARK: Final = "# lifebus: nothing stood here before"
 _GAP: Final = re.compile(r"\s*,\s*")

@@ -2,8 +2,6 @@
 
 What cannot be spliced with certainty is refused: several documents, an end marker, and anchors, aliases, merge keys and
 double keys where we would touch them.
-
-Above: yaml_text.py.  Below: PyYAML, refusals.py.
 """
 
 import re
@@ -14,8 +12,6 @@ import yaml
 from msgspec import Struct
 
 from lifebus_admin.installer.refusals import SettingsConflict, SettingsUnreadable
-
-__all__ = ["MAX_YAML", "Child", "children", "compose", "content_end", "is_nothing", "kind_of", "load", "require_plain"]
 
 MAX_YAML: Final = 256 * 1024
 """Characters of the largest YAML file that is read; positions cost seconds for so many."""

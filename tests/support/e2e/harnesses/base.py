@@ -8,8 +8,6 @@ from typing import Protocol
 from support.e2e.programs import Package
 from support.e2e.sandbox import Ran, Sandbox
 
-__all__ = ["Harness", "Turn"]
-
 
 @dataclass(frozen=True)
 class Turn:

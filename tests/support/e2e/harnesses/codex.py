@@ -8,8 +8,6 @@ from support.e2e.harnesses.base import Turn
 from support.e2e.programs import Package, find
 from support.e2e.sandbox import Ran, Sandbox
 
-__all__ = ["CODEX"]
-
 _WINDOW: Final = 20_000
 _COMPACT_OVER: Final = 15_000
 

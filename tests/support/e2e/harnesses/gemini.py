@@ -9,8 +9,6 @@ from support.e2e.harnesses.base import Turn
 from support.e2e.programs import Package, find
 from support.e2e.sandbox import Ran, Sandbox
 
-__all__ = ["GEMINI"]
-
 
 class Gemini:
     """Gemini CLI, which compresses at a twentieth of its window."""

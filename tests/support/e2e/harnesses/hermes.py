@@ -10,8 +10,6 @@ from support.e2e.harnesses.base import Turn
 from support.e2e.programs import Package, find
 from support.e2e.sandbox import Ran, Sandbox
 
-__all__ = ["HERMES"]
-
 
 class Hermes:
     """Hermes; a session that is to go on runs as `hermes chat`, which can resume."""

@@ -9,8 +9,6 @@ from support.e2e.harnesses.base import Turn
 from support.e2e.programs import NODE_24, Package, find, place
 from support.e2e.sandbox import Ran, Sandbox
 
-__all__ = ["OPENCLAW"]
-
 _WINDOW: Final = 120_000
 
 

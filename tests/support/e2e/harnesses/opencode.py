@@ -10,8 +10,6 @@ from support.e2e.harnesses.base import Turn
 from support.e2e.programs import Package, find, place
 from support.e2e.sandbox import Ran, Sandbox
 
-__all__ = ["OPENCODE"]
-
 _WINDOW: Final = 20_000
 _PLUGIN_KIT: Final = Package("npm", "@opencode-ai/plugin", "1.18.33")
 """OpenCode installs this beside its settings at each start, and waits for minutes where there is no network."""

@@ -1,7 +1,4 @@
-"""Checks of a ledger file beside its rows: definitions, own values, base, keys, marks, checksums, SQLite's pages.
-
-Above: sqlite_verify.  Below: sqlite_schema, sqlite_tables, checksums, witness.
-"""
+"""Checks of a ledger file beside its rows: definitions, own values, base, keys, marks, checksums, SQLite's pages."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -15,8 +12,6 @@ from lifebus_broker.ledger.sqlite.checksums import checksum, unguarded
 from lifebus_broker.ledger.sqlite.schema import MARK_EVERY, Execute, executor, meta_of, snapshot
 from lifebus_broker.ledger.sqlite.tables import CHECKED, TABLES
 from lifebus_broker.ledger.sqlite.watermark import Standing, losses
-
-__all__ = ["check_frame", "check_keys", "check_marks", "check_structure", "checksum_checks", "standing_of"]
 
 _PIECE: Final = 4096
 _EPOCH_DIGITS: Final = 32

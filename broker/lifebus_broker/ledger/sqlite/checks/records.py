@@ -1,7 +1,4 @@
-"""Check the journal of a ledger file: the ends of each stream, the chain of its notes, and their bytes.
-
-Above: sqlite_verify.  Below: sqlite_schema, noting.
-"""
+"""Check the journal of a ledger file: the ends of each stream, the chain of its notes, and their bytes."""
 
 from typing import Any, Final
 
@@ -9,8 +6,6 @@ import apsw
 
 from lifebus_broker.ledger.record_batch import note_link
 from lifebus_broker.ledger.sqlite.schema import MISREAD, Execute, executor, snapshot
-
-__all__ = ["check_ends", "check_notes"]
 
 _PIECE: Final = 1024
 _ENDS: Final = """

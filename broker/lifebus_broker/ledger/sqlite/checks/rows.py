@@ -1,7 +1,4 @@
-"""One pass over the rows of a ledger file, in position order: chain, sequences, columns, keys, marks, seconds, heads.
-
-Above: sqlite_verify.  Below: sqlite_schema, drafting, checksums, fold.
-"""
+"""One pass over the rows of a ledger file in position order: chain, sequences, columns, keys, heads."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -16,8 +13,6 @@ from lifebus_broker.ledger.sqlite.schema import MARK_EVERY, MISREAD, executor, m
 from lifebus_broker.state.session_head import INITIAL, SessionState, advance
 from lifebus_broker.state.stream_digests import NO_LINK, link_after, sequence_after
 from lifebus_contract import Receipt
-
-__all__ = ["RowsCheck"]
 
 _PIECE: Final = 2048
 _DECODER: Final = msgspec.json.Decoder(Receipt)

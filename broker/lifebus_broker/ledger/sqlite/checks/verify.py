@@ -2,8 +2,6 @@
 
 Reads in pieces on a connection of its own, so that neither the writer nor other readers wait, and the
 write-ahead log can be reset meanwhile.
-
-Above: sqlite_file (boot), sqlite (`verify`), command line.  Below: sqlite_checks, sqlite_rows_check.
 """
 
 from collections.abc import Callable
@@ -19,8 +17,6 @@ from lifebus_broker.ledger.sqlite.checks.rows import RowsCheck
 from lifebus_broker.ledger.sqlite.format import require_format
 from lifebus_broker.ledger.sqlite.schema import MISREAD, open_reader, snapshot
 from lifebus_broker.ledger.sqlite.watermark import testimony_beside
-
-__all__ = ["verify"]
 
 _MOST: Final = 20
 
