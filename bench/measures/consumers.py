@@ -44,7 +44,7 @@ def consumed(receipts: int) -> list[Consumed]:
 
 async def _consume(runtime_dir: Path, name: str, max_in_flight: int, at_once: int, count: int) -> float:
     """Take and acknowledge so many; return the seconds that took."""
-    settings = lifebus.CursorSettings(max_in_flight=max_in_flight)
+    settings = lifebus.ConsumerSettings(max_in_flight=max_in_flight)
     async with (
         lifebus.connect("bench", runtime_dir=runtime_dir, timeout=30) as bus,
         bus.consume(name, settings, since="start") as deliveries,

@@ -19,7 +19,7 @@ def following(runtime_dir: Path, how_many: int, receipts: int) -> "AbstractConte
     return child("bench.measures.followers", runtime_dir, how_many, receipts)
 
 
-async def _follow(bus: lifebus.Bus, start: lifebus.Cursor, receipts: int) -> int:
+async def _follow(bus: lifebus.Bus, start: lifebus.Position, receipts: int) -> int:
     """Count receipts until all have come; return how many gaps were among them."""
     gaps = 0
     subscription = bus.receipts(since=start)
@@ -37,7 +37,7 @@ async def _follow(bus: lifebus.Bus, start: lifebus.Cursor, receipts: int) -> int
 async def _main(runtime_dir: str, how_many: int, receipts: int) -> None:
     async with lifebus.connect("bench-followers", runtime_dir=runtime_dir, timeout=30) as bus:
         ledger = (await bus.status()).ledger
-        start = lifebus.Cursor(ledger.epoch, ledger.head)
+        start = lifebus.Position(ledger.epoch, ledger.head)
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(_follow(bus, start, receipts)) for _ in range(how_many)]
             print("ready", flush=True)

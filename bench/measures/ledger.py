@@ -18,7 +18,7 @@ from pathlib import Path
 import apsw
 
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
-from lifebus_broker.ports import Appended, Entry
+from lifebus_broker.ports import AppendResult, NewReceipt
 from lifebus_contract import IntegrationMode, LifecycleEvent, Receipt, ReceiptStatus, encode_json
 
 _IN_FLIGHT = 2048
@@ -37,10 +37,11 @@ class Figures:
     ack_max: float
 
 
-def entries(first: int, count: int, sessions: int) -> list[Entry]:
+def entries(first: int, count: int, sessions: int) -> list[NewReceipt]:
     """Return entries numbered from `first`, going round the sessions."""
     return [
-        Entry(receipt=receipt(number, number % sessions), digest=b"d" * 16) for number in range(first, first + count)
+        NewReceipt(receipt=receipt(number, number % sessions), digest=b"d" * 16)
+        for number in range(first, first + count)
     ]
 
 
@@ -72,7 +73,7 @@ def receipt(number: int, session: int) -> Receipt:
     )
 
 
-async def flood(ledger: SqliteLedger, work: list[Entry], batch: int) -> list[float]:
+async def flood(ledger: SqliteLedger, work: list[NewReceipt], batch: int) -> list[float]:
     """Append `work` in calls of `batch` entries, `_IN_FLIGHT` entries in flight; return the time to each ack."""
     waits: list[float] = []
     todo = deque(work[start : start + batch] for start in range(0, len(work), batch))
@@ -83,7 +84,7 @@ async def flood(ledger: SqliteLedger, work: list[Entry], batch: int) -> list[flo
     def send() -> None:
         part, begun = todo.popleft(), time.perf_counter()
 
-        def done(results: list[Appended]) -> None:
+        def done(results: list[AppendResult]) -> None:
             nonlocal left
             waits.append(time.perf_counter() - begun)
             left -= 1

@@ -1,4 +1,4 @@
-"""Canonical bytes and digests: one form for everything that is hashed (session-lifecycle, 2; reliability, e2.2).
+"""Canonical bytes and digests: one form for everything that is hashed.  Pure.
 
 The profile is RFC 8785 with less in it: integers within ±2^53-1 and no floats, and keys of ASCII alone, so that the
 order of bytes is the order that the RFC asks for.

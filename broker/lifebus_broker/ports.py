@@ -48,7 +48,7 @@ class Refusal(Struct, frozen=True, kw_only=True):
         return tighten(self.failure_class, self.wished_retry)
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class NewReceipt(Struct, frozen=True, kw_only=True):
     """A receipt that asks to be recorded; its `sequence` is still null.
 
     `digest` is the content digest of what was asked (16 to 32 bytes), compared when the receipt's idempotency key
@@ -59,7 +59,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     digest: bytes | None = None
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class StoredReceipt(Struct, frozen=True, kw_only=True):
     """A recorded receipt: its place in the ledger's order, and its canonical JSON bytes (design 3.4, 4.4).
 
     `position` is 0 for a receipt that no ledger keeps.
@@ -72,10 +72,10 @@ class Row(Struct, frozen=True, kw_only=True):
     receipt: bytes
 
 
-class Appended(Struct, frozen=True, kw_only=True):
+class AppendResult(Struct, frozen=True, kw_only=True):
     """What became of one entry: a row (`replayed` when it was there before), or a refusal."""
 
-    row: Row | None = None
+    row: StoredReceipt | None = None
     replayed: bool = False
     refusal: Refusal | None = None
 
@@ -105,7 +105,7 @@ class Page(Struct, frozen=True, kw_only=True):
     """
 
     epoch: str
-    rows: tuple[Row, ...]
+    rows: tuple[StoredReceipt, ...]
     next: int
     head: int
     floor: int
@@ -113,14 +113,14 @@ class Page(Struct, frozen=True, kw_only=True):
     snapshot_required: bool = False
 
 
-class NewNote(Struct, frozen=True):
+class NewRecord(Struct, frozen=True):
     """A note that asks to be written: `stream` names its series, 1 to 1,024 bytes of UTF-8; at most 1 MiB of `body`."""
 
     stream: str
     body: bytes
 
 
-class Note(Struct, frozen=True):
+class Record(Struct, frozen=True):
     """A written note.  `number` counts 1, 2, 3 … within its stream, without holes and never reused."""
 
     stream: str
@@ -129,20 +129,20 @@ class Note(Struct, frozen=True):
     body: bytes
 
 
-class NotePage(Struct, frozen=True, kw_only=True):
+class RecordPage(Struct, frozen=True, kw_only=True):
     """Notes of one stream in order, those of a number above the one asked for that are still kept.
 
     `head` is the newest number ever given, `floor` the newest dropped one: who asked for what lies below it has lost
     something.  `complete` says that nothing up to `head` is missing behind the last note.
     """
 
-    notes: tuple[Note, ...]
+    notes: tuple[Record, ...]
     head: int
     floor: int
     complete: bool
 
 
-class NoteStream(Struct, frozen=True):
+class RecordStream(Struct, frozen=True):
     """A stream of notes: its newest number, its newest dropped one, and the bytes of the bodies it keeps."""
 
     stream: str
@@ -158,7 +158,7 @@ class Journal(Protocol):
     implementation passes the one contract suite in tests/contract_suites/.
     """
 
-    def append_notes(self, notes: Sequence[NewNote], done: Callable[[list[Note] | Refusal], None]) -> Refusal | None:
+    def append(self, notes: Sequence[NewRecord], done: Callable[[list[Record] | Refusal], None]) -> Refusal | None:
         """Take notes of any streams for one atomic append; call `done` on the event loop once they are committed.
 
         Returns a refusal, and never calls `done`, when the queue is full, the disk is full, the ledger is closed or a
@@ -166,15 +166,15 @@ class Journal(Protocol):
         """
         ...
 
-    async def read_notes(self, stream: str, after: int = 0, limit: int = 256, max_bytes: int = 262_144) -> NotePage:
+    async def read(self, stream: str, after: int = 0, limit: int = 256, max_bytes: int = 262_144) -> RecordPage:
         """Return committed notes with a number above `after`: at most `limit`, `max_bytes` of bodies, at least one."""
         ...
 
-    async def note_streams(self, prefix: str = "") -> list[NoteStream]:
+    async def streams(self, prefix: str = "") -> list[RecordStream]:
         """Return the streams whose name begins with `prefix`, by name; those whose notes were all dropped too."""
         ...
 
-    async def drop_notes(self, stream: str, through: int) -> int:
+    async def drop(self, stream: str, through: int) -> int:
         """Drop the notes of a stream up to a number, and return its new floor; it never moves back.
 
         Raises:
@@ -209,15 +209,15 @@ class Ledger(Protocol):
         """The side log in the same file."""
         ...
 
-    def append(self, entries: Sequence[Entry], done: Callable[[list[Appended]], None]) -> Refusal | None:
+    def append(self, entries: Sequence[NewReceipt], done: Callable[[list[AppendResult]], None]) -> Refusal | None:
         """Take the entries for one atomic append, in order; call `done` on the event loop once they are committed.
 
         Returns a refusal, and never calls `done`, when the queue is full, the disk is full or the ledger is closed.
-        `done` gets one `Appended` an entry.  All new rows of one call are committed in one transaction.
+        `done` gets one `AppendResult` an entry.  All new rows of one call are committed in one transaction.
         """
         ...
 
-    async def find(self, scopes: Sequence[tuple[str, str, str]]) -> list[tuple[bytes, Row | None] | None]:
+    async def find(self, scopes: Sequence[tuple[str, str, str]]) -> list[tuple[bytes, StoredReceipt | None] | None]:
         """Return, for each (client_id, adapter_id, idempotency_key), the stored digest and row.
 
         None where the key is unknown; a row of None where only the tombstone is left.

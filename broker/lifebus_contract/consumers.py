@@ -11,7 +11,7 @@ MAX_TRIES: Final = 20
 """How often a receipt is handed out before it becomes a dead letter (design 4.7)."""
 
 
-class CursorSettings(Document, frozen=True, kw_only=True, omit_defaults=True):
+class ConsumerSettings(Document, frozen=True, kw_only=True, omit_defaults=True):
     """Which receipts a consumer gets and how.
 
     An empty filter lets everything through; a session is (adapter_id, harness_session_id).  `max_in_flight` receipts
@@ -32,7 +32,7 @@ class CursorSettings(Document, frozen=True, kw_only=True, omit_defaults=True):
         return frozenset(self.sessions), frozenset(self.adapters), frozenset(self.events)
 
 
-class CursorInfo(Struct, frozen=True, kw_only=True):
+class ConsumerInfo(Struct, frozen=True, kw_only=True):
     """How a named consumer stands.
 
     Everything up to `position` is settled, `scanned` is how far the ledger was looked at; `lag` counts the positions
@@ -45,7 +45,7 @@ class CursorInfo(Struct, frozen=True, kw_only=True):
     client_id: str
     attached: bool
     fetching: bool
-    settings: CursorSettings
+    settings: ConsumerSettings
     epoch: str
     position: int
     scanned: int

@@ -16,7 +16,7 @@ TYPE_CHECKING = False  # `typing` takes longer to load than all that `lifebus te
 if TYPE_CHECKING:
     from typing import Any
 
-    from lifebus._internal.view import Cursor, Gap
+    from lifebus._internal.view import Gap, Position
     from lifebus.client import Bus, Emitted, connect
     from lifebus.consumer import Deliveries, Delivery
     from lifebus.requests import make_payload, make_request, new_id
@@ -37,15 +37,14 @@ if TYPE_CHECKING:
         Receipt,
         ReceiptStatus,
     )
-    from lifebus_contract.consumers import CursorSettings
+    from lifebus_contract.consumers import ConsumerSettings
 
 __all__ = [
     "Bus",
     "CallbackRequest",
     "CallbackResponse",
     "CapabilityRequest",
-    "Cursor",
-    "CursorSettings",
+    "ConsumerSettings",
     "Deliveries",
     "Delivery",
     "DispatchEnvelope",
@@ -57,6 +56,7 @@ __all__ = [
     "LifecycleEvent",
     "Negotiation",
     "PayloadEnvelope",
+    "Position",
     "Receipt",
     "ReceiptStatus",
     "SignalReceived",
@@ -71,8 +71,8 @@ __all__ = [
 
 _HOME = {
     "Bus": "lifebus.client",
-    "Cursor": "lifebus._internal.view",
-    "CursorSettings": "lifebus_contract.consumers",
+    "Position": "lifebus._internal.view",
+    "ConsumerSettings": "lifebus_contract.consumers",
     "Deliveries": "lifebus.consumer",
     "Delivery": "lifebus.consumer",
     "Emitted": "lifebus.client",

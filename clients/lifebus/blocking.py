@@ -23,7 +23,7 @@ import anyio.to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from lifebus._internal.thread_views import SignalsSince
-from lifebus._internal.view import Cursor, Gap
+from lifebus._internal.view import Gap, Position
 from lifebus.client import Bus, Emitted, TickResult
 from lifebus.client import connect as connect_async
 from lifebus.consumer import Deliveries, Delivery
@@ -41,7 +41,7 @@ from lifebus_contract import (
     Negotiation,
     Receipt,
 )
-from lifebus_contract.consumers import CursorSettings
+from lifebus_contract.consumers import ConsumerSettings
 from lifebus_contract.views import SessionHead
 from lifebus_transports.messages.requests import Backfill, BackfillPage, BrokerStatus, ClientInfo, VerifyAnswer
 from lifebus_transports.messages.snapshots import SaveAnswer, SaveTypeName
@@ -98,7 +98,7 @@ class BlockingSubscription(_Blocking[Receipt | Gap]):
         return self._portal.call(self._subscription.state)
 
     @property
-    def cursor(self) -> Cursor | None:
+    def cursor(self) -> Position | None:
         """The place of the last item, to go on from with a later subscription."""
         return self._subscription.cursor
 
@@ -123,7 +123,7 @@ class BlockingDeliveries(_Blocking[Delivery | Gap]):
         """
         return self._portal.call(self._deliveries.state)
 
-    def ack(self, deliveries: Iterable[Delivery | Cursor]) -> None:
+    def ack(self, deliveries: Iterable[Delivery | Position]) -> None:
         """Say that these, or those at these places, are done; when this returns, that is durable.
 
         Raises:
@@ -131,7 +131,7 @@ class BlockingDeliveries(_Blocking[Delivery | Gap]):
         """
         self._portal.call(self._deliveries.ack, tuple(deliveries))
 
-    def nack(self, deliveries: Iterable[Delivery | Cursor], delay: float | None = None) -> None:
+    def nack(self, deliveries: Iterable[Delivery | Position], delay: float | None = None) -> None:
         """Ask to have these again, after a delay in seconds, or the usual growing pause.
 
         Raises:
@@ -148,7 +148,7 @@ class BlockingSignals(_Blocking[SignalReceived | Gap]):
         self._signals = signals
 
     @property
-    def cursors(self) -> dict[str, Cursor]:
+    def cursors(self) -> dict[str, Position]:
         """The place of the last item of each thread, to go on from later."""
         return dict(self._signals.cursors)
 
@@ -198,9 +198,9 @@ class BlockingBus:
     def consume(
         self,
         name: str,
-        settings: CursorSettings | None = None,
+        settings: ConsumerSettings | None = None,
         *,
-        since: Cursor | int | datetime | str | None = None,
+        since: Position | int | datetime | str | None = None,
     ) -> Generator[BlockingDeliveries]:
         """Consume receipts under a name whose place the broker remembers; see `Bus.consume`.
 
@@ -215,7 +215,7 @@ class BlockingBus:
         self,
         *,
         session: tuple[str, str] | None = None,
-        since: Cursor | int | datetime | str | None = None,
+        since: Position | int | datetime | str | None = None,
         where: Callable[[Receipt], bool] | None = None,
         until_head: bool = False,
     ) -> BlockingSubscription:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from lifebus._internal.connection import Connection
 from lifebus._internal.outbox import Outbox
 from lifebus._internal.thread_views import SignalsSince, ThreadViews
-from lifebus._internal.view import Cursor
+from lifebus._internal.view import Position
 from lifebus._internal.worker import Handler, serve
 from lifebus.consumer import Deliveries, consume, consume_wish
 from lifebus.consumer_admin import Cursors
@@ -38,7 +38,7 @@ from lifebus_contract import (
     TransportError,
 )
 from lifebus_contract.codec import decode_receipt
-from lifebus_contract.consumers import CursorSettings
+from lifebus_contract.consumers import ConsumerSettings
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
 from lifebus_contract.views import SessionHead
 from lifebus_transports.directories import default_runtime_dir
@@ -215,9 +215,9 @@ class Bus:
     def consume(
         self,
         name: str,
-        settings: CursorSettings | None = None,
+        settings: ConsumerSettings | None = None,
         *,
-        since: "Cursor | int | datetime | str | None" = None,
+        since: "Position | int | datetime | str | None" = None,
     ) -> AbstractAsyncContextManager[Deliveries]:
         """Consume receipts under a name whose place the broker remembers: each at least once, until acknowledged.
 
@@ -229,14 +229,14 @@ class Bus:
             StateConflict: the name is known with another filter; in the block: another connection consumes it now.
             LifebusError: the broker refused, or no answer came.
         """
-        wish = consume_wish(name, self.client_id, settings or CursorSettings(), since)
+        wish = consume_wish(name, self.client_id, settings or ConsumerSettings(), since)
         return consume(self._connection, wish, self.timeout)
 
     def receipts(
         self,
         *,
         session: tuple[str, str] | None = None,
-        since: "Cursor | int | datetime | str | None" = None,
+        since: "Position | int | datetime | str | None" = None,
         where: Callable[[Receipt], bool] | None = None,
         until_head: bool = False,
     ) -> Subscription:

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from lifebus._internal.backoff import Backoff
 from lifebus._internal.connection import Connection
-from lifebus._internal.view import Cursor, Gap
+from lifebus._internal.view import Gap, Position
 from lifebus.state import State, fetch_state
 from lifebus_contract import (
     BrokerBusy,
@@ -27,7 +27,7 @@ from lifebus_contract import (
     encode_msgpack,
 )
 from lifebus_contract.codec import decode_receipt
-from lifebus_contract.consumers import CursorInfo, CursorSettings, Lost
+from lifebus_contract.consumers import ConsumerInfo, ConsumerSettings, Lost
 from lifebus_transports.messages.consumers import Ack, AckAnswer, Consume, Delivered, Fetch, FetchAnswer, Nack, Release
 from lifebus_transports.messages.requests import Nothing
 from lifebus_transports.messages.state import StatePage
@@ -55,7 +55,7 @@ class Delivery:
         self.receipt: Receipt = decode_receipt(found.receipt)
         self.raw = found.receipt
         self.position = found.position
-        self.cursor = Cursor(epoch, found.position)
+        self.cursor = Position(epoch, found.position)
         self.attempt = found.attempt
         self._deliveries = deliveries
 
@@ -121,7 +121,7 @@ class Deliveries:
             positions += [found.position for found in decode_msgpack(question.result(), FetchAnswer).deliveries]
         return tuple(positions)
 
-    async def ack(self, deliveries: Iterable[Delivery | Cursor]) -> None:
+    async def ack(self, deliveries: Iterable[Delivery | Position]) -> None:
         """Say that these, or those at these places, are done; when this returns, that is durable.
 
         Raises:
@@ -130,7 +130,7 @@ class Deliveries:
         for epoch, positions in _parts(deliveries):
             await self._settle("ack", Ack(cursor=self._wish.cursor, epoch=epoch, positions=positions))
 
-    async def nack(self, deliveries: Iterable[Delivery | Cursor], delay: float | None = None) -> None:
+    async def nack(self, deliveries: Iterable[Delivery | Position], delay: float | None = None) -> None:
         """Ask to have these again, after a delay in seconds, or the usual growing pause.
 
         Raises:
@@ -171,7 +171,7 @@ class Deliveries:
             LifebusError: the broker refused, or did not answer.
         """
         question = self._question
-        info = await self._connection.ask("consume", self._wish, CursorInfo, timeout=seconds or self._timeout)
+        info = await self._connection.ask("consume", self._wish, ConsumerInfo, timeout=seconds or self._timeout)
         if question is not None and not info.fetching and not question.done():
             question.set_exception(DeadlineExceeded("the broker was restarted"))
 
@@ -291,12 +291,12 @@ async def _leave(connection: Connection, cursor: str, unseen: tuple[int, ...]) -
 def consume_wish(
     name: str,
     client_id: str,
-    settings: CursorSettings,
-    since: "Cursor | int | datetime | str | None",
+    settings: ConsumerSettings,
+    since: "Position | int | datetime | str | None",
 ) -> Consume:
     """Return what the broker is asked for."""
     match since:
-        case Cursor(epoch, position):
+        case Position(epoch, position):
             return Consume(cursor=name, client_id=client_id, settings=settings, after=position, epoch=epoch)
         case datetime():
             return Consume(cursor=name, client_id=client_id, settings=settings, since_epoch_s=int(since.timestamp()))
@@ -312,11 +312,11 @@ def _passes_by(fault: LifebusError) -> bool:
     return isinstance(fault, BrokerBusy | DeadlineExceeded) or fault.code in _PASSING
 
 
-def _parts(deliveries: Iterable[Delivery | Cursor]) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _parts(deliveries: Iterable[Delivery | Position]) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Yield epoch and positions, as many as go into one message."""
     by_epoch: dict[str, list[int]] = {}
     for one in deliveries:
-        place = one if isinstance(one, Cursor) else one.cursor
+        place = one if isinstance(one, Position) else one.cursor
         by_epoch.setdefault(place.epoch, []).append(place.position)
     for epoch, positions in by_epoch.items():
         for start in range(0, len(positions), _MOST_POSITIONS):

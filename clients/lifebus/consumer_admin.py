@@ -1,7 +1,7 @@
 """How the named consumers stand, and their care: reset, evict, dead letters (design 4.7)."""
 
 from lifebus._internal.connection import Connection
-from lifebus_contract.consumers import CursorInfo, DeadLetter
+from lifebus_contract.consumers import ConsumerInfo, DeadLetter
 from lifebus_transports.messages.consumers import CursorAsk, DeadLetters, DeadLettersAnswer, EvictCursor, ResetCursor
 from lifebus_transports.messages.requests import Nothing
 
@@ -12,22 +12,22 @@ class Cursors:
     def __init__(self, connection: Connection, timeout: float) -> None:
         self._connection, self._timeout = connection, timeout
 
-    async def standing(self, name: str | None = None) -> list[CursorInfo]:
+    async def standing(self, name: str | None = None) -> list[ConsumerInfo]:
         """Return how all named consumers stand, or one.
 
         Raises:
             InvalidRequest: there is none of this name.
         """
-        return await self._connection.ask("cursors", CursorAsk(cursor=name), list[CursorInfo], timeout=self._timeout)
+        return await self._connection.ask("cursors", CursorAsk(cursor=name), list[ConsumerInfo], timeout=self._timeout)
 
-    async def reset(self, name: str, after: int | None = None) -> CursorInfo:
+    async def reset(self, name: str, after: int | None = None) -> ConsumerInfo:
         """Have a consumer start again after a position, 0 for the whole history, or at the head without one.
 
         Raises:
             InvalidRequest: there is none of this name.
         """
         body = ResetCursor(cursor=name, after=after)
-        return await self._connection.ask("reset", body, CursorInfo, timeout=self._timeout)
+        return await self._connection.ask("reset", body, ConsumerInfo, timeout=self._timeout)
 
     async def evict(self, name: str) -> None:
         """Have the broker forget a consumer, its place and its dead letters.

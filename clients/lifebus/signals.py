@@ -16,7 +16,7 @@ from msgspec import Struct
 from lifebus._internal.connection import Connection
 from lifebus._internal.follower import Follower
 from lifebus._internal.thread_views import ThreadItem, ThreadViews
-from lifebus._internal.view import Cursor, Gap
+from lifebus._internal.view import Gap, Position
 from lifebus_transports.framing.frames import SIGNAL_BEACON_TOPIC
 from lifebus_transports.messages.signals import SignalBeacon, SignalPage, SignalRow, ThreadHeads, ThreadsAsk
 
@@ -35,7 +35,7 @@ class SignalReceived(Struct, frozen=True, kw_only=True):
     thread: str
     sequence: int
     event_type: str
-    cursor: Cursor
+    cursor: Position
     raw: bytes
 
     @property
@@ -64,7 +64,7 @@ class Signals(Follower):
         timeout: float,
     ) -> None:
         super().__init__(connection, timeout)
-        self.cursors: dict[str, Cursor] = {}
+        self.cursors: dict[str, Position] = {}
         self._views = views
         self._event = None if event is None else re.compile(fnmatch.translate(event))
         self._where = where
@@ -88,7 +88,7 @@ class Signals(Follower):
                 await self._more()
         raise StopAsyncIteration
 
-    async def join(self) -> dict[str, Cursor]:
+    async def join(self) -> dict[str, Position]:
         """Begin now instead of with the first item, and return where each thread begins: nothing after it is missed.
 
         Raises:
@@ -126,11 +126,11 @@ class Signals(Follower):
         item = found.item
         if isinstance(item, Gap):
             place = self._views.cursors()[found.thread].position if item.until is None else item.until
-            self.cursors[found.thread] = Cursor(found.epoch, place)
+            self.cursors[found.thread] = Position(found.epoch, place)
             return msgspec.structs.replace(item, thread=found.thread)
         if self._until_head and self._views.is_late(found):
             return None
-        cursor = self.cursors[found.thread] = Cursor(found.epoch, item.sequence)
+        cursor = self.cursors[found.thread] = Position(found.epoch, item.sequence)
         if self._event is not None and not self._event.match(item.event_type):
             return None
         received = SignalReceived(

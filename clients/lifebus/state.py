@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from lifebus._internal.view import Cursor
+from lifebus._internal.view import Position
 from lifebus_contract import InternalError, LifebusError
 from lifebus_transports.messages.state import SessionState, StateAsk, StatePage, WorkingState
 
@@ -31,9 +31,9 @@ class State(Struct, frozen=True, kw_only=True):
     raw: bytes
 
     @property
-    def cursor(self) -> Cursor:
+    def cursor(self) -> Position:
         """The place to follow receipts from: nothing lies between the state and what comes after it."""
-        return Cursor(self.epoch, self.position)
+        return Position(self.epoch, self.position)
 
 
 async def fetch_state(ask: Callable[[StateAsk], Awaitable[StatePage]]) -> State:

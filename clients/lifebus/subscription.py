@@ -13,7 +13,7 @@ import msgspec
 
 from lifebus._internal.connection import Connection
 from lifebus._internal.follower import Follower
-from lifebus._internal.view import Cursor, Gap, View
+from lifebus._internal.view import Gap, Position, View
 from lifebus.state import State, fetch_state
 from lifebus_contract import Receipt
 from lifebus_contract.codec import decode_receipt
@@ -30,7 +30,7 @@ from lifebus_transports.messages.requests import (
 )
 from lifebus_transports.messages.state import StatePage
 
-Since = Cursor | int | datetime | str | None
+Since = Position | int | datetime | str | None
 """Where a subscription starts: a cursor, a position, a time, ``"start"``, or None for what comes from now on."""
 
 _MAX_READY: Final = 4_096
@@ -57,14 +57,14 @@ class Subscription(Follower):
         timeout: float,
     ) -> None:
         super().__init__(connection, timeout)
-        self.cursor: Cursor | None = None
+        self.cursor: Position | None = None
         self._session = session
         self._since = since
         self._where = where
         self._until_head = until_head
         self._ready: deque[RowInfo | Gap] = deque()
         self._view: View | None = None
-        self._last: Cursor | None = None
+        self._last: Position | None = None
 
     def __aiter__(self) -> "Subscription":
         return self
@@ -84,7 +84,7 @@ class Subscription(Follower):
                 raise StopAsyncIteration
             await self._more(view)
 
-    async def join(self) -> Cursor:
+    async def join(self) -> Position:
         """Begin now instead of with the first item, and return the place where it begins: nothing after it is missed.
 
         Raises:
@@ -92,7 +92,7 @@ class Subscription(Follower):
             TransportError: the broker's stream does not reach here.
         """
         view = self._view or await self._join()
-        return self.cursor or Cursor(view.epoch, view.position)
+        return self.cursor or Position(view.epoch, view.position)
 
     async def state(self) -> State:
         """Return the state that stands for receipts which are gone, and go on exactly after it.
@@ -113,9 +113,9 @@ class Subscription(Follower):
 
     def _take(self, view: View, item: RowInfo | Gap) -> Receipt | Gap | None:
         if isinstance(item, Gap):
-            self.cursor = Cursor(view.epoch, view.position if item.until is None else item.until)
+            self.cursor = Position(view.epoch, view.position if item.until is None else item.until)
             return item
-        self.cursor = Cursor(view.epoch, item.position)
+        self.cursor = Position(view.epoch, item.position)
         if self._last is not None and item.position > self._last.position:
             return None
         receipt = decode_receipt(item.receipt)
@@ -143,7 +143,7 @@ class Subscription(Follower):
         except BaseException:
             self._close_feed()
             raise
-        self.cursor = Cursor(view.epoch, view.position)
+        self.cursor = Position(view.epoch, view.position)
         self._view = view
         return view
 
@@ -151,7 +151,7 @@ class Subscription(Follower):
         """Set the view's starting position, epoch and session sequence."""
         newest = await self._page(Backfill(after=0, limit=1))
         view.epoch = newest.epoch
-        if isinstance(self._since, Cursor):
+        if isinstance(self._since, Position):
             view.epoch, view.position = self._since.epoch, self._since.position
         elif isinstance(self._since, datetime):
             view.position = await self._position_at(int(self._since.timestamp()), newest)
@@ -160,7 +160,7 @@ class Subscription(Follower):
         elif self._since != "start":
             view.position = int(self._since)
         if self._until_head:
-            self._last = Cursor(newest.epoch, newest.head)
+            self._last = Position(newest.epoch, newest.head)
         if self._session and self._since is None:
             heads = await self._read("sessions", SessionsAsk(session=self._session), list[SessionHead])
             view.sequence = heads[0].sequence if heads else 0
@@ -187,7 +187,7 @@ class Subscription(Follower):
         page = await self._page(view.ask())
         self._ready.extend(view.fill(page))
         if self._last is not None and page.epoch != self._last.epoch:
-            self._last = Cursor(page.epoch, page.head)
+            self._last = Position(page.epoch, page.head)
 
     async def _page(self, query: Backfill) -> BackfillPage:
         return await self._read("backfill", query, BackfillPage)

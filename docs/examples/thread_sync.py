@@ -87,7 +87,7 @@ class Mirror:
 
 async def main(path: Path, sessions: list[Session]) -> None:
     mirror = Mirror(path)
-    settings = lifebus.CursorSettings(sessions=tuple(sessions), max_in_flight=64, retry_ms=100)
+    settings = lifebus.ConsumerSettings(sessions=tuple(sessions), max_in_flight=64, retry_ms=100)
     async with lifebus.connect(NAME) as bus:
         if not mirror.newest and NAME in {one.cursor for one in await bus.cursors.standing()}:
             await bus.cursors.reset(NAME, after=0)  # the file was taken away: begin again

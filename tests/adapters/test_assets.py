@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lifebus_adapters import ADAPTERS, HOST_ASSETS
-from lifebus_adapters.shared.assets import Asset, OwnedFile, SettingsFile, Wish, hook_command, is_hook_command
+from lifebus_adapters.shared.assets import Asset, InstallRequest, OwnedFile, SettingsFile, hook_command, is_hook_command
 from lifebus_adapters.shared.launcher import launcher_files, launcher_path
 from lifebus_adapters.shared.telemetry import Surroundings
 from lifebus_contract import IntegrationMode
@@ -18,14 +18,14 @@ NATIVE = IntegrationMode.NATIVE_HOOK
 OURS = hook_command(f"{DATA}/lifebus-hook", "claude", "Stop")
 
 
-def wish(mode: IntegrationMode = NATIVE, project: str | None = None, **changes: Any) -> Wish:
+def wish(mode: IntegrationMode = NATIVE, project: str | None = None, **changes: Any) -> InstallRequest:
     settings: dict[str, Any] = {
         "surroundings": Surroundings(home="/home/dev", environ=changes.pop("environ", {})),
         "launcher": launcher_path(DATA),
         "python": "/usr/bin/python3.11",
         "scope": "user" if project is None else "project",
     }
-    return Wish(mode=mode, project=project, **settings, **changes)
+    return InstallRequest(mode=mode, project=project, **settings, **changes)
 
 
 def settings_of(adapter_id: str, **changes: Any) -> SettingsFile:

@@ -5,7 +5,7 @@ from pathlib import Path
 import anyio
 
 import lifebus
-from lifebus_contract.consumers import MAX_TRIES, CursorSettings
+from lifebus_contract.consumers import MAX_TRIES, ConsumerSettings
 from support.command_line import Shell, broker_up
 
 
@@ -13,7 +13,7 @@ async def consume(runtime_dir: Path) -> None:
     """Leave two consumers behind: one with a dead letter and one that has seen nothing."""
     async with lifebus.connect("me", runtime_dir=runtime_dir) as bus:
         await bus.emit([lifebus.make_request("session.started", "codex", session=f"s{n}") for n in range(3)])
-        async with bus.consume("mirror", CursorSettings(max_in_flight=1), since="start") as deliveries:
+        async with bus.consume("mirror", ConsumerSettings(max_in_flight=1), since="start") as deliveries:
             async for delivery in deliveries:
                 assert isinstance(delivery, lifebus.Delivery)
                 if delivery.position > 1:

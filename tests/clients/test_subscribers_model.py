@@ -20,7 +20,7 @@ from lifebus_broker.ledger.sqlite import reader as sqlite_reader
 from lifebus_broker.ledger.sqlite import store as sqlite_store
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ledger.sqlite.log import SqliteLog
-from lifebus_broker.ports import Row
+from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.snapshots.frozen import freeze_map
 from lifebus_broker.state.stores import Stores, dump_stores, load_stores, reduce_event
 from lifebus_supervisor.api.queries import query_of
@@ -64,7 +64,7 @@ class Subscribing(RuleBasedStateMachine):
         self.runner = asyncio.Runner()
         self.rows: list[str | None] = []
         self.floors = {0}
-        self.published: list[Row] = []
+        self.published: list[StoredReceipt] = []
         self.ledger = self.runner.run(self.open())
         self.readers = [Reader(self.ledger.epoch, session) for session in FILTERS]
 

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lifebus._internal.thread_views import SignalsSince, ThreadItem, ThreadViews
-from lifebus._internal.view import Cursor, Gap
+from lifebus._internal.view import Gap, Position
 from lifebus_contract import InvalidRequest
 from lifebus_transports.framing.frames import read_signal_topic, signal_topic
 from lifebus_transports.messages.signals import SignalBeacon, SignalRow, ThreadHead, ThreadHeads
@@ -165,7 +165,7 @@ def heads(*threads: ThreadHead) -> ThreadHeads:
     [
         (None, None, (10, 5)),
         ("start", None, (0, 0)),
-        ({"t1": Cursor("e1", 7)}, None, (7, 0)),
+        ({"t1": Position("e1", 7)}, None, (7, 0)),
         (None, 3, (7, 2)),
         (None, 7, (4, 0)),  # no more are kept
         (None, 0, (10, 5)),
@@ -179,14 +179,14 @@ def test_following_begins_where_it_is_asked(since: SignalsSince, last: int | Non
 
 
 def test_a_thread_is_followed_from_a_sequence_or_a_cursor() -> None:
-    for since in (7, Cursor("e1", 7)):
+    for since in (7, Position("e1", 7)):
         views = ThreadViews(ADAPTER, "t1", since)
         views.ask()
         views.place(heads(ThreadHead("t1", 10, 4)))
-        assert views.cursors() == {"t1": Cursor("e1", 7)}
+        assert views.cursors() == {"t1": Position("e1", 7)}
 
 
-@pytest.mark.parametrize("since", [7, Cursor("e1", 7), "tomorrow"])
+@pytest.mark.parametrize("since", [7, Position("e1", 7), "tomorrow"])
 def test_a_place_that_says_nothing_for_all_threads_is_refused(since: SignalsSince) -> None:
     with pytest.raises(InvalidRequest):
         ThreadViews(ADAPTER, None, since)
@@ -201,7 +201,7 @@ def test_a_beacon_of_other_adapters_and_threads_is_none_of_ours() -> None:
     views.place(heads())
     views.note_beacon(SignalBeacon(epoch="e1", number=2, threads={"s/codex/t2/": 3, "s/claude/t1/": 3}))
     assert views.ask() is None
-    assert views.cursors() == {"t1": Cursor("e1", 0)}
+    assert views.cursors() == {"t1": Position("e1", 0)}
 
 
 @given(st.text(max_size=20))

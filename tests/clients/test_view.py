@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lifebus._internal.view import Cursor, Gap, View
+from lifebus._internal.view import Gap, Position, View
 from lifebus_transports.messages.requests import Beacon, RowInfo
 from support.clients.lossy_bus import LossyBus, ModelLedger
 
@@ -180,7 +180,7 @@ def test_a_beacon_of_another_history_sends_the_view_to_the_ledger() -> None:
 
 
 def test_a_cursor_is_read_back_from_its_text() -> None:
-    assert Cursor.parse(str(Cursor("ab" * 16, 12))) == Cursor("ab" * 16, 12)
+    assert Position.parse(str(Position("ab" * 16, 12))) == Position("ab" * 16, 12)
     for text in ("", "abc", "abc:", "abc:x"):
         with pytest.raises(ValueError, match="int"):
-            Cursor.parse(text)
+            Position.parse(text)

@@ -11,7 +11,7 @@ from lifebus_broker.ports import Refusal
 from lifebus_broker.routing.negotiation import negotiate
 from lifebus_broker.routing.payload_validation import check_payload
 from lifebus_broker.routing.placement import place
-from lifebus_broker.routing.receipts import Stamp, failed
+from lifebus_broker.routing.receipts import ReceiptHeader, failed
 from lifebus_broker.routing.registry import Registry
 from lifebus_contract import (
     DEFAULT_RETRY,
@@ -35,7 +35,7 @@ from support.supervisor.scripted import renewing
 REGISTRY = Registry([adapter.registered for adapter in ADAPTERS.values()])
 UNCLAIMED: Any = "sorcery"
 """A mode that no manifest claims; Codex claims all that there are."""
-STAMP: Stamp = {"receipt_id": "lfr_1", "at_epoch_s": 1, "client_id": "notes", "parent_receipt_id": None}
+STAMP: ReceiptHeader = {"receipt_id": "lfr_1", "at_epoch_s": 1, "client_id": "notes", "parent_receipt_id": None}
 
 
 def manifest(adapter_id: str) -> AdapterManifest:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lifebus_broker.routing.receipts import Stamp, gap_detected, missing_range, observed
+from lifebus_broker.routing.receipts import ReceiptHeader, gap_detected, missing_range, observed
 from lifebus_contract import Emission, InvalidRequest, Receipt, encode_json, validate
 from support.golden import golden, without
 
@@ -19,7 +19,7 @@ NULLABLE = (
     "harness_run_id",
     "harness_task_id",
 )
-STAMP: Stamp = {"receipt_id": "lfr_1", "at_epoch_s": 1, "client_id": "notes", "parent_receipt_id": None}
+STAMP: ReceiptHeader = {"receipt_id": "lfr_1", "at_epoch_s": 1, "client_id": "notes", "parent_receipt_id": None}
 
 
 def emission(**changes: Any) -> Emission:
@@ -77,7 +77,7 @@ def test_stateless_synthesis_claims_no_sequence_and_no_gap_of_its_own() -> None:
 
 def test_all_receipts_of_an_invocation_share_its_id_and_name_their_parent() -> None:
     starting = observed(emission=emission(event="session.starting"), **STAMP)
-    child: Stamp = {**STAMP, "receipt_id": "lfr_2", "parent_receipt_id": starting.receipt_id}
+    child: ReceiptHeader = {**STAMP, "receipt_id": "lfr_2", "parent_receipt_id": starting.receipt_id}
     started = observed(emission=emission(event="session.started"), **child)
     assert starting.invocation_id == started.invocation_id
     assert (starting.parent_receipt_id, started.parent_receipt_id) == (None, "lfr_1")

@@ -84,8 +84,8 @@ async def ask_for_everything(ledger: SqliteLedger) -> None:
         *[partial(ledger.read, Query(after=FLOOR, session=place)) for place in SESSIONS],
         lambda: ledger.find([("alice", "codex", f"k{n:06d}") for n in range(172)]),
         ledger.sessions,
-        ledger.journal.note_streams,
-        lambda: ledger.journal.read_notes("cursor/a"),
+        ledger.journal.streams,
+        lambda: ledger.journal.read("cursor/a"),
         lambda: append(ledger, [entry(900, key="k000900"), entry(901, harness_session_id="s2")]),
     ]
     for ask in questions:

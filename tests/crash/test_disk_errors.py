@@ -9,7 +9,7 @@ from lifebus_broker.ledger.sqlite import maintenance as sqlite_chores
 from lifebus_broker.ledger.sqlite import store as sqlite_store
 from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.ledger import MAX_QUEUED, SqliteLedger
-from lifebus_broker.ports import Appended, Query, Refusal, Row
+from lifebus_broker.ports import AppendResult, Query, Refusal, StoredReceipt
 from lifebus_contract import FailureClass, InternalError, RetryClass
 from support.crash.disks import FaultyDisk, FullDisk, SlowDisk
 from support.receipts import append, entry, every_row, keyed, recorded
@@ -49,7 +49,7 @@ class Run:
             assert not ledger.status().writable
         await ledger.aclose()
 
-    def _acknowledge(self, answers: list[Appended]) -> None:
+    def _acknowledge(self, answers: list[AppendResult]) -> None:
         where = self.late if self.fault else self.acknowledged
         where += [answer.row.receipt for answer in answers if answer.row is not None]
 
@@ -165,7 +165,7 @@ async def test_nothing_is_acknowledged_before_the_log_is_synced(tmp_path: Path) 
     disk = SlowDisk("slow-ack")
     ledger = await SqliteLedger.open(tmp_path / "ledger.db", vfs=disk.name)
     disk.gate.clear()
-    answers: list[Appended] = []
+    answers: list[AppendResult] = []
     ledger.append([entry(1)], answers.extend)
     await asyncio.to_thread(disk.waiting.wait, 10)
     assert answers == []
@@ -180,7 +180,7 @@ async def test_nothing_is_acknowledged_before_the_log_is_synced(tmp_path: Path) 
 
 async def test_nothing_is_published_before_the_log_is_synced(tmp_path: Path) -> None:
     disk = SlowDisk("slow-publish")
-    published: list[Row] = []
+    published: list[StoredReceipt] = []
     ledger = await SqliteLedger.open(tmp_path / "ledger.db", vfs=disk.name, committed=published.extend)
     disk.gate.clear()
     ledger.append([entry(1)], lambda _: None)
@@ -196,7 +196,7 @@ async def test_nothing_is_published_before_the_log_is_synced(tmp_path: Path) -> 
 async def test_a_failed_sync_is_the_end_although_the_next_one_would_succeed(tmp_path: Path) -> None:
     disk = FaultyDisk("one-bad-sync", 1_000_000, sticky=False, kinds=("sync",))
     faults: list[Exception] = []
-    answers: list[Appended] = []
+    answers: list[AppendResult] = []
     ledger = await SqliteLedger.open(tmp_path / "ledger.db", vfs=disk.name, failed=faults.append)
     disk.left = 1
     assert ledger.append([entry(1)], answers.extend) is None
@@ -229,7 +229,7 @@ async def test_a_full_queue_refuses_at_once_and_takes_again_when_it_has_drained(
     disk = SlowDisk("slow-queue")
     ledger = await SqliteLedger.open(tmp_path / "ledger.db", vfs=disk.name)
     disk.gate.clear()
-    answers: list[Appended] = []
+    answers: list[AppendResult] = []
     taken = 0
     while (refusal := ledger.append([entry(taken + n) for n in range(64)], answers.extend)) is None:
         taken += 64
@@ -251,7 +251,7 @@ async def test_what_was_never_written_is_refused_and_what_was_being_written_stay
     faults: list[Exception] = []
     ledger = await SqliteLedger.open(tmp_path / "ledger.db", vfs=disk.name, failed=faults.append)
     disk.gate.clear()
-    answers: dict[int, list[Appended]] = {}
+    answers: dict[int, list[AppendResult]] = {}
     ledger.append([entry(1)], lambda results: answers.update({1: results}))
     await asyncio.to_thread(disk.waiting.wait, 10)
     ledger.append([entry(2)], lambda results: answers.update({2: results}))
@@ -279,7 +279,7 @@ async def test_a_reader_that_meets_an_error_stops_the_acknowledgements_too(tmp_p
     await ledger.aclose()
     disk = FaultyDisk("bad-read", 1_000_000, sticky=True, kinds=("read",))
     faults: list[Exception] = []
-    answers: list[Appended] = []
+    answers: list[AppendResult] = []
     ledger = await SqliteLedger.open(path, vfs=disk.name, failed=faults.append)
     disk.left = 1
     with pytest.raises(InternalError, match="cannot be read"):

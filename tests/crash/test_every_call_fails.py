@@ -20,7 +20,7 @@ from lifebus_broker.ledger.sqlite import schema as sqlite_schema
 from lifebus_broker.ledger.sqlite import store as sqlite_store
 from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
-from lifebus_broker.ports import Appended, NewNote, Query
+from lifebus_broker.ports import AppendResult, NewRecord, Query
 from lifebus_contract import LifebusError
 from support.crash.disks import FaultyDisk
 from support.crash.ledger_file import read_ledger
@@ -70,15 +70,15 @@ class Run:
             for number in range(3):
                 keys = [entry(100 + number * 2 + n, key=f"n{number}{n}", harness_session_id=f"s{n}") for n in range(2)]
                 await self._ask(lambda done, keys=keys: ledger.append(keys, done), ledger, self._take_rows)  # type: ignore[misc]
-                notes = [NewNote("a", b"%d" % number * 3000)]
+                notes = [NewRecord("a", b"%d" % number * 3000)]
                 await self._ask(
-                    lambda done, notes=notes: ledger.journal.append_notes(notes, done),  # type: ignore[misc]
+                    lambda done, notes=notes: ledger.journal.append(notes, done),  # type: ignore[misc]
                     ledger,
                     self._take_notes,
                 )
                 await self._try(ledger.prune(BEFORE // 3 * (number + 1) // 2, b"base"))
                 await self._try(ledger.read(Query(after=BEFORE)))
-            await self._try(ledger.journal.drop_notes("a", 1))
+            await self._try(ledger.journal.drop("a", 1))
             await ledger.aclose()
 
     async def _ask(
@@ -96,7 +96,7 @@ class Run:
         while not answered.is_set() and not self.faults and not self.refused:  # noqa: ASYNC110  a thread reports
             await asyncio.sleep(0)
 
-    def _take_rows(self, answers: list[Appended]) -> None:
+    def _take_rows(self, answers: list[AppendResult]) -> None:
         self.refused += _refused(answers)
         self.rows += [answer.row.receipt for answer in answers if answer.row]
 
@@ -113,7 +113,7 @@ class Run:
 
 def _refused(answer: Any) -> bool:
     """Whether what `done` got is a refusal."""
-    return not isinstance(answer, list) or any(isinstance(one, Appended) and one.refusal for one in answer)
+    return not isinstance(answer, list) or any(isinstance(one, AppendResult) and one.refusal for one in answer)
 
 
 @contextmanager
@@ -148,7 +148,7 @@ async def survive(run: Run, before: list[bytes], scratch: Path) -> None:
     rows = [row.receipt for row in await every_row(ledger, after=floor)]
     known = before + run.rows
     assert rows[: len(known) - floor] == known[floor:]
-    kept = [note.body for note in (await ledger.journal.read_notes("a")).notes]
+    kept = [note.body for note in (await ledger.journal.read("a")).notes]
     assert [body for body in run.notes if body not in kept] in ([], run.notes[:1])
     await append(ledger, [entry(999)])
     assert await ledger.verify() == []

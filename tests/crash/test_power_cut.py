@@ -10,12 +10,12 @@ from typing import Any
 import apsw
 import pytest
 
-from lifebus_broker.ledger.batching import Draft, key_of
+from lifebus_broker.ledger.batching import Batch, key_of
 from lifebus_broker.ledger.record_batch import NoteDraft
 from lifebus_broker.ledger.sqlite import store as sqlite_store
 from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.store import Store
-from lifebus_broker.ports import NewNote
+from lifebus_broker.ports import NewRecord
 from support.crash.disks import ForgetfulDisk
 from support.effort import effort
 from support.receipts import entry
@@ -39,10 +39,10 @@ def work(store: Store, chance: random.Random, acknowledged: dict[str, bytes]) ->
             entry(n, key=f"k{n}", harness_session_id=chance.choice(["s1", "s2", None]))
             for n in range(first, first + chance.choice([1, 2, 5, 20]))
         ]
-        draft = Draft(store.tip_of, head=store.head, newest_second=store.newest_second, known={})
+        draft = Batch(store.tip_of, head=store.head, newest_second=store.newest_second, known={})
         answers = draft.add(entries)
         notes = NoteDraft(store.notes.tip_of) if chance.random() < 0.5 else None
-        written = notes.add([NewNote("a", b"n%d" % n) for n in range(first, first + 3)], 0) if notes else []
+        written = notes.add([NewRecord("a", b"n%d" % n) for n in range(first, first + 3)], 0) if notes else []
         store.write(draft, notes)
         acknowledged |= {f"note {note.number}": note.body for note in written}
         acknowledged |= {f"k{n}": answer.row.receipt for n, answer in enumerate(answers, first) if answer.row}

@@ -11,12 +11,12 @@ import apsw
 import pytest
 
 from crash.test_power_cut import EPOCH, missing
-from lifebus_broker.ledger.batching import Draft
+from lifebus_broker.ledger.batching import Batch
 from lifebus_broker.ledger.record_batch import NoteDraft
 from lifebus_broker.ledger.sqlite import store as sqlite_store
 from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.store import Store
-from lifebus_broker.ports import NewNote
+from lifebus_broker.ports import NewRecord
 from support.crash.disks import ForgetfulDisk
 from support.effort import TORTURE, effort
 from support.paths import LEDGER_FORMATS
@@ -41,10 +41,10 @@ def write(store: Store, many: int) -> Known:
     """Record receipts and notes; return what is known from then on."""
     known: Known = {}
     for number in range(store.head, store.head + many):
-        draft = Draft(store.tip_of, head=store.head, newest_second=store.newest_second, known={})
+        draft = Batch(store.tip_of, head=store.head, newest_second=store.newest_second, known={})
         (answer,) = draft.add([entry(number, key=f"k{number}", harness_session_id=f"s{number % 3}")])
         notes = NoteDraft(store.notes.tip_of)
-        (note,) = notes.add([NewNote("a", b"note %d" % number)], 0)
+        (note,) = notes.add([NewRecord("a", b"note %d" % number)], 0)
         store.write(draft, notes)
         assert answer.row is not None
         known |= {f"k{number}": answer.row.receipt, f"note {note.number}": note.body}

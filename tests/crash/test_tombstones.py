@@ -8,11 +8,11 @@ from pathlib import Path
 import apsw
 import pytest
 
-from lifebus_broker.ledger.batching import Draft, key_of
+from lifebus_broker.ledger.batching import Batch, key_of
 from lifebus_broker.ledger.sqlite import store as sqlite_store
 from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.store import Store
-from lifebus_broker.ports import Entry, is_same_content
+from lifebus_broker.ports import NewReceipt, is_same_content
 from support.crash.disks import ForgetfulDisk
 from support.effort import TORTURE, effort
 from support.receipts import DIGEST, OTHER_DIGEST, entry
@@ -36,8 +36,8 @@ def filled(path: Path) -> Path:
     return path
 
 
-def write(store: Store, entries: list[Entry]) -> None:
-    draft = Draft(store.tip_of, head=store.head, newest_second=store.newest_second, known={})
+def write(store: Store, entries: list[NewReceipt]) -> None:
+    draft = Batch(store.tip_of, head=store.head, newest_second=store.newest_second, known={})
     draft.add(entries)
     store.write(draft)
 

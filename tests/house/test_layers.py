@@ -1,8 +1,6 @@
-"""Imports point down only, the pure halves stay pure, and no client's words enter the core (design 1)."""
+"""Imports point down only, the pure halves stay pure, and no client's words enter the core."""
 
 import re
-
-import pytest
 
 from support.layering import RULES, modules, rule_for, violations
 from support.paths import REPOSITORY
@@ -33,72 +31,72 @@ def test_no_word_that_belongs_to_a_client_stands_in_contract_or_broker() -> None
     assert {name: words for name, words in found.items() if words} == {}
 
 
-@pytest.mark.parametrize(
-    ("module", "source"),
-    [
-        ("lifebus_contract.receipt", "import zmq"),
-        ("lifebus_contract.receipt", "import asyncio"),
-        ("lifebus_contract.ids", "import random"),
-        ("lifebus_adapters.codex", "from datetime import UTC, datetime\n\nmoment = datetime.now(UTC)"),
-        ("lifebus_contract.codec", "from lifebus_broker.ports import Row"),
-        ("lifebus_contract.codec", "def f():\n    import lifebus_transports.framing.frames"),
-        ("lifebus_contract.codec", "async def f(): ..."),
-        ("lifebus_adapters.codex", "import subprocess"),
-        ("lifebus_adapters.codex", "from lifebus_broker.routing.registry import Registry"),
-        ("lifebus_broker.routing.router", "import lifebus_transports"),
-        ("lifebus_broker.routing.router", "import lifebus_adapters"),
-        ("lifebus_broker.routing.router", "import zmq"),
-        ("lifebus_broker.routing.router", "import socket"),
-        ("lifebus_broker.ledger.memory", "import apsw"),
-        ("lifebus_broker.ledger.sqlite.ledger", "import nats"),
-        ("lifebus_broker.ledger.sqlite.ledger", "import sqlite3"),
-        ("lifebus_broker.routing.negotiation", "import anyio"),
-        ("lifebus_broker.routing.placement", "async def decide(): ..."),
-        ("lifebus_broker.routing.placement", "from lifebus_broker.routing.router import Router"),
-        ("lifebus_broker.state.heads", "import time"),
-        ("lifebus_transports.framing.frames", "import lifebus_broker.routing.bus"),
-        ("lifebus_transports.framing.frames", "from lifebus.client import connect"),
-        ("lifebus_supervisor.daemon.composition", "import lifebus"),
-        ("lifebus_supervisor.daemon.composition", "import requests"),
-        ("lifebus.client", "def f():\n    from lifebus_broker.ports import Row"),
-        ("lifebus.client", "import lifebus_supervisor"),
-        ("lifebus.cli", "import lifebus_supervisor.daemon.composition"),
-        ("lifebus.cli.read.tail", "from rich.table import Table"),
-        ("lifebus.cli.read.tail", "def f():\n    import lifebus_broker"),
-        ("lifebus.hook", "import lifebus_contract"),
-        ("lifebus.hook", "import msgpack"),
-        ("lifebus.hook", "def f():\n    import dataclasses"),
-        ("lifebus_broker.routing.router", "from .ports import Row"),
-    ],
-)
-def test_the_guard_bites(module: str, source: str) -> None:
-    assert len(violations(module, source)) == 1
+FORBIDDEN = [
+    ("lifebus_contract.receipt", "import zmq"),
+    ("lifebus_contract.receipt", "import asyncio"),
+    ("lifebus_contract.ids", "import random"),
+    ("lifebus_adapters.codex", "from datetime import UTC, datetime\n\nmoment = datetime.now(UTC)"),
+    ("lifebus_contract.codec", "from lifebus_broker.ports import Row"),
+    ("lifebus_contract.codec", "def f():\n    import lifebus_transports.framing.frames"),
+    ("lifebus_contract.codec", "async def f(): ..."),
+    ("lifebus_adapters.codex", "import subprocess"),
+    ("lifebus_adapters.codex", "from lifebus_broker.routing.registry import Registry"),
+    ("lifebus_broker.routing.router", "import lifebus_transports"),
+    ("lifebus_broker.routing.router", "import lifebus_adapters"),
+    ("lifebus_broker.routing.router", "import zmq"),
+    ("lifebus_broker.routing.router", "import socket"),
+    ("lifebus_broker.ledger.batching", "import apsw"),
+    ("lifebus_broker.ledger.sqlite.ledger", "import nats"),
+    ("lifebus_broker.ledger.sqlite.ledger", "import sqlite3"),
+    ("lifebus_broker.routing.negotiation", '"""Pure."""\nimport anyio'),
+    ("lifebus_broker.routing.placement", '"""Pure."""\nasync def decide(): ...'),
+    ("lifebus_broker.routing.placement", '"""Pure."""\nfrom lifebus_broker.routing.bus import Bus'),
+    ("lifebus_broker.state.heads", "from lifebus_broker.routing.bus import Bus"),
+    ("lifebus_transports.framing.frames", "import lifebus_broker.routing.bus"),
+    ("lifebus_transports.framing.frames", "from lifebus.client import connect"),
+    ("lifebus_supervisor.daemon.composition", "import lifebus"),
+    ("lifebus_supervisor.daemon.composition", "import requests"),
+    ("lifebus_supervisor.daemon.composition", "from lifebus_admin.inspection import inspect"),
+    ("lifebus_supervisor.api.verbs", "import zmq"),
+    ("lifebus_supervisor.jobs.retention", "import apsw"),
+    ("lifebus_admin.inspection", "import apsw"),
+    ("lifebus.client", "def f():\n    from lifebus_broker.ports import Row"),
+    ("lifebus.client", "import lifebus_supervisor"),
+    ("lifebus.cli", "import lifebus_supervisor.daemon.composition"),
+    ("lifebus.cli.read.tail", "from rich.table import Table"),
+    ("lifebus.cli.read.tail", "def f():\n    import lifebus_broker"),
+    ("lifebus.hook", "import lifebus_contract"),
+    ("lifebus.hook", "import msgpack"),
+    ("lifebus.hook", "def f():\n    import dataclasses"),
+    ("lifebus_broker.routing.router", "from .ports import Row"),
+]
+ALLOWED = [
+    ("lifebus_contract.codec", "import json, msgspec\nfrom lifebus_contract.errors import InvalidRequest"),
+    ("lifebus_adapters.codex", "from datetime import UTC, datetime\n\nmoment = datetime.fromtimestamp(0, UTC)"),
+    ("lifebus_broker.ledger.sqlite.ledger", "import apsw"),
+    ("lifebus_broker.ledger.sqlite.reader", "import apsw"),
+    ("lifebus_broker.routing.router", "import anyio\nasync def f(): ..."),
+    ("lifebus_broker.routing.placement", "from lifebus_broker.ports import Refusal"),
+    ("lifebus_transports.framing.frames", "import zmq, msgpack\nfrom lifebus_adapters.adapter import HookCall"),
+    (
+        "lifebus_supervisor.daemon.composition",
+        "import lifebus_broker.routing.bus, lifebus_transports.framing.frames",
+    ),
+    ("lifebus.cli", "def up():\n    from lifebus_supervisor.daemon.composition import run"),
+    ("lifebus.hook", "import sys, os, _socket"),
+]
 
 
-@pytest.mark.parametrize(
-    ("module", "source"),
-    [
-        ("lifebus_contract.codec", "import json, msgspec\nfrom lifebus_contract.errors import InvalidRequest"),
-        ("lifebus_adapters.codex", "from datetime import UTC, datetime\n\nmoment = datetime.fromtimestamp(0, UTC)"),
-        ("lifebus_broker.ledger.sqlite.ledger", "import apsw"),
-        ("lifebus_broker.ledger.sqlite.reader", "import apsw"),
-        ("lifebus_broker.routing.router", "import anyio\nasync def f(): ..."),
-        ("lifebus_broker.routing.placement", "from lifebus_broker.ports import Refusal"),
-        ("lifebus_transports.framing.frames", "import zmq, msgpack\nfrom lifebus_adapters.adapter import HookCall"),
-        (
-            "lifebus_supervisor.daemon.composition",
-            "import lifebus_broker.routing.bus, lifebus_transports.framing.frames",
-        ),
-        ("lifebus.cli", "def up():\n    from lifebus_supervisor.daemon.composition import run"),
-        ("lifebus.hook", "import sys, os, _socket"),
-    ],
-)
-def test_the_guard_lets_through_what_the_table_allows(module: str, source: str) -> None:
-    assert violations(module, source) == []
+def test_the_guard_bites() -> None:
+    assert [(module, source) for module, source in FORBIDDEN if not violations(module, source)] == []
+
+
+def test_the_guard_lets_through_what_the_table_allows() -> None:
+    assert [fault for module, source in ALLOWED for fault in violations(module, source)] == []
 
 
 def test_the_longest_prefix_decides() -> None:
     assert rule_for("lifebus.client") is RULES["lifebus"]
     assert rule_for("lifebus.hook") is RULES["lifebus.hook"]
-    assert rule_for("lifebus_broker.ledger.sqlite.writer") is RULES["lifebus_broker.ledger.sqlite.ledger"]
+    assert rule_for("lifebus_broker.ledger.sqlite.writer") is RULES["lifebus_broker.ledger.sqlite"]
     assert rule_for("lifebus_transports.framing.frames") is RULES["lifebus_transports"]

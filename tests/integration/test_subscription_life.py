@@ -90,7 +90,7 @@ async def test_a_cursor_of_another_history_is_a_gap_however_far_it_had_come(
 ) -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         await emit(bus, "s1", "s1")
-        stale = lifebus.Cursor("ab" * 16, 1_000)
+        stale = lifebus.Position("ab" * 16, 1_000)
         follower = bus.receipts(session=session, since=stale, until_head=until_head)
         assert ids(await take(follower, 3)) == ["epoch_changed", *ids(await recorded(daemon))]
 

@@ -138,10 +138,10 @@ async def test_a_follower_of_a_session_is_told_only_of_what_was_dropped_of_it() 
         epoch = daemon.bus.ledger.epoch
         await daemon.bus.ledger.prune(5, b"{}")
         await emit(bus, "s1")
-        complete = await drain(bus.receipts(session=MINE, since=lifebus.Cursor(epoch, 3), until_head=True))
+        complete = await drain(bus.receipts(session=MINE, since=lifebus.Position(epoch, 3), until_head=True))
         assert [item.sequence for item in complete if isinstance(item, Receipt)] == [3]
         assert len(complete) == 1, "positions 4 and 5 were not of this session"
-        lacking = await drain(bus.receipts(session=MINE, since=lifebus.Cursor(epoch, 2), until_head=True))
+        lacking = await drain(bus.receipts(session=MINE, since=lifebus.Position(epoch, 2), until_head=True))
         assert lacking[0] == lifebus.Gap(epoch=epoch, after=2, until=5, reason="pruned", state_at=5)
         now = bus.receipts(session=MINE)
         await now.join()
@@ -165,7 +165,7 @@ async def test_following_can_start_at_a_cursor_a_position_the_start_or_now(sessi
     async with running_bus() as daemon, connected(daemon) as bus:
         first = await emit(bus, "s1", "s2", "s1", "s2")
         epoch, middle = daemon.bus.ledger.epoch, first[1].positions[0]
-        starts: list[tuple[Since, int]] = [("start", 0), (0, 0), (middle, 2), (lifebus.Cursor(epoch, middle), 2)]
+        starts: list[tuple[Since, int]] = [("start", 0), (0, 0), (middle, 2), (lifebus.Position(epoch, middle), 2)]
         followers = [(bus.receipts(session=session, since=since), after) for since, after in starts]
         now = bus.receipts(session=session)
         async with asyncio.TaskGroup() as tasks:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import UNSET, structs
 
 from lifebus_broker.ledger.log import LogLine
-from lifebus_broker.ports import EMITTER, Entry
+from lifebus_broker.ports import EMITTER, NewReceipt
 from lifebus_broker.routing.transitions import transition
 from lifebus_broker.state.stores import Stores, reduce_event
 from lifebus_broker.state.telemetry_keys import LATE
@@ -87,7 +87,7 @@ class _Teller:
         self._number = 0
         self._second = 1_790_000_000
 
-    def entry(self) -> Entry:
+    def entry(self) -> NewReceipt:
         """Return the next receipt."""
         rng = self._random
         self._number += 1
@@ -104,7 +104,7 @@ class _Teller:
             facts = {**facts, "note": rng.choice(TEXTS), "zero": rng.choice((0, -(2**53) + 1, 2**53 - 1, True, None))}
         return self._made(life, fields, facts)
 
-    def _made(self, life: _Life, fields: dict[str, Any], facts: dict[str, Any]) -> Entry:
+    def _made(self, life: _Life, fields: dict[str, Any], facts: dict[str, Any]) -> NewReceipt:
         rng = self._random
         key = f"k{self._number}" if rng.random() < 0.6 else None
         place = {"adapter_id": life.key[0], "harness_session_id": None if rng.random() < 0.05 else life.key[1]}
@@ -118,7 +118,7 @@ class _Teller:
             harness_task_id=rng.choice((None, "task \U0001f3af")),
             warnings=(Warning(code="noted", message=rng.choice(TEXTS)),) if rng.random() < 0.1 else (),
         )
-        return Entry(receipt=made, digest=None if key is None else sha256(key.encode()).digest())
+        return NewReceipt(receipt=made, digest=None if key is None else sha256(key.encode()).digest())
 
     def start(self, _: _Life) -> dict[str, Any]:
         """A session begins, perhaps again."""
@@ -262,20 +262,20 @@ _STEPS: Final = list(_MIX)
 _WEIGHTS: Final = list(_MIX.values())
 
 
-def history(seed: int, count: int) -> list[Entry]:
+def history(seed: int, count: int) -> list[NewReceipt]:
     """Return the first `count` entries of the history of a seed."""
     teller = _Teller(seed)
     return [teller.entry() for _ in range(count)]
 
 
-def histories(most: int = 80, least: int = 0) -> "SearchStrategy[list[Entry]]":
+def histories(most: int = 80, least: int = 0) -> "SearchStrategy[list[NewReceipt]]":
     """Return a strategy of histories with `least` to `most` entries."""
     from hypothesis import strategies as st  # noqa: PLC0415  see above
 
     return st.builds(history, st.integers(0, 2**32 - 1), st.integers(least, most))
 
 
-def lines_of(entries: Sequence[Entry]) -> list[LogLine]:
+def lines_of(entries: Sequence[NewReceipt]) -> list[LogLine]:
     """Return the log that a durable ledger makes of the entries, by a small implementation of its own."""
     counts: dict[tuple[str, str | None], int] = {}
     links: dict[tuple[str, str | None], bytes] = {}

@@ -1,10 +1,13 @@
-"""The house's import rules as a pure check: a module's name and source in, what is wrong with it out (design 1)."""
+"""The import rules of docs/architecture.md as a check: a module's name and source in, what is wrong with it out."""
 
 import ast
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+
+from support.paths import REPOSITORY
 
 ROOTS = ("broker", "transports", "supervisor", "clients")
 OURS = (
@@ -13,31 +16,11 @@ OURS = (
     "lifebus_adapters",
     "lifebus_transports",
     "lifebus_supervisor",
+    "lifebus_admin",
     "lifebus",
 )
-PURE_BROKER = {
-    "canon",
-    "claims",
-    "degradation",
-    "deliveries",
-    "fold",
-    "log",
-    "negotiation",
-    "payload_validation",
-    "placement",
-    "pressure",
-    "registry",
-    "renewal",
-    "reports",
-    "retention",
-    "selection",
-    "shares",
-    "slots",
-    "strands",
-    "synthesis",
-    "transitions",
-}
-"""The deciding half of the broker: values in, values out."""
+PURE_FOLDERS = ("lifebus_contract", "lifebus_adapters", "lifebus_broker.state")
+"""Folders that decide and never act.  Elsewhere a module says so itself: its docstring's first line ends in "Pure."."""
 UNCLOCKED = {"asyncio", "logging", "multiprocessing", "random", "secrets", "selectors", "socket", "sqlite3"}
 UNCLOCKED |= {"ssl", "subprocess", "threading", "time", "uuid"}
 NO_IO = UNCLOCKED | {"io", "shutil", "tempfile", "urllib", "http"}
@@ -56,27 +39,38 @@ def _rule(ours: str = "", others: str = "", never: set[str] | None = None) -> Ru
     return Rule(frozenset(ours.split()), frozenset(others.split()), frozenset(never or ()))
 
 
+_BROKER = "anyio structlog msgspec"
+_NO_SOCKETS = {"socket", "subprocess", "sqlite3"}
+
+PORTS = "lifebus_broker.ports"
+"""What the broker needs from outside; the deciding half exchanges its values."""
+
 RULES: dict[str, Rule] = {
     "lifebus_contract": _rule("", "msgspec", UNCLOCKED),
     "lifebus_adapters": _rule("lifebus_contract", "msgspec", NO_IO),
-    "lifebus_broker": _rule("lifebus_contract", "anyio structlog msgspec", {"socket", "subprocess", "sqlite3"}),
-    "lifebus_broker.ledger.sqlite.ledger": _rule(
-        "lifebus_contract", "anyio structlog msgspec apsw", {"socket", "subprocess", "sqlite3"}
-    ),
-    "lifebus_broker.ledger.jetstream": _rule("lifebus_contract", "anyio structlog msgspec nats", {"subprocess"}),
-    **{
-        f"lifebus_broker.{module}": _rule("lifebus_contract", "msgspec", UNCLOCKED | {"anyio"})
-        for module in PURE_BROKER
-    },
+    "lifebus_broker": _rule("lifebus_contract", _BROKER, _NO_SOCKETS),
+    "lifebus_broker.ledger.sqlite": _rule("lifebus_contract", f"{_BROKER} apsw", _NO_SOCKETS),
+    "lifebus_broker.ledger.jetstream": _rule("lifebus_contract", f"{_BROKER} nats", {"subprocess"}),
+    "lifebus_broker.state": _rule("lifebus_contract", "msgspec", NO_IO | {"anyio"}),
     "lifebus_transports": _rule("lifebus_contract lifebus_adapters", "anyio zmq msgpack msgspec structlog"),
     "lifebus_supervisor": _rule(
         "lifebus_contract lifebus_broker lifebus_adapters lifebus_transports",
-        "anyio zmq msgpack msgspec structlog apsw platformdirs watchfiles yaml",
+        "anyio msgpack msgspec structlog platformdirs watchfiles",
+    ),
+    "lifebus_supervisor.api": _rule(
+        "lifebus_contract lifebus_broker lifebus_adapters lifebus_transports", "anyio msgspec structlog"
+    ),
+    "lifebus_supervisor.daemon": _rule(
+        "lifebus_contract lifebus_broker lifebus_adapters lifebus_transports", "anyio msgspec structlog zmq"
+    ),
+    "lifebus_admin": _rule(
+        "lifebus_contract lifebus_broker lifebus_adapters lifebus_transports lifebus_supervisor",
+        "anyio msgspec structlog yaml",
     ),
     "lifebus": _rule("lifebus_contract lifebus_transports", "anyio zmq msgpack msgspec structlog platformdirs"),
     "lifebus.cli": _rule(
-        "lifebus_contract lifebus_adapters lifebus_transports lifebus_supervisor",
-        "anyio msgspec cyclopts rich structlog platformdirs apsw zmq",
+        "lifebus_contract lifebus_adapters lifebus_transports lifebus_supervisor lifebus_admin",
+        "anyio msgspec cyclopts rich structlog platformdirs zmq",
     ),
     "lifebus.demo": _rule("lifebus_contract lifebus_transports", "anyio msgspec rich structlog"),
     "lifebus.hook": _rule(),
@@ -84,12 +78,15 @@ RULES: dict[str, Rule] = {
     "lifebus.proxy": _rule(),
     "lifebus.wrapper": _rule(),
 }
-"""The table of design 1, longest prefix first; the standard library is allowed unless a rule says never."""
+"""What each folder may import; the longest prefix decides.
+
+The standard library is allowed unless it is named as `never`.
+"""
 
 
 def rule_for(module: str) -> Rule:
     """Return the rule of the longest prefix that the module's name has."""
-    names = [name for name in RULES if f"{module}.".startswith((f"{name}.", f"{name}_"))]
+    names = [name for name in RULES if f"{module}.".startswith(f"{name}.")]
     return RULES[max(names, key=len)]
 
 
@@ -107,9 +104,8 @@ def violations(module: str, source: str) -> list[str]:
     nodes = list(ast.walk(tree))
     imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
     found = [fault for node in imports for fault in _import_faults(module, node)]
-    if _is_pure(module):
-        found += [f"{module} is pure and must not be async" for node in nodes if _is_async(node)]
-        found += [f"{module} is pure and must not ask a clock" for node in nodes if _asks_clock(node)]
+    if is_pure(module, tree):
+        found += _purity_faults(module, nodes)
     if rule_for(module) is RULES["lifebus.cli"]:
         found += _eager_faults(module, tree)
     return found
@@ -127,7 +123,7 @@ def _import_faults(module: str, node: ast.AST) -> Iterator[str]:
             if top not in sys.stdlib_module_names or top in {"asyncio", "dataclasses"}:
                 yield where
         elif top in OURS:
-            if (top != own and top not in rule.ours) or (_is_pure(module) and _is_acting(name)):
+            if top != own and top not in rule.ours:
                 yield where
         elif (top in rule.never) or (top not in sys.stdlib_module_names and top not in rule.others):
             yield where
@@ -151,17 +147,39 @@ def _imported(node: ast.AST) -> list[str]:
             return []
 
 
-def _is_pure(module: str) -> bool:
-    parts = module.split(".")
-    return parts[0] in {"lifebus_contract", "lifebus_adapters"} or (
-        parts[0] == "lifebus_broker" and len(parts) > 1 and parts[1] in PURE_BROKER
-    )
+def is_pure(module: str, tree: ast.Module) -> bool:
+    """Whether a module promises to decide without acting: by its folder, or by the first line of its docstring."""
+    first = (ast.get_docstring(tree) or "").partition("\n\n")[0]
+    return f"{module}.".startswith(tuple(f"{folder}." for folder in PURE_FOLDERS)) or first.endswith("Pure.")
 
 
-def _is_acting(name: str) -> bool:
-    """Whether the module belongs to the half of the broker that does I/O; the pure half must not lean on it."""
-    parts = name.split(".")
-    return parts[0] == "lifebus_broker" and len(parts) > 1 and parts[1] not in PURE_BROKER | {"ports"}
+@cache
+def pure_modules() -> frozenset[str]:
+    """Return the modules of this repository that promise to be pure."""
+    return frozenset(name for name, path in modules(REPOSITORY) if is_pure(name, ast.parse(path.read_text())))
+
+
+def _purity_faults(module: str, nodes: list[ast.AST]) -> Iterator[str]:
+    for node in nodes:
+        if _is_async(node):
+            yield f"{module} is pure and must not be async"
+        if _asks_clock(node):
+            yield f"{module} is pure and must not ask a clock"
+        for name in _imported(node):
+            if name.split(".")[0] in UNCLOCKED | {"anyio"} or (_is_brokers(module, name) and not _is_pure_import(node)):
+                yield f"{module} is pure and must not import {name}"
+
+
+def _is_brokers(module: str, name: str) -> bool:
+    return module.startswith("lifebus_broker.") and name.startswith("lifebus_broker.") and name != PORTS
+
+
+def _is_pure_import(node: ast.AST) -> bool:
+    """Whether everything that is imported comes out of pure modules; a package may hold several."""
+    pure = pure_modules()
+    if not isinstance(node, ast.ImportFrom):
+        return all(name in pure for name in _imported(node))
+    return node.module in pure or all(f"{node.module}.{alias.name}" in pure for alias in node.names)
 
 
 def _is_async(node: ast.AST) -> bool:

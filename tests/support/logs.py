@@ -5,8 +5,8 @@ from pathlib import Path
 
 from lifebus_broker.ledger.log import LogLine
 from lifebus_broker.ledger.sqlite.log import SqliteLog
-from lifebus_broker.ports import Note
-from lifebus_broker.snapshots.state_follower import StateKeeper
+from lifebus_broker.ports import Record
+from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.stores import dump_stores
 
 
@@ -32,11 +32,11 @@ class MemoryLog:
             self.read += 1
             yield line
 
-    def notes(self, prefix: str) -> Iterator[Note]:
+    def notes(self, prefix: str) -> Iterator[Record]:
         return iter(())
 
 
 def base_at(path: Path, position: int) -> bytes:
     """Return what has to stand for a ledger file's receipts up to a position, once they are pruned."""
     with SqliteLog(path) as log:
-        return dump_stores(StateKeeper(log).stores_at(position))
+        return dump_stores(StateFollower(log).stores_at(position))

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from lifebus_broker.ports import Appended, Entry, Ledger, Query, Row
+from lifebus_broker.ports import AppendResult, Ledger, NewReceipt, Query, StoredReceipt
 from lifebus_contract import IntegrationMode, LifecycleEvent, Receipt, ReceiptStatus
 
 DIGEST = b"0123456789abcdef"
@@ -39,27 +39,27 @@ def receipt(number: int, **changes: Any) -> Receipt:
     return Receipt(**{**_FIELDS, "event_id": f"evt_{number:06d}", "receipt_id": f"lfr_{number:06d}", **changes})
 
 
-def entry(number: int, *, key: str | None = None, digest: bytes = DIGEST, **changes: Any) -> Entry:
+def entry(number: int, *, key: str | None = None, digest: bytes = DIGEST, **changes: Any) -> NewReceipt:
     """Return an entry; with a key it carries `digest`."""
     made = receipt(number, idempotency_key=key, **changes)
-    return Entry(receipt=made, digest=None if key is None else digest)
+    return NewReceipt(receipt=made, digest=None if key is None else digest)
 
 
-def keyed(numbers: Sequence[int], **changes: Any) -> list[Entry]:
+def keyed(numbers: Sequence[int], **changes: Any) -> list[NewReceipt]:
     """Return entries whose keys follow from their numbers."""
     return [entry(number, key=f"k{number:06d}", **changes) for number in numbers]
 
 
-async def append(ledger: Ledger, entries: Sequence[Entry]) -> list[Appended]:
+async def append(ledger: Ledger, entries: Sequence[NewReceipt]) -> list[AppendResult]:
     """Append and wait for the answers."""
-    answers: asyncio.Future[list[Appended]] = asyncio.get_running_loop().create_future()
+    answers: asyncio.Future[list[AppendResult]] = asyncio.get_running_loop().create_future()
     refusal = ledger.append(entries, answers.set_result)
     assert refusal is None, refusal
     async with asyncio.timeout(10):
         return await answers
 
 
-async def recorded(ledger: Ledger, entries: Sequence[Entry]) -> list[Row]:
+async def recorded(ledger: Ledger, entries: Sequence[NewReceipt]) -> list[StoredReceipt]:
     """Append, and return the rows, all of which must be new."""
     answers = await append(ledger, entries)
     assert [answer.refusal for answer in answers] == [None] * len(entries)
@@ -67,9 +67,9 @@ async def recorded(ledger: Ledger, entries: Sequence[Entry]) -> list[Row]:
     return [answer.row for answer in answers if answer.row is not None]
 
 
-async def every_row(ledger: Ledger, **query: Any) -> list[Row]:
+async def every_row(ledger: Ledger, **query: Any) -> list[StoredReceipt]:
     """Read page by page until nothing is missing."""
-    rows: list[Row] = []
+    rows: list[StoredReceipt] = []
     after = query.pop("after", 0)
     while True:
         page = await ledger.read(Query(after=after, **query))

@@ -10,24 +10,24 @@ from msgspec import Struct
 
 from lifebus_broker.consumers.deliveries import Deliveries
 from lifebus_broker.consumers.filters import any_may_pass, passes, queries_of_parts, query_after
-from lifebus_broker.consumers.journal import CursorLog
-from lifebus_broker.ports import Ledger, Query, Row
+from lifebus_broker.consumers.journal import ConsumerLog
+from lifebus_broker.ports import Ledger, Query, StoredReceipt
 from lifebus_broker.state.consumer_state import CursorState
 from lifebus_contract import StateConflict
-from lifebus_contract.consumers import CursorInfo, CursorSettings, DeadLetter, Lost
+from lifebus_contract.consumers import ConsumerInfo, ConsumerSettings, DeadLetter, Lost
 
 _log = structlog.get_logger("lifebus.consumer_admin")
 
 
-class Dealt(Struct, frozen=True):
+class FetchResult(Struct, frozen=True):
     """What one fetch got: receipts with the number of their try, or what is lost; nothing where time was up."""
 
     epoch: str
-    items: tuple[tuple[Row, int], ...] = ()
+    items: tuple[tuple[StoredReceipt, int], ...] = ()
     lost: Lost | None = None
 
 
-class NamedCursor:
+class Consumer:
     """A named consumer.  `now` is the monotonic clock in seconds; `tasks` owns the writing of its notes.
 
     `log` is what of it survives a restart, `deliveries` how it stands now.
@@ -45,13 +45,13 @@ class NamedCursor:
     ) -> None:
         self.name = name
         self.deliveries = Deliveries(state)
-        self.log = CursorLog(name, ledger.journal, tasks, lambda: self.deliveries, notes)
+        self.log = ConsumerLog(name, ledger.journal, tasks, lambda: self.deliveries, notes)
         self._ledger, self._now = ledger, now
         self._one = anyio.Lock()
         self._changed = anyio.Event()
         self._turn = self._fetching = 0
 
-    async def fetch(self, limit: int, wait_s: float) -> Dealt:
+    async def fetch(self, limit: int, wait_s: float) -> FetchResult:
         """Return up to `limit` receipts as soon as there are any, nothing after `wait_s` seconds.
 
         A later fetch ends an earlier one that still waits.
@@ -69,7 +69,7 @@ class NamedCursor:
                         await self._wait(changed, now, end)
         finally:
             self._fetching -= 1
-        return Dealt(self.deliveries.epoch)
+        return FetchResult(self.deliveries.epoch)
 
     async def acknowledge(self, epoch: str, positions: Sequence[int], through: int) -> int:
         """Settle positions, or all up to one; return how many were open, once that is durable.
@@ -123,7 +123,7 @@ class NamedCursor:
         self.log.rewrite()
         await self.log.saved()
 
-    async def tune(self, settings: CursorSettings) -> None:
+    async def tune(self, settings: ConsumerSettings) -> None:
         """Take other settings with the same filter, durably.
 
         Raises:
@@ -166,10 +166,10 @@ class NamedCursor:
         if deliveries is self.deliveries:
             deliveries.scan_to(lost.until)
 
-    def describe(self, *, attached: bool) -> CursorInfo:
+    def describe(self, *, attached: bool) -> ConsumerInfo:
         """Return how it stands."""
         deliveries, head = self.deliveries, self._ledger.head
-        return CursorInfo(
+        return ConsumerInfo(
             cursor=self.name,
             client_id=deliveries.client_id,
             attached=attached,
@@ -186,7 +186,7 @@ class NamedCursor:
             lost=self.lost is not None,
         )
 
-    def note(self, rows: Sequence[Row]) -> None:
+    def note(self, rows: Sequence[StoredReceipt]) -> None:
         """Wake a fetch that waits, if one of the new rows may be for it."""
         if self._fetching and any_may_pass(rows, self.deliveries.settings):
             self.stir()
@@ -208,12 +208,12 @@ class NamedCursor:
         with anyio.move_on_after(max(until - self._now(), 0.001)):
             await changed.wait()
 
-    async def _deal(self, turn: int, limit: int) -> tuple[Dealt, bool]:
+    async def _deal(self, turn: int, limit: int) -> tuple[FetchResult, bool]:
         """Hand out what can be handed out now; say as well whether there is more to look at."""
         await self.look_back()
         deliveries, lost = self.deliveries, self.lost
         if turn != self._turn or lost is not None:
-            return Dealt(deliveries.epoch, lost=lost), False
+            return FetchResult(deliveries.epoch, lost=lost), False
         deliveries.expire(self._now())
         await self._bury(turn)
         items = await self._again(turn, limit)
@@ -223,11 +223,11 @@ class NamedCursor:
             fresh, more = await self._fresh(turn, room)
             items += fresh
         if turn != self._turn:
-            return Dealt(deliveries.epoch), False
+            return FetchResult(deliveries.epoch), False
         self.log.save_soon()
-        return Dealt(deliveries.epoch, tuple(items)), more
+        return FetchResult(deliveries.epoch, tuple(items)), more
 
-    async def _fresh(self, turn: int, room: int) -> tuple[list[tuple[Row, int]], bool]:
+    async def _fresh(self, turn: int, room: int) -> tuple[list[tuple[StoredReceipt, int]], bool]:
         """Hand out receipts that were not handed out before."""
         deliveries = self.deliveries
         page = await self._ledger.read(query_after(deliveries.settings, deliveries.scanned, room))
@@ -239,7 +239,7 @@ class NamedCursor:
         deliveries.scan_to(page.next)
         return items, not page.complete
 
-    async def _again(self, turn: int, limit: int) -> list[tuple[Row, int]]:
+    async def _again(self, turn: int, limit: int) -> list[tuple[StoredReceipt, int]]:
         """Hand out once more what is due."""
         due = self.deliveries.due(self._now(), limit)
         if not due:
@@ -266,9 +266,9 @@ class NamedCursor:
             self.log.bury(letter)
             _log.warning("dead_letter", cursor=self.name, position=position, tries=tries)
 
-    async def _rows(self, positions: Sequence[int]) -> list[Row]:
+    async def _rows(self, positions: Sequence[int]) -> list[StoredReceipt]:
         """Return the rows at these positions, in order, as far as one look at the ledger or two finds them."""
-        wanted, rows = set(positions), list[Row]()
+        wanted, rows = set(positions), list[StoredReceipt]()
         for position in positions:
             if position in wanted:
                 page = await self._ledger.read(Query(after=position - 1, limit=len(positions)))

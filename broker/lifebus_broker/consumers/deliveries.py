@@ -1,4 +1,4 @@
-"""What a named consumer was handed, what waits for another try, and when: a plain state machine (design 4.7).
+"""What a named consumer was handed, what waits for another try, and when: a plain state machine.  Pure.
 
 Time comes in as seconds of some monotonic clock.  Whatever must survive a restart is handed out by `take_progress`.
 """
@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from lifebus_broker.state.consumer_state import CursorState, Progress
-from lifebus_contract.consumers import MAX_TRIES, CursorSettings
+from lifebus_contract.consumers import MAX_TRIES, ConsumerSettings
 
 ALONE_FROM: Final = 5
 """Tries from which a receipt is handed out alone, so that what falls with it is not blamed as well."""
@@ -23,7 +23,7 @@ class Deliveries:
     """The deliveries of one consumer.  `scanned` is how far the ledger was looked at."""
 
     def __init__(self, state: CursorState) -> None:
-        self.settings: CursorSettings = state.settings
+        self.settings: ConsumerSettings = state.settings
         self.client_id = state.client_id
         self.epoch = state.epoch
         self.scanned = self._saved = state.scanned

@@ -1,4 +1,4 @@
-"""Which receipts a named consumer wants: what the ledger can filter by itself, and the rest."""
+"""Which receipts a named consumer wants: what the ledger can filter by itself, and the rest.  Pure."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -6,9 +6,9 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from lifebus_broker.ports import Query, Row
+from lifebus_broker.ports import Query, StoredReceipt
 from lifebus_contract import LifecycleEvent
-from lifebus_contract.consumers import CursorSettings
+from lifebus_contract.consumers import ConsumerSettings
 
 
 class _EventOf(Struct):
@@ -20,7 +20,7 @@ class _EventOf(Struct):
 _EVENTS: Final = msgspec.json.Decoder(_EventOf)
 
 
-def query_after(settings: CursorSettings, after: int, limit: int) -> Query:
+def query_after(settings: ConsumerSettings, after: int, limit: int) -> Query:
     """Return the question for the next receipts after a position."""
     return Query(
         after=after,
@@ -31,7 +31,7 @@ def query_after(settings: CursorSettings, after: int, limit: int) -> Query:
     )
 
 
-def queries_of_parts(settings: CursorSettings, after: int) -> list[Query]:
+def queries_of_parts(settings: ConsumerSettings, after: int) -> list[Query]:
     """Return a question for each session or adapter that is wanted, or one for everything."""
     sessions = [one for one in settings.sessions if not settings.adapters or one[0] in settings.adapters]
     if settings.sessions:
@@ -41,12 +41,12 @@ def queries_of_parts(settings: CursorSettings, after: int) -> list[Query]:
     return [Query(after=after, limit=1)]
 
 
-def any_may_pass(rows: Iterable[Row], settings: CursorSettings) -> bool:
+def any_may_pass(rows: Iterable[StoredReceipt], settings: ConsumerSettings) -> bool:
     """Whether one of the rows may be wanted, by what tells itself without a look into the receipt."""
     return not (settings.sessions or settings.adapters) or any(_may_pass(row, settings) for row in rows)
 
 
-def passes(row: Row, settings: CursorSettings) -> bool:
+def passes(row: StoredReceipt, settings: ConsumerSettings) -> bool:
     """Whether a row that `query_after` found is wanted."""
     if not _may_pass(row, settings):
         return False
@@ -54,7 +54,7 @@ def passes(row: Row, settings: CursorSettings) -> bool:
     return asked or _EVENTS.decode(row.receipt).event in settings.events
 
 
-def _may_pass(row: Row, settings: CursorSettings) -> bool:
+def _may_pass(row: StoredReceipt, settings: ConsumerSettings) -> bool:
     session = (row.adapter_id, row.harness_session_id)
     return (not settings.sessions or session in settings.sessions) and (
         not settings.adapters or row.adapter_id in settings.adapters

@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup
 
 from lifebus_broker.consumers.deliveries import Deliveries
 from lifebus_broker.ledger.records import write_notes
-from lifebus_broker.ports import Journal, NewNote
+from lifebus_broker.ports import Journal, NewRecord
 from lifebus_broker.state.consumer_state import Gone, Whole, encode_note
 from lifebus_contract import LifebusError
 from lifebus_contract.consumers import DeadLetter
@@ -32,7 +32,7 @@ class _Round:
         self.fault: LifebusError | None = None
 
 
-class CursorLog:
+class ConsumerLog:
     """The notes of one consumer; `deliveries` returns its present state, `notes` is how many it has already.
 
     `tasks` owns the writing.
@@ -44,7 +44,7 @@ class CursorLog:
         self._name, self._journal, self._tasks, self._deliveries = name, journal, tasks, deliveries
         self._notes = notes
         self._round = _Round()
-        self._letters: list[NewNote] = []
+        self._letters: list[NewRecord] = []
         self._asked = self._writing = self._whole = self._ending = self._ended = False
 
     def rewrite(self) -> None:
@@ -53,7 +53,7 @@ class CursorLog:
 
     def bury(self, letter: DeadLetter) -> None:
         """Have the next write hold a dead letter as well."""
-        self._letters.append(NewNote(dead_stream(self._name), msgspec.msgpack.encode(letter)))
+        self._letters.append(NewRecord(dead_stream(self._name), msgspec.msgpack.encode(letter)))
 
     def save_soon(self) -> None:
         """Write what is unsaved, if that is anything of weight; nobody waits for it."""
@@ -85,7 +85,7 @@ class CursorLog:
             self._ending = False
             raise
         for stream in (note_stream(self._name), dead_stream(self._name)):
-            await self._journal.drop_notes(stream, _EVERYTHING)
+            await self._journal.drop(stream, _EVERYTHING)
 
     def _ask(self) -> None:
         self._asked = True
@@ -111,14 +111,14 @@ class CursorLog:
         ending, whole = self._ending, self._whole or self._notes >= CHECKPOINT_NOTES
         letters, self._letters, self._whole = self._letters, [], False
         body = encode_note(Gone()) if ending else self._body(whole=whole)
-        news = [NewNote(note_stream(self._name), body)] if body is not None else []
+        news = [NewRecord(note_stream(self._name), body)] if body is not None else []
         if not news and not letters:
             return None
         try:
             written = await write_notes(self._journal, [*news, *letters])
             self._ended, self._notes = ending, 1 if whole else self._notes + 1
             if whole and not ending:
-                await self._journal.drop_notes(note_stream(self._name), written[0].number - 1)
+                await self._journal.drop(note_stream(self._name), written[0].number - 1)
         except LifebusError as fault:
             self._whole, self._letters = True, letters + self._letters
             return fault

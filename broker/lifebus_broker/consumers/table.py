@@ -7,12 +7,12 @@ import msgspec
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from lifebus_broker.consumers.consumer import NamedCursor
+from lifebus_broker.consumers.consumer import Consumer
 from lifebus_broker.consumers.journal import dead_stream, note_stream
-from lifebus_broker.ports import Ledger, Note, Query, Row
+from lifebus_broker.ports import Ledger, Query, Record, StoredReceipt
 from lifebus_broker.state.consumer_state import CursorState, fold_cursor
 from lifebus_contract import BrokerBusy, InternalError, InvalidRequest, StateConflict
-from lifebus_contract.consumers import CursorSettings, DeadLetter
+from lifebus_contract.consumers import ConsumerSettings, DeadLetter
 
 MAX_CURSORS: Final = 256
 """Most named consumers of a broker."""
@@ -20,12 +20,12 @@ MAX_CURSORS: Final = 256
 _LETTERS: Final = msgspec.msgpack.Decoder(DeadLetter)
 
 
-class CursorTable:
+class ConsumerTable:
     """The named consumers, by name.  `now` is the monotonic clock; `tasks` owns their writing."""
 
     def __init__(self, ledger: Ledger, tasks: TaskGroup, now: Callable[[], float]) -> None:
         self._ledger, self._tasks, self._now = ledger, tasks, now
-        self._cursors: dict[str, NamedCursor] = {}
+        self._cursors: dict[str, Consumer] = {}
         self._making: set[str] = set()
 
     async def load(self) -> None:
@@ -35,7 +35,7 @@ class CursorTable:
             LifebusError: the journal cannot be read, or says what this program does not know.
         """
         prefix = note_stream("")
-        for stream in await self._ledger.journal.note_streams(prefix):
+        for stream in await self._ledger.journal.streams(prefix):
             notes = await self._notes(stream.stream) if stream.head > stream.floor else []
             name = stream.stream.removeprefix(prefix)
             try:
@@ -46,15 +46,15 @@ class CursorTable:
             if state is not None:
                 self._cursors[name] = self._cursor(name, state, len(notes))
 
-    def all(self) -> list[NamedCursor]:
+    def all(self) -> list[Consumer]:
         """Return the consumers by name."""
         return [self._cursors[name] for name in sorted(self._cursors)]
 
-    def find(self, name: str) -> NamedCursor | None:
+    def find(self, name: str) -> Consumer | None:
         """Return the consumer of this name, None if there is none."""
         return self._cursors.get(name)
 
-    def require(self, name: str) -> NamedCursor:
+    def require(self, name: str) -> Consumer:
         """Return the consumer of this name.
 
         Raises:
@@ -66,8 +66,8 @@ class CursorTable:
         return cursor
 
     async def open(
-        self, name: str, settings: CursorSettings, *, client_id: str, epoch: str | None, after: int | None
-    ) -> NamedCursor:
+        self, name: str, settings: ConsumerSettings, *, client_id: str, epoch: str | None, after: int | None
+    ) -> Consumer:
         """Return the consumer of this name; a new one starts after a position, or at the head without one.
 
         Raises:
@@ -106,7 +106,7 @@ class CursorTable:
             await cursor.look_back()
         return [cursor.name for cursor in self.all() if cursor.lost is not None]
 
-    async def reset(self, name: str, after: int) -> NamedCursor:
+    async def reset(self, name: str, after: int) -> Consumer:
         """Have a consumer start again after a position; what it holds now belongs to the past.
 
         Raises:
@@ -137,18 +137,18 @@ class CursorTable:
             LifebusError: the newest ones cannot be made durable now.
         """
         await self.require(name).log.saved()
-        page = await self._ledger.journal.read_notes(dead_stream(name), after, limit)
+        page = await self._ledger.journal.read(dead_stream(name), after, limit)
         letters = [
             replace(_LETTERS.decode(note.body), number=note.number, at_epoch_s=note.at_epoch_s) for note in page.notes
         ]
         return letters, page.complete
 
-    def note(self, rows: Sequence[Row]) -> None:
+    def note(self, rows: Sequence[StoredReceipt]) -> None:
         """Wake those who wait for the new rows; fulfils `fanout.Listener`."""
         for cursor in self._cursors.values():
             cursor.note(rows)
 
-    async def _make(self, name: str, state: CursorState) -> NamedCursor:
+    async def _make(self, name: str, state: CursorState) -> Consumer:
         if name in self._making or len(self._cursors) + len(self._making) >= MAX_CURSORS:
             raise BrokerBusy(f"no more than {MAX_CURSORS} cursors; evict one, or try again", code="busy")
         self._making.add(name)
@@ -160,14 +160,14 @@ class CursorTable:
             self._making.discard(name)
         return cursor
 
-    def _cursor(self, name: str, state: CursorState, notes: int) -> NamedCursor:
-        return NamedCursor(name, state, ledger=self._ledger, tasks=self._tasks, now=self._now, notes=notes)
+    def _cursor(self, name: str, state: CursorState, notes: int) -> Consumer:
+        return Consumer(name, state, ledger=self._ledger, tasks=self._tasks, now=self._now, notes=notes)
 
-    async def _notes(self, stream: str) -> list[Note]:
-        notes: list[Note] = []
+    async def _notes(self, stream: str) -> list[Record]:
+        notes: list[Record] = []
         complete, after = False, 0
         while not complete:
-            page = await self._ledger.journal.read_notes(stream, after)
+            page = await self._ledger.journal.read(stream, after)
             notes += page.notes
             complete, after = page.complete, page.notes[-1].number if page.notes else page.head
         return notes

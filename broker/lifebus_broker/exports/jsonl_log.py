@@ -27,7 +27,7 @@ from lifebus_broker.exports.lines import (
     kind_of,
 )
 from lifebus_broker.ledger.log import LogLine, decode_line
-from lifebus_broker.ports import Note
+from lifebus_broker.ports import Record
 from lifebus_contract import InvalidRequest, LifebusError
 
 _MARK_EVERY: Final = 1024
@@ -168,13 +168,13 @@ class JsonlLog:
                 line = decode(data, NoteTip) if kind_of(data) == "stream" else decode(data, NoteLine)
             yield line
 
-    def notes(self, prefix: str) -> Iterator[Note]:
+    def notes(self, prefix: str) -> Iterator[Record]:
         """Return the kept notes of the streams whose name begins with `prefix`, by stream and number."""
         for line in self.journal():
             if isinstance(line, NoteLine) and line.stream.startswith(prefix):
                 with _reading(self._part, f"note {line.number} of `{line.stream[:64]}`"):
                     body = body_of(line.body)
-                yield Note(line.stream, line.number, line.at_epoch_s, body)
+                yield Record(line.stream, line.number, line.at_epoch_s, body)
 
     def _decoded(self, name: str, kind: type[K]) -> Iterator[K]:
         for offset, data in self._section(name):

@@ -13,16 +13,16 @@ from msgspec.structs import force_setattr
 
 from lifebus_broker.ledger.refusals import PRUNED, conflicting, unrecordable
 from lifebus_broker.ledger.sqlite.checksums import checksum, guarded
-from lifebus_broker.ports import EMITTER, Appended, Entry, Row, is_same_content
-from lifebus_broker.state.session_head import INITIAL, SessionState, advance
+from lifebus_broker.ports import EMITTER, AppendResult, NewReceipt, StoredReceipt, is_same_content
+from lifebus_broker.state.session_head import INITIAL, HeadState, advance
 from lifebus_broker.state.stream_digests import NO_LINK, StreamKey, link_after, sequence_after
 from lifebus_contract import Receipt, encode_json
 
 COLUMNS: Final = 14
-"""How many values a drafted row has in `Draft.values`, in the order of the view `intake`."""
+"""How many values a drafted row has in `Batch.values`, in the order of the view `intake`."""
 
 
-Known = tuple[bytes, Row | None]
+Known = tuple[bytes, StoredReceipt | None]
 """What an idempotency key stands for: its digest and row; a row of None means that its receipt was pruned."""
 
 
@@ -36,7 +36,7 @@ class Tip(Struct, frozen=True):
     position: int = 0
     sequence: int = 0
     link: bytes = NO_LINK
-    state: SessionState = INITIAL
+    state: HeadState = INITIAL
     frames: str | None = None
 
 
@@ -56,18 +56,18 @@ def emitter_key_of(receipt: Receipt) -> str | None:
     return key_of(emitter, receipt.adapter_id, raw)
 
 
-def frames_text(state: SessionState) -> str | None:
+def frames_text(state: HeadState) -> str | None:
     """Return the open frames as a JSON list, None when there are none."""
     return msgspec.json.encode(state.open_frames).decode() if state.open_frames else None
 
 
-def state_from(ended: int, frames: str | None, harness_sequence: int | None) -> SessionState:
+def state_from(ended: int, frames: str | None, harness_sequence: int | None) -> HeadState:
     """Return the state that the columns of a row hold."""
     open_frames = () if frames is None else msgspec.json.decode(frames, type=tuple[str, ...])
-    return SessionState(ended=bool(ended), harness_sequence=harness_sequence, open_frames=open_frames)
+    return HeadState(ended=bool(ended), harness_sequence=harness_sequence, open_frames=open_frames)
 
 
-def weight_of(entries: Sequence[Entry]) -> int:
+def weight_of(entries: Sequence[NewReceipt]) -> int:
     """Return about how many bytes the receipts will take; a queue is bounded by it."""
     weight = 0
     for entry in entries:
@@ -77,7 +77,7 @@ def weight_of(entries: Sequence[Entry]) -> int:
     return weight
 
 
-class Draft:
+class Batch:
     """The content of one transaction, built append by append.
 
     `tip_of` returns the committed tip of a stream; `known` holds what keys of this transaction turned out to
@@ -98,17 +98,17 @@ class Draft:
         self.streams: list[object] = []
         self.seconds: list[int] = []
         self.aliases: list[object] = []
-        self.rows: list[Row] = []
+        self.rows: list[StoredReceipt] = []
         self.tips: dict[StreamKey, Tip] = {}
         self.bytes = 0
         self._tip_of = tip_of
         self._known = dict(known)
-        self._added: list[Sequence[Entry]] = []
+        self._added: list[Sequence[NewReceipt]] = []
 
-    def add(self, entries: Sequence[Entry]) -> list[Appended]:
+    def add(self, entries: Sequence[NewReceipt]) -> list[AppendResult]:
         """Draft one append; the answers hold once the transaction is committed."""
         self._added.append(entries)
-        results: list[Appended] = []
+        results: list[AppendResult] = []
         for entry in entries:
             receipt, digest, raw = entry.receipt, entry.digest, entry.receipt.idempotency_key
             if raw is None or digest is None:
@@ -127,7 +127,7 @@ class Draft:
                     self._file_for_emitter(receipt, digest, result.row)
         return results
 
-    def _file_for_emitter(self, receipt: Receipt, digest: bytes, row: Row) -> None:
+    def _file_for_emitter(self, receipt: Receipt, digest: bytes, row: StoredReceipt) -> None:
         """Make the receipt known under the key of who reported the event, unless that key is taken."""
         key = emitter_key_of(receipt)
         if key is not None and key not in self._known:
@@ -140,7 +140,7 @@ class Draft:
             for entry in entries:
                 force_setattr(entry.receipt, "sequence", None)
 
-    def _place(self, receipt: Receipt, key: str | None, digest: bytes | None) -> Appended:
+    def _place(self, receipt: Receipt, key: str | None, digest: bytes | None) -> AppendResult:
         """Give the receipt its position, sequence and link, and note what has to be stored."""
         adapter, session = place = (receipt.adapter_id, receipt.harness_session_id)
         tip = self.tips.get(place) or self._tip_of(place)
@@ -168,13 +168,15 @@ class Draft:
         self.values += (state.ended, frames, state.harness_sequence, link, text, key, guard)
         self.tips[place] = Tip(tip.stream, position, sequence or 0, link, state, frames)
         self.bytes += len(text)
-        row = Row(position=position, adapter_id=adapter, harness_session_id=session, sequence=sequence, receipt=text)
+        row = StoredReceipt(
+            position=position, adapter_id=adapter, harness_session_id=session, sequence=sequence, receipt=text
+        )
         self.rows.append(row)
-        return Appended(row=row)
+        return AppendResult(row=row)
 
 
-def _answer(known: Known, key: str, digest: bytes) -> Appended:
+def _answer(known: Known, key: str, digest: bytes) -> AppendResult:
     """Return what an entry gets whose key is known (design 3.5)."""
     if not is_same_content(known[0], digest):
         return conflicting(key)
-    return PRUNED if known[1] is None else Appended(row=known[1], replayed=True)
+    return PRUNED if known[1] is None else AppendResult(row=known[1], replayed=True)

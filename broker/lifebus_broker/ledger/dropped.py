@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 
-from lifebus_broker.ports import Query, Row
+from lifebus_broker.ports import Query, StoredReceipt
 
 
 class Dropped:
@@ -13,7 +13,7 @@ class Dropped:
         self._newest: OrderedDict[tuple[str, str | None], int] = OrderedDict()
         self._forgotten = 0
 
-    def note(self, row: Row) -> None:
+    def note(self, row: StoredReceipt) -> None:
         """Take a row that is dropped now."""
         self._newest[row.adapter_id, row.harness_session_id] = row.position
         self._newest.move_to_end((row.adapter_id, row.harness_session_id))

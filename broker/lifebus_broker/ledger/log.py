@@ -1,4 +1,4 @@
-"""The event log: one line a receipt, and where lines are read from (session-lifecycle, 2 and 3).
+"""The event log: one line a receipt, and where lines are read from.  Pure.
 
 As JSON lines a log is the same wherever it comes from, a ledger file or an export, and every line is canonical JSON.
 """
@@ -9,7 +9,7 @@ from typing import Final, Protocol
 import msgspec
 from msgspec import Struct
 
-from lifebus_broker.ports import Note
+from lifebus_broker.ports import Record
 
 _HEX_BYTES: Final = 64
 
@@ -87,7 +87,7 @@ class LogSource(Protocol):
         """Return the lines with positions above `after` up to `through`, in order."""
         ...
 
-    def notes(self, prefix: str) -> Iterator[Note]:
+    def notes(self, prefix: str) -> Iterator[Record]:
         """Return the kept notes of the streams whose name begins with `prefix`, by stream and number."""
         ...
 

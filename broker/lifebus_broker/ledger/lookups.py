@@ -5,7 +5,7 @@ from typing import Final
 
 import anyio
 
-from lifebus_broker.ports import Row
+from lifebus_broker.ports import StoredReceipt
 
 MOST_KEYS: Final = 512
 """Most keys that one read looks for; who comes later waits for the next."""
@@ -13,7 +13,7 @@ MOST_KEYS: Final = 512
 Scope = tuple[str, str, str]
 """Whose key it is: client id, adapter id, idempotency key (design 3.5)."""
 
-Found = tuple[bytes, Row | None] | None
+Found = tuple[bytes, StoredReceipt | None] | None
 """The digest and the row of a key, None where it is unknown."""
 
 

@@ -15,9 +15,9 @@ from lifebus_broker.ledger.dropped import Dropped
 from lifebus_broker.ledger.log import LogLine
 from lifebus_broker.ledger.memory_journal import MemoryJournal
 from lifebus_broker.ledger.refusals import CLOSED, PRUNED, conflicting, unrecordable
-from lifebus_broker.ports import EMITTER, Appended, Entry, Note, Page, Query, Refusal, Row
-from lifebus_broker.state.session_reducer import tell
-from lifebus_broker.state.session_state import Story, head_of
+from lifebus_broker.ports import EMITTER, AppendResult, NewReceipt, Page, Query, Record, Refusal, StoredReceipt
+from lifebus_broker.state.session_reducer import apply_receipt
+from lifebus_broker.state.session_state import SessionState, head_of
 from lifebus_broker.state.stream_digests import NO_LINK, StreamKey, link_after
 from lifebus_contract import Receipt, encode_json
 from lifebus_contract.views import LedgerStatus, SessionHead
@@ -35,7 +35,7 @@ MAX_BYTES: Final = 256 * 1024 * 1024
 class _Kept(Struct, frozen=True):
     """A row that readers may still ask for, and what its line in the log says beside it."""
 
-    row: Row
+    row: StoredReceipt
     receipt: Receipt
     digest: bytes | None
     link: bytes
@@ -58,7 +58,7 @@ class MemoryLedger:
         self,
         *,
         entropy: Callable[[int], bytes] = os.urandom,
-        committed: Callable[[list[Row]], None] | None = None,
+        committed: Callable[[list[StoredReceipt]], None] | None = None,
         max_rows: int = MAX_ROWS,
         max_keys: int = MAX_KEYS,
         clock: Callable[[], float] = time.time,
@@ -69,7 +69,7 @@ class MemoryLedger:
         self._links: OrderedDict[StreamKey, bytes] = OrderedDict()
         self._base: bytes | None = None
         self._keys: OrderedDict[tuple[str, str, str], tuple[bytes, int]] = OrderedDict()
-        self._stories: OrderedDict[tuple[str, str], Story] = OrderedDict()
+        self._stories: OrderedDict[tuple[str, str], SessionState] = OrderedDict()
         self._max_rows, self._max_keys = max_rows, max_keys
         self._head = self._floor = self._bytes = 0
         self._dropped = Dropped(max_rows)
@@ -101,7 +101,7 @@ class MemoryLedger:
         """The side log, which lives as long as the process."""
         return self._journal
 
-    def append(self, entries: Sequence[Entry], done: Callable[[list[Appended]], None]) -> Refusal | None:
+    def append(self, entries: Sequence[NewReceipt], done: Callable[[list[AppendResult]], None]) -> Refusal | None:
         """Record the entries at once; `done` is called in the loop's next turn (ports.Ledger.append)."""
         if self._closed:
             return CLOSED
@@ -110,7 +110,7 @@ class MemoryLedger:
         asyncio.get_running_loop().call_soon(self._deliver, results, done)
         return None
 
-    async def find(self, scopes: Sequence[tuple[str, str, str]]) -> list[tuple[bytes, Row | None] | None]:
+    async def find(self, scopes: Sequence[tuple[str, str, str]]) -> list[tuple[bytes, StoredReceipt | None] | None]:
         """Return the stored digest and row of each key (ports.Ledger.find)."""
         known = [self._keys.get(scope) for scope in scopes]
         return [None if found is None else (found[0], self._row_at(found[1])) for found in known]
@@ -119,7 +119,7 @@ class MemoryLedger:
         """Return rows that are still kept (ports.Ledger.read)."""
         if query.after < self._floor and self._dropped.concerns(query):
             return self._page((), self._floor, complete=False, snapshot_required=True)
-        rows: list[Row] = []
+        rows: list[StoredReceipt] = []
         size = 0
         for kept in islice(self._rows, max(query.after - self._floor, 0), None):
             row = kept.row
@@ -161,7 +161,7 @@ class MemoryLedger:
             if after < kept.row.position <= through:
                 yield kept.as_line()
 
-    def notes(self, prefix: str) -> Iterator[Note]:
+    def notes(self, prefix: str) -> Iterator[Record]:
         """Return the notes that are kept now (log.LogSource.notes)."""
         return self._journal.notes(prefix)
 
@@ -185,7 +185,7 @@ class MemoryLedger:
         self._journal.close()
         await anyio.lowlevel.checkpoint()
 
-    def _record(self, entry: Entry) -> Appended:
+    def _record(self, entry: NewReceipt) -> AppendResult:
         """Record one entry, or find what its key stands for."""
         receipt = entry.receipt
         scope = None
@@ -204,16 +204,16 @@ class MemoryLedger:
             emitter = receipt.telemetry_summary.get(EMITTER)
             if isinstance(emitter, str):
                 self._keys.setdefault((emitter, *scope[1:]), (entry.digest, self._head))
-        return Appended(row=self._keep(receipt, text, entry.digest if scope is not None else None))
+        return AppendResult(row=self._keep(receipt, text, entry.digest if scope is not None else None))
 
-    def _known(self, key: str, known: tuple[bytes, int], digest: bytes) -> Appended:
+    def _known(self, key: str, known: tuple[bytes, int], digest: bytes) -> AppendResult:
         if known[0] != digest:
             return conflicting(key)
         row = self._row_at(known[1])
-        return PRUNED if row is None else Appended(row=row, replayed=True)
+        return PRUNED if row is None else AppendResult(row=row, replayed=True)
 
-    def _keep(self, receipt: Receipt, text: bytes, digest: bytes | None) -> Row:
-        row = Row(
+    def _keep(self, receipt: Receipt, text: bytes, digest: bytes | None) -> StoredReceipt:
+        row = StoredReceipt(
             position=self._head,
             adapter_id=receipt.adapter_id,
             harness_session_id=receipt.harness_session_id,
@@ -226,8 +226,8 @@ class MemoryLedger:
         self._bytes += len(text)
         if receipt.harness_session_id is not None:
             key = (receipt.adapter_id, receipt.harness_session_id)
-            story = self._stories.pop(key, None) or Story(adapter_id=key[0], harness_session_id=key[1])
-            tell(story, self._head, receipt)
+            story = self._stories.pop(key, None) or SessionState(adapter_id=key[0], harness_session_id=key[1])
+            apply_receipt(story, self._head, receipt)
             self._stories[key] = story
         return row
 
@@ -248,17 +248,19 @@ class MemoryLedger:
         self._dropped.note(row)
         self._bytes -= len(row.receipt)
 
-    def _row_at(self, position: int) -> Row | None:
+    def _row_at(self, position: int) -> StoredReceipt | None:
         return self._rows[position - self._floor - 1].row if position > self._floor else None
 
-    def _deliver(self, results: list[Appended], done: Callable[[list[Appended]], None]) -> None:
+    def _deliver(self, results: list[AppendResult], done: Callable[[list[AppendResult]], None]) -> None:
         """Acknowledge, then publish (design 4.1)."""
         done(results)
         new = [result.row for result in results if result.row is not None and not result.replayed]
         if new and self._committed is not None:
             self._committed(new)
 
-    def _page(self, rows: tuple[Row, ...], next_: int, *, complete: bool, snapshot_required: bool = False) -> Page:
+    def _page(
+        self, rows: tuple[StoredReceipt, ...], next_: int, *, complete: bool, snapshot_required: bool = False
+    ) -> Page:
         return Page(
             epoch=self._epoch,
             rows=rows,
@@ -270,7 +272,7 @@ class MemoryLedger:
         )
 
 
-def _matches(query: Query, row: Row, receipt: Receipt) -> bool:
+def _matches(query: Query, row: StoredReceipt, receipt: Receipt) -> bool:
     return (
         (query.adapter_id is None or row.adapter_id == query.adapter_id)
         and (query.session is None or (row.adapter_id, row.harness_session_id) == query.session)

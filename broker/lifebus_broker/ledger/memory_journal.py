@@ -8,7 +8,7 @@ from typing import Final
 
 from lifebus_broker.ledger.record_batch import NoteDraft, NoteTip, check_notes
 from lifebus_broker.ledger.refusals import CLOSED, DISK_FULL
-from lifebus_broker.ports import NewNote, Note, NotePage, NoteStream, Refusal
+from lifebus_broker.ports import NewRecord, Record, RecordPage, RecordStream, Refusal
 
 MAX_NOTES_BYTES: Final = 64 * 1024 * 1024
 """Bytes of notes that are kept; more are refused as if the disk were full, until some are dropped."""
@@ -23,7 +23,7 @@ class MemoryJournal:
     def __init__(self, now: Callable[[], float], *, max_bytes: int = MAX_NOTES_BYTES) -> None:
         self._now, self._max_bytes = now, max_bytes
         self._tips: dict[str, NoteTip] = {}
-        self._notes: dict[str, deque[Note]] = {}
+        self._notes: dict[str, deque[Record]] = {}
         self._bytes = 0
         self._closed = False
 
@@ -31,8 +31,8 @@ class MemoryJournal:
         """Refuse later appends."""
         self._closed = True
 
-    def append_notes(self, notes: Sequence[NewNote], done: Callable[[list[Note] | Refusal], None]) -> Refusal | None:
-        """Keep the notes at once; `done` is called in the loop's next turn (ports.Journal.append_notes)."""
+    def append(self, notes: Sequence[NewRecord], done: Callable[[list[Record] | Refusal], None]) -> Refusal | None:
+        """Keep the notes at once; `done` is called in the loop's next turn (ports.Journal.append)."""
         refusal = CLOSED if self._closed else check_notes(notes)
         if refusal is not None:
             return refusal
@@ -48,10 +48,10 @@ class MemoryJournal:
         asyncio.get_running_loop().call_soon(done, written)
         return None
 
-    async def read_notes(self, stream: str, after: int = 0, limit: int = 256, max_bytes: int = 262_144) -> NotePage:
-        """Return kept notes of a stream (ports.Journal.read_notes)."""
+    async def read(self, stream: str, after: int = 0, limit: int = 256, max_bytes: int = 262_144) -> RecordPage:
+        """Return kept notes of a stream (ports.Journal.read)."""
         tip = self._tips.get(stream) or NoteTip(0)
-        notes: list[Note] = []
+        notes: list[Record] = []
         size = 0
         for note in islice(self._notes.get(stream, ()), max(after - tip.floor, 0), None):
             size += len(note.body)
@@ -59,21 +59,21 @@ class MemoryJournal:
                 break
             notes.append(note)
         last = notes[-1].number if notes else max(after, tip.head)
-        return NotePage(notes=tuple(notes), head=tip.head, floor=tip.floor, complete=last >= tip.head)
+        return RecordPage(notes=tuple(notes), head=tip.head, floor=tip.floor, complete=last >= tip.head)
 
-    def notes(self, prefix: str) -> Iterator[Note]:
+    def notes(self, prefix: str) -> Iterator[Record]:
         """Return the kept notes of some streams, as of now (log.LogSource.notes)."""
         names = sorted(name for name in self._notes.copy() if name.startswith(prefix))
         for name in names:
             yield from self._notes[name].copy()
 
-    async def note_streams(self, prefix: str = "") -> list[NoteStream]:
-        """Return the streams whose name begins with `prefix` (ports.Journal.note_streams)."""
+    async def streams(self, prefix: str = "") -> list[RecordStream]:
+        """Return the streams whose name begins with `prefix` (ports.Journal.streams)."""
         names = sorted(name for name in self._tips if name.startswith(prefix))
         return [self._tips[name].as_stream(name) for name in names]
 
-    async def drop_notes(self, stream: str, through: int) -> int:
-        """Drop the oldest notes of a stream (ports.Journal.drop_notes)."""
+    async def drop(self, stream: str, through: int) -> int:
+        """Drop the oldest notes of a stream (ports.Journal.drop)."""
         tip = self._tips.get(stream) or NoteTip(0)
         notes = self._notes.get(stream, deque())
         floor, size = tip.floor, tip.size

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from lifebus_broker.ledger.refusals import OVERSIZED, unwritable
-from lifebus_broker.ports import NewNote, Note, NoteStream, Refusal
+from lifebus_broker.ports import NewRecord, Record, RecordStream, Refusal
 from lifebus_broker.state.stream_digests import NO_LINK, link_after
 
 MAX_NOTE_BYTES: Final = 1024 * 1024
@@ -42,9 +42,9 @@ class NoteTip(Struct, frozen=True):
     link: bytes = NO_LINK
     floor_link: bytes = NO_LINK
 
-    def as_stream(self, name: str) -> NoteStream:
+    def as_stream(self, name: str) -> RecordStream:
         """Return the tip as readers of the journal see it."""
-        return NoteStream(name, self.head, self.floor, self.size)
+        return RecordStream(name, self.head, self.floor, self.size)
 
 
 def note_link(previous: bytes, at_epoch_s: int, body: bytes) -> bytes:
@@ -52,7 +52,7 @@ def note_link(previous: bytes, at_epoch_s: int, body: bytes) -> bytes:
     return link_after(previous + at_epoch_s.to_bytes(_TIME_BYTES, signed=True), body)
 
 
-def check_notes(notes: Sequence[NewNote]) -> Refusal | None:
+def check_notes(notes: Sequence[NewRecord]) -> Refusal | None:
     """Return why these notes can never be written in one append, None when they can."""
     if len(notes) > MAX_QUEUED_NOTES or sum(len(note.body) for note in notes) > MAX_QUEUED_NOTE_BYTES:
         return OVERSIZED
@@ -80,15 +80,15 @@ class NoteDraft:
         self.bytes = 0
         self._tip_of = tip_of
 
-    def add(self, notes: Sequence[NewNote], at_epoch_s: int) -> list[Note]:
+    def add(self, notes: Sequence[NewRecord], at_epoch_s: int) -> list[Record]:
         """Draft one append; the notes hold once the transaction is committed."""
         return [self._place(note.stream, note.body, at_epoch_s) for note in notes]
 
-    def _place(self, stream: str, body: bytes, at_epoch_s: int) -> Note:
+    def _place(self, stream: str, body: bytes, at_epoch_s: int) -> Record:
         tip = self.tips.get(stream) or self._tip_of(stream)
         number = tip.head + 1
         link = note_link(tip.link, at_epoch_s, body)
         self.tips[stream] = NoteTip(tip.id, number, tip.floor, tip.size + len(body), link, tip.floor_link)
         self.values += (tip.id, number, at_epoch_s, body, link)
         self.bytes += len(body)
-        return Note(stream, number, at_epoch_s, body)
+        return Record(stream, number, at_epoch_s, body)

@@ -3,23 +3,23 @@
 import asyncio
 from collections.abc import Sequence
 
-from lifebus_broker.ports import Journal, NewNote, Note, Refusal
+from lifebus_broker.ports import Journal, NewRecord, Record, Refusal
 from lifebus_contract import LifebusError, error_for
 
 
-async def write_notes(journal: Journal, notes: Sequence[NewNote]) -> list[Note]:
+async def write_notes(journal: Journal, notes: Sequence[NewRecord]) -> list[Record]:
     """Append the notes and return them once they are committed; who is cancelled does not know what became of them.
 
     Raises:
         LifebusError: nothing was written: the queue or the disk is full, or the ledger is closed.
     """
-    answer: asyncio.Future[list[Note] | Refusal] = asyncio.get_running_loop().create_future()
+    answer: asyncio.Future[list[Record] | Refusal] = asyncio.get_running_loop().create_future()
 
-    def done(result: list[Note] | Refusal) -> None:
+    def done(result: list[Record] | Refusal) -> None:
         if not answer.done():
             answer.set_result(result)
 
-    refusal = journal.append_notes(notes, done)
+    refusal = journal.append(notes, done)
     result = await answer if refusal is None else refusal
     if isinstance(result, Refusal):
         raise error_of(result)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from lifebus_broker.ports import Appended, Refusal
+from lifebus_broker.ports import AppendResult, Refusal
 from lifebus_contract import FailureClass
 
 BUSY: Final = Refusal(
@@ -30,7 +30,7 @@ OVERSIZED: Final = Refusal(
 )
 """One append is larger than the whole queue."""
 
-PRUNED: Final = Appended(
+PRUNED: Final = AppendResult(
     refusal=Refusal(
         failure_class=FailureClass.STATE_CONFLICT,
         code="history_pruned",
@@ -40,18 +40,18 @@ PRUNED: Final = Appended(
 """A known key with the same content whose receipt is no longer kept (design 3.5)."""
 
 
-def conflicting(key: str) -> Appended:
+def conflicting(key: str) -> AppendResult:
     """Return the answer to a known idempotency key that came with other content (design 3.5)."""
     detail = f"idempotency key `{key[:64]}` was used before with other content"
-    return Appended(
+    return AppendResult(
         refusal=Refusal(failure_class=FailureClass.STATE_CONFLICT, code="duplicate_id_conflict", detail=detail)
     )
 
 
-def unrecordable(fault: Exception) -> Appended:
+def unrecordable(fault: Exception) -> AppendResult:
     """Return the answer to an entry that has no canonical form, such as text with a lone surrogate."""
     detail = f"the receipt cannot be written down: {type(fault).__name__}"
-    return Appended(refusal=Refusal(failure_class=FailureClass.INVALID_REQUEST, code="unrecordable", detail=detail))
+    return AppendResult(refusal=Refusal(failure_class=FailureClass.INVALID_REQUEST, code="unrecordable", detail=detail))
 
 
 def unwritable(why: str) -> Refusal:

@@ -1,4 +1,4 @@
-"""Decide what a ledger need not keep: whole prefixes, by age and by size (docs/ledger.md, "Retention")."""
+"""Decide what a ledger need not keep: whole prefixes, by age and by size (docs/ledger.md, "Retention").  Pure."""
 
 from collections.abc import Callable
 from typing import Final, Literal
@@ -37,7 +37,7 @@ class Held(Struct, frozen=True, kw_only=True):
     aged: int = 0
 
 
-class Cut(Struct, frozen=True):
+class PruneDecision(Struct, frozen=True):
     """Everything up to `floor` is to be dropped, and why."""
 
     floor: int
@@ -51,16 +51,16 @@ def excess(held: Held, keep_bytes: int | None) -> int:
     return held.bytes - keep_bytes + keep_bytes // _SLACK
 
 
-def decide(held: Held, limits: Limits, lighten: Callable[[int], int]) -> Cut | None:
+def decide(held: Held, limits: Limits, lighten: Callable[[int], int]) -> PruneDecision | None:
     """Return what to drop now, None when everything may stay.
 
     `lighten` tells up to which position receipts must go to free so many bytes.  Age may take everything; size leaves
     the newest `LEAST_ROWS`.
     """
-    cuts = [Cut(min(held.aged, held.head), "age")] if limits.keep_s is not None else []
+    cuts = [PruneDecision(min(held.aged, held.head), "age")] if limits.keep_s is not None else []
     too_much = excess(held, limits.keep_bytes)
     if too_much:
-        cuts.append(Cut(min(lighten(too_much), held.head - LEAST_ROWS), "size"))
+        cuts.append(PruneDecision(min(lighten(too_much), held.head - LEAST_ROWS), "size"))
     cut = max(cuts, key=lambda one: one.floor, default=None)
     return cut if cut is not None and cut.floor > held.floor else None
 

@@ -12,13 +12,13 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from lifebus_broker.ports import Appended, Entry, Ledger, Refusal, Row
+from lifebus_broker.ports import AppendResult, Ledger, NewReceipt, Refusal, StoredReceipt
 from lifebus_broker.routing.background import Background
 from lifebus_broker.routing.capabilities import CapabilityTable
 from lifebus_broker.routing.clients import CallbackClient, ClientTable, FunctionInvoker, Handler
 from lifebus_broker.routing.dispatch import Dispatcher, Job, Outcome, entry_of, new_receipts
 from lifebus_broker.routing.fan_out import Fanout
-from lifebus_broker.routing.ordered_groups import strands_of
+from lifebus_broker.routing.ordered_groups import ordered_groups
 from lifebus_broker.routing.placement import NO_SLOTS_USED
 from lifebus_broker.routing.receipts import missing_range
 from lifebus_broker.routing.registry import Registry
@@ -142,7 +142,7 @@ class Bus:
         """
         receipt = self.router.transient(client_id, emission)
         self.fanout.publish_transient(
-            Row(
+            StoredReceipt(
                 position=0,
                 adapter_id=receipt.adapter_id,
                 harness_session_id=receipt.harness_session_id,
@@ -208,7 +208,7 @@ class Bus:
             done([Outcome(refusal=plan.refusal or refusal) for plan in plans])
 
     def _learn_then(
-        self, entries: Sequence[Entry], then: Callable[[list[Appended]], None], appended: list[Appended]
+        self, entries: Sequence[NewReceipt], then: Callable[[list[AppendResult]], None], appended: list[AppendResult]
     ) -> None:
         """A session that ended has lost nothing any more."""
         self.capabilities.learn(new_receipts(entries, appended))
@@ -237,7 +237,7 @@ class Bus:
 
         try:
             async with anyio.create_task_group() as tasks:
-                for strand in strands_of(emissions):
+                for strand in ordered_groups(emissions):
                     tasks.start_soon(dispatch, strand)
         except Exception:  # noqa: BLE001  a defect of ours costs this request, not everybody's bus
             _log.exception("dispatch_failed")
@@ -290,7 +290,7 @@ _BUSY = Refusal(
 _BROKEN = Outcome(refusal=Refusal(failure_class=FailureClass.INTERNAL_ERROR, detail="the dispatch broke; see the log"))
 
 
-def _acknowledge(plans: Sequence[Plan], done: Done, appended: list[Appended]) -> None:
+def _acknowledge(plans: Sequence[Plan], done: Done, appended: list[AppendResult]) -> None:
     """Match what the ledger did to the emissions it was done for."""
     results = iter(appended)
     outcomes: list[Outcome] = []
@@ -299,7 +299,7 @@ def _acknowledge(plans: Sequence[Plan], done: Done, appended: list[Appended]) ->
             outcomes.append(Outcome(refusal=plan.refusal))
             continue
         one = next(results)
-        rows: tuple[Row, ...] = () if one.row is None else (one.row,)
+        rows: tuple[StoredReceipt, ...] = () if one.row is None else (one.row,)
         deliveries = plan.deliveries if one.refusal is None else ()
         outcomes.append(Outcome(rows=rows, replayed=one.replayed, refusal=one.refusal, deliveries=deliveries))
     done(outcomes)

@@ -8,14 +8,14 @@ from lifebus_broker.routing.claims import claim_of
 from lifebus_broker.routing.registry import Registry
 from lifebus_broker.state.capability_state import (
     MAX_SESSIONS,
-    UNHARMED,
+    NO_LOSSES,
+    CapabilityState,
     Losses,
-    UnlockState,
+    apply_changes,
     reported,
     weaker,
-    words_after,
 )
-from lifebus_broker.state.receipt_view import Told
+from lifebus_broker.state.receipt_view import ReceiptLike
 from lifebus_contract import Degradation, LifecycleEvent, SupportState
 
 MAX_SINCE: Final = 10_000
@@ -31,9 +31,9 @@ class CapabilityTable:
 
     def __init__(self, registry: Registry, max_sessions: int = MAX_SESSIONS) -> None:
         self.expected = 0
-        self.state = UnlockState(max_sessions)
+        self.state = CapabilityState(max_sessions)
         self._registry = registry
-        self._since: deque[Told] | None = None
+        self._since: deque[ReceiptLike] | None = None
 
     @property
     def sessions(self) -> int:
@@ -45,7 +45,7 @@ class CapabilityTable:
         """Whether the end of a session may matter: some session reported something, or soon will have."""
         return bool(self.state.sessions) or self.expected > 0 or self._since is not None
 
-    def learn(self, receipts: Iterable[Told]) -> None:
+    def learn(self, receipts: Iterable[ReceiptLike]) -> None:
         """Take recorded receipts in position order; those that are no report and end no session change nothing."""
         for receipt in receipts:
             self.state.extend(receipt)
@@ -56,7 +56,7 @@ class CapabilityTable:
         """Keep what is learned from now on, so that history may come later (`take_over`)."""
         self._since = deque(maxlen=MAX_SINCE)
 
-    def take_over(self, history: UnlockState) -> None:
+    def take_over(self, history: CapabilityState) -> None:
         """Put history before what was learned since `await_history`; it may hold some of that already."""
         self.state, since = history, self._since or ()
         self._since = None
@@ -65,12 +65,12 @@ class CapabilityTable:
     def overrides(self, adapter_id: str, session: str | None = None) -> Losses:
         """Return the present support of what is weaker than claimed; what the session lost goes before the adapter."""
         whole = self.state.losses((adapter_id, None), self._claimed)
-        own = self.state.losses((adapter_id, session), self._claimed) if session is not None else UNHARMED
+        own = self.state.losses((adapter_id, session), self._claimed) if session is not None else NO_LOSSES
         return {**whole, **own} if own else whole
 
     def foresee(self, adapter_id: str, session: str | None, changes: Iterable[Degradation]) -> Losses:
         """Return what `overrides` will say once these changes of the session, or of the adapter, are recorded."""
-        words = words_after(self.state.words((adapter_id, session)), changes)
+        words = apply_changes(self.state.words((adapter_id, session)), changes)
         own = weaker(words, adapter_id, self._claimed)
         return own if session is None else {**self.overrides(adapter_id), **own}
 

@@ -12,7 +12,7 @@ import anyio
 import structlog
 from msgspec import Struct, structs
 
-from lifebus_broker.ports import Appended, Entry, Evidence, Ledger, Refusal, Row, is_same_content
+from lifebus_broker.ports import AppendResult, Evidence, Ledger, NewReceipt, Refusal, StoredReceipt, is_same_content
 from lifebus_broker.routing.background import Background, Scope
 from lifebus_broker.routing.clients import CallbackClient
 from lifebus_broker.routing.invocation import ask
@@ -43,7 +43,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     `parent` is the receipt that the next event of the same invocation names as its parent; `used` its slot use.
     """
 
-    rows: tuple[Row, ...] = ()
+    rows: tuple[StoredReceipt, ...] = ()
     replayed: bool = False
     deliveries: tuple[Delivery, ...] = ()
     refusal: Refusal | None = None
@@ -100,7 +100,7 @@ class Dispatcher:
         adapter_id = job.emission.request.adapter_id
         found = await self._ledger.find([(name, adapter_id, key) for name in names])
         digest = request_digest(job.emission)
-        stored: dict[str, Row] = {}
+        stored: dict[str, StoredReceipt] = {}
         for name, entry in zip(names, found, strict=True):
             if entry is None:
                 continue
@@ -114,7 +114,7 @@ class Dispatcher:
             return Outcome(rows=(mine,), replayed=True)  # recorded when nobody wanted it
         return await self._perform(job, stored)
 
-    async def _perform(self, job: Job, stored: dict[str, Row]) -> Outcome:
+    async def _perform(self, job: Job, stored: dict[str, StoredReceipt]) -> Outcome:
         work = _Work(self, job)
         refusal = await work.record_root(stored)
         if refusal is not None:
@@ -134,16 +134,16 @@ class Dispatcher:
                 await work.leave_behind(client)
         return outcome
 
-    async def append(self, entries: Sequence[Entry], *, learn: bool = False) -> list[Appended] | Refusal:
+    async def append(self, entries: Sequence[NewReceipt], *, learn: bool = False) -> list[AppendResult] | Refusal:
         """Append and wait until it is durable, or return why it was refused.
 
         With `learn` the table of capabilities hears of the new receipts before anybody else does.
         """
         finished = anyio.Event()
-        result: list[Appended] = []
+        result: list[AppendResult] = []
         table = self.router.capabilities
 
-        def done(appended: list[Appended]) -> None:
+        def done(appended: list[AppendResult]) -> None:
             result.extend(appended)
             if learn:
                 table.expected -= 1
@@ -164,11 +164,11 @@ class _Work:
     """One dispatch under way: what was recorded so far, and which slots are used."""
 
     def __init__(self, dispatcher: Dispatcher, job: Job) -> None:
-        self.replayed: list[Row] = []
+        self.replayed: list[StoredReceipt] = []
         self._dispatcher = dispatcher
         self._job = job
         self._used = job.plan.used
-        self._appended: list[Appended] = []
+        self._appended: list[AppendResult] = []
         self._deliveries: list[Delivery] = list(job.plan.deliveries)
         self._first = job.plan.receipt.receipt_id if job.plan.receipt is not None else None
         self._parent = self._first or job.parent
@@ -176,7 +176,7 @@ class _Work:
         self._learn = bool(job.emission.degradations) or job.emission.request.event is _SESSION_ENDED
         self._refusal: Refusal | None = None
 
-    async def record_root(self, stored: Mapping[str, Row]) -> Refusal | None:
+    async def record_root(self, stored: Mapping[str, StoredReceipt]) -> Refusal | None:
         """Record the emitter's own receipt, a detected gap, and what clients are told unasked, in one transaction.
 
         `stored` holds what was recorded under the key before; who was told nothing then is told nothing now.
@@ -303,21 +303,21 @@ class _Work:
         )
 
 
-def entry_of(receipt: Receipt, emission: Emission) -> Entry:
+def entry_of(receipt: Receipt, emission: Emission) -> NewReceipt:
     """Return the ledger entry of a receipt; the digest of what was asked goes with an idempotency key."""
     if receipt.idempotency_key is None:
-        return Entry(receipt=receipt)
-    return Entry(receipt=receipt, digest=request_digest(emission))
+        return NewReceipt(receipt=receipt)
+    return NewReceipt(receipt=receipt, digest=request_digest(emission))
 
 
-def new_receipts(entries: Sequence[Entry], appended: Sequence[Appended]) -> list[Receipt]:
+def new_receipts(entries: Sequence[NewReceipt], appended: Sequence[AppendResult]) -> list[Receipt]:
     """Return the receipts that an append recorded; not those that were there before."""
     return [
         entry.receipt for entry, one in zip(entries, appended, strict=True) if one.row is not None and not one.replayed
     ]
 
 
-def _is_by(row: Row, client_id: str) -> bool:
+def _is_by(row: StoredReceipt, client_id: str) -> bool:
     """Whether a row is a client's own, and not another's filed under its key as well."""
     return decode_receipt(row.receipt).client_id == client_id
 

@@ -8,16 +8,16 @@ from typing import TypeVar
 
 import structlog
 
-from lifebus_broker.ports import Row
+from lifebus_broker.ports import StoredReceipt
 
 T = TypeVar("T")
 
 _log = structlog.get_logger("lifebus.fanout")
 
-Listener = Callable[[Sequence[Row]], None]
+Listener = Callable[[Sequence[StoredReceipt]], None]
 """Called on the event loop with the rows of one commit, in position order; must not block."""
 
-TransientListener = Callable[[Row], None]
+TransientListener = Callable[[StoredReceipt], None]
 """Called on the event loop with one receipt that no ledger keeps; must not block."""
 
 
@@ -45,13 +45,13 @@ class Fanout:
         self._transient.append(listener)
         return lambda: self._transient.remove(listener)
 
-    def publish_transient(self, row: Row) -> None:
+    def publish_transient(self, row: StoredReceipt) -> None:
         """Hand a receipt that no ledger keeps, of position 0, to those who listen to such."""
         self.transient += 1
         for listener in tuple(self._transient):
             self._tell(listener, row)
 
-    def publish(self, rows: Sequence[Row]) -> None:
+    def publish(self, rows: Sequence[StoredReceipt]) -> None:
         """Hand the rows of one commit to every listener; one that fails does not hurt the others."""
         changed = self._changed
         for row in rows:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from lifebus_contract import Emission
 
 
-def strands_of(emissions: Sequence[Emission]) -> list[list[int]]:
+def ordered_groups(emissions: Sequence[Emission]) -> list[list[int]]:
     """Return the indices of the emissions, those of one invocation or one session together and in order.
 
     Order is promised within a session only, so the strands may run side by side (lifecycle-contract, "Ordering").

@@ -42,7 +42,7 @@ _DELIVERY_NOT_OBSERVED: Final = Warning(
 )
 
 
-class Stamp(TypedDict):
+class ReceiptHeader(TypedDict):
     """What the router gives to every receipt: its id, its time, whose it is and what caused it."""
 
     receipt_id: str
@@ -70,7 +70,7 @@ def observed(
     emission: Emission,
     negotiation: Negotiation | None = None,
     placement: PlacementResult = _NOTHING_PLACED,
-    **stamp: Unpack[Stamp],
+    **stamp: Unpack[ReceiptHeader],
 ) -> Receipt:
     """Return the receipt of a fact that no client answered; payloads of the emitter may have been placed with it."""
     if negotiation is None and not placement.receipts:
@@ -113,7 +113,7 @@ def from_response(
     response: CallbackResponse,
     negotiation: Negotiation | None = None,
     placement: PlacementResult = _NOTHING_PLACED,
-    **stamp: Unpack[Stamp],
+    **stamp: Unpack[ReceiptHeader],
 ) -> Receipt:
     """Return the receipt of a client's answer.
 
@@ -141,7 +141,7 @@ def failed(
     refusal: Refusal,
     negotiation: Negotiation | None = None,
     placement: PlacementResult = _NOTHING_PLACED,
-    **stamp: Unpack[Stamp],
+    **stamp: Unpack[ReceiptHeader],
 ) -> Receipt:
     """Return the receipt of an operation that lifebus refused or that broke; a warning says why."""
     verdict = _Verdict(
@@ -173,7 +173,9 @@ def with_evidence(emission: Emission, evidence: Evidence) -> Emission:
     return structs.replace(emission, telemetry={**emission.telemetry, **seen})
 
 
-def gap_detected(*, emission: Emission, event_id: str, missing: tuple[int, int], **stamp: Unpack[Stamp]) -> Receipt:
+def gap_detected(
+    *, emission: Emission, event_id: str, missing: tuple[int, int], **stamp: Unpack[ReceiptHeader]
+) -> Receipt:
     """Return the receipt of a jump in the harness's own sequence: first and last missing number (design 3.6).
 
     It is a fact of its own: `event_id` is new, and the emission's idempotency key stays with the emission's receipt.
@@ -213,7 +215,7 @@ def request_digest(emission: Emission) -> bytes:
     return hashlib.sha256(encode_msgpack(emission.request)).digest()
 
 
-def _draft(emission: Emission, stamp: Stamp, verdict: _Verdict) -> Receipt:
+def _draft(emission: Emission, stamp: ReceiptHeader, verdict: _Verdict) -> Receipt:
     request = emission.request
     return Receipt(
         adapter_id=request.adapter_id,

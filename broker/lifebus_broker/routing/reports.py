@@ -5,7 +5,7 @@ from typing import Final, Unpack
 from msgspec import structs
 
 from lifebus_broker.ports import Refusal
-from lifebus_broker.routing.receipts import MAX_WARNINGS, Stamp, failed, observed
+from lifebus_broker.routing.receipts import MAX_WARNINGS, ReceiptHeader, failed, observed
 from lifebus_broker.routing.transitions import losses_of, strictest
 from lifebus_contract import (
     Degradation,
@@ -22,7 +22,7 @@ from lifebus_contract import (
 _FAILING: Final = frozenset({NegotiationOutcome.UNSUPPORTED, NegotiationOutcome.REQUIRES_OPERATOR})
 
 
-def fact_of(*, emission: Emission, **stamp: Unpack[Stamp]) -> Receipt:
+def fact_of(*, emission: Emission, **stamp: Unpack[ReceiptHeader]) -> Receipt:
     """Return the receipt of reported changes: `degraded` where something got weaker, else `observed`."""
     draft = observed(emission=emission, **stamp)
     losses = losses_of(emission.degradations)
@@ -38,7 +38,7 @@ def fact_of(*, emission: Emission, **stamp: Unpack[Stamp]) -> Receipt:
 
 
 def loss_of(
-    *, emission: Emission, negotiation: Negotiation, remarks: tuple[Warning, ...] = (), **stamp: Unpack[Stamp]
+    *, emission: Emission, negotiation: Negotiation, remarks: tuple[Warning, ...] = (), **stamp: Unpack[ReceiptHeader]
 ) -> Receipt:
     """Return the receipt of a client that lost what it requires, in the words of the report.
 

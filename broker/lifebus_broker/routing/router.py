@@ -14,7 +14,7 @@ from lifebus_broker.routing.negotiation import negotiate
 from lifebus_broker.routing.payload_validation import check_payloads
 from lifebus_broker.routing.placement import NO_SLOTS_USED, PlacementResult, place, place_late
 from lifebus_broker.routing.receipts import (
-    Stamp,
+    ReceiptHeader,
     failed,
     from_response,
     gap_detected,
@@ -208,7 +208,7 @@ class Router:
         emission: Emission,
         registered: RegisteredAdapter,
         clients: Sequence[CallbackClient],
-        stamp: Stamp,
+        stamp: ReceiptHeader,
         used: SlotUse,
     ) -> Plan:
         """Plan an emission that requires something or brings payloads; a refusal is a recorded fact."""
@@ -236,7 +236,7 @@ class Router:
         emission: Emission,
         registered: RegisteredAdapter,
         clients: Sequence[CallbackClient],
-        stamp: Stamp,
+        stamp: ReceiptHeader,
         used: SlotUse,
     ) -> Plan:
         """Plan a report of degradations: a fact of its own, and one receipt each for who cannot do without.
@@ -257,7 +257,7 @@ class Router:
                 told.append(loss_of(emission=passed_on, negotiation=negotiation, **own))
         return Plan(receipt=fact, registered=registered, clients=clients, told=tuple(told), used=used)
 
-    def _stamp(self, client_id: str, parent: str | None) -> Stamp:
+    def _stamp(self, client_id: str, parent: str | None) -> ReceiptHeader:
         return {
             "receipt_id": self._ids.make(RECEIPT),
             "at_epoch_s": int(self._clock()),

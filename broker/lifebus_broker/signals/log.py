@@ -14,7 +14,7 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from lifebus_broker.ports import Journal, NewNote, Note, NoteStream, Refusal
+from lifebus_broker.ports import Journal, NewRecord, Record, RecordStream, Refusal
 from lifebus_broker.signals.quota import excess
 from lifebus_broker.state.observers import Origins, note_of
 from lifebus_contract import BrokerBusy, LifebusError, error_for
@@ -109,7 +109,7 @@ class SignalLog:
         log = cls(journal, epoch=epoch, keep_bytes=keep_bytes)
         complete = False
         while not complete:
-            page = await journal.read_notes(_OBSERVED, log._told)
+            page = await journal.read(_OBSERVED, log._told)
             log._summed = log._summed or page.floor
             for note in page.notes:
                 log._learn(note)
@@ -136,14 +136,14 @@ class SignalLog:
         if self._unlooked > 8 * self._look_at:
             raise BrokerBusy("too many signals came before old ones could be dropped; try again", code="busy")
         notes = [
-            NewNote(_stream_of(adapter_id, one.thread), msgspec.msgpack.encode((one.event_type, one.signal)))
+            NewRecord(_stream_of(adapter_id, one.thread), msgspec.msgpack.encode((one.event_type, one.signal)))
             for one in signals
         ]
-        await self._write([*notes, NewNote(_OBSERVED, note_of({origin: through}))])
+        await self._write([*notes, NewRecord(_OBSERVED, note_of({origin: through}))])
 
     async def read(self, adapter_id: str, thread: str, after: int, limit: int) -> SignalSlice:
         """Return signals of a thread after a sequence, or that those are gone."""
-        page = await self._journal.read_notes(_stream_of(adapter_id, thread), after, limit, _SLICE_BYTES)
+        page = await self._journal.read(_stream_of(adapter_id, thread), after, limit, _SLICE_BYTES)
         if after < page.floor:
             return SignalSlice(
                 signals=(), next=page.floor, head=page.head, floor=page.floor, complete=False, snapshot_required=True
@@ -155,7 +155,7 @@ class SignalLog:
     async def threads(self, adapter_id: str, thread: str | None = None) -> list[ThreadTip]:
         """Return the threads of an adapter that ever had a signal, or one of them."""
         name = _stream_of(adapter_id, thread or "")
-        streams = await self._journal.note_streams(name)
+        streams = await self._journal.streams(name)
         wanted = streams if thread is None else [stream for stream in streams if stream.stream == name]
         return [ThreadTip(stream.stream[len(_stream_of(adapter_id)) :], stream.head, stream.floor) for stream in wanted]
 
@@ -195,30 +195,30 @@ class SignalLog:
                 await self._drop(stream.stream, through, stream.floor)
         summed = self._told
         if summed - self._summed >= _SUMMARY_EVERY:
-            await self._write([NewNote(_OBSERVED, self._origins.summary())])
-            self._summed = await self._journal.drop_notes(_OBSERVED, summed)
+            await self._write([NewRecord(_OBSERVED, self._origins.summary())])
+            self._summed = await self._journal.drop(_OBSERVED, summed)
 
-    async def _kept(self) -> list[NoteStream]:
+    async def _kept(self) -> list[RecordStream]:
         """Return what is kept of each thread, the one that spoke last first."""
-        kept = [stream for stream in await self._journal.note_streams(_PREFIX) if stream.bytes]
+        kept = [stream for stream in await self._journal.streams(_PREFIX) if stream.bytes]
         for stream in kept:
             if stream.stream not in self._newest:
                 self._newest.setdefault(stream.stream, await self._newest_of(stream))
         self._newest = {stream.stream: self._newest[stream.stream] for stream in kept}
         return sorted(kept, key=lambda stream: self._newest[stream.stream], reverse=True)
 
-    async def _newest_of(self, stream: NoteStream) -> int:
+    async def _newest_of(self, stream: RecordStream) -> int:
         """Return when a thread spoke last that has not spoken since the start, in seconds since 1970."""
-        page = await self._journal.read_notes(stream.stream, stream.head - 1, 1)
+        page = await self._journal.read(stream.stream, stream.head - 1, 1)
         return page.notes[-1].at_epoch_s if page.notes else 0
 
     async def _drop(self, stream: str, through: int, floor: int) -> None:
-        self.dropped += max(0, await self._journal.drop_notes(stream, through) - floor)
+        self.dropped += max(0, await self._journal.drop(stream, through) - floor)
 
-    async def _write(self, notes: Sequence[NewNote]) -> None:
+    async def _write(self, notes: Sequence[NewRecord]) -> None:
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def done(result: list[Note] | Refusal) -> None:
+        def done(result: list[Record] | Refusal) -> None:
             if isinstance(result, Refusal):
                 if not written.done():
                     written.set_exception(_error(result))
@@ -230,12 +230,12 @@ class SignalLog:
                 written.set_result(None)
             self._tell([note for note in result if note.stream != _OBSERVED])
 
-        refusal = self._journal.append_notes(notes, done)
+        refusal = self._journal.append(notes, done)
         if refusal is not None:
             raise _error(refusal)
         await written
 
-    def _tell(self, notes: Sequence[Note]) -> None:
+    def _tell(self, notes: Sequence[Record]) -> None:
         """Publish signals that are durable now, each thread's together."""
         threads: dict[str, list[StoredSignal]] = {}
         for note in notes:
@@ -254,7 +254,7 @@ class SignalLog:
                 except Exception:  # noqa: BLE001  one that fails does not hurt the others
                     _log.exception("signals.listener_failed")
 
-    def _learn(self, note: Note) -> None:
+    def _learn(self, note: Record) -> None:
         self._origins.apply(note.body)
         self._told = note.number
 
@@ -268,7 +268,7 @@ def _read_stream(stream: str) -> tuple[str, str]:
     return unquote(adapter_id), thread
 
 
-def _stored(note: Note) -> StoredSignal:
+def _stored(note: Record) -> StoredSignal:
     event_type, signal = _bodies.decode(note.body)
     return StoredSignal(note.number, event_type, signal)
 

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Final
 
-from lifebus_broker.ports import NoteStream
+from lifebus_broker.ports import RecordStream
 
 RECENT: Final = 32
 """Threads that share the room as equals; those that were silent for longer have what these leave."""
 
 
-def excess(streams: Sequence[NoteStream], limit: int) -> list[tuple[NoteStream, int]]:
+def excess(streams: Sequence[RecordStream], limit: int) -> list[tuple[RecordStream, int]]:
     """Return the streams that lose notes, each with the number through which they go; nothing within `limit` bytes.
 
     `streams` come in order, the one written to last first.  The recent ones keep the same share at most, so that a loud
@@ -20,7 +20,7 @@ def excess(streams: Sequence[NoteStream], limit: int) -> list[tuple[NoteStream, 
         return []
     room = limit - limit // 16
     share = _share([stream.bytes for stream in streams[:RECENT]], room)
-    lost: list[tuple[NoteStream, int]] = []
+    lost: list[tuple[RecordStream, int]] = []
     for place, stream in enumerate(streams):
         kept = min(stream.bytes, share if place < RECENT else room)
         room -= kept

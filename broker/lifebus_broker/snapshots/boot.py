@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from lifebus_broker.canonical_json import canonical, sha256_hex
 from lifebus_broker.ledger.log import LogSource
-from lifebus_broker.ports import Note
+from lifebus_broker.ports import Record
 from lifebus_broker.snapshots.boot_steps import STEPS, ColdBootError, Step
 from lifebus_broker.snapshots.compaction_checks import Kept, Rebuilding, Rebuilt
 from lifebus_broker.snapshots.frozen import FrozenMap, thaw
@@ -47,7 +47,7 @@ def cold_boot(
     snapshot: SaveSnapshot,
     source: LogSource,
     pins: FrozenMap | None,
-    revisions: Iterable[Note],
+    revisions: Iterable[Record],
     *,
     restart: Restart | None = None,
     kept: Kept | None = None,
@@ -116,7 +116,7 @@ class _Boot:
         size = len(read.canonical_bytes)
         self._record(f"{read.save_type} {read.snapshot_id}: its id and hash follow from its {size} bytes")
 
-    def compare_pins(self, pins: FrozenMap | None, revisions: Iterable[Note]) -> PinCheck:
+    def compare_pins(self, pins: FrozenMap | None, revisions: Iterable[Record]) -> PinCheck:
         """Step 2: the pins are today's, or revisions lead there; the log was not touched yet."""
         try:
             check = check_pins(self._snapshot.pins_snapshot, pins, revisions)

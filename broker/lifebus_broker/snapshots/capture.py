@@ -10,14 +10,14 @@ from lifebus_broker.snapshots.compactions.registry import SAVED_RECAPS
 from lifebus_broker.snapshots.compactions.state_cache import boundary
 from lifebus_broker.snapshots.frozen import FrozenMap, thaw
 from lifebus_broker.snapshots.snapshot import SaveSnapshot, SaveType, take_snapshot
-from lifebus_broker.snapshots.state_follower import StateKeeper
+from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.stores import pending_of, store_digests
 
 RECAPS: Final = {SaveType.SCENE: 0, SaveType.SESSION: SAVED_RECAPS, SaveType.CAMPAIGN: None}
 """Of how many sessions, those that changed last, a save names the recaps; None is all of them."""
 
 
-def save(save_type: SaveType, keeper: StateKeeper, source: LogSource, pins: FrozenMap) -> SaveSnapshot:
+def save(save_type: SaveType, keeper: StateFollower, source: LogSource, pins: FrozenMap) -> SaveSnapshot:
     """Return the snapshot of the stores where the keeper is; the same place gives the same bytes.
 
     A scene's range begins behind the newest state cache before it, the others' with the log.  Blocks; nothing is

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from lifebus_broker.canonical_json import canonical
-from lifebus_broker.ports import Note
+from lifebus_broker.ports import Record
 from lifebus_broker.snapshots.frozen import FrozenMap, freeze_map, thaw
 from lifebus_broker.snapshots.pins import PinChange, changes_between, what_is_missing
 
@@ -107,7 +107,7 @@ def decode_revision(body: bytes) -> Revision:
     return revision
 
 
-def check_pins(stored: FrozenMap | None, today: FrozenMap | None, notes: Iterable[Note]) -> PinCheck:
+def check_pins(stored: FrozenMap | None, today: FrozenMap | None, notes: Iterable[Record]) -> PinCheck:
     """Return how the stored pins lead to today's: they are equal, or revisions lead from the one to the other.
 
     The notes are those of the stream `REVISIONS`, in order.  Each record whose `from` is what was reached so far is
@@ -132,7 +132,7 @@ def check_pins(stored: FrozenMap | None, today: FrozenMap | None, notes: Iterabl
     return PinCheck(revisions=applied, changes=changes)
 
 
-def revise(stored: FrozenMap, today: FrozenMap, notes: Iterable[Note], *, reason: str, actor: str) -> Revision:
+def revise(stored: FrozenMap, today: FrozenMap, notes: Iterable[Record], *, reason: str, actor: str) -> Revision:
     """Return the record that leads from where the stored pins are by now to today's.
 
     Raises:
@@ -150,7 +150,7 @@ def revise(stored: FrozenMap, today: FrozenMap, notes: Iterable[Note], *, reason
     raise ValueError("the pins lead to today's already")
 
 
-def _follow(pins: FrozenMap, notes: Iterable[Note]) -> tuple[tuple[Revision, ...], FrozenMap]:
+def _follow(pins: FrozenMap, notes: Iterable[Record]) -> tuple[tuple[Revision, ...], FrozenMap]:
     """Return the records that apply one after the other, and the pins after them."""
     applied: list[Revision] = []
     for note in notes:

@@ -11,7 +11,7 @@ from typing import Final
 from lifebus_broker.ledger.log import LogSource, encode_line
 from lifebus_broker.snapshots.compactions.files import CompactionFiles, Refused
 from lifebus_broker.snapshots.compactions.state_cache import CACHE_EVERY, boundary
-from lifebus_broker.snapshots.compactions.state_cache_store import CacheShelf
+from lifebus_broker.snapshots.compactions.state_cache_store import StateCacheStore
 from lifebus_broker.state.receipt_view import BrokenLog
 from lifebus_broker.state.stores import Stores, load_stores, reduce_event
 from lifebus_broker.state.stream_digests import Stream, StreamKey
@@ -24,7 +24,7 @@ HASH_PIECE: Final = 4_096
 """Most lines that one piece of a hash takes."""
 
 
-class StateKeeper:
+class StateFollower:
     """Keeps the stores of one log.  Every method blocks; one thread at a time.
 
     Without `files` no cache is read and none is written; without `writing` caches are only read, unless one is asked
@@ -41,7 +41,9 @@ class StateKeeper:
         writing: bool = True,
     ) -> None:
         self._source = source
-        self._shelf = None if files is None else CacheShelf(source, files, refused or _say_nothing, writing=writing)
+        self._shelf = (
+            None if files is None else StateCacheStore(source, files, refused or _say_nothing, writing=writing)
+        )
         self._stores: Stores | None = None
         self._began: str | None = None
         self._hashes: dict[int, _LogHash] = {}

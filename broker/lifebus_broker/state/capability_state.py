@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from lifebus_broker.ports import EMITTER
-from lifebus_broker.state.receipt_view import Told
+from lifebus_broker.state.receipt_view import ReceiptLike
 from lifebus_broker.state.telemetry_keys import LATE
 from lifebus_contract import CAPABILITIES, SUPPORT_STRENGTH, Degradation, LifecycleEvent, SupportState
 
@@ -26,7 +26,7 @@ Losses = Mapping[str, SupportState]
 Claimed = Callable[[str, str], SupportState]
 """What an adapter claims for a capability: (adapter id, capability)."""
 
-UNHARMED: Final[Losses] = {}
+NO_LOSSES: Final[Losses] = {}
 """The state of a scope that lost nothing."""
 
 MAX_SESSIONS: Final = 10_000
@@ -45,14 +45,14 @@ class _Saved(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     words: dict[str, SupportState]
 
 
-def reported(told: Told) -> tuple[Degradation, ...]:
+def reported(told: ReceiptLike) -> tuple[Degradation, ...]:
     """Return the changes that a receipt records as a fact: those of the reporter, not of a client that was told."""
     if told.event is not _DEGRADED or EMITTER in told.telemetry_summary:
         return ()
     return told.capability_degradations
 
 
-def words_after(words: Losses, changes: Iterable[Degradation]) -> dict[str, SupportState]:
+def apply_changes(words: Losses, changes: Iterable[Degradation]) -> dict[str, SupportState]:
     """Return what is known after the changes; native support is weaker than no claim, and so needs no word."""
     after = dict(words)
     for change in changes:
@@ -64,7 +64,7 @@ def words_after(words: Losses, changes: Iterable[Degradation]) -> dict[str, Supp
     return after
 
 
-class UnlockState:
+class CapabilityState:
     """The last word about each capability that is not known to be native.
 
     `adapters` holds that of adapters as a whole; `sessions` is in the order of change, the oldest first.
@@ -81,7 +81,7 @@ class UnlockState:
         other.adapters, other.sessions = dict(self.adapters), dict(self.sessions)
         return other
 
-    def extend(self, told: Told) -> None:
+    def extend(self, told: ReceiptLike) -> None:
         """Take one more receipt; one that is no report and ends no session, or tells of it late, changes nothing."""
         if told.event is _ENDED:
             if LATE in told.telemetry_summary:
@@ -90,7 +90,7 @@ class UnlockState:
         elif changes := reported(told):
             scope = (told.adapter_id, told.harness_session_id)
             known = self._known(scope)
-            words = words_after(known.pop(scope, UNHARMED), changes)
+            words = apply_changes(known.pop(scope, NO_LOSSES), changes)
             if words:
                 known[scope] = words
             if len(self.sessions) > self._max_sessions:
@@ -102,7 +102,7 @@ class UnlockState:
 
     def words(self, scope: Scope) -> Losses:
         """Return the last words about a scope's own capabilities."""
-        return self._known(scope).get(scope, UNHARMED)
+        return self._known(scope).get(scope, NO_LOSSES)
 
     def saved(self) -> Iterator[bytes]:
         """Yield each scope as canonical JSON: adapters by name, then sessions in the order of change."""

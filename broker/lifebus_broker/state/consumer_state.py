@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct, structs
 
-from lifebus_broker.ports import Note
-from lifebus_contract.consumers import CursorSettings
+from lifebus_broker.ports import Record
+from lifebus_contract.consumers import ConsumerSettings
 
 
 class CursorState(Struct, frozen=True, kw_only=True):
@@ -20,7 +20,7 @@ class CursorState(Struct, frozen=True, kw_only=True):
     how often it was handed out.  `dead` counts dead letters.
     """
 
-    settings: CursorSettings
+    settings: ConsumerSettings
     client_id: str
     epoch: str
     scanned: int
@@ -61,7 +61,7 @@ def encode_note(note: CursorNote) -> bytes:
     return msgspec.json.encode(note)
 
 
-def fold_cursor(notes: Iterable[Note], state: CursorState | None = None) -> CursorState | None:
+def fold_cursor(notes: Iterable[Record], state: CursorState | None = None) -> CursorState | None:
     """Return the state after the notes, None where there is no such consumer.
 
     Raises:

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from msgspec import Struct
 
 from lifebus_broker.ports import EMITTER
-from lifebus_broker.state.receipt_view import Told
+from lifebus_broker.state.receipt_view import ReceiptLike
 from lifebus_broker.state.telemetry_keys import FRAME, LATE, OPERATOR, OPERATOR_KIND, REQUEST
 from lifebus_contract import FailureClass, LifecycleEvent, ReceiptStatus, RetryClass
 
@@ -50,7 +50,7 @@ class Handout(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     position: int
 
 
-def questions_after(known: tuple[Question, ...], position: int, told: Told) -> tuple[Question, ...]:
+def questions_after(known: tuple[Question, ...], position: int, told: ReceiptLike) -> tuple[Question, ...]:
     """Return the open questions of a session after one more receipt; the same object if nothing changed."""
     facts = told.telemetry_summary
     if told.event is _FRAME_ENDED and known:
@@ -73,7 +73,7 @@ def questions_after(known: tuple[Question, ...], position: int, told: Told) -> t
     return (*_without(known, same), asked)[-MAX_WAITING:]
 
 
-def handouts_after(known: tuple[Handout, ...], position: int, told: Told) -> tuple[Handout, ...]:
+def handouts_after(known: tuple[Handout, ...], position: int, told: ReceiptLike) -> tuple[Handout, ...]:
     """Return the waiting payloads of a session after one more receipt; the same object if nothing changed."""
     for payload in told.payload_receipts:
         same = [one for one in known if (one.client_id, one.payload_id) == (told.client_id, payload.payload_id)]
@@ -90,7 +90,7 @@ def handouts_after(known: tuple[Handout, ...], position: int, told: Told) -> tup
     return known
 
 
-def _request(told: Told) -> str:
+def _request(told: ReceiptLike) -> str:
     """Return what tells a harness's question from others; ids may be text or numbers."""
     facts = told.telemetry_summary
     number = facts.get(REQUEST)

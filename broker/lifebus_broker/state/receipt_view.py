@@ -31,7 +31,7 @@ class BrokenLog(InternalError):
         self.position = position
 
 
-class Reading(Struct, frozen=True, gc=False):
+class ReceiptView(Struct, frozen=True, gc=False):
     """The part of a receipt that states follow from; the fields are those of `Receipt`."""
 
     adapter_id: str
@@ -51,13 +51,13 @@ class Reading(Struct, frozen=True, gc=False):
     telemetry_summary: dict[str, str | _Integer | bool | None]
 
 
-Told = Reading | Receipt
+ReceiptLike = ReceiptView | Receipt
 """A receipt as reducers take it: read from a log, or still in memory."""
 
-_DECODER: Final = msgspec.json.Decoder(Reading)
+_DECODER: Final = msgspec.json.Decoder(ReceiptView)
 
 
-def read_receipt(receipt: bytes, position: int) -> Reading:
+def read_receipt(receipt: bytes, position: int) -> ReceiptView:
     """Return what reducers need of a stored receipt.
 
     Raises:

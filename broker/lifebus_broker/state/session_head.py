@@ -21,7 +21,7 @@ _OPENS: Final = frozenset({LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OP
 _STARTS: Final = frozenset({LifecycleEvent.SESSION_STARTING, LifecycleEvent.SESSION_STARTED})
 
 
-class SessionState(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class HeadState(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """The part of a session's head that cannot be read off its newest receipt."""
 
     ended: bool = False
@@ -29,11 +29,11 @@ class SessionState(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     open_frames: tuple[str, ...] = ()
 
 
-INITIAL: Final = SessionState()
+INITIAL: Final = HeadState()
 """The state of a session before its first receipt."""
 
 
-def advance(state: SessionState, event: LifecycleEvent, summary: Mapping[str, object]) -> SessionState:
+def advance(state: HeadState, event: LifecycleEvent, summary: Mapping[str, object]) -> HeadState:
     """Return the state after a receipt of `event` with this `telemetry_summary`; the same object if nothing changed."""
     if LATE in summary:
         return state
@@ -47,7 +47,7 @@ def advance(state: SessionState, event: LifecycleEvent, summary: Mapping[str, ob
             frames = _frames_after(frames, event, frame)
     if ended == state.ended and frames is state.open_frames and counted == state.harness_sequence:
         return state
-    return SessionState(ended=ended, harness_sequence=counted, open_frames=frames)
+    return HeadState(ended=ended, harness_sequence=counted, open_frames=frames)
 
 
 def _frames_after(frames: tuple[str, ...], event: LifecycleEvent, frame: str) -> tuple[str, ...]:

@@ -11,9 +11,9 @@ from typing import Any, Final
 from lifebus_broker.ports import EMITTER
 from lifebus_broker.state.capability_state import reported
 from lifebus_broker.state.pending import handouts_after, questions_after
-from lifebus_broker.state.receipt_view import Told
+from lifebus_broker.state.receipt_view import ReceiptLike
 from lifebus_broker.state.session_head import advance
-from lifebus_broker.state.session_state import Lost, OpenFrame, Story
+from lifebus_broker.state.session_state import Lost, OpenFrame, SessionState
 from lifebus_broker.state.telemetry_keys import (
     APP_SERVER,
     BEFORE,
@@ -46,7 +46,7 @@ _LEVELS: Final[Mapping[Any, PressureLevel]] = {level.value: level for level in P
 _HEIGHT: Final = {level: number for number, level in enumerate(PressureLevel)}
 
 
-def tell(story: Story, position: int, told: Told) -> None:
+def apply_receipt(story: SessionState, position: int, told: ReceiptLike) -> None:
     """Take one more receipt of the session; one that is known already changes nothing.
 
     Of a background client's receipt only what is its own counts: the event itself was told before.
@@ -64,12 +64,12 @@ def tell(story: Story, position: int, told: Told) -> None:
             story.handouts = handouts_after(story.handouts, position, told)
 
 
-def is_app(told: Told) -> bool:
+def is_app(told: ReceiptLike) -> bool:
     """Whether a receipt is a sign of life of an app, which tells of a session by itself."""
     return told.event is not _TICK and told.telemetry_summary.get(EMITTER, told.client_id) not in OWN_CLIENTS
 
 
-def _take(story: Story, position: int, told: Told) -> None:
+def _take(story: SessionState, position: int, told: ReceiptLike) -> None:
     """Take the event itself."""
     event, facts = told.event, told.telemetry_summary
     before = story.course
@@ -84,7 +84,7 @@ def _take(story: Story, position: int, told: Told) -> None:
         step(story, told)
 
 
-def _count(story: Story, position: int, told: Told) -> None:
+def _count(story: SessionState, position: int, told: ReceiptLike) -> None:
     event, status = told.event, told.status
     if not story.receipts:
         story.first_at_epoch_s, story.first_position = told.at_epoch_s, position
@@ -100,7 +100,7 @@ def _count(story: Story, position: int, told: Told) -> None:
 
 
 def _frames_after(
-    known: tuple[OpenFrame, ...], ids: tuple[str, ...], position: int, told: Told
+    known: tuple[OpenFrame, ...], ids: tuple[str, ...], position: int, told: ReceiptLike
 ) -> tuple[OpenFrame, ...]:
     """Return the frames that are open now, with what is known of each; only the last one may be new."""
     kept = tuple([frame for frame in known if frame.frame_id in ids])
@@ -117,7 +117,7 @@ def _frames_after(
     return (*kept, opened)
 
 
-def _hear(story: Story, told: Told) -> None:
+def _hear(story: SessionState, told: ReceiptLike) -> None:
     """Note who tells of the session, and what they say beside the event."""
     facts = told.telemetry_summary
     emitter: object = told.client_id
@@ -137,7 +137,7 @@ def _hear(story: Story, told: Told) -> None:
         story.app = is_app(told)
 
 
-def _note_wired(story: Story, told: Told) -> None:
+def _note_wired(story: SessionState, told: ReceiptLike) -> None:
     frame = told.telemetry_summary.get(FRAME)
     word = (told.event, frame if isinstance(frame, str) else "")
     if word not in story.wired:
@@ -151,12 +151,12 @@ def _newest_words(words: tuple[tuple[LifecycleEvent, str], ...], most: int) -> t
     return tuple(word for word in words if word not in gone) if gone else words
 
 
-def _started(story: Story, _: Told) -> None:
+def _started(story: SessionState, _: ReceiptLike) -> None:
     story.started, story.left = True, ()
     story.starts += 1
 
 
-def _ended(story: Story, _: Told) -> None:
+def _ended(story: SessionState, _: ReceiptLike) -> None:
     """Keep of a session that is over what late words need, and little else."""
     story.started = False
     story.left = story.course.open_frames
@@ -165,14 +165,14 @@ def _ended(story: Story, _: Told) -> None:
     story.wired = _newest_words(story.wired, 2 * _TURNS_AFTER_END)
 
 
-def _opened(story: Story, told: Told) -> None:
+def _opened(story: SessionState, told: ReceiptLike) -> None:
     story.signalled = False
     frame = told.telemetry_summary.get(FRAME)
     if isinstance(frame, str) and frame not in story.turns:
         story.turns = (*story.turns, frame)[-MAX_TURNS:]
 
 
-def _compacted(story: Story, told: Told) -> None:
+def _compacted(story: SessionState, told: ReceiptLike) -> None:
     is_same = (told.event_id, told.invocation_id) == story.compacted
     if is_same:
         return  # another client's receipt of the same
@@ -184,7 +184,7 @@ def _compacted(story: Story, told: Told) -> None:
     story.signalled = False
 
 
-def _pressed(story: Story, told: Told) -> None:
+def _pressed(story: SessionState, told: ReceiptLike) -> None:
     facts = told.telemetry_summary
     if facts.get(SIGNAL) is True:
         story.signalled = True
@@ -200,7 +200,7 @@ def _pressed(story: Story, told: Told) -> None:
         story.peak = story.level
 
 
-def _degraded(story: Story, told: Told) -> None:
+def _degraded(story: SessionState, told: ReceiptLike) -> None:
     """A step to weaker support is a loss; a step up takes the entry away."""
     said = told.telemetry_summary.get(CAUSE)
     cause = said if isinstance(said, str) else None
@@ -214,7 +214,7 @@ def _degraded(story: Story, told: Told) -> None:
     story.ever_lost = tuple(sorted({*story.ever_lost, *after}))
 
 
-_STEPS: Final[dict[LifecycleEvent, Callable[[Story, Told], None]]] = {
+_STEPS: Final[dict[LifecycleEvent, Callable[[SessionState, ReceiptLike], None]]] = {
     LifecycleEvent.SESSION_STARTING: _started,
     LifecycleEvent.SESSION_STARTED: _started,
     _ENDED: _ended,

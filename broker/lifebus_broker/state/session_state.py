@@ -5,7 +5,7 @@ from typing import Self
 from msgspec import Struct, field, structs
 
 from lifebus_broker.state.pending import Handout, Question
-from lifebus_broker.state.session_head import SessionState
+from lifebus_broker.state.session_head import HeadState
 from lifebus_contract import LifecycleEvent, PressureLevel, ReceiptStatus, SupportState
 from lifebus_contract.views import SessionHead
 
@@ -28,7 +28,7 @@ class Lost(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown
     support: SupportState
 
 
-class Story(Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class SessionState(Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """What a session's receipts say up to `last_position`; changed in place by `tell` and by nobody else.
 
     `app` says that an app told of the session by itself, `hooked` that hooks did, `process` is the harness's as last
@@ -56,7 +56,7 @@ class Story(Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
     compacted: tuple[str, str] | None = None
     compacted_at: tuple[int, ...] = ()
     compactions: int = 0
-    course: SessionState = field(default_factory=SessionState)
+    course: HeadState = field(default_factory=HeadState)
     ever_lost: tuple[str, ...] = ()
     filed_at_epoch_s: int | None = None
     first_at_epoch_s: int = 0
@@ -104,7 +104,7 @@ class Story(Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
         )
 
 
-def head_of(story: Story) -> SessionHead | None:
+def head_of(story: SessionState) -> SessionHead | None:
     """Return the head of a session as ledgers tell it; None before its first receipt."""
     if story.last_event is None or story.last_status is None:
         return None

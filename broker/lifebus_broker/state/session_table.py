@@ -5,9 +5,9 @@ from typing import Final, Self
 
 import msgspec
 
-from lifebus_broker.state.receipt_view import Told
-from lifebus_broker.state.session_reducer import tell
-from lifebus_broker.state.session_state import Story
+from lifebus_broker.state.receipt_view import ReceiptLike
+from lifebus_broker.state.session_reducer import apply_receipt
+from lifebus_broker.state.session_state import SessionState
 from lifebus_contract import LifecycleEvent
 
 SessionKey = tuple[str, str]
@@ -18,10 +18,10 @@ SEAL_AT: Final = 1_024
 
 _ENDED: Final = LifecycleEvent.SESSION_ENDED
 _ENCODE: Final = msgspec.json.Encoder(order="deterministic").encode
-_DECODE: Final = msgspec.json.Decoder(Story).decode
+_DECODE: Final = msgspec.json.Decoder(SessionState).decode
 
 
-class StoryState:
+class SessionTable:
     """Every session there ever was.
 
     Those that are over, and of which nothing is open, are `sealed`: kept as the bytes that a dump has of them.  The
@@ -29,7 +29,7 @@ class StoryState:
     """
 
     def __init__(self) -> None:
-        self.awake: dict[SessionKey, Story] = {}
+        self.awake: dict[SessionKey, SessionState] = {}
         self.sealed: dict[SessionKey, bytes] = {}
         self.over: dict[SessionKey, None] = {}
 
@@ -41,7 +41,7 @@ class StoryState:
         """Yield the sessions by adapter and id."""
         return iter(sorted([*self.awake, *self.sealed]))
 
-    def get(self, key: SessionKey) -> Story | None:
+    def get(self, key: SessionKey) -> SessionState | None:
         """Return a copy of a session's story, None where there is no such session."""
         story = self.awake.get(key)
         if story is not None:
@@ -49,7 +49,7 @@ class StoryState:
         sealed = self.sealed.get(key)
         return None if sealed is None else _DECODE(sealed)
 
-    def at_hand(self) -> Iterator[Story]:
+    def at_hand(self) -> Iterator[SessionState]:
         """Yield the stories of all sessions that are not over and some that are, by adapter and id; only to read."""
         for key in sorted(self.awake):
             yield self.awake[key]
@@ -61,14 +61,14 @@ class StoryState:
         other.sealed, other.over = dict(self.sealed), dict(self.over)
         return other
 
-    def extend(self, position: int, told: Told) -> None:
+    def extend(self, position: int, told: ReceiptLike) -> None:
         """Take one more receipt; one without a session belongs to no story."""
         session = told.harness_session_id
         if session is None:
             return
         key = (told.adapter_id, session)
         story = self.awake.get(key) or self._take_up(key)
-        tell(story, position, told)
+        apply_receipt(story, position, told)
         if told.event is _ENDED:
             self.over[key] = None
             if len(self.over) >= SEAL_AT:
@@ -94,11 +94,11 @@ class StoryState:
             else:
                 self.awake[key] = story
 
-    def _take_up(self, key: SessionKey) -> Story:
+    def _take_up(self, key: SessionKey) -> SessionState:
         """Return the story of a session that is new, or that was sealed and goes on."""
         sealed = self.sealed.pop(key, None)
         if sealed is None:
-            story = Story(adapter_id=key[0], harness_session_id=key[1])
+            story = SessionState(adapter_id=key[0], harness_session_id=key[1])
         else:
             story = _DECODE(sealed)
             self.over[key] = None

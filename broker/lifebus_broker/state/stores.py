@@ -18,9 +18,9 @@ import msgspec
 from msgspec import Struct
 
 from lifebus_broker.ledger.log import LogLine
-from lifebus_broker.state.capability_state import UnlockState
+from lifebus_broker.state.capability_state import CapabilityState
 from lifebus_broker.state.receipt_view import BrokenLog, read_receipt
-from lifebus_broker.state.session_table import StoryState
+from lifebus_broker.state.session_table import SessionTable
 from lifebus_broker.state.stream_digests import FactsLedger
 from lifebus_broker.state.working_set import Pending, compile_working_set, encode_working_set, pending_in
 from lifebus_contract import InternalError
@@ -36,8 +36,8 @@ class Stores:
 
     def __init__(self) -> None:
         self.facts = FactsLedger()
-        self.unlock = UnlockState()
-        self.story = StoryState()
+        self.unlock = CapabilityState()
+        self.story = SessionTable()
         self.position = 0
 
     def copy(self) -> Self:

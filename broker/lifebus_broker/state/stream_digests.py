@@ -11,7 +11,7 @@ from typing import Final, Self
 import msgspec
 from msgspec import Struct
 
-from lifebus_broker.state.receipt_view import BrokenLog, Told
+from lifebus_broker.state.receipt_view import BrokenLog, ReceiptLike
 
 StreamKey = tuple[str, str | None]
 """(adapter_id, harness_session_id): one chain of receipts; those without a session share one an adapter."""
@@ -76,7 +76,7 @@ class FactsLedger:
         other.streams = dict(self.streams)
         return other
 
-    def extend(self, position: int, receipt: bytes, told: Told, link: str) -> None:
+    def extend(self, position: int, receipt: bytes, told: ReceiptLike, link: str) -> None:
         """Take one more receipt; `link` is the one that the log has for it.
 
         Raises:

@@ -10,9 +10,9 @@ import msgspec
 from msgspec import Struct
 
 from lifebus_broker.canonical_json import canonical
-from lifebus_broker.state.capability_state import UnlockState
-from lifebus_broker.state.session_state import OpenFrame, Story
-from lifebus_broker.state.session_table import StoryState
+from lifebus_broker.state.capability_state import CapabilityState
+from lifebus_broker.state.session_state import OpenFrame, SessionState
+from lifebus_broker.state.session_table import SessionTable
 from lifebus_contract import LifecycleEvent, PressureLevel
 
 MAX_PENDING: Final = 4_096
@@ -28,8 +28,8 @@ class Folded(Protocol):
     """What a working set is compiled from: the stores after the receipt at `position`."""
 
     position: int
-    story: StoryState
-    unlock: UnlockState
+    story: SessionTable
+    unlock: CapabilityState
 
 
 class LiveSession(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -59,7 +59,7 @@ class WorkingSet(Struct, frozen=True, kw_only=True):
     weaker: tuple[tuple[str, str | None, dict[str, str]], ...]
 
 
-def pending_in(stories: StoryState) -> Pending | None:
+def pending_in(stories: SessionTable) -> Pending | None:
     """Return what is pending, as plain data that may be frozen; None where nothing is.
 
     ``PENDING_ROLL`` are frames without a recorded end, ``PENDING_CONSENT`` open questions to an operator,
@@ -109,13 +109,13 @@ def encode_working_set(working: WorkingSet) -> bytes:
     return _ENCODE(working)
 
 
-def _live(stories: StoryState) -> Iterator[LiveSession]:
+def _live(stories: SessionTable) -> Iterator[LiveSession]:
     for story in stories.at_hand():
         if not story.is_closed:
             yield _live_session(story)
 
 
-def _live_session(story: Story) -> LiveSession:
+def _live_session(story: SessionState) -> LiveSession:
     return LiveSession(
         adapter_id=story.adapter_id,
         compactions=story.compactions,

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from lifebus._internal.view import Cursor, Gap, NumberedView
+from lifebus._internal.view import Gap, NumberedView, Position
 from lifebus_contract import InvalidRequest
 from lifebus_transports.framing.frames import read_signal_topic, signal_topic
 from lifebus_transports.messages.signals import (
@@ -22,7 +22,7 @@ from lifebus_transports.messages.signals import (
     ThreadsAsk,
 )
 
-SignalsSince = Cursor | Mapping[str, Cursor] | int | str | None
+SignalsSince = Position | Mapping[str, Position] | int | str | None
 """Where following starts: a cursor or a sequence of one thread, a cursor a thread, ``"start"``, or None for now."""
 
 _PAGE: Final = 256
@@ -54,13 +54,13 @@ class ThreadViews:
     def __init__(
         self, adapter_id: str, thread: str | None = None, since: SignalsSince = None, *, last: int | None = None
     ) -> None:
-        if thread is None and isinstance(since, Cursor | int):
+        if thread is None and isinstance(since, Position | int):
             raise InvalidRequest("a place in one thread needs the thread; give a mapping of threads", field="since")
         if isinstance(since, str) and since != "start":
             raise InvalidRequest('where to begin is "start", a sequence, or a cursor', field="since")
         self.adapter_id, self.thread = adapter_id, thread
         self.topic = signal_topic(adapter_id, thread)
-        self._since = {thread or "": since} if isinstance(since, Cursor) else since
+        self._since = {thread or "": since} if isinstance(since, Position) else since
         self._tail = last
         self._epoch = ""
         self._lines: dict[bytes, _Line] = {}
@@ -80,9 +80,9 @@ class ThreadViews:
             line.view.epoch == self._epoch and line.view.position >= line.last for line in self._lines.values()
         )
 
-    def cursors(self) -> dict[str, Cursor]:
+    def cursors(self) -> dict[str, Position]:
         """Return the place that each thread has reached."""
-        return {line.thread: Cursor(line.view.epoch, line.view.position) for line in self._lines.values()}
+        return {line.thread: Position(line.view.epoch, line.view.position) for line in self._lines.values()}
 
     def is_late(self, item: ThreadItem) -> bool:
         """Whether an item came after the lines were placed."""
@@ -169,7 +169,9 @@ class ThreadViews:
             line = self._line(topic)
             line.last = head.head
             line.view.epoch, line.view.position = self._beginning(head)
-            line.view.behind = heard or Cursor(heads.epoch, head.head) != Cursor(line.view.epoch, line.view.position)
+            line.view.behind = heard or Position(heads.epoch, head.head) != Position(
+                line.view.epoch, line.view.position
+            )
         for topic, line in self._lines.items():
             line.view.epoch = line.view.epoch or heads.epoch
             self._note(topic, line)
@@ -180,7 +182,7 @@ class ThreadViews:
         if self._since is None:
             return self._epoch, head.head
         if isinstance(self._since, Mapping):
-            cursor = self._since.get(head.thread, Cursor(self._epoch, 0))
+            cursor = self._since.get(head.thread, Position(self._epoch, 0))
             return cursor.epoch, cursor.position
         return self._epoch, self._since if isinstance(self._since, int) else 0
 

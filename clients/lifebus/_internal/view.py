@@ -16,7 +16,7 @@ from lifebus_transports.messages.requests import Backfill, BackfillPage, Beacon,
 _MAX_HELD: Final = 4_096
 
 
-class Cursor(Struct, frozen=True):
+class Position(Struct, frozen=True):
     """A place in a ledger's order: the epoch names the history, the position the last row applied (design 3.4)."""
 
     epoch: str
@@ -26,7 +26,7 @@ class Cursor(Struct, frozen=True):
         return f"{self.epoch}:{self.position}"
 
     @classmethod
-    def parse(cls, text: str) -> "Cursor":
+    def parse(cls, text: str) -> "Position":
         """Read the form `epoch:position`.
 
         Raises:

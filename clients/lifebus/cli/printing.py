@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeVar
 
 import msgspec
 
-from lifebus._internal.view import Cursor, Gap
+from lifebus._internal.view import Gap, Position
 from lifebus.cli.read.receipt_text import COLUMNS, gap_text, short_line, whole_line
 from lifebus.cli.terminal import clean, paint, put, put_bytes, status_color
 from lifebus_contract import Receipt, encode_json
@@ -29,7 +29,7 @@ class ReceiptPrinter:
         self.count = 0
         self.form: Form = "json" if json else "columns" if sys.stdout.isatty() else "lines"
 
-    def show(self, item: Receipt | Gap, cursor: Cursor | None = None) -> None:
+    def show(self, item: Receipt | Gap, cursor: Position | None = None) -> None:
         """Print one item.  In JSON it is `{"cursor":…,"receipt":…}`, or `{"cursor":…,"gap":…}`, on one line."""
         if isinstance(item, Receipt):
             self.count += 1
@@ -42,7 +42,7 @@ class ReceiptPrinter:
         else:
             self._columns(item)
 
-    def _json(self, item: Receipt | Gap, cursor: Cursor | None) -> None:
+    def _json(self, item: Receipt | Gap, cursor: Position | None) -> None:
         """Write the receipt's canonical bytes as they are, so that their digest can be checked."""
         kind, body = ("gap", msgspec.json.encode(item)) if isinstance(item, Gap) else ("receipt", encode_json(item))
         head = b'{"cursor":"%s",' % str(cursor).encode() if cursor is not None else b"{"

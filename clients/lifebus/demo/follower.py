@@ -5,7 +5,7 @@ from pathlib import Path
 
 import anyio
 
-from lifebus._internal.view import Cursor, Gap
+from lifebus._internal.view import Gap, Position
 from lifebus.client import Bus, connect
 from lifebus_contract import Receipt
 
@@ -38,14 +38,14 @@ class Follower:
         self.stopped_at: int | None = None
         self.missed = 0
         self.stopped = False
-        self.cursor: Cursor | None = None
+        self.cursor: Position | None = None
 
     @property
     def position(self) -> int:
         """The position of the last receipt it saw."""
         return self.seen[-1][0] if self.seen else 0
 
-    def take(self, item: Receipt | Gap, cursor: Cursor | None) -> None:
+    def take(self, item: Receipt | Gap, cursor: Position | None) -> None:
         """Note one item."""
         self.cursor = cursor
         if isinstance(item, Gap):

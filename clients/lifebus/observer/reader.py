@@ -20,7 +20,7 @@ _LAST_S: Final = 2.0
 """How long the observer outlives the passage while no broker takes the rest."""
 
 
-class Witness:
+class Reader:
     """Reads what the passage records into the backlog, until the passage has ended."""
 
     def __init__(self, recording: Recording, backlog: Backlog) -> None:
@@ -92,7 +92,7 @@ def _name_of(number: int) -> str:
 async def observe(recording: Recording, sender: Sender, runtime_dir: Path) -> None:
     """Tell the broker what passes, until the passage has ended and all is told, or the time for that is over."""
     backlog = Backlog()
-    witness, delivery = Witness(recording, backlog), Delivery(backlog, runtime_dir, sender)
+    witness, delivery = Reader(recording, backlog), Delivery(backlog, runtime_dir, sender)
     loop = asyncio.get_running_loop()
     loop.add_reader(recording.records, witness.look)
 

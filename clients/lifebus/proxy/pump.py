@@ -3,7 +3,7 @@
 import os
 import select
 
-from lifebus.proxy.shared_memory import Tap
+from lifebus.proxy.shared_memory import RingBuffer
 
 TYPE_CHECKING = False  # `typing` costs more than all the rest
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ _LAST_BYTES = 1_048_576
 class Pump:
     """Carries bytes from a descriptor to another; both are closed when either side has ended."""
 
-    def __init__(self, source: int, target: int, tap: Tap) -> None:
+    def __init__(self, source: int, target: int, tap: RingBuffer) -> None:
         self._source = source
         self._target = target
         self._tap = tap

@@ -58,7 +58,7 @@ class Memory:
         _widen(self.writer)
         view = memoryview(mmap.mmap(self.file, MEMORY_BYTES))
         self._head = view[:HEAD_BYTES].cast("q")
-        self.taps = (Tap(view, IN, self.writer), Tap(view, OUT, self.writer))
+        self.taps = (RingBuffer(view, IN, self.writer), RingBuffer(view, OUT, self.writer))
 
     def handed_over(self) -> None:
         """Close the observer's end of the pipe, once it has it."""
@@ -76,7 +76,7 @@ class Memory:
         os.close(self.writer)
 
 
-class Tap:
+class RingBuffer:
     """One direction's ring: room for the next chunk, and the record of it."""
 
     def __init__(self, view: memoryview, direction: int, writer: int) -> None:

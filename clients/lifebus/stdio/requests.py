@@ -5,9 +5,9 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
-from lifebus._internal.view import Cursor
+from lifebus._internal.view import Position
 from lifebus_contract import InvalidRequest, validate
-from lifebus_contract.consumers import CursorSettings
+from lifebus_contract.consumers import ConsumerSettings
 from lifebus_contract.fields import Count, Document, Identifier
 
 _Place = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}:[0-9]{1,15}$(?!\n)")]
@@ -24,7 +24,7 @@ class _Wish(Document, frozen=True, kw_only=True):
         if self.since is not None and self.since_epoch_s is not None:
             raise ValueError("since_epoch_s: since and since_epoch_s are two ways to say where to begin; give one")
 
-    def start(self) -> Cursor | int | datetime | str | None:
+    def start(self) -> Position | int | datetime | str | None:
         """Return where to begin, as the client library takes it.
 
         Raises:
@@ -64,10 +64,10 @@ class FollowSignals(Document, frozen=True, kw_only=True):
     since: _Start | Count | dict[str, _Place] | None = None
     until_head: bool = False
 
-    def start(self) -> Cursor | dict[str, Cursor] | int | str | None:
+    def start(self) -> Position | dict[str, Position] | int | str | None:
         """Return where to begin, as the client library takes it."""
         if isinstance(self.since, dict):
-            return {thread: Cursor.parse(place) for thread, place in self.since.items()}
+            return {thread: Position.parse(place) for thread, place in self.since.items()}
         return _start_of(self.since)
 
 
@@ -78,7 +78,7 @@ class ConsumeReceipts(_Wish, frozen=True, kw_only=True):
     """
 
     name: Identifier
-    settings: CursorSettings = CursorSettings()
+    settings: ConsumerSettings = ConsumerSettings()
     until_head: ClassVar[bool] = False
 
 
@@ -92,9 +92,9 @@ class Settle(Document, frozen=True, kw_only=True):
     cursors: Annotated[tuple[_Place, ...], Meta(min_length=1, max_length=1024)]
     delay_ms: Annotated[int, Meta(ge=0, le=3_600_000)] | None = None
 
-    def places(self) -> list[Cursor]:
+    def places(self) -> list[Position]:
         """Return the cursors as the client library takes them."""
-        return [Cursor.parse(cursor) for cursor in self.cursors]
+        return [Position.parse(cursor) for cursor in self.cursors]
 
 
 class Unsubscribe(Document, frozen=True, kw_only=True):
@@ -116,5 +116,5 @@ def decode_wish(body: dict[str, Any]) -> FollowReceipts | FollowSignals | Consum
     return validate(body, FollowReceipts)
 
 
-def _start_of(since: str | int | None) -> Cursor | int | str | None:
-    return Cursor.parse(since) if isinstance(since, str) and since != "start" else since
+def _start_of(since: str | int | None) -> Position | int | str | None:
+    return Position.parse(since) if isinstance(since, str) and since != "start" else since

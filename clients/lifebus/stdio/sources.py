@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import anyio
 import msgspec
 
-from lifebus._internal.view import Cursor, Gap
+from lifebus._internal.view import Gap, Position
 from lifebus.client import Bus
 from lifebus.consumer import Deliveries, Delivery
 from lifebus.signals import SignalReceived, Signals
@@ -81,7 +81,7 @@ class Consumed:
     def __init__(self, name: str, deliveries: Deliveries) -> None:
         self._name = name
         self._deliveries = deliveries
-        self._gap: Cursor | None = None
+        self._gap: Position | None = None
         self._known = anyio.Event()
 
     @property
@@ -114,7 +114,7 @@ class Consumed:
     def note(self, _: Delivery | Gap) -> None:
         """Take nothing down: the broker does, when it is acknowledged."""
 
-    async def ack(self, places: Sequence[Cursor]) -> None:
+    async def ack(self, places: Sequence[Position]) -> None:
         """Say that what is at these places is done; when this returns, that is durable.
 
         Raises:
@@ -124,7 +124,7 @@ class Consumed:
             self._known.set()
         await self._deliveries.ack(place for place in places if place != self._gap)
 
-    async def nack(self, places: Sequence[Cursor], delay: float | None) -> None:
+    async def nack(self, places: Sequence[Position], delay: float | None) -> None:
         """Ask to have it again, after a delay in seconds.
 
         Raises:
@@ -133,14 +133,14 @@ class Consumed:
         await self._deliveries.nack(places, delay)
 
 
-def _place_of(gap: Gap) -> Cursor:
-    return Cursor(gap.epoch, gap.after if gap.until is None else gap.until)
+def _place_of(gap: Gap) -> Position:
+    return Position(gap.epoch, gap.after if gap.until is None else gap.until)
 
 
 class _Receipts:
     """Receipts, and one place for all of them."""
 
-    def __init__(self, items: Subscription, start: Cursor) -> None:
+    def __init__(self, items: Subscription, start: Position) -> None:
         self.items = items
         self._told = start
 
@@ -158,7 +158,7 @@ class _Receipts:
 class _Signals:
     """Signals, and a place a thread."""
 
-    def __init__(self, items: Signals, start: dict[str, Cursor]) -> None:
+    def __init__(self, items: Signals, start: dict[str, Position]) -> None:
         self.items = items
         self._told = dict(start)
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from lifebus_adapters import HOST_ASSETS
-from lifebus_adapters.shared.assets import Asset, Scope, Wish
+from lifebus_adapters.shared.assets import Asset, InstallRequest, Scope
 from lifebus_adapters.shared.launcher import launcher_files, launcher_path
 from lifebus_adapters.shared.telemetry import Surroundings
 from lifebus_admin.installer.installer import plan_install, plan_removal
@@ -75,9 +75,9 @@ def _is_new_enough(python: str) -> bool:
         return False
 
 
-def wish_of(place: Place, target: Target) -> Wish:
+def wish_of(place: Place, target: Target) -> InstallRequest:
     """Return the wish that a target is."""
-    return Wish(
+    return InstallRequest(
         mode=target.mode,
         scope=target.scope,
         surroundings=place.surroundings,

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from lifebus_adapters.shared.assets import HookEvent, HostAssets, Wish
+from lifebus_adapters.shared.assets import HookEvent, HostAssets, InstallRequest
 
 _PATIENCE_S: Final = 5.0
 _VERSION: Final = re.compile(r"(?<![\d.])(\d+)\.(\d+)\.(\d+)")
@@ -42,7 +42,7 @@ def installed_version(host: HostAssets, environ: Mapping[str, str]) -> Installed
     return Installed(program=program, version=version)
 
 
-def unknown_events(host: HostAssets, wish: Wish, version: tuple[int, ...] | None) -> tuple[HookEvent, ...]:
+def unknown_events(host: HostAssets, wish: InstallRequest, version: tuple[int, ...] | None) -> tuple[HookEvent, ...]:
     """Return the wished hooks that came with a later version; none where the version is not known."""
     if version is None:
         return ()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from lifebus_adapters.shared.assets import Asset, OwnedFile, Wish
+from lifebus_adapters.shared.assets import Asset, InstallRequest, OwnedFile
 from lifebus_admin.installer.disk import Disk
 from lifebus_admin.installer.file_state import Found
 from lifebus_admin.installer.formats.edit import text_of
@@ -31,7 +31,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
 
 def plan_install(
-    assets: Sequence[Asset], *, adapter_id: str, wish: Wish, state_dir: Path, advice: Sequence[str] = ()
+    assets: Sequence[Asset], *, adapter_id: str, wish: InstallRequest, state_dir: Path, advice: Sequence[str] = ()
 ) -> Plan:
     """Return what installing the assets would do; nothing is written.
 
@@ -42,7 +42,7 @@ def plan_install(
 
 
 def plan_removal(
-    assets: Sequence[Asset], *, adapter_id: str, wish: Wish, state_dir: Path, advice: Sequence[str] = ()
+    assets: Sequence[Asset], *, adapter_id: str, wish: InstallRequest, state_dir: Path, advice: Sequence[str] = ()
 ) -> Plan:
     """Return what removing the assets would do; nothing is written.  The wish is that of the installation.
 
@@ -72,7 +72,13 @@ def apply(plan: Plan, *, state_dir: Path, stamp: str, disk: Disk | None = None) 
 
 
 def _planned(
-    assets: Sequence[Asset], adapter_id: str, wish: Wish, state_dir: Path, advice: Sequence[str], *, installs: bool
+    assets: Sequence[Asset],
+    adapter_id: str,
+    wish: InstallRequest,
+    state_dir: Path,
+    advice: Sequence[str],
+    *,
+    installs: bool,
 ) -> Plan:
     user = ":".join((adapter_id, wish.mode, wish.scope, *([wish.project] if wish.project else [])))
     ordered = sorted(assets, key=lambda asset: not isinstance(asset, OwnedFile))

@@ -14,7 +14,7 @@ from lifebus_broker.ledger.sqlite.store import Store
 from lifebus_broker.ledger.sqlite.usage import plan_cut
 from lifebus_broker.snapshots.compactions.files import CompactionFiles
 from lifebus_broker.snapshots.compactions.state_cache import StateCache
-from lifebus_broker.snapshots.state_follower import StateKeeper
+from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.stores import dump_stores
 from lifebus_contract import InvalidRequest
 from lifebus_supervisor.configuration.settings import Settings
@@ -92,4 +92,4 @@ def _base_at(settings: Settings, path: Path, position: int) -> bytes:
     """Return the dump of the stores after a position, which stands for all that goes."""
     with SqliteLog(path) as log:
         caches = CompactionFiles(settings.state_dir, StateCache.policy_id)
-        return dump_stores(StateKeeper(log, caches, writing=False).stores_at(position))
+        return dump_stores(StateFollower(log, caches, writing=False).stores_at(position))

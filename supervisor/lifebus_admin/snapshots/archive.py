@@ -20,7 +20,7 @@ from lifebus_broker.snapshots.compactions.state_cache import StateCache, boundar
 from lifebus_broker.snapshots.frozen import thaw
 from lifebus_broker.snapshots.revisions import REVISIONS
 from lifebus_broker.snapshots.snapshot import SaveSnapshot, SaveType, decode_snapshot, encode_snapshot
-from lifebus_broker.snapshots.state_follower import StateKeeper
+from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.stores import REDUCER_VERSION
 from lifebus_contract import InvalidRequest
 from lifebus_supervisor.configuration.adapters import configured_adapters
@@ -38,7 +38,7 @@ def save_campaign(settings: Settings, target: Path) -> SaveSnapshot:
     caches = CompactionFiles(settings.state_dir, StateCache.policy_id)
     pins = pins_here(configured_adapters(settings))
     with new_file(target) as unfinished, unfinished.open("w+b") as file, export_source(ledger_file(settings)) as source:
-        keeper = StateKeeper(source, caches, writing=False)
+        keeper = StateFollower(source, caches, writing=False)
         keeper.advance()
         snapshot = save(SaveType.CAMPAIGN, keeper, source, pins)
         bundle = BundleWriter(file)
@@ -78,7 +78,7 @@ def boot_campaign(settings: Settings, file: Path, done: Callable[[Step], None] |
     return booted
 
 
-def _compactions(keeper: StateKeeper, snapshot: SaveSnapshot) -> Iterator[Compaction]:
+def _compactions(keeper: StateFollower, snapshot: SaveSnapshot) -> Iterator[Compaction]:
     """Yield the compactions that the snapshot names, always in the same order."""
     wanted, place = frozenset(snapshot.compaction_ids), boundary(max(snapshot.timestamp_event_id - 1, 0))
     yield from build_all(SessionRecap(None), keeper.state, wanted)

@@ -14,7 +14,7 @@ from lifebus_admin.ledger_files.files import held_ledger
 from lifebus_admin.snapshots.archive import boot_campaign
 from lifebus_broker.ledger.records import write_notes
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
-from lifebus_broker.ports import Journal, NewNote, Note
+from lifebus_broker.ports import Journal, NewRecord, Record
 from lifebus_broker.snapshots.boot import Booted, cold_boot
 from lifebus_broker.snapshots.boot_steps import ColdBootError, Step
 from lifebus_broker.snapshots.files import RefusedFile, SnapshotFiles, read_snapshot
@@ -74,7 +74,7 @@ def boot_saved(saved: Saved, snapshot: SaveSnapshot, done: Callable[[Step], None
     return booted
 
 
-def plan_revision(snapshot: SaveSnapshot, today: FrozenMap, notes: Iterable[Note], reason: str) -> Revision:
+def plan_revision(snapshot: SaveSnapshot, today: FrozenMap, notes: Iterable[Record], reason: str) -> Revision:
     """Return the record that lets the snapshot boot with today's pins, in the name of who runs this process.
 
     Raises:
@@ -147,7 +147,7 @@ async def write_revision(journal: Journal, revision: Revision) -> ReviseAnswer:
     Raises:
         LifebusError: the disk is full, or the ledger is closed.
     """
-    (note,) = await write_notes(journal, [NewNote(REVISIONS, encode_revision(revision))])
+    (note,) = await write_notes(journal, [NewRecord(REVISIONS, encode_revision(revision))])
     changes = tuple(str(change)[:1024] for change in revision.changes)
     return ReviseAnswer(number=note.number, actor=revision.actor, changes=changes)
 

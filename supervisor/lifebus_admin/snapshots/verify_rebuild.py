@@ -27,14 +27,14 @@ from lifebus_broker.ledger.sqlite.importer import build_ledger
 from lifebus_broker.ledger.sqlite.log import SqliteLog
 from lifebus_broker.ledger.sqlite.reader import Reader
 from lifebus_broker.ledger.sqlite.schema import executor
-from lifebus_broker.ports import Note
+from lifebus_broker.ports import Record
 from lifebus_broker.snapshots.boot import cold_boot
 from lifebus_broker.snapshots.compactions.files import CompactionFiles
 from lifebus_broker.snapshots.compactions.state_cache import StateCache
 from lifebus_broker.snapshots.frozen import FrozenMap, thaw
 from lifebus_broker.snapshots.revisions import REVISIONS
 from lifebus_broker.snapshots.snapshot import SaveSnapshot
-from lifebus_broker.snapshots.state_follower import StateKeeper
+from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.stores import REDUCER_VERSION, Stores
 from lifebus_broker.state.working_set import compile_working_set, encode_working_set
 from lifebus_supervisor.configuration.adapters import configured_adapters
@@ -102,8 +102,8 @@ def _build(snapshot: SaveSnapshot, pins: FrozenMap, live: Path, export: Path, re
 def _compare(settings: Settings, snapshot: SaveSnapshot, pins: FrozenMap, live: Path, rebuilt: Path) -> Compared:
     caches = CompactionFiles(settings.state_dir, StateCache.policy_id)
     with SqliteExport(live) as one, SqliteExport(rebuilt) as other:
-        known = StateKeeper(one, caches, writing=False).advance()
-        folded = StateKeeper(other).advance()
+        known = StateFollower(one, caches, writing=False).advance()
+        folded = StateFollower(other).advance()
         parts = [
             _part("log", _lines(one), _lines(other)),
             _part("facts ledger", known.facts.saved(), folded.facts.saved()),
@@ -177,7 +177,7 @@ class _LogAlone:
     def lines(self, after: int, through: int) -> Iterator[LogLine]:
         return self._whole.lines(after, through)
 
-    def notes(self, prefix: str) -> Iterator[Note]:  # noqa: ARG002  as the protocol has it
+    def notes(self, prefix: str) -> Iterator[Record]:  # noqa: ARG002  as the protocol has it
         return iter(())
 
     def journal(self) -> Iterator[NoteTip | NoteLine]:

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import structlog
 
-from lifebus_broker.consumers.consumer import NamedCursor
-from lifebus_broker.consumers.table import CursorTable
+from lifebus_broker.consumers.consumer import Consumer
+from lifebus_broker.consumers.table import ConsumerTable
 from lifebus_broker.routing.fan_out import Fanout
 from lifebus_contract import BrokerBusy, LifebusError, StateConflict, TransportError
-from lifebus_contract.consumers import CursorInfo
+from lifebus_contract.consumers import ConsumerInfo
 from lifebus_contract.fields import Document
 from lifebus_supervisor.api.workers import LEASE_S
 from lifebus_transports.messages.consumers import (
@@ -56,7 +56,7 @@ class _Lease:
 class Consumers:
     """Serves the verbs of named consumers.  `now` is the monotonic clock, in seconds."""
 
-    def __init__(self, cursors: CursorTable, later: Later, now: Callable[[], float]) -> None:
+    def __init__(self, cursors: ConsumerTable, later: Later, now: Callable[[], float]) -> None:
         self._cursors, self._later, self._now = cursors, later, now
         self._leases: dict[str, _Lease] = {}
         self._turned_away: dict[tuple[bytes, str], str] = {}
@@ -102,7 +102,7 @@ class Consumers:
     def _serve(self, work: Callable[[bytes, Any], Awaitable[object]], caller: Caller, body: Document) -> None:
         self._later("cursors", partial(_ask_again_later, partial(work, caller.peer)), caller, body)
 
-    async def _consume(self, peer: bytes, wish: Consume) -> CursorInfo:
+    async def _consume(self, peer: bytes, wish: Consume) -> ConsumerInfo:
         name = wish.cursor
         why = self._turned_away.get((peer, name))
         if why is not None:
@@ -114,7 +114,7 @@ class Consumers:
         self._leases[name].seen = self._now()
         return self._info(cursor)
 
-    async def _attach(self, peer: bytes, wish: Consume) -> NamedCursor:
+    async def _attach(self, peer: bytes, wish: Consume) -> Consumer:
         """Make the connection the one that consumes."""
         after = wish.after
         if after is None and wish.since_epoch_s is not None:
@@ -157,12 +157,12 @@ class Consumers:
             self._drop(body.cursor, "left", body.unseen)
         return Nothing()
 
-    async def _list(self, _: bytes, body: CursorAsk) -> tuple[CursorInfo, ...]:
+    async def _list(self, _: bytes, body: CursorAsk) -> tuple[ConsumerInfo, ...]:
         if body.cursor is not None:
             return (self._info(self._cursors.require(body.cursor)),)
         return tuple(self._info(cursor) for cursor in self._cursors.all())
 
-    async def _reset(self, _: bytes, body: ResetCursor) -> CursorInfo:
+    async def _reset(self, _: bytes, body: ResetCursor) -> ConsumerInfo:
         return self._info(await self._cursors.reset(body.cursor, 2**53 if body.after is None else body.after))
 
     async def _evict(self, _: bytes, body: EvictCursor) -> Nothing:
@@ -176,7 +176,7 @@ class Consumers:
         letters, complete = await self._cursors.dead_letters(body.cursor, body.after, body.limit)
         return DeadLettersAnswer(letters=tuple(letters), complete=complete)
 
-    def _held(self, peer: bytes, name: str) -> NamedCursor:
+    def _held(self, peer: bytes, name: str) -> Consumer:
         """Return the consumer, if this connection is the one that consumes it.
 
         Raises:
@@ -211,7 +211,7 @@ class Consumers:
             cursor.give_back(unseen)
         _log.info("consumer_gone", cursor=name, why=why)
 
-    def _info(self, cursor: NamedCursor) -> CursorInfo:
+    def _info(self, cursor: Consumer) -> ConsumerInfo:
         return cursor.describe(attached=cursor.name in self._leases)
 
 

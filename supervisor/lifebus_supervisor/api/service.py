@@ -50,8 +50,8 @@ from lifebus_transports.messages.requests import (
     VerifyAnswer,
 )
 from lifebus_transports.messages.state import RetentionStatus, StateHint
-from lifebus_transports.zmq.receipts import ReceiptDoor
-from lifebus_transports.zmq.requests import Caller, RequestDoor
+from lifebus_transports.zmq.receipts import ReceiptPublisher
+from lifebus_transports.zmq.requests import Caller, RequestServer
 from lifebus_transports.zmq.workers import Dispatches
 
 _MOST: Final = {"ticks": 256, "observations": 64, "cursors": 1024, "prunes": 1}
@@ -94,7 +94,7 @@ class Service:
             "prune": partial(self.later, "prunes", self._prune),
         }
 
-    def attach(self, requests: RequestDoor, receipts: ReceiptDoor) -> None:
+    def attach(self, requests: RequestServer, receipts: ReceiptPublisher) -> None:
         """Take the doors that answers and receipts leave by."""
         self.requests = requests
         self.receipts = receipts

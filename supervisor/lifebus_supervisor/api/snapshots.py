@@ -17,14 +17,14 @@ from lifebus_broker.routing.fan_out import Fanout
 from lifebus_broker.snapshots.frozen import FrozenMap
 from lifebus_broker.snapshots.revisions import REVISIONS, Revision
 from lifebus_broker.snapshots.snapshot import SaveType
-from lifebus_broker.snapshots.state_follower import StateKeeper
+from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_contract import BrokerBusy, InvalidRequest, LifebusError
 from lifebus_supervisor.api.consumers import Later
 from lifebus_supervisor.api.state import Compiled, States, compile_state, state_at_floor
 from lifebus_supervisor.configuration.settings import Settings
-from lifebus_supervisor.jobs.snapshotter import RunningMark, Saver
+from lifebus_supervisor.jobs.snapshotter import RunningMark, Snapshotter
 from lifebus_supervisor.jobs.state_directory import pins_here, snapshot_files
-from lifebus_supervisor.jobs.state_follower import Keeping
+from lifebus_supervisor.jobs.state_follower import StateFollowerTask
 from lifebus_transports.messages.snapshots import Revise, ReviseAnswer, Save, SaveAnswer
 from lifebus_transports.zmq.requests import Caller
 
@@ -38,7 +38,7 @@ _log = structlog.get_logger("lifebus.snapshots")
 class Saves:
     """Serves the verbs of saves, and owns the saver; `keeping` is None where the ledger is kept in memory."""
 
-    def __init__(self, settings: Settings, bus: Bus, keeping: Keeping | None) -> None:
+    def __init__(self, settings: Settings, bus: Bus, keeping: StateFollowerTask | None) -> None:
         self._bus, self._keeping = bus, keeping
         self._files = snapshot_files(settings)
         self._mark = RunningMark(settings.state_dir / _MARK)
@@ -46,7 +46,7 @@ class Saves:
         self._states = States(
             bus.ledger, partial(state_at_floor, settings.ledger_path, self._pins), lambda: bus.ledger.status().floor
         )
-        self.saver = None if keeping is None else Saver(self._use, self._files, self._pins, time.monotonic)
+        self.saver = None if keeping is None else Snapshotter(self._use, self._files, self._pins, time.monotonic)
 
     def verbs(self, later: Later) -> dict[str, Callable[[Caller, Any], None]]:
         """Return what `Service.extend` takes."""
@@ -95,11 +95,11 @@ class Saves:
         """Whether the keeper has read what was there at the start, so that its thread is free."""
         return self._keeping is not None and self._keeping.taken_up.is_set() and self._keeping.broken is None
 
-    async def _run(self, saver: Saver, keeping: Keeping) -> None:
+    async def _run(self, saver: Snapshotter, keeping: StateFollowerTask) -> None:
         await keeping.taken_up.wait()
         await saver.run()
 
-    async def _use(self, work: Callable[[StateKeeper, LogSource], T]) -> T:
+    async def _use(self, work: Callable[[StateFollower, LogSource], T]) -> T:
         return await self._ready().use(work)
 
     async def _save(self, body: Save) -> SaveAnswer:
@@ -111,7 +111,7 @@ class Saves:
     async def _compile_now(self) -> Compiled:
         pins = self._pins()
 
-        def compile_(keeper: StateKeeper, _: LogSource) -> Compiled:
+        def compile_(keeper: StateFollower, _: LogSource) -> Compiled:
             return compile_state(keeper.advance(), pins)
 
         return await self._use(compile_)
@@ -119,13 +119,13 @@ class Saves:
     async def _revise(self, body: Revise) -> ReviseAnswer:
         pins = self._pins()
 
-        def plan(_: StateKeeper, log: LogSource) -> Revision:
+        def plan(_: StateFollower, log: LogSource) -> Revision:
             snapshot = find_snapshot(self._files, body.snapshot_id)
             return plan_revision(snapshot, pins, log.notes(REVISIONS), body.reason)
 
         return await write_revision(self._bus.ledger.journal, await self._use(plan))
 
-    def _ready(self) -> Keeping:
+    def _ready(self) -> StateFollowerTask:
         if self._keeping is None:
             raise _in_memory()
         if self._keeping.broken is not None:

@@ -30,20 +30,20 @@ from lifebus_supervisor.supervision.evaluation import (
     proved_compactions,
     turn_end,
 )
-from lifebus_supervisor.supervision.session_monitor import EndSeen, Watch, process_text
+from lifebus_supervisor.supervision.session_monitor import EndSeen, SessionMonitor, process_text
 from lifebus_supervisor.supervision.wire import SOURCE, Waiting
 
 _MOVED: Final = "the thread was resumed in another app-server"
 _FOLLOWED: Final = "another turn of the thread began"
 
 
-def leaves_to_hooks(watch: Watch, *, installed: bool) -> bool:
+def leaves_to_hooks(watch: SessionMonitor, *, installed: bool) -> bool:
     """Whether hooks tell of a session, or will: they came, or are installed, and are not known to be silent."""
     silent = any(one.cause == Cause.HOOKS_SILENT.value for one in watch.state.lost)
     return (watch.hooked or installed) and not silent
 
 
-def findings_of(watch: Watch, fact: AppServerFact, mark: str, *, moved: bool = False) -> list[Finding]:
+def findings_of(watch: SessionMonitor, fact: AppServerFact, mark: str, *, moved: bool = False) -> list[Finding]:
     """Return what is to be recorded of a fact now; token counts and what hooks tell are the watch's business.
 
     `mark` says which fact it is of all that were told, `moved` that the session's process is not the one known so far.
@@ -70,7 +70,7 @@ def findings_of(watch: Watch, fact: AppServerFact, mark: str, *, moved: bool = F
     return list(found)
 
 
-def due(watch: Watch, tick: int, *, to_hooks: bool) -> tuple[list[Waiting], list[Waiting]]:
+def due(watch: SessionMonitor, tick: int, *, to_hooks: bool) -> tuple[list[Waiting], list[Waiting]]:
     """Return which of the waiting facts are to be decided now, and which wait on.
 
     Those that a hook told are gone.  All others are due where hooks have turned out to be silent; else the end of a
@@ -91,7 +91,7 @@ def gap(messages: int, missed: int, mark: str) -> Finding:
     return Finding(event=LifecycleEvent.RECEIPT_GAP_DETECTED, telemetry=facts, key=f"lost:{mark}")
 
 
-def _opened(watch: Watch, fact: ThreadOpened, mark: str, *, moved: bool) -> list[Finding]:
+def _opened(watch: SessionMonitor, fact: ThreadOpened, mark: str, *, moved: bool) -> list[Finding]:
     """Return that a session began; a thread is started only once, and may be resumed very often."""
     if watch.state.started and not (moved and fact.how == "resumed"):
         return []
@@ -105,14 +105,14 @@ def _opened(watch: Watch, fact: ThreadOpened, mark: str, *, moved: bool) -> list
     return [*left, Finding(event=LifecycleEvent.SESSION_STARTED, telemetry=facts, key=key)]
 
 
-def _closed(watch: Watch, fact: ThreadClosed) -> list[Finding]:
+def _closed(watch: SessionMonitor, fact: ThreadClosed) -> list[Finding]:
     if watch.state.last_event is None or watch.state.ended:
         return []
     facts: dict[str, Any] = {"session_end": fact.how, "evidence": fact.evidence, FROM: SOURCE, **fact.details}
     return [*closings(watch, fact.evidence, SOURCE), Finding(event=LifecycleEvent.SESSION_ENDED, telemetry=facts)]
 
 
-def _turn_started(watch: Watch, fact: TurnStarted) -> Iterator[Finding]:
+def _turn_started(watch: SessionMonitor, fact: TurnStarted) -> Iterator[Finding]:
     if fact.frame_id is None or fact.frame_id in watch.state.turns:
         return
     for old in watch.state.frames:
@@ -146,7 +146,7 @@ def _in_frame(finding: Finding, frame_id: str | None, key: str) -> Finding:
     return Finding(event=finding.event, telemetry=finding.telemetry, frame=frame, key=key)
 
 
-def _is_told(watch: Watch, waiting: Waiting) -> bool:
+def _is_told(watch: SessionMonitor, waiting: Waiting) -> bool:
     """Whether a hook told what waits, or nobody ever will."""
     match waiting.fact:
         case ThreadOpened():

@@ -16,14 +16,14 @@ import structlog
 from lifebus_adapters.adapter import CallerProcess
 from lifebus_adapters.app_server import AppServerFact, ThreadClosed, ThreadOpened
 from lifebus_adapters.shared.telemetry import Compacted, TurnEnded, TurnStarted, Usage
-from lifebus_broker.ports import Row
+from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.routing.bus import Bus
 from lifebus_broker.state.telemetry_keys import APP_SERVER
 from lifebus_contract import AdapterManifest, BrokerBusy, IntegrationMode, InvalidRequest
 from lifebus_supervisor.app_server.deciding import due, findings_of, gap, leaves_to_hooks
 from lifebus_supervisor.supervision.emissions import emissions_of, mode_of
 from lifebus_supervisor.supervision.evaluation import Finding, pressure_change
-from lifebus_supervisor.supervision.session_monitor import Watch
+from lifebus_supervisor.supervision.session_monitor import SessionMonitor
 from lifebus_supervisor.supervision.supervisor import Supervisor
 from lifebus_supervisor.supervision.wire import SOURCE, Shared, Waiting, Wire
 from lifebus_transports.messages.signals import Ended, Fact, Lost, ObservedProcess
@@ -79,9 +79,9 @@ class AppServerIntake:
                         await self._fact(source, fact, source.mark(number))
         self._supervisor.wake()
 
-    async def settle(self, tick: int) -> tuple[Row, ...]:
+    async def settle(self, tick: int) -> tuple[StoredReceipt, ...]:
         """Record what was left to hooks and can wait no longer (`Companion`)."""
-        rows: tuple[Row, ...] = ()
+        rows: tuple[StoredReceipt, ...] = ()
         for watch in self._supervisor.watches:
             registered = self._bus.registry.get(watch.key[0])
             if watch.wire is None or not watch.wire.waiting or registered is None:
@@ -115,7 +115,7 @@ class AppServerIntake:
         elif not isinstance(fact, Compacted):
             await self._record(watch, findings_of(watch, fact, mark), source.manifest)
 
-    async def _measure(self, watch: Watch, usage: Usage, manifest: AdapterManifest) -> None:
+    async def _measure(self, watch: SessionMonitor, usage: Usage, manifest: AdapterManifest) -> None:
         """Record a change of pressure with the numbers that show it: the next ones may come before anybody looks."""
         supervisor = self._supervisor
         watch.take(usage, SOURCE, supervisor.ticks, settled=True, history=False)
@@ -123,14 +123,14 @@ class AppServerIntake:
         await self._record(watch, list(change), manifest)
 
     async def _record_waiting(
-        self, watch: Watch, waiting: Sequence[Waiting], manifest: AdapterManifest
-    ) -> tuple[Row, ...]:
-        rows: tuple[Row, ...] = ()
+        self, watch: SessionMonitor, waiting: Sequence[Waiting], manifest: AdapterManifest
+    ) -> tuple[StoredReceipt, ...]:
+        rows: tuple[StoredReceipt, ...] = ()
         for one in waiting:
             rows += await self._record(watch, findings_of(watch, one.fact, one.mark), manifest)
         return rows
 
-    def _leave(self, watch: Watch, fact: Shared, mark: str) -> None:
+    def _leave(self, watch: SessionMonitor, fact: Shared, mark: str) -> None:
         """Leave a fact to the hooks; telemetry shows meanwhile whether they are silent."""
         tick = self._supervisor.ticks
         if watch.wire is not None:
@@ -138,10 +138,10 @@ class AppServerIntake:
         if isinstance(fact, TurnStarted | TurnEnded):
             watch.take(fact, SOURCE, tick, settled=True, history=False)
 
-    def _to_hooks(self, watch: Watch) -> bool:
+    def _to_hooks(self, watch: SessionMonitor) -> bool:
         return leaves_to_hooks(watch, installed=self._supervisor.world.hooks_installed(watch.key[0]))
 
-    async def _watch(self, source: "_Origin", session: str) -> tuple[Watch, bool]:
+    async def _watch(self, source: "_Origin", session: str) -> tuple[SessionMonitor, bool]:
         """Return a session's watch, all of the ledger known to it, and whether its process is another one now."""
         supervisor, now = self._supervisor, self._supervisor.world.now()
         watch = supervisor.watches.open((source.manifest.adapter_id, session))
@@ -180,10 +180,10 @@ class AppServerIntake:
             await self._fact(source, over, source.mark(number))
         self._origins.pop(source.origin, None)
 
-    async def _watches(self, source: "_Origin") -> list[Watch]:
+    async def _watches(self, source: "_Origin") -> list[SessionMonitor]:
         """Return the sessions that an origin told of; after a restart its process tells which they were."""
         known, adapter_id = self._origins.get(source.origin, {}), source.manifest.adapter_id
-        found: list[Watch] = []
+        found: list[SessionMonitor] = []
         for watch in self._supervisor.watches:
             is_its = source.process is not None and watch.process == source.process
             if watch.key[0] == adapter_id and watch.is_live and (is_its or watch.key[1] in known):
@@ -199,14 +199,18 @@ class AppServerIntake:
             self._origins.popitem(last=False)
         return sessions
 
-    async def _record(self, watch: Watch, findings: Sequence[Finding], manifest: AdapterManifest) -> tuple[Row, ...]:
+    async def _record(
+        self, watch: SessionMonitor, findings: Sequence[Finding], manifest: AdapterManifest
+    ) -> tuple[StoredReceipt, ...]:
         if not findings:
             return ()
         rows = await self._emit(findings, manifest, watch.key[1])
         self._supervisor.watches.apply(watch, rows, self._supervisor.world.now())
         return rows
 
-    async def _emit(self, findings: Sequence[Finding], manifest: AdapterManifest, session: str) -> tuple[Row, ...]:
+    async def _emit(
+        self, findings: Sequence[Finding], manifest: AdapterManifest, session: str
+    ) -> tuple[StoredReceipt, ...]:
         known = IntegrationMode.REFERENCE_ADAPTER in manifest.integration_modes
         mode = IntegrationMode.REFERENCE_ADAPTER if known else mode_of(manifest)
         emissions = emissions_of(findings, manifest, (manifest.adapter_id, session), self._bus.ids, mode=mode)

@@ -22,7 +22,7 @@ from anyio.abc import TaskGroup
 
 from lifebus_adapters import ADAPTERS
 from lifebus_admin.ledger_files.files import settle_ledger
-from lifebus_broker.consumers.table import CursorTable
+from lifebus_broker.consumers.table import ConsumerTable
 from lifebus_broker.ledger.memory import MemoryLedger
 from lifebus_broker.ledger.retention_clock import AgeClock, elapsed_s
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
@@ -42,7 +42,7 @@ from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.daemon.command_clients import add_command_clients
 from lifebus_supervisor.hook_intake.calls import HookCalls
 from lifebus_supervisor.hook_intake.intake import SOCKET, HookIntake
-from lifebus_supervisor.jobs.retention import Retaining
+from lifebus_supervisor.jobs.retention import RetentionTask
 from lifebus_supervisor.jobs.state_follower import compose_keeping
 from lifebus_supervisor.renewal.composing import start_renewals
 from lifebus_supervisor.supervision.composition import compose_supervisor, start_supervision, take_up
@@ -58,8 +58,8 @@ from lifebus_transports.runtime_dir import (
     remove_stale_socket,
     take_runtime_dir,
 )
-from lifebus_transports.zmq.receipts import ReceiptDoor
-from lifebus_transports.zmq.requests import RequestDoor
+from lifebus_transports.zmq.receipts import ReceiptPublisher
+from lifebus_transports.zmq.requests import RequestServer
 from lifebus_transports.zmq.zap import UserGate
 
 EXIT_OK: Final = 0
@@ -221,7 +221,7 @@ def _compose(
         max_dispatches=settings.limits.dispatches,
     )
     service = Service(bus, settings, tasks)
-    consumers = Consumers(CursorTable(ledger, tasks, time.monotonic), service.later, time.monotonic)
+    consumers = Consumers(ConsumerTable(ledger, tasks, time.monotonic), service.later, time.monotonic)
     return Daemon(settings, bus, service, halt, signals=signals, consumers=consumers)
 
 
@@ -246,9 +246,9 @@ def _open_doors(daemon: Daemon, stack: AsyncExitStack) -> None:
     addresses = [directory / _REQUESTS, directory / _RECEIPTS]
     for path in addresses:
         stack.callback(path.unlink, missing_ok=True)
-    receipts = ReceiptDoor(context, f"ipc://{addresses[1]}", first_beacon=time.time_ns() // 1_000_000)
+    receipts = ReceiptPublisher(context, f"ipc://{addresses[1]}", first_beacon=time.time_ns() // 1_000_000)
     stack.callback(receipts.close)
-    requests = RequestDoor(context, f"ipc://{addresses[0]}", daemon.service.handle)
+    requests = RequestServer(context, f"ipc://{addresses[0]}", daemon.service.handle)
     stack.callback(requests.close)
     daemon.service.attach(requests, receipts)
     daemon.service.count_more = lambda: {
@@ -274,7 +274,7 @@ def _start_retaining(daemon: Daemon, tasks: TaskGroup) -> None:
     """Drop receipts that need not be kept, where there is a file to drop them from."""
     ledger, settings, keeping = daemon.bus.ledger, daemon.settings, daemon.keeping
     if isinstance(ledger, SqliteLedger) and keeping is not None:
-        retaining = Retaining(
+        retaining = RetentionTask(
             settings.retention,
             ledger,
             settings.ledger_path,

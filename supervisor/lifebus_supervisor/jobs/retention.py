@@ -10,7 +10,7 @@ import anyio.to_thread
 import apsw
 import structlog
 
-from lifebus_broker.ledger.retention import Cut, Limits
+from lifebus_broker.ledger.retention import Limits, PruneDecision
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ledger.sqlite.usage import bytes_on_disk, plan_cut
 from lifebus_contract import InvalidRequest, LifebusError
@@ -28,7 +28,7 @@ _GROWN: Final = 20
 _log = structlog.get_logger("lifebus.retention")
 
 
-class Retaining:
+class RetentionTask:
     """Keeps a ledger file within its limits.
 
     `base_at` returns the dump of the stores after a receipt, which stands for all that are dropped up to there.
@@ -58,7 +58,7 @@ class Retaining:
             await self.look()
             await self._wait()
 
-    async def look(self) -> Cut | None:
+    async def look(self) -> PruneDecision | None:
         """Drop what is too old or too much; return what was cut.
 
         What cannot be done now, because the disk or the ledger does not let it, is logged and tried at the next look.
@@ -87,7 +87,7 @@ class Retaining:
             raise InvalidRequest(f"there is no receipt {body.through} yet; the newest is {head}", code="no_position")
         if body.through <= before:
             return PruneAnswer(before=before, floor=before)
-        done = await self._cut(Cut(body.through, "operator"), int(self._clock()))
+        done = await self._cut(PruneDecision(body.through, "operator"), int(self._clock()))
         return PruneAnswer(before=before, floor=done.until, consumers=done.consumers)
 
     def report(self) -> RetentionStatus:
@@ -101,7 +101,7 @@ class Retaining:
             last=self._last,
         )
 
-    async def _cut(self, cut: Cut, now: int) -> CutStatus:
+    async def _cut(self, cut: PruneDecision, now: int) -> CutStatus:
         after = self._ledger.status().floor
         until = await self._ledger.prune(cut.floor, await self._base_at(cut.floor))
         consumers = tuple(await self._losers())

@@ -14,11 +14,11 @@ import structlog
 
 from lifebus_broker.atomic_files import remove_whole, write_whole
 from lifebus_broker.ledger.log import LogSource
-from lifebus_broker.ports import Row
+from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.snapshots.files import SnapshotFiles
 from lifebus_broker.snapshots.frozen import FrozenMap
 from lifebus_broker.snapshots.snapshot import SaveType
-from lifebus_broker.snapshots.state_follower import StateKeeper
+from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_contract import LifebusError
 from lifebus_supervisor.jobs.state_directory import save_now
 from lifebus_transports.messages.snapshots import SaveAnswer
@@ -54,12 +54,12 @@ _log = structlog.get_logger("lifebus.saver")
 class Use(Protocol):
     """Runs work on the keeper and its log in the keeper's thread, and returns what it returned (`Keeping.use`)."""
 
-    async def __call__(self, work: Callable[[StateKeeper, LogSource], T], /) -> T:
+    async def __call__(self, work: Callable[[StateFollower, LogSource], T], /) -> T:
         """Return what the work returned."""
         ...
 
 
-class Saver:
+class Snapshotter:
     """Saves at boundaries.  `pins` returns those of this broker; `now` is the monotonic clock, in seconds.
 
     A save that fails is logged and counted, and the next boundary asks for another; nobody else notices.
@@ -74,7 +74,7 @@ class Saver:
         self._asked = anyio.Event()
         self._took = 0.0
 
-    def note(self, rows: Sequence[Row]) -> None:
+    def note(self, rows: Sequence[StoredReceipt]) -> None:
         """Look whether something ended; a listener of the fan-out, which looks at bytes and decodes nothing."""
         for row in rows:
             if self._wanted is SaveType.SESSION:
@@ -202,6 +202,6 @@ def trigger_of(receipt: bytes) -> SaveType | None:
     return _TRIGGERS.get(event)
 
 
-def _lines_to_read(keeper: StateKeeper, log: LogSource) -> int:
+def _lines_to_read(keeper: StateFollower, log: LogSource) -> int:
     """Return how many lines a save would have to read at most."""
     return log.head - min(log.floor, keeper.position)

@@ -20,7 +20,7 @@ from lifebus_broker.snapshots.files import DIRECTORY, RefusedFile, SnapshotFiles
 from lifebus_broker.snapshots.frozen import FrozenMap
 from lifebus_broker.snapshots.pins import pins_of
 from lifebus_broker.snapshots.snapshot import SaveSnapshot, SaveType
-from lifebus_broker.snapshots.state_follower import StateKeeper
+from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.stores import REDUCER_VERSION
 from lifebus_contract import LifebusError
 from lifebus_supervisor.configuration.adapters import configured_adapters
@@ -32,7 +32,7 @@ class Saved(Struct, frozen=True):
     """A state directory that is open to be saved or booted."""
 
     log: SqliteLog
-    keeper: StateKeeper
+    keeper: StateFollower
     snapshots: SnapshotFiles
     compactions: CompactionRegistry
     pins: FrozenMap
@@ -107,7 +107,7 @@ def open_saved(settings: Settings) -> Generator[Saved]:
     with SqliteLog(settings.ledger_path) as log:
         yield Saved(
             log=log,
-            keeper=StateKeeper(log, caches, writing=False),
+            keeper=StateFollower(log, caches, writing=False),
             snapshots=snapshot_files(settings),
             compactions=CompactionRegistry(settings.state_dir, log),
             pins=pins_here(configured_adapters(settings)),
@@ -127,7 +127,7 @@ def save_file(settings: Settings, save_type: SaveTypeName) -> SaveAnswer:
 
 
 def save_now(
-    save_type: SaveType, keeper: StateKeeper, log: LogSource, files: SnapshotFiles, pins: FrozenMap
+    save_type: SaveType, keeper: StateFollower, log: LogSource, files: SnapshotFiles, pins: FrozenMap
 ) -> SaveAnswer:
     """Take a snapshot where the keeper is, and keep it; blocks.
 

@@ -13,14 +13,14 @@ import structlog
 
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ledger.sqlite.log import SqliteLog
-from lifebus_broker.ports import Row
+from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.routing.bus import Bus
 from lifebus_broker.snapshots.compactions.files import CompactionFiles, Refused
 from lifebus_broker.snapshots.compactions.state_cache import StateCache, boundary
-from lifebus_broker.snapshots.state_follower import StateKeeper
-from lifebus_broker.state.capability_state import UnlockState
+from lifebus_broker.snapshots.state_follower import StateFollower
+from lifebus_broker.state.capability_state import CapabilityState
 from lifebus_broker.state.receipt_view import BrokenLog
-from lifebus_broker.state.session_state import Story
+from lifebus_broker.state.session_state import SessionState
 from lifebus_broker.state.session_table import SessionKey
 from lifebus_broker.state.stores import dump_stores
 from lifebus_contract import InternalError, LifebusError
@@ -47,7 +47,7 @@ _FINISH_S: Final = 1.0
 _log = structlog.get_logger("lifebus.keeper")
 
 
-def compose_keeping(settings: Settings, bus: Bus, supervisor: Supervisor) -> "Keeping | None":
+def compose_keeping(settings: Settings, bus: Bus, supervisor: Supervisor) -> "StateFollowerTask | None":
     """Return the keeper of a bus's ledger file, on which its capabilities and its supervisor stand from now on.
 
     A ledger in memory has no history when it begins, and so needs no keeper: None.
@@ -55,13 +55,13 @@ def compose_keeping(settings: Settings, bus: Bus, supervisor: Supervisor) -> "Ke
     ledger = bus.ledger
     if not isinstance(ledger, SqliteLedger):
         return None
-    keeping = Keeping(settings.ledger_path, settings.state_dir, ledger.head, bus.capabilities.take_over)
+    keeping = StateFollowerTask(settings.ledger_path, settings.state_dir, ledger.head, bus.capabilities.take_over)
     bus.capabilities.await_history()
     supervisor.watches.known = keeping.known
     return keeping
 
 
-class Keeping:
+class StateFollowerTask:
     """Keeps the stores of a ledger file in step with it.
 
     `head` is the newest position at the start; once the keeper is there and the file's own tables say the same,
@@ -69,7 +69,9 @@ class Keeping:
     `refused` counts caches that were not believed; `broken` says why there is no state, where the log is not one.
     """
 
-    def __init__(self, ledger_path: Path, state_dir: Path, head: int, take_over: Callable[[UnlockState], None]) -> None:
+    def __init__(
+        self, ledger_path: Path, state_dir: Path, head: int, take_over: Callable[[CapabilityState], None]
+    ) -> None:
         self.taken_up = anyio.Event()
         self.doors_open = anyio.Event()
         self._measured = anyio.Event()
@@ -82,11 +84,11 @@ class Keeping:
         self._take_over = take_over
         self._news = anyio.Event()
         self._one, self._one_dump = anyio.CapacityLimiter(1), anyio.CapacityLimiter(1)
-        self._open: tuple[StateKeeper, SqliteLog] | None = None
+        self._open: tuple[StateFollower, SqliteLog] | None = None
         self._closed = False
         self._refusals: list[Refused] = []
 
-    def note(self, rows: Sequence[Row]) -> None:
+    def note(self, rows: Sequence[StoredReceipt]) -> None:
         """Note that rows were committed; a listener of the fan-out."""
         self._head = rows[-1].position
         self._news.set()
@@ -115,7 +117,7 @@ class Keeping:
         await self.taken_up.wait()
         return True
 
-    async def use(self, work: Callable[[StateKeeper, SqliteLog], T]) -> T:
+    async def use(self, work: Callable[[StateFollower, SqliteLog], T]) -> T:
         """Return what `work` returns of the keeper and the log, in the keeper's thread; one at a time.
 
         Raises:
@@ -129,7 +131,7 @@ class Keeping:
             self.refused += len(self._refusals)
             self._refusals.clear()
 
-    async def known(self, key: SessionKey) -> tuple[int, Story | None]:
+    async def known(self, key: SessionKey) -> tuple[int, SessionState | None]:
         """Return how far the keeper is and a session's story there (`Watches.known`)."""
         if self.broken is not None:
             return 0, None
@@ -197,18 +199,18 @@ class Keeping:
             _log.debug("taken_up", position=self._position, caches_refused=self.refused)
         return more
 
-    def _in_thread(self, work: Callable[[StateKeeper, SqliteLog], T]) -> T:
+    def _in_thread(self, work: Callable[[StateFollower, SqliteLog], T]) -> T:
         if self._closed:
             raise InternalError(self.broken or "the keeper has stopped", code="closed")
         if self._open is None:
             log = SqliteLog(self._path)
             self._files.clean_up()
-            self._open = (StateKeeper(log, self._files, self._refusals.append), log)
+            self._open = (StateFollower(log, self._files, self._refusals.append), log)
         return work(*self._open)
 
     def _dump_at(self, position: int) -> bytes:
         with SqliteLog(self._path) as log:
-            return dump_stores(StateKeeper(log, self._files, writing=False).stores_at(position))
+            return dump_stores(StateFollower(log, self._files, writing=False).stores_at(position))
 
     def _close(self) -> None:
         self._closed = True

@@ -6,7 +6,7 @@ There may be very many of them, and each may report very often, so nothing is re
 from typing import Final
 
 from lifebus_broker.ports import Ledger
-from lifebus_supervisor.supervision.monitor_table import Watches
+from lifebus_supervisor.supervision.monitor_table import MonitorTable
 from lifebus_supervisor.supervision.session_monitor import Key
 
 MAX_APPS: Final = 8_192
@@ -16,7 +16,7 @@ MAX_APPS: Final = 8_192
 class Apps:
     """When each session without hooks was heard last, the longest silent first."""
 
-    def __init__(self, ledger: Ledger, watches: Watches, silent_s: float) -> None:
+    def __init__(self, ledger: Ledger, watches: MonitorTable, silent_s: float) -> None:
         self.strangers: dict[Key, None] = {}
         self._ledger = ledger
         self._watches = watches

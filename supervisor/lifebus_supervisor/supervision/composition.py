@@ -14,8 +14,8 @@ from lifebus_admin.installer.installed import InstalledHooks
 from lifebus_broker.routing.bus import Bus
 from lifebus_broker.state.degradation import SilenceLimits
 from lifebus_supervisor.configuration.settings import Settings
-from lifebus_supervisor.jobs.state_follower import Keeping
-from lifebus_supervisor.supervision.environment import SupervisorLimits, World
+from lifebus_supervisor.jobs.state_follower import StateFollowerTask
+from lifebus_supervisor.supervision.environment import Environment, SupervisorLimits
 from lifebus_supervisor.supervision.supervisor import Supervisor
 from lifebus_supervisor.supervision.ticks import Waker, run_ticks
 from lifebus_supervisor.tailing.events import Found, WatchedFile
@@ -75,7 +75,7 @@ def compose_supervisor(settings: Settings, bus: Bus, adapters: Mapping[str, Adap
         ),
         abandon_s=silence.abandon_s,
     )
-    world = World(
+    world = Environment(
         now=time.monotonic,
         epoch=time.time,
         is_alive=is_alive,
@@ -84,7 +84,7 @@ def compose_supervisor(settings: Settings, bus: Bus, adapters: Mapping[str, Adap
     return Supervisor(bus, watcher, limits, world)
 
 
-async def take_up(supervisor: Supervisor, keeping: Keeping | None, tasks: TaskGroup) -> None:
+async def take_up(supervisor: Supervisor, keeping: StateFollowerTask | None, tasks: TaskGroup) -> None:
     """Take up the open sessions where the keeper has them, so that whoever comes in sees what they have lost."""
     done = anyio.Event()
 

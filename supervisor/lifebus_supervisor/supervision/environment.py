@@ -6,7 +6,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from lifebus_adapters.adapter import CallerProcess
-from lifebus_broker.ports import Row
+from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.state.degradation import SilenceLimits
 from lifebus_broker.state.pressure import Thresholds
 from lifebus_supervisor.tailing.events import Found, WatchedFile
@@ -39,7 +39,7 @@ class Watching(Protocol):
 class Companion(Protocol):
     """Someone who decides about sessions beside supervision (lifebus_supervisor.app_server)."""
 
-    async def settle(self, tick: int) -> tuple[Row, ...]:
+    async def settle(self, tick: int) -> tuple[StoredReceipt, ...]:
         """Record what can wait no longer, at the end of a tick; return the rows.  The supervisor's lock is held."""
         ...
 
@@ -53,7 +53,7 @@ class SupervisorLimits(Struct, frozen=True, kw_only=True):
     abandon_s: int = 86_400
 
 
-class World(Struct, frozen=True, kw_only=True):
+class Environment(Struct, frozen=True, kw_only=True):
     """What supervision asks of the world: clocks in seconds, processes, and whether hooks are installed.
 
     `now` is monotonic, `epoch` the wall clock.  `is_alive` says whether a process lives, `hooks_installed` whether an

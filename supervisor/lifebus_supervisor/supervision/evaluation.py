@@ -15,7 +15,7 @@ from lifebus_broker.state.session_state import OpenFrame
 from lifebus_broker.state.telemetry_keys import LEVEL, SOURCE, USED
 from lifebus_contract import AdapterManifest, Degradation, LifecycleEvent, SupportState
 from lifebus_contract.fields import FactValue
-from lifebus_supervisor.supervision.session_monitor import EndSeen, Watch
+from lifebus_supervisor.supervision.session_monitor import EndSeen, SessionMonitor
 
 GRACE_TICKS: Final = 2
 """How many ticks a hook may lag behind a file that tells the same, and a session's end behind its process's."""
@@ -50,7 +50,7 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 def judge(
-    watch: Watch,
+    watch: SessionMonitor,
     manifest: AdapterManifest,
     moment: Moment,
     thresholds: Thresholds,
@@ -74,7 +74,7 @@ def judge(
     return [*measured, *ends.values()]
 
 
-def pressure_facts(watch: Watch) -> dict[str, Any]:
+def pressure_facts(watch: SessionMonitor) -> dict[str, Any]:
     """Return the newest numbers as receipts carry them, nulls where nothing is known (design 3.11)."""
     usage, (window, window_source) = watch.usage, _window(watch)
     used = None if usage is None else usage.used_tokens
@@ -92,7 +92,7 @@ def pressure_facts(watch: Watch) -> dict[str, Any]:
     return facts
 
 
-def closings(watch: Watch, evidence: str, source: str = "supervisor") -> Iterator[Finding]:
+def closings(watch: SessionMonitor, evidence: str, source: str = "supervisor") -> Iterator[Finding]:
     """Yield the ends of all open frames, the innermost first; what a file shows of an end goes before `evidence`."""
     for frame in reversed(watch.state.frames):
         seen = watch.ended.get(frame.frame_id)
@@ -102,7 +102,7 @@ def closings(watch: Watch, evidence: str, source: str = "supervisor") -> Iterato
             yield _closing(frame, seen.fact.frame_end, _shown(seen), seen.source, seen.fact.details)
 
 
-def session_end(watch: Watch, evidence: str) -> Finding:
+def session_end(watch: SessionMonitor, evidence: str) -> Finding:
     """Return the end of a session that no hook of its own told of."""
     how = "abandoned" if watch.disposed is None else "completed"
     facts = {"session_end": how, "evidence": evidence, SOURCE: "supervisor"}
@@ -118,7 +118,7 @@ def with_children(frames: tuple[OpenFrame, ...], frame_id: str) -> list[OpenFram
     return [frame for frame in reversed(frames) if frame.frame_id in inside]
 
 
-def _end_of(watch: Watch, moment: Moment, *, alive: bool | None, abandon_s: int) -> str | None:
+def _end_of(watch: SessionMonitor, moment: Moment, *, alive: bool | None, abandon_s: int) -> str | None:
     """Return the evidence that a session is over though nobody said so; None as long as there is none."""
     if not watch.is_live or not watch.loaded:
         return None
@@ -140,7 +140,7 @@ def _end_of(watch: Watch, moment: Moment, *, alive: bool | None, abandon_s: int)
     return None
 
 
-def pressure_change(watch: Watch, moment: Moment, thresholds: Thresholds) -> Iterator[Finding]:
+def pressure_change(watch: SessionMonitor, moment: Moment, thresholds: Thresholds) -> Iterator[Finding]:
     """Yield a change of level; where no window is told of in time, the first numbers only."""
     usage, (window, _) = watch.usage, _window(watch)
     if usage is None:
@@ -154,7 +154,7 @@ def pressure_change(watch: Watch, moment: Moment, thresholds: Thresholds) -> Ite
     yield Finding(event=LifecycleEvent.CONTEXT_PRESSURE_OBSERVED, telemetry=facts)
 
 
-def _window(watch: Watch) -> tuple[int | None, str | None]:
+def _window(watch: SessionMonitor) -> tuple[int | None, str | None]:
     """Return the window and its source: what the user set, then what the harness told, then what the file gives."""
     usage, told = watch.usage, watch.window
     if usage is not None and (usage.window_source or "").startswith("override"):
@@ -166,7 +166,7 @@ def _window(watch: Watch) -> tuple[int | None, str | None]:
     return watch.seen_window or (None, None)
 
 
-def _compactions(watch: Watch, manifest: AdapterManifest, moment: Moment) -> Iterator[Finding]:
+def _compactions(watch: SessionMonitor, manifest: AdapterManifest, moment: Moment) -> Iterator[Finding]:
     """Yield the compactions that files prove and no hook told of, after the hook had its time."""
     if watch.untold <= 0:
         watch.proof_tick = None
@@ -178,7 +178,7 @@ def _compactions(watch: Watch, manifest: AdapterManifest, moment: Moment) -> Ite
     yield from proved_compactions(watch)
 
 
-def proved_compactions(watch: Watch) -> Iterator[Finding]:
+def proved_compactions(watch: SessionMonitor) -> Iterator[Finding]:
     """Yield the compactions that are proved and not recorded."""
     for key, proof in watch.unrecorded().items():
         known = {
@@ -190,7 +190,7 @@ def proved_compactions(watch: Watch) -> Iterator[Finding]:
         yield Finding(event=LifecycleEvent.CONTEXT_COMPACTED, telemetry=facts, key=f"compacted:{key}"[:256])
 
 
-def _ended_turns(watch: Watch, moment: Moment) -> Iterator[Finding]:
+def _ended_turns(watch: SessionMonitor, moment: Moment) -> Iterator[Finding]:
     """Yield the ends of frames that the telemetry shows and no hook told of, after the hook had its time."""
     open_now = {frame.frame_id for frame in watch.state.frames}
     for frame_id, seen in list(watch.ended.items()):
@@ -200,7 +200,7 @@ def _ended_turns(watch: Watch, moment: Moment) -> Iterator[Finding]:
             yield from turn_end(watch, frame_id, seen)
 
 
-def turn_end(watch: Watch, frame_id: str, seen: EndSeen) -> Iterator[Finding]:
+def turn_end(watch: SessionMonitor, frame_id: str, seen: EndSeen) -> Iterator[Finding]:
     """Yield the ends of a frame and of what still stands in it, the innermost first."""
     for frame in with_children(watch.state.frames, frame_id):
         if frame.frame_id == frame_id:
@@ -209,7 +209,7 @@ def turn_end(watch: Watch, frame_id: str, seen: EndSeen) -> Iterator[Finding]:
             yield _closing(frame, "abandoned", _shown(seen), seen.source)
 
 
-def _superseded(watch: Watch) -> Iterator[Finding]:
+def _superseded(watch: SessionMonitor) -> Iterator[Finding]:
     """Yield the ends of frames that another one has followed: a harness that calls hooks runs one turn at a time.
 
     A session that is open in two processes may have two.
@@ -222,7 +222,7 @@ def _superseded(watch: Watch) -> Iterator[Finding]:
             yield from left_behind(watch, old, "another frame opened, and no hook told of the end")
 
 
-def left_behind(watch: Watch, old: OpenFrame, evidence: str, source: str = "supervisor") -> Iterator[Finding]:
+def left_behind(watch: SessionMonitor, old: OpenFrame, evidence: str, source: str = "supervisor") -> Iterator[Finding]:
     """Yield the ends of a frame that nobody told the end of, and of what stands in it."""
     for frame in with_children(watch.state.frames, old.frame_id):
         yield _closing(frame, "abandoned", evidence, source)

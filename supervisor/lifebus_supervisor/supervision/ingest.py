@@ -2,18 +2,18 @@
 
 from collections.abc import Sequence
 
-from lifebus_supervisor.supervision.monitor_table import Watches
-from lifebus_supervisor.supervision.session_monitor import Key, Watch
+from lifebus_supervisor.supervision.monitor_table import MonitorTable
+from lifebus_supervisor.supervision.session_monitor import Key, SessionMonitor
 from lifebus_supervisor.tailing.events import Found, Problem
 
 
-def match_news(found: Sequence[Found], watches: Watches) -> list[tuple[Watch, Found]]:
+def match_news(found: Sequence[Found], watches: MonitorTable) -> list[tuple[SessionMonitor, Found]]:
     """Return each piece of news with the sessions it is about.
 
     A session that nobody knew gets a quiet watch.  What is wrong with a database concerns all sessions that it has told
     of; a problem with a file that belongs to nobody is nobody's.
     """
-    matched: list[tuple[Watch, Found]] = []
+    matched: list[tuple[SessionMonitor, Found]] = []
     for news in found:
         sessions = _told_of(news)
         for session in sorted(sessions):
@@ -28,7 +28,7 @@ def match_news(found: Sequence[Found], watches: Watches) -> list[tuple[Watch, Fo
     return matched
 
 
-def take_news(matched: Sequence[tuple[Watch, Found]], *, tick: int, now: float, settle_s: float) -> None:
+def take_news(matched: Sequence[tuple[SessionMonitor, Found]], *, tick: int, now: float, settle_s: float) -> None:
     """Let the watches take the facts; `settle_s` is for how long after a hook its telemetry may be on the way."""
     for watch, news in matched:
         if watch.key[1] in _told_of(news):
@@ -41,7 +41,7 @@ def take_news(matched: Sequence[tuple[Watch, Found]], *, tick: int, now: float, 
             watch.problem = news.evidence or f"{news.source_id}: {news.unreadable_run} unreadable records in a row"
 
 
-def note_problems(matched: Sequence[tuple[Watch, Found]], watches: Watches) -> None:
+def note_problems(matched: Sequence[tuple[SessionMonitor, Found]], watches: MonitorTable) -> None:
     """Count, once a tick, for how many polls the sessions have been without their telemetry.
 
     Of several files the one that told last counts.  One that was never there is not missed before the first turn.
@@ -58,7 +58,7 @@ def note_problems(matched: Sequence[tuple[Watch, Found]], watches: Watches) -> N
         watch.hung = watch.hung + 1 if due and problem == "hung" else 0
 
 
-def _take_facts(watch: Watch, news: Found, *, tick: int, now: float, settle_s: float) -> None:
+def _take_facts(watch: SessionMonitor, news: Found, *, tick: int, now: float, settle_s: float) -> None:
     if watch.quiet and (not news.history or (watch.state.last_event is not None and not watch.state.ended)):
         watch.quiet = False
     settled = watch.hook_at is None or now - watch.hook_at > settle_s
@@ -75,5 +75,5 @@ def _told_of(news: Found) -> set[str]:
     return {fact.session for fact in news.facts} | ({news.session} if news.session else set())
 
 
-def _shares(watch: Watch, news: Found) -> bool:
+def _shares(watch: SessionMonitor, news: Found) -> bool:
     return watch.key[0] == news.adapter_id and news.path in watch.files

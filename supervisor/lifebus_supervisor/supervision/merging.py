@@ -10,7 +10,7 @@ from lifebus_broker.state.telemetry_keys import LEVEL, SIGNAL, SOURCE
 from lifebus_contract import FRAME_EVENTS, AdapterManifest, Emission, IdSource, IntegrationMode, LifecycleEvent
 from lifebus_supervisor.supervision.emissions import emissions_of
 from lifebus_supervisor.supervision.evaluation import LEFT_OPEN, closings, pressure_facts
-from lifebus_supervisor.supervision.session_monitor import MATCH_S, Watch
+from lifebus_supervisor.supervision.session_monitor import MATCH_S, SessionMonitor
 
 NEEDS_HISTORY: Final = frozenset(
     {
@@ -26,7 +26,7 @@ _OPENS: Final = frozenset({LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OP
 
 
 def merge(
-    watch: Watch, reading: HookReading, manifest: AdapterManifest, ids: IdSource, epoch_s: int
+    watch: SessionMonitor, reading: HookReading, manifest: AdapterManifest, ids: IdSource, epoch_s: int
 ) -> tuple[Emission, ...]:
     """Return the emissions of a hook call as they are to be recorded.
 
@@ -55,13 +55,13 @@ def merge(
     return tuple(merged)
 
 
-def _is_proved(watch: Watch, epoch_s: int) -> bool:
+def _is_proved(watch: SessionMonitor, epoch_s: int) -> bool:
     """Whether the newest compaction on record came from a file, just now, and no other is known."""
     filed = watch.state.filed_at_epoch_s
     return filed is not None and epoch_s - filed <= MATCH_S and watch.untold <= 0
 
 
-def _placed(watch: Watch, emission: Emission) -> Emission:
+def _placed(watch: SessionMonitor, emission: Emission) -> Emission:
     """Return a nested frame's event inside the frame that it really stands in.
 
     Codex names a sub-agent's own turn where the turn around it is meant; only an open frame can have another inside.
@@ -79,7 +79,7 @@ def _placed(watch: Watch, emission: Emission) -> Emission:
     return structs.replace(emission, request=request)
 
 
-def _is_open(watch: Watch, emission: Emission) -> bool:
+def _is_open(watch: SessionMonitor, emission: Emission) -> bool:
     """Whether a hook tells again of a nested frame that is open: a sub-agent's start and its prompt are one."""
     request = emission.request
     if request.event not in _OPENS or request.frame_context is None or request.frame_context.parent_frame_id is None:
@@ -87,7 +87,7 @@ def _is_open(watch: Watch, emission: Emission) -> bool:
     return any(frame.frame_id == request.frame_context.frame_id for frame in watch.state.frames)
 
 
-def _is_told(watch: Watch, emission: Emission) -> bool:
+def _is_told(watch: SessionMonitor, emission: Emission) -> bool:
     """Whether an app-server told the same before; of what begins, the hook's first word is still for the clients."""
     request = emission.request
     frame = "" if request.frame_context is None else request.frame_context.frame_id
@@ -104,7 +104,7 @@ def _is_told(watch: Watch, emission: Emission) -> bool:
             return False
 
 
-def _signal_facts(watch: Watch, hook: str) -> dict[str, Any]:
+def _signal_facts(watch: SessionMonitor, hook: str) -> dict[str, Any]:
     level = watch.state.level
     return {
         LEVEL: None if level is None else level.value,
@@ -126,7 +126,7 @@ def _ends_session(event: LifecycleEvent, before: Sequence[Emission]) -> bool:
     return event is LifecycleEvent.SESSION_ENDED and LifecycleEvent.SESSION_ENDING not in said
 
 
-def _closed_first(watch: Watch, ending: Emission, manifest: AdapterManifest, ids: IdSource) -> list[Emission]:
+def _closed_first(watch: SessionMonitor, ending: Emission, manifest: AdapterManifest, ids: IdSource) -> list[Emission]:
     """Return the ends of the frames that are still open, in the invocation of the session's end."""
     findings = list(closings(watch, LEFT_OPEN)) if watch.loaded else []
     return emissions_of(

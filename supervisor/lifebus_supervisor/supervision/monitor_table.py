@@ -11,58 +11,62 @@ from typing import Final
 
 import anyio
 
-from lifebus_broker.ports import Ledger, Query, Row
-from lifebus_broker.state.receipt_view import Told, read_receipt
+from lifebus_broker.ports import Ledger, Query, StoredReceipt
+from lifebus_broker.state.receipt_view import ReceiptLike, read_receipt
 from lifebus_broker.state.session_reducer import is_app
-from lifebus_broker.state.session_state import Story
+from lifebus_broker.state.session_state import SessionState
 from lifebus_contract import LifebusError
-from lifebus_supervisor.supervision.session_monitor import Key, Watch, process_of
+from lifebus_supervisor.supervision.session_monitor import Key, SessionMonitor, process_of
 
-Known = Callable[[Key], Awaitable[tuple[int, Story | None]]]
+Known = Callable[[Key], Awaitable[tuple[int, SessionState | None]]]
 """Returns a session's story as of a position that is folded already, None where it had no receipt until then."""
 
 MAX_WATCHES: Final = 4_096
 """Most sessions under supervision; of more, those that are over or only a file, then the first ones are forgotten."""
 
 
-class Watches:
+class MonitorTable:
     """The watches, by adapter and session.
 
     `learn` is given the receipts that are read as history.  `known`, where somebody sets it, says from which story and
     position on a session's rows have to be read.
     """
 
-    def __init__(self, ledger: Ledger, learn: Callable[[Sequence[Told]], None], epoch: Callable[[], float]) -> None:
+    def __init__(
+        self, ledger: Ledger, learn: Callable[[Sequence[ReceiptLike]], None], epoch: Callable[[], float]
+    ) -> None:
         self._ledger = ledger
         self._epoch = epoch
         self._learn = learn
-        self._watches: dict[Key, Watch] = {}
+        self._watches: dict[Key, SessionMonitor] = {}
         self.known: Known | None = None
 
-    def __iter__(self) -> Iterator[Watch]:
+    def __iter__(self) -> Iterator[SessionMonitor]:
         return iter(tuple(self._watches.values()))
 
     def __len__(self) -> int:
         return len(self._watches)
 
-    def get(self, key: Key) -> Watch | None:
+    def get(self, key: Key) -> SessionMonitor | None:
         """Return the watch of a session, if there is one."""
         return self._watches.get(key)
 
-    def open(self, key: Key) -> Watch:
+    def open(self, key: Key) -> SessionMonitor:
         """Return the watch of a session, made where there was none."""
         watch = self._watches.get(key)
         if watch is None:
-            watch = self._watches[key] = Watch(state=Story(adapter_id=key[0], harness_session_id=key[1]))
+            watch = self._watches[key] = SessionMonitor(
+                state=SessionState(adapter_id=key[0], harness_session_id=key[1])
+            )
             if len(self._watches) > MAX_WATCHES:
                 self.drop(next((one for one in self._watches.values() if not one.is_live), next(iter(self))))
         return watch
 
-    def drop(self, watch: Watch) -> None:
+    def drop(self, watch: SessionMonitor) -> None:
         """Forget a session; the ledger remembers it."""
         self._watches.pop(watch.key, None)
 
-    def note(self, rows: Sequence[Row], strangers: dict[Key, None]) -> None:
+    def note(self, rows: Sequence[StoredReceipt], strangers: dict[Key, None]) -> None:
         """Note which sessions have new rows, those without a watch in `strangers`; called for every commit."""
         watches = self._watches
         for row in rows:
@@ -75,7 +79,7 @@ class Watches:
             elif len(strangers) < MAX_WATCHES:
                 strangers[key] = None
 
-    def apply(self, watch: Watch, rows: Iterable[Row], now: float) -> None:
+    def apply(self, watch: SessionMonitor, rows: Iterable[StoredReceipt], now: float) -> None:
         """Apply rows that continue what the watch knows; the others wait for `refresh`."""
         for row in rows:
             watch.newest = max(watch.newest, row.position)
@@ -86,7 +90,7 @@ class Watches:
                     watch.load(now, self._epoch())
                 self._apply(watch, row, now)
 
-    async def refresh(self, watch: Watch, now: float, patience: float | None = None) -> None:
+    async def refresh(self, watch: SessionMonitor, now: float, patience: float | None = None) -> None:
         """Read what the ledger knows of a session beyond what the watch knows; of what was pruned, what is left.
 
         With `patience`, in seconds, a watch stays as it is where what was folded is longer in coming.
@@ -108,7 +112,7 @@ class Watches:
         if watch.process is None:
             watch.process = process_of(watch.state.process)
 
-    async def _begin(self, watch: Watch) -> None:
+    async def _begin(self, watch: SessionMonitor) -> None:
         """Begin with what was folded already; where nobody can say, the rows are read from the first one."""
         if self.known is None or watch.position:
             return
@@ -117,7 +121,7 @@ class Watches:
             if not watch.position:
                 watch.begin(position, story)
 
-    def _apply(self, watch: Watch, row: Row, now: float | None) -> None:
+    def _apply(self, watch: SessionMonitor, row: StoredReceipt, now: float | None) -> None:
         """Fold one row; `now` is None where it is history."""
         told = read_receipt(row.receipt, row.position)
         watch.apply(row.position, told)

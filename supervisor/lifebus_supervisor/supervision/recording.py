@@ -6,15 +6,15 @@ from typing import Any, Final
 import anyio
 import structlog
 
-from lifebus_broker.ports import Row
+from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.routing.bus import Bus
 from lifebus_broker.routing.dispatch import Outcome
 from lifebus_broker.state.telemetry_keys import BEFORE, PROCESS, SUPERVISOR
 from lifebus_contract import AdapterManifest
 from lifebus_supervisor.supervision.emissions import emissions_of, tick_finding
 from lifebus_supervisor.supervision.evaluation import Finding
-from lifebus_supervisor.supervision.monitor_table import Watches
-from lifebus_supervisor.supervision.session_monitor import Watch, process_text
+from lifebus_supervisor.supervision.monitor_table import MonitorTable
+from lifebus_supervisor.supervision.session_monitor import SessionMonitor, process_text
 
 CLIENT_ID: Final = SUPERVISOR
 """The client under whose name supervision records what it finds."""
@@ -34,16 +34,18 @@ _log = structlog.get_logger("lifebus.supervisor")
 class Recorder:
     """Records what was found.  `now` returns monotonic seconds."""
 
-    def __init__(self, bus: Bus, watches: Watches, now: Callable[[], float]) -> None:
+    def __init__(self, bus: Bus, watches: MonitorTable, now: Callable[[], float]) -> None:
         self._bus = bus
         self._watches = watches
         self._now = now
 
-    async def record_all(self, found: Sequence[tuple[Watch, Sequence[Finding]]], tick: int) -> tuple[Row, ...]:
+    async def record_all(
+        self, found: Sequence[tuple[SessionMonitor, Sequence[Finding]]], tick: int
+    ) -> tuple[StoredReceipt, ...]:
         """Record what one look found of several sessions; return the rows in the order of the ledger."""
-        rows: list[Row] = []
+        rows: list[StoredReceipt] = []
 
-        async def record_one(watch: Watch, findings: Sequence[Finding]) -> None:
+        async def record_one(watch: SessionMonitor, findings: Sequence[Finding]) -> None:
             rows.extend(await self.record(watch, findings, tick))
 
         for start in range(0, len(found), _SIDE_BY_SIDE):
@@ -52,7 +54,7 @@ class Recorder:
                     tasks.start_soon(record_one, watch, findings)
         return tuple(sorted(rows, key=lambda row: row.position))
 
-    async def record(self, watch: Watch, findings: Sequence[Finding], tick: int) -> tuple[Row, ...]:
+    async def record(self, watch: SessionMonitor, findings: Sequence[Finding], tick: int) -> tuple[StoredReceipt, ...]:
         """Record what was found of a session, the tick that found it first; and once, what a restart has to know."""
         registered = self._bus.registry.get(watch.key[0])
         facts = news_of(watch)
@@ -70,11 +72,13 @@ class Recorder:
         emissions = emissions_of(findings, manifest, (manifest.adapter_id, ""), self._bus.ids)
         await self._bus.emit(CLIENT_ID, emissions, budget=_BUDGET_S)
 
-    async def _emit(self, findings: Sequence[Finding], manifest: AdapterManifest, watch: Watch) -> list[Outcome]:
+    async def _emit(
+        self, findings: Sequence[Finding], manifest: AdapterManifest, watch: SessionMonitor
+    ) -> list[Outcome]:
         emissions = emissions_of(findings, manifest, watch.key, self._bus.ids)
         return await self._bus.emit(CLIENT_ID, emissions, budget=_BUDGET_S)
 
-    def _note(self, watch: Watch, outcomes: Sequence[Outcome], tick: int) -> None:
+    def _note(self, watch: SessionMonitor, outcomes: Sequence[Outcome], tick: int) -> None:
         """Keep findings back for a while that change nothing: each attempt costs a row for its tick."""
         vain = [outcome for outcome in outcomes if outcome.refusal is not None or outcome.replayed]
         watch.vain = watch.vain + 1 if vain else 0
@@ -84,7 +88,7 @@ class Recorder:
                 _log.debug("finding_refused", code=outcome.refusal.code, failure=outcome.refusal.failure_class.value)
 
 
-def news_of(watch: Watch) -> dict[str, Any]:
+def news_of(watch: SessionMonitor) -> dict[str, Any]:
     """Return what a restarted supervisor has to know and the ledger does not: the process, and old compactions."""
     if watch.quiet or watch.state.ended:
         return {}

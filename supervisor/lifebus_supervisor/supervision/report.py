@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from lifebus_supervisor.supervision.session_monitor import Watch
+from lifebus_supervisor.supervision.session_monitor import SessionMonitor
 from lifebus_supervisor.supervision.supervisor import Supervisor
 from lifebus_supervisor.tailing.events import WatchedFile
 from lifebus_transports.messages.requests import HarnessStatus
@@ -10,7 +10,7 @@ from lifebus_transports.messages.requests import HarnessStatus
 
 def harness_statuses(supervisor: Supervisor, now: float, epoch_s: float) -> tuple[HarnessStatus, ...]:
     """Return the status of every harness that was seen; `now` is monotonic, `epoch_s` wall-clock, in seconds."""
-    watches: dict[str, list[Watch]] = {}
+    watches: dict[str, list[SessionMonitor]] = {}
     files: dict[str, list[WatchedFile]] = {}
     for watch in supervisor.watches:
         if watch.state.sequence or watch.hook_at is not None or watch.is_live:
@@ -25,7 +25,10 @@ def harness_statuses(supervisor: Supervisor, now: float, epoch_s: float) -> tupl
 
 
 def _status(
-    adapter_id: str, watches: Sequence[Watch], files: Sequence[WatchedFile], times: tuple[float, float, int | None]
+    adapter_id: str,
+    watches: Sequence[SessionMonitor],
+    files: Sequence[WatchedFile],
+    times: tuple[float, float, int | None],
 ) -> HarnessStatus:
     now, epoch_s, ticked = times
     newest = max(watches, key=lambda watch: watch.state.last_at_epoch_s, default=None)

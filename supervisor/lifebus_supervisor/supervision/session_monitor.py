@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from lifebus_adapters.adapter import CallerProcess
 from lifebus_adapters.shared.telemetry import Activity, Compacted, Fact, TurnEnded, TurnStarted, Usage, WindowKnown
-from lifebus_broker.state.receipt_view import Told
-from lifebus_broker.state.session_reducer import tell
-from lifebus_broker.state.session_state import Story
+from lifebus_broker.state.receipt_view import ReceiptLike
+from lifebus_broker.state.session_reducer import apply_receipt
+from lifebus_broker.state.session_state import SessionState
 from lifebus_broker.state.telemetry_keys import FRAME
 from lifebus_contract import LifecycleEvent
 from lifebus_supervisor.supervision.wire import SOURCE as WIRE
@@ -45,7 +45,7 @@ class EndSeen(Struct, frozen=True):
 
 
 @dataclass(slots=True, kw_only=True)
-class Watch:
+class SessionMonitor:
     """One session.  Times are monotonic seconds; ticks are numbers of the tick loop.
 
     `state` holds what the ledger knows up to `position`, all of it once `loaded` (at `loaded_at`); `newest` is the
@@ -74,7 +74,7 @@ class Watch:
     seen: nothing is recorded of it.
     """
 
-    state: Story
+    state: SessionState
     position: int = 0
     newest: int = 0
     loaded: bool = False
@@ -144,7 +144,7 @@ class Watch:
         """How many unreadable records stand in a row at the end of one of its files."""
         return max(self.files.values(), default=0)
 
-    def begin(self, position: int, story: Story | None) -> None:
+    def begin(self, position: int, story: SessionState | None) -> None:
         """Begin with what was folded already up to a position."""
         self.position = position
         self.newest = max(self.newest, position)
@@ -152,9 +152,9 @@ class Watch:
             self.state = story
             self.app = story.app and not self.hooked
 
-    def apply(self, position: int, told: Told) -> None:
+    def apply(self, position: int, told: ReceiptLike) -> None:
         """Take one more receipt, and what it tells about turns."""
-        tell(self.state, position, told)
+        apply_receipt(self.state, position, told)
         self.position = position
         frame = told.telemetry_summary.get(FRAME)
         if isinstance(frame, str) and told.event in _FRAME_OPENS:

@@ -12,7 +12,7 @@ from lifebus_broker.state.degradation import AFFECTED, Cause, Health, SilenceLim
 from lifebus_broker.state.telemetry_keys import CAUSE
 from lifebus_contract import AdapterManifest, Degradation, LifecycleEvent
 from lifebus_supervisor.supervision.evaluation import GRACE_TICKS, Finding, Moment
-from lifebus_supervisor.supervision.session_monitor import Watch
+from lifebus_supervisor.supervision.session_monitor import SessionMonitor
 
 ENOUGH_TICKS: Final = 2
 """In how many ticks telemetry must show work outside any frame before it counts: a file's last lines come late."""
@@ -31,7 +31,7 @@ _BACK: Final = {
 
 
 def capability_findings(
-    watch: Watch, manifest: AdapterManifest, moment: Moment, limits: SilenceLimits, *, hooks_expected: bool
+    watch: SessionMonitor, manifest: AdapterManifest, moment: Moment, limits: SilenceLimits, *, hooks_expected: bool
 ) -> Iterator[Finding]:
     """Yield what a session has lost or got back since its last receipt about it.
 
@@ -59,7 +59,7 @@ def capability_findings(
             yield from _finding(cause, regained(manifest, cause, said, moment.epoch_s, gone))
 
 
-def health_of(watch: Watch, moment: Moment, *, hooks_expected: bool) -> Health:
+def health_of(watch: SessionMonitor, moment: Moment, *, hooks_expected: bool) -> Health:
     """Return how the sources of a session are."""
     silent = 0.0
     if watch.app and watch.state.frames and watch.heard_at is not None:
@@ -73,12 +73,12 @@ def health_of(watch: Watch, moment: Moment, *, hooks_expected: bool) -> Health:
     )
 
 
-def _is_missed(watch: Watch) -> bool:
+def _is_missed(watch: SessionMonitor) -> bool:
     """Whether a file that is not there should be: Claude Code makes its transcript after the first prompt's hooks."""
     return bool(watch.files) or watch.had_a_turn or watch.missing >= PATIENT_TICKS
 
 
-def _is_back(cause: Cause, watch: Watch) -> bool:
+def _is_back(cause: Cause, watch: SessionMonitor) -> bool:
     """Whether something shows that the source works again; that nothing is wrong now is not enough after a restart."""
     if cause is Cause.HOOKS_SILENT:
         return watch.hook_at is not None
@@ -87,7 +87,7 @@ def _is_back(cause: Cause, watch: Watch) -> bool:
     return bool(watch.files)
 
 
-def _uncovered_ticks(watch: Watch, moment: Moment) -> int:
+def _uncovered_ticks(watch: SessionMonitor, moment: Moment) -> int:
     """Return for how many ticks telemetry has shown work that no hook told of; 0 where the proof is too thin."""
     if not (watch.started or watch.ended or watch.work_ticks):
         return 0
@@ -102,7 +102,7 @@ def _uncovered_ticks(watch: Watch, moment: Moment) -> int:
     return moment.tick - min(turns) if turns else 0
 
 
-def _evidence(watch: Watch, moment: Moment) -> dict[Cause, str]:
+def _evidence(watch: SessionMonitor, moment: Moment) -> dict[Cause, str]:
     """Return in words what was seen, for the receipt."""
     since = (
         ("no hook since the broker started" if watch.hooked else "no hook ever came")

@@ -13,20 +13,20 @@ from msgspec import Struct
 
 from lifebus_adapters.adapter import HookCall, HookReading
 from lifebus_adapters.shared.telemetry import HOOK_SOURCE
-from lifebus_broker.ports import Row
+from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.routing.bus import Bus
 from lifebus_broker.routing.dispatch import Outcome
 from lifebus_broker.state.receipt_view import BrokenLog
 from lifebus_contract import Emission, LifebusError, LifecycleEvent, RegisteredAdapter
 from lifebus_supervisor.supervision.apps import Apps
 from lifebus_supervisor.supervision.emissions import emissions_of, tick_finding
-from lifebus_supervisor.supervision.environment import Companion, SupervisorLimits, Watching, World
+from lifebus_supervisor.supervision.environment import Companion, Environment, SupervisorLimits, Watching
 from lifebus_supervisor.supervision.evaluation import Finding, Moment, judge
 from lifebus_supervisor.supervision.ingest import match_news, note_problems, take_news
 from lifebus_supervisor.supervision.merging import NEEDS_HISTORY, merge
-from lifebus_supervisor.supervision.monitor_table import Watches
+from lifebus_supervisor.supervision.monitor_table import MonitorTable
 from lifebus_supervisor.supervision.recording import CLIENT_ID, Recorder, news_of
-from lifebus_supervisor.supervision.session_monitor import Watch
+from lifebus_supervisor.supervision.session_monitor import SessionMonitor
 from lifebus_supervisor.supervision.silence import capability_findings
 from lifebus_supervisor.tailing.events import Found
 
@@ -46,7 +46,7 @@ _FORGET_QUIET_TICKS: Final = 900
 class Looked(Struct, frozen=True, kw_only=True):
     """What one look came to: the rows it recorded, and how many sessions, files and losses there are."""
 
-    rows: tuple[Row, ...] = ()
+    rows: tuple[StoredReceipt, ...] = ()
     sessions: int = 0
     files: int = 0
     degraded: int = 0
@@ -59,8 +59,8 @@ class Supervisor:
     `companion` has its say at the end of each scheduled look.
     """
 
-    def __init__(self, bus: Bus, watcher: Watching, limits: SupervisorLimits, world: World) -> None:
-        self.watches = Watches(bus.ledger, bus.capabilities.learn, world.epoch)
+    def __init__(self, bus: Bus, watcher: Watching, limits: SupervisorLimits, world: Environment) -> None:
+        self.watches = MonitorTable(bus.ledger, bus.capabilities.learn, world.epoch)
         self.watcher = watcher
         self.ticked_at: float | None = None
         self.merged = 0
@@ -72,7 +72,7 @@ class Supervisor:
         self.world = world
         self.ticks = self._asked = self._answered = 0
         self._looked = Looked()
-        self._news: list[tuple[Watch, Found]] = []
+        self._news: list[tuple[SessionMonitor, Found]] = []
         self._recorder = Recorder(bus, self.watches, world.now)
         self._apps = Apps(bus.ledger, self.watches, limits.silence.app_s)
 
@@ -80,7 +80,7 @@ class Supervisor:
         """Return when it is."""
         return Moment(tick=self.ticks, now=self.world.now(), epoch_s=int(self.world.epoch()))
 
-    def note(self, rows: Sequence[Row]) -> None:
+    def note(self, rows: Sequence[StoredReceipt]) -> None:
         """Note that rows were committed; a listener of the fan-out."""
         self.watches.note(rows, self._apps.strangers)
 
@@ -179,7 +179,7 @@ class Supervisor:
             await self._refresh(watch, now)
         news, self._news = self._news, []  # not before: what was polled is told once, and a look may be cut short
         take_news(news, tick=self.ticks, now=now, settle_s=_SETTLE_TICKS * self.limits.interval_s)
-        found: list[tuple[Watch, list[Finding]]] = []
+        found: list[tuple[SessionMonitor, list[Finding]]] = []
         for number, watch in enumerate(self.watches):
             if number % _AT_ONCE == _AT_ONCE - 1:
                 await anyio.lowlevel.checkpoint()  # of very many sessions, others shall not wait for all
@@ -194,7 +194,7 @@ class Supervisor:
         degraded = sum(bool(watch.state.lost) for watch in live)
         return Looked(rows=rows, sessions=len(live), files=len(self.watcher.files()), degraded=degraded)
 
-    async def _refresh(self, watch: Watch, now: float) -> None:
+    async def _refresh(self, watch: SessionMonitor, now: float) -> None:
         """Bring a watch up to date; of one whose receipts are damaged nobody else need suffer."""
         try:
             await self.watches.refresh(watch, now)
@@ -203,7 +203,7 @@ class Supervisor:
             if isinstance(fault, BrokenLog):
                 self.watches.drop(watch)
 
-    def _findings(self, watch: Watch, *, scheduled: bool) -> list[Finding]:
+    def _findings(self, watch: SessionMonitor, *, scheduled: bool) -> list[Finding]:
         registered = self._bus.registry.get(watch.key[0])
         if registered is None or watch.quiet or not watch.loaded:
             return []
@@ -216,14 +216,14 @@ class Supervisor:
             found += capability_findings(watch, registered.manifest, moment, limits.silence, hooks_expected=expected)
         return found
 
-    def _is_alive(self, watch: Watch) -> bool | None:
+    def _is_alive(self, watch: SessionMonitor) -> bool | None:
         """Whether a process behind a session lives, None where none is known; see who called last, if time enough."""
         settled = watch.hook_at is None or self.world.now() - watch.hook_at >= self.limits.interval_s
         if settled and watch.candidate is not None:
             watch.confirm(self.world.is_alive(watch.candidate))
         return watch.is_alive(self.world.is_alive)
 
-    def _retire(self, watch: Watch, *, busy: bool, scheduled: bool) -> None:
+    def _retire(self, watch: SessionMonitor, *, busy: bool, scheduled: bool) -> None:
         """Forget a session that is over, or a file that nobody has written to for long."""
         if busy or not scheduled:
             watch.idle_ticks = 0 if busy else watch.idle_ticks

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lifebus_adapters import HOST_ASSETS
-from lifebus_adapters.shared.assets import Asset, OwnedFile, SettingsFile, Wish
+from lifebus_adapters.shared.assets import Asset, InstallRequest, OwnedFile, SettingsFile
 from lifebus_adapters.shared.telemetry import Surroundings
 from lifebus_contract import IntegrationMode
 from support.installer.boxes import Box
@@ -22,7 +22,7 @@ CASES = [
 
 
 def assets_of(box: Box, host: str, mode: IntegrationMode) -> tuple[Asset, ...]:
-    wish = Wish(
+    wish = InstallRequest(
         mode=mode,
         scope="user",
         surroundings=Surroundings(home=str(box.root / "home"), environ={}),

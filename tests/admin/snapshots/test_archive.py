@@ -18,7 +18,7 @@ from lifebus_admin.snapshots.archive import boot_campaign, save_campaign
 from lifebus_broker.ledger.records import write_notes
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ledger.sqlite.log import SqliteLog
-from lifebus_broker.ports import NewNote
+from lifebus_broker.ports import NewRecord
 from lifebus_broker.snapshots.archive import MEMBERS, open_bundle
 from lifebus_broker.snapshots.boot_steps import ColdBootError
 from lifebus_broker.state.stores import Stores, dump_stores, reduce_event
@@ -36,7 +36,7 @@ async def make_ledger(settings: Settings, count: int = 12, floor: int = 4) -> No
     ledger = await SqliteLedger.open(settings.ledger_path)
     for n in range(count):
         await recorded(ledger, [entry(n, key=f"k{n}", harness_session_id=f"s{n % 3}", event=EVENTS[n // 3 % 3])])
-    await write_notes(ledger.journal, [NewNote("cursor/a", b"a")])
+    await write_notes(ledger.journal, [NewRecord("cursor/a", b"a")])
     stores = Stores()
     with SqliteLog(settings.ledger_path) as log:
         for line in log.lines(0, floor):

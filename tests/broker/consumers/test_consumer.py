@@ -7,13 +7,13 @@ import anyio
 import pytest
 
 from lifebus_broker.consumers import table as cursors
-from lifebus_broker.consumers.table import CursorTable
+from lifebus_broker.consumers.table import ConsumerTable
 from lifebus_broker.ledger.memory import MemoryLedger
 from lifebus_broker.ledger.memory_journal import MemoryJournal
 from lifebus_broker.ledger.refusals import DISK_FULL
-from lifebus_broker.ports import NewNote, Note, Page, Query, Refusal
+from lifebus_broker.ports import NewRecord, Page, Query, Record, Refusal
 from lifebus_contract import BrokerBusy, LifebusError
-from lifebus_contract.consumers import CursorInfo, CursorSettings
+from lifebus_contract.consumers import ConsumerInfo, ConsumerSettings
 from support.receipts import entry, recorded
 
 
@@ -23,12 +23,12 @@ class RefusingJournal(MemoryJournal):
     full = False
     late = False
 
-    def append_notes(self, notes: Sequence[NewNote], done: Callable[[list[Note] | Refusal], None]) -> Refusal | None:
+    def append(self, notes: Sequence[NewRecord], done: Callable[[list[Record] | Refusal], None]) -> Refusal | None:
         if not self.full:
-            return super().append_notes(notes, done)
+            return super().append(notes, done)
         if not self.late:
             return DISK_FULL
-        return super().append_notes([], lambda _: done(DISK_FULL))
+        return super().append([], lambda _: done(DISK_FULL))
 
 
 class CountingLedger(MemoryLedger):
@@ -48,10 +48,10 @@ class CountingLedger(MemoryLedger):
         return await super().read(query)
 
 
-async def reloaded(ledger: CountingLedger) -> CursorInfo:
+async def reloaded(ledger: CountingLedger) -> ConsumerInfo:
     """Return how the consumer stands after a restart of the broker."""
     async with anyio.create_task_group() as tasks:
-        table = CursorTable(ledger, tasks, lambda: 0.0)
+        table = ConsumerTable(ledger, tasks, lambda: 0.0)
         await table.load()
     return table.require("n").describe(attached=False)
 
@@ -61,8 +61,8 @@ async def test_what_the_journal_refused_is_never_missed_by_what_it_took_later(la
     ledger = CountingLedger()
     await recorded(ledger, [entry(number) for number in range(6)])
     async with anyio.create_task_group() as tasks:
-        table = CursorTable(ledger, tasks, itertools.count().__next__)
-        settings = CursorSettings(max_in_flight=2, ack_wait_ms=3_600_000)
+        table = ConsumerTable(ledger, tasks, itertools.count().__next__)
+        settings = ConsumerSettings(max_in_flight=2, ack_wait_ms=3_600_000)
         cursor = await table.open("n", settings, client_id="c", epoch=None, after=0)
         ledger.refusing.full, ledger.refusing.late = True, late
         dealt = await cursor.fetch(2, 0)
@@ -82,8 +82,8 @@ async def test_a_fetch_asks_for_what_came_since_the_last_one_only() -> None:
     ledger = CountingLedger()
     await recorded(ledger, [entry(number) for number in range(500)])
     async with anyio.create_task_group() as tasks:
-        table = CursorTable(ledger, tasks, itertools.count().__next__)
-        settings = CursorSettings(sessions=(("codex", "rare"),))
+        table = ConsumerTable(ledger, tasks, itertools.count().__next__)
+        settings = ConsumerSettings(sessions=(("codex", "rare"),))
         cursor = await table.open("n", settings, client_id="c", epoch=None, after=0)
         assert (await cursor.fetch(10, 0)).items == ()
         asked = len(ledger.questions)
@@ -97,21 +97,21 @@ async def test_a_fetch_asks_for_what_came_since_the_last_one_only() -> None:
 
 async def test_notes_that_cannot_be_read_keep_the_broker_from_starting_and_say_whose_they_are() -> None:
     ledger = CountingLedger()
-    ledger.journal.append_notes([NewNote("cursor/mirror", b'{"note":"from the future"}')], lambda _: None)
+    ledger.journal.append([NewRecord("cursor/mirror", b'{"note":"from the future"}')], lambda _: None)
     async with anyio.create_task_group() as tasks:
         with pytest.raises(LifebusError, match="cursor `mirror`") as refused:
-            await CursorTable(ledger, tasks, lambda: 0.0).load()
+            await ConsumerTable(ledger, tasks, lambda: 0.0).load()
     assert refused.value.code == "ledger_damaged"
 
 
 async def test_there_is_an_end_to_the_number_of_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cursors, "MAX_CURSORS", 2)
     async with anyio.create_task_group() as tasks:
-        table = CursorTable(CountingLedger(), tasks, lambda: 0.0)
+        table = ConsumerTable(CountingLedger(), tasks, lambda: 0.0)
         for name in ("a", "b"):
-            await table.open(name, CursorSettings(), client_id="c", epoch=None, after=None)
+            await table.open(name, ConsumerSettings(), client_id="c", epoch=None, after=None)
         with pytest.raises(BrokerBusy, match="evict one"):
-            await table.open("c", CursorSettings(), client_id="c", epoch=None, after=None)
+            await table.open("c", ConsumerSettings(), client_id="c", epoch=None, after=None)
         await table.evict("a")
-        await table.open("c", CursorSettings(), client_id="c", epoch=None, after=None)
+        await table.open("c", ConsumerSettings(), client_id="c", epoch=None, after=None)
         assert [cursor.name for cursor in table.all()] == ["b", "c"]

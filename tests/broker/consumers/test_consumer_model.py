@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from lifebus_broker.consumers.deliveries import ALONE_FROM, Deliveries
-from lifebus_broker.ports import Note
+from lifebus_broker.ports import Record
 from lifebus_broker.state.consumer_state import CursorState, Gone, Whole, encode_note, fold_cursor
-from lifebus_contract.consumers import MAX_TRIES, CursorSettings
+from lifebus_contract.consumers import MAX_TRIES, ConsumerSettings
 
-SETTINGS = CursorSettings(max_in_flight=4, ack_wait_ms=10_000, retry_ms=1_000)
+SETTINGS = ConsumerSettings(max_in_flight=4, ack_wait_ms=10_000, retry_ms=1_000)
 START = CursorState(settings=SETTINGS, client_id="c", epoch="e", scanned=0)
 
 
@@ -21,7 +21,7 @@ class Consumption(RuleBasedStateMachine):
         super().__init__()
         self.head = 0
         self.now = 0.0
-        self.notes: list[Note] = []
+        self.notes: list[Record] = []
         self.deliveries = Deliveries(START)
         self.held: set[int] = set()
         self.given: dict[int, int] = {}
@@ -30,7 +30,7 @@ class Consumption(RuleBasedStateMachine):
         self.write(Whole(START))
 
     def write(self, note: object) -> None:
-        self.notes.append(Note("cursor/n", len(self.notes) + 1, 0, msgspec.json.encode(note)))
+        self.notes.append(Record("cursor/n", len(self.notes) + 1, 0, msgspec.json.encode(note)))
 
     def hand(self, position: int) -> None:
         attempt = self.deliveries.give(position, self.now)
@@ -148,7 +148,7 @@ TestConsumption = Consumption.TestCase
 
 def test_notes_of_a_consumer_that_was_evicted_say_nothing() -> None:
     bodies = [encode_note(Whole(START)), encode_note(Gone())]
-    assert fold_cursor(Note("cursor/n", number, 0, body) for number, body in enumerate(bodies, 1)) is None
+    assert fold_cursor(Record("cursor/n", number, 0, body) for number, body in enumerate(bodies, 1)) is None
 
 
 def test_pauses_grow_to_a_minute() -> None:

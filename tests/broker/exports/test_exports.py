@@ -15,7 +15,7 @@ from lifebus_broker.exports.jsonl_log import JsonlLog, Part
 from lifebus_broker.exports.lines import Head, NoteLine, NoteTip, Tombstone, text_of
 from lifebus_broker.exports.writer import write_export
 from lifebus_broker.ledger.log import LogLine
-from lifebus_broker.ports import Note
+from lifebus_broker.ports import Record
 from lifebus_contract import InvalidRequest, LifebusError, encode_json
 from support.receipts import receipt
 
@@ -64,9 +64,9 @@ class Sample:
             yield NoteLine(at_epoch_s=9, body=text_of(body), link=LINK, number=number, stream="cursor/ü")
         yield NoteTip(floor=5, head=5, link=LINK, stream="empty")
 
-    def notes(self, prefix: str) -> Iterator[Note]:
+    def notes(self, prefix: str) -> Iterator[Record]:
         if "cursor/ü".startswith(prefix):
-            yield from (Note("cursor/ü", number, 9, body) for number, body in enumerate(self.bodies, 4))
+            yield from (Record("cursor/ü", number, 9, body) for number, body in enumerate(self.bodies, 4))
 
 
 def exported(source: "Sample | JsonlLog") -> bytes:

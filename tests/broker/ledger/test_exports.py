@@ -18,7 +18,7 @@ from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.exporter import SqliteExport, finish_pruning
 from lifebus_broker.ledger.sqlite.importer import build_ledger
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
-from lifebus_broker.ports import EMITTER, NewNote
+from lifebus_broker.ports import EMITTER, NewRecord
 from lifebus_contract import InvalidRequest, LifecycleEvent
 from support.receipts import append, entry, recorded
 
@@ -35,11 +35,11 @@ async def make(path: Path, count: int = 12, floor: int = 5, notes: int = 6, drop
         session = SESSIONS[n % len(SESSIONS)]
         await recorded(ledger, [entry(n, key=key, harness_session_id=session, event=event, telemetry_summary=facts)])
     for n in range(notes):
-        await write_notes(ledger.journal, [NewNote("cursor/a", b"a%d" % n), NewNote("signal/ü", bytes([n, 255]))])
-    await write_notes(ledger.journal, [NewNote("gone", b"x")])
-    await ledger.journal.drop_notes("gone", 9)
+        await write_notes(ledger.journal, [NewRecord("cursor/a", b"a%d" % n), NewRecord("signal/ü", bytes([n, 255]))])
+    await write_notes(ledger.journal, [NewRecord("gone", b"x")])
+    await ledger.journal.drop("gone", 9)
     if dropped:
-        await ledger.journal.drop_notes("cursor/a", dropped)
+        await ledger.journal.drop("cursor/a", dropped)
     if floor:
         await ledger.prune(floor, b'{"stands":"for the base"}')
     await ledger.aclose()
@@ -113,8 +113,8 @@ async def test_an_imported_ledger_goes_on_as_the_exported_one_would(tmp_path: Pa
                 await append(ledger, [entry(94, key="new too", harness_session_id=None)]),
             ]
         )
-        await write_notes(ledger.journal, [NewNote("cursor/a", b"more")])
-        sessions.append((await ledger.sessions(), await ledger.journal.note_streams()))
+        await write_notes(ledger.journal, [NewRecord("cursor/a", b"more")])
+        sessions.append((await ledger.sessions(), await ledger.journal.streams()))
         assert await ledger.verify() == []
         await ledger.aclose()
     for one, other in zip(*answers, strict=True):

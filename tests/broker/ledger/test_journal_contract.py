@@ -13,7 +13,7 @@ from lifebus_broker.ledger.memory_journal import MemoryJournal
 from lifebus_broker.ledger.record_batch import MAX_QUEUED_NOTES
 from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
-from lifebus_broker.ports import Ledger, NewNote, Note, Refusal
+from lifebus_broker.ports import Ledger, NewRecord, Record, Refusal
 from support.contract_suites.journal_suite import AT, JournalContract, Open, every_note, noted
 from support.crash.disks import FaultyDisk, FullDisk, SlowDisk
 from support.receipts import entry, keyed, recorded
@@ -37,10 +37,10 @@ class TestMemoryJournal(JournalContract):
     async def test_it_keeps_a_bounded_number_of_bytes(self) -> None:
         journal = MemoryJournal(stands, max_bytes=1000)
         await noted(journal, ("a", b"x" * 400), ("b", b""))
-        refusal = journal.append_notes([NewNote("a", b"x" * 400)], lambda _: None)
+        refusal = journal.append([NewRecord("a", b"x" * 400)], lambda _: None)
         assert refusal is not None
         assert refusal.code == "disk_full"
-        await journal.drop_notes("a", 1)
+        await journal.drop("a", 1)
         await noted(journal, ("a", b"x" * 400))
 
 
@@ -66,7 +66,7 @@ def path(tmp_path: Path) -> Path:
 async def test_notes_come_back_and_count_on_after_the_file_was_closed(path: Path) -> None:
     ledger = await SqliteLedger.open(path)
     written = await noted(ledger.journal, ("a", b"1"), ("b", b"2"), ("a", b"3"), ("a", b"4"))
-    await ledger.journal.drop_notes("a", 1)
+    await ledger.journal.drop("a", 1)
     await ledger.aclose()
     ledger = await SqliteLedger.open(path)
     assert await every_note(ledger.journal, "a") == [written[2], written[3]]
@@ -96,7 +96,7 @@ async def test_notes_come_back_and_count_on_after_the_file_was_closed(path: Path
 async def test_verifying_notices_a_damaged_journal(path: Path, damage: str, told: str) -> None:
     ledger = await SqliteLedger.open(path)
     await noted(ledger.journal, *[("a", b"1")] * 5)
-    await ledger.journal.drop_notes("a", 1)
+    await ledger.journal.drop("a", 1)
     await ledger.aclose()
     connection = apsw.Connection(str(path))
     connection.execute(damage)
@@ -110,9 +110,9 @@ async def test_a_full_queue_of_notes_is_busy_and_keeps_no_receipt_out(path: Path
     disk = SlowDisk("slow-notes")
     ledger = await SqliteLedger.open(path, vfs=disk.name)
     disk.gate.clear()
-    answers: list[list[Note] | Refusal] = []
+    answers: list[list[Record] | Refusal] = []
     taken = 0
-    while (refusal := ledger.journal.append_notes([NewNote("a", b"1")] * 64, answers.append)) is None:
+    while (refusal := ledger.journal.append([NewRecord("a", b"1")] * 64, answers.append)) is None:
         taken += 64
     assert (refusal.code, taken) == ("busy", MAX_QUEUED_NOTES)
     assert ledger.status().queued == taken
@@ -130,12 +130,12 @@ async def test_a_full_disk_refuses_notes_and_leaves_the_others_alone(path: Path)
     ledger = await SqliteLedger.open(path, vfs=disk.name)
     await noted(ledger.journal, ("a", b"1"))
     disk.room = 0
-    answer: asyncio.Future[list[Note] | Refusal] = asyncio.get_running_loop().create_future()
-    assert ledger.journal.append_notes([NewNote("a", b"2")], answer.set_result) is None
+    answer: asyncio.Future[list[Record] | Refusal] = asyncio.get_running_loop().create_future()
+    assert ledger.journal.append([NewRecord("a", b"2")], answer.set_result) is None
     refusal = await answer
     assert isinstance(refusal, Refusal)
     assert refusal.code == "disk_full"
-    later = ledger.journal.append_notes([NewNote("a", b"2")], lambda _: None)
+    later = ledger.journal.append([NewRecord("a", b"2")], lambda _: None)
     assert later is not None
     assert later.code == "disk_full"
     assert [note.number for note in await every_note(ledger.journal, "a")] == [1]
@@ -156,12 +156,12 @@ async def test_after_an_error_of_the_disk_no_note_is_acknowledged(path: Path) ->
     ledger = await SqliteLedger.open(path, vfs=disk.name, failed=faults.append)
     await noted(ledger.journal, ("a", b"1"))
     disk.left = 1
-    answers: list[list[Note] | Refusal] = []
-    assert ledger.journal.append_notes([NewNote("a", b"2")], answers.append) is None
+    answers: list[list[Record] | Refusal] = []
+    assert ledger.journal.append([NewRecord("a", b"2")], answers.append) is None
     async with asyncio.timeout(10):
         while not faults:  # noqa: ASYNC110  a thread reports
             await asyncio.sleep(0)
-    refusal = ledger.journal.append_notes([NewNote("a", b"3")], answers.append)
+    refusal = ledger.journal.append([NewRecord("a", b"3")], answers.append)
     assert refusal is not None
     assert (refusal.code, answers) == ("ledger_failed", [])
     await ledger.aclose()

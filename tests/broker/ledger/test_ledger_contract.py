@@ -9,11 +9,11 @@ import pytest
 from lifebus_broker.ledger import memory
 from lifebus_broker.ledger.memory import MemoryLedger
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
-from lifebus_broker.ports import Ledger, Row
+from lifebus_broker.ports import Ledger, StoredReceipt
 from support.contract_suites.ledger_suite import LedgerContract, Open
 from support.receipts import DIGEST, entry, every_row, keyed, recorded
 
-Committed = Callable[[list[Row]], None]
+Committed = Callable[[list[StoredReceipt]], None]
 
 
 class TestMemoryLedger(LedgerContract):

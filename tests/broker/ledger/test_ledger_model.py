@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from lifebus_broker.ledger.sqlite import reader as sqlite_reader
 from lifebus_broker.ledger.sqlite import store as sqlite_store
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
-from lifebus_broker.ports import Row
+from lifebus_broker.ports import StoredReceipt
 from lifebus_contract import LifecycleEvent
 from support.contract_suites.heads import heads_of
 from support.receipts import DIGEST, OTHER_DIGEST, append, entry, every_row
@@ -45,9 +45,9 @@ class LedgerMachine(RuleBasedStateMachine):
         self.directory = Path(tempfile.mkdtemp())
         self.incarnation = 0
         self.runner = asyncio.Runner()
-        self.rows: list[Row] = []
+        self.rows: list[StoredReceipt] = []
         self.floor = 0
-        self.published: list[Row] = []
+        self.published: list[StoredReceipt] = []
         self.ledger = self.runner.run(self.open())
         self.epoch = self.ledger.epoch
 
@@ -143,7 +143,7 @@ class LedgerMachine(RuleBasedStateMachine):
         assert heads == sorted(heads, key=lambda head: head.last_position)
 
 
-def _place(row: Row) -> tuple[str, str | None]:
+def _place(row: StoredReceipt) -> tuple[str, str | None]:
     return row.adapter_id, row.harness_session_id
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from lifebus_broker.ledger.batching import Draft
+from lifebus_broker.ledger.batching import Batch
 from lifebus_broker.ledger.sqlite import store as sqlite_store
 from lifebus_broker.ledger.sqlite.store import Store
 from support.receipts import entry
@@ -17,7 +17,7 @@ EPOCH = "0123456789abcdef" * 2
 
 def write(store: Store, many: int) -> None:
     for number in range(store.head, store.head + many):
-        draft = Draft(store.tip_of, head=store.head, newest_second=store.newest_second, known={})
+        draft = Batch(store.tip_of, head=store.head, newest_second=store.newest_second, known={})
         draft.add([entry(number, key=f"k{number}")])
         store.write(draft)
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lifebus_broker.ledger.retention import LEAST_ROWS, Cut, Held, Limits, decide, excess, is_short
+from lifebus_broker.ledger.retention import LEAST_ROWS, Held, Limits, PruneDecision, decide, excess, is_short
 
 MIB = 1_048_576
 NO_LIMIT = Limits()
@@ -24,8 +24,8 @@ def test_without_limits_everything_stays() -> None:
 def test_what_is_too_old_goes_even_all_of_it() -> None:
     limits = Limits(keep_s=60)
     assert decide(held(aged=0), limits, nothing_to_free) is None
-    assert decide(held(aged=7), limits, nothing_to_free) == Cut(7, "age")
-    assert decide(held(aged=100_000), limits, nothing_to_free) == Cut(100_000, "age")
+    assert decide(held(aged=7), limits, nothing_to_free) == PruneDecision(7, "age")
+    assert decide(held(aged=100_000), limits, nothing_to_free) == PruneDecision(100_000, "age")
 
 
 def test_what_was_dropped_is_not_dropped_again() -> None:
@@ -39,13 +39,13 @@ def test_what_is_too_much_goes_with_a_tenth_to_grow_into() -> None:
         wanted.append(count)
         return 5_000
 
-    assert decide(held(), Limits(keep_bytes=40 * MIB), lighten) == Cut(5_000, "size")
+    assert decide(held(), Limits(keep_bytes=40 * MIB), lighten) == PruneDecision(5_000, "size")
     assert wanted == [14 * MIB]
     assert decide(held(), Limits(keep_bytes=50 * MIB), nothing_to_free) is None
 
 
 def test_the_newest_receipts_are_not_taken_for_their_size() -> None:
-    assert decide(held(), Limits(keep_bytes=1), lambda _: 100_000) == Cut(100_000 - LEAST_ROWS, "size")
+    assert decide(held(), Limits(keep_bytes=1), lambda _: 100_000) == PruneDecision(100_000 - LEAST_ROWS, "size")
     assert decide(held(head=LEAST_ROWS), Limits(keep_bytes=1), lambda _: LEAST_ROWS) is None
 
 

@@ -16,7 +16,7 @@ from lifebus_broker.ledger.sqlite import store as sqlite_store
 from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.ledger import MAX_QUEUED, SqliteLedger
 from lifebus_broker.ledger.sqlite.schema import check_library
-from lifebus_broker.ports import Appended, Entry, Query, Row
+from lifebus_broker.ports import AppendResult, NewReceipt, Query, StoredReceipt
 from lifebus_contract import InternalError, Warning  # noqa: A004  the contract's own word
 from support.contract_suites.heads import heads_of
 from support.receipts import OTHER_DIGEST, append, entry, every_row, keyed, receipt, recorded
@@ -51,10 +51,10 @@ def flip(path: Path, copy: Path, text: bytes, place: int, bit: int) -> None:
     copy.write_bytes(content)
 
 
-async def filled(path: Path, count: int, *, calls: int = 10) -> list[Row]:
+async def filled(path: Path, count: int, *, calls: int = 10) -> list[StoredReceipt]:
     """Record rows of four streams in several appends, close the ledger, return the rows."""
     ledger = await SqliteLedger.open(path)
-    rows: list[Row] = []
+    rows: list[StoredReceipt] = []
     for first in range(0, count, calls):
         numbers = range(first, min(first + calls, count))
         rows += await recorded(
@@ -70,7 +70,7 @@ async def test_it_comes_back_with_everything_and_goes_on_counting(path: Path) ->
     assert await every_row(ledger) == rows
     assert list(heads_of(rows).values()) == sorted(await ledger.sessions(), key=lambda head: head.first_position)
     (again,) = await append(ledger, [entry(999, key="k7")])
-    assert again == Appended(row=rows[7], replayed=True)
+    assert again == AppendResult(row=rows[7], replayed=True)
     (row,) = await recorded(ledger, [entry(50, harness_session_id="s1")])
     assert (row.position, row.sequence) == (51, 14)
     await ledger.aclose()
@@ -117,7 +117,7 @@ async def test_an_empty_page_still_leads_on(path: Path) -> None:
 
 async def test_a_long_session_is_read_from_anywhere(path: Path) -> None:
     ledger = await SqliteLedger.open(path)
-    rows: list[Row] = []
+    rows: list[StoredReceipt] = []
     for first in range(0, 1500, 100):
         rows += await recorded(ledger, [entry(n, harness_session_id=f"s{n % 2}") for n in range(first, first + 100)])
     odd = [row for row in rows if row.harness_session_id == "s1"]
@@ -153,7 +153,7 @@ async def test_the_queue_is_bounded_in_bytes_too(path: Path) -> None:
     ledger = await SqliteLedger.open(path)
     warnings = tuple(Warning(code="c", message="m" * 1000) for _ in range(60))
     heavy = [entry(n, warnings=warnings) for n in range(256)]
-    done: list[Appended] = []
+    done: list[AppendResult] = []
     refusals = [ledger.append(heavy, done.extend) for _ in range(16)]
     assert refusals[0] is None
     assert {refusal.code for refusal in refusals if refusal} == {"busy"}
@@ -164,7 +164,7 @@ async def test_the_queue_is_bounded_in_bytes_too(path: Path) -> None:
 async def test_many_at_once_with_the_same_keys_record_each_key_once(path: Path) -> None:
     chance = random.Random(7)
     ledger = await SqliteLedger.open(path)
-    answers: list[Appended] = []
+    answers: list[AppendResult] = []
     for _ in range(60):
         keys = [chance.randrange(40) for _ in range(chance.randrange(1, 8))]
         digests = [OTHER_DIGEST if chance.random() < 0.2 else b"0123456789abcdef" for _ in keys]
@@ -183,10 +183,10 @@ async def test_many_at_once_with_the_same_keys_record_each_key_once(path: Path) 
 async def test_a_failing_done_does_not_keep_others_from_their_answer(path: Path) -> None:
     ledger = await SqliteLedger.open(path)
 
-    def fail(_: list[Appended]) -> None:
+    def fail(_: list[AppendResult]) -> None:
         raise RuntimeError("a caller's mistake")
 
-    answers: list[Appended] = []
+    answers: list[AppendResult] = []
     ledger.append([entry(1)], fail)
     ledger.append([entry(2)], answers.extend)
     await append(ledger, [])
@@ -329,7 +329,7 @@ async def test_a_copy_taken_without_closing_opens_as_after_a_crash(path: Path, t
 
 async def test_the_same_receipt_without_a_session_is_chained_but_not_numbered(path: Path) -> None:
     ledger = await SqliteLedger.open(path)
-    entries = [Entry(receipt=receipt(n, harness_session_id=None)) for n in range(5)]
+    entries = [NewReceipt(receipt=receipt(n, harness_session_id=None)) for n in range(5)]
     rows = await recorded(ledger, entries)
     assert [row.sequence for row in rows] == [None] * 5
     assert await ledger.sessions() == []

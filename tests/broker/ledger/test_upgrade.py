@@ -9,7 +9,7 @@ import apsw
 import pytest
 from msgspec import Struct
 
-from lifebus_broker.consumers.table import CursorTable
+from lifebus_broker.consumers.table import ConsumerTable
 from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ledger.sqlite.log import SqliteLog
@@ -71,7 +71,7 @@ async def test_it_is_made_of_the_same_tables_as_a_new_one(old: Path, tmp_path: P
 async def test_a_consumer_goes_on_where_it_was_and_so_do_the_signals(tmp_path: Path) -> None:
     ledger = await SqliteLedger.open(written_then(tmp_path / "ledger.db", 2))
     async with anyio.create_task_group() as tasks:
-        table = CursorTable(ledger, tasks, itertools.count().__next__)
+        table = ConsumerTable(ledger, tasks, itertools.count().__next__)
         await table.load()
         cursor = table.require("mirror")
         assert (cursor.describe(attached=False).scanned, cursor.describe(attached=False).open) == (3, 1)

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from lifebus_broker.ledger.refusals import BUSY
-from lifebus_broker.ports import Appended, Entry, Refusal
+from lifebus_broker.ports import AppendResult, NewReceipt, Refusal
 from lifebus_broker.routing.bus import Bus
 from lifebus_contract import CallbackResponse, DispatchEnvelope, Emission, FailureClass, LifecycleEvent
 from support.bus_box import EVENT, answering, bus_box, emission, payload, receipts_of, recorded
@@ -19,7 +19,7 @@ def refuse_appends(bus: Bus, *, after: int = 0) -> Callable[[], None]:
     """Let the ledger be full once it has taken so many appends; return the call that ends this."""
     append, taken = bus.ledger.append, [0]
 
-    def full(entries: Sequence[Entry], done: Callable[[list[Appended]], None]) -> Refusal | None:
+    def full(entries: Sequence[NewReceipt], done: Callable[[list[AppendResult]], None]) -> Refusal | None:
         taken[0] += 1
         return append(entries, done) if taken[0] <= after else BUSY
 

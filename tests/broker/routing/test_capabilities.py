@@ -11,7 +11,7 @@ from lifebus_broker.routing.capabilities import CapabilityTable
 from lifebus_broker.routing.claims import claim_of
 from lifebus_broker.routing.registry import Registry
 from lifebus_broker.routing.transitions import transition
-from lifebus_broker.state.capability_state import UnlockState
+from lifebus_broker.state.capability_state import CapabilityState
 from lifebus_contract import SUPPORT_STRENGTH, Receipt, SupportState, validate
 from support.golden import golden
 
@@ -83,7 +83,7 @@ class Model:
 
 @given(st.lists(STEPS, max_size=25))
 def test_the_table_and_the_fold_say_what_a_plain_model_says(steps: list[Any]) -> None:
-    model, held, folded = Model(), table(), UnlockState()
+    model, held, folded = Model(), table(), CapabilityState()
     for adapter, session, kind, changes in steps:
         model.take(adapter, session, kind, changes)
         made = receipt(adapter, session, kind, *changes)
@@ -104,7 +104,7 @@ def test_history_that_comes_late_goes_before_what_was_learned_meanwhile(
     steps: list[Any], begun: int, folded: int
 ) -> None:
     receipts = [receipt(adapter, session, kind, *changes) for adapter, session, kind, changes in steps]
-    held, history, whole = table(), UnlockState(), UnlockState()
+    held, history, whole = table(), CapabilityState(), CapabilityState()
     held.await_history()
     held.learn(receipts[begun:])
     for one in receipts[: max(begun, folded)]:

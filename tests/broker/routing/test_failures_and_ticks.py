@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lifebus_broker.ports import Refusal, Row
+from lifebus_broker.ports import Refusal, StoredReceipt
 from lifebus_contract import AdapterUnavailable, Emission, FailureClass, LifecycleEvent, RetryClass
 from lifebus_contract.codec import decode_receipt
 from support.bus_box import NOW, answering, bus_box, emission, payload, receipts_of, recorded, request
@@ -59,8 +59,8 @@ async def test_a_failure_that_cannot_be_recorded_is_a_refusal(gone: str) -> None
 
 async def test_a_transient_receipt_is_told_with_neither_position_nor_sequence_and_not_stored() -> None:
     async with bus_box() as bus:
-        stored: list[Row] = []
-        told: list[Row] = []
+        stored: list[StoredReceipt] = []
+        told: list[StoredReceipt] = []
         bus.fanout.listen(stored.extend)
         bus.fanout.listen_transient(told.append)
         receipt = bus.publish_transient("supervisor", tick())

@@ -2,17 +2,19 @@
 
 from collections.abc import Sequence
 
-from lifebus_broker.ports import Row
+from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.routing.fan_out import Fanout
 
 
-def row(position: int, session: str | None = "s1", sequence: int | None = None) -> Row:
-    return Row(position=position, adapter_id="codex", harness_session_id=session, sequence=sequence, receipt=b"{}")
+def row(position: int, session: str | None = "s1", sequence: int | None = None) -> StoredReceipt:
+    return StoredReceipt(
+        position=position, adapter_id="codex", harness_session_id=session, sequence=sequence, receipt=b"{}"
+    )
 
 
 def test_every_listener_gets_the_rows_of_a_commit_until_it_is_taken_away() -> None:
     fanout = Fanout()
-    heard: dict[str, list[Row]] = {"one": [], "other": []}
+    heard: dict[str, list[StoredReceipt]] = {"one": [], "other": []}
     stop = fanout.listen(heard["one"].extend)
     fanout.listen(heard["other"].extend)
     fanout.publish([row(1), row(2)])
@@ -23,9 +25,9 @@ def test_every_listener_gets_the_rows_of_a_commit_until_it_is_taken_away() -> No
 
 def test_a_listener_that_fails_is_counted_and_hurts_no_other() -> None:
     fanout = Fanout()
-    heard: list[Row] = []
+    heard: list[StoredReceipt] = []
 
-    def fail(_: Sequence[Row]) -> None:
+    def fail(_: Sequence[StoredReceipt]) -> None:
         raise RuntimeError("no")
 
     fanout.listen(fail)
@@ -36,9 +38,9 @@ def test_a_listener_that_fails_is_counted_and_hurts_no_other() -> None:
 
 def test_a_listener_may_leave_while_it_is_told() -> None:
     fanout = Fanout()
-    heard: list[Row] = []
+    heard: list[StoredReceipt] = []
 
-    def once(_: Sequence[Row]) -> None:
+    def once(_: Sequence[StoredReceipt]) -> None:
         stop()
 
     stop = fanout.listen(once)
@@ -57,8 +59,8 @@ def test_changed_sessions_are_told_once_with_their_newest_sequence() -> None:
 
 def test_a_transient_receipt_goes_to_its_own_listeners_alone() -> None:
     fanout = Fanout()
-    stored: list[Row] = []
-    transient: list[Row] = []
+    stored: list[StoredReceipt] = []
+    transient: list[StoredReceipt] = []
     fanout.listen(stored.extend)
     stop = fanout.listen_transient(transient.append)
     fanout.publish([row(1, sequence=1)])
@@ -71,9 +73,9 @@ def test_a_transient_receipt_goes_to_its_own_listeners_alone() -> None:
 
 def test_a_listener_that_fails_on_a_transient_receipt_hurts_no_other() -> None:
     fanout = Fanout()
-    heard: list[Row] = []
+    heard: list[StoredReceipt] = []
 
-    def fail(_: Row) -> None:
+    def fail(_: StoredReceipt) -> None:
         raise RuntimeError("no")
 
     fanout.listen_transient(fail)

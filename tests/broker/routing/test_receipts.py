@@ -12,7 +12,7 @@ from lifebus_broker.routing.negotiation import negotiate
 from lifebus_broker.routing.placement import PlacementResult, place
 from lifebus_broker.routing.receipts import (
     MAX_WARNINGS,
-    Stamp,
+    ReceiptHeader,
     failed,
     from_response,
     gap_detected,
@@ -40,7 +40,7 @@ from lifebus_contract import (
 from support.documents import documents
 from support.golden import golden, without
 
-STAMP: Stamp = {"receipt_id": "lfr_9", "at_epoch_s": 1234, "client_id": "notes", "parent_receipt_id": "lfr_8"}
+STAMP: ReceiptHeader = {"receipt_id": "lfr_9", "at_epoch_s": 1234, "client_id": "notes", "parent_receipt_id": "lfr_8"}
 ADAPTER = RegisteredAdapter(manifest=validate(golden("manifest"), AdapterManifest), conformance=ConformanceLevel.V1)
 DELIVERABLE, AFTER_PROMPT, NOWHERE, RECORDED = (
     "developer_equivalent_frame",

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lifebus_broker.ports import NoteStream
+from lifebus_broker.ports import RecordStream
 from lifebus_broker.signals.quota import RECENT, excess
 
 STREAMS = st.lists(
@@ -17,11 +17,11 @@ STREAMS = st.lists(
 )
 
 
-def streams_of(sizes: list[tuple[int, int, int]]) -> list[NoteStream]:
-    return [NoteStream(f"s{place}", floor + kept, floor, size) for place, (kept, floor, size) in enumerate(sizes)]
+def streams_of(sizes: list[tuple[int, int, int]]) -> list[RecordStream]:
+    return [RecordStream(f"s{place}", floor + kept, floor, size) for place, (kept, floor, size) in enumerate(sizes)]
 
 
-def left(stream: NoteStream, through: int) -> int:
+def left(stream: RecordStream, through: int) -> int:
     """Return the bytes that stay, notes being equally large."""
     return stream.bytes * (stream.head - through) // (stream.head - stream.floor)
 
@@ -50,23 +50,23 @@ def test_of_the_recent_ones_who_holds_less_than_the_others_may_keep_loses_nothin
 
 
 def test_a_loud_thread_gives_up_what_a_quiet_one_keeps() -> None:
-    quiet, loud = NoteStream("quiet", 10, 0, 100), NoteStream("loud", 1_000, 0, 10_000)
+    quiet, loud = RecordStream("quiet", 10, 0, 100), RecordStream("loud", 1_000, 0, 10_000)
     assert excess([quiet, loud], 1_600) == [(loud, 860)]
     assert excess([loud, quiet], 1_600) == [(loud, 860)]
 
 
 def test_threads_that_were_silent_longest_make_room_for_the_others() -> None:
-    threads = [NoteStream(f"t{number}", 10, 0, 1_000) for number in range(RECENT + 10)]
+    threads = [RecordStream(f"t{number}", 10, 0, 1_000) for number in range(RECENT + 10)]
     dropped = excess(threads, (RECENT + 5) * 1_000)
     assert [stream.stream for stream, _ in dropped] == [f"t{number}" for number in range(RECENT + 2, RECENT + 10)]
     assert [through for _, through in dropped] == [4, *[10] * 7]
 
 
 def test_old_threads_keep_nothing_once_the_recent_ones_need_all_the_room() -> None:
-    threads = [NoteStream(f"t{number}", 10, 0, 1_000) for number in range(3 * RECENT)]
+    threads = [RecordStream(f"t{number}", 10, 0, 1_000) for number in range(3 * RECENT)]
     assert {through for _, through in excess(threads, RECENT * 1_000)} == {1, 10}
 
 
 def test_without_room_everything_goes() -> None:
-    stream = NoteStream("s", 10, 3, 70)
-    assert excess([stream, NoteStream("empty", 5, 5, 0)], 0) == [(stream, 10)]
+    stream = RecordStream("s", 10, 3, 70)
+    assert excess([stream, RecordStream("empty", 5, 5, 0)], 0) == [(stream, 10)]

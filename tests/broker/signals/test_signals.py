@@ -144,7 +144,7 @@ async def test_origins_are_known_after_a_restart_however_many_batches_they_sent(
         for number in range(1, 1_400):
             await it.log.record(f"o{number % 3}", number, "codex", [Seen("a")])
         await until(lambda: it.log._summed > 1_000)
-    (notes,) = [one for one in await journal.note_streams("observed") if one.stream == "observed"]
+    (notes,) = [one for one in await journal.streams("observed") if one.stream == "observed"]
     assert notes.head - notes.floor < 1_000
     async with listening(journal) as again:
         assert [again.log.through(name) for name in ("quiet", "o0", "o1", "o2")] == [7, 1_398, 1_399, 1_397]
@@ -165,7 +165,7 @@ async def test_what_is_kept_stays_within_its_bound_and_every_thread_is_whole_abo
             recorded[thread] += count
         await until(lambda: not it.log._is_due())
         await asyncio.sleep(0)
-        kept = await journal.note_streams("signal/")
+        kept = await journal.streams("signal/")
         assert sum(one.bytes for one in kept) <= 3 * MIB  # as much again comes between two looks
         for tip in await it.log.threads("codex"):
             page = await it.log.read("codex", tip.thread, tip.floor, 1_024)
@@ -194,7 +194,7 @@ async def test_a_cursor_below_what_is_kept_gets_no_part_of_it() -> None:
     journal = in_memory()
     async with listening(journal) as it:
         await it.log.record("o", 1, "codex", [Seen("a")] * 10)
-        await journal.drop_notes("signal/codex/a", 4)
+        await journal.drop("signal/codex/a", 4)
         gone = await it.log.read("codex", "a", 3, 10)
         rest = await it.log.read("codex", "a", 4, 3)
         assert (gone.signals, gone.snapshot_required, gone.next, gone.floor) == ((), True, 4, 4)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 
 from lifebus_broker.canonical_json import canonical
 from lifebus_broker.ledger.log import LogLine, LogSource, encode_line
-from lifebus_broker.ports import Entry
+from lifebus_broker.ports import NewReceipt
 from lifebus_broker.snapshots import state_follower as keeper_module
 from lifebus_broker.snapshots.boot import cold_boot
 from lifebus_broker.snapshots.capture import save
@@ -28,7 +28,7 @@ from lifebus_broker.snapshots.compactions.registry import CompactionRegistry
 from lifebus_broker.snapshots.compactions.state_cache import StateCache
 from lifebus_broker.snapshots.pins import pins_of
 from lifebus_broker.snapshots.snapshot import SaveType
-from lifebus_broker.snapshots.state_follower import StateKeeper
+from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.stores import dump_stores
 from lifebus_contract.codec import decode_receipt, load_json
 from support.effort import effort
@@ -67,7 +67,7 @@ def bytes_in(directory: Path) -> dict[str, bytes]:
 
 @settings(deadline=None, max_examples=effort(200, 2_000))
 @given(histories(64, least=1))
-def test_g4_what_is_generated_deleted_and_generated_again_has_the_same_output_hash(entries: list[Entry]) -> None:
+def test_g4_what_is_generated_deleted_and_generated_again_has_the_same_output_hash(entries: list[NewReceipt]) -> None:
     log = MemoryLog(lines_of(entries))
     written = [encode_line(line) for line in log.all_lines]
     with registry_of(log) as (registry, directory):
@@ -89,7 +89,7 @@ def test_g4_what_is_generated_deleted_and_generated_again_has_the_same_output_ha
 @settings(deadline=None, max_examples=effort(60, 600))
 @given(histories(64, least=1))
 def test_rule_c3_the_same_handles_and_policy_give_the_same_bytes_whatever_the_stores_came_through(
-    entries: list[Entry],
+    entries: list[NewReceipt],
 ) -> None:
     lines = lines_of(entries)
     whole, again = folded(lines), folded(lines[: len(lines) // 2])
@@ -158,7 +158,7 @@ def test_deleting_all_compactions_changes_no_save_and_no_boot(tmp_path: Path) ->
     registry = CompactionRegistry(tmp_path, log)
 
     def saved() -> list[bytes]:
-        keeper = StateKeeper(log, CompactionFiles(tmp_path, StateCache.policy_id), writing=False)
+        keeper = StateFollower(log, CompactionFiles(tmp_path, StateCache.policy_id), writing=False)
         keeper.advance()
         snapshots = [save(kind, keeper, log, pins) for kind in SaveType]
         for one in snapshots:
@@ -184,7 +184,7 @@ def test_rule_c4_what_the_policies_make_contributes_nothing_to_what_clients_get(
 
 @settings(deadline=None, max_examples=effort(40, 400))
 @given(histories(64, least=1))
-def test_rule_c5_every_handle_traces_to_the_facts_ledger_and_every_policy_is_pinned(entries: list[Entry]) -> None:
+def test_rule_c5_every_handle_traces_to_the_facts_ledger_and_every_policy_is_pinned(entries: list[NewReceipt]) -> None:
     lines = lines_of(entries)
     stores = folded(lines)
     streams = {handle_of(key, stream) for key, stream in stores.facts.streams.items()}
@@ -205,7 +205,7 @@ def test_rule_c5_every_handle_traces_to_the_facts_ledger_and_every_policy_is_pin
 
 @settings(deadline=None, max_examples=effort(40, 400))
 @given(histories(64, least=1))
-def test_a_recap_counts_what_the_receipts_say(entries: list[Entry]) -> None:
+def test_a_recap_counts_what_the_receipts_say(entries: list[NewReceipt]) -> None:
     lines = lines_of(entries)
     for one in build_all(SessionRecap(), folded(lines)):
         recap = load_json(one.output_bytes)

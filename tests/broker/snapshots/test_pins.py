@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lifebus_adapters import ADAPTERS
-from lifebus_broker.ports import Note
+from lifebus_broker.ports import Record
 from lifebus_broker.snapshots.frozen import freeze_map, thaw
 from lifebus_broker.snapshots.pins import ABSENT, PINS, changes_between, pins_of, what_is_missing
 from lifebus_broker.snapshots.revisions import (
@@ -33,9 +33,9 @@ def without(pin: str) -> Any:
     return freeze_map({name: value for name, value in thaw(TODAY).items() if name != pin})
 
 
-def revisions(*steps: tuple[Any, Any]) -> list[Note]:
+def revisions(*steps: tuple[Any, Any]) -> list[Record]:
     return [
-        Note(REVISIONS, number, 0, encode_revision(Revision(before=a, after=b, reason="upgraded", actor="ada")))
+        Record(REVISIONS, number, 0, encode_revision(Revision(before=a, after=b, reason="upgraded", actor="ada")))
         for number, (a, b) in enumerate(steps, 1)
     ]
 
@@ -135,7 +135,7 @@ def test_revisions_of_other_times_do_not_disturb() -> None:
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"actor":"a","from":{},"pins":[],"reason":"r","to":{}}'])
 def test_a_damaged_revision_fails(body: bytes) -> None:
     with pytest.raises(PinMismatch, match="revision 1 in the journal is damaged"):
-        check_pins(V1, V3, [Note(REVISIONS, 1, 0, body)])
+        check_pins(V1, V3, [Record(REVISIONS, 1, 0, body)])
 
 
 def test_a_revision_says_what_changes_and_by_whom() -> None:

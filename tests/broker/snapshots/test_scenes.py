@@ -11,7 +11,7 @@ from lifebus_broker.snapshots.compactions import state_cache
 from lifebus_broker.snapshots.compactions.files import CompactionFiles
 from lifebus_broker.snapshots.compactions.state_cache import StateCache
 from lifebus_broker.snapshots.snapshot import SaveType
-from lifebus_broker.snapshots.state_follower import StateKeeper
+from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.stores import dump_stores
 from support.histories import folded
 from support.snapshots.logs import PINS, HeldLog, booted, log_of, saved
@@ -48,7 +48,7 @@ def test_a_scene_boots_from_its_cache_and_without_it_to_the_same_bytes(
     log: HeldLog, tmp_path: Path, *, cached: bool
 ) -> None:
     files = CompactionFiles(tmp_path, StateCache.policy_id) if cached else None
-    keeper = StateKeeper(log, files)
+    keeper = StateFollower(log, files)
     keeper.advance()
     snapshot = save(SCENE, keeper, log, PINS)
 
@@ -83,7 +83,7 @@ def test_a_cache_that_lies_about_the_state_is_found_out(log: HeldLog) -> None:
 
 def test_a_session_rebuilds_the_cache_on_its_way(log: HeldLog, tmp_path: Path) -> None:
     files = CompactionFiles(tmp_path, StateCache.policy_id)
-    StateKeeper(log, files).advance()
+    StateFollower(log, files).advance()
     (cache,) = saved(log, SCENE).compaction_ids
     right = booted(saved(log, SESSION), log, kept=files.read)
     (path,) = tmp_path.rglob(f"{cache}.json")

@@ -18,7 +18,7 @@ from lifebus_broker.snapshots.compactions.compaction import Compaction, compact
 from lifebus_broker.snapshots.compactions.files import DIRECTORY, CompactionFiles, Refused
 from lifebus_broker.snapshots.compactions.state_cache import StateCache, cache_id_at
 from lifebus_broker.snapshots.compactions.state_cache_store import KEPT_CACHES
-from lifebus_broker.snapshots.state_follower import StateKeeper
+from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.receipt_view import BrokenLog
 from lifebus_broker.state.stores import Stores, dump_stores
 from lifebus_contract import StateConflict
@@ -55,7 +55,7 @@ def cache_path(directory: Path, log: MemoryLog, position: int) -> Path:
 
 def test_the_live_state_is_the_replay_after_every_piece() -> None:
     log = log_of(30)
-    keeper = StateKeeper(log)
+    keeper = StateFollower(log)
     more = True
     while more:
         more = keeper.step()
@@ -65,7 +65,7 @@ def test_the_live_state_is_the_replay_after_every_piece() -> None:
 
 
 def test_it_goes_as_far_as_it_is_told_and_never_back() -> None:
-    keeper = StateKeeper(log_of(30))
+    keeper = StateFollower(log_of(30))
     assert keeper.advance(11).position == 11
     assert keeper.advance(4).position == 11
     assert keeper.advance(99).position == 30
@@ -73,9 +73,9 @@ def test_it_goes_as_far_as_it_is_told_and_never_back() -> None:
 
 def test_a_start_reads_what_came_since_the_newest_cache_and_no_more(tmp_path: Path) -> None:
     log = log_of(3 * STEP + 5)
-    StateKeeper(log, files_in(tmp_path)).advance()
+    StateFollower(log, files_in(tmp_path)).advance()
     log.read = 0
-    again = StateKeeper(log, files_in(tmp_path))
+    again = StateFollower(log, files_in(tmp_path))
     assert again.position == 3 * STEP
     assert dump_stores(again.advance()) == replayed(log.all_lines)
     assert log.read <= 5 + 3  # the tail, and the lines that name the caches
@@ -85,7 +85,7 @@ def test_the_newest_caches_are_kept_and_older_ones_deleted(tmp_path: Path) -> No
     log = log_of(6 * STEP + 1)
     files = files_in(tmp_path)
     files.write(compact(StateCache.purpose, StateCache.policy_id, ("log@1",), b"{}"))
-    StateKeeper(log, files).advance()
+    StateFollower(log, files).advance()
     kept = {cache_id_at(log, position * STEP) for position in range(7 - KEPT_CACHES, 7)}
     assert set(files.ids()) == kept
 
@@ -94,7 +94,7 @@ def test_the_newest_caches_are_kept_and_older_ones_deleted(tmp_path: Path) -> No
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40))
 def test_the_stores_at_any_position_are_those_of_a_replay(head: int, here: int, position: int) -> None:
     log = log_of(head)
-    keeper = StateKeeper(log)
+    keeper = StateFollower(log)
     keeper.advance(here)
     before = dump_stores(keeper.state)
     if position > head:
@@ -107,7 +107,7 @@ def test_the_stores_at_any_position_are_those_of_a_replay(head: int, here: int, 
 
 def test_stores_in_the_middle_come_from_the_nearest_cache(tmp_path: Path) -> None:
     log = log_of(3 * STEP + 5)
-    keeper = StateKeeper(log, files_in(tmp_path))
+    keeper = StateFollower(log, files_in(tmp_path))
     keeper.advance()
     log.read = 0
     assert dump_stores(keeper.stores_at(2 * STEP + 3)) == replayed(log.all_lines[: 2 * STEP + 3])
@@ -116,9 +116,9 @@ def test_stores_in_the_middle_come_from_the_nearest_cache(tmp_path: Path) -> Non
 
 def test_a_pruned_log_begins_from_its_base_and_nothing_before_the_floor_can_be_asked_for() -> None:
     whole = log_of(30)
-    base = dump_stores(StateKeeper(whole).stores_at(13))
+    base = dump_stores(StateFollower(whole).stores_at(13))
     log = MemoryLog(whole.all_lines[13:], floor=13, base=base)
-    keeper = StateKeeper(log)
+    keeper = StateFollower(log)
     assert keeper.position == 13
     assert dump_stores(keeper.advance()) == replayed(whole.all_lines)
     assert dump_stores(keeper.stores_at(13)) == base
@@ -129,7 +129,7 @@ def test_a_pruned_log_begins_from_its_base_and_nothing_before_the_floor_can_be_a
 def test_a_keeper_that_the_floor_overtook_begins_again_from_the_base() -> None:
     whole = log_of(30)
     log = MemoryLog(whole.all_lines)
-    keeper, asked = StateKeeper(log), StateKeeper(log)
+    keeper, asked = StateFollower(log), StateFollower(log)
     keeper.advance(5)
     asked.advance(5)
     log.dump, log.floor, log.all_lines = dump_stores(asked.stores_at(13)), 13, whole.all_lines[13:]
@@ -140,9 +140,9 @@ def test_a_keeper_that_the_floor_overtook_begins_again_from_the_base() -> None:
 
 def test_a_base_that_cannot_be_right_is_a_broken_log() -> None:
     whole = log_of(30)
-    for base in (None, b"", b"{}", dump_stores(StateKeeper(whole).stores_at(12))):
+    for base in (None, b"", b"{}", dump_stores(StateFollower(whole).stores_at(12))):
         with pytest.raises(BrokenLog, match="base of the pruned lines"):
-            StateKeeper(MemoryLog(whole.all_lines[13:], floor=13, base=base)).advance()
+            StateFollower(MemoryLog(whole.all_lines[13:], floor=13, base=base)).advance()
 
 
 def _torn(data: bytes) -> bytes:
@@ -165,12 +165,12 @@ def test_a_torn_a_flipped_and_another_versions_cache_are_named_thrown_away_and_w
     tmp_path: Path, damage: Callable[[bytes], bytes]
 ) -> None:
     log = log_of(3 * STEP + 5)
-    StateKeeper(log, files_in(tmp_path)).advance()
+    StateFollower(log, files_in(tmp_path)).advance()
     path = cache_path(tmp_path, log, 3 * STEP)
     sound = path.read_bytes()
     path.write_bytes(damage(sound))
     refused: list[Refused] = []
-    keeper = StateKeeper(log, files_in(tmp_path), refused.append)
+    keeper = StateFollower(log, files_in(tmp_path), refused.append)
     assert keeper.position == 2 * STEP
     assert [one.name for one in refused] == [path.stem]
     assert dump_stores(keeper.advance()) == replayed(log.all_lines)
@@ -178,9 +178,9 @@ def test_a_torn_a_flipped_and_another_versions_cache_are_named_thrown_away_and_w
 
 
 def test_a_cache_of_another_log_is_never_even_looked_for(tmp_path: Path) -> None:
-    StateKeeper(log_of(3 * STEP, seed=1), files_in(tmp_path)).advance()
+    StateFollower(log_of(3 * STEP, seed=1), files_in(tmp_path)).advance()
     log = log_of(2 * STEP + 1)
-    keeper = StateKeeper(log, files_in(tmp_path))
+    keeper = StateFollower(log, files_in(tmp_path))
     assert keeper.position == 0
     assert dump_stores(keeper.advance()) == replayed(log.all_lines)
 
@@ -197,7 +197,7 @@ def test_a_cache_that_holds_another_state_than_it_says_is_thrown_away(tmp_path: 
     for lines in (log_of(2 * STEP, seed=1).all_lines, log.all_lines[: 2 * STEP - 1], log.all_lines[: 2 * STEP + 1]):
         files.write(forged(log, 2 * STEP, folded(lines)))
         refused: list[Refused] = []
-        keeper = StateKeeper(log, files, refused.append)
+        keeper = StateFollower(log, files, refused.append)
         assert dump_stores(keeper.advance()) == replayed(log.all_lines)
         assert len(refused) == 1
 
@@ -215,11 +215,11 @@ def test_a_cache_that_the_log_does_not_continue_is_thrown_away_and_the_log_read(
     files = files_in(tmp_path)
     files.write(forged(log, 2 * STEP, wrong))
     refused: list[Refused] = []
-    keeper = StateKeeper(log, files, refused.append)
+    keeper = StateFollower(log, files, refused.append)
     assert dump_stores(keeper.advance()) == replayed(log.all_lines)
     assert "contradicts" in refused[0].why
     files.write(forged(log, 2 * STEP, wrong))
-    reader = StateKeeper(log, files, writing=False)
+    reader = StateFollower(log, files, writing=False)
     assert dump_stores(reader.advance()) == replayed(log.all_lines)
     assert dump_stores(reader.stores_at(2 * STEP + 1)) == replayed(log.all_lines[: 2 * STEP + 1])
     reader.renew_caches()
@@ -230,18 +230,18 @@ def test_a_log_that_does_not_follow_from_its_first_line_is_broken() -> None:
     log = log_of(20)
     log.all_lines[11] = structs.replace(log.all_lines[11], link="0" * 64)
     with pytest.raises(BrokenLog, match="row 12"):
-        StateKeeper(log).advance()
+        StateFollower(log).advance()
     log = log_of(20)
     del log.all_lines[11]
     with pytest.raises(BrokenLog, match="row 13"):
-        StateKeeper(log).advance()
+        StateFollower(log).advance()
 
 
 def test_a_cache_that_cannot_be_written_is_reported_and_the_keeper_goes_on(tmp_path: Path) -> None:
     (tmp_path / DIRECTORY).write_text("a file stands where the directory should")
     refused: list[Refused] = []
     log = log_of(STEP + 1)
-    keeper = StateKeeper(log, files_in(tmp_path), refused.append)
+    keeper = StateFollower(log, files_in(tmp_path), refused.append)
     assert dump_stores(keeper.advance()) == replayed(log.all_lines)
     assert "cannot be written" in refused[0].why
 
@@ -250,7 +250,7 @@ def test_caches_that_a_failing_disk_does_not_give_or_take_away_are_done_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = log_of(2 * STEP + 1)
-    StateKeeper(log, files_in(tmp_path)).advance()
+    StateFollower(log, files_in(tmp_path)).advance()
     cache_path(tmp_path, log, 2 * STEP).write_bytes(b"torn")
 
     def fail(*_: object) -> None:
@@ -259,14 +259,14 @@ def test_caches_that_a_failing_disk_does_not_give_or_take_away_are_done_without(
     for name in ("remove", "ids"):
         monkeypatch.setattr(CompactionFiles, name, fail)
         refused: list[Refused] = []
-        keeper = StateKeeper(log, files_in(tmp_path), refused.append)
+        keeper = StateFollower(log, files_in(tmp_path), refused.append)
         assert dump_stores(keeper.advance()) == replayed(log.all_lines)
         assert refused
 
 
 def test_the_hash_of_the_log_is_that_of_its_lines_and_costs_only_what_is_new() -> None:
     log = log_of(40)
-    keeper = StateKeeper(log)
+    keeper = StateFollower(log)
     for through in (0, 3, 17, 17, 30, 40):
         keeper.advance(through)
         for after in (0, max(through - 1, 0) // STEP * STEP):

@@ -13,7 +13,7 @@ from lifebus_broker.snapshots import state_follower as keeper_module
 from lifebus_broker.snapshots.compactions import state_cache
 from lifebus_broker.snapshots.compactions.files import CompactionFiles, Refused
 from lifebus_broker.snapshots.compactions.state_cache import StateCache
-from lifebus_broker.snapshots.state_follower import StateKeeper
+from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.stores import dump_stores
 from support.effort import effort
 from support.histories import folded, history, lines_of
@@ -48,7 +48,7 @@ class Keepers(RuleBasedStateMachine):
     @rule()
     def begin_again(self) -> None:
         self.refused: list[Refused] = []
-        self.keeper = StateKeeper(self.log, self.files, self.refused.append)
+        self.keeper = StateFollower(self.log, self.files, self.refused.append)
 
     @rule(count=st.integers(1, 20))
     def append(self, count: int) -> None:

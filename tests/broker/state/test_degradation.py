@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from lifebus_broker.ports import Row
+from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.routing.bus import Bus
 from lifebus_broker.routing.claims import claim_of
 from lifebus_broker.routing.transitions import transition
-from lifebus_broker.state.capability_state import UnlockState
+from lifebus_broker.state.capability_state import CapabilityState
 from lifebus_contract import (
     CallbackResponse,
     CapabilityRequest,
@@ -93,7 +93,7 @@ async def test_a_capability_degraded_emission_that_names_nothing_is_recorded_as_
 
 async def test_who_requires_what_was_lost_is_told_in_the_same_transaction_whatever_it_serves() -> None:
     async with bus_box() as bus:
-        commits: list[Sequence[Row]] = []
+        commits: list[Sequence[StoredReceipt]] = []
         bus.fanout.listen(commits.append)
         client = served(bus)
         bus.register("other", [EVENT], answering(), requirements=needs(STARTING))
@@ -301,7 +301,7 @@ async def play(rounds: list[list[Any]], *, asked: bool) -> None:
                     seen.append(fact)
                     tasks.start_soon(bus.emit, "watcher", [fact])
         receipts = await recorded(bus)
-        folded = UnlockState()
+        folded = CapabilityState()
         for one in receipts:
             folded.extend(one)
         whole, *own = [

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
-from lifebus_broker.ports import Entry
+from lifebus_broker.ports import NewReceipt
 from lifebus_broker.routing.transitions import transition
 from lifebus_broker.state.receipt_view import read_receipt
-from lifebus_broker.state.session_reducer import MAX_TURNS, tell
-from lifebus_broker.state.session_state import Story
+from lifebus_broker.state.session_reducer import MAX_TURNS, apply_receipt
+from lifebus_broker.state.session_state import SessionState
 from lifebus_broker.state.telemetry_keys import APP_SERVER, HOOKS
 from lifebus_contract import LifecycleEvent, PressureLevel, ReceiptStatus, SupportState
 from support.effort import effort
@@ -26,14 +26,14 @@ Step = tuple[LifecycleEvent, dict[str, Any]]
 """An event, and facts; a fact whose name begins with an underscore is a field of the receipt instead."""
 
 
-def story_of(*steps: Step) -> Story:
+def story_of(*steps: Step) -> SessionState:
     """Return the story after some receipts."""
-    story = Story(adapter_id="codex", harness_session_id="s1")
+    story = SessionState(adapter_id="codex", harness_session_id="s1")
     for position, (event, said) in enumerate(steps, 1):
         fields = {name[1:]: value for name, value in said.items() if name.startswith("_")}
         facts = {name: value for name, value in said.items() if not name.startswith("_")}
         made = receipt(position, event=event, telemetry_summary=facts, sequence=position, at_epoch_s=position, **fields)
-        tell(story, position, made)
+        apply_receipt(story, position, made)
     return story
 
 
@@ -43,7 +43,7 @@ def frame(name: str, **more: Any) -> dict[str, Any]:
 
 def test_a_receipt_that_is_known_already_changes_nothing() -> None:
     story = story_of((STARTED, {}))
-    tell(story, 1, receipt(1, event=STARTED))
+    apply_receipt(story, 1, receipt(1, event=STARTED))
     assert (story.receipts, story.starts, story.sequence) == (1, 1, 1)
 
 
@@ -174,14 +174,14 @@ def test_what_a_background_client_was_told_long_ago_does_not_happen_again(event:
 
 @settings(max_examples=effort(40, 400))
 @given(histories())
-def test_a_story_read_from_the_log_is_the_story_told_live(entries: list[Entry]) -> None:
+def test_a_story_read_from_the_log_is_the_story_told_live(entries: list[NewReceipt]) -> None:
     """Receipts in memory and receipts that were read give the same story, however it was kept meanwhile."""
     lines = lines_of(entries)
     stories = folded(lines).story
     for key in stories:
-        live = Story(adapter_id=key[0], harness_session_id=key[1])
+        live = SessionState(adapter_id=key[0], harness_session_id=key[1])
         for line, made in zip(lines, entries, strict=True):
             if (made.receipt.adapter_id, made.receipt.harness_session_id) == key:
                 sequence = read_receipt(line.receipt, line.position).sequence
-                tell(live, line.position, msgspec.structs.replace(made.receipt, sequence=sequence))
+                apply_receipt(live, line.position, msgspec.structs.replace(made.receipt, sequence=sequence))
         assert stories.get(key) == live

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lifebus_broker.canonical_json import canonical
 from lifebus_broker.ledger.log import decode_line, encode_line
-from lifebus_broker.ports import Entry
+from lifebus_broker.ports import NewReceipt
 from lifebus_broker.state.stores import dump_stores, load_stores, pending_of, store_digests
 from lifebus_broker.state.working_set import compile_working_set, encode_working_set
 from lifebus_contract.codec import decode_receipt
@@ -22,7 +22,7 @@ PINS = {"contract_version": "lifeloop.v0.2", "manifests": {"codex": "ab" * 32}}
 
 @settings(max_examples=HISTORIES)
 @given(histories())
-def test_replaying_twice_gives_the_same_log_and_the_same_digests(entries: list[Entry]) -> None:
+def test_replaying_twice_gives_the_same_log_and_the_same_digests(entries: list[NewReceipt]) -> None:
     first, again = lines_of(entries), lines_of(entries)
     assert b"".join(map(encode_line, first)) == b"".join(map(encode_line, again))
     read = [decode_line(encode_line(line)) for line in first]
@@ -32,7 +32,7 @@ def test_replaying_twice_gives_the_same_log_and_the_same_digests(entries: list[E
 
 @settings(max_examples=HISTORIES)
 @given(histories(), st.data())
-def test_replays_from_different_starting_points_converge(entries: list[Entry], data: st.DataObject) -> None:
+def test_replays_from_different_starting_points_converge(entries: list[NewReceipt], data: st.DataObject) -> None:
     lines = lines_of(entries)
     whole = folded(lines)
     start = data.draw(st.integers(0, len(lines)), label="start")
@@ -46,7 +46,7 @@ def test_replays_from_different_starting_points_converge(entries: list[Entry], d
 
 @settings(max_examples=effort(60, 600))
 @given(histories())
-def test_whatever_is_hashed_is_canonical_by_another_implementation_too(entries: list[Entry]) -> None:
+def test_whatever_is_hashed_is_canonical_by_another_implementation_too(entries: list[NewReceipt]) -> None:
     lines = lines_of(entries)
     stores = folded(lines)
     hashed = [dump_stores(stores), encode_working_set(compile_working_set(stores, PINS)), canonical(PINS)]
@@ -58,6 +58,6 @@ def test_whatever_is_hashed_is_canonical_by_another_implementation_too(entries: 
 
 @settings(max_examples=effort(20, 200))
 @given(histories())
-def test_the_histories_are_made_of_receipts_as_the_contract_has_them(entries: list[Entry]) -> None:
+def test_the_histories_are_made_of_receipts_as_the_contract_has_them(entries: list[NewReceipt]) -> None:
     for line, entry in zip(lines_of(entries), entries, strict=True):
         assert decode_receipt(line.receipt).receipt_id == entry.receipt.receipt_id

@@ -9,9 +9,9 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lifebus_broker.state.session_head import INITIAL, MAX_OPEN_FRAMES, SessionState, advance
-from lifebus_broker.state.session_reducer import tell
-from lifebus_broker.state.session_state import Story, head_of
+from lifebus_broker.state.session_head import INITIAL, MAX_OPEN_FRAMES, HeadState, advance
+from lifebus_broker.state.session_reducer import apply_receipt
+from lifebus_broker.state.session_state import SessionState, head_of
 from lifebus_contract import LifecycleEvent, Receipt, ReceiptStatus, Warning, encode_json  # noqa: A004  its own word
 from lifebus_contract.views import SessionHead
 from support.receipts import receipt
@@ -23,7 +23,7 @@ ENDED, ENDING = LifecycleEvent.FRAME_ENDED, LifecycleEvent.FRAME_ENDING
 Step = tuple[LifecycleEvent, dict[str, Any]]
 
 
-def after(*steps: Step) -> SessionState:
+def after(*steps: Step) -> HeadState:
     """Return the state after some receipts."""
     state = INITIAL
     for event, summary in steps:
@@ -75,11 +75,11 @@ def test_facts_of_another_type_are_not_taken_for_ours(summary: dict[str, Any]) -
 
 
 def test_a_head_is_the_shortest_form_of_a_story() -> None:
-    story = Story(adapter_id="codex", harness_session_id="s1")
+    story = SessionState(adapter_id="codex", harness_session_id="s1")
     assert head_of(story) is None
-    tell(story, 4, receipt(1, sequence=1, at_epoch_s=10))
-    tell(story, 9, receipt(2, sequence=2, at_epoch_s=12, event=ENDED, status=ReceiptStatus.SKIPPED))
-    tell(story, 9, receipt(2, sequence=2, at_epoch_s=12, event=ENDED, status=ReceiptStatus.SKIPPED))
+    apply_receipt(story, 4, receipt(1, sequence=1, at_epoch_s=10))
+    apply_receipt(story, 9, receipt(2, sequence=2, at_epoch_s=12, event=ENDED, status=ReceiptStatus.SKIPPED))
+    apply_receipt(story, 9, receipt(2, sequence=2, at_epoch_s=12, event=ENDED, status=ReceiptStatus.SKIPPED))
     assert head_of(story) == SessionHead(
         adapter_id="codex",
         harness_session_id="s1",

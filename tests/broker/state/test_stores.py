@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from lifebus_broker.ledger.log import LogLine
-from lifebus_broker.ports import Entry
+from lifebus_broker.ports import NewReceipt
 from lifebus_broker.state import session_table as story_state
 from lifebus_broker.state import stores as stores_module
 from lifebus_broker.state.receipt_view import BrokenLog
@@ -139,7 +139,7 @@ def test_every_receipt_counts_for_the_digests_also_one_that_left_no_other_trace(
 
 @settings(max_examples=effort(60, 600))
 @given(histories(most=60, least=1), st.data())
-def test_a_copy_goes_its_own_way(entries: list[Entry], data: st.DataObject) -> None:
+def test_a_copy_goes_its_own_way(entries: list[NewReceipt], data: st.DataObject) -> None:
     lines = lines_of(entries)
     cut = data.draw(st.integers(0, len(lines) - 1), label="cut")
     first = folded(lines[:cut])
@@ -151,7 +151,7 @@ def test_a_copy_goes_its_own_way(entries: list[Entry], data: st.DataObject) -> N
 
 @settings(max_examples=effort(60, 600))
 @given(histories(), st.integers(1, 4))
-def test_when_sessions_are_sealed_changes_no_answer(entries: list[Entry], seal_at: int) -> None:
+def test_when_sessions_are_sealed_changes_no_answer(entries: list[NewReceipt], seal_at: int) -> None:
     lines = lines_of(entries)
     plain = folded(lines)
     with patch.object(story_state, "SEAL_AT", seal_at):
@@ -166,7 +166,7 @@ def test_when_sessions_are_sealed_changes_no_answer(entries: list[Entry], seal_a
 
 @settings(max_examples=effort(40, 400))
 @given(histories())
-def test_sessions_do_not_touch_each_other(entries: list[Entry]) -> None:
+def test_sessions_do_not_touch_each_other(entries: list[NewReceipt]) -> None:
     whole = folded(lines_of(entries))
     for adapter_id, session in whole.story:
         alone = [one for one in entries if _stream(one) == (adapter_id, session)]
@@ -187,5 +187,5 @@ def test_a_session_that_is_over_costs_little() -> None:
     assert len(dump_stores(folded(lines_of(entries)))) < 1_024
 
 
-def _stream(one: Entry) -> tuple[str, str | None]:
+def _stream(one: NewReceipt) -> tuple[str, str | None]:
     return one.receipt.adapter_id, one.receipt.harness_session_id

@@ -13,7 +13,7 @@ import pytest
 
 import lifebus
 from lifebus_adapters import HOST_ASSETS
-from lifebus_adapters.shared.assets import OwnedFile, Wish
+from lifebus_adapters.shared.assets import InstallRequest, OwnedFile
 from lifebus_adapters.shared.launcher import launcher_files, launcher_path
 from lifebus_adapters.shared.telemetry import Surroundings
 from lifebus_contract import IntegrationMode
@@ -32,7 +32,7 @@ class Place:
         data = base / "data"
         sources = Path(lifebus.__file__).parent
         hook, wrapper = (sources.joinpath(name).read_text() for name in ("hook.py", "wrapper.py"))
-        wish = Wish(
+        wish = InstallRequest(
             mode=IntegrationMode.LAUNCHER_WRAPPER,
             scope="user",
             surroundings=Surroundings(home=str(base), environ={}),

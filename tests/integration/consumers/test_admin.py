@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import lifebus
-from lifebus import CursorSettings, LifecycleEvent
+from lifebus import ConsumerSettings, LifecycleEvent
 from lifebus_broker.consumers import journal as cursor_log
 from lifebus_broker.consumers.journal import note_stream
 from lifebus_broker.ledger.sqlite.format import set_meta
@@ -20,17 +20,17 @@ from support.running import connected, running_bus, short_directory
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        (CursorSettings(sessions=(("codex", "s1"),)), [2, 4, 6]),
-        (CursorSettings(sessions=(("codex", "s1"), ("claude", "s0"))), [2, 4, 6, 7]),
-        (CursorSettings(adapters=("claude",)), [7, 8]),
-        (CursorSettings(adapters=("claude", "gemini")), [7, 8]),
-        (CursorSettings(events=(LifecycleEvent.SESSION_ENDED,)), [9]),
-        (CursorSettings(events=(LifecycleEvent.SESSION_ENDED, LifecycleEvent.SESSION_ENDING)), [9]),
-        (CursorSettings(adapters=("claude",), sessions=(("codex", "s1"),)), []),
+        (ConsumerSettings(sessions=(("codex", "s1"),)), [2, 4, 6]),
+        (ConsumerSettings(sessions=(("codex", "s1"), ("claude", "s0"))), [2, 4, 6, 7]),
+        (ConsumerSettings(adapters=("claude",)), [7, 8]),
+        (ConsumerSettings(adapters=("claude", "gemini")), [7, 8]),
+        (ConsumerSettings(events=(LifecycleEvent.SESSION_ENDED,)), [9]),
+        (ConsumerSettings(events=(LifecycleEvent.SESSION_ENDED, LifecycleEvent.SESSION_ENDING)), [9]),
+        (ConsumerSettings(adapters=("claude",), sessions=(("codex", "s1"),)), []),
     ],
     ids=str,
 )
-async def test_a_filter_lets_through_what_it_names(wanted: CursorSettings, expected: list[int]) -> None:
+async def test_a_filter_lets_through_what_it_names(wanted: ConsumerSettings, expected: list[int]) -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         await emitted(bus, 6, sessions=2)
         await emitted(bus, 2, sessions=2, adapter="claude")
@@ -44,12 +44,12 @@ async def test_a_filter_lets_through_what_it_names(wanted: CursorSettings, expec
 async def test_a_name_keeps_its_filter_and_takes_other_limits() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         await emitted(bus, 3)
-        async with bus.consume("n", CursorSettings(max_in_flight=1), since="start") as deliveries:
+        async with bus.consume("n", ConsumerSettings(max_in_flight=1), since="start") as deliveries:
             await take(deliveries, 1)
         with pytest.raises(StateConflict, match="another filter"):
-            async with bus.consume("n", CursorSettings(adapters=("codex",))):
+            async with bus.consume("n", ConsumerSettings(adapters=("codex",))):
                 pass
-        async with bus.consume("n", CursorSettings(max_in_flight=2)) as deliveries:
+        async with bus.consume("n", ConsumerSettings(max_in_flight=2)) as deliveries:
             assert [one.position for one in await take(deliveries, 2)] == [1, 2]
             await nothing_comes(deliveries)
 
@@ -127,14 +127,14 @@ async def test_pruned_history_is_told_before_it_is_skipped() -> None:
 @pytest.mark.parametrize(
     ("settings", "loses"),
     [
-        (CursorSettings(sessions=(("codex", "s0"),)), True),
-        (CursorSettings(sessions=(("codex", "s1"), ("codex", "s2"))), False),
-        (CursorSettings(adapters=("claude",)), False),
-        (CursorSettings(adapters=("codex", "claude")), True),
+        (ConsumerSettings(sessions=(("codex", "s0"),)), True),
+        (ConsumerSettings(sessions=(("codex", "s1"), ("codex", "s2"))), False),
+        (ConsumerSettings(adapters=("claude",)), False),
+        (ConsumerSettings(adapters=("codex", "claude")), True),
     ],
     ids=["its session", "other sessions", "another adapter", "its adapter"],
 )
-async def test_a_consumer_is_told_only_of_what_was_dropped_and_for_it(settings: CursorSettings, loses: bool) -> None:
+async def test_a_consumer_is_told_only_of_what_was_dropped_and_for_it(settings: ConsumerSettings, loses: bool) -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         await emitted(bus, 4)
         async with bus.consume("n", settings, since="start"):
@@ -180,7 +180,7 @@ async def test_the_journal_of_a_busy_consumer_stays_small(monkeypatch: pytest.Mo
                 for _ in range(60):
                     (delivery,) = await take(deliveries, 1)
                     await delivery.ack()
-            (stream,) = await daemon.bus.ledger.journal.note_streams(note_stream("n"))
+            (stream,) = await daemon.bus.ledger.journal.streams(note_stream("n"))
             assert stream.head - stream.floor <= 10
             assert stream.head > 60
         async with running_bus(directory=directory) as daemon, connected(daemon) as bus:

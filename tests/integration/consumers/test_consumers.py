@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import lifebus
-from lifebus import CursorSettings, Deliveries
+from lifebus import ConsumerSettings, Deliveries
 from lifebus_contract import InvalidRequest, StateConflict
 from lifebus_contract.codec import decode_receipt
 from lifebus_contract.consumers import MAX_TRIES
@@ -15,7 +15,7 @@ from support.integration.consuming import emitted, nothing_comes, places, standi
 from support.integration.following import until
 from support.running import connected, running_bus, short_directory
 
-QUICK = CursorSettings(retry_ms=1)
+QUICK = ConsumerSettings(retry_ms=1)
 
 
 def vanish(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +44,7 @@ async def test_every_receipt_comes_once_in_order_to_who_acknowledges(backend: st
 async def test_no_more_is_handed_out_than_may_be_in_flight(most: int) -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         await emitted(bus, 100)
-        async with bus.consume("n", CursorSettings(max_in_flight=most), since="start") as deliveries:
+        async with bus.consume("n", ConsumerSettings(max_in_flight=most), since="start") as deliveries:
             first = await take(deliveries, most)
             await nothing_comes(deliveries)
             assert (await standing(bus)).in_flight == most
@@ -73,7 +73,7 @@ async def test_acknowledgements_out_of_order_survive_a_restart_of_the_broker() -
 async def test_everything_up_to_a_position_is_acknowledged_at_once() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         await emitted(bus, 300)
-        async with bus.consume("n", CursorSettings(max_in_flight=300), since="start") as deliveries:
+        async with bus.consume("n", ConsumerSettings(max_in_flight=300), since="start") as deliveries:
             got = await take(deliveries, 300)
             await deliveries.ack(got)
             assert (await standing(bus)).position == 300
@@ -82,7 +82,7 @@ async def test_everything_up_to_a_position_is_acknowledged_at_once() -> None:
 async def test_a_refused_receipt_comes_again_after_its_delay_and_others_go_on() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         await emitted(bus, 3)
-        async with bus.consume("n", CursorSettings(max_in_flight=2), since="start") as deliveries:
+        async with bus.consume("n", ConsumerSettings(max_in_flight=2), since="start") as deliveries:
             one, two = await take(deliveries, 2)
             await one.nack(delay=0)
             await two.ack()
@@ -92,7 +92,7 @@ async def test_a_refused_receipt_comes_again_after_its_delay_and_others_go_on() 
 async def test_what_is_not_acknowledged_in_time_comes_again() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         await emitted(bus, 1)
-        async with bus.consume("n", CursorSettings(ack_wait_ms=30, retry_ms=1), since="start") as deliveries:
+        async with bus.consume("n", ConsumerSettings(ack_wait_ms=30, retry_ms=1), since="start") as deliveries:
             assert places(await take(deliveries, 3)) == [(1, 1), (1, 2), (1, 3)]
 
 
@@ -248,7 +248,7 @@ async def test_a_consumer_lives_through_a_restart_of_the_broker_and_acknowledges
 
 
 async def test_a_fetch_waits_for_what_comes_and_not_for_what_is_not_for_it() -> None:
-    wanted = CursorSettings(adapters=("claude",))
+    wanted = ConsumerSettings(adapters=("claude",))
     async with running_bus() as daemon, connected(daemon) as bus, bus.consume("n", wanted) as deliveries:
         waiting = asyncio.ensure_future(take(deliveries, 1))
         await emitted(bus, 5)

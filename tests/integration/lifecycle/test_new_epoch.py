@@ -55,7 +55,7 @@ async def test_followers_and_named_consumers_are_told_and_the_rest_goes_on(kind:
                 assert isinstance(gap, lifebus.Gap)
                 assert (gap.epoch, gap.after, gap.until, gap.reason) == (old, 6, None, "epoch_changed")
                 assert ids(await take(live, 4)) == ids(await recorded(daemon))
-                late = bus.receipts(since=lifebus.Cursor(old, 6), until_head=True)
+                late = bus.receipts(since=lifebus.Position(old, 6), until_head=True)
                 assert ids(await take(late, 5)) == ["epoch_changed", *ids(await recorded(daemon))]
                 (repeated,) = await bus.emit([again])
                 assert (repeated.replayed, repeated.receipts) == (True, first.receipts)

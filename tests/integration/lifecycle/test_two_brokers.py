@@ -9,7 +9,7 @@ import pytest
 import lifebus
 from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
-from lifebus_broker.ports import Appended
+from lifebus_broker.ports import AppendResult
 from support.broker_process import BrokerProcess, broker_process, start_broker
 from support.crash.ledger_file import read_ledger
 from support.integration.following import until
@@ -95,7 +95,7 @@ async def test_with_every_lock_deleted_the_one_that_is_behind_stops_and_no_posit
     faults: list[Exception] = []
     first = await SqliteLedger.open(path, failed=faults.append)
     second = await SqliteLedger.open(path, failed=faults.append)
-    acknowledged: list[Appended] = []
+    acknowledged: list[AppendResult] = []
     second.append([entry(1, key="a")], acknowledged.extend)
     await until(lambda: acknowledged)
     first.append([entry(2, key="b")], acknowledged.extend)

@@ -39,7 +39,7 @@ async def test_another_history_in_the_same_place_is_a_gap_and_then_its_signals(t
 async def test_a_cursor_of_another_history_is_a_gap_however_far_it_had_come() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         await Observer(bus).tell(signal("t1"), signal("t2"))
-        stale = lifebus.Cursor("ab" * 16, 1_000)
+        stale = lifebus.Position("ab" * 16, 1_000)
         one = await drain_signals(bus.signals(thread="t1", since=stale, until_head=True))
         several = await drain_signals(bus.signals(since={"t1": stale}, until_head=True))
         assert places(one) == {"t1": ["epoch_changed", 1]}

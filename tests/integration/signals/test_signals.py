@@ -60,7 +60,7 @@ async def test_a_signal_has_its_number_its_name_its_cursor_and_the_envelope_as_i
         (item,) = await take_signals(bus.signals(thread="t1", since="start"), 1)
         assert isinstance(item, SignalReceived)
         assert (item.adapter_id, item.thread, item.sequence, item.event_type) == ("codex", "t1", 1, EVENT)
-        assert (item.raw, item.cursor) == (sent.signal, lifebus.Cursor(daemon.bus.ledger.epoch, 1))
+        assert (item.raw, item.cursor) == (sent.signal, lifebus.Position(daemon.bus.ledger.epoch, 1))
         assert item.envelope["params"] == {"delta": "xxx"}
 
 
@@ -104,7 +104,7 @@ async def test_a_follower_lives_through_a_broker_restart(keep_mb: int, after: li
 async def test_signals_that_are_pruned_are_one_gap_and_then_what_is_left(thread: str | None) -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         await Observer(bus).tell(*[signal("t1")] * 10)
-        await daemon.bus.ledger.journal.drop_notes("signal/codex/t1", 6)
+        await daemon.bus.ledger.journal.drop("signal/codex/t1", 6)
         seen = await drain_signals(bus.signals(thread=thread, since="start", until_head=True))
         epoch = daemon.bus.ledger.epoch
         assert seen[0] == lifebus.Gap(epoch=epoch, after=0, until=6, reason="pruned", thread="t1")
@@ -119,7 +119,7 @@ async def test_signals_take_no_more_room_than_they_may_and_a_loud_thread_leaves_
             await observer.tell(*[signal("loud", size=5_000)] * 20)
         await until(lambda: daemon.signals.dropped)
         journal = daemon.bus.ledger.journal
-        kept = await journal.note_streams("signal/")
+        kept = await journal.streams("signal/")
         seen = places(await drain_signals(bus.signals(since="start", until_head=True)))
         assert sum(one.bytes for one in kept) < 4 * 1_048_576
         assert seen["quiet"] == list(range(1, 21))
@@ -135,7 +135,7 @@ async def test_without_room_signals_are_live_only_and_a_loss_is_a_gap() -> None:
             await until(lambda: signals.cursors)
             await observer.tell(signal("t1"), signal("t1"))
         assert places(reading.result()) == {"t1": [1, 2]}
-        assert await daemon.bus.ledger.journal.note_streams() == []
+        assert await daemon.bus.ledger.journal.streams() == []
         lose_every(daemon.service.receipts, 1)
         for _ in range(30):
             await observer.tell(*[signal("t1", size=5_000)] * 20)

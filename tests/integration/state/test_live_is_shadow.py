@@ -12,7 +12,7 @@ from msgspec import structs
 import lifebus
 from lifebus_broker.ledger.sqlite.log import SqliteLog
 from lifebus_broker.routing.transitions import transition
-from lifebus_broker.state.session_state import Story, head_of
+from lifebus_broker.state.session_state import SessionState, head_of
 from lifebus_broker.state.stores import Stores, load_stores, reduce_event
 from lifebus_contract import (
     CallbackResponse,
@@ -100,7 +100,7 @@ def replayed(daemon: Daemon) -> Stores:
         return stores
 
 
-def stories_of(stores: Stores) -> list[Story]:
+def stories_of(stores: Stores) -> list[SessionState]:
     return [story for story in map(stores.story.get, stores.story) if story is not None]
 
 

@@ -19,7 +19,7 @@ class Slow:
     """A subscriber that reads now and then, and remembers its place in between; `at` is how far it was told."""
 
     def __init__(self) -> None:
-        self.cursor: lifebus.Cursor | None = None
+        self.cursor: lifebus.Position | None = None
         self.at = self.gaps = 0
 
     async def read(self, bus: lifebus.Bus, many: int, floors: set[int], *, states: bool) -> None:

@@ -142,10 +142,10 @@ async def test_saving_and_resuming_write_nothing_to_the_ledger() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         await tell(bus, "session.started", "frame.opened")
         await until(lambda: daemon.bus.ledger.status().queued == 0)
-        before = daemon.bus.ledger.head, await daemon.bus.ledger.journal.note_streams()
+        before = daemon.bus.ledger.head, await daemon.bus.ledger.journal.streams()
         first = await bus.saves.save("CAMPAIGN")
         again = await bus.saves.save("CAMPAIGN")
         await bus.saves.resume()
         assert (first.new, again.new) == (True, False)
         assert first.snapshot_id == again.snapshot_id
-        assert (daemon.bus.ledger.head, await daemon.bus.ledger.journal.note_streams()) == before
+        assert (daemon.bus.ledger.head, await daemon.bus.ledger.journal.streams()) == before

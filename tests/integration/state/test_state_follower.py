@@ -21,7 +21,7 @@ from lifebus_broker.snapshots.compactions.compaction import Compaction, compact
 from lifebus_broker.snapshots.compactions.files import DIRECTORY, CompactionFiles
 from lifebus_broker.snapshots.compactions.state_cache import StateCache
 from lifebus_broker.snapshots.compactions.state_cache_store import KEPT_CACHES
-from lifebus_broker.snapshots.state_follower import StateKeeper
+from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.stores import Stores, dump_stores
 from lifebus_contract import LifebusError, LifecycleEvent, SupportState
 from lifebus_supervisor.configuration.settings import RetentionSettings
@@ -105,14 +105,14 @@ async def test_a_start_goes_on_from_the_newest_cache(home: Path, monkeypatch: py
         await caught_up(daemon)
     assert len(caches_in(home).ids()) == KEPT_CACHES
     begun: list[int] = []
-    nearest = StateKeeper._nearest
+    nearest = StateFollower._nearest
 
-    def note(keeper: StateKeeper, through: int) -> tuple[Stores, str | None]:
+    def note(keeper: StateFollower, through: int) -> tuple[Stores, str | None]:
         found = nearest(keeper, through)
         begun.append(found[0].position)
         return found
 
-    monkeypatch.setattr(StateKeeper, "_nearest", note)
+    monkeypatch.setattr(StateFollower, "_nearest", note)
     async with running_bus(directory=home, retention=KEPT) as daemon:
         await taken_up(daemon)
     assert begun == [5 * STEP]
@@ -166,13 +166,13 @@ class Gate:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.open = threading.Event()
-        step = StateKeeper.step
+        step = StateFollower.step
 
-        def wait(keeper: StateKeeper, through: int | None = None) -> bool:
+        def wait(keeper: StateFollower, through: int | None = None) -> bool:
             assert self.open.wait(20)
             return step(keeper, through)
 
-        monkeypatch.setattr(StateKeeper, "step", wait)
+        monkeypatch.setattr(StateFollower, "step", wait)
 
 
 async def test_doors_do_not_wait_for_a_long_replay_and_what_they_answer_meanwhile_is_right_in_the_end(
@@ -227,7 +227,7 @@ async def test_a_long_way_begins_once_the_doors_are_open(home: Path, monkeypatch
     whole = await write_ledger(home, 200)
     monkeypatch.setattr(keeping_module, "_NEAR", 100)
     order: list[str] = []
-    note_first(monkeypatch, order, StateKeeper, "step")
+    note_first(monkeypatch, order, StateFollower, "step")
     note_first(monkeypatch, order, daemon_module, "_open_doors")
     async with running_bus(directory=home, retention=KEPT) as daemon:
         await taken_up(daemon)

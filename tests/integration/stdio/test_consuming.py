@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import lifebus
-from lifebus._internal.view import Cursor, Gap
+from lifebus._internal.view import Gap, Position
 from lifebus.consumer import Deliveries
 from lifebus.stdio.sources import Consumed
 from support.integration.following import emit as emit_many
@@ -116,7 +116,7 @@ class Told:
 
     def __init__(self, *items: Any) -> None:
         self.items: Iterator[Any] = iter(items)
-        self.acked: list[Cursor] = []
+        self.acked: list[Position] = []
 
     async def __anext__(self) -> Any:
         return next(self.items)
@@ -133,11 +133,11 @@ async def test_after_a_gap_nothing_comes_until_it_is_acknowledged() -> None:
     assert consumed.keys(gap)["cursor"] == "e:7"
     more = asyncio.ensure_future(anext(consumed))
     await asyncio.sleep(0)
-    await consumed.ack([Cursor("e", 2)])
+    await consumed.ack([Position("e", 2)])
     assert not more.done()
-    await consumed.ack([Cursor("e", 7)])
+    await consumed.ack([Position("e", 7)])
     assert cast("object", await more) == "receipt"
-    assert deliveries.acked == [Cursor("e", 2)]
+    assert deliveries.acked == [Position("e", 2)]
 
 
 def test_a_gap_without_an_end_is_acknowledged_by_its_beginning() -> None:

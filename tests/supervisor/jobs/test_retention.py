@@ -9,7 +9,7 @@ from lifebus_broker.ledger import retention
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ports import Query
 from lifebus_supervisor.configuration.settings import RetentionSettings
-from lifebus_supervisor.jobs.retention import Retaining
+from lifebus_supervisor.jobs.retention import RetentionTask
 from support.integration.following import until
 from support.logs import base_at
 from support.receipts import append, every_row, keyed, recorded
@@ -19,7 +19,7 @@ NOW = 1_790_000_000
 NO_LIMITS = {"keep_days": 0, "keep_mb": 0}
 
 
-def retaining(ledger: SqliteLedger, path: Path, names: Iterable[str] = (), **settings: int) -> Retaining:
+def retaining(ledger: SqliteLedger, path: Path, names: Iterable[str] = (), **settings: int) -> RetentionTask:
     async def losers() -> list[str]:
         return list(names)
 
@@ -27,7 +27,7 @@ def retaining(ledger: SqliteLedger, path: Path, names: Iterable[str] = (), **set
         return base_at(path, position)
 
     limits = RetentionSettings(**{**NO_LIMITS, **settings})
-    return Retaining(limits, ledger, path, base_at=base, losers=losers, clock=lambda: NOW)
+    return RetentionTask(limits, ledger, path, base_at=base, losers=losers, clock=lambda: NOW)
 
 
 async def fill(ledger: SqliteLedger, first: int, many: int, **changes: object) -> None:
@@ -46,7 +46,7 @@ async def test_receipts_older_than_the_days_are_dropped_and_no_others(path: Path
         for age in (40, 31, 30, 2):
             await fill(ledger, age * 10, 3, at_epoch_s=NOW - age * DAY)
         keeper = retaining(ledger, path, ["mirror"], keep_days=30)
-        assert await keeper.look() == retention.Cut(6, "age")
+        assert await keeper.look() == retention.PruneDecision(6, "age")
         assert ledger.status().floor == 6
         assert [row.position for row in await every_row(ledger, after=6)] == list(range(7, 13))
         last = keeper.report().last

@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 import anyio
 import pytest
 
-from lifebus_broker.ports import Row
+from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.snapshots.files import SnapshotFiles
 from lifebus_broker.snapshots.snapshot import SaveType
-from lifebus_broker.snapshots.state_follower import StateKeeper
+from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_contract import Degradation, InternalError, LifecycleEvent, RetryClass, SupportState, encode_json
 from lifebus_supervisor.jobs import snapshotter as saving
-from lifebus_supervisor.jobs.snapshotter import RunningMark, Saver, trigger_of
+from lifebus_supervisor.jobs.snapshotter import RunningMark, Snapshotter, trigger_of
 from support.receipts import receipt
 from support.snapshots.logs import PINS, HeldLog, log_of
 
@@ -29,12 +29,12 @@ class Bench:
     def __init__(self, directory: Path) -> None:
         self.all = log_of(9, 60).kept
         self.log = HeldLog([])
-        self.keeper = StateKeeper(self.log)
+        self.keeper = StateFollower(self.log)
         self.files = SnapshotFiles(directory)
         self.broken = False
-        self.saver = Saver(self.use, self.files, lambda: PINS, anyio.current_time)
+        self.saver = Snapshotter(self.use, self.files, lambda: PINS, anyio.current_time)
 
-    async def use(self, work: Callable[[StateKeeper, Any], T]) -> T:
+    async def use(self, work: Callable[[StateFollower, Any], T]) -> T:
         if self.broken:
             raise InternalError("the disk is gone")
         await anyio.lowlevel.checkpoint()
@@ -48,7 +48,10 @@ class Bench:
         text = encode_json(receipt(1, event=event))
         rows = range(start + 1, start + 1 + count)
         self.saver.note(
-            [Row(position=p, adapter_id="codex", harness_session_id="s", sequence=p, receipt=text) for p in rows]
+            [
+                StoredReceipt(position=p, adapter_id="codex", harness_session_id="s", sequence=p, receipt=text)
+                for p in rows
+            ]
         )
 
     def saved(self) -> list[tuple[SaveType, int]]:

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from lifebus_broker.ledger.sqlite.log import SqliteLog
-from lifebus_broker.state.session_state import Story
+from lifebus_broker.state.session_state import SessionState
 from lifebus_broker.state.stores import Stores, dump_stores, load_stores, reduce_event
 from lifebus_contract import InternalError
 from lifebus_supervisor.supervision.monitor_table import Known
@@ -21,7 +21,7 @@ def called(hook: str, turn: str | None = None) -> dict[str, str]:
     return {"hook_event_name": hook, "session_id": SESSION, "source": "startup", **turned}
 
 
-async def lived(stage: Stage) -> Story:
+async def lived(stage: Stage) -> SessionState:
     """Let a session have a turn and begin another; return its story."""
     for call in (called("SessionStart"), called("UserPromptSubmit", "t1"), called("Stop", "t1")):
         await stage.hook("codex", call)
@@ -53,7 +53,7 @@ async def test_a_restart_behind_what_was_folded_knows_all_that_was_known(tmp_pat
             await stage.bus.ledger.prune(floor, dump_stores(stores_of(path, floor)))
         stores = stores_of(path)
 
-        async def known(key: tuple[str, str]) -> tuple[int, Story | None]:
+        async def known(key: tuple[str, str]) -> tuple[int, SessionState | None]:
             return stores.position, stores.story.get(key)
 
         stage.restart().watches.known = known
@@ -65,7 +65,7 @@ async def test_a_restart_behind_what_was_folded_knows_all_that_was_known(tmp_pat
         assert [frame.frame_id for frame in watch.state.frames] == ["t2"]
 
 
-async def unable(_: tuple[str, str]) -> tuple[int, Story | None]:
+async def unable(_: tuple[str, str]) -> tuple[int, SessionState | None]:
     raise InternalError("the keeper has stopped", code="closed")
 
 
@@ -89,7 +89,7 @@ async def test_a_harness_does_not_wait_for_history_that_is_long_in_coming(tmp_pa
         story, folded = await lived(stage), anyio.Event()
         stores = stores_of(tmp_path / "ledger.db")
 
-        async def busy(key: tuple[str, str]) -> tuple[int, Story | None]:
+        async def busy(key: tuple[str, str]) -> tuple[int, SessionState | None]:
             await folded.wait()
             return stores.position, stores.story.get(key)
 

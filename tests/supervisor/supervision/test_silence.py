@@ -7,7 +7,7 @@ import pytest
 from lifebus_adapters import ADAPTERS
 from lifebus_adapters.shared.telemetry import Activity, TurnEnded, TurnStarted, Usage
 from lifebus_broker.routing.negotiation import negotiate
-from lifebus_broker.state.capability_state import UnlockState
+from lifebus_broker.state.capability_state import CapabilityState
 from lifebus_contract import (
     CapabilityRequest,
     LifecycleEvent,
@@ -209,7 +209,7 @@ async def test_a_loss_is_told_once_and_survives_a_restart(tmp_path: Path) -> Non
         stage.files.standing = [missing()]
         await stage.tick(2)
         stage.restart()
-        stage.bus.capabilities.state = UnlockState()  # as in a new process
+        stage.bus.capabilities.state = CapabilityState()  # as in a new process
         await stage.supervisor.recover()
         stage.files.standing = [missing()]
         assert losses(await stage.tick(5)) == []

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from lifebus_adapters import ADAPTERS, HookAnswer, HookCall
 from lifebus_broker.ledger.memory import MemoryLedger
-from lifebus_broker.ports import Ledger, Query, Row
+from lifebus_broker.ports import Ledger, Query, StoredReceipt
 from lifebus_broker.routing.bus import Bus
 from lifebus_broker.routing.dispatch import Outcome
 from lifebus_broker.routing.fan_out import Fanout
@@ -31,7 +31,7 @@ from support.adapters.calls import call, ids
 class HookBus:
     """A bus with the built-in adapters, and the receipts that it fanned out."""
 
-    def __init__(self, bus: Bus, published: list[Row]) -> None:
+    def __init__(self, bus: Bus, published: list[StoredReceipt]) -> None:
         self.bus = bus
         self._published = published
 
@@ -67,7 +67,7 @@ def receipts(outcomes: Sequence[Outcome]) -> list[Receipt]:
 @asynccontextmanager
 async def hook_bus(ledger: Ledger | None = None) -> AsyncIterator[HookBus]:
     """Run a bus, in memory unless a ledger is given."""
-    published: list[Row] = []
+    published: list[StoredReceipt] = []
     fanout = Fanout()
     fanout.listen(published.extend)
     registry = Registry(adapter.registered for adapter in ADAPTERS.values())

@@ -11,7 +11,7 @@ from typing import Any
 
 import lifebus
 from lifebus_adapters import HOST_ASSETS
-from lifebus_adapters.shared.assets import OwnedFile, Wish
+from lifebus_adapters.shared.assets import InstallRequest, OwnedFile
 from lifebus_adapters.shared.launcher import launcher_files, launcher_path
 from lifebus_adapters.shared.telemetry import Surroundings
 from lifebus_contract import IntegrationMode
@@ -21,7 +21,7 @@ PATIENCE_S = 20.0
 
 
 def plugin_text(adapter_id: str, launcher: str, events: tuple[str, ...] | None = None) -> str:
-    wish = Wish(
+    wish = InstallRequest(
         mode=IntegrationMode.NATIVE_HOOK,
         scope="user",
         surroundings=Surroundings(home="/home/dev", environ={}),

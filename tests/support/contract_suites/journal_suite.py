@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 
 from lifebus_broker.ledger.record_batch import MAX_NOTE_BYTES, MAX_QUEUED_NOTES
-from lifebus_broker.ports import Journal, Ledger, NewNote, Note, NotePage, NoteStream, Refusal
+from lifebus_broker.ports import Journal, Ledger, NewRecord, Record, RecordPage, RecordStream, Refusal
 from lifebus_contract import FailureClass, RetryClass
 from support.receipts import append, keyed, recorded
 
@@ -17,10 +17,10 @@ Open = Callable[..., AbstractAsyncContextManager[Ledger]]
 AT = 1_790_000_000
 
 
-async def noted(journal: Journal, *notes: tuple[str, bytes]) -> list[Note]:
+async def noted(journal: Journal, *notes: tuple[str, bytes]) -> list[Record]:
     """Append the notes in one call, and return them as written."""
-    answer: asyncio.Future[list[Note] | Refusal] = asyncio.get_running_loop().create_future()
-    refusal = journal.append_notes([NewNote(stream, body) for stream, body in notes], answer.set_result)
+    answer: asyncio.Future[list[Record] | Refusal] = asyncio.get_running_loop().create_future()
+    refusal = journal.append([NewRecord(stream, body) for stream, body in notes], answer.set_result)
     assert refusal is None, refusal
     async with asyncio.timeout(10):
         written = await answer
@@ -28,11 +28,11 @@ async def noted(journal: Journal, *notes: tuple[str, bytes]) -> list[Note]:
     return written
 
 
-async def every_note(journal: Journal, stream: str, after: int = 0, **query: int) -> list[Note]:
+async def every_note(journal: Journal, stream: str, after: int = 0, **query: int) -> list[Record]:
     """Read page by page until nothing is missing."""
-    notes: list[Note] = []
+    notes: list[Record] = []
     while True:
-        page = await journal.read_notes(stream, after, **query)
+        page = await journal.read(stream, after, **query)
         notes += page.notes
         if page.complete:
             return notes
@@ -62,41 +62,41 @@ class JournalContract:
     async def test_a_page_says_where_it_ends_and_whether_more_is_there(self, opened: Open) -> None:
         async with opened() as ledger:
             one, two, three = await noted(ledger.journal, ("a", b"11"), ("a", b"22"), ("a", b"33"))
-            page = await ledger.journal.read_notes("a", limit=2)
-            assert page == NotePage(notes=(one, two), head=3, floor=0, complete=False)
-            page = await ledger.journal.read_notes("a", 2)
-            assert page == NotePage(notes=(three,), head=3, floor=0, complete=True)
-            page = await ledger.journal.read_notes("a", 3)
-            assert page == NotePage(notes=(), head=3, floor=0, complete=True)
+            page = await ledger.journal.read("a", limit=2)
+            assert page == RecordPage(notes=(one, two), head=3, floor=0, complete=False)
+            page = await ledger.journal.read("a", 2)
+            assert page == RecordPage(notes=(three,), head=3, floor=0, complete=True)
+            page = await ledger.journal.read("a", 3)
+            assert page == RecordPage(notes=(), head=3, floor=0, complete=True)
 
     async def test_a_page_is_bounded_in_bytes_but_never_empty_for_it(self, opened: Open) -> None:
         async with opened() as ledger:
             written = await noted(ledger.journal, *[("a", b"12345")] * 4)
-            assert (await ledger.journal.read_notes("a", max_bytes=10)).notes == tuple(written[:2])
-            assert (await ledger.journal.read_notes("a", max_bytes=1)).notes == tuple(written[:1])
+            assert (await ledger.journal.read("a", max_bytes=10)).notes == tuple(written[:2])
+            assert (await ledger.journal.read("a", max_bytes=1)).notes == tuple(written[:1])
 
     async def test_a_stream_that_nobody_wrote_is_empty(self, opened: Open) -> None:
         async with opened() as ledger:
-            assert await ledger.journal.read_notes("a") == NotePage(notes=(), head=0, floor=0, complete=True)
-            assert await ledger.journal.note_streams() == []
-            assert await ledger.journal.drop_notes("a", 5) == 0
+            assert await ledger.journal.read("a") == RecordPage(notes=(), head=0, floor=0, complete=True)
+            assert await ledger.journal.streams() == []
+            assert await ledger.journal.drop("a", 5) == 0
 
     async def test_streams_are_listed_by_prefix_and_name(self, opened: Open) -> None:
         async with opened() as ledger:
             await noted(ledger.journal, ("b/2", b"12"), ("a", b""), ("b/1", b"1"), ("b/2", b"345"), ("c", b"1"))
-            streams = [NoteStream("b/1", 1, 0, 1), NoteStream("b/2", 2, 0, 5)]
-            assert await ledger.journal.note_streams("b/") == streams
-            assert [found.stream for found in await ledger.journal.note_streams()] == ["a", "b/1", "b/2", "c"]
+            streams = [RecordStream("b/1", 1, 0, 1), RecordStream("b/2", 2, 0, 5)]
+            assert await ledger.journal.streams("b/") == streams
+            assert [found.stream for found in await ledger.journal.streams()] == ["a", "b/1", "b/2", "c"]
 
     async def test_dropping_takes_whole_prefixes_and_the_floor_stays_known(self, opened: Open) -> None:
         async with opened() as ledger:
             written = await noted(ledger.journal, *[("a", b"12")] * 5, ("b", b"1"))
-            assert await ledger.journal.drop_notes("a", 3) == 3
-            page = await ledger.journal.read_notes("a", 1)
+            assert await ledger.journal.drop("a", 3) == 3
+            page = await ledger.journal.read("a", 1)
             assert (page.notes, page.floor, page.head) == (tuple(written[3:5]), 3, 5)
-            assert await ledger.journal.drop_notes("a", 1) == 3
-            assert await ledger.journal.drop_notes("a", 99) == 5
-            assert await ledger.journal.note_streams("a") == [NoteStream("a", 5, 5, 0)]
+            assert await ledger.journal.drop("a", 1) == 3
+            assert await ledger.journal.drop("a", 99) == 5
+            assert await ledger.journal.streams("a") == [RecordStream("a", 5, 5, 0)]
             (after,) = await noted(ledger.journal, ("a", b"6"))
             assert after.number == 6
             assert await every_note(ledger.journal, "a") == [after]
@@ -106,14 +106,14 @@ class JournalContract:
         async with opened() as ledger:
             for _ in range(3):
                 await noted(ledger.journal, *[("a", b"1")] * 1000)
-            assert await ledger.journal.drop_notes("a", 2999) == 2999
-            assert await ledger.journal.note_streams() == [NoteStream("a", 3000, 2999, 1)]
+            assert await ledger.journal.drop("a", 2999) == 2999
+            assert await ledger.journal.streams() == [RecordStream("a", 3000, 2999, 1)]
             assert await ledger.verify() == []
 
     async def test_done_comes_later_and_once_and_an_empty_append_is_answered_too(self, opened: Open) -> None:
         async with opened() as ledger:
             calls: list[object] = []
-            assert ledger.journal.append_notes([], calls.append) is None
+            assert ledger.journal.append([], calls.append) is None
             assert calls == []
             await noted(ledger.journal, ("a", b""))
             assert calls == [[]]
@@ -123,7 +123,7 @@ class JournalContract:
             calls: list[object] = []
             for number in range(40):
                 assert ledger.append(keyed([number]), lambda _: None) is None
-                assert ledger.journal.append_notes([NewNote("a", b"%d" % number)], calls.append) is None
+                assert ledger.journal.append([NewRecord("a", b"%d" % number)], calls.append) is None
             await append(ledger, keyed([7]))  # a known key has its transaction made anew
             await noted(ledger.journal, ("a", b"last"))
             assert len(calls) == 40
@@ -136,15 +136,20 @@ class JournalContract:
 
     @pytest.mark.parametrize(
         "bad",
-        [NewNote("", b""), NewNote("x" * 1025, b""), NewNote("\ud800", b""), NewNote("a", bytes(MAX_NOTE_BYTES + 1))],
+        [
+            NewRecord("", b""),
+            NewRecord("x" * 1025, b""),
+            NewRecord("\ud800", b""),
+            NewRecord("a", bytes(MAX_NOTE_BYTES + 1)),
+        ],
         ids=["no name", "long name", "no text", "large body"],
     )
     async def test_a_note_that_can_never_be_written_is_refused_with_its_append(
-        self, opened: Open, bad: NewNote
+        self, opened: Open, bad: NewRecord
     ) -> None:
         async with opened() as ledger:
             calls: list[object] = []
-            refusal = ledger.journal.append_notes([NewNote("a", b""), bad], calls.append)
+            refusal = ledger.journal.append([NewRecord("a", b""), bad], calls.append)
             assert refusal is not None
             assert (refusal.failure_class, refusal.retry_class) == (
                 FailureClass.INVALID_REQUEST,
@@ -155,17 +160,17 @@ class JournalContract:
 
     async def test_an_append_larger_than_the_queue_is_refused(self, opened: Open) -> None:
         async with opened() as ledger:
-            refusal = ledger.journal.append_notes([NewNote("a", b"")] * (MAX_QUEUED_NOTES + 1), lambda _: None)
+            refusal = ledger.journal.append([NewRecord("a", b"")] * (MAX_QUEUED_NOTES + 1), lambda _: None)
             assert refusal is not None
             assert refusal.code == "batch_too_large"
 
     async def test_closing_writes_what_was_taken_and_refuses_the_rest(self, opened: Open) -> None:
         async with opened() as ledger:
-            answers: list[list[Note] | Refusal] = []
+            answers: list[list[Record] | Refusal] = []
             for number in range(20):
-                assert ledger.journal.append_notes([NewNote("a", b"%d" % number)], answers.append) is None
+                assert ledger.journal.append([NewRecord("a", b"%d" % number)], answers.append) is None
             await ledger.aclose()
             assert [note.number for answer in answers if isinstance(answer, list) for note in answer] == [*range(1, 21)]
-            refusal = ledger.journal.append_notes([NewNote("a", b"")], answers.append)
+            refusal = ledger.journal.append([NewRecord("a", b"")], answers.append)
             assert refusal is not None
             assert (refusal.code, refusal.retry_class) == ("closed", RetryClass.SAFE_RETRY)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import rfc8785
 
-from lifebus_broker.ports import Appended, Entry, Ledger, Query, Row, is_same_content
+from lifebus_broker.ports import AppendResult, Ledger, NewReceipt, Query, StoredReceipt, is_same_content
 from lifebus_contract import (
     FailureClass,
     LifecycleEvent,
@@ -65,7 +65,7 @@ class LedgerContract:
 
     async def test_done_comes_later_and_once(self, opened: Open) -> None:
         async with opened() as ledger:
-            calls: list[list[Appended]] = []
+            calls: list[list[AppendResult]] = []
             assert ledger.append([entry(1)], calls.append) is None
             assert calls == []
             await recorded(ledger, [entry(2)])
@@ -78,7 +78,7 @@ class LedgerContract:
     async def test_new_rows_are_published_after_they_are_acknowledged(self, opened: Open) -> None:
         log: list[str] = []
 
-        def committed(rows: list[Row]) -> None:
+        def committed(rows: list[StoredReceipt]) -> None:
             log.extend(f"published {row.position}" for row in rows)
 
         async with opened(committed=committed) as ledger:
@@ -87,11 +87,11 @@ class LedgerContract:
             assert log == ["acknowledged", "published 1", "published 2"]
 
     async def test_a_repeated_key_gets_the_stored_bytes_and_changes_nothing(self, opened: Open) -> None:
-        published: list[Row] = []
+        published: list[StoredReceipt] = []
         async with opened(committed=published.extend) as ledger:
             (first,) = await recorded(ledger, [entry(1, key="a")])
             (again,) = await append(ledger, [entry(2, key="a", at_epoch_s=5)])
-            assert again == Appended(row=first, replayed=True)
+            assert again == AppendResult(row=first, replayed=True)
             (next_row,) = await recorded(ledger, [entry(3, key="b")])
             assert (next_row.position, next_row.sequence) == (2, 2 if ledger.durable else None)
             await append(ledger, [])
@@ -100,7 +100,7 @@ class LedgerContract:
     async def test_a_key_repeated_within_one_append_is_recorded_once(self, opened: Open) -> None:
         async with opened() as ledger:
             first, again, other = await append(ledger, [entry(1, key="a"), entry(2, key="a"), entry(3)])
-            assert again == Appended(row=first.row, replayed=True)
+            assert again == AppendResult(row=first.row, replayed=True)
             assert other.row is not None
             assert other.row.position == 2
 
@@ -299,7 +299,7 @@ class LedgerContract:
 
     async def test_closing_records_what_was_taken_and_refuses_the_rest(self, opened: Open) -> None:
         async with opened() as ledger:
-            answers: list[Appended] = []
+            answers: list[AppendResult] = []
             for number in range(20):
                 assert ledger.append([entry(number)], answers.extend) is None
             await ledger.aclose()
@@ -319,9 +319,9 @@ class LedgerContract:
             assert len(ledger.epoch) == len(bytes.fromhex(ledger.epoch)) * 2 == 32
 
 
-def entry_of(made: Receipt) -> Entry:
+def entry_of(made: Receipt) -> NewReceipt:
     """Return the entry of a receipt without a key."""
-    return Entry(receipt=made)
+    return NewReceipt(receipt=made)
 
 
 def matches(made: Receipt, filters: dict[str, object]) -> bool:

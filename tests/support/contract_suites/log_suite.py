@@ -66,7 +66,7 @@ class LogContract:
     async def test_its_notes_are_those_that_are_kept(self, opened: Open) -> None:
         async with opened() as (ledger, log):
             written = await noted(ledger.journal, ("b", b"1"), ("pins", b"2"), ("b", b"3"), ("pinsel", b"4"))
-            await ledger.journal.drop_notes("b", 1)
+            await ledger.journal.drop("b", 1)
             assert list(log.notes("pins")) == [written[1], written[3]]
             assert list(log.notes("")) == [written[2], written[1], written[3]]
 

@@ -15,7 +15,7 @@ from lifebus_broker.ledger.sqlite.log import SqliteLog
 from lifebus_broker.ledger.sqlite.reader import Reader
 from lifebus_broker.ledger.sqlite.records import read_page, read_streams
 from lifebus_broker.ledger.sqlite.schema import executor
-from lifebus_broker.ports import Query, Row
+from lifebus_broker.ports import Query, StoredReceipt
 from lifebus_contract import LifebusError, LifecycleEvent
 from support.contract_suites.journal_suite import noted
 from support.receipts import append, entry, keyed, recorded
@@ -35,7 +35,7 @@ async def write_ledger(path: Path, crashed: Path | None = None) -> None:
     await noted(
         ledger.journal, *[(stream, b"note %d" % n) for n in range(6) for stream in ("cursor/a", "signal/codex/t")]
     )
-    await ledger.journal.drop_notes("cursor/a", 2)
+    await ledger.journal.drop("cursor/a", 2)
     await ledger.prune(FLOOR, b'{"base":1}')
     store = ledger._file.store
     while store.pruned < FLOOR:
@@ -86,8 +86,8 @@ def everything_in(path: Path) -> list[Any]:
     return found
 
 
-def _pages(reader: Reader, query: Query) -> list[Row]:
-    rows: list[Row] = []
+def _pages(reader: Reader, query: Query) -> list[StoredReceipt]:
+    rows: list[StoredReceipt] = []
     while True:
         page = reader.page(
             Query(after=query.after, limit=query.limit, session=query.session, since_epoch_s=query.since_epoch_s)

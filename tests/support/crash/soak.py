@@ -123,7 +123,7 @@ class Soak:
         """Go on from a cursor that is long gone: it is told so."""
         status = await bus.status()
         self.seen["receipts dropped"] += status.ledger.floor > 0
-        cursor = lifebus.Cursor(status.ledger.epoch, 0)
+        cursor = lifebus.Position(status.ledger.epoch, 0)
         async for item in bus.receipts(since=cursor, until_head=True):
             self.seen["gap seen"] += isinstance(item, lifebus.Gap)
             break

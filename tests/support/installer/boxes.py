@@ -9,9 +9,9 @@ from lifebus_adapters.shared.assets import (
     Asset,
     Dialect,
     Entry,
+    InstallRequest,
     OwnedFile,
     SettingsFile,
-    Wish,
     hook_command,
     is_hook_command,
 )
@@ -89,7 +89,7 @@ class Box:
         return self.settings_path
 
     def plan(self, assets: Sequence[Asset] | None = None, *, removal: bool = False, adapter_id: str = "claude") -> Plan:
-        wish = Wish(
+        wish = InstallRequest(
             mode=IntegrationMode.NATIVE_HOOK,
             scope="user",
             surroundings=Surroundings(home=str(self.root / "home"), environ={}),

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import lifebus
 from lifebus import Deliveries, Delivery
-from lifebus_contract.consumers import CursorInfo
+from lifebus_contract.consumers import ConsumerInfo
 
 SECONDS = 20
 
@@ -49,7 +49,7 @@ async def nothing_comes(deliveries: Deliveries) -> None:
     raise AssertionError(item)
 
 
-async def standing(bus: lifebus.Bus, name: str = "n") -> CursorInfo:
+async def standing(bus: lifebus.Bus, name: str = "n") -> ConsumerInfo:
     """Return how a cursor stands."""
     (info,) = await bus.cursors.standing(name)
     return info

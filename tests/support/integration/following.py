@@ -13,7 +13,7 @@ from lifebus_broker.ports import Query
 from lifebus_contract import CallbackRequest, Receipt
 from lifebus_contract.codec import decode_receipt
 from lifebus_supervisor.daemon.composition import Daemon
-from lifebus_transports.zmq.receipts import ReceiptDoor
+from lifebus_transports.zmq.receipts import ReceiptPublisher
 
 SECONDS = 20
 
@@ -74,7 +74,7 @@ def ids(items: Sequence[Receipt | lifebus.Gap]) -> list[str]:
     return [item.reason if isinstance(item, lifebus.Gap) else item.receipt_id for item in items]
 
 
-def lose_every(door: ReceiptDoor, nth: int, *, beacons: bool = False) -> None:
+def lose_every(door: ReceiptPublisher, nth: int, *, beacons: bool = False) -> None:
     """Let a door lose every nth message of each kind; markers and, unless asked for, beacons pass."""
     send, numbers = door._send, defaultdict[bytes, Iterator[int]](lambda: count(1))
     losable = (b"a/", b"r/", b"s/", b"h/", b"hs/") if beacons else (b"a/", b"r/", b"s/")

@@ -12,14 +12,14 @@ from lifebus_broker.exports.writer import write_export
 from lifebus_broker.ledger.sqlite.exporter import SqliteExport
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ledger.sqlite.log import SqliteLog
-from lifebus_broker.ports import Entry
-from lifebus_broker.snapshots.state_follower import StateKeeper
+from lifebus_broker.ports import NewReceipt
+from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.stores import REDUCER_VERSION, dump_stores
 from support.histories import history
 from support.receipts import append
 
 
-def make_ledger(path: Path, entries: list[Entry] | int, seed: int = 3) -> None:
+def make_ledger(path: Path, entries: list[NewReceipt] | int, seed: int = 3) -> None:
     """Write a ledger file of a random history."""
     found = history(seed, entries) if isinstance(entries, int) else entries
 
@@ -39,7 +39,7 @@ def prune_ledger(path: Path, floor: int) -> None:
 
     async def prune() -> None:
         with SqliteLog(path) as log:
-            base = dump_stores(StateKeeper(log).stores_at(floor))
+            base = dump_stores(StateFollower(log).stores_at(floor))
         ledger = await SqliteLedger.open(path)
         try:
             assert await ledger.prune(floor, base) == floor

@@ -6,7 +6,7 @@ from typing import Any
 
 from lifebus_adapters import ADAPTERS
 from lifebus_broker.ledger.log import LogLine, LogSource
-from lifebus_broker.ports import Note
+from lifebus_broker.ports import Record
 from lifebus_broker.snapshots.boot import Booted, cold_boot
 from lifebus_broker.snapshots.capture import save
 from lifebus_broker.snapshots.compactions.naming import POLICIES
@@ -14,7 +14,7 @@ from lifebus_broker.snapshots.frozen import FrozenMap, freeze_map, thaw
 from lifebus_broker.snapshots.pins import pins_of
 from lifebus_broker.snapshots.revisions import REVISIONS, Revision, encode_revision
 from lifebus_broker.snapshots.snapshot import SaveSnapshot, SaveType
-from lifebus_broker.snapshots.state_follower import StateKeeper
+from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.stores import REDUCER_VERSION, dump_stores
 from support.histories import folded, history, lines_of
 
@@ -33,7 +33,7 @@ class HeldLog:
     kept: list[LogLine]
     floor: int = 0
     dump: bytes | None = None
-    written: list[Note] = field(default_factory=list[Note])
+    written: list[Record] = field(default_factory=list[Record])
     reads: int = 0
 
     @property
@@ -50,7 +50,7 @@ class HeldLog:
         self.reads += 1
         yield from self.kept[after - self.floor : through - self.floor]
 
-    def notes(self, prefix: str) -> Iterator[Note]:
+    def notes(self, prefix: str) -> Iterator[Record]:
         """Return the notes."""
         yield from (note for note in self.written if note.stream.startswith(prefix))
 
@@ -67,7 +67,7 @@ def log_of(seed: int, count: int) -> HeldLog:
 
 def saved(log: LogSource, save_type: SaveType = SaveType.SESSION, pins: FrozenMap = PINS) -> SaveSnapshot:
     """Save at the end of a log."""
-    keeper = StateKeeper(log)
+    keeper = StateFollower(log)
     keeper.advance()
     return save(save_type, keeper, log, pins)
 
@@ -83,7 +83,7 @@ def with_pins(**changes: Any) -> FrozenMap:
     return freeze_map({**thaw(PINS), **changes})
 
 
-def revised(*steps: tuple[FrozenMap, FrozenMap], reason: str = "upgraded") -> Sequence[Note]:
+def revised(*steps: tuple[FrozenMap, FrozenMap], reason: str = "upgraded") -> Sequence[Record]:
     """Return the notes of revisions, one a step."""
     bodies = [encode_revision(Revision(before=a, after=b, reason=reason, actor="ada")) for a, b in steps]
-    return [Note(REVISIONS, number, 0, body) for number, body in enumerate(bodies, 1)]
+    return [Record(REVISIONS, number, 0, body) for number, body in enumerate(bodies, 1)]

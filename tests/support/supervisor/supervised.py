@@ -18,7 +18,7 @@ from lifebus_broker.routing.registry import Registry
 from lifebus_contract import Receipt
 from lifebus_contract.codec import decode_receipt
 from lifebus_supervisor.hook_intake.calls import HookCalls
-from lifebus_supervisor.supervision.environment import SupervisorLimits, Watching, World
+from lifebus_supervisor.supervision.environment import Environment, SupervisorLimits, Watching
 from lifebus_supervisor.supervision.supervisor import Looked, Supervisor
 from lifebus_supervisor.tailing.events import Found, WatchedFile
 from support.adapters.calls import call, ids
@@ -90,7 +90,7 @@ class Stage:
 
     def restart(self, watcher: Watching | None = None) -> Supervisor:
         """Forget all that is not in the ledger, as a broker that starts again does."""
-        world = World(
+        world = Environment(
             now=self.clock.now,
             epoch=self.clock.epoch,
             is_alive=lambda process: process not in self.dead,

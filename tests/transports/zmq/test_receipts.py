@@ -11,7 +11,7 @@ import pytest
 import zmq
 
 from lifebus_transports.framing.frames import ALL_TOPIC, BEACON_TOPIC, marker_topic, session_topic
-from lifebus_transports.zmq.receipts import ReceiptDoor
+from lifebus_transports.zmq.receipts import ReceiptPublisher
 from lifebus_transports.zmq.topics import Topics
 from support.broker_process import until
 from support.transports.zmq_pairs import client_of, gated_context
@@ -30,16 +30,16 @@ class SomeRow:
 
 
 @contextmanager
-def open_door() -> Iterator[tuple[ReceiptDoor, str]]:
+def open_door() -> Iterator[tuple[ReceiptPublisher, str]]:
     with gated_context({os.geteuid()}) as (context, address):
-        door = ReceiptDoor(context, address)
+        door = ReceiptPublisher(context, address)
         try:
             yield door, address
         finally:
             door.close()
 
 
-async def joined(door: ReceiptDoor, *topics: bytes) -> None:
+async def joined(door: ReceiptPublisher, *topics: bytes) -> None:
     """Wait until the door knows of the subscriptions."""
     await until(lambda: all(door._topics.wants(topic) for topic in topics))
 

@@ -13,7 +13,7 @@ from lifebus_contract import BrokerBusy, InvalidRequest
 from lifebus_contract.fields import Document
 from lifebus_transports.framing.frames import decode_header, encode_header
 from lifebus_transports.messages.requests import Backfill, Marker, Nothing
-from lifebus_transports.zmq.requests import Caller, RequestDoor
+from lifebus_transports.zmq.requests import Caller, RequestServer
 from support.broker_process import until
 from support.transports.zmq_pairs import client_of, gated_context
 
@@ -26,7 +26,7 @@ Asked = list[tuple[Caller, str, Document]]
 @contextmanager
 def open_door(
     handle: Callable[[Caller, str, Document], None] | None = None, **options: int
-) -> Iterator[tuple[RequestDoor, str, Asked]]:
+) -> Iterator[tuple[RequestServer, str, Asked]]:
     """A door whose handler notes what it is asked, unless another one is given."""
     asked: Asked = []
 
@@ -36,7 +36,7 @@ def open_door(
             handle(caller, verb, body)
 
     with gated_context({os.geteuid()}) as (context, address):
-        door = RequestDoor(context, address, note, **options)
+        door = RequestServer(context, address, note, **options)
         try:
             yield door, address, asked
         finally:

@@ -6,7 +6,7 @@ import pytest
 import zmq
 
 from lifebus_transports.framing.frames import BEACON_TOPIC, SIGNAL_BEACON_TOPIC, signal_topic
-from lifebus_transports.zmq.receipts import ReceiptDoor
+from lifebus_transports.zmq.receipts import ReceiptPublisher
 from lifebus_transports.zmq.topics import Topics
 from support.broker_process import until
 from support.transports.zmq_pairs import client_of
@@ -22,7 +22,7 @@ class SomeSignal:
     signal: bytes = b"{}"
 
 
-async def joined(door: ReceiptDoor, *topics: bytes) -> None:
+async def joined(door: ReceiptPublisher, *topics: bytes) -> None:
     """Wait until the door knows of the subscriptions."""
     await until(lambda: all(door._signal_topics.wants(topic) for topic in topics))
 

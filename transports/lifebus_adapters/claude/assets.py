@@ -13,8 +13,8 @@ from lifebus_adapters.shared.assets import (
     Asset,
     Entry,
     HookEvent,
+    InstallRequest,
     SettingsFile,
-    Wish,
     hook_command,
 )
 from lifebus_adapters.shared.handlers import bad_timeout, wrong_type
@@ -38,13 +38,13 @@ _TYPES: Final = {"command": "command", "http": "url", "mcp_tool": "tool", "promp
 """The types of handlers, and what each must have."""
 
 
-def _home(wish: Wish) -> str:
+def _home(wish: InstallRequest) -> str:
     """Return the directory of the user's settings."""
     found = wish.surroundings.first("CLAUDE_CONFIG_DIR")
     return found[1].rstrip("/") if found else f"{wish.surroundings.home}/.claude"
 
 
-def _directory(wish: Wish) -> str:
+def _directory(wish: InstallRequest) -> str:
     return _home(wish) if wish.project is None else f"{wish.project}/.claude"
 
 
@@ -59,7 +59,7 @@ def _check(document: object) -> tuple[str, ...]:
     return faults
 
 
-def _hooks(wish: Wish) -> tuple[Asset, ...]:
+def _hooks(wish: InstallRequest) -> tuple[Asset, ...]:
     name = "settings.json" if wish.project is None else "settings.local.json"
     line = {"type": "command", "command": hook_command(wish.launcher, "claude", "statusLine")}
     status_line = (Entry(kind="member", where=("statusLine",), value=line),) if wish.status_line else ()
@@ -73,7 +73,7 @@ def _hooks(wish: Wish) -> tuple[Asset, ...]:
     return (settings,)
 
 
-def _advice(wish: Wish) -> tuple[str, ...]:  # noqa: ARG001  the same everywhere
+def _advice(wish: InstallRequest) -> tuple[str, ...]:  # noqa: ARG001  the same everywhere
     return ("Sessions that are running take the hooks up when they are started again.",)
 
 

@@ -9,7 +9,7 @@ known to be in 0.169, which everything here was measured with.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lifebus_adapters.shared.assets import Asset, HookEvent, SettingsFile, Wish
+from lifebus_adapters.shared.assets import Asset, HookEvent, InstallRequest, SettingsFile
 from lifebus_adapters.shared.handlers import bad_timeout, missing_text, wrong_type
 from lifebus_adapters.shared.hook_groups import check_groups, group_entries, is_ours
 from lifebus_adapters.shared.hosting import with_common_modes
@@ -32,13 +32,13 @@ _TYPES: Final = {"command": "command", "mcp_tool": "tool", "prompt": "type", "ag
 """The types of handlers, and what each must have, as far as it was seen."""
 
 
-def home_of(wish: Wish) -> str:
+def home_of(wish: InstallRequest) -> str:
     """Return Codex's own directory of the user: the one with config.toml."""
     found = wish.surroundings.first("CODEX_HOME")
     return found[1].rstrip("/") if found else f"{wish.surroundings.home}/.codex"
 
 
-def _directory(wish: Wish) -> str:
+def _directory(wish: InstallRequest) -> str:
     return home_of(wish) if wish.project is None else f"{wish.project}/.codex"
 
 
@@ -51,7 +51,7 @@ def _check(document: object) -> tuple[str, ...]:
     return check_groups(document, _handler)
 
 
-def _hooks(wish: Wish) -> tuple[Asset, ...]:
+def _hooks(wish: InstallRequest) -> tuple[Asset, ...]:
     return (
         SettingsFile(
             path=f"{_directory(wish)}/hooks.json",
@@ -69,7 +69,7 @@ _TRUST: Final = (
 )
 
 
-def _advice(wish: Wish) -> tuple[str, ...]:
+def _advice(wish: InstallRequest) -> tuple[str, ...]:
     if wish.project is None:
         return (_TRUST,)
     return (_TRUST, "Codex reads a project's hooks only once the project is trusted.")

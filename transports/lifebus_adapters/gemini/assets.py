@@ -7,7 +7,7 @@ runs a hook that is new to it, and reads the settings of trusted folders only.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
-from lifebus_adapters.shared.assets import Asset, HookEvent, SettingsFile, Wish
+from lifebus_adapters.shared.assets import Asset, HookEvent, InstallRequest, SettingsFile
 from lifebus_adapters.shared.handlers import bad_timeout, wrong_type
 from lifebus_adapters.shared.hook_groups import check_groups, group_entries, is_ours
 from lifebus_adapters.shared.hosting import with_common_modes
@@ -21,7 +21,7 @@ _OLD_SETTINGS: Final = frozenset({"enabled", "disabled", "notifications"})
 """Keys beside the events that versions before `hooksConfig` had, and that newer ones pass over."""
 
 
-def _directory(wish: Wish) -> str:
+def _directory(wish: InstallRequest) -> str:
     if wish.project is not None:
         return f"{wish.project}/.gemini"
     found = wish.surroundings.first("GEMINI_CLI_HOME")
@@ -47,7 +47,7 @@ def _switched_off(switches: Mapping[str, Any]) -> Iterator[str]:
         yield f"hooksConfig.disabled: Gemini CLI runs no hook of the name {_NAME} while that is in it"
 
 
-def _hooks(wish: Wish) -> tuple[Asset, ...]:
+def _hooks(wish: InstallRequest) -> tuple[Asset, ...]:
     return (
         SettingsFile(
             path=f"{_directory(wish)}/settings.json",
@@ -59,7 +59,7 @@ def _hooks(wish: Wish) -> tuple[Asset, ...]:
     )
 
 
-def _advice(wish: Wish) -> tuple[str, ...]:
+def _advice(wish: InstallRequest) -> tuple[str, ...]:
     if wish.project is None:
         return ()
     return ("Gemini CLI reads a project's hooks only in a trusted folder, and warns about them once.",)

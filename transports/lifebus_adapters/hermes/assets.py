@@ -11,8 +11,8 @@ from lifebus_adapters.shared.assets import (
     Asset,
     Entry,
     HookEvent,
+    InstallRequest,
     SettingsFile,
-    Wish,
     hook_command,
     is_hook_command,
 )
@@ -35,7 +35,7 @@ _EVENTS: Final = tuple(
 _MAX_TIMEOUT_S: Final = 300
 
 
-def _home(wish: Wish) -> str:
+def _home(wish: InstallRequest) -> str:
     found = wish.surroundings.first("HERMES_HOME")
     return found[1].rstrip("/") if found else f"{wish.surroundings.home}/.hermes"
 
@@ -71,7 +71,7 @@ def _event_faults(name: str, handlers: Any) -> Iterator[str]:
             yield f"hooks.{name}[{index}]: {fault}"
 
 
-def _hooks(wish: Wish) -> tuple[Asset, ...]:
+def _hooks(wish: InstallRequest) -> tuple[Asset, ...]:
     entries = tuple(
         Entry(
             kind="element",
@@ -85,7 +85,7 @@ def _hooks(wish: Wish) -> tuple[Asset, ...]:
     return (SettingsFile(path=path, dialect="yaml", entries=entries, owns=_is_ours, check=_check),)
 
 
-def _advice(wish: Wish) -> tuple[str, ...]:  # noqa: ARG001  the same everywhere
+def _advice(wish: InstallRequest) -> tuple[str, ...]:  # noqa: ARG001  the same everywhere
     return (
         "Hermes asks about each new hook at its next start in a terminal; `hermes --accept-hooks` says yes to all.",
     )

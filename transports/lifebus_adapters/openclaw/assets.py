@@ -7,7 +7,7 @@ have no settings of their own.
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, cast
 
-from lifebus_adapters.shared.assets import Asset, Entry, HookEvent, OwnedFile, SettingsFile, Wish
+from lifebus_adapters.shared.assets import Asset, Entry, HookEvent, InstallRequest, OwnedFile, SettingsFile
 from lifebus_adapters.shared.hosting import only_user_scope, with_common_modes
 from lifebus_adapters.shared.launcher import data_directory
 from lifebus_adapters.shared.templates import fill, for_javascript, template
@@ -30,7 +30,7 @@ _FOLDER: Final = "lifebus-openclaw"
 """The plugin's folder in the data directory; by this name its path is ours."""
 
 
-def _state(wish: Wish) -> str:
+def _state(wish: InstallRequest) -> str:
     """Return the directory of OpenClaw's state."""
     own = wish.surroundings.first("OPENCLAW_STATE_DIR")
     if own:
@@ -39,7 +39,7 @@ def _state(wish: Wish) -> str:
     return f"{home[1].rstrip('/') if home else wish.surroundings.home}/.openclaw"
 
 
-def _settings_path(wish: Wish) -> str:
+def _settings_path(wish: InstallRequest) -> str:
     own = wish.surroundings.first("OPENCLAW_CONFIG_PATH")
     return own[1] if own else f"{_state(wish)}/openclaw.json"
 
@@ -78,7 +78,7 @@ def _plugin_faults(plugins: dict[str, Any]) -> Iterator[str]:
         yield "plugins.load.paths: must be a list of paths"
 
 
-def _plugin_files(wish: Wish, folder: str) -> tuple[OwnedFile, ...]:
+def _plugin_files(wish: InstallRequest, folder: str) -> tuple[OwnedFile, ...]:
     text = fill(
         template("texts", "door.js") + template("openclaw", "plugin.js"),
         adapter=for_javascript("openclaw"),
@@ -92,7 +92,7 @@ def _plugin_files(wish: Wish, folder: str) -> tuple[OwnedFile, ...]:
     )
 
 
-def _hooks(wish: Wish) -> tuple[Asset, ...]:
+def _hooks(wish: InstallRequest) -> tuple[Asset, ...]:
     folder = f"{data_directory(wish)}/{_FOLDER}"
     entries = (
         Entry(kind="element", where=("plugins", "load", "paths"), value=folder),
@@ -106,7 +106,7 @@ def _hooks(wish: Wish) -> tuple[Asset, ...]:
     return (*_plugin_files(wish, folder), settings)
 
 
-def _advice(wish: Wish) -> tuple[str, ...]:  # noqa: ARG001  the same everywhere
+def _advice(wish: InstallRequest) -> tuple[str, ...]:  # noqa: ARG001  the same everywhere
     return ("A running OpenClaw Gateway loads the plugin when it is started again: openclaw gateway restart.",)
 
 

@@ -5,7 +5,7 @@ OpenCode takes every file in its `plugin` folder as a plugin, so that all of our
 
 from typing import Final
 
-from lifebus_adapters.shared.assets import Asset, HookEvent, OwnedFile, Wish
+from lifebus_adapters.shared.assets import Asset, HookEvent, InstallRequest, OwnedFile
 from lifebus_adapters.shared.hosting import no_advice, with_common_modes
 from lifebus_adapters.shared.templates import fill, for_javascript, template
 
@@ -26,7 +26,7 @@ _EVENTS: Final = tuple(
 )
 
 
-def _directory(wish: Wish) -> str:
+def _directory(wish: InstallRequest) -> str:
     if wish.project is not None:
         return f"{wish.project}/.opencode"
     own = wish.surroundings.first("OPENCODE_CONFIG_DIR")
@@ -37,7 +37,7 @@ def _directory(wish: Wish) -> str:
     return f"{base}/opencode"
 
 
-def _hooks(wish: Wish) -> tuple[Asset, ...]:
+def _hooks(wish: InstallRequest) -> tuple[Asset, ...]:
     text = fill(
         template("texts", "door.js") + template("opencode", "plugin.js"),
         adapter=for_javascript("opencode"),

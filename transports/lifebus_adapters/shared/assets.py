@@ -45,7 +45,7 @@ def is_hook_command(text: object) -> bool:
     return len(words) >= 4 and words[:3] == ["/bin/sh", "-c", _GUARD] and words[3].endswith(f"/{LAUNCHER}")  # noqa: PLR2004
 
 
-class Wish(Struct, frozen=True, kw_only=True):
+class InstallRequest(Struct, frozen=True, kw_only=True):
     """What a user asked to install: where, how, and the absolute path of the launcher that hooks are to run.
 
     `project` is the project's directory where the scope is the project.  `events` narrows the hooks; None means all.
@@ -127,5 +127,5 @@ class HostAssets(Struct, frozen=True, kw_only=True):
     modes: tuple[IntegrationMode, ...]
     scopes: tuple[Scope, ...]
     events: tuple[HookEvent, ...]
-    make: Callable[[Wish], tuple[Asset, ...]]
-    advice: Callable[[Wish], tuple[str, ...]]
+    make: Callable[[InstallRequest], tuple[Asset, ...]]
+    advice: Callable[[InstallRequest], tuple[str, ...]]

@@ -6,14 +6,14 @@ Each of our hooks is a group of its own at the end of its event's list, so that 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from lifebus_adapters.shared.assets import Entry, HookEvent, Wish, hook_command, is_hook_command
+from lifebus_adapters.shared.assets import Entry, HookEvent, InstallRequest, hook_command, is_hook_command
 
 GroupRules = Callable[[Mapping[str, Any]], str | None]
 """What a harness would refuse about one handler, in a few words; None where it is fine."""
 
 
 def group_entries(
-    wish: Wish,
+    wish: InstallRequest,
     adapter_id: str,
     events: Sequence[HookEvent],
     *,

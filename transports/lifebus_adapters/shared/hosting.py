@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from lifebus_adapters.shared.assets import Asset, HookEvent, HostAssets, OwnedFile, Scope, Wish
+from lifebus_adapters.shared.assets import Asset, HookEvent, HostAssets, InstallRequest, OwnedFile, Scope
 from lifebus_adapters.shared.launcher import wrapper_file, wrapper_path
 from lifebus_adapters.shared.templates import fill, template
 from lifebus_contract import IntegrationMode
@@ -19,9 +19,9 @@ def with_common_modes(
     name: str,
     *,
     events: tuple[HookEvent, ...],
-    hooks: Callable[[Wish], tuple[Asset, ...]],
-    skills: Callable[[Wish], str],
-    advice: Callable[[Wish], tuple[str, ...]],
+    hooks: Callable[[InstallRequest], tuple[Asset, ...]],
+    skills: Callable[[InstallRequest], str],
+    advice: Callable[[InstallRequest], tuple[str, ...]],
     scopes: tuple[Scope, ...] = ("user", "project"),
 ) -> HostAssets:
     """Return the assets of a harness whose command has its adapter's id.
@@ -36,14 +36,14 @@ def with_common_modes(
         scopes: Where the harness reads settings.
     """
 
-    def make(wish: Wish) -> tuple[Asset, ...]:
+    def make(wish: InstallRequest) -> tuple[Asset, ...]:
         if wish.mode is IntegrationMode.LAUNCHER_WRAPPER:
             return (wrapper_file(wish, adapter_id, adapter_id),)
         if wish.mode is IntegrationMode.MANUAL_SKILL:
             return (skill_file(skills(wish), adapter_id),)
         return hooks(wish)
 
-    def advise(wish: Wish) -> tuple[str, ...]:
+    def advise(wish: InstallRequest) -> tuple[str, ...]:
         if wish.mode is IntegrationMode.LAUNCHER_WRAPPER:
             return (f"Start {name} with {wrapper_path(wish, adapter_id)} instead of {adapter_id}.",)
         if wish.mode is IntegrationMode.MANUAL_SKILL:
@@ -62,7 +62,7 @@ def with_common_modes(
     )
 
 
-def no_advice(wish: Wish) -> tuple[str, ...]:  # noqa: ARG001  some harnesses need nothing
+def no_advice(wish: InstallRequest) -> tuple[str, ...]:  # noqa: ARG001  some harnesses need nothing
     """Return nothing: the hooks work as they are."""
     return ()
 

@@ -11,7 +11,7 @@ is upgraded, moved or gone.
 
 from typing import Final
 
-from lifebus_adapters.shared.assets import LAUNCHER, OwnedFile, Wish
+from lifebus_adapters.shared.assets import LAUNCHER, InstallRequest, OwnedFile
 from lifebus_adapters.shared.templates import fill, for_shell, template
 
 _EXECUTABLE: Final = 0o700
@@ -22,7 +22,7 @@ def launcher_path(directory: str) -> str:
     return f"{directory.rstrip('/')}/{LAUNCHER}"
 
 
-def data_directory(wish: Wish) -> str:
+def data_directory(wish: InstallRequest) -> str:
     """Return the data directory of a wish: where its launcher lies."""
     return wish.launcher.rpartition("/")[0]
 
@@ -45,12 +45,12 @@ def launcher_files(directory: str, *, python: str, hook: str, wrapper: str) -> t
     )
 
 
-def wrapper_path(wish: Wish, adapter_id: str) -> str:
+def wrapper_path(wish: InstallRequest, adapter_id: str) -> str:
     """Return the absolute path of a harness's launcher wrapper."""
     return f"{data_directory(wish)}/bin/lifebus-run-{adapter_id}"
 
 
-def wrapper_file(wish: Wish, adapter_id: str, program: str) -> OwnedFile:
+def wrapper_file(wish: InstallRequest, adapter_id: str, program: str) -> OwnedFile:
     """Return a harness's launcher wrapper: a script to start the harness with."""
     text = fill(
         template("texts", "run.sh"),

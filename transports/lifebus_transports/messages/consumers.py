@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from lifebus_contract.consumers import CursorSettings, DeadLetter, Lost
+from lifebus_contract.consumers import ConsumerSettings, DeadLetter, Lost
 from lifebus_contract.fields import Count, Document, Identifier, refuse_unprintable
 
 
@@ -26,7 +26,7 @@ class Consume(_OfCursor, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     client_id: Identifier
-    settings: CursorSettings = CursorSettings()
+    settings: ConsumerSettings = ConsumerSettings()
     after: Count | None = None
     epoch: Identifier | None = None
     since_epoch_s: Count | None = None

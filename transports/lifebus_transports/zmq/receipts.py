@@ -90,7 +90,7 @@ class PublishCounters:
     malformed: int = 0
 
 
-class ReceiptDoor:
+class ReceiptPublisher:
     """Publishes on `address` until closed.  Never blocks: a subscriber that does not read loses messages and knows.
 
     `first_beacon` must lie beyond the numbers of every earlier door at this address, so that a subscriber which comes

@@ -57,7 +57,7 @@ class RequestCounters:
     unanswerable: int = 0
 
 
-class RequestDoor:
+class RequestServer:
     """Listens on `address` until closed.  Bind it only while holding the instance lock (design 4.8)."""
 
     def __init__(

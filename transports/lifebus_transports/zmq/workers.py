@@ -10,7 +10,7 @@ import itertools
 from lifebus_contract import CallbackResponse, DispatchEnvelope, TransportError
 from lifebus_contract.fields import FactKey, FactValue
 from lifebus_transports.messages.requests import Dispatch, Response
-from lifebus_transports.zmq.requests import Caller, RequestDoor
+from lifebus_transports.zmq.requests import Caller, RequestServer
 
 _VERB = "dispatch"
 
@@ -18,7 +18,7 @@ _VERB = "dispatch"
 class Dispatches:
     """The dispatches that wait for a response, by their correlation id."""
 
-    def __init__(self, door: RequestDoor) -> None:
+    def __init__(self, door: RequestServer) -> None:
         self._door = door
         self._numbers = itertools.count(1)
         self._waiting: dict[int, tuple[bytes, asyncio.Future[Response]]] = {}

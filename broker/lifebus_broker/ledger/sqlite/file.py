@@ -16,7 +16,7 @@ from lifebus_broker.ledger.sqlite.format import FORMAT, format_of
 from lifebus_broker.ledger.sqlite.reader import Reader
 from lifebus_broker.ledger.sqlite.schema import MISREAD, executor, open_writer
 from lifebus_broker.ledger.sqlite.store import Store
-from lifebus_broker.ledger.sqlite.watermark import Witness, testimony_beside
+from lifebus_broker.ledger.sqlite.watermark import HighWaterMark, testimony_beside
 from lifebus_contract import InternalError
 
 BOOT_TAIL: Final = 1000
@@ -84,7 +84,7 @@ def _open(path: Path, epoch: str, relaxed: bool, vfs: str | None) -> LedgerFile:
                 _check(path, vfs)
             elif was_there:
                 _check_older(path, connection)
-            store = Store(connection, epoch, None if relaxed else Witness.beside(path))
+            store = Store(connection, epoch, None if relaxed else HighWaterMark.beside(path))
             if not is_current:
                 _check(path, vfs)
             reader = Reader(path, vfs=vfs)

@@ -17,14 +17,14 @@ from msgspec.structs import force_setattr
 
 from lifebus_broker.exports.lines import Head, NoteLine, NoteTip, Tombstone, body_of
 from lifebus_broker.exports.writer import ExportSource
-from lifebus_broker.ledger.batching import Draft, emitter_key_of, key_of
+from lifebus_broker.ledger.batching import Batch, emitter_key_of, key_of
 from lifebus_broker.ledger.log import LogLine
 from lifebus_broker.ledger.record_batch import NoteDraft
 from lifebus_broker.ledger.sqlite.format import create, set_meta
 from lifebus_broker.ledger.sqlite.schema import Execute, executor, open_writer
 from lifebus_broker.ledger.sqlite.statements import KEEP_BASE
 from lifebus_broker.ledger.sqlite.store import Store
-from lifebus_broker.ports import Entry, NewNote
+from lifebus_broker.ports import NewReceipt, NewRecord
 from lifebus_contract import InvalidRequest, LifebusError, Receipt
 from lifebus_contract.codec import decode_receipt
 
@@ -102,7 +102,7 @@ def _write_lines(store: Store, lines: list[LogLine]) -> None:
     """Draft the receipts anew, compare, and commit them."""
     receipts = [_receipt_of(line) for line in lines]
     known = store.lookup(_keys(receipts))
-    draft = Draft(store.tip_of, head=store.head, newest_second=store.newest_second, known=known)
+    draft = Batch(store.tip_of, head=store.head, newest_second=store.newest_second, known=known)
     for line, receipt in zip(lines, receipts, strict=True):
         _repeat(draft, line, receipt)
     store.write(draft)
@@ -118,13 +118,13 @@ def _receipt_of(line: LogLine) -> Receipt:
     return receipt
 
 
-def _repeat(draft: Draft, line: LogLine, receipt: Receipt) -> None:
+def _repeat(draft: Batch, line: LogLine, receipt: Receipt) -> None:
     """Record the receipt as it was recorded at first; what comes of it must be what the line says."""
     where = f"position {line.position}"
     sequence, place = receipt.sequence, (receipt.adapter_id, receipt.harness_session_id)
     force_setattr(receipt, "sequence", None)
     digest = None if line.digest is None else bytes.fromhex(line.digest)
-    (result,) = draft.add([Entry(receipt=receipt, digest=digest)])
+    (result,) = draft.add([NewReceipt(receipt=receipt, digest=digest)])
     row = result.row
     if row is None or result.replayed:
         raise _refuse(f"{where}: its idempotency key was there before")
@@ -179,12 +179,12 @@ def _write_notes(store: Store, items: list[NoteLine]) -> None:
     notes = NoteDraft(store.notes.tip_of)
     for item in items:
         try:
-            notes.add([NewNote(item.stream, body_of(item.body))], item.at_epoch_s)
+            notes.add([NewRecord(item.stream, body_of(item.body))], item.at_epoch_s)
         except ValueError as fault:
             raise _refuse(f"note {item.number} of `{item.stream[:64]}`: {fault}") from None
         if notes.tips[item.stream].link.hex() != item.link:
             raise _refuse(f"note {item.number} of `{item.stream[:64]}`: its link does not follow (hash chain)")
-    draft = Draft(store.tip_of, head=store.head, newest_second=store.newest_second, known={})
+    draft = Batch(store.tip_of, head=store.head, newest_second=store.newest_second, known={})
     store.write(draft, notes)
 
 

@@ -11,7 +11,7 @@ from lifebus_broker.ledger.refusals import BUSY
 from lifebus_broker.ledger.sqlite.records import read_page, read_streams
 from lifebus_broker.ledger.sqlite.store import Store
 from lifebus_broker.ledger.sqlite.writer import NoteJob
-from lifebus_broker.ports import NewNote, Note, NotePage, NoteStream, Refusal
+from lifebus_broker.ports import NewRecord, Record, RecordPage, RecordStream, Refusal
 
 _NOTE_WEIGHT = 64
 """What a note weighs beside its body, in bytes of a transaction."""
@@ -37,8 +37,8 @@ class SqliteJournal:
         self._refusal, self._submit, self._write, self._query, self._clock = refusal, submit, write, query, clock
         self.queued = self._queued_bytes = 0
 
-    def append_notes(self, notes: Sequence[NewNote], done: Callable[[list[Note] | Refusal], None]) -> Refusal | None:
-        """Queue one atomic append of notes (ports.Journal.append_notes)."""
+    def append(self, notes: Sequence[NewRecord], done: Callable[[list[Record] | Refusal], None]) -> Refusal | None:
+        """Queue one atomic append of notes (ports.Journal.append)."""
         refusal = self._refusal() or check_notes(notes)
         if refusal is not None:
             return refusal
@@ -51,25 +51,25 @@ class SqliteJournal:
         self._submit(NoteJob(notes, int(self._clock()), settle, size + count * _NOTE_WEIGHT))
         return None
 
-    async def read_notes(self, stream: str, after: int = 0, limit: int = 256, max_bytes: int = 262_144) -> NotePage:
-        """Return committed notes of a stream (ports.Journal.read_notes)."""
-        page: NotePage = await self._query(lambda connection: read_page(connection, stream, after, limit, max_bytes))
+    async def read(self, stream: str, after: int = 0, limit: int = 256, max_bytes: int = 262_144) -> RecordPage:
+        """Return committed notes of a stream (ports.Journal.read)."""
+        page: RecordPage = await self._query(lambda connection: read_page(connection, stream, after, limit, max_bytes))
         return page
 
-    async def note_streams(self, prefix: str = "") -> list[NoteStream]:
-        """Return the streams whose name begins with `prefix` (ports.Journal.note_streams)."""
-        streams: list[NoteStream] = await self._query(partial(read_streams, prefix=prefix))
+    async def streams(self, prefix: str = "") -> list[RecordStream]:
+        """Return the streams whose name begins with `prefix` (ports.Journal.streams)."""
+        streams: list[RecordStream] = await self._query(partial(read_streams, prefix=prefix))
         return streams
 
-    async def drop_notes(self, stream: str, through: int) -> int:
-        """Drop notes piece by piece, each in a transaction of its own (ports.Journal.drop_notes)."""
+    async def drop(self, stream: str, through: int) -> int:
+        """Drop notes piece by piece, each in a transaction of its own (ports.Journal.drop)."""
         while True:
             floor, more = await self._write(lambda store: store.drop_notes(stream, through))
             if not more:
                 return int(floor)
 
     def _settle(
-        self, count: int, size: int, done: Callable[[list[Note] | Refusal], None], result: list[Note] | Refusal
+        self, count: int, size: int, done: Callable[[list[Record] | Refusal], None], result: list[Record] | Refusal
     ) -> None:
         self.queued -= count
         self._queued_bytes -= size

@@ -25,7 +25,7 @@ from lifebus_broker.ledger.sqlite.schema import check_library
 from lifebus_broker.ledger.sqlite.store import Store
 from lifebus_broker.ledger.sqlite.tombstones import expired_tombstones
 from lifebus_broker.ledger.sqlite.writer import Answers, Job, Reports, Task, Writer, refused
-from lifebus_broker.ports import Appended, Entry, Page, Query, Refusal, Row
+from lifebus_broker.ports import AppendResult, NewReceipt, Page, Query, Refusal, StoredReceipt
 from lifebus_contract import BrokerBusy, InternalError, LifebusError
 from lifebus_contract.views import LedgerStatus, SessionHead
 
@@ -46,7 +46,7 @@ class SqliteLedger:
     def __init__(
         self,
         file: LedgerFile,
-        committed: Callable[[list[Row]], None] | None,
+        committed: Callable[[list[StoredReceipt]], None] | None,
         failed: Callable[[Exception], None] | None,
         clock: Callable[[], float],
     ) -> None:
@@ -85,7 +85,7 @@ class SqliteLedger:
         path: Path,
         *,
         entropy: Callable[[int], bytes] = os.urandom,
-        committed: Callable[[list[Row]], None] | None = None,
+        committed: Callable[[list[StoredReceipt]], None] | None = None,
         failed: Callable[[Exception], None] | None = None,
         clock: Callable[[], float] = time.time,
         relaxed: bool = False,
@@ -129,7 +129,7 @@ class SqliteLedger:
         """The side log in the same file."""
         return self._journal
 
-    def append(self, entries: Sequence[Entry], done: Callable[[list[Appended]], None]) -> Refusal | None:
+    def append(self, entries: Sequence[NewReceipt], done: Callable[[list[AppendResult]], None]) -> Refusal | None:
         """Queue one atomic append; `done` is called once it is committed (ports.Ledger.append)."""
         count, weight = len(entries), weight_of(entries)
         if self._refusal is not None:
@@ -143,7 +143,7 @@ class SqliteLedger:
         self._writer.submit(Job(entries, done, weight))
         return None
 
-    async def find(self, scopes: Sequence[tuple[str, str, str]]) -> list[tuple[bytes, Row | None] | None]:
+    async def find(self, scopes: Sequence[tuple[str, str, str]]) -> list[tuple[bytes, StoredReceipt | None] | None]:
         """Return the stored digest and row of each key (ports.Ledger.find)."""
         return await self._lookups.find(scopes)
 
@@ -242,7 +242,7 @@ class SqliteLedger:
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(receive, *arguments)
 
-    def _on_committed(self, answers: Answers, rows: list[Row]) -> None:
+    def _on_committed(self, answers: Answers, rows: list[StoredReceipt]) -> None:
         """Acknowledge, then publish (design 4.1); never after the disk has failed."""
         if self._refusal is FAILED:
             return

@@ -20,7 +20,7 @@ from lifebus_broker.ledger.sqlite.format import require_format
 from lifebus_broker.ledger.sqlite.records import read_page, read_streams
 from lifebus_broker.ledger.sqlite.schema import executor, open_reader
 from lifebus_broker.ledger.sqlite.stream_heads import read_heads
-from lifebus_broker.ports import Note
+from lifebus_broker.ports import Record
 from lifebus_broker.state.stream_digests import Stream, StreamKey
 from lifebus_contract import InternalError
 
@@ -133,7 +133,7 @@ class SqliteLog:
         with self._reading():
             return read_heads(self._execute)
 
-    def notes(self, prefix: str) -> Iterator[Note]:
+    def notes(self, prefix: str) -> Iterator[Record]:
         """Return the kept notes of some streams (log.LogSource.notes)."""
         with self._reading():
             streams = read_streams(self._connection, prefix)

@@ -28,7 +28,7 @@ _MOST_PIECES: Final = 4
 """After a commit of so many rows one piece more is deleted at once, up to so many pieces."""
 
 
-class Chores:
+class Maintenance:
     """Chooses what is to be done next on a store.
 
     `short` says that the file system has less room left than is to be left free: then nothing is to be appended, and

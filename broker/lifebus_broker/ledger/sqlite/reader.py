@@ -12,7 +12,7 @@ from lifebus_broker.ledger.batching import key_of, state_from
 from lifebus_broker.ledger.sqlite import statements as sql
 from lifebus_broker.ledger.sqlite.schema import MARK_EVERY, executor, open_reader
 from lifebus_broker.ledger.sqlite.tombstones import find_buried
-from lifebus_broker.ports import Page, Query, Row
+from lifebus_broker.ports import Page, Query, StoredReceipt
 from lifebus_contract import LifecycleEvent, ReceiptStatus
 from lifebus_contract.views import SessionHead
 
@@ -86,7 +86,7 @@ class Reader:
         """Close the connection."""
         self.connection.close()
 
-    def find(self, scopes: Sequence[tuple[str, str, str]]) -> list[tuple[bytes, Row | None] | None]:
+    def find(self, scopes: Sequence[tuple[str, str, str]]) -> list[tuple[bytes, StoredReceipt | None] | None]:
         """Return digest and row of each (client_id, adapter_id, idempotency_key)."""
         keys = [key_of(*scope) for scope in scopes]
         with self._snapshot() as meta:
@@ -163,11 +163,11 @@ class Reader:
             return positions[-1][0], False
         return self._execute(_NEWEST, (row[0],)).fetchone()[0], True
 
-    def _collect(self, statement: str, query: Query, start: int, last: int) -> tuple[list[Row], bool]:
+    def _collect(self, statement: str, query: Query, start: int, last: int) -> tuple[list[StoredReceipt], bool]:
         """Return the rows of a statement that pass the filters and fit the page, and whether more are left."""
         wanted = {name: getattr(query, name) for name in _FILTERS if getattr(query, name) is not None}
         conditions = "".join(f" AND {_FILTERS[name]}" for name in wanted)
-        rows: list[Row] = []
+        rows: list[StoredReceipt] = []
         size = 0
         found = self._execute(f"{statement}{conditions} ORDER BY r.position", {**wanted, "start": start, "last": last})
         for values in found:
@@ -186,7 +186,9 @@ class _Meta(Struct, frozen=True):
     floor: int
     pruned: int
 
-    def page(self, rows: tuple[Row, ...], next_: int, *, complete: bool, snapshot_required: bool = False) -> Page:
+    def page(
+        self, rows: tuple[StoredReceipt, ...], next_: int, *, complete: bool, snapshot_required: bool = False
+    ) -> Page:
         return Page(
             epoch=self.epoch,
             rows=rows,

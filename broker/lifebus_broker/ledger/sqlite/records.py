@@ -9,7 +9,7 @@ from lifebus_broker.ledger.record_batch import NOTE_COLUMNS, NoteDraft, NoteTip
 from lifebus_broker.ledger.sqlite.checksums import checksum
 from lifebus_broker.ledger.sqlite.schema import Execute, snapshot
 from lifebus_broker.ledger.sqlite.statements import insert_all
-from lifebus_broker.ports import Note, NotePage, NoteStream
+from lifebus_broker.ports import Record, RecordPage, RecordStream
 
 DROP_STEP: Final = 1024
 """Most notes that one transaction drops, so that appends need not wait long."""
@@ -83,31 +83,31 @@ class NoteTable:
         insert_all(self._execute, _TIPS, 8, [*chain.from_iterable((*each, checksum(*each)) for each in values)])
 
 
-def read_page(connection: apsw.Connection, stream: str, after: int, limit: int, max_bytes: int) -> NotePage:
+def read_page(connection: apsw.Connection, stream: str, after: int, limit: int, max_bytes: int) -> RecordPage:
     """Return notes of a stream as of one moment (ports.Journal.read_notes)."""
     with snapshot(connection) as execute:
         found = execute(_TIP, (stream,)).fetchone()
         if found is None:
-            return NotePage(notes=(), head=0, floor=0, complete=True)
+            return RecordPage(notes=(), head=0, floor=0, complete=True)
         tip = NoteTip(*found)
-        notes: list[Note] = []
+        notes: list[Record] = []
         size = 0
         for number, at, body in execute(_AFTER, (tip.id, after, max(1, min(limit, _MAX_LIMIT)))):
             size += len(body)
             if notes and size > max_bytes:
                 break
-            notes.append(Note(stream, number, at, body))
+            notes.append(Record(stream, number, at, body))
     last = notes[-1].number if notes else max(after, tip.head)
-    return NotePage(notes=tuple(notes), head=tip.head, floor=tip.floor, complete=last >= tip.head)
+    return RecordPage(notes=tuple(notes), head=tip.head, floor=tip.floor, complete=last >= tip.head)
 
 
-def read_streams(connection: apsw.Connection, prefix: str) -> list[NoteStream]:
+def read_streams(connection: apsw.Connection, prefix: str) -> list[RecordStream]:
     """Return the streams whose name begins with `prefix` (ports.Journal.note_streams)."""
-    streams: list[NoteStream] = []
+    streams: list[RecordStream] = []
     statement = "SELECT stream, head, floor, bytes FROM note_streams WHERE stream >= ? ORDER BY stream"
     with snapshot(connection) as execute:
         for found in execute(statement, (prefix,)):
             if not found[0].startswith(prefix):
                 break
-            streams.append(NoteStream(*found))
+            streams.append(RecordStream(*found))
     return streams

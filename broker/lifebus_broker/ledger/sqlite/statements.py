@@ -14,7 +14,7 @@ import apsw
 from lifebus_broker.ledger.batching import COLUMNS, Known
 from lifebus_broker.ledger.sqlite.checksums import unguarded
 from lifebus_broker.ledger.sqlite.schema import Execute
-from lifebus_broker.ports import Row
+from lifebus_broker.ports import StoredReceipt
 
 _WIDTHS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
@@ -114,9 +114,9 @@ def select_all(execute: Execute, statement: str, values: Sequence[object]) -> li
     return found
 
 
-def to_row(position: int, adapter_id: str, session: str, sequence: int | None, receipt: bytes) -> Row:
+def to_row(position: int, adapter_id: str, session: str, sequence: int | None, receipt: bytes) -> StoredReceipt:
     """Return what `ROW` selects as a row."""
-    return Row(
+    return StoredReceipt(
         position=position,
         adapter_id=adapter_id,
         harness_session_id=session or None,

@@ -14,14 +14,14 @@ from typing import Any, Final, Self
 
 import apsw
 
-from lifebus_broker.ledger.batching import Draft, Known, Tip, state_from
+from lifebus_broker.ledger.batching import Batch, Known, Tip, state_from
 from lifebus_broker.ledger.record_batch import NoteDraft
 from lifebus_broker.ledger.sqlite import statements as sql
 from lifebus_broker.ledger.sqlite.format import create, set_meta
 from lifebus_broker.ledger.sqlite.records import NoteTable
 from lifebus_broker.ledger.sqlite.schema import executor, impatient, open_writer
 from lifebus_broker.ledger.sqlite.tombstones import Tombstones
-from lifebus_broker.ledger.sqlite.watermark import Standing, Witness
+from lifebus_broker.ledger.sqlite.watermark import HighWaterMark, Watermark
 from lifebus_broker.state.stream_digests import StreamKey
 
 POINT_EVERY: Final = 16_384
@@ -56,7 +56,7 @@ class Store:
     can be cut off once nothing else is to be done.
     """
 
-    def __init__(self, connection: apsw.Connection, epoch: str, witness: Witness | None = None) -> None:
+    def __init__(self, connection: apsw.Connection, epoch: str, witness: HighWaterMark | None = None) -> None:
         """Read what is in the file, or create it with this epoch; a `witness` is told of every commit.
 
         Raises:
@@ -125,7 +125,7 @@ class Store:
         wanted = list(keys)
         return self.tombstones.find(wanted) | sql.known(self._execute, wanted, self.floor)
 
-    def write(self, draft: Draft, notes: NoteDraft | None = None) -> None:
+    def write(self, draft: Batch, notes: NoteDraft | None = None) -> None:
         """Commit receipts and notes together; a key that is known already raises `apsw.ConstraintError`."""
         if not draft.rows and notes is None:
             return
@@ -247,9 +247,9 @@ class Store:
     def _testify(self) -> None:
         """Tell the witness how far the file is; it is durable by now."""
         if self._witness is not None:
-            self._witness.testify(Standing(self.epoch, self.head, self.floor, self.notes.written, self.notes.dropped))
+            self._witness.testify(Watermark(self.epoch, self.head, self.floor, self.notes.written, self.notes.dropped))
 
-    def _accept(self, draft: Draft) -> None:
+    def _accept(self, draft: Batch) -> None:
         """The draft is committed: its tips are the tips now."""
         self._tips.update(draft.tips)
         if draft.head - self._pointed >= POINT_EVERY:
@@ -268,7 +268,7 @@ class Store:
         for place in list(self._tips)[: max(excess, 0)]:
             del self._tips[place]
 
-    def _point(self, draft: Draft) -> None:
+    def _point(self, draft: Batch) -> None:
         """Write where the newest rows are."""
         newest = self._unpointed | {tip.stream: tip.position for tip in draft.tips.values()}
         sql.insert_all(self._execute, sql.POINT, 2, list(chain.from_iterable(newest.items())))

@@ -4,7 +4,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
-from lifebus_broker.ledger.retention import Cut, Held, Limits, decide
+from lifebus_broker.ledger.retention import Held, Limits, PruneDecision, decide
 from lifebus_broker.ledger.sqlite.maintenance import log_share
 from lifebus_broker.ledger.sqlite.schema import Execute, executor, open_reader
 
@@ -23,7 +23,7 @@ def bytes_on_disk(path: Path) -> int:
     return sum(_size(path.with_name(path.name + ending)) for ending in ("", "-wal", "-shm"))
 
 
-def plan_cut(path: Path, limits: Limits, now_epoch_s: int, vfs: str | None = None) -> Cut | None:
+def plan_cut(path: Path, limits: Limits, now_epoch_s: int, vfs: str | None = None) -> PruneDecision | None:
     """Return what is to be dropped from a ledger file now, None when everything may stay; blocks.
 
     Raises:

@@ -25,7 +25,7 @@ _SLOTS: Final = 2
 """The note before stays whole while one is written."""
 
 
-class Standing(Struct, frozen=True, order=True):
+class Watermark(Struct, frozen=True, order=True):
     """How far a ledger is; everything but the epoch only ever grows.
 
     `head` and `floor` are positions, `written` and `dropped` count the notes of all streams together.
@@ -38,7 +38,7 @@ class Standing(Struct, frozen=True, order=True):
     dropped: int
 
 
-class Witness:
+class HighWaterMark:
     """The file while its ledger is open.  Made by `beside`; used by the writer's thread alone."""
 
     def __init__(self, memory: mmap.mmap) -> None:
@@ -60,7 +60,7 @@ class Witness:
         except (OSError, ValueError):  # ValueError: the file is shorter than what was asked for
             return None
 
-    def testify(self, standing: Standing) -> None:
+    def testify(self, standing: Watermark) -> None:
         """Note how far the ledger is; it must be durable by now."""
         values = (standing.head, standing.floor, standing.written, standing.dropped)
         self._turn = (self._turn + 1) % _SLOTS
@@ -77,7 +77,7 @@ def witness_path(path: Path) -> Path:
     return path.with_name(path.name + _SUFFIX)
 
 
-def testimony_beside(path: Path) -> Sequence[Standing]:
+def testimony_beside(path: Path) -> Sequence[Watermark]:
     """Return the notes in the witness of a ledger file; none where there is no witness, or it is not whole."""
     try:
         content = witness_path(path).read_bytes()
@@ -87,7 +87,7 @@ def testimony_beside(path: Path) -> Sequence[Standing]:
     return [note for note in map(_standing, slots) if note is not None]
 
 
-def losses(noted: Sequence[Standing], found: Standing) -> list[str]:
+def losses(noted: Sequence[Watermark], found: Watermark) -> list[str]:
     """Return what was committed and is not there; notes of another epoch are about another history."""
     mine = [note for note in noted if note.epoch == found.epoch]
     head, written = (max((getattr(note, name) for note in mine), default=0) for name in ("head", "written"))
@@ -101,13 +101,13 @@ def losses(noted: Sequence[Standing], found: Standing) -> list[str]:
     return lost
 
 
-def _standing(slot: bytes) -> Standing | None:
+def _standing(slot: bytes) -> Watermark | None:
     """Return what a slot holds, None where it is empty or torn."""
     if len(slot) < _NOTE.size:
         return None
     epoch, *values, check = _NOTE.unpack(slot)
     try:
-        standing = Standing(epoch.decode("ascii"), *values)
+        standing = Watermark(epoch.decode("ascii"), *values)
     except UnicodeDecodeError:
         return None
     return standing if checksum(standing.epoch, *values) == check else None

@@ -14,12 +14,12 @@ from typing import Any, Final
 import apsw
 from msgspec import Struct
 
-from lifebus_broker.ledger.batching import Draft, Known, emitter_key_of, key_of
+from lifebus_broker.ledger.batching import Batch, Known, emitter_key_of, key_of
 from lifebus_broker.ledger.record_batch import NoteDraft
 from lifebus_broker.ledger.refusals import BUSY, DISK_FULL
-from lifebus_broker.ledger.sqlite.maintenance import Chores, Room
+from lifebus_broker.ledger.sqlite.maintenance import Maintenance, Room
 from lifebus_broker.ledger.sqlite.store import Store
-from lifebus_broker.ports import Appended, Entry, NewNote, Note, Refusal, Row
+from lifebus_broker.ports import AppendResult, NewReceipt, NewRecord, Record, Refusal, StoredReceipt
 
 COMMIT_ROWS: Final = 512
 """Rows after which no further append joins a transaction."""
@@ -31,17 +31,17 @@ COMMIT_WEIGHT: Final = 1_048_576
 class Job(Struct, frozen=True):
     """One append that waits for its transaction."""
 
-    entries: Sequence[Entry]
-    done: Callable[[list[Appended]], None]
+    entries: Sequence[NewReceipt]
+    done: Callable[[list[AppendResult]], None]
     weight: int
 
 
 class NoteJob(Struct, frozen=True):
     """Notes that wait for their transaction, and when they were taken."""
 
-    entries: Sequence[NewNote]
+    entries: Sequence[NewRecord]
     at_epoch_s: int
-    done: Callable[[list[Note] | Refusal], None]
+    done: Callable[[list[Record] | Refusal], None]
     weight: int
 
 
@@ -66,7 +66,7 @@ class Reports(Struct, frozen=True):
     task, `failed` what ended the thread.
     """
 
-    committed: Callable[[Answers, list[Row]], None]
+    committed: Callable[[Answers, list[StoredReceipt]], None]
     writable: Callable[[bool], None]
     finished: Callable[[Task, Any], None]
     failed: Callable[[BaseException], None]
@@ -74,7 +74,7 @@ class Reports(Struct, frozen=True):
 
 def refused(job: Job | NoteJob, refusal: Refusal) -> Any:
     """Return what the `done` of a job takes when nothing of it was written."""
-    return [Appended(refusal=refusal)] * len(job.entries) if isinstance(job, Job) else refusal
+    return [AppendResult(refusal=refusal)] * len(job.entries) if isinstance(job, Job) else refusal
 
 
 class Writer:
@@ -82,7 +82,7 @@ class Writer:
 
     def __init__(self, store: Store, reports: Reports, room: Room) -> None:
         self._store = store
-        self._chores = Chores(store, room)
+        self._chores = Maintenance(store, room)
         self._reports = reports
         self._queue: SimpleQueue[_Item | None] = SimpleQueue()
         self._held: _Item | None = None
@@ -182,15 +182,15 @@ class Writer:
         else:
             self._reports.committed(answers, rows)
 
-    def _write(self, jobs: list[Job | NoteJob]) -> tuple[Answers, list[Row]]:
+    def _write(self, jobs: list[Job | NoteJob]) -> tuple[Answers, list[StoredReceipt]]:
         try:
             return self._attempt(jobs, self._store.tombstones.find(_keys(jobs)) if self._store.tombstones.exist else {})
         except apsw.ConstraintError:  # a key that is known: rare, because the router looks before it asks
             return self._attempt(jobs, self._store.lookup(_keys(jobs)))
 
-    def _attempt(self, jobs: list[Job | NoteJob], known: Mapping[str, Known]) -> tuple[Answers, list[Row]]:
+    def _attempt(self, jobs: list[Job | NoteJob], known: Mapping[str, Known]) -> tuple[Answers, list[StoredReceipt]]:
         store = self._store
-        draft = Draft(store.tip_of, head=store.head, newest_second=store.newest_second, known=known)
+        draft = Batch(store.tip_of, head=store.head, newest_second=store.newest_second, known=known)
         notes = NoteDraft(store.notes.tip_of)
         answers: Answers = []
         try:

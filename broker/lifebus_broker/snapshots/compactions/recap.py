@@ -12,7 +12,7 @@ import msgspec
 from lifebus_broker.canonical_json import canonical
 from lifebus_broker.snapshots.compactions.compaction import Purpose
 from lifebus_broker.snapshots.compactions.handles import handle_of, receipt_handle, stream_of
-from lifebus_broker.state.session_state import Story
+from lifebus_broker.state.session_state import SessionState
 from lifebus_broker.state.session_table import SessionKey
 from lifebus_broker.state.stores import Stores
 from lifebus_broker.state.stream_digests import Stream
@@ -64,13 +64,13 @@ def _position(item: tuple[SessionKey, Stream]) -> int:
     return item[1].position
 
 
-def _waiting(story: Story) -> list[int]:
+def _waiting(story: SessionState) -> list[int]:
     """Return the positions of the receipts that opened what is still open."""
     waiting = [frame.position for frame in story.frames] + [question.position for question in story.questions]
     return waiting + [handout.position for handout in story.handouts]
 
 
-def _recap(story: Story) -> dict[str, Any]:
+def _recap(story: SessionState) -> dict[str, Any]:
     """Return the recap as plain data."""
     return {
         "adapter_id": story.adapter_id,

@@ -16,7 +16,7 @@ from lifebus_broker.snapshots.compactions.handles import is_current, position_of
 from lifebus_broker.snapshots.compactions.policy import Policy, build
 from lifebus_broker.snapshots.compactions.recap import SessionRecap
 from lifebus_broker.snapshots.compactions.state_cache import StateCache
-from lifebus_broker.snapshots.state_follower import StateKeeper
+from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.session_table import SessionKey
 from lifebus_broker.state.stores import Stores
 
@@ -50,7 +50,7 @@ class CompactionRegistry:
         self._source = source
         self._recaps = CompactionFiles(state_dir, SessionRecap.policy_id)
         self._caches = CompactionFiles(state_dir, StateCache.policy_id)
-        self._keeper = StateKeeper(source, self._caches, writing=False)
+        self._keeper = StateFollower(source, self._caches, writing=False)
 
     def found(self) -> Iterator[Compaction | Refused]:
         """Yield the compactions that are there, and of files that are none why."""
@@ -109,7 +109,7 @@ class CompactionRegistry:
 
     def verify(self) -> Verified:
         """Build every compaction that is there again, from the log alone, and compare the bytes."""
-        keeper = StateKeeper(self._source)
+        keeper = StateFollower(self._source)
         verified = Verified([], [], [one for one in self.found() if isinstance(one, Refused)])
         sound = list(self._sound())
         for cache in sorted((one for one in sound if one.purpose is Purpose.CONTEXT_CACHE), key=_place_of):

@@ -17,7 +17,7 @@ KEPT_CACHES: Final = 3
 _POLICY: Final = StateCache()
 
 
-class CacheShelf:
+class StateCacheStore:
     """The caches of `source` in `files`; without `writing` they are only read, unless one is asked to renew them.
 
     `refused` is told of each cache that was not believed, or could not be written.  Every method blocks.

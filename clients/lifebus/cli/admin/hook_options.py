@@ -19,7 +19,7 @@ _SCOPES: Final = ["user", "project"]
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Wishing:
+class InstallOptions:
     """What to install, and where."""
 
     mode: str = "native_hook"
@@ -70,7 +70,7 @@ class Wishing:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Narrowing:
+class TargetFilter:
     """Which of the installations are meant; all, unless told."""
 
     mode: str | None = None
@@ -91,14 +91,14 @@ class Narrowing:
         return all(one in {None, other} for one, other in zip(asked, found, strict=True))
 
     @property
-    def wish(self) -> Wishing:
+    def wish(self) -> InstallOptions:
         """What would have been installed so."""
-        return Wishing(mode=self.mode or "native_hook", scope=self.scope or "user", project=self.project)
+        return InstallOptions(mode=self.mode or "native_hook", scope=self.scope or "user", project=self.project)
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Doing:
+class RunOptions:
     """How to go about it."""
 
     dry_run: bool = False
@@ -111,13 +111,13 @@ class Doing:
     "Answer in JSON."
 
 
-ANY_WISH: Final = Wishing()
+ANY_WISH: Final = InstallOptions()
 """Nothing was asked for."""
 
-ALL: Final = Narrowing()
+ALL: Final = TargetFilter()
 """Whatever is installed."""
 
-ASK: Final = Doing()
+ASK: Final = RunOptions()
 """Show, and ask."""
 
 

@@ -10,9 +10,9 @@ from lifebus.cli.admin.hook_options import (
     ALL,
     ANY_WISH,
     ASK,
-    Doing,
-    Narrowing,
-    Wishing,
+    InstallOptions,
+    RunOptions,
+    TargetFilter,
     harness_names,
     place_here,
     project_of,
@@ -32,7 +32,7 @@ app = App(name="hooks")
 
 
 @app.command
-def plan(*harnesses: str, wish: Wishing = ANY_WISH, doing: Doing = ASK) -> ExitCode:
+def plan(*harnesses: str, wish: InstallOptions = ANY_WISH, doing: RunOptions = ASK) -> ExitCode:
     """Show what `install` would change; nothing is written.
 
     Args:
@@ -44,7 +44,7 @@ def plan(*harnesses: str, wish: Wishing = ANY_WISH, doing: Doing = ASK) -> ExitC
 
 
 @app.command
-def install(*harnesses: str, wish: Wishing = ANY_WISH, doing: Doing = ASK) -> ExitCode:
+def install(*harnesses: str, wish: InstallOptions = ANY_WISH, doing: RunOptions = ASK) -> ExitCode:
     """Install hooks into harnesses, after a diff and a yes.
 
     Exit code 1 if a harness is too old for one of the hooks, or the answer was no.
@@ -72,7 +72,7 @@ def install(*harnesses: str, wish: Wishing = ANY_WISH, doing: Doing = ASK) -> Ex
 
 
 @app.command
-def remove(*harnesses: str, which: Narrowing = ALL, doing: Doing = ASK) -> ExitCode:
+def remove(*harnesses: str, which: TargetFilter = ALL, doing: RunOptions = ASK) -> ExitCode:
     """Take lifebus out of harnesses, after a diff and a yes; without a name, out of all.
 
     Args:
@@ -152,7 +152,7 @@ def _nothing_installed(*, json: bool) -> ExitCode:
     return ExitCode.OK
 
 
-def _carry_out(proposals: "list[Proposal]", doing: Doing) -> ExitCode:
+def _carry_out(proposals: "list[Proposal]", doing: RunOptions) -> ExitCode:
     """Show, ask, do, and tell what was done."""
     if not doing.json:
         for one in proposals:

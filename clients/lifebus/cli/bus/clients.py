@@ -12,7 +12,7 @@ from lifebus.cli.terminal import clean, put, put_json, put_table, say
 
 if TYPE_CHECKING:
     from lifebus.client import Bus
-    from lifebus_contract.consumers import CursorInfo
+    from lifebus_contract.consumers import ConsumerInfo
     from lifebus_transports.messages.requests import ClientInfo
 
 app = App(name="clients")
@@ -29,7 +29,7 @@ def list_clients(*, connecting: Connecting = DEFAULTS) -> ExitCode:
         connecting: Where the broker is, and the form of the answer.
     """
 
-    async def both(bus: "Bus") -> "tuple[list[ClientInfo], list[CursorInfo]]":
+    async def both(bus: "Bus") -> "tuple[list[ClientInfo], list[ConsumerInfo]]":
         return await bus.clients(), await bus.cursors.standing()
 
     clients, cursors = on_bus(connecting, both)
@@ -161,7 +161,7 @@ def _put_clients(found: "list[ClientInfo]") -> None:
     )
 
 
-def _put_cursors(found: "list[CursorInfo]") -> None:
+def _put_cursors(found: "list[ConsumerInfo]") -> None:
     put_table(
         ("cursor", "client", "state", "position", "lag", "open", "dead"),
         [
@@ -179,7 +179,7 @@ def _put_cursors(found: "list[CursorInfo]") -> None:
     )
 
 
-def _plain(info: "CursorInfo") -> dict[str, Any]:
+def _plain(info: "ConsumerInfo") -> dict[str, Any]:
     from msgspec.structs import asdict  # noqa: PLC0415
 
     return {"kind": "cursor", **asdict(info)}

@@ -40,7 +40,7 @@ def list_receipts(
     """
     if last < 1:
         raise UsageError("--last: at least 1")
-    from lifebus._internal.view import Cursor  # noqa: PLC0415
+    from lifebus._internal.view import Position  # noqa: PLC0415
     from lifebus.cli.printing import ReceiptPrinter  # noqa: PLC0415
     from lifebus_contract.codec import decode_receipt  # noqa: PLC0415
 
@@ -48,7 +48,7 @@ def list_receipts(
     epoch, rows = on_bus(connecting, lambda bus: _newest(bus, query, last))
     printer = ReceiptPrinter(json=connecting.json)
     for row in rows:
-        printer.show(decode_receipt(row.receipt), Cursor(epoch, row.position))
+        printer.show(decode_receipt(row.receipt), Position(epoch, row.position))
     if not rows:
         say("no receipts")
     return ExitCode.OK

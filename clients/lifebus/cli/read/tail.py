@@ -13,7 +13,7 @@ from lifebus.cli.terminal import say
 from lifebus_contract import Receipt
 
 if TYPE_CHECKING:
-    from lifebus._internal.view import Cursor
+    from lifebus._internal.view import Position
     from lifebus.client import Bus
     from lifebus.subscription import Since
 
@@ -46,20 +46,20 @@ def tail(
     return ExitCode.OK
 
 
-def parse_start(text: str) -> "Cursor | int | str":
+def parse_start(text: str) -> "Position | int | str":
     """Return a cursor, a position or ``start``.
 
     Raises:
         UsageError: another form.
     """
-    from lifebus._internal.view import Cursor  # noqa: PLC0415
+    from lifebus._internal.view import Position  # noqa: PLC0415
 
     if text == "start":
         return text
     epoch, _, position = text.rpartition(":")
     if not position.isascii() or not position.isdigit() or len(position) > 15:  # noqa: PLR2004  below 2^53
         raise UsageError(f"--from: `{text[:64]}` is not POSITION, EPOCH:POSITION or start")
-    return Cursor(epoch, int(position)) if epoch else int(position)
+    return Position(epoch, int(position)) if epoch else int(position)
 
 
 def predicate(filters: Filters, since: datetime | None = None) -> Callable[[Receipt], bool] | None:

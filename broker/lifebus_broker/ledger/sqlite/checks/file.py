@@ -11,7 +11,7 @@ import apsw
 from lifebus_broker.ledger.sqlite.checksums import checksum, unguarded
 from lifebus_broker.ledger.sqlite.schema import MARK_EVERY, Execute, executor, meta_of, snapshot
 from lifebus_broker.ledger.sqlite.tables import CHECKED, TABLES
-from lifebus_broker.ledger.sqlite.watermark import Standing, losses
+from lifebus_broker.ledger.sqlite.watermark import Watermark, losses
 
 _PIECE: Final = 4096
 _EPOCH_DIGITS: Final = 32
@@ -25,7 +25,7 @@ SELECT m.stream, m.position, r.stream, r.sequence FROM marks m LEFT JOIN rows r 
 WHERE (m.stream, m.position) > (?, ?) ORDER BY m.stream, m.position LIMIT ?"""
 
 
-def check_frame(execute: Execute, noted: Sequence[Standing]) -> list[str]:
+def check_frame(execute: Execute, noted: Sequence[Watermark]) -> list[str]:
     """Return what is wrong with the file as a whole: if anything is, nothing else in it need be looked at."""
     if set(execute(_SCHEMA).fetchall()) != _definitions():
         return ["the definitions of its tables are not those that were written"]
@@ -35,11 +35,11 @@ def check_frame(execute: Execute, noted: Sequence[Standing]) -> list[str]:
     return losses(noted, standing_of(execute))
 
 
-def standing_of(execute: Execute) -> Standing:
+def standing_of(execute: Execute) -> Watermark:
     """Return how far the file is."""
     meta = meta_of(execute)
     written, dropped = execute(_NOTES).fetchone()
-    return Standing(meta["epoch"], max(_one(execute, _HEAD) or 0, meta["floor"]), meta["floor"], written, dropped)
+    return Watermark(meta["epoch"], max(_one(execute, _HEAD) or 0, meta["floor"]), meta["floor"], written, dropped)
 
 
 def check_keys(connection: apsw.Connection) -> list[str]:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from lifebus_broker.ledger.batching import emitter_key_of, frames_text, key_of, state_from
 from lifebus_broker.ledger.sqlite.checksums import unguarded
 from lifebus_broker.ledger.sqlite.schema import MARK_EVERY, MISREAD, executor, meta_of, snapshot
-from lifebus_broker.state.session_head import INITIAL, SessionState, advance
+from lifebus_broker.state.session_head import INITIAL, HeadState, advance
 from lifebus_broker.state.stream_digests import NO_LINK, link_after, sequence_after
 from lifebus_contract import Receipt
 
@@ -61,7 +61,7 @@ class _Seen(Struct, frozen=True):
     position: int = 0
     sequence: int = 0
     link: bytes = NO_LINK
-    state: SessionState = INITIAL
+    state: HeadState = INITIAL
 
 
 class RowsCheck:
