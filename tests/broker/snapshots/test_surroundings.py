@@ -25,7 +25,7 @@ SURROUNDINGS = [
 
 def replayed(python: str, surroundings: dict[str, str]) -> bytes:
     """Return what a process of its own derives of the log."""
-    command = [python, "-m", "saves.replaying"]
+    command = [python, "-m", "support.snapshots.replaying"]
     environment = {"PATH": os.defpath, "PYTHONPATH": os.pathsep.join(sys.path), **surroundings}
     return subprocess.run(command, input=LOG, env=environment, capture_output=True, check=True, timeout=60).stdout
 
