@@ -28,8 +28,11 @@ def run(arguments: "Sequence[str]") -> int:
 
 def _conclude(fault: BaseException) -> int:
     """Return the exit code of whatever ended a command."""
-    from lifebus.cli.errors import first_cause, report  # noqa: PLC0415  only when something went wrong
-    from lifebus.cli.exit_codes import ExitCode  # noqa: PLC0415
+    from lifebus.cli.exit_codes import (  # noqa: PLC0415  only when something went wrong
+        ExitCode,
+        first_cause,
+        report,
+    )
 
     cause = first_cause(fault)
     if isinstance(cause, KeyboardInterrupt):
@@ -71,7 +74,7 @@ def _dispatch(arguments: "Sequence[str]") -> int:
     try:
         result = make_app()(list(arguments), exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as fault:
-        from lifebus.cli.arguments import UsageError  # noqa: PLC0415
+        from lifebus.cli.exit_codes import UsageError  # noqa: PLC0415
 
         raise UsageError(str(fault)) from None
     return int(result) if isinstance(result, int) else 0

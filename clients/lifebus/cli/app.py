@@ -6,48 +6,60 @@ from typing import Final
 from cyclopts import App, Group, Parameter
 
 _BUS: Final = ("The bus", 1)
-_READ: Final = ("Look", 2)
+_READ: Final = ("Read", 2)
 _CONTRACT: Final = ("The contract", 3)
-_CARE: Final = ("Care", 4)
+_ADMIN: Final = ("Admin", 4)
 
 COMMANDS: Final = {
     "up": (_BUS, "bus.up:up", "Run the broker in the foreground."),
     "demo": (_BUS, "admin.demo:demo", "Show the bus at work on recorded sessions."),
     "emit": (_BUS, "bus.emit:emit", "Record a lifecycle event."),
-    "stdio": (_BUS, "bus.stdio:stdio", "Speak the request protocol as JSON lines on stdin and stdout."),
+    "stdio": (_BUS, "bus.proxy:stdio", "Speak the request protocol as JSON lines on stdin and stdout."),
     "run": (_BUS, "bus.proxy:run", "Run an app-server, and have the bus hear what passes."),
     "tee": (_BUS, "bus.proxy:tee", "Stand between a client and its app-server, unnoticed."),
     "serve": (_BUS, "bus.serve:serve", "Answer dispatches with a command."),
-    "invoke": (_BUS, "bus.invoke:invoke", "Ask a command about one dispatch: no broker, nothing is kept."),
-    "tail": (_READ, "read.tail:tail", "Follow receipts as they come, or read old ones."),
+    "invoke": (_BUS, "bus.serve:invoke", "Ask a command about one dispatch: no broker, nothing is kept."),
+    "tail": (_READ, "read.receipts:tail", "Follow receipts as they come, or read old ones."),
     "signals": (_READ, "read.signals:signals", "Follow what app-servers say, or read what is kept of it."),
-    "sessions": (_READ, "read.sessions:sessions", "List the sessions in the ledger."),
+    "sessions": (_READ, "read.status:sessions", "List the sessions in the ledger."),
     "receipts": (_READ, "read.receipts:app", "Read, export and verify the ledger."),
-    "ledger": (_CARE, "admin.ledger:app", "Look at the ledger file: check, prune, back up, restore, export, import."),
+    "ledger": (_ADMIN, "admin.ledger:app", "Look at the ledger file: check, prune, back up, restore, export, import."),
     "snapshots": (_READ, "admin.snapshots:app", "List, show and verify what was saved."),
     "clients": (_READ, "bus.clients:app", "List clients and named consumers; lag, reset, evict, dead letters."),
     "status": (_READ, "read.status:status", "Show how the broker and the harnesses are."),
-    "tick": (_READ, "bus.tick:tick", "Look at telemetry, processes and silence now."),
+    "tick": (_READ, "read.status:tick", "Look at telemetry, processes and silence now."),
     "renewal": (_READ, "admin.renewal:app", "Show the renewal profiles and what waits for a session start."),
-    "continuation": (_CARE, "admin.continuation:app", "Keep, show, take and drop continuation tokens by hand."),
+    "continuation": (
+        _ADMIN,
+        "admin.renewal:continuation_app",
+        "Store, show, take and drop continuation tokens.",
+    ),
     "manifest": (_CONTRACT, "contract.manifest:app", "What each adapter claims."),
     "negotiate": (_CONTRACT, "contract.negotiate:negotiate", "Ask what an adapter gives for requirements."),
     "validate": (_CONTRACT, "contract.validate:validate", "Check documents against the contract."),
     "schema": (_CONTRACT, "contract.validate:schema", "Print the JSON Schema of a document."),
-    "conform": (_CONTRACT, "contract.conform:conform", "Check an adapter, built in or a program."),
-    "events": (_CONTRACT, "contract.events:events", "List the lifecycle events."),
-    "compactions": (_CARE, "admin.compactions:app", "Views derived from the log: list, show, verify, rebuild, delete."),
-    "save": (_CARE, "admin.save:save", "Save the ledger's state as digests and pointers: scene, session or campaign."),
-    "boot": (_CARE, "admin.boot:boot", "Rebuild the state from a snapshot and the log, prove it, show what was open."),
+    "conform": (_CONTRACT, "contract.manifest:conform", "Check an adapter, built in or a program."),
+    "events": (_CONTRACT, "contract.validate:events", "List the lifecycle events."),
+    "compactions": (
+        _ADMIN,
+        "admin.compactions:app",
+        "Views derived from the log: list, verify, rebuild, delete.",
+    ),
+    "save": (
+        _ADMIN,
+        "admin.snapshots:save",
+        "Take a snapshot of the state, as digests and pointers.",
+    ),
+    "boot": (_ADMIN, "admin.boot:boot", "Rebuild the state from a snapshot and the log, prove it, show what was open."),
     "hooks": (
-        _CARE,
+        _ADMIN,
         "admin.hooks:app",
         "Install lifebus into a coding harness, show how it stands, take it out again.",
     ),
-    "doctor": (_CARE, "admin.doctor:doctor", "Check everything; say what is wrong and how to mend it."),
-    "config": (_CARE, "admin.config:app", "Show and check the settings."),
-    "completions": (_CARE, "admin.completions:completions", "Print a completion script for a shell."),
-    "version": (_CARE, "contract.version:version", "Print the versions."),
+    "doctor": (_ADMIN, "admin.doctor:doctor", "Check everything; say what is wrong and how to mend it."),
+    "config": (_ADMIN, "admin.config:app", "Show and check the settings."),
+    "completions": (_ADMIN, "admin.config:completions", "Print a completion script for a shell."),
+    "version": (_ADMIN, "contract.version:version", "Print the versions."),
 }
 """Every command: its group, where its function or sub-app lives, and its help."""
 

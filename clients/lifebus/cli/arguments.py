@@ -10,6 +10,7 @@ from typing import Annotated, Final
 
 from cyclopts import Parameter
 
+from lifebus.cli.exit_codes import UsageError
 from lifebus_contract import (
     CAPABILITIES,
     CapabilityRequest,
@@ -22,10 +23,6 @@ from lifebus_contract import (
 
 _DURATION: Final = re.compile(r"^(?P<count>\d{1,9}(?:\.\d{1,6})?)(?P<unit>ms|s|m|h|d)$")
 _SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
-
-
-class UsageError(Exception):
-    """The command line does not say something that can be done (exit code 2)."""
 
 
 @Parameter(name="*")

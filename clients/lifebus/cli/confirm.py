@@ -2,7 +2,7 @@
 
 import sys
 
-from lifebus.cli.arguments import UsageError
+from lifebus.cli.exit_codes import UsageError
 
 
 def agreed(question: str = "Do this?", *, json: bool, otherwise: str = "--yes does it without asking") -> bool:

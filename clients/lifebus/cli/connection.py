@@ -1,4 +1,4 @@
-"""Running one piece of work on a connection to the broker."""
+"""What commands work with: a connection to the broker, or the settings where no broker is asked."""
 
 import logging
 import os
@@ -11,6 +11,7 @@ from lifebus.cli.terminal import color_wanted
 
 if TYPE_CHECKING:
     from lifebus.client import Bus
+    from lifebus_supervisor.configuration.settings import Settings
 
 T = TypeVar("T")
 
@@ -45,3 +46,14 @@ def on_bus(connecting: Connecting, work: "Callable[[Bus], Awaitable[T]]", *, cli
             return await work(bus)
 
     return anyio.run(connected)
+
+
+def present_settings() -> "Settings":
+    """Return the settings of the environment and the configuration file.
+
+    Raises:
+        LifebusError: they contradict themselves or cannot be read.
+    """
+    from lifebus_supervisor.configuration.resolution import load  # noqa: PLC0415  the supervisor's half costs start-up time
+
+    return load()[0]

@@ -7,7 +7,7 @@ from typing import Annotated, BinaryIO, Final
 
 from cyclopts import Parameter
 
-from lifebus.cli.arguments import UsageError
+from lifebus.cli.exit_codes import UsageError
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
 
 _CHUNK_BYTES: Final = 65_536

@@ -1,20 +1,112 @@
-"""Printing receipts one by one, in the form that the reader wants."""
+"""Receipts as text, one by one: short and aligned for people, whole for pipes, canonical for programs."""
 
 import os
 import shutil
 import stat
 import sys
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
 from typing import Final, Literal, TypeVar
 
 import msgspec
 
 from lifebus._internal.view import Gap, Position
-from lifebus.cli.read.receipt_text import COLUMNS, gap_text, short_line, whole_line
 from lifebus.cli.terminal import clean, paint, put, put_bytes, status_color
-from lifebus_contract import Receipt, encode_json
+from lifebus_contract import SUPPORT_STRENGTH, LifecycleEvent, Receipt, encode_json
 
 T = TypeVar("T")
+
+COLUMNS: Final = (("session", 15), ("seq", 4), ("event", 25), ("status", 9), ("note", 23))
+"""The columns of a short line with their widths: 80 with one space between."""
+
+_SESSION_TAIL: Final = 6
+_PRESSURE: Final = ("context_used_tokens", "context_used_pct", "context_pressure")
+
+
+def session_label(receipt: Receipt) -> str:
+    """Return adapter and the end of the session id, which differs where their beginnings do not."""
+    session = receipt.harness_session_id
+    if session is None:
+        return receipt.adapter_id[:15]
+    tail = session if len(session) <= _SESSION_TAIL else "…" + session[-_SESSION_TAIL:]
+    return f"{receipt.adapter_id[: 14 - len(tail)]} {tail}"
+
+
+def placement_of(receipt: Receipt) -> str:
+    """Return where payloads went, or would have gone: each placement once."""
+    return " ".join(dict.fromkeys(one.placement.value for one in receipt.payload_receipts if one.placement))
+
+
+def degraded_of(receipt: Receipt) -> str:
+    """Return what is lost, and with a plus before it what is back."""
+    strength = SUPPORT_STRENGTH
+    return " ".join(
+        ("+" if strength[one.current_support] > strength[one.previous_support] else "") + one.capability
+        for one in receipt.capability_degradations
+    )
+
+
+def fact_of(receipt: Receipt) -> str:
+    """Return what the telemetry says, in a few words: how full the context is, how a frame ended, why."""
+    facts = receipt.telemetry_summary
+    used, percent, level = (facts.get(name) for name in _PRESSURE)
+    if receipt.event is LifecycleEvent.CONTEXT_PRESSURE_OBSERVED:
+        share = f"{percent} %" if percent is not None else f"{used} tokens" if used is not None else ""
+        return " ".join(str(part) for part in (share, level, facts.get("source_hook")) if part)
+    end = facts.get("frame_end") or facts.get("session_end")
+    if end is not None and end != "completed":
+        return str(end)
+    return str(facts.get("trigger") or facts.get("canary") or "")
+
+
+def note_of(receipt: Receipt) -> str:
+    """Return the one thing worth saying beside the status: what is lost, the failure, the placement, or the facts."""
+    if degraded := degraded_of(receipt):
+        return degraded
+    if receipt.failure_class is not None:
+        return receipt.failure_class.value
+    if placement := placement_of(receipt):
+        return f"→ {placement}"
+    return fact_of(receipt)
+
+
+def short_line(receipt: Receipt) -> tuple[str, ...]:
+    """Return the cells of `COLUMNS`."""
+    sequence = "-" if receipt.sequence is None else str(receipt.sequence)
+    return session_label(receipt), sequence, receipt.event.value, receipt.status.value, note_of(receipt)
+
+
+def whole_line(receipt: Receipt) -> str:
+    """Return a line that a pipe can cut: time, session, sequence, event, status, then named extras."""
+    extras = {
+        "client": receipt.client_id,
+        "placement": placement_of(receipt),
+        "failure": receipt.failure_class.value if receipt.failure_class else "",
+        "degraded": degraded_of(receipt).replace(" ", ","),
+        "fact": f'"{fact}"' if " " in (fact := fact_of(receipt)) else fact,
+        "receipt": receipt.receipt_id,
+    }
+    sequence = "-" if receipt.sequence is None else str(receipt.sequence)
+    session = f"{receipt.adapter_id}/{receipt.harness_session_id or '-'}"
+    head = (time_of(receipt), session, sequence, receipt.event.value, receipt.status.value)
+    return " ".join([*head, *(f"{name}={value}" for name, value in extras.items() if value)])
+
+
+def gap_text(gap: Gap) -> str:
+    """Return what is lost, and why."""
+    what = "positions" if gap.thread is None else f"signals of thread {gap.thread or '-'}"
+    if gap.until is None:
+        return f"gap: the ledger has another history now ({what} after {gap.after}: {gap.reason})"
+    return f"gap: {what} {gap.after + 1} to {gap.until} are gone ({gap.reason})"
+
+
+def time_of(receipt: Receipt) -> str:
+    """Return the receipt's time in RFC 3339, in UTC."""
+    try:
+        return datetime.fromtimestamp(receipt.at_epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return f"@{receipt.at_epoch_s}"
+
 
 Form = Literal["columns", "lines", "json"]
 """For people at a terminal, for pipes, for programs."""

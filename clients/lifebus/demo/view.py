@@ -7,7 +7,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from lifebus.cli.read.receipt_text import COLUMNS, short_line
+from lifebus.cli.printing import COLUMNS, short_line
 from lifebus.cli.terminal import clean
 from lifebus.demo.checks import Check
 from lifebus.demo.participants import CLIENTS

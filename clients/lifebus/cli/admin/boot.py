@@ -1,14 +1,14 @@
 """`lifebus boot`: rebuild the state from a snapshot and the log, prove it, and show what was open (docs/ledger.md)."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from lifebus.cli.admin.resume_text import resume_lines
-from lifebus.cli.arguments import DEFAULTS, Connecting, UsageError
+from lifebus.cli.arguments import DEFAULTS, Connecting
 from lifebus.cli.connection import on_bus
-from lifebus.cli.exit_codes import ExitCode
+from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.terminal import clean, paint, put, put_json, say
 from lifebus_contract import LifebusError, TransportError
 
@@ -137,3 +137,54 @@ def _rebuild(settings: "Settings", which: str | None, *, json: bool) -> ExitCode
             f"position {compared.position}, rebuilt from {compared.lines} lines and the snapshot {compared.snapshot_id}"
         )
     return ExitCode.NEGATIVE if any(one.difference for one in compared.parts) else ExitCode.OK
+
+
+_PENDING: Final = {
+    "PENDING_ROLL": ("frame_id", "no end was recorded: it has to be run to its end, or ended"),
+    "PENDING_CONSENT": ("about", "an operator has to answer"),
+    "PENDING_HANDOUT": ("payload_id", "accepted and not placed: it has to be handed out"),
+}
+"""Of each kind the field that names one, and what has to happen (session-lifecycle, 5)."""
+
+
+def resume_lines(view: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines of a resume view, `fold.working.WorkingSet` as plain data."""
+    sessions = view["sessions"]
+    yield f"at position {view['position']}: {_counted(len(sessions), 'live session')}"
+    for session in sessions:
+        yield f"  {_name(session)}  {_session(session)}"
+    for adapter_id, session, words in view["weaker"]:
+        scope = clean(adapter_id if session is None else f"{adapter_id}/{session}")
+        said = ", ".join(f"{clean(name)} is {clean(now)}" for name, now in sorted(words.items()))
+        yield f"  {paint('weaker', 'yellow')}  {scope}  {said}"
+    yield from _pending_lines(view["pending_state"] or {})
+
+
+def _pending_lines(pending: dict[str, Any]) -> Iterator[str]:
+    waiting = sum(len(pending.get(kind, ())) for kind in _PENDING)
+    yield f"{_counted(waiting, 'thing')} pending" if waiting else "nothing is pending"
+    for kind, (field, what) in _PENDING.items():
+        for one in pending.get(kind, ()):
+            yield f"  {paint(kind, 'yellow')}  {_name(one)}  {clean(one[field])}, position {one['position']}: {what}"
+        left = pending.get("left_out", {}).get(kind)
+        if left:
+            yield f"  {kind}  {left} more, older ones"
+
+
+def _session(session: dict[str, Any]) -> str:
+    facts = [f"last {session['last_event']} at {session['last_position']}"]
+    if frames := session.get("frames"):
+        facts.append(_counted(len(frames), "open frame"))
+    if level := session.get("level"):
+        facts.append(f"pressure {level}")
+    if compactions := session.get("compactions"):
+        facts.append(_counted(compactions, "compaction"))
+    return clean(", ".join(facts))
+
+
+def _name(one: dict[str, Any]) -> str:
+    return clean(f"{one['adapter_id']}/{one['harness_session_id']}")
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -1,7 +1,7 @@
-"""`lifebus config`: which settings are in force, and where they come from."""
+"""`lifebus config` and `lifebus completions`: the settings in force, and a shell's completion script."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from cyclopts import App, Parameter
 
@@ -74,3 +74,15 @@ def _text(value: Any) -> str:
     if isinstance(value, tuple):
         return " ".join(str(item) for item in cast("tuple[object, ...]", value)) or "none"
     return str(value)
+
+
+def completions(shell: Literal["bash", "zsh", "fish"]) -> ExitCode:
+    """Print a completion script, e.g. `lifebus completions bash > ~/.local/share/bash-completion/completions/lifebus`.
+
+    Args:
+        shell: Which shell.
+    """
+    from lifebus.cli.app import make_app  # noqa: PLC0415
+
+    put(make_app().generate_completion(prog_name="lifebus", shell=shell))
+    return ExitCode.OK

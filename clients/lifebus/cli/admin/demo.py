@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from lifebus.cli.arguments import UsageError
-from lifebus.cli.exit_codes import ExitCode
+from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.terminal import color_wanted, put, say
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
-from lifebus.cli.arguments import UsageError, parse_choice
+from lifebus.cli.arguments import parse_choice
+from lifebus.cli.exit_codes import UsageError
 
 if TYPE_CHECKING:
     from lifebus_admin.harnesses.target import Place, Target

@@ -1,19 +1,24 @@
 """`lifebus ledger`: look at the ledger file, check it, back it up, put another in its place (docs/ledger.md)."""
 
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import App, Parameter
 
-from lifebus.cli.arguments import DEFAULTS, Connecting, UsageError, parse_moment
-from lifebus.cli.exit_codes import ExitCode
-from lifebus.cli.settings import present_settings
-from lifebus.cli.terminal import paint, put, put_json, say, size_text
+from lifebus.cli.arguments import DEFAULTS, Connecting, parse_moment
+from lifebus.cli.connection import on_bus, present_settings
+from lifebus.cli.exit_codes import ExitCode, UsageError
+from lifebus.cli.terminal import clean, paint, put, put_json, say, size_text
+from lifebus_contract import TransportError
 
 if TYPE_CHECKING:
     from lifebus_admin.ledger_files.backup import Replaced
+    from lifebus_admin.ledger_files.info import Edge, LedgerInfo
+    from lifebus_admin.ledger_files.prune import PrunePlan, PruneWish
+    from lifebus_supervisor.configuration.settings import Settings
 
 app = App(name="ledger")
 _Json = Annotated[bool, Parameter(name="--json")]
@@ -28,7 +33,6 @@ def info(file: Path | None = None, /, *, json: _Json = False) -> ExitCode:
         file: Another ledger file, a backup for instance.
         json: Answer in JSON.
     """
-    from lifebus.cli.admin.ledger_text import info_lines  # noqa: PLC0415
     from lifebus_admin.ledger_files.files import ledger_file  # noqa: PLC0415
     from lifebus_admin.ledger_files.info import look_at  # noqa: PLC0415
 
@@ -88,7 +92,6 @@ def prune(
         dry_run: Only say what would go.
         connecting: Where the broker is, and the form of the answer.
     """
-    from lifebus.cli.admin.prune import prune_ledger  # noqa: PLC0415
     from lifebus_admin.ledger_files.prune import PruneWish  # noqa: PLC0415
 
     for flag, value in (("--keep-days", keep_days), ("--keep-mb", keep_mb), ("--through", through)):
@@ -193,3 +196,119 @@ def _new_epoch() -> str:
     import os  # noqa: PLC0415
 
     return os.urandom(16).hex()
+
+
+_PATIENCE_S: Final = 30.0
+_GLANCE_S: Final = 0.05
+
+
+def prune_ledger(
+    settings: "Settings", wish: "PruneWish", connecting: Connecting, *, compact: bool, dry_run: bool
+) -> ExitCode:
+    """Drop what the wish names, and tell what went and how much room came back."""
+    from lifebus_admin.ledger_files.backup import shrink  # noqa: PLC0415
+    from lifebus_admin.ledger_files.files import held_ledger  # noqa: PLC0415
+    from lifebus_admin.ledger_files.prune import plan_prune  # noqa: PLC0415
+
+    named = [name for name in wish.__struct_fields__ if getattr(wish, name) is not None]
+    if len(named) > 1 or not (named or compact):
+        raise UsageError("name one of --before, --keep-days, --keep-mb and --through, or --compact alone")
+    plan = plan_prune(settings, int(time.time()), wish)
+    if dry_run:
+        return _tell(plan, plan.info, (), connecting, dry_run=True)
+    if compact:
+        with held_ledger(settings):
+            pass  # beside a broker nothing is done, not half of it
+    consumers = _prune(settings, plan, connecting) if plan.receipts else ()
+    if compact:
+        shrink(settings)
+    return _tell(plan, _settled(settings), consumers, connecting, dry_run=False)
+
+
+def _prune(settings: "Settings", plan: "PrunePlan", connecting: Connecting) -> tuple[str, ...]:
+    """Have the broker do it, or without one do it here; return the named consumers that lost something."""
+    try:
+        return on_bus(connecting, lambda bus: bus.ledger.prune(plan.through)).consumers
+    except TransportError as fault:
+        if fault.code != "no_broker":
+            raise
+    from lifebus_admin.ledger_files.prune import prune_here  # noqa: PLC0415
+
+    prune_here(settings, plan.through, int(time.time()))
+    return ()
+
+
+def _settled(settings: "Settings") -> "LedgerInfo":
+    """Return what the ledger is once the rows are gone that a broker deletes piece by piece."""
+    from lifebus_admin.ledger_files.files import ledger_file  # noqa: PLC0415
+    from lifebus_admin.ledger_files.info import look_at  # noqa: PLC0415
+
+    end = time.monotonic() + _PATIENCE_S
+    while (info := look_at(ledger_file(settings))).deleting and time.monotonic() < end:
+        time.sleep(_GLANCE_S)
+    return info
+
+
+def _tell(
+    plan: "PrunePlan", after: "LedgerInfo", consumers: tuple[str, ...], connecting: Connecting, *, dry_run: bool
+) -> ExitCode:
+    freed = max(plan.info.bytes - after.bytes, 0)
+    if connecting.json:
+        put_json(
+            {
+                "dry_run": dry_run,
+                "receipts": plan.receipts,
+                "before": plan.info.floor,
+                "floor": plan.through,
+                "head": after.head,
+                "consumers": consumers,
+                "bytes_before": plan.info.bytes,
+                "bytes": after.bytes,
+                "free_bytes": after.free_bytes,
+            }
+        )
+        return ExitCode.OK
+    if not plan.receipts:
+        put("nothing is to go")
+    else:
+        verb = "would go" if dry_run else "went"
+        put(f"{plan.receipts} receipts {verb}: positions {plan.info.floor + 1} to {plan.through}")
+    if consumers:
+        put(f"told of a gap: {', '.join(consumers)}")
+    if not dry_run:
+        put(f"{size_text(freed)} returned; {size_text(after.bytes)} left, {size_text(after.free_bytes)} of them free")
+    return ExitCode.OK
+
+
+_WIDTH = 12
+
+
+def info_lines(info: "LedgerInfo") -> Iterator[str]:
+    """Yield the lines that tell what a ledger file holds."""
+    yield _line("file", f"{clean(info.path)}, format {info.format}, durability {info.durability}")
+    yield _line("epoch", info.epoch)
+    yield _line("receipts", f"{info.rows}: positions {info.floor + 1} to {info.head}" if info.rows else "none")
+    yield _line("oldest", _edge_text(info.oldest))
+    yield _line("newest", _edge_text(info.newest))
+    yield _line("sessions", str(info.sessions))
+    yield _line("keys", f"{info.keys}, and {info.tombstones} of pruned receipts")
+    yield _line("journal", f"{info.notes} notes in {info.note_streams} streams")
+    if info.base is not None:
+        yield _line("pruned", f"up to position {info.floor}; the base takes {size_text(info.base.bytes)}")
+    else:
+        yield _line("pruned", f"up to position {info.floor}" if info.floor else "nothing")
+    parts = (
+        f"database {size_text(info.database_bytes)}, log {size_text(info.wal_bytes)}, {size_text(info.shm_bytes)} index"
+    )
+    yield _line("size", f"{size_text(info.bytes)}: {parts}; {size_text(info.free_bytes)} free in it")
+    yield _line("beside it", f"{info.caches} compactions, {info.snapshots} snapshots")
+
+
+def _edge_text(edge: "Edge | None") -> str:
+    if edge is None:
+        return "none"
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(edge.at_epoch_s))}, position {edge.position}"
+
+
+def _line(name: str, text: str) -> str:
+    return f"{name:<{_WIDTH}}{text}"

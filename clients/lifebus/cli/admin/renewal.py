@@ -1,12 +1,21 @@
-"""`lifebus renewal`: the enabled profiles, what waits under them, and how the last renewals ended."""
+"""`lifebus renewal` and `lifebus continuation`: renewal profiles, and the tokens that wait for a session start."""
 
+import sys
 import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
 
-from lifebus.cli.admin.continuation import describe, put_records
-from lifebus.cli.exit_codes import ExitCode
-from lifebus.cli.terminal import put, put_json, put_table, say
+from lifebus.cli.arguments import parse_choice, parse_seconds
+from lifebus.cli.exit_codes import ExitCode, UsageError
+from lifebus.cli.terminal import clean, put, put_json, put_table, say
+from lifebus_contract import InvalidRequest
+
+if TYPE_CHECKING:
+    from lifebus_supervisor.renewal.profile import RenewalSettings
+    from lifebus_supervisor.renewal.records import Continuation
+    from lifebus_supervisor.renewal.store import ContinuationStore
 
 app = App(name="renewal")
 
@@ -57,3 +66,203 @@ def status(*, json: bool = False) -> ExitCode:
             put(f"{title}:")
             put_records(some, now)
     return ExitCode.OK
+
+
+continuation_app = App(name="continuation")
+
+
+@continuation_app.command(name="put")
+def keep(
+    thread: str, /, *, profile: str | None = None, session: str | None = None, cwd: Path | None = None, ttl: str = ""
+) -> ExitCode:
+    """Keep the token on stdin for the next session start; exit code 1 if the thread has one already.
+
+    Args:
+        thread: The thread that the token binds, as the client will report it.
+        profile: The renewal profile, needed if several are configured.
+        session: The session that is to be renewed; it goes before the directory.
+        cwd: The directory in which the next session starts: this one unless told.
+        ttl: How long to keep it, e.g. 2h; as the profile says unless told.
+    """
+    settings, store = _open(profile)
+    token = _read_token(settings.max_bytes)
+    record = _record(settings, thread, token, int(parse_seconds(ttl)) if ttl else settings.ttl_s)
+    from msgspec import structs  # noqa: PLC0415
+
+    directory = str((cwd or Path.cwd()).absolute())
+    store.keep(structs.replace(record, session=session, cwd=directory))
+    say(f"kept {record.size} bytes for {clean(thread)}")
+    return ExitCode.OK
+
+
+@continuation_app.command
+def get(thread: str, /, *, profile: str | None = None, consume: bool = False) -> ExitCode:
+    """Write a thread's token to stdout; exit code 1 if none waits.
+
+    Args:
+        thread: The thread.
+        profile: The renewal profile, needed if several are configured.
+        consume: Take it out; if this ends before it has written, the same token can be taken again.
+    """
+    settings, store = _open(profile)
+    if consume:
+        return _take(store, settings.profile, thread)
+    for record in store.records()[0]:
+        if (record.profile, record.thread) == (settings.profile, thread) and record.token is not None:
+            _write(record.token)
+            return ExitCode.OK
+    say("no token waits for this thread")
+    return ExitCode.NEGATIVE
+
+
+@continuation_app.command
+def drop(thread: str, /, *, profile: str | None = None) -> ExitCode:
+    """Forget what is kept of a thread, whatever became of it; exit code 1 if that is nothing.
+
+    Args:
+        thread: The thread.
+        profile: The renewal profile, needed if several are configured.
+    """
+    settings, store = _open(profile)
+    dropped = store.drop(settings.profile, thread)
+    say("nothing is kept of this thread" if dropped is None else f"dropped, it was {dropped.state.value}")
+    return ExitCode.NEGATIVE if dropped is None else ExitCode.OK
+
+
+@continuation_app.command(name="list")
+def list_records(*, json: bool = False) -> ExitCode:
+    """List what is kept, without any token.
+
+    Args:
+        json: Answer in JSON.
+    """
+    from lifebus_supervisor.configuration.resolution import load  # noqa: PLC0415
+    from lifebus_supervisor.renewal.store import open_store  # noqa: PLC0415
+
+    records, strange = open_store(load()[0].state_dir).records()
+    now = int(time.time())
+    if json:
+        put_json([describe(one, now) for one in records])
+    else:
+        put_records(records, now)
+    for name in strange:
+        say(f"{name} holds no record; remove it by hand", color="yellow")
+    return ExitCode.OK
+
+
+def describe(record: "Continuation", now: int) -> dict[str, Any]:
+    """Return what may be shown of a record: everything but its token.  Ages in seconds."""
+    return {
+        "profile": record.profile,
+        "thread": record.thread,
+        "state": record.state.value,
+        "payload_id": record.payload_id,
+        "adapter_id": record.adapter_id,
+        "session": record.session,
+        "cwd": record.cwd,
+        "claimed_by": record.claimed_by,
+        "handed_over": record.handed_over,
+        "bytes": record.size,
+        "age_s": max(0, now - record.created_at),
+        "expires_in_s": max(0, record.expires_at - now),
+        "ended_at_epoch_s": record.ended_at,
+        "note": record.note,
+    }
+
+
+def put_records(records: "list[Continuation]", now: int) -> None:
+    """Write records as a table."""
+    if not records:
+        say("no continuation is kept")
+        return
+    titles = ("profile", "thread", "state", "session", "bytes", "age", "expires in", "note")
+    rows: list[tuple[str, ...]] = []
+    for record in records:
+        found = describe(record, now)
+        session = record.claimed_by or record.session or "-"
+        ages = (f"{found['age_s']} s", f"{found['expires_in_s']} s")
+        row = (record.profile, record.thread or "-", record.state.value, session, str(record.size), *ages)
+        rows.append((*row, record.note or ""))
+    put_table(titles, rows)
+
+
+def _open(profile: str | None) -> "tuple[RenewalSettings, ContinuationStore]":
+    """Return the profile that is meant, and the store.
+
+    Raises:
+        UsageError: there is none, or one of several must be named.
+    """
+    from lifebus_supervisor.configuration.resolution import load  # noqa: PLC0415
+    from lifebus_supervisor.renewal.store import open_store  # noqa: PLC0415
+
+    settings = load()[0]
+    known = {one.profile: one for one in settings.renewals}
+    if not known:
+        raise UsageError("no renewal profile is configured; docs/renewal.md shows how")
+    if profile is None and len(known) > 1:
+        raise UsageError(f"--profile: name one of {', '.join(known)}")
+    name = next(iter(known)) if profile is None else parse_choice("--profile", profile, list(known))
+    return known[name], open_store(settings.state_dir)
+
+
+def _read_token(most: int) -> str:
+    """Return the token on stdin, byte for byte.
+
+    Raises:
+        InvalidRequest: none, no UTF-8, or larger than the profile allows.
+    """
+    data = sys.stdin.buffer.read(most + 1)
+    if len(data) > most:
+        raise InvalidRequest(f"the profile allows a token of {most} bytes", code="token_too_large")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise InvalidRequest("a token is UTF-8 text", code="no_token") from None
+
+
+def _record(settings: "RenewalSettings", thread: str, token: str, ttl_s: int) -> "Continuation":
+    from lifebus.requests import new_id  # noqa: PLC0415
+    from lifebus_contract.ids import PAYLOAD  # noqa: PLC0415
+    from lifebus_supervisor.renewal.records import Continuation, State  # noqa: PLC0415
+
+    if not 0 < len(thread) <= 256 or not thread.isprintable():  # noqa: PLR2004  an identifier's length
+        raise UsageError("a thread has 1 to 256 printable characters")
+    now = int(time.time())
+    return Continuation(
+        payload_id=new_id(PAYLOAD),
+        profile=settings.profile,
+        client_id=settings.client_id,
+        adapter_id=settings.adapter,
+        state=State.PENDING,
+        created_at=now,
+        expires_at=now + ttl_s,
+        thread=thread,
+        token=token,
+        size=len(token.encode()),
+    )
+
+
+def _take(store: "ContinuationStore", profile: str, thread: str) -> ExitCode:
+    from lifebus.requests import new_id  # noqa: PLC0415
+    from lifebus_supervisor.renewal.records import State  # noqa: PLC0415
+
+    record = store.take(profile, thread, new_id("clm_"))
+    if record is None:
+        say("no token waits for this thread")
+        return ExitCode.NEGATIVE
+    _write(str(record.token))
+    store.finish(record, State.CONSUMED, "taken by hand")
+    return ExitCode.OK
+
+
+def _write(token: str) -> None:
+    """Write a token to stdout, byte for byte, and wait until it has left.
+
+    Raises:
+        OSError: whoever reads is gone, so the token stays.
+    """
+    sys.stdout.flush()
+    sys.stdout.buffer.write(token.encode())
+    sys.stdout.buffer.flush()
+    if sys.stdout.isatty():
+        sys.stderr.write("\n")

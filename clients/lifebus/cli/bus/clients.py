@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from lifebus.cli.arguments import DEFAULTS, Connecting, UsageError
+from lifebus.cli.arguments import DEFAULTS, Connecting
 from lifebus.cli.confirm import agreed
 from lifebus.cli.connection import on_bus
-from lifebus.cli.exit_codes import ExitCode
+from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.terminal import clean, put, put_json, put_table, say
 
 if TYPE_CHECKING:

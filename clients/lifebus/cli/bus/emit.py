@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cyclopts import Parameter
 
-from lifebus.cli.arguments import DEFAULTS, Connecting, UsageError, parse_choice
+from lifebus.cli.arguments import DEFAULTS, Connecting, parse_choice
 from lifebus.cli.connection import CLIENT_ID, on_bus
 from lifebus.cli.contract.negotiate import Wishes, parse_requirements
 from lifebus.cli.documents import DocumentPath, read_batches, read_document
-from lifebus.cli.exit_codes import ExitCode, exit_code_of
+from lifebus.cli.exit_codes import ExitCode, UsageError, exit_code_of
 from lifebus.cli.terminal import put_json, say
 from lifebus_contract import (
     CallbackRequest,

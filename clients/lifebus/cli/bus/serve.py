@@ -1,20 +1,103 @@
-"""`lifebus serve`: be a callback client with a command."""
+"""`lifebus serve` and `lifebus invoke`: a command as a callback client, with a broker or for one dispatch."""
 
+import signal
+import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
-from lifebus.cli.arguments import DEFAULTS, Connecting, UsageError, parse_choice
-from lifebus.cli.bus.command import AS_IT_IS, Command, Running, cancel_on_signal, spec_of
-from lifebus.cli.connection import on_bus
+from lifebus.cli.arguments import DEFAULTS, Connecting, parse_choice, parse_seconds
+from lifebus.cli.connection import CLIENT_ID, on_bus
 from lifebus.cli.contract.negotiate import Wishes, parse_requirements
-from lifebus.cli.exit_codes import ExitCode
-from lifebus.cli.terminal import say
-from lifebus_contract import LifecycleEvent
+from lifebus.cli.documents import read_document
+from lifebus.cli.exit_codes import ExitCode, UsageError, exit_code_of
+from lifebus.cli.terminal import color_wanted, put_bytes, say
+from lifebus_contract import DispatchEnvelope, LifecycleEvent, ReceiptStatus, decode_json
+from lifebus_contract.codec import decode_receipt
 
 if TYPE_CHECKING:
+    from anyio import CancelScope
+
     from lifebus.client import Bus
+    from lifebus_admin.invocation import Invocation, Invoked
+    from lifebus_supervisor.configuration.settings import Settings
+    from lifebus_transports.processes import CommandSpec
+
+_PROTOCOLS: Final = ["oneshot", "jsonl", "msgpack"]
+_LONGEST_S: Final = 600
+
+Command = Annotated[str, Parameter(allow_leading_hyphen=True)]
+"""One part of the command that follows `--`."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """How the command is run and asked."""
+
+    client_id: str | None = None
+    "The client id: the program's name unless told."
+    protocol: str = "oneshot"
+    "oneshot: a fresh child each time; jsonl or msgpack: children that stay."
+    deadline: str = "2s"
+    "How long an answer may take: 2s unless told."
+    env: tuple[str, ...] = ()
+    "A further variable that the command gets; NAME* for all that begin so."
+
+    @property
+    def seconds(self) -> float:
+        """The deadline in seconds.
+
+        Raises:
+            UsageError: it is none, or longer than ten minutes.
+        """
+        seconds = parse_seconds(self.deadline)
+        if not 0 < seconds <= _LONGEST_S:
+            raise UsageError(f"--deadline: `{self.deadline[:64]}` is not between 1ms and 10m")
+        return seconds
+
+    @property
+    def kind(self) -> str:
+        """The protocol, checked.
+
+        Raises:
+            UsageError: there is no such protocol.
+        """
+        return parse_choice("--protocol", self.protocol, _PROTOCOLS)
+
+    def name_for(self, command: tuple[str, ...]) -> str:
+        """Return the client id under which a command is recorded."""
+        return self.client_id or Path(command[0]).name
+
+
+AS_IT_IS: Final = Running()
+"""Nothing was asked for."""
+
+
+def spec_of(command: tuple[str, ...], running: Running) -> "CommandSpec":
+    """Return what is to be run, in the caller's directory.
+
+    Raises:
+        UsageError: there is no command.
+    """
+    from lifebus_transports.processes import CommandSpec  # noqa: PLC0415
+
+    if not command or not command[0]:
+        raise UsageError("give a command after `--`")
+    setting = {"LIFEBUS_CLIENT_ID": running.name_for(command)}
+    return CommandSpec(argv=command, passing=(*running.env, "LIFEBUS_*"), setting=setting)
+
+
+async def cancel_on_signal(scope: "CancelScope") -> None:
+    """Cancel when the process is asked to end, so that its children end with it."""
+    import anyio  # noqa: PLC0415
+
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+        async for _ in signals:
+            scope.cancel()
+
 
 _MOST_WORKERS: Final = 64
 
@@ -84,3 +167,59 @@ def serve(
         return ExitCode.OK
 
     return on_bus(connecting, work, client_id=running.name_for(command))
+
+
+def invoke(*command: Command, running: Running = AS_IT_IS) -> ExitCode:
+    """Ask a command about one dispatch envelope from stdin, and print its receipt: `lifebus invoke -- ./client`.
+
+    No broker is needed and nothing is kept: the receipt has no sequence, and no key is known again. With payloads in
+    the envelope there are two receipts, that of their placement first. Exit code 1 if a receipt says `failed`; 65 if
+    the envelope is against the contract.
+
+    Args:
+        command: The command and its arguments; no shell reads them.
+        running: How the command is run.
+    """
+    spec, kind, seconds = spec_of(command, running), running.kind, running.seconds
+    from lifebus_admin.invocation import Invocation  # noqa: PLC0415
+    from lifebus_supervisor.configuration.resolution import load  # noqa: PLC0415
+
+    settings, _ = load()
+    envelope = decode_json(read_document(None), DispatchEnvelope)
+    name = running.name_for(command)
+    outcome = _run(settings, envelope, Invocation(client_id=name, spec=spec, protocol=kind, deadline=seconds))
+    return ExitCode.INTERRUPTED if outcome is None else _shown(outcome)
+
+
+def _run(settings: "Settings", envelope: DispatchEnvelope, invocation: "Invocation") -> "Invoked | None":
+    """Return what became of the dispatch; None where a signal came first."""
+    import anyio  # noqa: PLC0415
+
+    from lifebus_admin.invocation import invoke_once  # noqa: PLC0415
+    from lifebus_supervisor.configuration.settings import LogSettings  # noqa: PLC0415
+    from lifebus_supervisor.daemon.logging import configure  # noqa: PLC0415
+
+    configure(LogSettings(level="error", format="console"), color=color_wanted(sys.stderr))
+    found: list[Invoked] = []
+
+    async def dispatch() -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(cancel_on_signal, tasks.cancel_scope)
+            found.append(await invoke_once(settings, CLIENT_ID, envelope, invocation))
+            tasks.cancel_scope.cancel()
+
+    anyio.run(dispatch)
+    return found[0] if found else None
+
+
+def _shown(outcome: "Invoked") -> ExitCode:
+    """Print the receipts in their canonical form, and return the exit code."""
+    code = ExitCode.OK
+    for receipt in outcome.receipts:
+        put_bytes(receipt)
+        if decode_receipt(receipt).status is ReceiptStatus.FAILED:
+            code = ExitCode.NEGATIVE
+    if outcome.fault is None:
+        return code
+    say(f"refused: {outcome.fault}", color="red")
+    return exit_code_of(outcome.fault)

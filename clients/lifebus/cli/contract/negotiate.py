@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from lifebus.cli.arguments import DEFAULTS, Connecting, UsageError, parse_capability, parse_session
+from lifebus.cli.arguments import DEFAULTS, Connecting, parse_capability, parse_session
 from lifebus.cli.connection import on_bus
-from lifebus.cli.exit_codes import ExitCode
+from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say
 from lifebus_contract import Negotiation, NegotiationOutcome, RequirementLevel, TransportError
 

@@ -1,15 +1,16 @@
-"""`lifebus status`."""
+"""`lifebus status`, `lifebus sessions` and `lifebus tick`: how the broker, its sessions and the harnesses are."""
 
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
+from cyclopts import Parameter
 
-from lifebus.cli.admin.harness_checks import hook_findings
-from lifebus.cli.arguments import DEFAULTS, Connecting
+from lifebus.cli.admin.harness_checks import duration_text, harness_text, hook_findings
+from lifebus.cli.arguments import DEFAULTS, Connecting, parse_session
 from lifebus.cli.connection import on_bus
-from lifebus.cli.exit_codes import ExitCode
-from lifebus.cli.harness_text import duration_text, harness_text
-from lifebus.cli.terminal import clean, paint, put, put_json, size_text
+from lifebus.cli.exit_codes import ExitCode, UsageError
+from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say, size_text
 
 if TYPE_CHECKING:
     from lifebus_transports.messages.state import RetentionStatus
@@ -60,3 +61,83 @@ def _retention_text(retention: "RetentionStatus") -> str:
         parts.append(f"{last.until - last.after} receipts dropped last, up to {last.until}, by {last.reason}")
         parts += [f"not settled by {', '.join(last.consumers)}"] if last.consumers else []
     return clean("; ".join(parts))
+
+
+def sessions(
+    session: str | None = None,
+    /,
+    *,
+    adapter: str | None = None,
+    open_only: bool = False,
+    connecting: Connecting = DEFAULTS,
+) -> ExitCode:
+    """List the sessions in the ledger, the newest last.
+
+    Args:
+        session: Only this one: ADAPTER/SESSION; exit code 1 when there is none.
+        adapter: Only this adapter's.
+        open_only: Only those that have not ended.
+        connecting: Where the broker is, and the form of the answer.
+    """
+    pair = parse_session(session) if session is not None else None
+    found = [
+        one
+        for one in on_bus(connecting, lambda bus: bus.sessions(pair))
+        if (adapter is None or one.adapter_id == adapter) and not (open_only and one.ended)
+    ]
+    if connecting.json:
+        put_json(found)
+    elif found:
+        titles = ("adapter", "session", "receipts", "last event", "status", "last at", "state")
+        put_table(
+            titles,
+            [
+                (
+                    one.adapter_id,
+                    one.harness_session_id,
+                    str(one.receipts),
+                    one.last_event.value,
+                    one.last_status.value,
+                    _moment(one.last_at_epoch_s),
+                    "ended" if one.ended else f"open, {len(one.open_frames)} frames",
+                )
+                for one in found
+            ],
+            color_of={"failed": "red", "degraded": "yellow", "ended": "dim"},
+        )
+    else:
+        say("no sessions")
+    return ExitCode.OK if found or pair is None else ExitCode.NEGATIVE
+
+
+def _moment(epoch_s: int) -> str:
+    return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def tick(
+    *,
+    adapter: Annotated[str | None, Parameter(env_var=["LIFEBUS_HOST_ADAPTER", "LIFELOOP_HOST_ADAPTER"])] = None,
+    session: str | None = None,
+    connecting: Connecting = DEFAULTS,
+) -> ExitCode:
+    """Look at telemetry, processes and silence now, and print the receipts of what was found.
+
+    A tick that is asked for is always recorded itself.
+
+    Args:
+        adapter: Only this adapter.
+        session: Only this session of the adapter, by the harness's own session id.
+        connecting: Where the broker is, and the form of the answer.
+    """
+    adapter = adapter or None  # a variable may be set and empty
+    if session is not None and adapter is None:
+        raise UsageError("--session needs --adapter: a session is named together with its adapter")
+    looked = on_bus(connecting, lambda bus: bus.tick(adapter, session))
+    from lifebus.cli.printing import ReceiptPrinter  # noqa: PLC0415
+
+    printer = ReceiptPrinter(json=connecting.json)
+    for receipt in looked.receipts:
+        printer.show(receipt)
+    if printer.form == "columns":
+        say(f"{looked.sessions} sessions, {looked.files} files looked at, {looked.degraded} degraded", color="dim")
+    return ExitCode.OK
