@@ -2,7 +2,7 @@
 
 Run as ``python bench/measures/hook.py [ROUNDS]``.  The door runs in a process of its own with a handler that answers at
 once, so the figure is the hook's cost to a harness, without the ledger's.  The cases take turns, so that a noisy
-machine hurts them alike.  Aim (design 7): at most 1.6 times `python -I -S -c pass`.
+machine hurts them alike.  Aim: at most 1.6 times `python -I -S -c pass`.
 """
 
 import os

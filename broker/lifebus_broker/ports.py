@@ -25,7 +25,7 @@ EMITTER: Final = "emitter"
 """The fact in a client's receipt that names who reported the event.
 
 A ledger files such a receipt under the emitter's key as well, the first of a key only: so an emission that comes
-again is known although its clients may have left meanwhile (design 3.5).
+again is known although its clients may have left meanwhile (docs/contract.md 6.5).
 """
 
 
@@ -52,7 +52,7 @@ class NewReceipt(Struct, frozen=True, kw_only=True):
     """A receipt that asks to be recorded; its `sequence` is still null.
 
     `digest` is the content digest of what was asked (16 to 32 bytes), compared when the receipt's idempotency key
-    comes again; it is None exactly when the receipt has no idempotency key (design 3.5).
+    comes again; it is None exactly when the receipt has no idempotency key (docs/contract.md 6.5).
     """
 
     receipt: Receipt
@@ -60,7 +60,7 @@ class NewReceipt(Struct, frozen=True, kw_only=True):
 
 
 class StoredReceipt(Struct, frozen=True, kw_only=True):
-    """A recorded receipt: its place in the ledger's order, and its canonical JSON bytes (design 3.4, 4.4).
+    """A recorded receipt: its place in the ledger's order, and its canonical JSON bytes (docs/contract.md 6.4).
 
     `position` is 0 for a receipt that no ledger keeps.
     """
@@ -100,7 +100,7 @@ class Page(Struct, frozen=True, kw_only=True):
     """Rows in position order.
 
     `next` is the position to continue after; `complete` says that nothing up to `head` is missing behind `next`.
-    `floor` is the smallest position still kept, minus one: a cursor below it gets `snapshot_required` (design 4.6),
+    `floor` is the smallest position still kept, minus one: a cursor below it gets `snapshot_required`,
     unless the query names a session or an adapter of which nothing was dropped after the cursor.
     """
 
@@ -152,7 +152,9 @@ class RecordStream(Struct, frozen=True):
 
 
 class Journal(Protocol):
-    """An append-only side log beside the receipts: what the broker must remember that is no receipt (design 4.5).
+    """An append-only side log beside the receipts: what the broker must remember that is no receipt.
+
+    See docs/ledger.md D6.
 
     As durable as its ledger, committed by the same writer.  Streams come into being with their first note.  Every
     implementation passes the one contract suite in tests/contract_suites/.
@@ -184,14 +186,14 @@ class Journal(Protocol):
 
 
 class Ledger(Protocol):
-    """Where receipts are recorded: number and store together, acknowledge after commit (design 4).
+    """Where receipts are recorded: number and store together, acknowledge after commit (docs/ledger.md, "Durability").
 
     Every implementation passes the one contract suite in tests/contract_suites/.
     """
 
     @property
     def epoch(self) -> str:
-        """The random id of this history, as 32 hex digits (design 3.4)."""
+        """The random id of this history, as 32 hex digits (docs/contract.md 6.4)."""
         ...
 
     @property

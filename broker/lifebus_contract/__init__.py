@@ -1,7 +1,7 @@
 """The lifecycle contract: its vocabulary and wire types, pure, without I/O, clock or randomness.
 
-Everything public is re-exported here.  The authority is the lifecycle contract specification `lifeloop.v0.2`;
-docs/contract-decisions.md lists what it leaves open and how lifebus decides it.
+Everything public is re-exported here.  The version is `lifeloop.v0.2`;
+docs/contract.md has the rules, and how lifebus decides what they leave open.
 """
 
 from lifebus_contract.capability import CAPABILITIES, CapabilityOutcome, CapabilityRequest, Degradation, Negotiation

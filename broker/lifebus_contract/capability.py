@@ -34,13 +34,14 @@ CAPABILITIES: Final = frozenset(
         "renewal.continuation.payload_delivery",
     }
 )
-"""Every capability a client can ask for, one per claim of a manifest (lifeloop-reference, "Negotiation types")."""
+"""Every capability a client can ask for, one per claim of a manifest (docs/contract.md 3.1)."""
 
 
 class CapabilityRequest(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """One capability a client wants, how much, and how strong (lifecycle-contract, "Capability Negotiation").
+    """One capability a client wants, how much, and how strong (docs/contract.md 4.1).
 
-    `support` is the weakest support that satisfies; `accept_partial` says that partial support will do (design 3.7).
+    `support` is the weakest support that satisfies; `accept_partial` says that partial support will do
+    (docs/contract.md 4.2).
     """
 
     capability: Identifier
@@ -56,7 +57,7 @@ class CapabilityRequest(Document, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class Degradation(Document, frozen=True, kw_only=True):
-    """A capability that is weaker than it was (lifecycle-contract, "Mid-Session Degradation")."""
+    """A capability that is weaker than it was (docs/contract.md 4.5)."""
 
     capability: Identifier
     current_support: SupportState
@@ -83,7 +84,7 @@ class CapabilityOutcome(Document, frozen=True, kw_only=True):
 
 
 class Negotiation(Document, frozen=True, kw_only=True):
-    """The result for all requests of one client: the worst outcome, and every single one (design 3.7)."""
+    """The result for all requests of one client: the worst outcome, and every single one (docs/contract.md 4.1)."""
 
     adapter_id: Identifier
     outcome: NegotiationOutcome

@@ -1,7 +1,7 @@
 """Bytes to contract types and back, with the first fault named by field and rule.
 
 JSON and MessagePack come from the same structs.  JSON is read strictly: no duplicate keys, no NaN, no lone
-surrogates, bounded size and depth (design 5, "Limits").  MessagePack readers that need the same strictness
+surrogates, bounded size and depth (docs/contract.md 1.3).  MessagePack readers that need the same strictness
 use `lifebus_transports.framing.frames`.
 """
 
@@ -26,7 +26,7 @@ from lifebus_contract.vocabulary import CONTRACT_VERSION
 T = TypeVar("T")
 
 MAX_ITEMS: Final = 4096
-"""Most containers and entries in a free-form part of a message (reliability, b2 "decode")."""
+"""Most containers and entries in a free-form part of a message (docs/contract.md 1.3)."""
 
 KINDS: Final[dict[str, type[Document]]] = {
     "request": CallbackRequest,
@@ -52,7 +52,7 @@ _UNKNOWN: Final = re.compile(r"unknown field `(?P<name>[^`]*)`")
 
 
 def encode_json(document: Document) -> bytes:
-    """Return the document as JSON; for a `Receipt` this is its canonical form (RFC 8785, design 4.4)."""
+    """Return the document as JSON; for a `Receipt` this is its canonical form (docs/contract.md 1.4)."""
     return _JSON.encode(document)
 
 

@@ -1,4 +1,4 @@
-"""Named consumers of receipts: what they ask for, and what the broker tells of them (design 4.7)."""
+"""Named consumers of receipts: what they ask for, and what the broker tells of them (docs/consuming.md)."""
 
 from typing import Annotated, Final, Literal
 
@@ -8,7 +8,7 @@ from lifebus_contract.fields import Document, Identifier
 from lifebus_contract.vocabulary import LifecycleEvent
 
 MAX_TRIES: Final = 20
-"""How often a receipt is handed out before it becomes a dead letter (design 4.7)."""
+"""How often a receipt is handed out before it becomes a dead letter (docs/consuming.md)."""
 
 
 class ConsumerSettings(Document, frozen=True, kw_only=True, omit_defaults=True):

@@ -49,7 +49,7 @@ class Warning(Document, frozen=True, kw_only=True, omit_defaults=True):  # noqa:
 
 
 class FrameContext(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """Which frame an event is about (lifecycle-contract, event rules; lifeloop-reference, "FrameContext").
+    """Which frame an event is about (docs/contract.md 2.2).
 
     A `subcall` names its parent; a `top_level` frame has none.
     """
@@ -67,7 +67,7 @@ class FrameContext(Document, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PayloadRef(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """A payload named by a request without its body (lifeloop-reference, "PayloadRef")."""
+    """A payload named by a request without its body (docs/contract.md 2.2)."""
 
     payload_id: Identifier
     payload_kind: Identifier
@@ -76,9 +76,10 @@ class PayloadRef(Document, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CallbackRequest(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """One lifecycle moment, as adapters and emitters report it (lifeloop-reference, "CallbackRequest").
+    """One lifecycle moment, as adapters and emitters report it (docs/contract.md 2.2).
 
-    `frame.*` events need a frame context.  `sequence` is the harness's own number: evidence, not order (design 3.6).
+    `frame.*` events need a frame context.  `sequence` is the harness's own number: evidence, not order
+    (docs/contract.md 6.6).
     `receipt.emitted` is a notification of lifebus itself and cannot be requested.
     """
 
@@ -120,10 +121,10 @@ class AcceptablePlacement(Document, frozen=True, kw_only=True):
 
 
 class PayloadEnvelope(Document, frozen=True, kw_only=True):
-    """An opaque client payload (lifecycle-contract, "Opaque Payload Envelope").
+    """An opaque client payload (docs/contract.md 5.1).
 
     `body` and `body_ref` exclude each other.  `byte_size` is the length of the body in UTF-8 bytes; whether it
-    is true is checked before dispatch (design 3.10), not here.
+    is true is checked before dispatch (docs/contract.md 5.2), not here.
     """
 
     schema_version: VersionOrOne
@@ -154,7 +155,7 @@ class PayloadEnvelope(Document, frozen=True, kw_only=True):
 
 
 class DispatchEnvelope(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """What a callback client receives: the request and its payloads (lifecycle-contract, "Dispatch envelope")."""
+    """What a callback client receives: the request and its payloads (docs/contract.md 5.5)."""
 
     schema_version: SchemaVersion
     request: CallbackRequest
@@ -162,7 +163,7 @@ class DispatchEnvelope(Document, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CallbackResponse(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """What a callback client answers (lifeloop-reference, "CallbackResponse").
+    """What a callback client answers (docs/contract.md 5.5).
 
     A `failed` status needs a failure class; other statuses must not carry one.
     """

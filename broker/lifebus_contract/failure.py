@@ -5,7 +5,7 @@ from typing import Final
 
 
 class FailureClass(StrEnum):
-    """What went wrong, in lifecycle terms (lifecycle-contract, "Failure Classes")."""
+    """What went wrong, in lifecycle terms (docs/contract.md 7.1)."""
 
     ADAPTER_UNAVAILABLE = "adapter_unavailable"
     CAPABILITY_UNSUPPORTED = "capability_unsupported"
@@ -23,7 +23,7 @@ class FailureClass(StrEnum):
 
 
 class RetryClass(StrEnum):
-    """What a caller may do next (lifecycle-contract, "Retry Classes")."""
+    """What a caller may do next (docs/contract.md 7.2)."""
 
     SAFE_RETRY = "safe_retry"
     RETRY_AFTER_REREAD = "retry_after_reread"
@@ -47,7 +47,7 @@ DEFAULT_RETRY: Final = {
     FailureClass.INVALID_REQUEST: RetryClass.DO_NOT_RETRY,
     FailureClass.INTERNAL_ERROR: RetryClass.RETRY_AFTER_REREAD,
 }
-"""The default retry class of each failure class (lifecycle-contract, "Default mapping")."""
+"""The default retry class of each failure class (docs/contract.md 7.3)."""
 
 RETRY_STRICTNESS: Final = {
     RetryClass.SAFE_RETRY: 0,
@@ -63,7 +63,7 @@ def tighten(failure: FailureClass, wished: RetryClass | None = None) -> RetryCla
     """Return the retry class of `failure`, tightened to `wished` where that is stricter.
 
     A looser wish is ignored: adapters and clients may tighten the default posture,
-    never loosen it (lifecycle-contract, below "Default mapping").
+    never loosen it (docs/contract.md 7.4).
     """
     default = DEFAULT_RETRY[failure]
     if wished is None or RETRY_STRICTNESS[wished] <= RETRY_STRICTNESS[default]:

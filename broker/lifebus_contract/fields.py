@@ -8,22 +8,22 @@ from msgspec import Meta, Struct
 from lifebus_contract.vocabulary import CONTRACT_VERSION
 
 MAX_MESSAGE_BYTES: Final = 262_144
-"""Largest document or message, in bytes (design 5, "Limits")."""
+"""Largest document or message, in bytes (docs/contract.md 1.3)."""
 
 MAX_DEPTH: Final = 32
-"""Deepest nesting of maps and lists in a document (design 5, "Limits")."""
+"""Deepest nesting of maps and lists in a document (docs/contract.md 1.3)."""
 
 MAX_INTEGER: Final = 2**53 - 1
-"""Largest magnitude of an integer, so that every JSON reader agrees (design 5, "Limits")."""
+"""Largest magnitude of an integer, so that every JSON reader agrees (docs/contract.md 1.3)."""
 
 Identifier = Annotated[str, Meta(min_length=1, max_length=256)]
-"""A non-empty identifier of up to 256 characters (design 3.2); `refuse_unprintable` checks the characters."""
+"""A non-empty identifier of up to 256 characters (docs/contract.md 1.2); `refuse_unprintable` checks the characters."""
 
 Label = Annotated[str, Meta(min_length=1, max_length=256)]
 """Short text for people."""
 
 Detail = Annotated[str, Meta(max_length=1024)]
-"""Free text of up to 1,024 characters: evidence, messages (reliability, b2)."""
+"""Free text of up to 1,024 characters: evidence, messages (docs/contract.md 1.3)."""
 
 Digest = Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}$(?!\n)")]
 """`sha256:` and 64 lower-case hex digits."""
@@ -35,16 +35,22 @@ FactKey = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_.]*$(?!\n)", max_length=64
 """A key of `telemetry_summary`: lower-case ASCII, so that byte order is RFC 8785 order."""
 
 FactValue = Annotated[str, Meta(max_length=1024)] | Annotated[int, Meta(ge=-MAX_INTEGER, le=MAX_INTEGER)] | bool | None
-"""A value of `telemetry_summary`: bounded text, an integer, a truth value or null; never a float (design 4.4)."""
+"""A value of `telemetry_summary`: bounded text, an integer, a truth value or null; never a float.
+
+See docs/contract.md 1.4.
+"""
 
 Metadata = dict[str, Any]
-"""Correlation data of a client: echoed, never interpreted (lifecycle-contract, payload rules)."""
+"""Correlation data of a client: echoed, never interpreted (docs/contract.md 1.2)."""
 
 SchemaVersion = Literal["lifeloop.v0.2"]
-"""The contract version as it is written (design 3.1)."""
+"""The contract version as it is written (docs/contract.md 1.1)."""
 
 VersionOrOne = Literal["lifeloop.v0.2", 1]
-"""The contract version as payloads and receipts may carry it: the integer 1 is read as the same (design 3.1)."""
+"""The contract version as payloads and receipts may carry it: the integer 1 is read as the same.
+
+See docs/contract.md 1.1.
+"""
 
 
 class Document(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,7 +58,7 @@ class Document(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def normalise_version(document: Document) -> None:
-    """Replace the integer 1 of the specification's examples by the version string (design 3.1).
+    """Replace the integer 1 of older examples by the version string (docs/contract.md 1.1).
 
     Called from `__post_init__` of payload envelopes and receipts, before anybody else holds the document.
     """

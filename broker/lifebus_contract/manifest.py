@@ -74,7 +74,7 @@ class ContinuationClaim(Document, frozen=True, kw_only=True):
 
 
 class RenewalClaim(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """Reset and continuation (lifecycle-contract, "Renewal/reset capability"; renewal-boundary)."""
+    """Reset and continuation (docs/contract.md 3.5)."""
 
     reset: ResetClaim
     continuation: ContinuationClaim
@@ -102,7 +102,7 @@ class KnownDegradation(Document, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class AdapterManifest(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """Everything an adapter claims (lifecycle-contract, "Adapter Manifest")."""
+    """Everything an adapter claims (docs/contract.md 3.1)."""
 
     contract_version: SchemaVersion
     adapter_id: Identifier
@@ -133,7 +133,7 @@ class AdapterManifest(Document, frozen=True, kw_only=True, omit_defaults=True):
             self._refuse_control()
 
     def _refuse_control(self) -> None:
-        """Refuse what an adapter that only watches cannot do (lifecycle-contract, "Integration modes")."""
+        """Refuse what an adapter that only watches cannot do (docs/contract.md 2.3)."""
         for slot, placed in self.placement.items():
             if placed.support not in {SupportState.UNAVAILABLE, SupportState.MANUAL}:
                 raise ValueError(f"placement: `{slot.value}` cannot be `{placed.support}` in a telemetry_only manifest")
@@ -145,9 +145,9 @@ class RegisteredAdapter(Document, frozen=True, kw_only=True):
     """A manifest as the registry holds it.
 
     `refused_placements` narrows the placement table where the harness's slot is weaker than the name of the
-    placement promises (design 3.9); it never widens it.  In a `watching_mode` the harness is only looked at, so that
-    nothing can be handed to it.  `profiles` are the host integration profiles that this broker
-    has enabled: a claim that is scoped to profiles counts only where one of them is (renewal-boundary, "Decision").
+    placement promises (docs/contract.md 5.4); it never widens it.  In a `watching_mode` the harness is only looked
+    at, so that nothing can be handed to it.  `profiles` are the host integration profiles that this broker has
+    enabled: a claim that is scoped to profiles counts only where one of them is (docs/contract.md 3.5).
     """
 
     manifest: AdapterManifest

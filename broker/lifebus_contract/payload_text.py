@@ -1,4 +1,4 @@
-"""The text that carries payloads into a harness's single context slot (lifecycle-contract, "Opaque Payload Envelope").
+"""The text that carries payloads into a harness's single context slot (docs/contract.md 5.3).
 
 A body is carried as a JSON string and never parsed; a `body_ref` is carried as it is and never followed.
 """
@@ -16,7 +16,7 @@ def render_payloads(payloads: Sequence[PayloadEnvelope]) -> str:
 
 
 def text_size(payloads: Sequence[PayloadEnvelope]) -> int:
-    """Return how many UTF-8 bytes `render_payloads` takes; placement budgets count these (design 3.9)."""
+    """Return how many UTF-8 bytes `render_payloads` takes; placement budgets count these (docs/contract.md 5.3)."""
     return len(_encode(payloads))
 
 

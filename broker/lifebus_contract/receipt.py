@@ -1,7 +1,7 @@
 """Receipts: the bounded record of every fact, and the observations they may carry.
 
 The fields stand in alphabetical order, so that encoding a receipt is already its canonical
-form (RFC 8785, design 4.4) and costs no sorting.
+form (docs/contract.md 1.4) and costs no sorting.
 """
 
 from typing import Annotated, Final
@@ -36,7 +36,7 @@ _FAILED: Final = ReceiptStatus.FAILED
 
 
 class PayloadReceipt(Document, frozen=True, kw_only=True):
-    """What became of one payload (lifecycle-contract, "Receipt Schema").
+    """What became of one payload (docs/contract.md 6.1).
 
     `content_digest` is left out, not null, where the payload carried none; it is never invented.
     """
@@ -50,10 +50,10 @@ class PayloadReceipt(Document, frozen=True, kw_only=True):
 
 
 class Receipt(Document, frozen=True, kw_only=True):
-    """One recorded lifecycle fact with every key of the specification, nullable ones as null (design 3.2).
+    """One recorded lifecycle fact with every key, nullable ones as null (docs/contract.md 6.1).
 
     `sequence` counts 1, 2, 3 … within (adapter_id, harness_session_id) of a durable ledger, else it is null
-    (design 3.3).  `at_epoch_s` is wall-clock seconds, data only.
+    (docs/contract.md 6.3).  `at_epoch_s` is wall-clock seconds, data only.
     """
 
     adapter_id: Identifier
@@ -91,7 +91,7 @@ class Receipt(Document, frozen=True, kw_only=True):
 
 
 class PressureObservation(Document, frozen=True, kw_only=True):
-    """How full a context window is, with an honest denominator (design 3.11).
+    """How full a context window is, with an honest denominator (docs/contract.md 2.5).
 
     Without a known window there is no percentage.  `source` names where the numbers came from.
     """

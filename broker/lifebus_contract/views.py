@@ -6,7 +6,7 @@ from lifebus_contract.vocabulary import LifecycleEvent, ReceiptStatus
 
 
 class SessionHead(Struct, frozen=True, kw_only=True):
-    """What the fold over a session's rows knows (design 4.5)."""
+    """What the fold over a session's rows knows (docs/ledger.md, "State")."""
 
     adapter_id: str
     harness_session_id: str

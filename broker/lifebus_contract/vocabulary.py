@@ -4,11 +4,11 @@ from enum import StrEnum
 from typing import Final
 
 CONTRACT_VERSION: Final = "lifeloop.v0.2"
-"""The contract this package speaks (lifecycle-contract, "Adapter Manifest"; design 3.1)."""
+"""The contract this package speaks (docs/contract.md 1.1)."""
 
 
 class LifecycleEvent(StrEnum):
-    """The 14 lifecycle events (lifecycle-contract, "Lifecycle Event Vocabulary")."""
+    """The 14 lifecycle events (docs/contract.md 2.1)."""
 
     SESSION_STARTING = "session.starting"
     SESSION_STARTED = "session.started"
@@ -27,7 +27,7 @@ class LifecycleEvent(StrEnum):
 
 
 class IntegrationMode(StrEnum):
-    """How an adapter is wired to its harness (lifecycle-contract, "Integration modes")."""
+    """How an adapter is wired to its harness (docs/contract.md 2.3)."""
 
     MANUAL_SKILL = "manual_skill"
     LAUNCHER_WRAPPER = "launcher_wrapper"
@@ -37,7 +37,7 @@ class IntegrationMode(StrEnum):
 
 
 class AdapterRole(StrEnum):
-    """The single role a manifest claims (lifecycle-contract, "Adapter roles")."""
+    """The single role a manifest claims (docs/contract.md 3.2)."""
 
     PRIMARY_WORKER = "primary_worker"
     WORKER = "worker"
@@ -46,7 +46,7 @@ class AdapterRole(StrEnum):
 
 
 class SupportState(StrEnum):
-    """How strongly an adapter satisfies a claim (lifecycle-contract, "Support states")."""
+    """How strongly an adapter satisfies a claim (docs/contract.md 3.3)."""
 
     NATIVE = "native"
     SYNTHESIZED = "synthesized"
@@ -56,7 +56,7 @@ class SupportState(StrEnum):
 
 
 class PlacementClass(StrEnum):
-    """Where a payload asks to land (lifecycle-contract, "Opaque Payload Envelope")."""
+    """Where a payload asks to land (docs/contract.md 5.4)."""
 
     DEVELOPER_EQUIVALENT_FRAME = "developer_equivalent_frame"
     PRE_PROMPT_FRAME = "pre_prompt_frame"
@@ -65,7 +65,7 @@ class PlacementClass(StrEnum):
 
 
 class ManifestPlacementClass(StrEnum):
-    """Where an adapter accepts payloads (lifecycle-contract, "Manifest placement classes")."""
+    """Where an adapter accepts payloads (docs/contract.md 3.4)."""
 
     PRE_SESSION = "pre_session"
     PRE_FRAME_LEADING = "pre_frame_leading"
@@ -75,7 +75,7 @@ class ManifestPlacementClass(StrEnum):
 
 
 class RequirementLevel(StrEnum):
-    """How much a client needs a capability (lifecycle-contract, "Capability Negotiation")."""
+    """How much a client needs a capability (docs/contract.md 4.1)."""
 
     REQUIRED = "required"
     PREFERRED = "preferred"
@@ -83,7 +83,7 @@ class RequirementLevel(StrEnum):
 
 
 class NegotiationOutcome(StrEnum):
-    """What negotiation found (lifecycle-contract, "Capability Negotiation")."""
+    """What negotiation found (docs/contract.md 4.1)."""
 
     SATISFIED = "satisfied"
     DEGRADED = "degraded"
@@ -92,7 +92,7 @@ class NegotiationOutcome(StrEnum):
 
 
 class ReceiptStatus(StrEnum):
-    """What became of an operation or a payload (lifecycle-contract, "Receipt Schema")."""
+    """What became of an operation or a payload (docs/contract.md 6.2)."""
 
     OBSERVED = "observed"
     DELIVERED = "delivered"
@@ -102,21 +102,21 @@ class ReceiptStatus(StrEnum):
 
 
 class FrameClass(StrEnum):
-    """Whether a frame stands alone or inside another (lifeloop-reference, "FrameContext")."""
+    """Whether a frame stands alone or inside another (docs/contract.md 2.2)."""
 
     TOP_LEVEL = "top_level"
     SUBCALL = "subcall"
 
 
 class ConformanceLevel(StrEnum):
-    """Whether every claim of a manifest is proven by a test (lifecycle-contract, "Manifest registry")."""
+    """Whether every claim of a manifest is proven by a test (docs/contract.md 3.6)."""
 
     V1 = "v1"
     PRE_CONFORMANCE = "pre_conformance"
 
 
 class PressureLevel(StrEnum):
-    """The observed fill of a context window (design 3.11)."""
+    """The observed fill of a context window (docs/contract.md 2.5)."""
 
     LOW = "low"
     MODERATE = "moderate"
@@ -125,10 +125,10 @@ class PressureLevel(StrEnum):
 
 
 EVENT_NAMES: Final = tuple(event.value for event in LifecycleEvent)
-"""The 14 event names in the order of the specification."""
+"""The 14 event names in the order of docs/contract.md 2.1."""
 
 FRAME_EVENTS: Final = frozenset(event for event in LifecycleEvent if event.value.startswith("frame."))
-"""Events that need a frame context (lifecycle-contract, event rules)."""
+"""Events that need a frame context (docs/contract.md 2.2)."""
 
 SESSION_EVENTS: Final = frozenset(event for event in LifecycleEvent if event.value.startswith("session."))
 """Events that describe a top-level harness lifecycle."""
@@ -140,4 +140,4 @@ SUPPORT_STRENGTH: Final = {
     SupportState.SYNTHESIZED: 3,
     SupportState.NATIVE: 4,
 }
-"""Order of strength, native strongest (design 3.7)."""
+"""Order of strength, native strongest (docs/contract.md 3.3)."""

@@ -153,7 +153,7 @@ class Bus:
         return await self._connection.ask_encoded(verb, body, timeout=self.timeout * _PATIENCE.get(verb, 1) + more)
 
     async def tick(self, adapter_id: str | None = None, session: str | None = None) -> TickResult:
-        """Have the broker look at its harnesses now, and return what it observed (design 3.12).
+        """Have the broker look at its harnesses now, and return what it observed (docs/contract.md 2.6).
 
         All of them, those of one adapter, or one session of it.  A driven tick always gets a stored receipt; after
         silence it may be repeated, for what was observed is recorded once.
@@ -282,7 +282,7 @@ class Bus:
     def ticks(self, adapter: str | None = None) -> Ticks:
         """Follow the ticks that observed nothing, of one adapter or of all: an async iterator of `Receipt`.
 
-        No ledger keeps these receipts and nobody repeats them: what is not read in time is gone (design 3.12).
+        No ledger keeps these receipts and nobody repeats them: what is not read in time is gone (docs/contract.md 2.6).
         """
         return Ticks(self._connection, adapter_id=adapter, timeout=self.timeout)
 

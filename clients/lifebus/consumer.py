@@ -1,4 +1,4 @@
-"""Named consumers: receipts with acknowledgements, from a place that the broker remembers (design 4.7)."""
+"""Named consumers: receipts with acknowledgements, from a place that the broker remembers (docs/consuming.md)."""
 
 import asyncio
 import time

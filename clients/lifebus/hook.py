@@ -1,4 +1,4 @@
-"""The hook: carries one call of a harness to the broker, and the broker's answer back (design 5).
+"""The hook: carries one call of a harness to the broker, and the broker's answer back (docs/hooks.md).
 
 Run as ``python -I -S hook.py ADAPTER [HOOK [CALL_ID]]`` by the harness, with the hook's payload on stdin, which is
 never parsed here.  It ends within 300 ms.  It exits 0 and prints nothing, whatever goes wrong: harnesses read exit 2 as

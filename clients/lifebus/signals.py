@@ -1,4 +1,4 @@
-"""Signals of app-servers as an async iterator that never misses one unknowingly (design 4.6).
+"""Signals of app-servers as an async iterator that never misses one unknowingly (docs/signals.md).
 
 Join: subscribe, wait for a marker that proves the pipe live, ask where the threads stand, fetch what is missing, and go
 live.
@@ -40,7 +40,7 @@ class SignalReceived(Struct, frozen=True, kw_only=True):
 
     @property
     def envelope(self) -> dict[str, Any]:
-        """The decoded envelope (harness-runtime-events): method, receivedAt, context, params and so on."""
+        """The decoded envelope (docs/app-server.md): method, receivedAt, context, params and so on."""
         decoded: dict[str, Any] = msgspec.json.decode(self.raw)
         return decoded
 

@@ -1,4 +1,4 @@
-"""Saves, resuming, and letting pins change, at a running broker (session-lifecycle, 1, 3.2 and 5)."""
+"""Saves, resuming, and letting pins change, at a running broker (docs/ledger.md, "Snapshots")."""
 
 from functools import partial
 

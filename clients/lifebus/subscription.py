@@ -1,4 +1,4 @@
-"""Receipts as an async iterator that never misses one unknowingly (design 4.6).
+"""Receipts as an async iterator that never misses one unknowingly (docs/wire-protocol.md, "Joining without a hole").
 
 Join: subscribe, wait for a marker that proves the pipe live, then fetch the backfill from the cursor, then go live.
 Whatever the live stream loses, the view notices and the ledger fills.

@@ -1,4 +1,7 @@
-"""Transient receipts as they are told: what no ledger keeps, and what may therefore be missed (design 3.12)."""
+"""Transient receipts as they are told: what no ledger keeps, and what may therefore be missed.
+
+See docs/contract.md 2.6.
+"""
 
 from collections import deque
 from typing import Final

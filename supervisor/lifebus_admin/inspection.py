@@ -89,7 +89,7 @@ def renewal_claims(registered: RegisteredAdapter) -> list[tuple[str, str, str | 
 
 
 def check_body(payload: PayloadEnvelope) -> None:
-    """Check what a payload says about its body: size, digest, encoding, expiry (design 3.10).
+    """Check what a payload says about its body: size, digest, encoding, expiry (docs/contract.md 5.2).
 
     Raises:
         InvalidRequest: it says something else than the body shows.

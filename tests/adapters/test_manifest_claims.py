@@ -1,4 +1,4 @@
-"""Every claim of a v1 manifest is paired with a proof that runs the code behind it (lifecycle-contract, "Conformance").
+"""Every claim of a v1 manifest is paired with a proof that runs the code behind it (docs/contract.md 14).
 
 A claim without a proof fails here, and so does a proof of something that nobody claims.
 """

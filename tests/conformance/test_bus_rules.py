@@ -1,4 +1,4 @@
-"""Conformance: the rules that need a running bus (lifecycle-contract, "Conformance Expectations")."""
+"""Conformance: the rules that need a running bus (docs/contract.md 14)."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Conformance: manifests (lifecycle-contract, "Conformance Expectations")."""
+"""Conformance: manifests (docs/contract.md 14)."""
 
 import json
 

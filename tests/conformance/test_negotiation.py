@@ -1,4 +1,4 @@
-"""Conformance: negotiation (lifecycle-contract, "Conformance Expectations")."""
+"""Conformance: negotiation (docs/contract.md 14)."""
 
 import pytest
 

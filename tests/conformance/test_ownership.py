@@ -19,7 +19,7 @@ CLIENT_WORDS = "ccd|rlm|leases?|polic(?:y|ies)|continuity|trajector(?:y|ies)|rec
 OWNED = re.compile(rf"(?<![a-z])(?:{CLIENT_WORDS})(?![a-z])", re.IGNORECASE)
 OPAQUE = ("body", "body_ref", "format", "metadata")
 SPECIFIED = "broker/lifebus_broker/snapshots/"
-"""Where a policy is that of a compaction, as the session-lifecycle specification calls it."""
+"""Where a policy is that of a compaction, as docs/ledger.md, "Compactions" calls it."""
 
 
 def name_of(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Conformance: receipts and identifiers (lifecycle-contract, "Conformance Expectations")."""
+"""Conformance: receipts and identifiers (docs/contract.md 14)."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""JSON is read so strictly that no two readers can understand a document differently (design 5, "Limits")."""
+"""JSON is read so strictly that no two readers can understand a document differently (docs/contract.md 1.3)."""
 
 import json
 from typing import Any

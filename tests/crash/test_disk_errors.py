@@ -1,4 +1,4 @@
-"""After an I/O error nothing is acknowledged any more; a full disk only pauses writing (design 4.3)."""
+"""After an I/O error nothing is acknowledged any more; a full disk only pauses writing (docs/ledger.md D3)."""
 
 import asyncio
 from pathlib import Path

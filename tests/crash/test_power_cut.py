@@ -1,4 +1,4 @@
-"""A power cut at any moment loses nothing that was acknowledged, and leaves a sound ledger (design 4.1)."""
+"""A power cut at any moment loses nothing that was acknowledged, and leaves a sound ledger (docs/ledger.md D1)."""
 
 import random
 from collections.abc import Callable

@@ -2,19 +2,11 @@
 
 import ast
 import re
-import subprocess
-from collections.abc import Callable
-from functools import cache
 from pathlib import Path
-from typing import TypeVar
 
-from support.layering import ROOTS
 from support.paths import REPOSITORY
+from support.sources import PRODUCT, SOURCES, committed, name_of, nodes_of, offenders, text_of
 
-T = TypeVar("T")
-
-SOURCES = [path for root in (*ROOTS, "tests", "bench") for path in sorted((REPOSITORY / root).rglob("*.py"))]
-PRODUCT = [path for path in SOURCES if path.relative_to(REPOSITORY).parts[0] in ROOTS]
 LONGEST_FILE = 400
 LONGEST_FUNCTION = 50
 VAGUE = re.compile(r"Manager|Helper|Utils?(?![a-z])")
@@ -22,22 +14,6 @@ STRAY = re.compile(
     r"(?<![\w.])/(?:root|work)/"  # paths of the machine that something was written on
     r"|\b(?:TODO|FIXME|XXX)\b"
 )
-
-
-def name_of(path: Path) -> str:
-    return path.relative_to(REPOSITORY).as_posix()
-
-
-@cache
-def text_of(path: Path) -> str:
-    return path.read_text()
-
-
-@cache
-def nodes_of(source: str) -> list[ast.AST]:
-    """Return what the guards look at; to walk through all sources costs seconds, so it is done once."""
-    looked_at = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assert, ast.Call)
-    return [node for node in ast.walk(ast.parse(source)) if isinstance(node, looked_at)]
 
 
 def long_functions(source: str) -> list[str]:
@@ -68,18 +44,6 @@ def sleeps(source: str) -> list[int]:
     ]
 
 
-def committed_texts() -> list[Path]:
-    listing = subprocess.run(["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, text=True, check=False)
-    paths = [REPOSITORY / name for name in listing.stdout.split("\0") if name]
-    return [path for path in paths or SOURCES if path.is_file() and path.suffix not in {".png", ".svg", ".gz"}]
-
-
-def offenders(paths: list[Path], look: Callable[[str], list[T]]) -> dict[str, list[T]]:
-    """Return what a look at each file's text found, where it found anything."""
-    found = {name_of(path): look(text_of(path)) for path in paths}
-    return {name: faults for name, faults in found.items() if faults}
-
-
 def test_no_file_is_longer_than_400_lines() -> None:
     lengths = {name_of(path): len(text_of(path).splitlines()) for path in SOURCES}
     assert {name: length for name, length in lengths.items() if length > LONGEST_FILE} == {}
@@ -102,8 +66,8 @@ def test_tests_wait_for_conditions_and_never_sleep() -> None:
 
 
 def test_no_committed_text_names_a_machine_or_leaves_a_task_behind() -> None:
-    found = {name_of(path): STRAY.findall(path.read_text(errors="replace")) for path in committed_texts()}
-    assert {name: words for name, words in found.items() if words and name != name_of(Path(__file__))} == {}
+    elsewhere = [path for path in committed() if path != Path(__file__)]
+    assert offenders(elsewhere, STRAY.findall) == {}
 
 
 def test_the_guards_bite() -> None:

@@ -12,7 +12,7 @@ SPECIFIED = (
     "lifebus_broker.snapshots.state_follower",
     "lifebus_broker.snapshots",
 )
-"""Where a policy is what the session-lifecycle specification calls so: the policy of a compaction."""
+"""Where a policy is that of a compaction (docs/ledger.md, "Compactions")."""
 
 
 def test_a_module_imports_only_what_lies_below_it() -> None:

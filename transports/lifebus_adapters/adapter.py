@@ -82,7 +82,7 @@ class HookAnswer(Struct, frozen=True, kw_only=True):
 
 
 class Adapter(Protocol):
-    """Everything lifebus knows about one harness (design 1, 5).
+    """Everything lifebus knows about one harness (docs/architecture.md, "The tree").
 
     Implementations are pure: time is in the call, ids come from the given source.
     """

@@ -1,4 +1,6 @@
-"""Where lifebus keeps its files for this user, by the same rules as the hook (design 5).  Pure.
+"""Where lifebus keeps its files for this user, by the same rules as the hook.  Pure.
+
+See docs/configuration.md, "Other variables".
 
 A relative path in an XDG variable is ignored, as the XDG specification asks.
 """

@@ -1,4 +1,4 @@
-"""The runtime directory: ours alone, and held by one broker at a time (design 4.8, 5; reliability b2)."""
+"""The runtime directory: ours alone, and held by one broker at a time (docs/reliability.md T1)."""
 
 import fcntl
 import json
@@ -107,7 +107,7 @@ def check_socket_path(path: Path) -> Path:
 
 
 def hold_lock(path: Path, *, started_at_epoch_s: int | None = None) -> Lock:
-    """Hold the single-instance lock for as long as the process lives; call it before any bind (design 4.8).
+    """Hold the single-instance lock for as long as the process lives; call it before any bind (docs/ledger.md D5).
 
     Raises:
         LifebusError: `already_running`, naming the holder; `directory_unusable`.

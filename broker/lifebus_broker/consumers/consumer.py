@@ -1,4 +1,4 @@
-"""One named consumer at work: receipts out of the ledger, acknowledgements into the journal (design 4.7)."""
+"""One named consumer at work: receipts out of the ledger, acknowledgements into the journal (docs/consuming.md)."""
 
 from collections.abc import Callable, Collection, Sequence
 

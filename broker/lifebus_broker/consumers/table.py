@@ -1,4 +1,7 @@
-"""The named consumers of a broker: created, found, reset, evicted, and read back from the journal (design 4.7)."""
+"""The named consumers of a broker: created, found, reset, evicted, and read back from the journal.
+
+See docs/consuming.md.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Final

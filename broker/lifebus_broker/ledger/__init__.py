@@ -1,1 +1,1 @@
-"""Where receipts are recorded: in memory for a moment, or in SQLite for good (design 4)."""
+"""Where receipts are recorded: in memory for a moment, or in SQLite for good (docs/ledger.md, "Durability")."""

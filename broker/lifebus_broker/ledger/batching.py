@@ -176,7 +176,7 @@ class Batch:
 
 
 def _answer(known: Known, key: str, digest: bytes) -> AppendResult:
-    """Return what an entry gets whose key is known (design 3.5)."""
+    """Return what an entry gets whose key is known (docs/contract.md 6.5)."""
     if not is_same_content(known[0], digest):
         return conflicting(key)
     return PRUNED if known[1] is None else AppendResult(row=known[1], replayed=True)

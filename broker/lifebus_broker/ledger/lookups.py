@@ -11,7 +11,7 @@ MOST_KEYS: Final = 512
 """Most keys that one read looks for; who comes later waits for the next."""
 
 Scope = tuple[str, str, str]
-"""Whose key it is: client id, adapter id, idempotency key (design 3.5)."""
+"""Whose key it is: client id, adapter id, idempotency key (docs/contract.md 6.5)."""
 
 Found = tuple[bytes, StoredReceipt | None] | None
 """The digest and the row of a key, None where it is unknown."""

@@ -46,7 +46,7 @@ class _Kept(Struct, frozen=True):
 
 
 class MemoryLedger:
-    """Implements `ports.Ledger` in memory: `durable` is false, every `sequence` is null (design 3.3).
+    """Implements `ports.Ledger` in memory: `durable` is false, every `sequence` is null (docs/contract.md 6.3).
 
     It is a `log.LogSource` of what it keeps as well.  A floor that moved because there was no more room has no base.
 
@@ -252,7 +252,7 @@ class MemoryLedger:
         return self._rows[position - self._floor - 1].row if position > self._floor else None
 
     def _deliver(self, results: list[AppendResult], done: Callable[[list[AppendResult]], None]) -> None:
-        """Acknowledge, then publish (design 4.1)."""
+        """Acknowledge, then publish (docs/ledger.md D1)."""
         done(results)
         new = [result.row for result in results if result.row is not None and not result.replayed]
         if new and self._committed is not None:

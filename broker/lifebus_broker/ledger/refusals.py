@@ -37,11 +37,11 @@ PRUNED: Final = AppendResult(
         detail="this was recorded before, but its receipt has been pruned",
     )
 )
-"""A known key with the same content whose receipt is no longer kept (design 3.5)."""
+"""A known key with the same content whose receipt is no longer kept (docs/contract.md 6.5)."""
 
 
 def conflicting(key: str) -> AppendResult:
-    """Return the answer to a known idempotency key that came with other content (design 3.5)."""
+    """Return the answer to a known idempotency key that came with other content (docs/contract.md 6.5)."""
     detail = f"idempotency key `{key[:64]}` was used before with other content"
     return AppendResult(
         refusal=Refusal(failure_class=FailureClass.STATE_CONFLICT, code="duplicate_id_conflict", detail=detail)

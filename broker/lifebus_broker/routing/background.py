@@ -10,7 +10,7 @@ MOST: Final = 256
 """Most dispatches to background clients under way at once; more are refused as busy."""
 
 Scope = tuple[str, str, str]
-"""Whose key it is: client id, adapter id, idempotency key (design 3.5)."""
+"""Whose key it is: client id, adapter id, idempotency key (docs/contract.md 6.5)."""
 
 _log = structlog.get_logger("lifebus.background")
 

@@ -135,7 +135,7 @@ class Bus:
         return Outcome(rows=() if one.row is None else (one.row,), replayed=one.replayed, refusal=one.refusal)
 
     def publish_transient(self, client_id: str, emission: Emission) -> Receipt:
-        """Fan out a receipt that is neither stored nor numbered, and return it (design 3.12).
+        """Fan out a receipt that is neither stored nor numbered, and return it (docs/contract.md 2.6).
 
         Raises:
             AdapterUnavailable: there is no such adapter, or it is not what the request names.
@@ -266,7 +266,10 @@ class Bus:
         return outcome
 
     async def _gap(self, client_id: str, emission: Emission, plan: Plan) -> Receipt | None:
-        """Compare the harness's own number with the last one seen; a jump is a fact of its own (design 3.6)."""
+        """Compare the harness's own number with the last one seen; a jump is a fact of its own.
+
+        See docs/contract.md 6.6.
+        """
         request = emission.request
         if request.sequence is None or request.harness_session_id is None or plan.refusal is not None:
             return None

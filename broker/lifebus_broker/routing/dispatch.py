@@ -1,7 +1,8 @@
 """Dispatches one emission to its callback clients: in parallel, each with its own deadline, isolation and receipt.
 
 A client's receipt is appended when that client is done, so a slow one delays nobody's.  A key that was used before
-invokes no client again (design 3.5).  Background clients are asked once all else is durable, and nobody waits for them.
+invokes no client again (docs/contract.md 6.5).  Background clients are asked once all else is durable, and nobody
+waits for them.
 """
 
 from collections.abc import Mapping, Sequence

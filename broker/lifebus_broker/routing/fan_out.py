@@ -1,6 +1,7 @@
 """Fan-out of committed rows to whoever listens in this process: the receipt door, tests, in-process followers.
 
-Publishing comes after commit and acknowledgement, so what a listener missed is always in the ledger (design 4.1).
+Publishing comes after commit and acknowledgement, so what a listener missed is always in the ledger
+(docs/ledger.md D1).
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +26,7 @@ class Fanout:
     """The listeners, and which sessions changed since the last beacon.
 
     Transient receipts have listeners of their own: they stand in no ledger and must not look like a hole in one
-    (design 3.12).  `transient` counts them, `failures` the listeners' faults.
+    (docs/contract.md 2.6).  `transient` counts them, `failures` the listeners' faults.
     """
 
     def __init__(self) -> None:

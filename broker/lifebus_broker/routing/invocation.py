@@ -1,6 +1,6 @@
 """Asking one callback client, and every way it can go wrong as a value.
 
-A client that hangs, crashes or talks nonsense costs its own receipt and nobody else's time (design 2).
+A client that hangs, crashes or talks nonsense costs its own receipt and nobody else's time (docs/contract.md 8.1).
 """
 
 import asyncio
@@ -64,7 +64,7 @@ async def _invoke(client: CallbackClient, envelope: DispatchEnvelope, evidence: 
 
 
 def explain(fault: Exception, seconds: float) -> Refusal:
-    """Return the failure class of whatever came out of a client (lifecycle-contract, "Failure Classes")."""
+    """Return the failure class of whatever came out of a client (docs/contract.md 7.1)."""
     if isinstance(fault, TimeoutError):
         return Refusal(failure_class=FailureClass.TIMEOUT, detail=f"no answer within {seconds:g} s", code="deadline")
     if isinstance(fault, LifebusError):

@@ -1,4 +1,4 @@
-"""What an adapter's claims mean for what a client asks (lifecycle-contract, "Capability Negotiation").  Pure."""
+"""What an adapter's claims mean for what a client asks (docs/contract.md 4.1).  Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -40,7 +40,9 @@ def negotiate(
     requests: Sequence[CapabilityRequest],
     overrides: Mapping[str, SupportState] | None = None,
 ) -> Negotiation:
-    """Return what the adapter's claims mean for all requests of one client; the worst outcome wins (design 3.7).
+    """Return what the adapter's claims mean for all requests of one client; the worst outcome wins.
+
+    See docs/contract.md 4.1.
 
     `overrides` holds the present support of capabilities that degraded in mid-session; an override can only
     weaken what the manifest claims.
@@ -114,7 +116,7 @@ def _evaluate(
 
 
 def _judge(request: CapabilityRequest, current: SupportState, *, lost: bool) -> NegotiationOutcome:
-    """Decide one request: docs/contract-decisions.md, "Negotiation", has this as a table."""
+    """Decide one request: docs/contract.md 4.2 has this as a table."""
     if _suffices(request, current):
         return NegotiationOutcome.SATISFIED
     if request.level is RequirementLevel.REQUIRED:

@@ -8,7 +8,7 @@ from lifebus_contract import Emission
 def ordered_groups(emissions: Sequence[Emission]) -> list[list[int]]:
     """Return the indices of the emissions, those of one invocation or one session together and in order.
 
-    Order is promised within a session only, so the strands may run side by side (lifecycle-contract, "Ordering").
+    Order is promised within a session only, so the strands may run side by side (docs/contract.md 6.3).
     """
     strands: list[list[int]] = []
     by_name: dict[tuple[str, ...], list[int]] = {}

@@ -1,4 +1,4 @@
-"""Whether payloads are what they say they are, before anything is dispatched (design 3.10).  Pure.
+"""Whether payloads are what they say they are, before anything is dispatched (docs/contract.md 5.2).  Pure.
 
 A body is measured and hashed, never parsed and never repeated in a refusal; a `body_ref` is never followed,
 so its size, digest and encoding are the client's word.

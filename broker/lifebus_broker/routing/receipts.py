@@ -1,4 +1,4 @@
-"""Receipts from what happened: observed, answered, failed, a gap (lifecycle-contract, "Receipt Schema").  Pure.
+"""Receipts from what happened: observed, answered, failed, a gap (docs/contract.md 6.1).  Pure.
 
 What is built here is a draft: `sequence` is null until the ledger numbers it.  All receipts of one dispatch share
 the request's `invocation_id`; `parent_receipt_id` chains them.
@@ -176,7 +176,7 @@ def with_evidence(emission: Emission, evidence: Evidence) -> Emission:
 def gap_detected(
     *, emission: Emission, event_id: str, missing: tuple[int, int], **stamp: Unpack[ReceiptHeader]
 ) -> Receipt:
-    """Return the receipt of a jump in the harness's own sequence: first and last missing number (design 3.6).
+    """Return the receipt of a jump in the harness's own sequence: first and last missing number (docs/contract.md 6.6).
 
     It is a fact of its own: `event_id` is new, and the emission's idempotency key stays with the emission's receipt.
     """
@@ -203,7 +203,7 @@ def missing_range(last: int | None, seen: int | None) -> tuple[int, int] | None:
 
 
 def request_digest(emission: Emission) -> bytes:
-    """Return 32 bytes that stand for everything the caller said (design 3.5): SHA-256 of its MessagePack form.
+    """Return 32 bytes that stand for everything the caller said (docs/contract.md 6.5): the SHA-256 of its MessagePack.
 
     `warnings` stay out: they are lifebus's own remarks, and a call that comes again from the spool bears one more.
     """

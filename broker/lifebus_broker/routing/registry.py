@@ -1,4 +1,4 @@
-"""The adapters this broker knows, by id (lifecycle-contract, "Manifest registry").  Pure.
+"""The adapters this broker knows, by id (docs/contract.md 3.6).  Pure.
 
 The registry is handed its manifests by whoever composes the broker; it imports no adapter.
 """
@@ -56,7 +56,10 @@ class Registry:
         return adapter
 
     def resolve(self, adapter_id: str, adapter_version: str, mode: IntegrationMode) -> RegisteredAdapter | Refusal:
-        """Return the adapter a request names, or an `adapter_unavailable` refusal with the reason (design 3.8)."""
+        """Return the adapter a request names, or an `adapter_unavailable` refusal with the reason.
+
+        See docs/contract.md 3.6.
+        """
         adapter = self._adapters.get(adapter_id)
         if adapter is None:
             return _refuse("unknown_adapter", f"no adapter `{adapter_id[:_SHOWN]}`; {self._suggestion(adapter_id)}")

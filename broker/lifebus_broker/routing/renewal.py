@@ -1,6 +1,6 @@
 """Whether a renewal may go on, by an adapter's claims and what its session lost since.  Pure.
 
-The four conditions and their failure classes are those of the lifecycle contract, "Failure Classes": no reset path is
+The four conditions and their failure classes are those of docs/contract.md 7.1: no reset path is
 `capability_unsupported`, only an operator's `operator_required`, one that became weaker `capability_degraded`; that a
 continuation was lost or rejected (`payload_rejected`) shows only when it is delivered.
 """

@@ -1,6 +1,7 @@
 """Decides what becomes of an emission before anybody is asked: refused, recorded, or dispatched.  Sync, no I/O.
 
-validate (done by the types) -> resolve adapter -> negotiate -> place payloads -> draft the receipt (design 2).
+validate (done by the types) -> resolve adapter -> negotiate -> place payloads -> draft the receipt
+(docs/architecture.md, "The flow").
 """
 
 from collections.abc import Callable, Sequence
@@ -187,7 +188,7 @@ class Router:
         return Plan(receipt=failed(emission=emission, refusal=refusal, **self._stamp(client_id, None)))
 
     def transient(self, client_id: str, emission: Emission) -> Receipt:
-        """Return the receipt of a moment that is told but not stored (design 3.12).
+        """Return the receipt of a moment that is told but not stored (docs/contract.md 2.6).
 
         Raises:
             AdapterUnavailable: there is no such adapter, or it is not what the request names.
@@ -199,7 +200,7 @@ class Router:
         return observed_alone(emission, self._ids.make(RECEIPT), int(self._clock()), client_id, None)
 
     def gap(self, client_id: str, emission: Emission, missing: tuple[int, int], parent: str | None) -> Receipt:
-        """Return the receipt of a jump in the harness's own sequence (design 3.6)."""
+        """Return the receipt of a jump in the harness's own sequence (docs/contract.md 6.6)."""
         stamp = self._stamp(client_id, parent)
         return gap_detected(emission=emission, event_id=self._ids.make(EVENT), missing=missing, **stamp)
 

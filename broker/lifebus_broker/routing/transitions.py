@@ -1,7 +1,7 @@
 """Capabilities that change: which way, what a caller may do next, and what a smaller manifest lost.  Pure.
 
 A `Degradation` reports a change in either direction: support that comes back is told in the same words
-(lifecycle-contract, "Mid-Session Degradation").
+(docs/contract.md 4.5).
 """
 
 from collections.abc import Iterable

@@ -1,3 +1,3 @@
-"""Saving and loading: snapshots, pins, cold boot (session-lifecycle, 1-3, 5)."""
+"""Saving and loading: snapshots, pins, cold boot (docs/ledger.md, "Snapshots")."""
 
 __all__: list[str] = []

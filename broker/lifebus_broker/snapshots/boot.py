@@ -1,6 +1,6 @@
-"""Cold boot: a snapshot and the log in, byte-identical stores out, or a plain refusal (session-lifecycle, 3).
+"""Cold boot: a snapshot and the log in, byte-identical stores out, or a plain refusal (docs/ledger.md, "Cold boot").
 
-The twelve steps run in the specification's order, pins before the log is touched.  Each leaves a record of what was
+The twelve steps run in this order, pins before the log is touched.  Each leaves a record of what was
 checked; the first that fails ends the boot.  Nothing is written anywhere.
 """
 

@@ -1,4 +1,7 @@
-"""The twelve steps of a cold boot: their names, what each leaves behind, and how one fails (session-lifecycle, 3)."""
+"""The twelve steps of a cold boot: their names, what each leaves behind, and how one fails.
+
+See docs/ledger.md, "Cold boot".
+"""
 
 from typing import Final
 
@@ -20,7 +23,7 @@ STEPS: Final = (
     "restore what is pending",
     "rebuild the compactions",
 )
-"""The twelve steps, in the order of the specification."""
+"""The twelve steps, in their order."""
 
 _DAMAGED: Final = "the log was damaged or changed: `lifebus ledger verify` may say more; restore a backup or a bundle"
 _DIFFERENT: Final = (

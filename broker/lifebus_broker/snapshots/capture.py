@@ -1,4 +1,4 @@
-"""Take a snapshot of where a keeper is: digests and pointers, and not a byte written (session-lifecycle, 1, 2, 6)."""
+"""Take a snapshot of where a keeper is: digests and pointers, and not a byte written (docs/ledger.md, "Snapshots")."""
 
 from typing import Final
 

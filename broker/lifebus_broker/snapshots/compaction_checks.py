@@ -1,4 +1,4 @@
-"""Builds the compactions of a snapshot again and compares them with the files (session-lifecycle, 3.12, 5.2)."""
+"""Builds the compactions of a snapshot again and compares them with the files (docs/ledger.md, "Cold boot")."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Values that nobody can change: read-only maps and tuples, all the way down (session-lifecycle, 2: "frozen")."""
+"""Values that nobody can change: read-only maps and tuples, all the way down (docs/ledger.md, "Snapshots")."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -1,4 +1,4 @@
-"""Pins: what a rebuild depends on beside the log, and whether it is today what it was (session-lifecycle, 3.2; G6).
+"""Pins: what a rebuild depends on beside the log, and whether it is today what it was (docs/ledger.md G6).
 
 A pin that is absent, one that is null and one that is empty are three different things, and none of them equals
 another.  Without pins nothing passes.

@@ -1,4 +1,4 @@
-"""Fold a whole log once, and see on the way whether snapshots of it are what it says (session-lifecycle, 3 and 7)."""
+"""Fold a whole log once, and see on the way whether snapshots of it are what it says (docs/ledger.md SL-G2)."""
 
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256

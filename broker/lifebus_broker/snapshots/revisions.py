@@ -1,4 +1,4 @@
-"""Revisions: that an operator said that pins may change, from what to what, and why (session-lifecycle, 3.2; G6).
+"""Revisions: that an operator said that pins may change, from what to what, and why (docs/ledger.md G6).
 
 A revision is a note in the journal, written by an operator's explicit act and by nothing else.
 """

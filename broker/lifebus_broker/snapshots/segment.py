@@ -1,4 +1,4 @@
-"""A segment of the log: its hash, and where it stops being what it was (session-lifecycle, 3.3 and 3.4)."""
+"""A segment of the log: its hash, and where it stops being what it was (docs/ledger.md, "Cold boot")."""
 
 from collections.abc import Iterator
 from hashlib import sha256

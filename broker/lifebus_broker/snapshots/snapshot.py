@@ -1,4 +1,4 @@
-"""SaveSnapshot: what the ledger's state was at a boundary, as digests and pointers (session-lifecycle, 1 and 2).
+"""SaveSnapshot: what the ledger's state was at a boundary, as digests and pointers (docs/ledger.md, "Snapshots").
 
 A snapshot holds no wall clock and no copy of a store, so the same boundary always gives the same bytes.
 """
@@ -20,7 +20,7 @@ _DERIVED: Final = ("snapshot_id", "canonical_bytes", "bytes_hash")
 
 
 class SaveType(StrEnum):
-    """The save boundaries, each a superset of the one before (session-lifecycle, 1)."""
+    """The save boundaries, each a superset of the one before (docs/ledger.md, "Snapshots")."""
 
     SCENE = "SCENE"
     SESSION = "SESSION"
@@ -28,7 +28,7 @@ class SaveType(StrEnum):
 
 
 class SaveSnapshot(Struct, frozen=True, kw_only=True):
-    """The specification's fields and no others, frozen all the way down (session-lifecycle, 2).
+    """A snapshot's fields, frozen all the way down (docs/ledger.md, "Snapshots").
 
     `timestamp_event_id` is the position that the state is of; `event_log_range` is (first, last), both within, and
     (N + 1, N) where nothing is.  Digests and hashes are 64 hex digits.  `canonical_bytes` is the canonical JSON of

@@ -1,1 +1,1 @@
-"""Pure reducers over recorded rows: what the broker knows beside the ledger (design 4.5)."""
+"""Pure reducers over recorded rows: what the broker knows beside the ledger (docs/ledger.md, "State")."""

@@ -3,7 +3,7 @@
 A scope is one session of an adapter, or with a session of None the adapter as a whole.  Only what the reporter said
 counts: clients' receipts of the same report repeat it, and may come late.  No manifest is needed to fold; who asks
 names the claims, and sees what is weaker than those.
-No clock, no randomness, no iteration order: the same receipts always give the same state (design 4.5).
+No clock, no randomness, no iteration order: the same receipts always give the same state (docs/ledger.md, "State").
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,6 +1,6 @@
 """The fold over the notes of a named consumer: how far it is, and what it was given and has not settled.
 
-No clock, no randomness, no iteration order: the same notes always give the same state (design 4.5, 4.7).
+No clock, no randomness, no iteration order: the same notes always give the same state (docs/ledger.md, "State").
 """
 
 from collections.abc import Iterable

@@ -3,7 +3,7 @@
 A cause is a kind of silence or defect.  Each takes certain capabilities away while it lasts; nothing is lost that the
 manifest did not claim, and what somebody else took away is not given back here.
 
-The words are those of the lifecycle contract, "Mid-Session Degradation".
+The words are those of docs/contract.md 4.5.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""How far each observer has told its story, folded from the notes about it (design 4.5).
+"""How far each observer has told its story, folded from the notes about it (docs/ledger.md, "State").
 
 A note's body is a MessagePack map of origins to numbers.  The higher number counts, so that a summary of many notes can
 be written at any time and the notes before it dropped.

@@ -2,7 +2,7 @@
 
 Ledgers write its first step, `session.advance`, into every row; supervision stands on stories, so that a restarted
 supervisor goes on where the last one stopped and says nothing twice; recaps are read off them.
-No clock, no randomness, no iteration order: the same receipts always give the same story (design 4.5).
+No clock, no randomness, no iteration order: the same receipts always give the same story (docs/ledger.md, "State").
 """
 
 from collections.abc import Callable, Mapping

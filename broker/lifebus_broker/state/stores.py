@@ -4,7 +4,7 @@
     for line in source.lines(0, source.head):
         reduce_event(stores, line)
 
-They play the parts of the session-lifecycle specification: facts ledger, unlock state, story state; the working set is
+docs/ledger.md, "State" calls them facts ledger, unlock state, story state; the working set is
 compiled from them.  No clock, no randomness, no environment, no iteration order: the same log always gives the same
 bytes, wherever it is folded, and however often one stops, dumps, loads and goes on.
 """

@@ -1,7 +1,7 @@
 """The facts ledger: for each stream how far it is, and one hash that commits to every byte of its receipts.
 
 The writer numbers and links receipts by the same two functions, and the check of a ledger file uses them as well.
-No clock, no randomness, no iteration order: the same log always gives the same state (design 4.5).
+No clock, no randomness, no iteration order: the same log always gives the same state (docs/ledger.md, "State").
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,12 +28,12 @@ _ENCODE: Final = msgspec.json.Encoder().encode
 
 
 def sequence_after(previous: int, session: str | None) -> int | None:
-    """Return the sequence of a stream's next receipt; None without a session (design 3.3)."""
+    """Return the sequence of a stream's next receipt; None without a session (docs/contract.md 6.3)."""
     return None if session is None else previous + 1
 
 
 def link_after(previous: bytes, receipt: bytes) -> bytes:
-    """Return the link of a row: sha256(previous ‖ row) (design 4.4)."""
+    """Return the link of a row: sha256(previous ‖ row) (docs/ledger.md D4)."""
     if len(receipt) < _UNLOCKED - _LINK_BYTES:
         return sha256(previous + receipt).digest()
     link = sha256(previous)
@@ -86,7 +86,7 @@ class FactsLedger:
         before = self.streams.get(key, NO_RECEIPT)
         sequence = sequence_after(before.sequence, told.harness_session_id)
         if told.sequence is None and not before.sequence:
-            sequence = None  # a ledger without a disk numbers nothing (design 3.3)
+            sequence = None  # a ledger without a disk numbers nothing (docs/contract.md 6.3)
         if told.sequence != sequence:
             raise BrokenLog(position, f"has the sequence {told.sequence}, and {sequence} follows")
         after = link_after(before.link, receipt)

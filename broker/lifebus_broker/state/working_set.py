@@ -1,4 +1,4 @@
-"""What waits for somebody, over all sessions, and the working set: all that a resume shows (session-lifecycle, 5).
+"""What waits for somebody, over all sessions, and the working set: all that a resume shows (docs/ledger.md, "Resume").
 
 Both are compiled from the stores, and from pins; neither is a state of its own.
 """
@@ -63,7 +63,7 @@ def pending_in(stories: SessionTable) -> Pending | None:
     """Return what is pending, as plain data that may be frozen; None where nothing is.
 
     ``PENDING_ROLL`` are frames without a recorded end, ``PENDING_CONSENT`` open questions to an operator,
-    ``PENDING_HANDOUT`` payloads that were accepted and have no place (session-lifecycle, 2).
+    ``PENDING_HANDOUT`` payloads that were accepted and have no place (docs/contract.md 10).
     """
     found: dict[str, list[dict[str, Any]]] = {"PENDING_CONSENT": [], "PENDING_HANDOUT": [], "PENDING_ROLL": []}
     for story in stories.at_hand():

@@ -1,4 +1,6 @@
-"""What a subscriber has applied and what it must still fetch: a plain state machine without I/O (design 4.6).
+"""What a subscriber has applied and what it must still fetch: a plain state machine without I/O.
+
+See docs/wire-protocol.md, "Joining without a hole".
 
 Live rows may be lost; their numbers show it: positions over the whole ledger, sequences within one session or thread.
 Then the view is `behind`, holds live rows back, and wants pages until one is complete.
@@ -17,7 +19,10 @@ _MAX_HELD: Final = 4_096
 
 
 class Position(Struct, frozen=True):
-    """A place in a ledger's order: the epoch names the history, the position the last row applied (design 3.4)."""
+    """A place in a ledger's order: the epoch names the history, the position the last row applied.
+
+    See docs/contract.md 6.4.
+    """
 
     epoch: str
     position: int

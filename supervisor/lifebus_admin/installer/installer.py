@@ -1,4 +1,6 @@
-"""Install what lifebus needs into a harness, and take it out again: plan, then apply (reliability, b4).
+"""Install what lifebus needs into a harness, and take it out again: plan, then apply.
+
+See docs/hooks.md, "What is promised".
 
 `plan_install` and `plan_removal` only look; `apply` does what a plan says, against the files as they are by then.  Our
 own files come first when installing and last when removing, so that no settings ever name a file that is not there.

@@ -1,4 +1,4 @@
-"""What an installation remembers of each file that it touched, durably, and before it touches it (reliability, b4.5).
+"""What an installation remembers of each file that it touched, durably, and before it touches it (docs/hooks.md S5).
 
 Everything lies in `hooks/` of the state directory, so that nothing of it lands in the harness's own folders: `lock`,
 `records/`, `backups/`.  Nothing depends on it for correctness: without a record, ours are taken out by what they are.

@@ -1,4 +1,7 @@
-"""How an installation stands: what is there, what has drifted, and who else has hooks in the same settings (b4.6)."""
+"""How an installation stands: what is there, what has drifted, and who else has hooks in the same settings.
+
+See docs/hooks.md S6.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

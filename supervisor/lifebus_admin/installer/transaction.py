@@ -1,4 +1,4 @@
-"""One file from what it is to what it should be: compare, back up, note, write, look again (reliability, b4.4, b4.5).
+"""One file from what it is to what it should be: compare, back up, note, write, look again (docs/hooks.md S4).
 
 What is going to be done is on record before it is done, so that after a crash anywhere it can be run again, or undone.
 """

@@ -1,4 +1,4 @@
-"""Replace, make or remove one file so that it is always the old one or the new one (reliability, b4.2, 4, 5).
+"""Replace, make or remove one file so that it is always the old one or the new one (docs/hooks.md S2).
 
 The new text is written beside the real file, synced, and changes names with it in one step where the system can do
 that; then what stood there a moment before is looked at once more, so that even a change in that moment is not lost.

@@ -1,4 +1,4 @@
-"""Save a campaign as one file, and boot it where nothing else of it is (session-lifecycle, 1.3; docs/ledger.md)."""
+"""Save a campaign as one file, and boot it where nothing else of it is (docs/ledger.md, "The campaign bundle")."""
 
 from collections.abc import Callable, Iterator
 from functools import cached_property

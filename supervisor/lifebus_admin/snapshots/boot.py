@@ -1,4 +1,4 @@
-"""Boots from a snapshot: finds one, proves it, and records that pins may change (session-lifecycle, 3, 5)."""
+"""Boots from a snapshot: finds one, proves it, and records that pins may change (docs/ledger.md, "Cold boot")."""
 
 import os
 import pwd

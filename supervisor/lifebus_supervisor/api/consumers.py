@@ -1,4 +1,4 @@
-"""The verbs of named consumers, and which connection consumes which name (design 4.7).
+"""The verbs of named consumers, and which connection consumes which name (docs/consuming.md).
 
 Only one connection consumes a name: the newest one.  A connection that is silent for longer than its lease is taken
 for gone, and what it held is handed out again.

@@ -176,7 +176,7 @@ _envelopes: Final = msgspec.json.Decoder(AppServerSignal)
 
 
 def _check(signal: Signal) -> None:
-    """Check that a signal is what the specification says, and filed under its own name.
+    """Check that a signal is what docs/app-server.md says, and filed under its own name.
 
     Raises:
         InvalidRequest: no such JSON, too large, or another event.

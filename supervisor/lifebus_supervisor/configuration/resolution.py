@@ -1,4 +1,4 @@
-"""Settings from flags, environment, configuration file and defaults, each with its origin (design 5).
+"""Settings from flags, environment, configuration file and defaults, each with its origin (docs/configuration.md).
 
 A flag wins over the environment, the environment over the file, the file over the default.  Nothing is read from
 the project directory, so relative paths are for flags only.  The two directories are not read from the file:

@@ -18,7 +18,7 @@ _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")
 
 
 class LedgerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where receipts are recorded.  `memory` promises nothing beyond the process (design 4)."""
+    """Where receipts are recorded.  `memory` promises nothing beyond the process (docs/reliability.md)."""
 
     backend: Literal["sqlite", "memory"] = "sqlite"
     path: Annotated[str, Meta(min_length=1)] = "auto"
@@ -29,13 +29,13 @@ class LimitSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Bounds and deadlines; times in milliseconds."""
 
     hook_answer_ms: Annotated[int, Meta(ge=10, le=220)] = 220
-    """How long a hook waits for clients before it is answered with nothing (design 5)."""
+    """How long a hook waits for clients before it is answered with nothing (docs/hooks.md, "A call")."""
     dispatches: Annotated[int, Meta(ge=1, le=65_536)] = 1_024
     """Dispatches to callback clients under way at once; more are refused as busy."""
     backfills: Annotated[int, Meta(ge=1, le=64)] = 8
     """Reads of the ledger under way at once; more are refused as busy (reliability, e3)."""
     beacon_ms: Annotated[int, Meta(ge=50, le=60_000)] = 1_000
-    """How often the heads are published (design 4.6)."""
+    """How often the heads are published (docs/wire-protocol.md, "The beacon")."""
     shutdown_ms: Annotated[int, Meta(ge=100, le=60_000)] = 5_000
     """How long a stop may take."""
 
@@ -48,7 +48,7 @@ class LogSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class TickSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The supervisor's own ticks; an external supervisor may drive others (design 3.12)."""
+    """The supervisor's own ticks; an external supervisor may drive others (docs/contract.md 2.6)."""
 
     enabled: bool = True
     """Whether the broker ticks by itself; without it, ticks come from `lifebus tick` and clients alone."""
@@ -121,7 +121,7 @@ class ClientSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     environment: Annotated[tuple[str, ...], Meta(max_length=256)] = ()
     """Further variables that the command gets; a star stands for any ending."""
     background: bool = False
-    """Whether nobody waits for it (docs/contract-decisions.md, "Background clients")."""
+    """Whether nobody waits for it (docs/contract.md 8.2)."""
     requirements: Annotated[tuple[CapabilityRequest, ...], Meta(max_length=64)] = ()
 
     def __post_init__(self) -> None:

@@ -66,7 +66,7 @@ EXIT_OK: Final = 0
 EXIT_HELD: Final = 69
 """Another broker holds the runtime directory, the state directory or the ledger."""
 EXIT_IO: Final = 74
-"""The ledger's storage failed: nothing more is acknowledged (design 4.3)."""
+"""The ledger's storage failed: nothing more is acknowledged (docs/ledger.md D3)."""
 EXIT_SETTINGS: Final = 78
 
 _REQUESTS, _RECEIPTS, _HOOKS = "requests.ipc", "receipts.ipc", "hook.sock"
@@ -93,7 +93,7 @@ class Halt:
             self.event.set()
 
     def storage_failed(self, fault: Exception) -> None:
-        """Stop because nothing can be made durable any more (design 4.3)."""
+        """Stop because nothing can be made durable any more (docs/ledger.md D3)."""
         _log.error("ledger_failed", fault=type(fault).__name__, detail=str(fault)[:200])
         self.stop(EXIT_IO)
 
@@ -294,7 +294,7 @@ async def _after_cut(daemon: Daemon) -> Sequence[str]:
 
 
 async def _beacons(daemon: Daemon) -> None:
-    """Publish the heads, so that the loss of a last message is noticed too (design 4.6)."""
+    """Publish the heads, so that the loss of a last message is noticed too (docs/wire-protocol.md, "The beacon")."""
     while True:
         await anyio.sleep(daemon.settings.limits.beacon_ms / 1000)
         _publish_beacon(daemon)

@@ -1,4 +1,4 @@
-"""Hook calls through the bus: parse, record and dispatch, place, render (design 2, 5)."""
+"""Hook calls through the bus: parse, record and dispatch, place, render (docs/hooks.md, "A call")."""
 
 import hashlib
 import time

@@ -1,7 +1,8 @@
 """The saver: takes a snapshot whenever something ended, in the keeper's thread, and never keeps anybody waiting.
 
 A frame's end asks for a scene; the end of a session, a rewritten context, critical pressure, a crash before this start
-and receipts that were dropped ask for a session (session-lifecycle, 1).  What is asked for while a save is under way
+and receipts that were dropped ask for a session (docs/ledger.md, "Snapshots").  What is asked for while a save is
+under way
 or has just been is answered by one save later on, so that the last boundary is always saved and a burst costs little.
 """
 

@@ -39,7 +39,7 @@ class AnswerPaths(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class RenewalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An enabled renewal profile (renewal-boundary, "Decision").
+    """An enabled renewal profile (docs/renewal.md, "Configuration").
 
     `recommend`, `prepare` and `consume` are argument lists; each gets one JSON object on stdin and writes one on
     stdout.  With ``hand_over = "argument"`` the token stands in the argument list of `consume`, where everybody who

@@ -1,4 +1,7 @@
-"""Ticks that others drive: an external supervisor asks for a look, and gets back what it found (design 3.12)."""
+"""Ticks that others drive: an external supervisor asks for a look, and gets back what it found.
+
+See docs/contract.md 2.6.
+"""
 
 from lifebus_broker.routing.bus import Bus
 from lifebus_contract import RegisteredAdapter, error_for

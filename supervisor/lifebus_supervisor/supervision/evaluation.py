@@ -75,7 +75,7 @@ def judge(
 
 
 def pressure_facts(watch: SessionMonitor) -> dict[str, Any]:
-    """Return the newest numbers as receipts carry them, nulls where nothing is known (design 3.11)."""
+    """Return the newest numbers as receipts carry them, nulls where nothing is known (docs/contract.md 2.5)."""
     usage, (window, window_source) = watch.usage, _window(watch)
     used = None if usage is None else usage.used_tokens
     facts: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Supervision at work: hooks and telemetry in, findings out through the one door (design 2, 3.11, 3.12).
+"""Supervision at work: hooks and telemetry in, findings out through the one door (docs/supervision.md).
 
 Every look goes the same way: poll the files, catch up with the ledger, judge each session, record what follows.
 """
@@ -237,7 +237,10 @@ class Supervisor:
             self.watcher.forget(*watch.key)
 
     def _tell_idle(self, looked: Looked) -> None:
-        """Say on the stream that a tick was made where it found nothing; such a tick is not stored (design 3.12)."""
+        """Say on the stream that a tick was made where it found nothing; such a tick is not stored.
+
+        See docs/contract.md 2.6.
+        """
         busy = {row.adapter_id for row in looked.rows}
         live: dict[str, int] = {}
         for watch in self.watches:

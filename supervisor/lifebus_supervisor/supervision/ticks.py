@@ -1,4 +1,6 @@
-"""The tick loop: a monotonic clock, a fixed interval, and at most one tick to catch up after a stall (design 3.12).
+"""The tick loop: a monotonic clock, a fixed interval, and at most one tick to catch up after a stall.
+
+See docs/contract.md 2.6.
 
 Between ticks the loop may be woken for an early look, which counts nothing: silence is measured in ticks alone.  Early
 looks rest four times as long as they took, so that no number of calls makes the broker look all the time.

@@ -27,7 +27,7 @@ from support.adapters.app_server_recordings import (
 from support.paths import TESTS
 
 METHODS: dict[str, str] = json.loads((TESTS / "data" / "app_server_methods.json").read_text())
-"""Every method of the specification and of version 0.163.0, with the name of its signal."""
+"""Every method of the protocol as published and of version 0.163.0, with the name of its signal."""
 
 ODD = {
     "HTTPServer/getURL": "http_server.get_url",

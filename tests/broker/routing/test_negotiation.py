@@ -1,4 +1,4 @@
-"""Negotiation as a table: what is asked, what the manifest claims, what follows (design 3.7)."""
+"""Negotiation as a table: what is asked, what the manifest claims, what follows (docs/contract.md 4.1)."""
 
 import re
 from itertools import product
@@ -238,6 +238,6 @@ def test_the_order_of_strength_is_the_designs() -> None:
 
 
 def test_the_table_in_the_documentation_is_this_one() -> None:
-    text = (DOCS / "contract-decisions.md").read_text(encoding="utf-8")
+    text = (DOCS / "contract.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (required|preferred|optional) (\w+) \|(.*)\|$", text, re.MULTILINE)
     assert {(level, wanted): tuple(cells.replace(" ", "").split("|")) for level, wanted, cells in rows} == TABLE

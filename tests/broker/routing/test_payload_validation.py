@@ -1,4 +1,7 @@
-"""Payloads are measured and hashed before anything is dispatched; what they say is never looked at (design 3.10)."""
+"""Payloads are measured and hashed before anything is dispatched; what they say is never looked at.
+
+See docs/contract.md 5.2.
+"""
 
 import hashlib
 from typing import Any

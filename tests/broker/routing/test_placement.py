@@ -1,4 +1,4 @@
-"""Placement as a table: where a payload asks to land, what the adapter has, where it lands (design 3.9)."""
+"""Placement as a table: where a payload asks to land, what the adapter has, where it lands (docs/contract.md 5.4)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The registry finds the adapter a request names, or says why it cannot be had (design 3.8)."""
+"""The registry finds the adapter a request names, or says why it cannot be had (docs/contract.md 3.6)."""
 
 import pytest
 

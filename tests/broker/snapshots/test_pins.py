@@ -1,4 +1,4 @@
-"""G6, ORC-PIN-ASSERT, the deciding half: pins match, or revisions lead from the one to the other, or nothing passes."""
+"""The deciding half of docs/ledger.md G6: pins match, or revisions lead to today's, or nothing passes."""
 
 from collections.abc import Mapping
 from typing import Any

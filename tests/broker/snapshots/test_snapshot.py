@@ -1,4 +1,4 @@
-"""SaveSnapshot: exactly the specification's fields, frozen, and its id follows from its bytes."""
+"""SaveSnapshot: exactly the fields of docs/ledger.md, frozen, and its id follows from its bytes."""
 
 from types import MappingProxyType
 from typing import Any

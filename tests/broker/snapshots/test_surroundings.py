@@ -1,4 +1,4 @@
-"""Gate SL-G2 wherever it runs: the same log gives the same bytes under any hash seed, time zone, locale and Python."""
+"""docs/ledger.md SL-G2 anywhere: one log gives the same bytes under any hash seed, time zone, locale and Python."""
 
 import os
 import subprocess

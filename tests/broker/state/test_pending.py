@@ -1,4 +1,4 @@
-"""What waits for somebody stays pending until it is settled: a try, a question, a payload (session-lifecycle, 2, 5)."""
+"""What waits for somebody stays pending until it is settled: a try, a question, a payload (docs/contract.md 10)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Gate SL-G2, replay equivalence (session-lifecycle, 7): the same log gives the same bytes, wherever one starts."""
+"""Replay equivalence (docs/ledger.md SL-G2): the same log gives the same bytes, wherever one starts."""
 
 import json
 

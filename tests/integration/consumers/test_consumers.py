@@ -1,4 +1,4 @@
-"""Named consumers: each receipt at least once, until it is acknowledged; no loss without a word (design 4.7)."""
+"""Named consumers: each receipt at least once, until it is acknowledged; no loss without a word (docs/consuming.md)."""
 
 import asyncio
 

@@ -1,4 +1,7 @@
-"""Resume: what was open comes back after a kill -9, has to go on, and nothing is invented (session-lifecycle, 5)."""
+"""Resume: what was open comes back after a kill -9, has to go on, and nothing is invented.
+
+See docs/ledger.md, "Resume".
+"""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""Settings: precedence, origins, and complaints that name key, line and remedy (design 5)."""
+"""Settings: precedence, origins, and complaints that name key, line and remedy (docs/configuration.md)."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What every source of the log promises (session-lifecycle, 2); run by tests/broker/ledger/test_log_sources.py."""
+"""What every source of the log promises (docs/ledger.md D4); run by tests/broker/ledger/test_log_sources.py."""
 
 import json
 from collections.abc import Callable

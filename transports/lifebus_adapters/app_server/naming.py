@@ -1,4 +1,4 @@
-"""From a method of the app-server to the name of its signal (harness-runtime-events, "Method normalization rules")."""
+"""From a method of the app-server to the name of its signal (docs/app-server.md, "Signals")."""
 
 import re
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""The envelope that every signal has (harness-runtime-events, "App-server signal event family").  Pure."""
+"""The envelope that every signal has (docs/app-server.md, "Signals").  Pure."""
 
 from datetime import UTC, datetime
 from typing import Final, Literal

@@ -5,7 +5,7 @@ hooks by a hash of the text) and so that ours can be told from everybody else's:
 
     /bin/sh -c 'test -x "$0" || exit 0; exec "$0" "$@"' /…/lifebus-hook ADAPTER HOOK
 
-When our launcher is gone the command ends with 0: harnesses read exit code 2 as a refusal (reliability, b4.7).
+When our launcher is gone the command ends with 0: harnesses read exit code 2 as a refusal (docs/hooks.md S7).
 """
 
 import shlex

@@ -13,7 +13,7 @@ from lifebus_contract import (
 
 
 def load_manifest(data: bytes) -> AdapterManifest:
-    """Return the manifest that the JSON `data` holds (lifecycle-contract, "Adapter Manifest").
+    """Return the manifest that the JSON `data` holds (docs/contract.md 3.1).
 
     Raises:
         InvalidRequest: not strict JSON, an unknown key, or against the contract.

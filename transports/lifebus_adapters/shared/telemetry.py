@@ -17,7 +17,7 @@ HOOK_SOURCE: Final = "hook"
 
 
 class Usage(Struct, frozen=True, kw_only=True, tag=True):
-    """How full a session's context was: numerator and denominator, each with where it came from (design 3.11).
+    """How full a session's context was: numerator and denominator, each with where it came from (docs/contract.md 2.5).
 
     `window_tokens` is None where nothing tells it; then there is no percentage.  `used_source` and `window_source`
     are short stable words such as ``rollout:last_token_usage.total_tokens`` or ``override:LIFEBUS_CLAUDE_…``.

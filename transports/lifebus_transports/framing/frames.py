@@ -94,7 +94,10 @@ def decode_body(body: bytes, kind: type[T]) -> T:
 
 @lru_cache(maxsize=16_384)
 def session_topic(adapter_id: str, harness_session_id: str | None) -> bytes:
-    """Return ``r/<adapter>/<session>/``; the closing delimiter keeps prefixes apart (design 4.6)."""
+    """Return ``r/<adapter>/<session>/``; the closing delimiter keeps prefixes apart.
+
+    See docs/wire-protocol.md, "Published receipts".
+    """
     return b"r/%s/%s/" % (_quote(adapter_id), _quote(harness_session_id or ""))
 
 

@@ -1,4 +1,6 @@
-r"""The hook protocol without I/O: a header line of JSON and stdin verbatim; back come exit code and stdout (design 5).
+r"""The hook protocol without I/O: a header line of JSON and stdin verbatim; back come exit code and stdout.
+
+See docs/wire-protocol.md, "The hook socket".
 
     hook -> door   {"v":1,"call_id":…,"adapter":…,"hook":…,"pid":…,"cwd":…,"env":{…},"size":N}\n  then N bytes of stdin
     door -> hook   <exit code> <stdout length>\n  then that many bytes of stdout, then the end of the stream

@@ -1,4 +1,4 @@
-"""Who is at the other end of a Unix stream socket, as the kernel tells it (reliability b2)."""
+"""Who is at the other end of a Unix stream socket, as the kernel tells it (docs/reliability.md T2)."""
 
 import os
 import socket

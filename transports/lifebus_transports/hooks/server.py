@@ -1,4 +1,6 @@
-"""The hook door: a Unix socket where each connection brings one hook call and takes its answer (design 5).
+"""The hook door: a Unix socket where each connection brings one hook call and takes its answer.
+
+See docs/wire-protocol.md, "The hook socket".
 
 The door never parses a payload.  Whatever it does not answer whole, the hook puts into the spool: so a busy door says
 `busy` and loses nothing.  A late answer is given up, never the call: its handling goes on, in the door's own scope,

@@ -1,4 +1,4 @@
-"""The spool: hook calls that found no broker, read back in order once there is one (design 5).
+"""The spool: hook calls that found no broker, read back in order once there is one (docs/hooks.md, "A call").
 
 Hooks append to `calls` under a lock; the broker claims that file by renaming it to `calls.claimed`, hands its calls on,
 and removes it only after all of them were taken: a crash in between repeats calls, and their `call_id` makes that

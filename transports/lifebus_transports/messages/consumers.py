@@ -1,4 +1,4 @@
-"""The bodies of the verbs of named consumers (design 4.7)."""
+"""The bodies of the verbs of named consumers (docs/consuming.md)."""
 
 from typing import Annotated
 

@@ -158,7 +158,7 @@ class Backfill(Document, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RowInfo(Struct, frozen=True, array_like=True):
-    """One receipt on the wire: position, session sequence, canonical JSON bytes (design 4.6)."""
+    """One receipt on the wire: position, session sequence, canonical JSON bytes (docs/contract.md 1.4)."""
 
     position: int
     sequence: int | None
@@ -166,7 +166,9 @@ class RowInfo(Struct, frozen=True, array_like=True):
 
 
 class BackfillPage(Document, frozen=True, kw_only=True):
-    """The answer to `backfill`: complete up to `next`, or `snapshot_required`; never silently partial (design 4.6).
+    """The answer to `backfill`: complete up to `next`, or `snapshot_required`; never silently partial.
+
+    See docs/wire-protocol.md, "Joining without a hole".
 
     With `snapshot_required`, `snapshot` names the oldest state to start from (`state`); None where nothing is durable.
     """
@@ -194,7 +196,10 @@ class SessionsAsk(Document, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Tick(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """`tick`: have the broker look at its harnesses now: all, those of one adapter, or one session (design 3.12)."""
+    """`tick`: have the broker look at its harnesses now: all, those of one adapter, or one session.
+
+    See docs/contract.md 2.6.
+    """
 
     client_id: Identifier
     adapter_id: Identifier | None = None
@@ -287,7 +292,7 @@ class BrokerStatus(Struct, frozen=True, kw_only=True):
 
 
 class Beacon(Struct, frozen=True, kw_only=True):
-    """The heads, published each second on ``h/`` (design 4.6).
+    """The heads, published each second on ``h/`` (docs/wire-protocol.md, "The beacon").
 
     `number` counts up by one from some start; a hole tells a subscriber that it lost a beacon.  `sessions` maps the
     topics of sessions that changed since the last beacon to their newest sequence.

@@ -114,7 +114,7 @@ class SignalRow(Struct, frozen=True, array_like=True):
 
 
 class SignalPage(Document, frozen=True, kw_only=True):
-    """The answer to `signals`: complete up to `next`, or `snapshot_required`; never silently partial (design 4.6).
+    """The answer to `signals`: complete up to `next`, or `snapshot_required`; never silently partial (docs/signals.md).
 
     `floor` is the last sequence of the thread that is no longer kept.
     """
@@ -151,7 +151,7 @@ class ThreadHeads(Document, frozen=True, kw_only=True):
 
 
 class SignalBeacon(Struct, frozen=True, kw_only=True):
-    """The heads of threads, published each second on ``hs/`` (design 4.6).
+    """The heads of threads, published each second on ``hs/`` (docs/signals.md).
 
     `number` counts up by one from some start; a hole tells a follower that it lost a beacon.  `threads` maps the topics
     of threads that changed since the last beacon to their newest sequence.

@@ -1,4 +1,4 @@
-"""The bodies of the verbs that save, and that let pins change (session-lifecycle, 1 and 3.2).
+"""The bodies of the verbs that save, and that let pins change (docs/ledger.md, "Snapshots").
 
 `resume` takes and gives what `state` does (`state_messages`).
 """

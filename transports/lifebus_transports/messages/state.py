@@ -27,7 +27,7 @@ class StateAsk(Document, frozen=True, kw_only=True, omit_defaults=True):
 class StatePage(Document, frozen=True, kw_only=True):
     """The answer to `state`: a piece of the working set, which is canonical JSON of `size` bytes in all.
 
-    Its SHA-256 is ``working_set_digest`` in `digests`, which has those of the stores as well (session-lifecycle, 2).
+    Its SHA-256 is ``working_set_digest`` in `digests`, which has those of the stores as well (docs/ledger.md, "State").
     """
 
     epoch: str
@@ -66,7 +66,7 @@ class SessionState(Struct, frozen=True, kw_only=True):
 
 
 class WorkingState(Struct, frozen=True, kw_only=True):
-    """The working set: what was visible after the receipt at `position` (session-lifecycle, 5).
+    """The working set: what was visible after the receipt at `position` (docs/ledger.md, "Resume").
 
     `weaker` has one entry an adapter or session whose capabilities are not what the manifest claims: adapter, session
     or None, and the last word about each capability.  `pending_state` has ``PENDING_ROLL`` (frames without an end),

@@ -1,4 +1,6 @@
-"""The receipt door: an XPUB socket on ipc.  A lossy, fast hint; the ledger is the guarantee (design 4.6).
+"""The receipt door: an XPUB socket on ipc.  A lossy, fast hint; the ledger is the guarantee.
+
+See docs/wire-protocol.md, "Published receipts".
 
 Rows go out as one message a commit on ``a/`` and one a session and commit on ``r/<adapter>/<session>/``, and only
 where somebody subscribed, so that a busy broker pays for what is read.  Receipts that no ledger keeps go out one by one
@@ -133,7 +135,7 @@ class ReceiptPublisher:
                     self._send_rows(topic, epoch, group)
 
     def publish_transient(self, epoch: str, row: PublishedRow) -> None:
-        """Publish a receipt that no ledger keeps, of position 0, on a topic of its own (design 3.12).
+        """Publish a receipt that no ledger keeps, of position 0, on a topic of its own (docs/contract.md 2.6).
 
         Whoever follows the ledger is not told, and so does not take it for a hole.
         """

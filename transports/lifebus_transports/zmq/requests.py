@@ -58,7 +58,7 @@ class RequestCounters:
 
 
 class RequestServer:
-    """Listens on `address` until closed.  Bind it only while holding the instance lock (design 4.8)."""
+    """Listens on `address` until closed.  Bind it only while holding the instance lock (docs/ledger.md D5)."""
 
     def __init__(
         self,

@@ -1,6 +1,7 @@
 """A ZeroMQ socket on the event loop without `zmq.asyncio`: read on readiness, drained in batches.
 
-An awaited zmq receive that is cancelled loses its message and `zmq.asyncio` is three times slower (design 4.9), so the
+An awaited zmq receive that is cancelled loses its message and `zmq.asyncio` is three times slower
+(docs/architecture.md, "The event loop"), so the
 loop watches the socket's file descriptor and a callback drains it with NOBLOCK.
 """
 
@@ -101,7 +102,10 @@ def send_now(socket: "zmq.Socket[bytes]", *frames: bytes) -> None:
 def make_socket(
     context: "zmq.Context[zmq.Socket[bytes]]", kind: int, *, max_bytes: int = MAX_MESSAGE_BYTES, domain: str = ""
 ) -> "zmq.Socket[bytes]":
-    """Return a socket with the limits every door has: message size, heartbeat, handshake, linger (reliability, b2)."""
+    """Return a socket with the limits every door has: message size, heartbeat, handshake, linger.
+
+    See docs/reliability.md T3.
+    """
     socket = context.socket(kind)
     socket.setsockopt(zmq.LINGER, 200)
     socket.setsockopt(zmq.MAXMSGSIZE, max_bytes + 4096)

@@ -1,4 +1,4 @@
-"""Callback clients behind the request door: dispatches out, responses in (design 2).
+"""Callback clients behind the request door: dispatches out, responses in (docs/contract.md 8.1).
 
 A worker is reached over the connection it registered on.  Who is gone is noticed at once where the socket says so,
 and otherwise by the lease that the daemon keeps.

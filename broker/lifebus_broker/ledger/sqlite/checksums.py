@@ -1,4 +1,4 @@
-"""Short checksums over what no hash chain covers: a flipped bit is seen, whoever reads (design 4.3)."""
+"""Short checksums over what no hash chain covers: a flipped bit is seen, whoever reads (docs/ledger.md D3)."""
 
 from typing import Final
 from zlib import crc32

@@ -26,7 +26,7 @@ _STANDING: Final = """
 SELECT (SELECT value FROM meta WHERE key = 'epoch'), coalesce((SELECT max(position) FROM rows), 0)"""
 
 UNTRUSTED: Final = (apsw.IOError, apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError, msgspec.DecodeError)
-"""Errors after which nothing that the file says can be trusted (design 4.3): of the disk, or of what it holds."""
+"""Errors of the disk or of its contents, after which the file is not trusted (docs/ledger.md D3)."""
 
 
 _ADVICE: Final = (

@@ -1,4 +1,7 @@
-"""The durable ledger: SQLite in WAL mode, one writer thread, acknowledgement after the commit (design 4)."""
+"""The durable ledger: SQLite in WAL mode, one writer thread, acknowledgement after the commit.
+
+See docs/ledger.md, "Durability".
+"""
 
 import asyncio
 import os
@@ -243,7 +246,7 @@ class SqliteLedger:
             self._loop.call_soon_threadsafe(receive, *arguments)
 
     def _on_committed(self, answers: Answers, rows: list[StoredReceipt]) -> None:
-        """Acknowledge, then publish (design 4.1); never after the disk has failed."""
+        """Acknowledge, then publish (docs/ledger.md D1); never after the disk has failed."""
         if self._refusal is FAILED:
             return
         if rows:

@@ -1,4 +1,4 @@
-"""The log of a ledger file, read from beginning to end on a connection of its own (session-lifecycle, 2).
+"""The log of a ledger file, read from beginning to end on a connection of its own (docs/ledger.md D4).
 
 Read in pieces, each in a transaction of its own, so that the write-ahead log can be reset meanwhile.
 """

@@ -38,7 +38,7 @@ Execute = Callable[..., Any]
 
 
 OLDEST_LIBRARY: Final = (3, 51, 3)
-"""SQLite 3.7.0 to 3.51.2 can corrupt a write-ahead log (design 4.1)."""
+"""SQLite 3.7.0 to 3.51.2 can corrupt a write-ahead log (docs/ledger.md D1)."""
 
 MARK_EVERY: Final = 64
 """A session's every 64th sequence leaves a mark, so that reading a session can start anywhere near."""

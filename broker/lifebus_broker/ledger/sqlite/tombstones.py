@@ -1,4 +1,6 @@
-"""What is left of idempotency keys whose receipts were pruned: enough to refuse them, in 60 bytes (design 3.5).
+"""What is left of idempotency keys whose receipts were pruned: enough to refuse them, in 60 bytes.
+
+See docs/contract.md 6.5.
 
 A key moves from `keys` to here in the transaction that deletes its receipt, so that at every moment one of the two
 tables knows it.

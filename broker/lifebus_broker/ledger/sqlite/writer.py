@@ -1,8 +1,8 @@
 """The thread that owns the writing connection: take what is queued, commit it, report, and stop at the first lie.
 
-Group commit without waiting: a transaction holds what has queued up during the one before (design 4.1).  The
+Group commit without waiting: a transaction holds what has queued up during the one before (docs/ledger.md D1).  The
 loop is told once a transaction.  A full disk pauses writing until a probe succeeds; any other error of the
-database ends the thread, because what reached the disk is unknown (design 4.3).
+database ends the thread, because what reached the disk is unknown (docs/ledger.md D3).
 """
 
 import threading

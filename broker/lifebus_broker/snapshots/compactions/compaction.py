@@ -1,4 +1,6 @@
-"""A compaction: a view derived from the log, which speeds questions up and is never the truth (session-lifecycle, 4).
+"""A compaction: a view derived from the log, which speeds questions up and is never the truth.
+
+See docs/ledger.md, "Compactions".
 
 Its name is a hash of what it is for, which policy made it and of what, so that it is known before it is built.  One
 whose name, hash or allow-list does not fit cannot exist.

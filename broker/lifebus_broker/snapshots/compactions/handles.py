@@ -1,4 +1,4 @@
-"""Handles: the texts that name what a compaction was made of (session-lifecycle, 4.1; RULE-C5).
+"""Handles: the texts that name what a compaction was made of (docs/ledger.md C5).
 
 ``<adapter>/<session>@<sequence>:<link>`` points at one entry of the facts ledger.  The link is that of the stream's
 newest receipt then, so the handle stands for every byte of the stream up to there.  ``log@<position>`` is all of the

@@ -1,4 +1,4 @@
-"""Which compactions belong to a save: their names alone, from the stores and the log (session-lifecycle, 2)."""
+"""Which compactions belong to a save: their names alone, from the stores and the log (docs/ledger.md, "Snapshots")."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ from lifebus_broker.snapshots.compactions.state_cache import StateCache, boundar
 from lifebus_broker.state.stores import Stores
 
 POLICIES: Final = (SessionRecap.policy_id, StateCache.policy_id)
-"""The policies there are, as pins record them (RULE-C5)."""
+"""The policies there are, as pins record them (docs/ledger.md C5)."""
 
 
 def compaction_ids(stores: Stores, source: LogSource, *, recaps: int | None = 0) -> tuple[str, ...]:

@@ -8,10 +8,10 @@ from lifebus_broker.state.stores import Stores
 
 
 class Policy(Protocol):
-    """A way to make compactions; without clock, randomness or anything else but the stores (RULE-C3)."""
+    """A way to make compactions; without clock, randomness or anything else but the stores (docs/ledger.md C3)."""
 
     policy_id: ClassVar[str]
-    """Its name and version, such as ``session_recap@1``; a pin (RULE-C5)."""
+    """Its name and version, such as ``session_recap@1``; a pin (docs/ledger.md C5)."""
 
     purpose: ClassVar[Purpose]
     """What its compactions are for."""
@@ -25,7 +25,10 @@ class Policy(Protocol):
         ...
 
     def mentionable(self, handles: tuple[str, ...]) -> tuple[str, ...]:
-        """Return those of the handles that clients may be told of; none, unless the policy says so (RULE-C4)."""
+        """Return those of the handles that clients may be told of; none, unless the policy says so.
+
+        See docs/ledger.md C4.
+        """
         ...
 
 

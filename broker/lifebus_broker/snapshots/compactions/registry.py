@@ -1,6 +1,7 @@
 """The registry: which compactions are there, which of them the facts have outgrown, and whether they can be believed.
 
-It reads the log and writes the files of compactions, and nothing else: nothing here could record a fact (RULE-C1).
+It reads the log and writes the files of compactions, and nothing else: nothing here could record a fact
+(docs/ledger.md C1).
 """
 
 from collections.abc import Container, Iterator
@@ -74,14 +75,14 @@ class CompactionRegistry:
         return tuple(one.compaction_id for one in self._sound() if self._is_stale(one, stores))
 
     def view(self) -> tuple[Compaction, ...]:
-        """Return what clients may be given of the compactions that are there and not stale (RULE-C4)."""
+        """Return what clients may be given of the compactions that are there and not stale (docs/ledger.md C4)."""
         stores = self._keeper.advance()
         return view(one for one in self._sound() if not self._is_stale(one, stores))
 
     def current(self, session: SessionKey) -> Compaction | None:
         """Return the recap of a session as it is now, built anew if none is kept; None where there is no such session.
 
-        So nothing stale is ever presented (RESUME-I4).
+        So nothing stale is ever presented (docs/ledger.md I4).
         """
         stores = self._keeper.advance()
         for handles in _RECAP.inputs(stores):

@@ -144,7 +144,7 @@ _PENDING: Final = {
     "PENDING_CONSENT": ("about", "an operator has to answer"),
     "PENDING_HANDOUT": ("payload_id", "accepted and not placed: it has to be handed out"),
 }
-"""Of each kind the field that names one, and what has to happen (session-lifecycle, 5)."""
+"""Of each kind the field that names one, and what has to happen (docs/ledger.md, "Resume")."""
 
 
 def resume_lines(view: dict[str, Any]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Check a ledger file against itself: everything in it, or what a start looks at (design 4.4, 4.5).
+"""Check a ledger file against itself: everything in it, or what a start looks at (docs/ledger.md D4).
 
 Reads in pieces on a connection of its own, so that neither the writer nor other readers wait, and the
 write-ahead log can be reset meanwhile.
