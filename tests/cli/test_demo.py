@@ -9,10 +9,9 @@ import psutil
 import pytest
 
 from lifebus._internal.view import Gap
-from lifebus.demo.checks import LedgerRow, check_facts, check_followers, check_hooks, check_sequences
-from lifebus.demo.follower import Follower
-from lifebus.demo.recordings import HARNESSES, load_recordings, sessions_of
-from lifebus.demo.replay import HookResult
+from lifebus.demo.checks import LedgerRow, check_facts, check_follower, check_hooks, check_sequences
+from lifebus.demo.participants import DemoFollower
+from lifebus.demo.replay import HARNESSES, HookResult, load_recordings, sessions_of
 from lifebus_contract import CONTRACT_VERSION, Receipt, validate
 from support.command_line import PATIENCE_S, Shell
 from support.running import short_directory
@@ -44,20 +43,20 @@ def row(position: int, session: str, sequence: int | None, **fields: Any) -> Led
 ROWS = [row(1, "a", 1), row(2, "b", 1), row(3, "a", 2)]
 
 
-def follower(*seen: int, session: tuple[str, str] | None = None) -> Follower:
-    found = Follower("f", session)
+def follower(*seen: int, session: tuple[str, str] | None = None) -> DemoFollower:
+    found = DemoFollower("f", session)
     found.seen = [(position, f"lfr_{position}") for position in seen]
     return found
 
 
 def test_a_follower_that_saw_everything_once_in_order_holds() -> None:
-    checks = check_followers(ROWS, [follower(1, 2, 3), follower(1, 3, session=("codex", "a"))])
-    assert [check.holds for check in checks] == [True, True]
+    assert check_follower(ROWS, follower(1, 2, 3)).holds
+    assert check_follower(ROWS, follower(1, 3, session=("codex", "a"))).holds
 
 
 @pytest.mark.parametrize("seen", [(), (1, 2), (1, 3), (2, 1, 3), (1, 2, 2, 3), (1, 2, 3, 4)])
 def test_a_loss_a_double_a_swap_and_a_surplus_are_found(seen: tuple[int, ...]) -> None:
-    (check,) = check_followers(ROWS, [follower(*seen)])
+    check = check_follower(ROWS, follower(*seen))
     assert not check.holds
     assert "the ledger has 3" in check.text
 
@@ -66,8 +65,9 @@ def test_a_gap_and_a_late_follower_that_was_never_late_do_not_hold() -> None:
     with_gap = follower(1, 2, 3)
     with_gap.gaps.append(Gap(epoch="e", after=0, until=1, reason="pruned"))
     never_late = follower(1, 2, 3)
-    never_late.stopped_at = 3
-    assert [check.holds for check in check_followers(ROWS, [with_gap, never_late])] == [False, False]
+    never_late.behind = 0
+    assert not check_follower(ROWS, with_gap).holds
+    assert not check_follower(ROWS, never_late).holds
 
 
 def test_a_hole_in_a_sequence_or_in_the_positions_is_found() -> None:

@@ -3,21 +3,20 @@
 import os
 import subprocess
 import sys
-from collections import deque
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
 import anyio
-import msgspec
 from anyio.abc import Process
-from anyio.streams.text import TextReceiveStream
 
+from lifebus.client import connect
 from lifebus_contract import TransportError
 
 _START_S: Final = 20.0
 _STOP_S: Final = 8.0
+_RETRY_S: Final = 0.05
 
 
 def demo_environment(home: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -26,91 +25,55 @@ def demo_environment(home: Path, environ: Mapping[str, str] = os.environ) -> dic
     return own | {
         "LIFEBUS_RUNTIME_DIR": str(home / "run"),
         "LIFEBUS_STATE_DIR": str(home / "state"),
-        "LIFEBUS_LOG_FORMAT": "json",
-        "LIFEBUS_TELEMETRY_ENABLED": "false",  # the recordings are the show, not the user's own sessions
+        "LIFEBUS_TELEMETRY_ENABLED": "false",  # only the recordings are shown, not the user's own sessions
         "LIFEBUS_TICKS_ENABLED": "false",
         "XDG_CONFIG_HOME": str(home / "config"),
     }
 
 
-class BrokerProcess:
-    """The child, once it has said that it is ready.  `exit_code` is None while it runs."""
-
-    def __init__(self, process: Process) -> None:
-        self.ready = anyio.Event()
-        self.exit_code: int | None = None
-        self._process = process
-        self._last: deque[str] = deque(maxlen=5)
-
-    @property
-    def pid(self) -> int:
-        """The process id."""
-        return self._process.pid
-
-    async def watch(self) -> None:
-        """Read its log until it ends, and note when it is ready."""
-        if self._process.stderr is None:
-            return
-        pending = ""
-        async for text in TextReceiveStream(self._process.stderr, errors="replace"):
-            *lines, pending = (pending + text).split("\n")
-            for line in lines:
-                self._note(line)
-        self.exit_code = await self._process.wait()
-        self.ready.set()
-
-    async def stop(self) -> int:
-        """Ask it to stop, wait, and return its exit code; kill it where it does not."""
-        if self._process.returncode is None:
-            self._process.terminate()
-        with anyio.move_on_after(_STOP_S, shield=True):
-            return await self._process.wait()
-        self._process.kill()
-        return await self._process.wait()
-
-    async def wait_ready(self) -> None:
-        """Wait until its doors are open.
-
-        Raises:
-            TransportError: it ended, or took too long; the text has its last words.
-        """
-        with anyio.move_on_after(_START_S):
-            await self.ready.wait()
-        if not self.ready.is_set() or self.exit_code is not None:
-            raise TransportError("the broker did not start: " + " | ".join(self._last), code="no_broker")
-
-    def _note(self, line: str) -> None:
-        self._last.append(line[:300])
-        try:
-            event = msgspec.json.decode(line, type=dict[str, object]).get("event")
-        except msgspec.DecodeError:
-            return
-        if event == "ready":
-            self.ready.set()
-
-
 @asynccontextmanager
-async def running_broker(environment: Mapping[str, str]) -> AsyncGenerator[BrokerProcess]:
-    """Start a broker, yield it when it is ready, and stop it.
+async def running_broker(home: Path, environment: Mapping[str, str]) -> AsyncGenerator[Process]:
+    """Start a broker, yield it when it answers, and stop it.
 
     Raises:
-        TransportError: it does not start.
+        TransportError: it does not start; the text holds the end of its log.
     """
-    process = await anyio.open_process(
-        [sys.executable, "-m", "lifebus", "up"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env=environment,
-        start_new_session=True,
-    )
-    broker = BrokerProcess(process)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(broker.watch)
-        try:
-            await broker.wait_ready()
-            yield broker
-        finally:
-            with anyio.CancelScope(shield=True):
-                await broker.stop()
-            tasks.cancel_scope.cancel()
+    log = home / "log"
+    with log.open("wb") as output:
+        process = await anyio.open_process(
+            [sys.executable, "-m", "lifebus", "up"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=output,
+            env=environment,
+            start_new_session=True,  # Ctrl-C reaches only the demo, which then stops the broker in order
+        )
+    try:
+        if not await _answers(process, home / "run"):
+            raise TransportError(f"the broker did not start: {log.read_text(errors='replace')[-1500:]}")
+        yield process
+    finally:
+        with anyio.CancelScope(shield=True):
+            await _stop(process)
+
+
+async def _answers(process: Process, runtime_dir: Path) -> bool:
+    """Wait until the broker answers; return False where it ended, or took too long."""
+    with anyio.move_on_after(_START_S):
+        while process.returncode is None:
+            try:
+                async with connect("demo", runtime_dir=runtime_dir, timeout=1.0):
+                    return True
+            except TransportError:
+                await anyio.sleep(_RETRY_S)
+    return False
+
+
+async def _stop(process: Process) -> None:
+    if process.returncode is None:
+        process.terminate()
+    with anyio.move_on_after(_STOP_S):
+        await process.wait()
+        return
+    process.kill()
+    await process.wait()

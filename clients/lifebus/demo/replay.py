@@ -1,78 +1,110 @@
-"""Plays recordings: one real hook process a call, at the recorded pace, as the harness would run it."""
+"""Replays recorded hook calls: one real hook process a call, at the recorded pace, as the harness would run it."""
 
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Protocol
+from typing import Final
 
 import anyio
+import msgspec
+from msgspec import Struct
 
-from lifebus.demo.recordings import HookStep, Recording
+HARNESSES: Final = {"codex": "Codex CLI", "claude": "Claude Code", "gemini": "Gemini CLI"}
+"""The harnesses of the demonstration: adapter id and name."""
 
 
-class HookResult:
+class HookStep(Struct, frozen=True):
+    """One hook call: seconds since the first one, the hook's name, and what the harness wrote to its stdin."""
+
+    at: float
+    hook: str
+    stdin: msgspec.Raw
+
+    @property
+    def session(self) -> str | None:
+        """The harness's session id."""
+        found = msgspec.json.decode(self.stdin, type=dict[str, object]).get("session_id")
+        return found if isinstance(found, str) else None
+
+
+class HookRecording(Struct, frozen=True):
+    """The hook calls of one recorded run, in order."""
+
+    adapter: str
+    steps: tuple[HookStep, ...]
+
+
+class HookResult(Struct, frozen=True):
     """What a hook process gave back to its harness."""
 
-    def __init__(self, adapter: str, hook: str, exit_code: int, stdout: bytes) -> None:
-        self.adapter = adapter
-        self.hook = hook
-        self.exit_code = exit_code
-        self.stdout = stdout
+    adapter: str
+    hook: str
+    exit_code: int
+    stdout: bytes
 
 
-class Watcher(Protocol):
-    """Who wants to know what hooks gave back."""
+def load_recordings() -> list[HookRecording]:
+    """Return all recordings that are shipped with the package, by harness and name."""
+    decoder = msgspec.json.Decoder(HookStep)
+    folder = resources.files("lifebus").joinpath("recordings")
+    return [
+        HookRecording(adapter, tuple(map(decoder.decode, file.read_bytes().splitlines())))
+        for adapter in HARNESSES
+        for file in sorted(folder.joinpath(adapter).iterdir(), key=lambda entry: entry.name)
+    ]
 
-    def hook_answered(self, result: HookResult) -> None:
-        """Take one result."""
-        ...
+
+def sessions_of(recordings: list[HookRecording]) -> list[tuple[str, str]]:
+    """Return adapter id and session id of every recorded session, in order."""
+    pairs = ((recording.adapter, step.session) for recording in recordings for step in recording.steps)
+    return list(dict.fromkeys((adapter, session) for adapter, session in pairs if session))
 
 
-class Player:
-    """Runs hooks.  `speed` divides the recorded pauses; None leaves them out."""
+class Replayer:
+    """Runs hooks and collects their `results`.  `speed` divides the recorded pauses; None leaves them out."""
 
-    def __init__(self, environment: Mapping[str, str], cwd: Path, speed: float | None, watcher: Watcher) -> None:
+    def __init__(
+        self, environment: Mapping[str, str], cwd: Path, speed: float | None, on_result: Callable[[HookResult], None]
+    ) -> None:
         self.results: list[HookResult] = []
         self._environment = environment
         self._cwd = cwd
         self._speed = speed
-        self._watcher = watcher
+        self._on_result = on_result
         self._script = str(resources.files("lifebus").joinpath("hook.py"))
 
-    async def play(self, recordings: list[Recording]) -> None:
-        """Play the recordings of one harness, one after the other."""
+    async def replay(self, recordings: list[HookRecording]) -> None:
+        """Replay the recordings of one harness, one after the other."""
         for recording in recordings:
             begun = anyio.current_time()
             for step in recording.steps:
                 if self._speed is not None:
                     await anyio.sleep_until(begun + step.at / self._speed)
                 await self._call(recording.adapter, step)
-            if self._speed is not None and recording is not recordings[-1]:
-                await anyio.sleep(1 / self._speed)
 
     async def _call(self, adapter: str, step: HookStep) -> None:
-        payload = _pipe_with(bytes(step.stdin))
+        stdin = _pipe_with(bytes(step.stdin))
         try:
             ran = await anyio.run_process(
                 [sys.executable, "-I", "-S", self._script, adapter, step.hook],
-                stdin=payload,
+                stdin=stdin,
                 stderr=subprocess.DEVNULL,
                 env=self._environment,
                 cwd=self._cwd,
                 check=False,
             )
         finally:
-            os.close(payload)
+            os.close(stdin)
         result = HookResult(adapter, step.hook, ran.returncode, ran.stdout)
         self.results.append(result)
-        self._watcher.hook_answered(result)
+        self._on_result(result)
 
 
 def _pipe_with(data: bytes) -> int:
-    """Return the reading end of a pipe that holds the data; a hook that gives up early breaks nothing then.
+    """Return the reading end of a pipe that holds the data: writing cannot fail when a hook gives up early.
 
     Raises:
         BlockingIOError: more data than a pipe holds, which no recorded call has.
