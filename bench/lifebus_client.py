@@ -17,7 +17,7 @@ from bench.measures.flood import CLIENT, flood, request
 from bench.peers.process import find_program, start, stop, workspace
 from bench.workload import Item, Rate, Stopwatch, chunks
 from lifebus_contract import LifebusError
-from lifebus_transports.messages.requests import Backfill
+from lifebus_transports.messages.reads import Backfill
 
 UP = (find_program("lifebus") or "lifebus", "up")
 """The command that is a broker."""

@@ -18,8 +18,8 @@ import zmq
 import lifebus
 from bench.child import child
 from lifebus._internal.connection import Connection
-from lifebus_transports.messages.requests import Nothing
-from lifebus_transports.messages.signals import Observe, ObserveAnswer, Signal
+from lifebus_transports.messages.common import Nothing
+from lifebus_transports.messages.signals import Observe, ObserveAnswer, ObservedSignal
 
 BATCH = 256
 PARAMS_BYTES = 200
@@ -38,7 +38,7 @@ def go(process: "subprocess.Popen[str]") -> None:
         process.stdin.flush()
 
 
-def some_signal(thread: str) -> Signal:
+def some_signal(thread: str) -> ObservedSignal:
     """Return a signal as a streaming answer has thousands of."""
     event = "app_server.item.agent_message.delta"
     envelope = {
@@ -51,7 +51,7 @@ def some_signal(thread: str) -> Signal:
         "params": {"threadId": thread, "turnId": "turn-1", "delta": "x" * (PARAMS_BYTES - 50)},
         "session": None,
     }
-    return Signal(thread=thread, event_type=event, signal=msgspec.json.encode(envelope))
+    return ObservedSignal(thread=thread, event_type=event, signal=msgspec.json.encode(envelope))
 
 
 async def _observe(runtime_dir: str, origins: int, signals: int, rate: int) -> None:

@@ -12,7 +12,7 @@ import lifebus
 from bench.workload import Item, Rate, Stopwatch
 from lifebus_contract import CallbackRequest, Emission, encode_msgpack
 from lifebus_transports.framing.frames import ANSWER_OK, decode_header, encode_header
-from lifebus_transports.messages.requests import Emit, EmitAnswer
+from lifebus_transports.messages.emissions import Emit, EmitAnswer
 
 CLIENT = "bench"
 ADAPTER = "codex"

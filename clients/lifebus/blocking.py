@@ -43,8 +43,11 @@ from lifebus_contract import (
 )
 from lifebus_contract.consumers import ConsumerSettings
 from lifebus_contract.views import SessionHead
-from lifebus_transports.messages.requests import Backfill, BackfillPage, BrokerStatus, ClientInfo, VerifyAnswer
+from lifebus_transports.messages.ledger import VerifyAnswer
+from lifebus_transports.messages.reads import Backfill, BackfillPage
 from lifebus_transports.messages.snapshots import SaveAnswer, SaveTypeName
+from lifebus_transports.messages.status import BrokerStatus
+from lifebus_transports.messages.workers import ClientInfo
 
 __all__ = ["BlockingBus", "BlockingDeliveries", "BlockingSignals", "BlockingSubscription", "connect"]
 

@@ -42,25 +42,14 @@ from lifebus_contract.consumers import ConsumerSettings
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
 from lifebus_contract.views import SessionHead
 from lifebus_transports.directories import default_runtime_dir
-from lifebus_transports.messages.requests import (
-    Backfill,
-    BackfillPage,
-    BrokerStatus,
-    ClientInfo,
-    DeliveredPayload,
-    Emit,
-    EmitAnswer,
-    EmitResult,
-    Negotiate,
-    Nothing,
-    Serve,
-    SessionsAsk,
-    Tick,
-    TickAnswer,
-    Verify,
-    VerifyAnswer,
-)
+from lifebus_transports.messages.common import Nothing
+from lifebus_transports.messages.emissions import DeliveredPayload, Emit, EmitAnswer, EmitResult, Negotiate
+from lifebus_transports.messages.ledger import Verify, VerifyAnswer
+from lifebus_transports.messages.reads import Backfill, BackfillPage, SessionsQuery
 from lifebus_transports.messages.state import StatePage
+from lifebus_transports.messages.status import BrokerStatus
+from lifebus_transports.messages.ticks import Tick, TickAnswer
+from lifebus_transports.messages.workers import ClientInfo, Serve
 
 _PATIENCE: Final = {"verify": 100}
 """Verbs that may take many times the bus's deadline."""
@@ -307,7 +296,7 @@ class Bus:
     async def sessions(self, session: tuple[str, str] | None = None) -> list[SessionHead]:
         """Return what the ledger knows of all sessions, or of one."""
         return await self._connection.ask(
-            "sessions", SessionsAsk(session=session), list[SessionHead], timeout=self.timeout
+            "sessions", SessionsQuery(session=session), list[SessionHead], timeout=self.timeout
         )
 
     async def clients(self) -> list[ClientInfo]:

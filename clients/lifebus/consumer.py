@@ -28,8 +28,8 @@ from lifebus_contract import (
 )
 from lifebus_contract.codec import decode_receipt
 from lifebus_contract.consumers import ConsumerInfo, ConsumerSettings, Lost
+from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.consumers import Ack, AckAnswer, Consume, Delivered, Fetch, FetchAnswer, Nack, Release
-from lifebus_transports.messages.requests import Nothing
 from lifebus_transports.messages.state import StatePage
 
 T = TypeVar("T")

@@ -2,8 +2,14 @@
 
 from lifebus._internal.connection import Connection
 from lifebus_contract.consumers import ConsumerInfo, DeadLetter
-from lifebus_transports.messages.consumers import CursorAsk, DeadLetters, DeadLettersAnswer, EvictCursor, ResetCursor
-from lifebus_transports.messages.requests import Nothing
+from lifebus_transports.messages.common import Nothing
+from lifebus_transports.messages.consumers import (
+    ConsumersQuery,
+    DeadLettersAnswer,
+    DeadLettersQuery,
+    EvictConsumer,
+    ResetConsumer,
+)
 
 
 class Cursors:
@@ -18,7 +24,9 @@ class Cursors:
         Raises:
             InvalidRequest: there is none of this name.
         """
-        return await self._connection.ask("cursors", CursorAsk(cursor=name), list[ConsumerInfo], timeout=self._timeout)
+        return await self._connection.ask(
+            "cursors", ConsumersQuery(cursor=name), list[ConsumerInfo], timeout=self._timeout
+        )
 
     async def reset(self, name: str, after: int | None = None) -> ConsumerInfo:
         """Have a consumer start again after a position, 0 for the whole history, or at the head without one.
@@ -26,7 +34,7 @@ class Cursors:
         Raises:
             InvalidRequest: there is none of this name.
         """
-        body = ResetCursor(cursor=name, after=after)
+        body = ResetConsumer(cursor=name, after=after)
         return await self._connection.ask("reset", body, ConsumerInfo, timeout=self._timeout)
 
     async def evict(self, name: str) -> None:
@@ -35,7 +43,7 @@ class Cursors:
         Raises:
             InvalidRequest: there is none of this name.
         """
-        await self._connection.ask("evict", EvictCursor(cursor=name), Nothing, timeout=self._timeout)
+        await self._connection.ask("evict", EvictConsumer(cursor=name), Nothing, timeout=self._timeout)
 
     async def dead_letters(self, name: str) -> list[DeadLetter]:
         """Return the receipts that a consumer was handed often enough in vain.
@@ -45,7 +53,7 @@ class Cursors:
         """
         letters: list[DeadLetter] = []
         while True:
-            body = DeadLetters(cursor=name, after=letters[-1].number if letters else 0)
+            body = DeadLettersQuery(cursor=name, after=letters[-1].number if letters else 0)
             answer = await self._connection.ask("letters", body, DeadLettersAnswer, timeout=self._timeout)
             letters += answer.letters
             if answer.complete:

@@ -18,7 +18,7 @@ from lifebus._internal.follower import Follower
 from lifebus._internal.thread_views import ThreadItem, ThreadViews
 from lifebus._internal.view import Gap, Position
 from lifebus_transports.framing.frames import SIGNAL_BEACON_TOPIC
-from lifebus_transports.messages.signals import SignalBeacon, SignalPage, SignalRow, ThreadHeads, ThreadsAsk
+from lifebus_transports.messages.signals import SignalBeacon, SignalPage, SignalRow, ThreadHeads, ThreadsQuery
 
 _MAX_READY: Final = 4_096
 _rows = msgspec.msgpack.Decoder(list[SignalRow])
@@ -116,7 +116,7 @@ class Signals(Follower):
         question = self._views.ask()
         if question is None:
             await self._wait()
-        elif isinstance(question, ThreadsAsk):
+        elif isinstance(question, ThreadsQuery):
             self._views.place(await self._read("threads", question, ThreadHeads))
         else:
             self._ready.extend(self._views.fill(await self._read("signals", question, SignalPage)))

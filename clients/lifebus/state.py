@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from lifebus._internal.view import Position
 from lifebus_contract import InternalError, LifebusError
-from lifebus_transports.messages.state import SessionState, StateAsk, StatePage, WorkingState
+from lifebus_transports.messages.state import StatePage, StateQuery, WorkingSession, WorkingState
 
 _GONE: Final = "state_gone"
 _decoder = msgspec.json.Decoder(WorkingState)
@@ -24,7 +24,7 @@ class State(Struct, frozen=True, kw_only=True):
 
     epoch: str
     position: int
-    sessions: tuple[SessionState, ...]
+    sessions: tuple[WorkingSession, ...]
     weaker: tuple[tuple[str, str | None, dict[str, str]], ...]
     pending: dict[str, Any] | None
     digests: dict[str, str]
@@ -36,22 +36,22 @@ class State(Struct, frozen=True, kw_only=True):
         return Position(self.epoch, self.position)
 
 
-async def fetch_state(ask: Callable[[StateAsk], Awaitable[StatePage]]) -> State:
+async def fetch_state(ask: Callable[[StateQuery], Awaitable[StatePage]]) -> State:
     """Return the oldest state that there is, page by page; from the start again if it moves on meanwhile.
 
     Raises:
         LifebusError: the broker refused, or no answer came.
         InternalError: what came is not what its digest says.
     """
-    page = await ask(StateAsk())
+    page = await ask(StateQuery())
     data = bytearray(page.data)
     while len(data) < page.size:
         try:
-            more = await ask(StateAsk(position=page.position, offset=len(data)))
+            more = await ask(StateQuery(position=page.position, offset=len(data)))
         except LifebusError as fault:
             if fault.code != _GONE:
                 raise
-            page = await ask(StateAsk())
+            page = await ask(StateQuery())
             data.clear()
             more = page
         if not more.data:

@@ -19,16 +19,10 @@ from lifebus_contract import Receipt
 from lifebus_contract.codec import decode_receipt
 from lifebus_contract.views import SessionHead
 from lifebus_transports.framing.frames import ALL_TOPIC, BEACON_TOPIC, session_topic
-from lifebus_transports.messages.requests import (
-    Backfill,
-    BackfillPage,
-    Beacon,
-    BrokerStatus,
-    Nothing,
-    RowInfo,
-    SessionsAsk,
-)
+from lifebus_transports.messages.common import Nothing
+from lifebus_transports.messages.reads import Backfill, BackfillPage, Beacon, RowInfo, SessionsQuery
 from lifebus_transports.messages.state import StatePage
+from lifebus_transports.messages.status import BrokerStatus
 
 Since = Position | int | datetime | str | None
 """Where a subscription starts: a cursor, a position, a time, ``"start"``, or None for what comes from now on."""
@@ -162,7 +156,7 @@ class Subscription(Follower):
         if self._until_head:
             self._last = Position(newest.epoch, newest.head)
         if self._session and self._since is None:
-            heads = await self._read("sessions", SessionsAsk(session=self._session), list[SessionHead])
+            heads = await self._read("sessions", SessionsQuery(session=self._session), list[SessionHead])
             view.sequence = heads[0].sequence if heads else 0
             view.position = heads[0].last_position if heads else view.position
         elif view.position == 0:

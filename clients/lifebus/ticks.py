@@ -13,7 +13,7 @@ from lifebus._internal.follower import Follower
 from lifebus_contract import Receipt
 from lifebus_contract.codec import decode_receipt
 from lifebus_transports.framing.frames import tick_topic
-from lifebus_transports.messages.requests import RowInfo
+from lifebus_transports.messages.reads import RowInfo
 
 _MAX_READY: Final = 1_024
 _rows = msgspec.msgpack.Decoder(list[RowInfo])

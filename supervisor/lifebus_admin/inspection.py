@@ -26,7 +26,7 @@ from lifebus_contract import (
 from lifebus_supervisor.api.queries import query_of
 from lifebus_supervisor.configuration.adapters import configured_adapters
 from lifebus_supervisor.configuration.settings import Settings
-from lifebus_transports.messages.requests import Backfill
+from lifebus_transports.messages.reads import Backfill
 
 
 def check_libraries() -> str:

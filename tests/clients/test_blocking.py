@@ -20,7 +20,7 @@ from lifebus_contract import (
     RequirementLevel,
     TransportError,
 )
-from lifebus_transports.messages.requests import Backfill
+from lifebus_transports.messages.reads import Backfill
 from support.command_line import PATIENCE_S, Shell, broker_up
 from support.integration.observing import Observer, places, signal
 from support.running import short_directory

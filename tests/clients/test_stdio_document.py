@@ -15,7 +15,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from lifebus.stdio.messages import MAX_LINE
 from lifebus.stdio.requests import FollowReceipts
 from lifebus_supervisor.daemon.composition import Daemon
-from lifebus_transports.messages.requests import BODIES
+from lifebus_transports.messages.verbs import VERBS
 from support.integration.following import emit as emit_many
 from support.paths import DOCS
 from support.running import connected, running_bus
@@ -71,7 +71,7 @@ def test_every_line_of_the_sample_session_is_a_line_of_the_protocol() -> None:
 
 def test_the_tables_name_what_the_code_takes() -> None:
     named = set(re.findall(r"^\| `([a-z]+)` \|", TEXT, re.MULTILINE))
-    assert named - set(BODIES) == {"subscribe", "unsubscribe"}
+    assert named - set(VERBS) == {"subscribe", "unsubscribe"}
     (keys,) = re.findall(r"`subscribe` \| `\{(.*?)\}`", TEXT)
     assert set(keys.replace("?", "").split(", ")) == set(FollowReceipts.__struct_fields__)
     assert f"{MAX_LINE:,} bytes" in TEXT

@@ -26,8 +26,8 @@ from lifebus_broker.state.stores import Stores, dump_stores, load_stores, reduce
 from lifebus_supervisor.api.queries import query_of
 from lifebus_supervisor.api.service import _page
 from lifebus_supervisor.api.state import States, state_at_floor
-from lifebus_transports.messages.requests import BackfillPage, RowInfo
-from lifebus_transports.messages.state import StateAsk
+from lifebus_transports.messages.reads import BackfillPage, RowInfo
+from lifebus_transports.messages.state import StateQuery
 from support.effort import effort
 from support.receipts import append, entry
 
@@ -125,7 +125,7 @@ class Subscribing(RuleBasedStateMachine):
         reader = self.readers[who]
         if reader.page is None and reader.told and isinstance(reader.told[-1], Gap):
             states = States(self.ledger, partial(state_at_floor, self.path, lambda: freeze_map({})))
-            page = self.runner.run(states.answer(StateAsk()))
+            page = self.runner.run(states.answer(StateQuery()))
             assert page.position == max(self.floors)
             if page.position > reader.view.position:
                 reader.view.start_from(page.epoch, page.position)

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lifebus._internal.view import Gap, Position, View
-from lifebus_transports.messages.requests import Beacon, RowInfo
+from lifebus_transports.messages.reads import Beacon, RowInfo
 from support.clients.lossy_bus import LossyBus, ModelLedger
 
 MINE = ("codex", "s1")

@@ -16,7 +16,7 @@ import pytest
 import lifebus
 from lifebus_admin.inspection import receipts_of_file
 from lifebus_supervisor.renewal.store import open_store
-from lifebus_transports.messages.requests import Backfill
+from lifebus_transports.messages.reads import Backfill
 from support.broker_process import BrokerProcess, broker_process, until
 from support.renewal_client import MARK, Book, configuration
 from support.running import short_directory

@@ -15,7 +15,7 @@ from lifebus.cli.app import COMMANDS
 from lifebus_supervisor.configuration.resolution import KEYS, LISTS, load, variable_of
 from lifebus_supervisor.configuration.settings import ClientSettings
 from lifebus_supervisor.renewal.profile import AnswerPaths, RenewalSettings
-from lifebus_transports.messages.requests import BODIES
+from lifebus_transports.messages.verbs import VERBS
 from support.harness_matrix import README, matrix, split
 from support.running import connected, running_bus
 
@@ -107,12 +107,12 @@ def test_the_example_of_a_configuration_is_valid(tmp_path: Path) -> None:
     assert settings.limits.hook_answer_ms == 150
 
 
-@pytest.mark.parametrize("verb", BODIES)
+@pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_is_documented_with_the_keys_of_its_body(verb: str) -> None:
     row = re.search(
         rf"^\| `{verb}` \| `{{(.*?)}}` \|", (REPOSITORY / "docs/wire-protocol.md").read_text(), re.MULTILINE
     )
-    fields = msgspec.structs.fields(BODIES[verb])
+    fields = msgspec.structs.fields(VERBS[verb].body)
     keys = [key for key in (row.group(1) if row else "").split(", ") if key]
 
     assert row is not None

@@ -11,7 +11,9 @@ import pytest
 import lifebus
 from lifebus_contract import CapabilityRequest, Emission, Receipt, RequirementLevel, encode_msgpack
 from lifebus_supervisor.daemon.composition import running
-from lifebus_transports.messages.requests import Backfill, Emit, Nothing
+from lifebus_transports.messages.common import Nothing
+from lifebus_transports.messages.emissions import Emit
+from lifebus_transports.messages.reads import Backfill
 from support.bus_box import emission
 from support.integration.following import SECONDS, emit, frame, recorded, until
 from support.integration.serving import EVENT, content, serving

@@ -17,7 +17,7 @@ from lifebus_contract import (
     encode_json,
 )
 from lifebus_supervisor.daemon.composition import Daemon
-from lifebus_transports.messages.requests import EmitAnswer
+from lifebus_transports.messages.emissions import EmitAnswer
 from support.bus_box import payload
 from support.integration.following import SECONDS, emit, frame, recorded, until
 from support.integration.serving import serving

@@ -23,7 +23,7 @@ from lifebus_contract import (
     SupportState,
     TransportError,
 )
-from lifebus_transports.messages.requests import Tick, TickAnswer
+from lifebus_transports.messages.ticks import Tick, TickAnswer
 from support.integration.following import SECONDS, emit, ids, joined, recorded, take, until
 from support.running import connected, running_bus
 

@@ -13,7 +13,7 @@ import zmq
 from lifebus_contract import BrokerBusy, DeadlineExceeded, LifebusError, TransportError, decode_msgpack, encode_msgpack
 from lifebus_contract.fields import Document
 from lifebus_transports.framing.frames import ANSWER_OK, ANSWER_REFUSED, decode_header, encode_header
-from lifebus_transports.messages.requests import RefusalInfo
+from lifebus_transports.messages.common import RefusalInfo
 from lifebus_transports.zmq.socket import Frames, SocketReader, make_socket, send_now
 
 T = TypeVar("T")

@@ -11,7 +11,8 @@ import zmq
 
 from lifebus._internal.connection import Connection, connected_socket
 from lifebus_contract import DeadlineExceeded, TransportError
-from lifebus_transports.messages.requests import Marker, Nothing
+from lifebus_transports.messages.common import Nothing
+from lifebus_transports.messages.reads import Marker
 from lifebus_transports.zmq.socket import Frames, SocketReader
 
 _MARKER_WAIT_S: Final = 0.25

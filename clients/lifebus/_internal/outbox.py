@@ -20,7 +20,8 @@ from lifebus_contract import (
     encode_msgpack,
 )
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
-from lifebus_transports.messages.requests import Emit, EmitAnswer, EmitResult, RefusalInfo
+from lifebus_transports.messages.common import RefusalInfo
+from lifebus_transports.messages.emissions import Emit, EmitAnswer, EmitResult
 
 _BATCH: Final = 64
 _ATTEMPT_S: Final = 1.0

@@ -19,7 +19,7 @@ from lifebus_transports.messages.signals import (
     SignalRow,
     ThreadHead,
     ThreadHeads,
-    ThreadsAsk,
+    ThreadsQuery,
 )
 
 SignalsSince = Position | Mapping[str, Position] | int | str | None
@@ -89,11 +89,11 @@ class ThreadViews:
         line = self._lines[signal_topic(self.adapter_id, item.thread)]
         return isinstance(item.item, SignalRow) and item.item.sequence > line.last
 
-    def ask(self) -> ThreadsAsk | SignalBackfill | None:
+    def ask(self) -> ThreadsQuery | SignalBackfill | None:
         """Return the next question, or None when there is nothing to ask; its answer goes to `place` or `fill`."""
         if self._doubts > self._settled:
             self._asked = self._doubts
-            return ThreadsAsk(adapter_id=self.adapter_id, thread=self.thread)
+            return ThreadsQuery(adapter_id=self.adapter_id, thread=self.thread)
         for topic in self._behind:
             line = self._lines[topic]
             line.view.expect_page()

@@ -13,7 +13,7 @@ from typing import Final, Generic, Literal, Protocol, TypeVar
 from msgspec import Struct, structs
 
 from lifebus_transports.framing.frames import session_topic
-from lifebus_transports.messages.requests import Backfill, BackfillPage, Beacon, RowInfo
+from lifebus_transports.messages.reads import Backfill, BackfillPage, Beacon, RowInfo
 
 _MAX_HELD: Final = 4_096
 
@@ -73,7 +73,7 @@ R_co = TypeVar("R_co", bound=Placed, covariant=True)
 
 
 class PageOf(Protocol[R_co]):
-    """An answer with rows (see `lifebus_transports.messages.requests.BackfillPage`)."""
+    """An answer with rows (see `lifebus_transports.messages.reads.BackfillPage`)."""
 
     @property
     def epoch(self) -> str:

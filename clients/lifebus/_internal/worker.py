@@ -21,7 +21,8 @@ from lifebus_contract import (
     validate,
 )
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
-from lifebus_transports.messages.requests import Dispatch, Nothing, RefusalInfo, Response, Serve
+from lifebus_transports.messages.common import Nothing, RefusalInfo
+from lifebus_transports.messages.workers import Dispatch, Response, Serve
 
 _log = structlog.get_logger("lifebus._internal.worker")
 

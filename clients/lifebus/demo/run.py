@@ -14,7 +14,7 @@ from lifebus.demo.participants import CLIENTS, DemoFollower, serve_client
 from lifebus.demo.replay import HARNESSES, Replayer, load_recordings, sessions_of
 from lifebus.demo.view import DemoView
 from lifebus_contract.codec import decode_receipt
-from lifebus_transports.messages.requests import Backfill
+from lifebus_transports.messages.reads import Backfill
 
 _CATCH_UP_S: Final = 30.0
 _RETRY_S: Final = 0.05

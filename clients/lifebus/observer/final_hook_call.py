@@ -10,7 +10,7 @@ import msgspec
 
 import lifebus
 from lifebus.observer.delivery import Sender
-from lifebus_transports.messages.signals import Lost
+from lifebus_transports.messages.signals import ObservedLoss
 
 _HOOK: Final = "app_server_end"
 """The hook's name (lifebus_adapters.shared.own_hooks)."""
@@ -19,7 +19,7 @@ _PATIENCE_S: Final = 2.0
 """How long the hook may take; by itself it ends within 300 ms."""
 
 
-def leave_word(sender: Sender, runtime_dir: Path, code: int | None, lost: Lost) -> None:
+def leave_word(sender: Sender, runtime_dir: Path, code: int | None, lost: ObservedLoss) -> None:
     """Tell how the app-server ended and how much of it nobody was told; whatever goes wrong, nobody is left to know."""
     call = {
         "hook_event_name": _HOOK,

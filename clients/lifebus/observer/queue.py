@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from lifebus_contract import encode_msgpack
-from lifebus_transports.messages.signals import Lost, Observation, Signal
+from lifebus_transports.messages.signals import Observation, ObservedLoss, ObservedSignal
 
 MAX_COUNT: Final = 20_000
 """Observations that wait at most."""
@@ -84,17 +84,17 @@ class Backlog:
                 self._refuse_one(observation)
         self._batch = Batch(self._batch.first, half) if half else None
 
-    def left(self) -> Lost:
+    def left(self) -> ObservedLoss:
         """Return how much nobody will ever be told of: what still waits, and what it stands for."""
         batch = self._batch.observations if self._batch else ()
-        found = Lost()
+        found = ObservedLoss()
         for observation in (*batch, *(observation for observation, _ in self._waiting)):
             found = _sum(found, _as_lost(observation))
         return found
 
     def _refuse_one(self, observation: Observation) -> None:
         """Put a loss into the place of the observation, unless it is itself one."""
-        if not isinstance(observation, Lost):
+        if not isinstance(observation, ObservedLoss):
             self._waiting.appendleft((_as_lost(observation), _ENVELOPE_BYTES))
             self._bytes += _ENVELOPE_BYTES
 
@@ -109,35 +109,35 @@ class Backlog:
     def _drop(self, *, keep_facts: bool) -> None:
         """Put one loss into the place of each stretch of what is dropped."""
         waiting, self._waiting, self._bytes = self._waiting, deque(), 0
-        lost = Lost()
+        lost = ObservedLoss()
         for observation, size in waiting:
-            if keep_facts and not isinstance(observation, Signal | Lost):
+            if keep_facts and not isinstance(observation, ObservedSignal | ObservedLoss):
                 self._put_lost(lost)
-                lost = Lost()
+                lost = ObservedLoss()
                 self._waiting.append((observation, size))
                 self._bytes += size
             else:
                 lost = _sum(lost, _as_lost(observation))
         self._put_lost(lost)
 
-    def _put_lost(self, lost: Lost) -> None:
-        if lost != Lost():
+    def _put_lost(self, lost: ObservedLoss) -> None:
+        if lost != ObservedLoss():
             self._waiting.append((lost, _ENVELOPE_BYTES))
             self._bytes += _ENVELOPE_BYTES
 
 
 def _size_of(observation: Observation) -> int:
-    if isinstance(observation, Signal):
+    if isinstance(observation, ObservedSignal):
         return len(observation.signal) + len(observation.thread) + len(observation.event_type) + _ENVELOPE_BYTES
     return len(encode_msgpack(observation))
 
 
-def _as_lost(observation: Observation) -> Lost:
+def _as_lost(observation: Observation) -> ObservedLoss:
     """Return what is lost with an observation."""
-    if isinstance(observation, Lost):
+    if isinstance(observation, ObservedLoss):
         return observation
-    return Lost(messages=1, bytes=len(observation.signal) if isinstance(observation, Signal) else 0)
+    return ObservedLoss(messages=1, bytes=len(observation.signal) if isinstance(observation, ObservedSignal) else 0)
 
 
-def _sum(one: Lost, other: Lost) -> Lost:
-    return Lost(messages=one.messages + other.messages, bytes=one.bytes + other.bytes)
+def _sum(one: ObservedLoss, other: ObservedLoss) -> ObservedLoss:
+    return ObservedLoss(messages=one.messages + other.messages, bytes=one.bytes + other.bytes)

@@ -14,7 +14,7 @@ from lifebus.observer.queue import Backlog
 from lifebus.observer.recording import Chunk, Ending, Recording
 from lifebus_adapters.app_server import AppServerReader, FactSeen, Observed
 from lifebus_contract.fields import FactValue
-from lifebus_transports.messages.signals import Ended, Fact, Lost, Signal
+from lifebus_transports.messages.signals import ObservedExit, ObservedFact, ObservedLoss, ObservedSignal
 
 _LAST_S: Final = 2.0
 """How long the observer outlives the passage while no broker takes the rest."""
@@ -50,27 +50,27 @@ class Reader:
     def _take(self, chunk: Chunk) -> None:
         if chunk.lost:
             self._reader.lost(chunk.direction)
-            self._backlog.add(Lost(bytes=chunk.lost))
+            self._backlog.add(ObservedLoss(bytes=chunk.lost))
         self._tell(self._reader.feed(chunk.direction, chunk.data, chunk.at_ms))
 
     def _tell(self, observed: list[Observed]) -> None:
         for one in observed:
             if isinstance(one, FactSeen):
-                self._backlog.add(Fact(fact=msgspec.to_builtins(one.fact)))
+                self._backlog.add(ObservedFact(fact=msgspec.to_builtins(one.fact)))
             else:
-                self._backlog.add(Signal(thread=one.thread or "", event_type=one.event_type, signal=one.signal))
+                self._backlog.add(ObservedSignal(thread=one.thread or "", event_type=one.event_type, signal=one.signal))
 
     def _conclude(self, ending: Ending) -> None:
         """Tell what was lost last, the end of everything that is open, and how the program ended."""
         lost = sum(ending.lost.values())
         if lost:
-            self._backlog.add(Lost(bytes=lost))
+            self._backlog.add(ObservedLoss(bytes=lost))
         evidence = _evidence(ending.code)
         self._tell(self._reader.close(evidence))
         counts: dict[str, FactValue] = msgspec.to_builtins(self._reader.counters)
         exited = ending.code if ending.code is not None and ending.code >= 0 else None
         killed_by = -ending.code if ending.code is not None and ending.code < 0 else None
-        self._backlog.add(Ended(exit_code=exited, signal=killed_by, evidence={**evidence, **counts}))
+        self._backlog.add(ObservedExit(exit_code=exited, signal=killed_by, evidence={**evidence, **counts}))
 
 
 def _evidence(code: int | None) -> dict[str, FactValue]:

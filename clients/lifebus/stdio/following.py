@@ -14,7 +14,7 @@ from lifebus.stdio.requests import Settle, Unsubscribe, decode_wish
 from lifebus.stdio.sources import Consumed, Source, begin
 from lifebus.stdio.writer import Outflow
 from lifebus_contract import BrokerBusy, InternalError, InvalidRequest, LifebusError, validate
-from lifebus_transports.messages.requests import RefusalInfo
+from lifebus_transports.messages.common import RefusalInfo
 
 _log = structlog.get_logger("lifebus.stdio")
 

@@ -9,7 +9,7 @@ from lifebus.stdio.framing import Overlong
 from lifebus_contract import InvalidRequest, LifebusError, encode_json, encode_msgpack, validate
 from lifebus_contract.codec import load_json
 from lifebus_contract.fields import MAX_MESSAGE_BYTES, Document
-from lifebus_transports.messages.requests import RefusalInfo
+from lifebus_transports.messages.common import RefusalInfo
 
 MAX_LINE: Final = MAX_MESSAGE_BYTES
 """Longest line that is read, in bytes without its newline."""

@@ -29,7 +29,8 @@ from lifebus.stdio.serving import Serving
 from lifebus.stdio.streams import Inlet, Outlet
 from lifebus.stdio.writer import Outflow
 from lifebus_contract import InternalError, InvalidRequest, LifebusError, validate
-from lifebus_transports.messages.requests import BODIES, Emit
+from lifebus_transports.messages.emissions import Emit
+from lifebus_transports.messages.verbs import VERBS
 
 _log = structlog.get_logger("lifebus.stdio")
 
@@ -126,8 +127,8 @@ class _Peer:
 
     async def _pass_on(self, question: Question) -> None:
         """Ask the broker what the peer asks."""
-        if question.verb not in BODIES:
-            known = ", ".join(dict.fromkeys((*BODIES, *self._own)))
+        if question.verb not in VERBS:
+            known = ", ".join(dict.fromkeys((*VERBS, *self._own)))
             raise InvalidRequest(f"no such verb: `{question.verb}`; known are {known}", code="unknown_verb")
         bus = await self._reach.bus()
         answer = await bus.ask(question.verb, encode_body(question), more=patience_for(question))

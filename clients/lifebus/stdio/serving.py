@@ -17,7 +17,8 @@ from lifebus_contract import (
     StateConflict,
     validate,
 )
-from lifebus_transports.messages.requests import Nothing, RefusalInfo, Response, Serve
+from lifebus_transports.messages.common import Nothing, RefusalInfo
+from lifebus_transports.messages.workers import Response, Serve
 
 
 class Serving:

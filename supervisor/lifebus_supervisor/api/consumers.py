@@ -18,22 +18,22 @@ from lifebus_contract import BrokerBusy, LifebusError, StateConflict, TransportE
 from lifebus_contract.consumers import ConsumerInfo
 from lifebus_contract.fields import Document
 from lifebus_supervisor.api.workers import LEASE_S
+from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.consumers import (
     Ack,
     AckAnswer,
     Consume,
-    CursorAsk,
-    DeadLetters,
+    ConsumersQuery,
     DeadLettersAnswer,
+    DeadLettersQuery,
     Delivered,
-    EvictCursor,
+    EvictConsumer,
     Fetch,
     FetchAnswer,
     Nack,
     Release,
-    ResetCursor,
+    ResetConsumer,
 )
-from lifebus_transports.messages.requests import Nothing
 from lifebus_transports.zmq.requests import Caller
 
 _MAX_TURNED_AWAY: Final = 1024
@@ -157,22 +157,22 @@ class Consumers:
             self._drop(body.cursor, "left", body.unseen)
         return Nothing()
 
-    async def _list(self, _: bytes, body: CursorAsk) -> tuple[ConsumerInfo, ...]:
+    async def _list(self, _: bytes, body: ConsumersQuery) -> tuple[ConsumerInfo, ...]:
         if body.cursor is not None:
             return (self._info(self._cursors.require(body.cursor)),)
         return tuple(self._info(cursor) for cursor in self._cursors.all())
 
-    async def _reset(self, _: bytes, body: ResetCursor) -> ConsumerInfo:
+    async def _reset(self, _: bytes, body: ResetConsumer) -> ConsumerInfo:
         return self._info(await self._cursors.reset(body.cursor, 2**53 if body.after is None else body.after))
 
-    async def _evict(self, _: bytes, body: EvictCursor) -> Nothing:
+    async def _evict(self, _: bytes, body: EvictConsumer) -> Nothing:
         await self._cursors.evict(body.cursor)
         lease = self._leases.pop(body.cursor, None)
         if lease is not None:
             self._turn_away(lease.peer, body.cursor, "it was evicted")
         return Nothing()
 
-    async def _letters(self, _: bytes, body: DeadLetters) -> DeadLettersAnswer:
+    async def _letters(self, _: bytes, body: DeadLettersQuery) -> DeadLettersAnswer:
         letters, complete = await self._cursors.dead_letters(body.cursor, body.after, body.limit)
         return DeadLettersAnswer(letters=tuple(letters), complete=complete)
 

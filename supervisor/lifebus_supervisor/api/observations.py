@@ -21,19 +21,19 @@ from lifebus_contract import InvalidRequest, TransportError
 from lifebus_supervisor.api.service import Service
 from lifebus_supervisor.configuration.settings import SignalSettings
 from lifebus_transports.messages.signals import (
-    Ended,
-    Fact,
-    Lost,
     Observe,
     ObserveAnswer,
+    ObservedExit,
+    ObservedFact,
+    ObservedLoss,
     ObservedProcess,
-    Signal,
+    ObservedSignal,
     SignalBackfill,
     SignalPage,
     SignalRow,
     ThreadHead,
     ThreadHeads,
-    ThreadsAsk,
+    ThreadsQuery,
 )
 from lifebus_transports.zmq.requests import Caller
 
@@ -43,7 +43,7 @@ _MEMORY_BYTES: Final = 16 * 1_048_576
 _DELETED: Final = "app_server.thread.deleted"
 """The signal after which a thread's earlier ones must not be kept."""
 
-Told = Fact | Lost | Ended
+Told = ObservedFact | ObservedLoss | ObservedExit
 """What an observer tells beside signals."""
 
 
@@ -108,7 +108,7 @@ class Observing:
         """
         self._registry.require(body.adapter_id)
         for one in body.observations:
-            if isinstance(one, Signal):
+            if isinstance(one, ObservedSignal):
                 _check(one)
         async with self._turn(body.origin):
             through = self._log.through(body.origin)
@@ -139,23 +139,23 @@ class Observing:
             snapshot_required=found.snapshot_required,
         )
 
-    async def threads(self, body: ThreadsAsk) -> ThreadHeads:
+    async def threads(self, body: ThreadsQuery) -> ThreadHeads:
         """Return where the threads of an adapter stand."""
         tips = await self._log.threads(body.adapter_id, body.thread)
         return ThreadHeads(
             epoch=self._log.epoch, threads=tuple(ThreadHead(tip.thread, tip.head, tip.floor) for tip in tips)
         )
 
-    async def _record(self, body: Observe, fresh: Sequence[tuple[int, Signal | Told]]) -> None:
-        told = [(number, one) for number, one in fresh if not isinstance(one, Signal)]
+    async def _record(self, body: Observe, fresh: Sequence[tuple[int, ObservedSignal | Told]]) -> None:
+        told = [(number, one) for number, one in fresh if not isinstance(one, ObservedSignal)]
         if told:
             await self._intake.take(body.origin, body.adapter_id, body.process, told)
-        signals = [one for _, one in fresh if isinstance(one, Signal)]
+        signals = [one for _, one in fresh if isinstance(one, ObservedSignal)]
         await self._log.record(body.origin, fresh[-1][0], body.adapter_id, signals)
 
     async def _forget(self, body: Observe) -> None:
         """Drop the signals of deleted threads, also where the batch is known: who answered it last may not have."""
-        told = [one for one in body.observations if isinstance(one, Signal) and one.event_type == _DELETED]
+        told = [one for one in body.observations if isinstance(one, ObservedSignal) and one.event_type == _DELETED]
         for thread in {one.thread for one in told}:
             await self._log.forget(body.adapter_id, thread)
 
@@ -175,7 +175,7 @@ class Observing:
 _envelopes: Final = msgspec.json.Decoder(AppServerSignal)
 
 
-def _check(signal: Signal) -> None:
+def _check(signal: ObservedSignal) -> None:
     """Check that a signal is what docs/app-server.md says, and filed under its own name.
 
     Raises:

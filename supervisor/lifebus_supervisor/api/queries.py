@@ -1,7 +1,7 @@
 """What a client asks of the ledger, as the ledger takes it."""
 
 from lifebus_broker.ports import Query
-from lifebus_transports.messages.requests import Backfill
+from lifebus_transports.messages.reads import Backfill
 
 
 def query_of(asked: Backfill, after: int) -> Query:

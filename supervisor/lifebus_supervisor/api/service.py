@@ -27,29 +27,14 @@ from lifebus_supervisor.api.queries import query_of
 from lifebus_supervisor.api.workers import Workers
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.version import VERSION
-from lifebus_transports.messages.ledger import Prune, PruneAnswer
-from lifebus_transports.messages.requests import (
-    Backfill,
-    BackfillPage,
-    DeliveredPayload,
-    Emit,
-    EmitAnswer,
-    EmitResult,
-    HarnessStatus,
-    Marker,
-    Negotiate,
-    Nothing,
-    RefusalInfo,
-    Response,
-    RowInfo,
-    Serve,
-    SessionsAsk,
-    Tick,
-    TickAnswer,
-    Verify,
-    VerifyAnswer,
-)
+from lifebus_transports.messages.common import Nothing, RefusalInfo
+from lifebus_transports.messages.emissions import DeliveredPayload, Emit, EmitAnswer, EmitResult, Negotiate
+from lifebus_transports.messages.ledger import Prune, PruneAnswer, Verify, VerifyAnswer
+from lifebus_transports.messages.reads import Backfill, BackfillPage, Marker, RowInfo, SessionsQuery
 from lifebus_transports.messages.state import RetentionStatus, StateHint
+from lifebus_transports.messages.status import HarnessStatus
+from lifebus_transports.messages.ticks import Tick, TickAnswer
+from lifebus_transports.messages.workers import Response, Serve
 from lifebus_transports.zmq.receipts import ReceiptPublisher
 from lifebus_transports.zmq.requests import Caller, RequestServer
 from lifebus_transports.zmq.workers import Dispatches
@@ -228,7 +213,7 @@ class Service:
             page = await ledger.read(query_of(body, body.after))
         return _page(page, state=ledger.durable)
 
-    async def _sessions(self, body: SessionsAsk) -> object:
+    async def _sessions(self, body: SessionsQuery) -> object:
         return await self.bus.ledger.sessions(body.session)
 
     async def _tick(self, body: Tick) -> TickAnswer:

@@ -16,7 +16,7 @@ from lifebus_broker.snapshots.frozen import FrozenMap, thaw
 from lifebus_broker.state.stores import Stores, load_stores, store_digests
 from lifebus_broker.state.working_set import compile_working_set, encode_working_set
 from lifebus_contract import InvalidRequest, StateConflict
-from lifebus_transports.messages.state import STATE_PIECE, StateAsk, StatePage
+from lifebus_transports.messages.state import STATE_PIECE, StatePage, StateQuery
 
 _CONTINUED: Final = bytes(range(0x80, 0xC0))
 """The bytes of UTF-8 that no letter begins with."""
@@ -46,7 +46,7 @@ class States:
         self._kept: OrderedDict[int, Compiled] = OrderedDict()
         self._one = anyio.Lock()
 
-    async def answer(self, body: StateAsk) -> StatePage:
+    async def answer(self, body: StateQuery) -> StatePage:
         """Return a piece of the newest state, or of one that was read from before.
 
         Raises:

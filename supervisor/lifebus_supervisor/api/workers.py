@@ -9,7 +9,7 @@ import structlog
 from lifebus_broker.routing.clients import CallbackClient, ClientTable
 from lifebus_contract import StateConflict
 from lifebus_supervisor.daemon.command_clients import KIND
-from lifebus_transports.messages.requests import Serve
+from lifebus_transports.messages.workers import Serve
 from lifebus_transports.zmq.requests import Caller
 from lifebus_transports.zmq.workers import Dispatches, WorkerInvoker
 

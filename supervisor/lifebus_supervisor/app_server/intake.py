@@ -26,7 +26,7 @@ from lifebus_supervisor.supervision.evaluation import Finding, pressure_change
 from lifebus_supervisor.supervision.session_monitor import SessionMonitor
 from lifebus_supervisor.supervision.supervisor import Supervisor
 from lifebus_supervisor.supervision.wire import SOURCE, Shared, Waiting, Wire
-from lifebus_transports.messages.signals import Ended, Fact, Lost, ObservedProcess
+from lifebus_transports.messages.signals import ObservedExit, ObservedFact, ObservedLoss, ObservedProcess
 
 CLIENT_ID: Final = APP_SERVER
 """The client under whose name facts from app-servers are recorded."""
@@ -55,7 +55,7 @@ class AppServerIntake:
         origin: str,
         adapter_id: str,
         process: ObservedProcess | None,
-        told: Sequence[tuple[int, Fact | Lost | Ended]],
+        told: Sequence[tuple[int, ObservedFact | ObservedLoss | ObservedExit]],
     ) -> None:
         """Record what an origin told, each with its number, in order; return when all of it is durable.
 
@@ -63,16 +63,16 @@ class AppServerIntake:
             InvalidRequest: something is no fact of an app-server; nothing was recorded.
             BrokerBusy: not now; what was recorded will be known when it comes again.
         """
-        facts = [(number, _read(one) if isinstance(one, Fact) else one) for number, one in told]
+        facts = [(number, _read(one) if isinstance(one, ObservedFact) else one) for number, one in told]
         manifest = self._bus.registry.require(adapter_id).manifest
         caller = None if process is None else CallerProcess(pid=process.pid, started=process.started)
         source = _Origin(origin, manifest, caller)
         async with self._supervisor.lock:
             for number, one in facts:
                 match one:
-                    case Lost():
+                    case ObservedLoss():
                         await self._lost(source, one, number)
-                    case Ended():
+                    case ObservedExit():
                         await self._ended(source, one, number)
                     case fact:
                         self._sessions(origin)[fact.session] = None
@@ -151,7 +151,7 @@ class AppServerIntake:
         watch.heard_at, watch.quiet, watch.app, watch.idle_ticks = now, False, False, 0
         return watch, moved
 
-    async def _lost(self, source: "_Origin", lost: Lost, number: int) -> None:
+    async def _lost(self, source: "_Origin", lost: ObservedLoss, number: int) -> None:
         """Record a gap in every session that the origin may have told of, else outside any."""
         finding = gap(lost.messages, lost.bytes, source.mark(number))
         live = [watch for watch in await self._watches(source) if not watch.state.ended]
@@ -160,7 +160,7 @@ class AppServerIntake:
         if not live:
             await self._emit([finding], source.manifest, "")
 
-    async def _ended(self, source: "_Origin", ended: Ended, number: int) -> None:
+    async def _ended(self, source: "_Origin", ended: ObservedExit, number: int) -> None:
         """Close what the app-server left open; its observer told of most of it before."""
         details = dict(ended.evidence)
         if ended.exit_code is not None:
@@ -240,7 +240,7 @@ def _is_over(wire: Wire) -> bool:
     return any(isinstance(one.fact, ThreadClosed) for one in wire.waiting)
 
 
-def _read(told: Fact) -> AppServerFact:
+def _read(told: ObservedFact) -> AppServerFact:
     """Return the fact that plain data stand for.
 
     Raises:

@@ -10,7 +10,8 @@ from lifebus_broker.ports import Evidence, Invoker
 from lifebus_broker.routing.clients import CallbackClient, ClientTable
 from lifebus_contract import DeadlineExceeded, DispatchEnvelope, LifebusError
 from lifebus_supervisor.configuration.settings import ClientSettings, Settings
-from lifebus_transports.messages.requests import RefusalInfo, Response
+from lifebus_transports.messages.common import RefusalInfo
+from lifebus_transports.messages.workers import Response
 from lifebus_transports.processes import Commands, CommandSpec
 from lifebus_transports.processes.fresh import FreshInvoker
 from lifebus_transports.processes.warm import WarmInvoker

@@ -16,7 +16,7 @@ from lifebus_broker.ledger.sqlite.usage import bytes_on_disk, plan_cut
 from lifebus_contract import InvalidRequest, LifebusError
 from lifebus_supervisor.configuration.settings import RetentionSettings
 from lifebus_transports.messages.ledger import Prune, PruneAnswer
-from lifebus_transports.messages.state import CutStatus, RetentionStatus
+from lifebus_transports.messages.state import PruneStatus, RetentionStatus
 
 _MIB: Final = 1_048_576
 _DAY_S: Final = 86_400
@@ -50,7 +50,7 @@ class RetentionTask:
         self._base_at, self._losers, self._clock = base_at, losers, clock
         self._bytes = 0
         self._forget_at = 0.0
-        self._last: CutStatus | None = None
+        self._last: PruneStatus | None = None
 
     async def run(self) -> None:
         """Look at once and then again and again, until cancelled."""
@@ -101,11 +101,11 @@ class RetentionTask:
             last=self._last,
         )
 
-    async def _cut(self, cut: PruneDecision, now: int) -> CutStatus:
+    async def _cut(self, cut: PruneDecision, now: int) -> PruneStatus:
         after = self._ledger.status().floor
         until = await self._ledger.prune(cut.floor, await self._base_at(cut.floor))
         consumers = tuple(await self._losers())
-        self._last = CutStatus(at_epoch_s=now, reason=cut.reason, after=after, until=until, consumers=consumers)
+        self._last = PruneStatus(at_epoch_s=now, reason=cut.reason, after=after, until=until, consumers=consumers)
         _log.info("receipts_dropped", reason=cut.reason, after=after, until=until, consumers=list(consumers))
         return self._last
 

@@ -6,7 +6,7 @@ See docs/contract.md 2.6.
 from lifebus_broker.routing.bus import Bus
 from lifebus_contract import RegisteredAdapter, error_for
 from lifebus_supervisor.supervision.supervisor import Supervisor
-from lifebus_transports.messages.requests import Tick, TickAnswer
+from lifebus_transports.messages.ticks import Tick, TickAnswer
 
 
 async def drive(supervisor: Supervisor, bus: Bus, asked: Tick) -> TickAnswer:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from lifebus_supervisor.supervision.session_monitor import SessionMonitor
 from lifebus_supervisor.supervision.supervisor import Supervisor
 from lifebus_supervisor.tailing.events import WatchedFile
-from lifebus_transports.messages.requests import HarnessStatus
+from lifebus_transports.messages.status import HarnessStatus
 
 
 def harness_statuses(supervisor: Supervisor, now: float, epoch_s: float) -> tuple[HarnessStatus, ...]:

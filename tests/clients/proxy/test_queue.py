@@ -9,15 +9,22 @@ from lifebus.observer import queue as limits
 from lifebus.observer.queue import Backlog, Batch
 from lifebus_contract import encode_msgpack
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
-from lifebus_transports.messages.signals import Ended, Fact, Lost, Observation, Observe, Signal
+from lifebus_transports.messages.signals import (
+    Observation,
+    Observe,
+    ObservedExit,
+    ObservedFact,
+    ObservedLoss,
+    ObservedSignal,
+)
 
 
-def signal(number: int, size: int = 10) -> Signal:
-    return Signal(thread="t", event_type=f"app_server.{number}", signal=b"x" * size)
+def signal(number: int, size: int = 10) -> ObservedSignal:
+    return ObservedSignal(thread="t", event_type=f"app_server.{number}", signal=b"x" * size)
 
 
-def fact(number: int) -> Fact:
-    return Fact(fact={"type": "TurnStarted", "session": f"s{number}"})
+def fact(number: int) -> ObservedFact:
+    return ObservedFact(fact={"type": "TurnStarted", "session": f"s{number}"})
 
 
 def drained(backlog: Backlog) -> list[Observation]:
@@ -65,12 +72,12 @@ def test_signals_are_dropped_before_facts_and_stand_there_as_one_loss() -> None:
     for number in range(limits.MAX_COUNT + 1):
         backlog.add(fact(number) if number % 1_000 == 0 else signal(number))
     told = drained(backlog)
-    facts = [one for one in told if isinstance(one, Fact)]
-    lost = [one for one in told if isinstance(one, Lost)]
+    facts = [one for one in told if isinstance(one, ObservedFact)]
+    lost = [one for one in told if isinstance(one, ObservedLoss)]
     assert facts == [fact(number) for number in range(0, limits.MAX_COUNT + 1, 1_000)]
     assert sum(one.messages for one in lost) == limits.MAX_COUNT + 1 - len(facts)
     assert sum(one.bytes for one in lost) == 10 * sum(one.messages for one in lost)
-    assert not any(isinstance(one, Lost) and isinstance(other, Lost) for one, other in pairwise(told))
+    assert not any(isinstance(one, ObservedLoss) and isinstance(other, ObservedLoss) for one, other in pairwise(told))
 
 
 def test_facts_without_end_are_dropped_too() -> None:
@@ -79,8 +86,8 @@ def test_facts_without_end_are_dropped_too() -> None:
         backlog.add(fact(number))
     assert len(backlog) <= limits.MAX_COUNT
     told = drained(backlog)
-    lost = sum(one.messages for one in told if isinstance(one, Lost))
-    assert lost + sum(isinstance(one, Fact) for one in told) == 3 * limits.MAX_COUNT
+    lost = sum(one.messages for one in told if isinstance(one, ObservedLoss))
+    assert lost + sum(isinstance(one, ObservedFact) for one in told) == 3 * limits.MAX_COUNT
 
 
 def test_bytes_are_bounded_as_well() -> None:
@@ -88,7 +95,7 @@ def test_bytes_are_bounded_as_well() -> None:
     for number in range(400):
         backlog.add(signal(number, 65_536))
     assert backlog.left().messages == 400
-    assert sum(len(one.signal) for one in drained(backlog) if isinstance(one, Signal)) <= limits.MAX_BYTES
+    assert sum(len(one.signal) for one in drained(backlog) if isinstance(one, ObservedSignal)) <= limits.MAX_BYTES
 
 
 def test_the_one_that_the_broker_never_takes_is_counted_and_its_neighbours_are_told() -> None:
@@ -104,12 +111,12 @@ def test_the_one_that_the_broker_never_takes_is_counted_and_its_neighbours_are_t
             assert batch.first == len(told) + 1
             told += batch.observations
             backlog.settle(len(told))
-    assert told == [*put[:5], Lost(messages=1, bytes=10), *put[6:]]
+    assert told == [*put[:5], ObservedLoss(messages=1, bytes=10), *put[6:]]
 
 
 def test_a_loss_that_is_refused_itself_is_let_go() -> None:
     backlog = Backlog()
-    backlog.add(Lost(bytes=1))
+    backlog.add(ObservedLoss(bytes=1))
     backlog.batch()
     backlog.refuse()
     assert backlog.batch() is None
@@ -117,8 +124,8 @@ def test_a_loss_that_is_refused_itself_is_let_go() -> None:
 
 def test_what_is_left_at_the_end_is_all_that_was_not_told() -> None:
     backlog = Backlog()
-    for one in (signal(1), Lost(messages=2, bytes=5), Ended(exit_code=0)):
+    for one in (signal(1), ObservedLoss(messages=2, bytes=5), ObservedExit(exit_code=0)):
         backlog.add(one)
     backlog.batch()
-    assert backlog.left() == Lost(messages=4, bytes=15)
+    assert backlog.left() == ObservedLoss(messages=4, bytes=15)
     assert len(backlog) == 3

@@ -15,7 +15,7 @@ from lifebus_broker.ledger.sqlite.writer import Task
 from lifebus_contract import CallbackRequest, CallbackResponse, DispatchEnvelope, Emission, LifecycleEvent
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_transports.framing.frames import encode_header
-from lifebus_transports.messages.requests import Emit
+from lifebus_transports.messages.emissions import Emit
 from support.broker_process import until
 from support.integration.peers import raw_peer
 from support.running import connected, running_bus

@@ -8,7 +8,14 @@ import pytest
 from lifebus_contract import BrokerBusy, InvalidRequest, LifebusError
 from lifebus_supervisor.api.observations import Told
 from lifebus_supervisor.daemon.composition import Daemon
-from lifebus_transports.messages.signals import MAX_SIGNAL_BYTES, Ended, Fact, Lost, Observation, ObservedProcess
+from lifebus_transports.messages.signals import (
+    MAX_SIGNAL_BYTES,
+    Observation,
+    ObservedExit,
+    ObservedFact,
+    ObservedLoss,
+    ObservedProcess,
+)
 from support.integration.following import frame, until
 from support.integration.observing import Observer, signal
 from support.running import connected, running_bus, short_directory
@@ -67,12 +74,12 @@ async def test_the_same_batch_sent_many_times_at_once_is_recorded_once() -> None
 async def test_facts_losses_and_the_end_reach_the_intake_in_order_with_their_numbers() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         daemon.observing._intake = notebook = Notebook()
-        started = Fact(fact={"type": "TurnStarted", "session": "t1"})
-        seen: list[Observation] = [signal(), started, Lost(messages=2), signal(), Ended(exit_code=0)]
+        started = ObservedFact(fact={"type": "TurnStarted", "session": "t1"})
+        seen: list[Observation] = [signal(), started, ObservedLoss(messages=2), signal(), ObservedExit(exit_code=0)]
         observer = Observer(bus)
         assert await observer.tell(*seen) == 5
         await observer.send(1, seen)
-        assert notebook.told == [(2, started), (3, Lost(messages=2)), (5, Ended(exit_code=0))]
+        assert notebook.told == [(2, started), (3, ObservedLoss(messages=2)), (5, ObservedExit(exit_code=0))]
 
 
 async def test_what_the_intake_refuses_is_told_again_and_its_signals_come_once() -> None:
@@ -81,25 +88,25 @@ async def test_what_the_intake_refuses_is_told_again_and_its_signals_come_once()
         notebook.refusal = InvalidRequest("no such fact", code="bad_fact")
         observer = Observer(bus)
         with pytest.raises(InvalidRequest, match="no such fact"):
-            await observer.send(1, [signal(), Lost()])
+            await observer.send(1, [signal(), ObservedLoss()])
         assert await sequences(daemon) == []
         notebook.refusal = None
-        assert await observer.send(1, [signal(), Lost()]) == 2
-        assert (await sequences(daemon), notebook.told) == ([1], [(2, Lost())])
+        assert await observer.send(1, [signal(), ObservedLoss()]) == 2
+        assert (await sequences(daemon), notebook.told) == ([1], [(2, ObservedLoss())])
 
 
 async def test_observers_beyond_a_bound_are_refused_as_busy_and_can_come_again() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         daemon.observing._intake = slow = Slow()
         async with asyncio.TaskGroup() as tasks:
-            waiting = [tasks.create_task(Observer(bus, f"o{number}").tell(Lost())) for number in range(64)]
+            waiting = [tasks.create_task(Observer(bus, f"o{number}").tell(ObservedLoss())) for number in range(64)]
             await until(lambda: slow.asked == 64)
             with pytest.raises(BrokerBusy, match="observations"):
-                await Observer(bus, "late").tell(Lost())
+                await Observer(bus, "late").tell(ObservedLoss())
             assert (await bus.emit(frame())).receipts  # receipts are taken all the same
             slow.go.set()
         assert {one.result() for one in waiting} == {1}
-        assert await Observer(bus, "late").tell(Lost()) == 1
+        assert await Observer(bus, "late").tell(ObservedLoss()) == 1
 
 
 class Slow:

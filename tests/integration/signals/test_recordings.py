@@ -7,7 +7,7 @@ import pytest
 
 from lifebus.signals import SignalReceived
 from lifebus_adapters.app_server import AppServerReader, SignalSeen
-from lifebus_transports.messages.signals import Ended, Fact, Observation, Signal
+from lifebus_transports.messages.signals import Observation, ObservedExit, ObservedFact, ObservedSignal
 from support.adapters.app_server_recordings import RECORDINGS, chunks_of, feed
 from support.integration.observing import Observer, drain_signals, places
 from support.running import connected, running_bus
@@ -18,12 +18,12 @@ def observations(recording: Path) -> list[Observation]:
     reader = AppServerReader()
     seen = [*feed(reader, chunks_of(recording)), *reader.close({"exit_code": 0})]
     told: list[Observation] = [
-        Signal(thread=one.thread or "", event_type=one.event_type, signal=one.signal)
+        ObservedSignal(thread=one.thread or "", event_type=one.event_type, signal=one.signal)
         if isinstance(one, SignalSeen)
-        else Fact(fact=msgspec.to_builtins(one.fact))
+        else ObservedFact(fact=msgspec.to_builtins(one.fact))
         for one in seen
     ]
-    return [*told, Ended(exit_code=0)]
+    return [*told, ObservedExit(exit_code=0)]
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.stem)
@@ -31,7 +31,7 @@ async def test_a_recording_reaches_followers_as_its_reader_saw_it_however_often_
     told = observations(recording)
     wanted: dict[str, list[bytes]] = {}
     for one in told:
-        if isinstance(one, Signal):
+        if isinstance(one, ObservedSignal):
             wanted.setdefault(one.thread, []).append(one.signal)
     async with running_bus() as daemon, connected(daemon) as bus:
         observer = Observer(bus)
@@ -43,7 +43,7 @@ async def test_a_recording_reaches_followers_as_its_reader_saw_it_however_often_
         assert await observer.send(1, told) == len(told)
         seen = await drain_signals(bus.signals(since="start", until_head=True))
         assert daemon.bus.ledger.head == head
-        assert bool(head) == any(isinstance(one, Fact) for one in told)
+        assert bool(head) == any(isinstance(one, ObservedFact) for one in told)
     assert places(seen) == {thread: list(range(1, len(signals) + 1)) for thread, signals in wanted.items()}
     for thread, signals in wanted.items():
         raw = [one.raw for one in seen if isinstance(one, SignalReceived) and one.thread == thread]

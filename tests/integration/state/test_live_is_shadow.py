@@ -26,7 +26,7 @@ from lifebus_contract import (
     SupportState,
 )
 from lifebus_supervisor.daemon.composition import Daemon
-from lifebus_transports.messages.signals import Fact
+from lifebus_transports.messages.signals import ObservedFact
 from support.adapters.calls import captured
 from support.clients.hook_box import HOOK
 from support.integration.following import until
@@ -86,7 +86,7 @@ async def wire(daemon: Daemon, number: int) -> None:
             {"type": "ThreadOpened", "session": f"t{number}", "how": "started", "method": "thread/started"},
             {"type": "TurnStarted", "session": f"t{number}", "frame_id": "turn"},
         ]
-        await Observer(bus, f"o{number}").tell(*[Fact(fact=fact) for fact in facts])
+        await Observer(bus, f"o{number}").tell(*[ObservedFact(fact=fact) for fact in facts])
 
 
 def replayed(daemon: Daemon) -> Stores:

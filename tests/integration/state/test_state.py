@@ -9,7 +9,7 @@ import lifebus.blocking
 from lifebus_contract import FrameClass, FrameContext, InvalidRequest, Receipt
 from lifebus_supervisor.api import state as states
 from lifebus_supervisor.daemon.composition import Daemon
-from lifebus_transports.messages.state import StateAsk, StatePage
+from lifebus_transports.messages.state import StatePage, StateQuery
 from support.integration.consuming import take as take_deliveries
 from support.integration.consuming import take_gap
 from support.integration.following import drain, emit, take
@@ -123,10 +123,10 @@ async def test_a_state_that_moves_on_while_it_is_read_is_read_anew(monkeypatch: 
     async with running_bus() as daemon, connected(daemon) as bus, connected(daemon) as other:
         await told(bus)
         await pruned(daemon, 3)
-        asked: list[StateAsk] = []
+        asked: list[StateQuery] = []
         ask = bus._connection.ask
 
-        async def meddle(verb: str, body: StateAsk, answer: type[StatePage], **patience: float) -> StatePage:
+        async def meddle(verb: str, body: StateQuery, answer: type[StatePage], **patience: float) -> StatePage:
             asked.append(body)
             if len(asked) == 3:
                 await pruned(daemon, 5)

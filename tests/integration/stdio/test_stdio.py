@@ -7,7 +7,7 @@ import pytest
 
 from lifebus.stdio.messages import encode_answer
 from lifebus_contract import encode_json, encode_msgpack
-from lifebus_transports.messages.requests import BODIES
+from lifebus_transports.messages.verbs import VERBS
 from support.integration.following import emit as emit_many
 from support.integration.following import recorded
 from support.integration.observing import Observer, signal
@@ -58,7 +58,7 @@ async def test_every_verb_of_the_door_passes() -> None:
 
 async def test_no_verb_of_the_door_is_missing() -> None:
     async with running_bus() as daemon, stdio_peer(daemon) as peer:
-        answers = {verb: await peer.ask(verb, {"surprise": 1}) for verb in BODIES if verb != "response"}
+        answers = {verb: await peer.ask(verb, {"surprise": 1}) for verb in VERBS if verb != "response"}
 
     assert {answer["refused"]["code"] for answer in answers.values()} == {"unknown_key"}
 

@@ -11,7 +11,7 @@ import lifebus
 from lifebus_contract import CapabilityRequest, LifebusError
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_transports.framing.frames import encode_header
-from lifebus_transports.messages.requests import Backfill
+from lifebus_transports.messages.reads import Backfill
 from support.broker_process import until
 from support.golden import golden
 from support.integration.peers import RawPeer, raw_peer

@@ -5,7 +5,7 @@ import pytest
 from lifebus_broker.routing.clients import ClientTable
 from lifebus_contract import LifecycleEvent, StateConflict
 from lifebus_supervisor.api.workers import LEASE_S, Workers
-from lifebus_transports.messages.requests import Serve
+from lifebus_transports.messages.workers import Serve
 from lifebus_transports.zmq.requests import Caller
 
 STARTED, ENDED = LifecycleEvent.SESSION_STARTED, LifecycleEvent.SESSION_ENDED

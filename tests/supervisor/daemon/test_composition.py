@@ -13,7 +13,7 @@ import lifebus
 from lifebus_contract import CallbackResponse, DispatchEnvelope, Emission, InternalError, LifebusError, LifecycleEvent
 from lifebus_supervisor.daemon.composition import EXIT_IO, EXIT_OK, Halt, running
 from lifebus_transports.framing.frames import BEACON_TOPIC
-from lifebus_transports.messages.requests import Beacon
+from lifebus_transports.messages.reads import Beacon
 from support.broker_process import until
 from support.running import connected, running_bus, settings_in, short_directory
 

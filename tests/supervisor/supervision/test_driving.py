@@ -8,7 +8,7 @@ from lifebus_adapters.shared.telemetry import Activity, Usage
 from lifebus_contract import CallbackResponse, CapabilityRequest, DispatchEnvelope, Receipt, RequirementLevel
 from lifebus_contract.codec import decode_receipt
 from lifebus_supervisor.supervision.driving import drive
-from lifebus_transports.messages.requests import Tick
+from lifebus_transports.messages.ticks import Tick
 from support.supervisor.supervised import INTERVAL_S, Stage, supervised
 
 SESSION = "s1"

@@ -6,7 +6,7 @@ from lifebus_adapters import ADAPTERS, CallerProcess
 from lifebus_adapters.shared.telemetry import Activity, TurnStarted
 from lifebus_contract import Receipt
 from lifebus_supervisor.supervision.driving import drive
-from lifebus_transports.messages.requests import Tick
+from lifebus_transports.messages.ticks import Tick
 from support.adapters.calls import call, ids
 from support.supervisor.supervised import HARNESS, Stage, facts_of, supervised
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from lifebus._internal.view import Gap, View
 from lifebus_transports.framing.frames import session_topic
-from lifebus_transports.messages.requests import Backfill, BackfillPage, Beacon, RowInfo
+from lifebus_transports.messages.reads import Backfill, BackfillPage, Beacon, RowInfo
 from support.clients.lossy_pipe import LossyPipe
 
 ADAPTER = "codex"

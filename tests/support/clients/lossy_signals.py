@@ -11,7 +11,7 @@ from lifebus_transports.messages.signals import (
     SignalRow,
     ThreadHead,
     ThreadHeads,
-    ThreadsAsk,
+    ThreadsQuery,
 )
 from support.clients.lossy_pipe import LossyPipe
 
@@ -32,7 +32,7 @@ class ModelLog:
         rows.append(SignalRow(len(rows) + 1, "app_server.error", f"{self.epoch}/{thread}/{len(rows) + 1}".encode()))
         return rows[-1]
 
-    def heads(self, question: ThreadsAsk) -> ThreadHeads:
+    def heads(self, question: ThreadsQuery) -> ThreadHeads:
         wanted = [thread for thread in self.rows if question.thread in {None, thread}]
         heads = [ThreadHead(thread, len(self.rows[thread]), self.floors.get(thread, 0)) for thread in wanted]
         return ThreadHeads(epoch=self.epoch, threads=tuple(heads))
@@ -98,7 +98,7 @@ class LossySignals(LossyPipe[Message, ModelLog]):
     def ask(self, limit: int) -> None:
         """Ask if the views want to; the broker reads now, the answer comes whenever it comes."""
         question = self.views.ask() if self.answer_waits is None else None
-        if isinstance(question, ThreadsAsk):
+        if isinstance(question, ThreadsQuery):
             self.answer_waits = self.log.heads(question)
         elif question is not None:
             self.answer_waits = self.log.page(question, limit)

@@ -7,13 +7,13 @@ import msgspec
 
 import lifebus
 from lifebus.signals import SignalReceived, Signals
-from lifebus_transports.messages.signals import Observation, Observe, ObserveAnswer, Signal
+from lifebus_transports.messages.signals import Observation, Observe, ObserveAnswer, ObservedSignal
 
 SECONDS = 20
 EVENT = "app_server.item.agent_message.delta"
 
 
-def signal(thread: str = "t1", *, event: str = EVENT, size: int = 10, **fields: object) -> Signal:
+def signal(thread: str = "t1", *, event: str = EVENT, size: int = 10, **fields: object) -> ObservedSignal:
     """Return a signal as an observer sends it."""
     envelope = {
         "source": "app_server",
@@ -26,7 +26,7 @@ def signal(thread: str = "t1", *, event: str = EVENT, size: int = 10, **fields: 
         "session": None,
         **fields,
     }
-    return Signal(thread=thread, event_type=event, signal=msgspec.json.encode(envelope))
+    return ObservedSignal(thread=thread, event_type=event, signal=msgspec.json.encode(envelope))
 
 
 class Observer:

@@ -11,7 +11,8 @@ import lifebus
 from lifebus._internal.connection import Connection
 from lifebus_contract import CallbackResponse, DispatchEnvelope, LifecycleEvent
 from lifebus_supervisor.daemon.composition import Daemon
-from lifebus_transports.messages.requests import Nothing, Serve
+from lifebus_transports.messages.common import Nothing
+from lifebus_transports.messages.workers import Serve
 from support.integration.following import SECONDS
 
 EVENT = LifecycleEvent.SESSION_STARTED

@@ -10,7 +10,7 @@ from lifebus_adapters import CallerProcess
 from lifebus_adapters.app_server import AppServerReader, FactSeen, Observed
 from lifebus_contract import Receipt
 from lifebus_supervisor.app_server.intake import AppServerIntake
-from lifebus_transports.messages.signals import Ended, Fact, Lost, ObservedProcess
+from lifebus_transports.messages.signals import ObservedExit, ObservedFact, ObservedLoss, ObservedProcess
 from support.adapters.app_server_recordings import Chunk, chunks_of, told
 from support.supervisor.supervised import Stage
 
@@ -31,7 +31,7 @@ class Observer:
         self.stage = stage
         self.intake = intake or AppServerIntake(stage.bus, stage.supervisor)
         self.reader = AppServerReader()
-        self.sent: list[tuple[int, Fact | Lost | Ended]] = []
+        self.sent: list[tuple[int, ObservedFact | ObservedLoss | ObservedExit]] = []
         self._origin = origin
         self._process = None if process is None else ObservedProcess(pid=process.pid, started=process.started)
         self._next = 1
@@ -50,21 +50,21 @@ class Observer:
         """The server ends, and its observer says so."""
         before = self.stage.bus.ledger.head
         await self.send(self.reader.close({**evidence}))
-        await self.tells(Ended(exit_code=evidence.get("exit_code"), signal=evidence.get("signal")))
+        await self.tells(ObservedExit(exit_code=evidence.get("exit_code"), signal=evidence.get("signal")))
         return await self.stage.since(before)
 
     async def send(self, observed: Sequence[Observed]) -> list[Receipt]:
         """Send what a reader saw, as plain data."""
-        facts = [Fact(fact=msgspec.to_builtins(seen.fact)) for seen in observed if isinstance(seen, FactSeen)]
+        facts = [ObservedFact(fact=msgspec.to_builtins(seen.fact)) for seen in observed if isinstance(seen, FactSeen)]
         return await self.tells(*facts)
 
-    async def tells(self, *observations: Fact | Lost | Ended) -> list[Receipt]:
+    async def tells(self, *observations: ObservedFact | ObservedLoss | ObservedExit) -> list[Receipt]:
         numbered = list(enumerate(observations, self._next))
         self._next += len(numbered)
         self.sent += numbered
         return await self.again(numbered)
 
-    async def again(self, numbered: Sequence[tuple[int, Fact | Lost | Ended]]) -> list[Receipt]:
+    async def again(self, numbered: Sequence[tuple[int, ObservedFact | ObservedLoss | ObservedExit]]) -> list[Receipt]:
         """Send numbered observations, which may have been sent before."""
         before = self.stage.bus.ledger.head
         if numbered:

@@ -18,7 +18,10 @@ from lifebus_transports.framing.frames import (
     session_topic,
     tick_topic,
 )
-from lifebus_transports.messages.requests import BODIES, Emit, Nothing, Response
+from lifebus_transports.messages.common import Nothing
+from lifebus_transports.messages.emissions import Emit
+from lifebus_transports.messages.verbs import VERBS
+from lifebus_transports.messages.workers import Response
 from support.golden import golden
 
 VALID: dict[str, dict[str, Any]] = {
@@ -68,7 +71,6 @@ VALID: dict[str, dict[str, Any]] = {
 }
 """A body for every verb, with as much in it as it can hold."""
 
-VERBS = sorted(BODIES)
 STRANGE = (
     st.none()
     | st.booleans()
@@ -140,24 +142,24 @@ def test_a_header_that_is_none_is_refused(frame: bytes) -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_valid_body_of_any_other_packer_is_read(verb: str) -> None:
-    assert code_of(pack(VALID[verb]), BODIES[verb]) == "read"
+    assert code_of(pack(VALID[verb]), VERBS[verb].body) == "read"
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_an_unknown_key_is_refused_by_name(verb: str) -> None:
     with pytest.raises(InvalidRequest, match="bogus"):
-        decode_body(pack(VALID[verb] | {"bogus": 1}), BODIES[verb])
+        decode_body(pack(VALID[verb] | {"bogus": 1}), VERBS[verb].body)
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_truncation_of_a_valid_body_is_refused(verb: str) -> None:
     whole = pack(VALID[verb])
-    assert {code_of(whole[:length], BODIES[verb]) for length in range(len(whole))} == {"malformed"}
+    assert {code_of(whole[:length], VERBS[verb].body) for length in range(len(whole))} == {"malformed"}
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_bytes_behind_a_valid_body_are_refused(verb: str) -> None:
-    assert code_of(pack(VALID[verb]) + b"\xc0", BODIES[verb]) == "malformed"
+    assert code_of(pack(VALID[verb]) + b"\xc0", VERBS[verb].body) == "malformed"
 
 
 @pytest.mark.parametrize(
@@ -199,13 +201,13 @@ def test_deep_nesting_is_refused_however_deep(depth: int) -> None:
 
 def test_a_duplicate_key_is_refused_at_every_level() -> None:
     twice = b"\x82" + pack("tail") + b"\x01" + pack("tail") + b"\x02"
-    assert code_of(twice, BODIES["verify"]) == "duplicate_key"
+    assert code_of(twice, VERBS["verify"].body) == "duplicate_key"
     inner = emit_with({"a": "HERE"}).replace(b"\xa4HERE", b"\x82\xa1b\x01\xa1b\x02")
     assert code_of(inner) == "duplicate_key"
 
 
 def test_a_lone_surrogate_is_refused() -> None:
-    assert code_of(pack({"nonce": "\ud800"}), BODIES["marker"]) == "malformed"
+    assert code_of(pack({"nonce": "\ud800"}), VERBS["marker"].body) == "malformed"
     assert code_of(emit_with({"a": "\ud800"})) == "malformed"
 
 
@@ -234,7 +236,7 @@ def test_random_headers_are_read_or_refused(frame: bytes) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=128))
 def test_random_bytes_are_read_or_refused_and_never_anything_else(verb: str, body: bytes) -> None:
-    code_of(body, BODIES[verb])
+    code_of(body, VERBS[verb].body)
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -246,7 +248,7 @@ def test_valid_bodies_with_bytes_changed_are_read_or_refused_and_never_anything_
     body = bytearray(pack(VALID[verb]))
     for _ in range(data.draw(st.integers(1, 4))):
         body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
-    code_of(bytes(body), BODIES[verb])
+    code_of(bytes(body), VERBS[verb].body)
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -255,7 +257,7 @@ def test_valid_bodies_with_bytes_changed_are_read_or_refused_and_never_anything_
 def test_bodies_with_strange_values_are_read_or_refused_and_never_anything_else(verb: str, data: st.DataObject) -> None:
     body = dict(VALID[verb]) or {"a": 1}
     body[data.draw(st.sampled_from(sorted(body)))] = data.draw(TREES)
-    code_of(pack(body), BODIES[verb])
+    code_of(pack(body), VERBS[verb].body)
 
 
 @settings(max_examples=200, deadline=None)
@@ -294,7 +296,7 @@ def test_a_header_has_the_layout_that_the_documentation_gives() -> None:
 )
 def test_a_tick_that_names_nobody_or_what_cannot_be_shown_is_refused(changes: dict[str, Any], why: str) -> None:
     with pytest.raises(InvalidRequest, match=why):
-        decode_body(pack(VALID["tick"] | changes), BODIES["tick"])
+        decode_body(pack(VALID["tick"] | changes), VERBS["tick"].body)
 
 
 def test_topics_of_ticks_do_not_run_into_each_other() -> None:

@@ -12,7 +12,8 @@ import zmq
 from lifebus_contract import BrokerBusy, InvalidRequest
 from lifebus_contract.fields import Document
 from lifebus_transports.framing.frames import decode_header, encode_header
-from lifebus_transports.messages.requests import Backfill, Marker, Nothing
+from lifebus_transports.messages.common import Nothing
+from lifebus_transports.messages.reads import Backfill, Marker
 from lifebus_transports.zmq.requests import Caller, RequestServer
 from support.broker_process import until
 from support.transports.zmq_pairs import client_of, gated_context

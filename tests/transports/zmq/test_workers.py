@@ -15,7 +15,8 @@ from lifebus_contract import (
     LifebusError,
     TransportError,
 )
-from lifebus_transports.messages.requests import Dispatch, RefusalInfo, Response
+from lifebus_transports.messages.common import RefusalInfo
+from lifebus_transports.messages.workers import Dispatch, Response
 from lifebus_transports.zmq.requests import Caller
 from lifebus_transports.zmq.workers import Dispatches, WorkerInvoker
 from support.broker_process import until

@@ -87,23 +87,23 @@ class Release(_OfCursor, frozen=True, kw_only=True, omit_defaults=True):
     unseen: Annotated[tuple[Count, ...], Meta(max_length=1024)] = ()
 
 
-class CursorAsk(Document, frozen=True, kw_only=True, omit_defaults=True):
+class ConsumersQuery(Document, frozen=True, kw_only=True, omit_defaults=True):
     """`cursors`: how all named consumers stand, or one."""
 
     cursor: Identifier | None = None
 
 
-class ResetCursor(_OfCursor, frozen=True, kw_only=True):
+class ResetConsumer(_OfCursor, frozen=True, kw_only=True):
     """`reset`: start again after a position of the present history, or at the head without one."""
 
     after: Count | None = None
 
 
-class EvictCursor(_OfCursor, frozen=True, kw_only=True):
+class EvictConsumer(_OfCursor, frozen=True, kw_only=True):
     """`evict`: forget a consumer, its place and its dead letters."""
 
 
-class DeadLetters(_OfCursor, frozen=True, kw_only=True, omit_defaults=True):
+class DeadLettersQuery(_OfCursor, frozen=True, kw_only=True, omit_defaults=True):
     """`letters`: those of a consumer with a number above `after`."""
 
     after: Count = 0

@@ -15,3 +15,16 @@ class PruneAnswer(Document, frozen=True, kw_only=True):
     before: Count
     floor: Count
     consumers: tuple[str, ...] = ()
+
+
+class Verify(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """`verify`: check the ledger, whole or the last `tail` rows."""
+
+    tail: Count | None = None
+
+
+class VerifyAnswer(Document, frozen=True, kw_only=True):
+    """The answer to `verify`: up to which position was checked, and what is wrong."""
+
+    checked: int
+    faults: tuple[str, ...]

@@ -16,7 +16,7 @@ MAX_SIGNAL_BYTES: Final = 73_728
 _Thread = Annotated[str, Meta(max_length=256)]
 
 
-class Signal(Document, frozen=True, kw_only=True, tag="signal", tag_field="kind"):
+class ObservedSignal(Document, frozen=True, kw_only=True, tag="signal", tag_field="kind"):
     """A signal was seen: its envelope, and beside it what it is filed under; `thread` is empty where there is none.
 
     The envelope is JSON (`lifebus_adapters.app_server.signals`), left as it is between the observer and the follower.
@@ -27,7 +27,7 @@ class Signal(Document, frozen=True, kw_only=True, tag="signal", tag_field="kind"
     signal: Annotated[bytes, Meta(max_length=MAX_SIGNAL_BYTES)]
 
 
-class Fact(Document, frozen=True, kw_only=True, tag="fact", tag_field="kind"):
+class ObservedFact(Document, frozen=True, kw_only=True, tag="fact", tag_field="kind"):
     """Something of a session's life was seen: a struct of `lifebus_adapters.app_server.facts` as plain data.
 
     Plain, because clients read this module and should not have to load what is known of every harness.
@@ -38,14 +38,14 @@ class Fact(Document, frozen=True, kw_only=True, tag="fact", tag_field="kind"):
     ]
 
 
-class Lost(Document, frozen=True, kw_only=True, tag="lost", tag_field="kind"):
+class ObservedLoss(Document, frozen=True, kw_only=True, tag="lost", tag_field="kind"):
     """The observer could not keep or read this much, here: messages and bytes, as far as it knows."""
 
     messages: Count = 0
     bytes: Count = 0
 
 
-class Ended(Document, frozen=True, kw_only=True, tag="ended", tag_field="kind"):
+class ObservedExit(Document, frozen=True, kw_only=True, tag="ended", tag_field="kind"):
     """The app-server is gone: its exit code or the signal that ended it, and what else shows it."""
 
     exit_code: int | None = None
@@ -53,7 +53,7 @@ class Ended(Document, frozen=True, kw_only=True, tag="ended", tag_field="kind"):
     evidence: dict[FactKey, FactValue] = field(default_factory=dict[FactKey, FactValue])
 
 
-Observation = Signal | Fact | Lost | Ended
+Observation = ObservedSignal | ObservedFact | ObservedLoss | ObservedExit
 """One thing that an observer has to tell; which one is told by the key `kind`."""
 
 
@@ -128,7 +128,7 @@ class SignalPage(Document, frozen=True, kw_only=True):
     snapshot_required: bool = False
 
 
-class ThreadsAsk(Document, frozen=True, kw_only=True, omit_defaults=True):
+class ThreadsQuery(Document, frozen=True, kw_only=True, omit_defaults=True):
     """`threads`: the heads of all threads of an adapter, or of one; the thread named by "" is the process itself."""
 
     adapter_id: Identifier

@@ -17,7 +17,7 @@ class StateHint(Struct, frozen=True, kw_only=True):
     position: int
 
 
-class StateAsk(Document, frozen=True, kw_only=True, omit_defaults=True):
+class StateQuery(Document, frozen=True, kw_only=True, omit_defaults=True):
     """`state`: the state at a position from some byte on; without a position, the oldest that there is."""
 
     position: Count | None = None
@@ -38,7 +38,7 @@ class StatePage(Document, frozen=True, kw_only=True):
     data: bytes
 
 
-class FrameState(Struct, frozen=True, kw_only=True):
+class WorkingFrame(Struct, frozen=True, kw_only=True):
     """A frame that has not ended: when and where it opened, the frame it stands in, the task it is about."""
 
     frame_id: str
@@ -48,7 +48,7 @@ class FrameState(Struct, frozen=True, kw_only=True):
     task: str | None = None
 
 
-class SessionState(Struct, frozen=True, kw_only=True):
+class WorkingSession(Struct, frozen=True, kw_only=True):
     """A session that is not over, or of which a frame is open; `sequence` and `last_position` are its newest receipt's.
 
     `level` is that of the pressure as last observed.
@@ -62,7 +62,7 @@ class SessionState(Struct, frozen=True, kw_only=True):
     started: bool = False
     compactions: int = 0
     level: PressureLevel | None = None
-    frames: tuple[FrameState, ...] = ()
+    frames: tuple[WorkingFrame, ...] = ()
 
 
 class WorkingState(Struct, frozen=True, kw_only=True):
@@ -74,13 +74,13 @@ class WorkingState(Struct, frozen=True, kw_only=True):
     """
 
     position: int
-    sessions: tuple[SessionState, ...]
+    sessions: tuple[WorkingSession, ...]
     weaker: tuple[tuple[str, str | None, dict[str, str]], ...]
     pending_state: dict[str, Any] | None
     pins_snapshot: dict[str, Any]
 
 
-class CutStatus(Struct, frozen=True, kw_only=True):
+class PruneStatus(Struct, frozen=True, kw_only=True):
     """What was dropped last: the receipts after `after` up to `until`, when, and why.
 
     `reason` is ``age``, ``size`` or ``operator``.  `consumers` are the named consumers that lost something which they
@@ -101,4 +101,4 @@ class RetentionStatus(Struct, frozen=True, kw_only=True):
     keep_mb: int
     dedupe_days: int
     bytes: int
-    last: CutStatus | None = None
+    last: PruneStatus | None = None

@@ -23,7 +23,7 @@ from lifebus_transports.framing.frames import (
     signal_topic,
     tick_topic,
 )
-from lifebus_transports.messages.requests import Beacon, RowInfo
+from lifebus_transports.messages.reads import Beacon, RowInfo
 from lifebus_transports.messages.signals import SignalBeacon, SignalRow
 from lifebus_transports.zmq.socket import Frames, SocketReader, make_socket, send_now
 from lifebus_transports.zmq.topics import MAX_TOPIC, Topics

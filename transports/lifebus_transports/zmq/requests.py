@@ -14,7 +14,8 @@ import zmq
 from lifebus_contract import InternalError, InvalidRequest, LifebusError, encode_msgpack
 from lifebus_contract.fields import Document
 from lifebus_transports.framing.frames import ANSWER_OK, ANSWER_REFUSED, decode_body, decode_header, encode_header
-from lifebus_transports.messages.requests import BODIES, RefusalInfo
+from lifebus_transports.messages.common import RefusalInfo
+from lifebus_transports.messages.verbs import find_verb
 from lifebus_transports.zmq.socket import Frames, SocketReader, make_socket, send_now
 from lifebus_transports.zmq.zap import DOMAIN
 
@@ -144,7 +145,7 @@ class RequestServer:
 
     def _serve(self, caller: Caller, verb: str, body: bytes) -> None:
         try:
-            self._handle(caller, verb, decode_body(body, _body_of(verb)))
+            self._handle(caller, verb, decode_body(body, find_verb(verb).body))
         except LifebusError as fault:
             if fault.code in {"malformed", "too_large", "duplicate_key"}:
                 self.counters.malformed += 1
@@ -152,10 +153,3 @@ class RequestServer:
         except Exception:  # noqa: BLE001  a defect of ours must not take the door down
             _log.exception("request_failed", verb=verb)
             self.refuse(caller, InternalError("the broker failed on this request; see its log"))
-
-
-def _body_of(verb: str) -> type[Document]:
-    kind = BODIES.get(verb)
-    if kind is None:
-        raise InvalidRequest(f"no such verb: `{verb}`; known are {', '.join(BODIES)}", code="unknown_verb")
-    return kind

@@ -9,7 +9,7 @@ import itertools
 
 from lifebus_contract import CallbackResponse, DispatchEnvelope, TransportError
 from lifebus_contract.fields import FactKey, FactValue
-from lifebus_transports.messages.requests import Dispatch, Response
+from lifebus_transports.messages.workers import Dispatch, Response
 from lifebus_transports.zmq.requests import Caller, RequestServer
 
 _VERB = "dispatch"

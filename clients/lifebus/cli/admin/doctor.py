@@ -22,7 +22,7 @@ from lifebus_contract import LifebusError
 if TYPE_CHECKING:
     from lifebus.client import Bus
     from lifebus_supervisor.configuration.settings import Settings
-    from lifebus_transports.messages.requests import BrokerStatus
+    from lifebus_transports.messages.status import BrokerStatus
 
 _SIGNS = {"ok": ("ok  ", "green"), "warn": ("note", "yellow"), "bad": ("BAD ", "red")}
 

@@ -9,7 +9,7 @@ from lifebus.cli.admin.hook_options import place_here
 
 if TYPE_CHECKING:
     from lifebus_admin.harnesses.install_status import Standing
-    from lifebus_transports.messages.requests import BrokerStatus, HarnessStatus
+    from lifebus_transports.messages.status import BrokerStatus, HarnessStatus
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from lifebus.cli.terminal import clean, put, put_json, put_table, say
 if TYPE_CHECKING:
     from lifebus.client import Bus
     from lifebus_contract.consumers import ConsumerInfo
-    from lifebus_transports.messages.requests import ClientInfo
+    from lifebus_transports.messages.workers import ClientInfo
 
 app = App(name="clients")
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lifebus._internal.view import Position
     from lifebus.client import Bus
     from lifebus.subscription import Since
-    from lifebus_transports.messages.requests import Backfill, RowInfo
+    from lifebus_transports.messages.reads import Backfill, RowInfo
 
 app = App(name="receipts")
 _WINDOW: Final = 1_024
@@ -108,7 +108,7 @@ def verify(*, tail: int | None = None, json: Annotated[bool, Parameter(name="--j
 
 
 def _query(filters: Filters, since: str | None) -> "Backfill":
-    from lifebus_transports.messages.requests import Backfill  # noqa: PLC0415
+    from lifebus_transports.messages.reads import Backfill  # noqa: PLC0415
 
     moment = parse_moment(since) if since is not None else None
     return Backfill(
@@ -147,7 +147,7 @@ async def _newest(bus: "Bus", query: "Backfill", count: int) -> "tuple[str, list
 
 async def _find(bus: "Bus", which: str) -> "RowInfo | None":
     from lifebus_contract.codec import decode_receipt  # noqa: PLC0415
-    from lifebus_transports.messages.requests import Backfill  # noqa: PLC0415
+    from lifebus_transports.messages.reads import Backfill  # noqa: PLC0415
 
     floor = (await bus.status()).ledger.floor
     if which.isascii() and which.isdigit() and len(which) <= 15:  # noqa: PLR2004  below 2^53

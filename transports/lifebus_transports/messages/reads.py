@@ -1,0 +1,78 @@
+"""The bodies of the verbs that read receipts, and what subscribers read beside them."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct, field
+
+from lifebus_contract import (
+    LifecycleEvent,
+    ReceiptStatus,
+)
+from lifebus_contract.fields import Count, Document, Identifier
+from lifebus_transports.messages.state import StateHint
+
+
+class Backfill(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """`backfill`: rows after a position.  Without `epoch` the current history is meant."""
+
+    epoch: str | None = None
+    after: Count = 0
+    limit: Annotated[int, Meta(ge=1, le=1024)] = 256
+    adapter_id: Identifier | None = None
+    session: tuple[Identifier, Identifier] | None = None
+    event: LifecycleEvent | None = None
+    status: ReceiptStatus | None = None
+    since_epoch_s: Count | None = None
+
+
+class RowInfo(Struct, frozen=True, array_like=True):
+    """One receipt on the wire: position, session sequence, canonical JSON bytes (docs/contract.md 1.4)."""
+
+    position: int
+    sequence: int | None
+    receipt: bytes
+
+
+class BackfillPage(Document, frozen=True, kw_only=True):
+    """The answer to `backfill`: complete up to `next`, or `snapshot_required`; never silently partial.
+
+    See docs/wire-protocol.md, "Joining without a hole".
+
+    With `snapshot_required`, `snapshot` names the oldest state to start from (`state`); None where nothing is durable.
+    """
+
+    epoch: str
+    rows: tuple[RowInfo, ...]
+    next: int
+    head: int
+    floor: int
+    complete: bool
+    snapshot_required: bool = False
+    snapshot: StateHint | None = None
+
+
+class Marker(Document, frozen=True, kw_only=True):
+    """`marker`: publish on ``m/<nonce>/``, which proves to a joining subscriber that its pipe is live."""
+
+    nonce: Identifier
+
+
+class SessionsQuery(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """`sessions`: the heads of all sessions, or of one."""
+
+    session: tuple[Identifier, Identifier] | None = None
+
+
+class Beacon(Struct, frozen=True, kw_only=True):
+    """The heads, published each second on ``h/`` (docs/wire-protocol.md, "The beacon").
+
+    `number` counts up by one from some start; a hole tells a subscriber that it lost a beacon.  `sessions` maps the
+    topics of sessions that changed since the last beacon to their newest sequence.
+    """
+
+    epoch: str
+    number: int
+    head: int
+    floor: int
+    closing: bool = False
+    sessions: dict[str, int] = field(default_factory=dict[str, int])

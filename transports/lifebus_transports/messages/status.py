@@ -1,0 +1,49 @@
+"""The answer to `status`: how the broker is, and what it sees of its harnesses."""
+
+from msgspec import Struct
+
+from lifebus_contract import (
+    LifecycleEvent,
+)
+from lifebus_contract.views import LedgerStatus
+from lifebus_transports.messages.state import RetentionStatus
+
+
+class HarnessStatus(Struct, frozen=True, kw_only=True):
+    """What the broker sees of one harness; ages are in whole seconds, None for what never came.
+
+    `sessions` counts the live ones, `open_frames` the frames without an end, `files` the watched telemetry files and
+    `skipped_records` what could not be read in them.  `silent` and `degraded` name the sources that went quiet and the
+    capabilities that are weaker than claimed.
+    """
+
+    adapter_id: str
+    sessions: int
+    open_frames: int
+    last_event: LifecycleEvent | None
+    last_event_age_s: int | None
+    last_hook_age_s: int | None
+    last_tick_age_s: int | None
+    files: int
+    newest_file_age_s: int | None
+    skipped_records: int
+    silent: tuple[str, ...] = ()
+    degraded: tuple[str, ...] = ()
+
+
+class BrokerStatus(Struct, frozen=True, kw_only=True):
+    """How the broker is: `counters` are per door since it started, `uptime_s` in whole seconds.
+
+    `harnesses` has one entry an adapter that was seen; `retention` is None where nothing durable is kept.
+    """
+
+    version: str
+    contract_version: str
+    pid: int
+    uptime_s: int
+    runtime_dir: str
+    ledger: LedgerStatus
+    clients: int
+    counters: dict[str, int]
+    harnesses: tuple[HarnessStatus, ...] = ()
+    retention: RetentionStatus | None = None

@@ -1,0 +1,345 @@
+"""The table of verbs: what each takes and answers, who may call it, and its limits.  Pure.
+
+Whoever serves verbs binds a handler to each (`lifebus_supervisor.api.table`); whoever carries them, over whatever
+protocol, reads here how to decode a body and how long an answer may take.
+"""
+
+from enum import StrEnum
+from typing import Any, Final
+
+from msgspec import Struct
+
+from lifebus_contract import AdapterManifest, InvalidRequest, Negotiation
+from lifebus_contract.consumers import ConsumerInfo
+from lifebus_contract.fields import Document
+from lifebus_contract.views import SessionHead
+from lifebus_transports.messages.common import Nothing
+from lifebus_transports.messages.consumers import (
+    Ack,
+    AckAnswer,
+    Consume,
+    ConsumersQuery,
+    DeadLettersAnswer,
+    DeadLettersQuery,
+    EvictConsumer,
+    Fetch,
+    FetchAnswer,
+    Nack,
+    Release,
+    ResetConsumer,
+)
+from lifebus_transports.messages.emissions import Emit, EmitAnswer, Negotiate
+from lifebus_transports.messages.ledger import Prune, PruneAnswer, Verify, VerifyAnswer
+from lifebus_transports.messages.reads import Backfill, BackfillPage, Marker, SessionsQuery
+from lifebus_transports.messages.signals import (
+    Observe,
+    ObserveAnswer,
+    SignalBackfill,
+    SignalPage,
+    ThreadHeads,
+    ThreadsQuery,
+)
+from lifebus_transports.messages.snapshots import Revise, ReviseAnswer, Save, SaveAnswer
+from lifebus_transports.messages.state import StatePage, StateQuery
+from lifebus_transports.messages.status import BrokerStatus
+from lifebus_transports.messages.ticks import Tick, TickAnswer
+from lifebus_transports.messages.workers import ClientInfo, Dispatch, Response, Serve
+
+
+class Access(StrEnum):
+    """Who may call a verb."""
+
+    ANYONE = "anyone"
+    """Every peer that the transport admits."""
+    WORKER = "worker"
+    """The peer that serves as a callback client; of any other the call changes nothing."""
+    CONSUMER = "consumer"
+    """The peer that consumes the name; of any other the call changes nothing or is refused."""
+    OPERATOR = "operator"
+    """A peer that may change what is kept for everybody; on the local sockets each peer of the broker's user may."""
+
+
+class Repeat(StrEnum):
+    """Whether a call may be made again when no answer came."""
+
+    SAFE = "safe"
+    """It changes nothing, or nothing more when it comes twice."""
+    KEYED = "keyed"
+    """Only where every emission carries an idempotency key."""
+    NEVER = "never"
+    """What became of the first call has to be looked up before."""
+
+
+class Pool(Struct, frozen=True):
+    """Verbs that share a bound on how many of their calls may be under way; `size` None is the broker's setting."""
+
+    name: str
+    size: int | None
+
+
+READS: Final = Pool("reads", None)
+"""Bounded by ``limits.backfills``."""
+
+TICKS: Final = Pool("ticks", 256)
+"""Many, because one look at the harnesses answers all ticks that wait for it."""
+
+OBSERVATIONS: Final = Pool("observations", 64)
+"""Few, because a batch takes up to 256 KiB."""
+
+CONSUMERS: Final = Pool("cursors", 1024)
+"""Many, because each consumer waits in one fetch, and its acknowledgements for the disk."""
+
+PRUNES: Final = Pool("prunes", 1)
+"""One, because a second one would drop what the first is still reading."""
+
+
+class Verb(Struct, frozen=True, kw_only=True):
+    """One verb.
+
+    `answer` is the type of the answer, None where there is none; `stream` that of the messages which follow an answer
+    until `leave`.  A verb without `pool` is answered without a task.  `records` says that it adds receipts, which a
+    broker that stops refuses.  An answer may take `patience` times the client's timeout, and beside it as long as the
+    body's key `wait_key` says, in milliseconds.  `embedded` names the list in the body and the key of its entries that
+    hold JSON as a byte string: protocols that are JSON themselves have the JSON stand there.
+    """
+
+    name: str
+    summary: str
+    body: type[Document]
+    answer: Any
+    stream: Any = None
+    access: Access = Access.ANYONE
+    pool: Pool | None = None
+    records: bool = False
+    patience: int = 1
+    wait_key: str | None = None
+    repeat: Repeat = Repeat.SAFE
+    embedded: tuple[str, str] | None = None
+
+
+_TABLE: Final = (
+    Verb(name="ping", summary="Answers with nothing.", body=Nothing, answer=Nothing),
+    Verb(
+        name="emit",
+        summary="Records emissions of one client, in order.",
+        body=Emit,
+        answer=EmitAnswer,
+        records=True,
+        repeat=Repeat.KEYED,
+    ),
+    Verb(
+        name="negotiate",
+        summary="Says what an adapter would give for some requirements.",
+        body=Negotiate,
+        answer=Negotiation,
+    ),
+    Verb(
+        name="serve",
+        summary="Registers the peer as a callback client, or renews its lease.",
+        body=Serve,
+        answer=Nothing,
+        stream=Dispatch,
+    ),
+    Verb(
+        name="leave",
+        summary="Ends the peer's registration as a callback client.",
+        body=Nothing,
+        answer=Nothing,
+        access=Access.WORKER,
+    ),
+    Verb(
+        name="response",
+        summary="Answers a dispatch, and is not answered itself.",
+        body=Response,
+        answer=None,
+        access=Access.WORKER,
+        repeat=Repeat.NEVER,
+    ),
+    Verb(
+        name="backfill",
+        summary="Returns a page of recorded receipts.",
+        body=Backfill,
+        answer=BackfillPage,
+        pool=READS,
+    ),
+    Verb(
+        name="state",
+        summary="Returns a piece of the oldest state that is kept.",
+        body=StateQuery,
+        answer=StatePage,
+        pool=READS,
+    ),
+    Verb(
+        name="resume",
+        summary="Returns a piece of the state as it is now.",
+        body=StateQuery,
+        answer=StatePage,
+        pool=READS,
+    ),
+    Verb(
+        name="marker",
+        summary="Publishes a message that proves a new subscription live.",
+        body=Marker,
+        answer=Nothing,
+    ),
+    Verb(
+        name="sessions",
+        summary="Lists the heads of all sessions, or of one.",
+        body=SessionsQuery,
+        answer=list[SessionHead],
+        pool=READS,
+    ),
+    Verb(
+        name="tick",
+        summary="Looks at the harnesses now and records what it finds.",
+        body=Tick,
+        answer=TickAnswer,
+        pool=TICKS,
+        records=True,
+    ),
+    Verb(
+        name="observe",
+        summary="Records what an observer of an app-server saw.",
+        body=Observe,
+        answer=ObserveAnswer,
+        pool=OBSERVATIONS,
+        records=True,
+        embedded=("observations", "signal"),
+    ),
+    Verb(
+        name="signals",
+        summary="Returns a page of signals of one thread.",
+        body=SignalBackfill,
+        answer=SignalPage,
+        pool=READS,
+    ),
+    Verb(
+        name="threads",
+        summary="Lists the heads of an adapter's threads, or of one.",
+        body=ThreadsQuery,
+        answer=ThreadHeads,
+        pool=READS,
+    ),
+    Verb(
+        name="consume",
+        summary="Makes the peer the one that consumes under a name, or renews its lease.",
+        body=Consume,
+        answer=ConsumerInfo,
+        pool=CONSUMERS,
+    ),
+    Verb(
+        name="fetch",
+        summary="Returns receipts for a named consumer, as soon as there are any.",
+        body=Fetch,
+        answer=FetchAnswer,
+        access=Access.CONSUMER,
+        pool=CONSUMERS,
+        wait_key="wait_ms",
+    ),
+    Verb(
+        name="ack",
+        summary="Settles receipts of a named consumer.",
+        body=Ack,
+        answer=AckAnswer,
+        access=Access.CONSUMER,
+        pool=CONSUMERS,
+    ),
+    Verb(
+        name="nack",
+        summary="Has receipts of a named consumer delivered again.",
+        body=Nack,
+        answer=AckAnswer,
+        access=Access.CONSUMER,
+        pool=CONSUMERS,
+    ),
+    Verb(
+        name="release",
+        summary="Ends the peer's consuming under a name.",
+        body=Release,
+        answer=Nothing,
+        access=Access.CONSUMER,
+        pool=CONSUMERS,
+    ),
+    Verb(
+        name="cursors",
+        summary="Describes all named consumers, or one.",
+        body=ConsumersQuery,
+        answer=list[ConsumerInfo],
+        pool=CONSUMERS,
+    ),
+    Verb(
+        name="reset",
+        summary="Starts a named consumer again at a position.",
+        body=ResetConsumer,
+        answer=ConsumerInfo,
+        access=Access.OPERATOR,
+        pool=CONSUMERS,
+    ),
+    Verb(
+        name="evict",
+        summary="Forgets a named consumer.",
+        body=EvictConsumer,
+        answer=Nothing,
+        access=Access.OPERATOR,
+        pool=CONSUMERS,
+        repeat=Repeat.NEVER,
+    ),
+    Verb(
+        name="letters",
+        summary="Lists the dead letters of a named consumer.",
+        body=DeadLettersQuery,
+        answer=DeadLettersAnswer,
+        pool=CONSUMERS,
+    ),
+    Verb(
+        name="save",
+        summary="Takes a snapshot now.",
+        body=Save,
+        answer=SaveAnswer,
+        access=Access.OPERATOR,
+        pool=READS,
+    ),
+    Verb(
+        name="revise",
+        summary="Records that the pins of a snapshot may differ from today's.",
+        body=Revise,
+        answer=ReviseAnswer,
+        access=Access.OPERATOR,
+        pool=READS,
+        repeat=Repeat.NEVER,
+    ),
+    Verb(
+        name="verify",
+        summary="Checks chain, sequences, keys and heads of the ledger.",
+        body=Verify,
+        answer=VerifyAnswer,
+        pool=READS,
+        patience=100,  # a large ledger takes minutes
+    ),
+    Verb(
+        name="prune",
+        summary="Drops every receipt up to a position.",
+        body=Prune,
+        answer=PruneAnswer,
+        access=Access.OPERATOR,
+        pool=PRUNES,
+    ),
+    Verb(name="clients", summary="Lists the registered callback clients.", body=Nothing, answer=list[ClientInfo]),
+    Verb(name="manifests", summary="Lists the adapters' manifests.", body=Nothing, answer=list[AdapterManifest]),
+    Verb(name="status", summary="Says how the broker is.", body=Nothing, answer=BrokerStatus),
+)
+
+VERBS: Final[dict[str, Verb]] = {verb.name: verb for verb in _TABLE}
+"""Every verb by its name; docs/wire-protocol.md, "Verbs", has the same table for people."""
+
+
+def find_verb(name: str) -> Verb:
+    """Return a verb of the table.
+
+    Raises:
+        InvalidRequest: there is none of this name (`unknown_verb`).
+    """
+    verb = VERBS.get(name)
+    if verb is None:
+        raise InvalidRequest(f"no such verb: `{name}`; known are {', '.join(VERBS)}", code="unknown_verb")
+    return verb

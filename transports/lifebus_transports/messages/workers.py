@@ -1,0 +1,62 @@
+"""The bodies of the verbs of callback workers: registration, dispatches, responses."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from lifebus_contract import (
+    CallbackResponse,
+    CapabilityRequest,
+    DispatchEnvelope,
+    LifecycleEvent,
+)
+from lifebus_contract.fields import Document, FactValue, Identifier
+from lifebus_transports.messages.common import RefusalInfo
+
+EvidenceKey = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_.]*$(?!\n)", max_length=56)]
+"""A name of evidence: a fact's, with room for the prefix that it gets in the receipt."""
+
+
+class Serve(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """`serve`: register this connection as a callback client.
+
+    Dispatches come as `dispatch`; the worker repeats `serve` every second, or it is taken for gone after three.
+    """
+
+    client_id: Identifier
+    events: Annotated[tuple[LifecycleEvent, ...], Meta(min_length=1, max_length=14)]
+    adapters: Annotated[tuple[Identifier, ...], Meta(max_length=64)] = ()
+    requirements: Annotated[tuple[CapabilityRequest, ...], Meta(max_length=64)] = ()
+    deadline_ms: Annotated[int, Meta(ge=1, le=600_000)] = 2_000
+
+
+class Dispatch(Document, frozen=True, kw_only=True):
+    """`dispatch`, from the broker to a worker: which of its clients is asked, what, and how long it may take."""
+
+    client_id: Identifier
+    envelope: DispatchEnvelope
+    deadline_ms: int
+
+
+class Response(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """`response`: a worker's answer to the dispatch with this correlation id, or why it has none.
+
+    `evidence` is what the worker saw of whom it asked in turn; the receipt tells each under ``client_<name>``.
+    """
+
+    response: CallbackResponse | None = None
+    refusal: RefusalInfo | None = None
+    evidence: Annotated[dict[EvidenceKey, FactValue], Meta(max_length=16)] = {}  # noqa: RUF012  msgspec makes a new one each time
+
+
+class ClientInfo(Struct, frozen=True, kw_only=True):
+    """A callback client that is registered now."""
+
+    client_id: str
+    kind: str
+    events: tuple[LifecycleEvent, ...]
+    adapters: tuple[str, ...]
+    deadline_ms: int
+    dispatched: int
+    failed: int
+    background: bool = False
