@@ -1,7 +1,7 @@
-"""Small files of our own, whole or not there: written beside their place, synced, renamed, the directory synced.
+"""Files that are whole or not there: written beside their place, synced, renamed, and their directory synced.
 
-A file is only ever read back by who can prove what stands in it, by a hash or by building it again; so nothing here is
-a promise about contents.
+All stores of small files use these functions: snapshots, compactions, continuations, the installer's records.  A reader
+proves what a file says by a hash or by building it again, so nothing here promises anything about contents.
 """
 
 import os
@@ -12,9 +12,12 @@ from glob import escape
 from pathlib import Path
 from typing import Final
 
+from lifebus_broker.disk import Disk
+
+# O_NONBLOCK: to open a pipe that somebody put in the place of a file must not wait for its other end.
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 _UNFINISHED: Final = re.compile(r"\..+\.(\d+)\.tmp")
+_DISK: Final = Disk()
 
 
 def make_directory(path: Path) -> None:
@@ -28,31 +31,75 @@ def make_directory(path: Path) -> None:
         sync_directory(path.parent)
 
 
-def write_whole(path: Path, contents: bytes) -> None:
-    """Put a file in its place, in one step; durable when this returns.
+def create_file(
+    path: Path,
+    contents: bytes,
+    *,
+    mode: int = 0o600,
+    owner: tuple[int, int] | None = None,
+    disk: Disk = _DISK,
+) -> None:
+    """Write a new file and sync it; its name is durable once the directory is synced.  `owner` is (user, group).
+
+    Raises:
+        OSError: the system refused; nothing unfinished is left.
+    """
+    descriptor = disk.create(path)
+    try:
+        rest = memoryview(contents)
+        while rest:
+            rest = rest[disk.write(descriptor, rest) :]
+        if owner is not None and owner != (os.geteuid(), os.fstat(descriptor).st_gid):
+            disk.set_owner(descriptor, *owner)
+        # After the change of owner, which may clear bits of the mode.
+        disk.set_mode(descriptor, mode)
+        disk.sync(descriptor)
+    except OSError:
+        path.unlink()
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def write_file(path: Path, contents: bytes, *, unfinished: Path | None = None, disk: Disk = _DISK) -> None:
+    """Put a file in its place in one step, over the one that stands there; durable when this returns.
+
+    `unfinished` is the name beside it under which it is written, by default one of this process alone.
 
     Raises:
         OSError: the system refused; what stood there before stands there still, and nothing unfinished is left.
     """
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    unfinished = unfinished or path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    _create_anew(unfinished, contents, disk)
     try:
-        descriptor = os.open(unfinished, _WRITE, 0o600)
-        try:
-            rest = memoryview(contents)
-            while rest:
-                rest = rest[os.write(descriptor, rest) :]
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        unfinished.rename(path)
+        disk.rename(unfinished, path)
     except OSError:
         unfinished.unlink(missing_ok=True)
         raise
-    sync_directory(path.parent)
+    # The rename itself is durable only once the directory is.
+    disk.sync_directory(path.parent)
 
 
-def read_whole(path: Path, most: int) -> bytes | None:
-    """Return what a regular file of ours holds, up to `most` bytes and one more; None where there is no such file.
+def add_file(path: Path, contents: bytes, *, unfinished: Path, disk: Disk = _DISK) -> None:
+    """Put a new file in its place in one step, where none may stand; durable when this returns.
+
+    Raises:
+        FileExistsError: another file stands there, and stays as it is.
+        OSError: the system refused; nothing unfinished is left.
+    """
+    _create_anew(unfinished, contents, disk)
+    try:
+        # A link fails where a rename would replace the file of somebody who was faster.
+        disk.link(unfinished, path)
+    except OSError:
+        disk.unlink(unfinished)
+        raise
+    disk.unlink(unfinished)
+    disk.sync_directory(path.parent)
+
+
+def read_file(path: Path, max_bytes: int) -> bytes | None:
+    """Return what a regular file of ours holds, up to `max_bytes` and one more; None where there is no such file.
 
     Raises:
         OSError: it is there and cannot be read.
@@ -65,24 +112,24 @@ def read_whole(path: Path, most: int) -> bytes | None:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
             return None
-        return file.read(most + 1)
+        return file.read(max_bytes + 1)
 
 
-def remove_whole(path: Path) -> bool:
-    """Remove a file; False where it was not there.
+def remove_file(path: Path, *, disk: Disk = _DISK) -> bool:
+    """Remove a file durably; False where it was not there.
 
     Raises:
         OSError: the system refused.
     """
     try:
-        path.unlink()
+        disk.unlink(path)
     except FileNotFoundError:
         return False
-    sync_directory(path.parent)
+    disk.sync_directory(path.parent)
     return True
 
 
-def clean_up(directory: Path, name: str | None = None) -> None:
+def remove_unfinished(directory: Path, name: str | None = None) -> None:
     """Remove what processes that are gone left unfinished, of every file or of those for one name.
 
     Raises:
@@ -90,7 +137,7 @@ def clean_up(directory: Path, name: str | None = None) -> None:
     """
     for path in directory.glob(".*.tmp" if name is None else f".{escape(name)}.*.tmp"):
         found = _UNFINISHED.fullmatch(path.name)
-        if found is not None and not _is_there(int(found[1])):
+        if found is not None and not _is_running(int(found[1])):
             path.unlink(missing_ok=True)
 
 
@@ -100,14 +147,17 @@ def sync_directory(path: Path) -> None:
     Raises:
         OSError: the system refused.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    _DISK.sync_directory(path)
 
 
-def _is_there(process: int) -> bool:
+def _create_anew(path: Path, contents: bytes, disk: Disk) -> None:
+    """Create a file in place of what a process that crashed left under its name."""
+    if os.path.lexists(path):
+        disk.unlink(path)
+    create_file(path, contents, disk=disk)
+
+
+def _is_running(process: int) -> bool:
     if process == os.getpid():
         return True
     try:
@@ -115,5 +165,6 @@ def _is_there(process: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except OSError:
+        # It runs, and is another user's.
         return True
     return True

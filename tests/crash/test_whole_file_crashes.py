@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lifebus_broker.atomic_files import clean_up, make_directory, remove_whole, write_whole
+from lifebus_broker.atomic_files import make_directory, remove_file, remove_unfinished, write_file
 from support.crash.file_disk import FileDisk
 from support.effort import effort
 
@@ -19,17 +19,17 @@ Act = Callable[[Path], None]
 
 
 def replace(directory: Path) -> None:
-    write_whole(directory / "a.json", NEW)
+    write_file(directory / "a.json", NEW)
 
 
 def remove(directory: Path) -> None:
-    remove_whole(directory / "a.json")
+    remove_file(directory / "a.json")
 
 
 def begin(directory: Path) -> None:
     """Make a directory and write the first file in it."""
     make_directory(directory / "first")
-    write_whole(directory / "first" / "a.json", NEW)
+    write_file(directory / "first" / "a.json", NEW)
 
 
 CASES: dict[Act, tuple[str, bytes | None, bytes | None]] = {
@@ -89,8 +89,8 @@ def test_whatever_call_fails_the_old_file_stays_or_the_new_one_is_there(tmp_path
         assert done != disk.is_cut
         found = contents(disk.root / "a.json")
         assert found == NEW if done else found in {OLD, NEW}
-        clean_up(disk.root)
-        write_whole(disk.root / "a.json", NEW + OLD)
+        remove_unfinished(disk.root)
+        write_file(disk.root / "a.json", NEW + OLD)
         assert contents(disk.root / "a.json") == NEW + OLD
 
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 from lifebus_broker.canonical_json import canonical, sha256_hex
 from lifebus_broker.ledger.log import LogSource
 from lifebus_broker.ports import Record
-from lifebus_broker.snapshots.boot_steps import STEPS, ColdBootError, Step
+from lifebus_broker.snapshots.cold_boot_error import STEPS, ColdBootError, Step
 from lifebus_broker.snapshots.compaction_checks import Kept, Rebuilding, Rebuilt
 from lifebus_broker.snapshots.frozen import FrozenMap, thaw
 from lifebus_broker.snapshots.revisions import PinCheck, PinMismatch, check_pins

@@ -6,7 +6,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from lifebus_broker.atomic_files import clean_up, make_directory, read_whole, remove_whole, write_whole
+from lifebus_broker.atomic_files import make_directory, read_file, remove_file, remove_unfinished, write_file
+from lifebus_broker.snapshots.cold_boot_error import ColdBootError
 from lifebus_broker.snapshots.snapshot import (
     MAX_SNAPSHOT_BYTES,
     SaveSnapshot,
@@ -14,6 +15,7 @@ from lifebus_broker.snapshots.snapshot import (
     decode_snapshot,
     encode_snapshot,
 )
+from lifebus_contract import InvalidRequest
 
 DIRECTORY: Final = "snapshots"
 """The directory of the files, in the state directory."""
@@ -66,8 +68,8 @@ class SnapshotFiles:
         if self.read(snapshot.snapshot_id) == snapshot:
             return False
         make_directory(self._directory)
-        clean_up(self._directory)
-        write_whole(self._directory / f"{snapshot.snapshot_id}{_SUFFIX}", encode_snapshot(snapshot))
+        remove_unfinished(self._directory)
+        write_file(self._directory / f"{snapshot.snapshot_id}{_SUFFIX}", encode_snapshot(snapshot))
         self._drop_old(snapshot)
         return True
 
@@ -76,13 +78,13 @@ class SnapshotFiles:
         others = [one for one in self.all()[0] if one.save_type is newest.save_type and one != newest]
         others.sort(key=lambda one: one.timestamp_event_id > newest.timestamp_event_id)
         for old in others[KEPT - 1 :]:
-            remove_whole(self._directory / f"{old.snapshot_id}{_SUFFIX}")
+            remove_file(self._directory / f"{old.snapshot_id}{_SUFFIX}")
 
 
 def read_snapshot(path: Path) -> SaveSnapshot | RefusedFile | None:
     """Return the snapshot of a file named after its id, or why it holds none; None where there is no file."""
     try:
-        data = read_whole(path, MAX_SNAPSHOT_BYTES)
+        data = read_file(path, MAX_SNAPSHOT_BYTES)
     except OSError as fault:
         return RefusedFile(path.name, f"it cannot be read: {fault.strerror}")
     if data is None:
@@ -96,6 +98,34 @@ def read_snapshot(path: Path) -> SaveSnapshot | RefusedFile | None:
     return snapshot
 
 
+def find_snapshot(files: SnapshotFiles, which: str | None, floor: int = 0) -> SaveSnapshot:
+    """Return the snapshot of an id or of a file, or without either the newest one that needs no line up to `floor`.
+
+    Raises:
+        ColdBootError: its file is torn or was changed (step 1).
+        InvalidRequest: there is none.
+    """
+    if which is None:
+        return _newest(files, floor)
+    found = read_snapshot(Path(which)) if which.endswith(".json") else files.read(which)
+    if isinstance(found, RefusedFile):
+        raise ColdBootError(1, None, f"{found.name}: {found.why}")
+    if found is None:
+        raise InvalidRequest(
+            f"there is no snapshot `{which[:128]}`; `lifebus snapshots ls` lists them", code="no_snapshot"
+        )
+    return found
+
+
 def _newest_first(snapshot: SaveSnapshot) -> tuple[int, int, str]:
     """Order by position, the newest first, and at one position what holds most first."""
     return -snapshot.timestamp_event_id, -_TYPES.index(snapshot.save_type), snapshot.snapshot_id
+
+
+def _newest(files: SnapshotFiles, floor: int) -> SaveSnapshot:
+    snapshots, refused = files.all()
+    if snapshots:
+        return next((one for one in snapshots if one.event_log_range[0] > floor), snapshots[0])
+    if refused:
+        raise ColdBootError(1, None, f"{refused[0].name}: {refused[0].why}; no other is there")
+    raise InvalidRequest("nothing was saved yet; `lifebus save session` saves now", code="no_snapshot")

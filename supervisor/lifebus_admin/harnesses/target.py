@@ -16,9 +16,9 @@ from lifebus_adapters.shared.launcher import launcher_files, launcher_path
 from lifebus_adapters.shared.telemetry import Surroundings
 from lifebus_admin.installer.installer import plan_install, plan_removal
 from lifebus_admin.installer.plan import Plan
-from lifebus_admin.installer.records import recorded_users
 from lifebus_admin.installer.status import inspect
 from lifebus_contract import IntegrationMode
+from lifebus_supervisor.supervision.installed_hooks import recorded_users
 
 _STANDING: Final = {"present", "drifted"}
 _SYSTEM_PYTHON: Final = "/usr/bin/python3"

@@ -12,13 +12,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from lifebus_adapters.shared.assets import Asset, InstallRequest, OwnedFile
-from lifebus_admin.installer.disk import Disk
 from lifebus_admin.installer.file_state import Found
 from lifebus_admin.installer.formats.edit import text_of
 from lifebus_admin.installer.plan import FilePlan, Plan
 from lifebus_admin.installer.planner import Aim
 from lifebus_admin.installer.records import Records
 from lifebus_admin.installer.transaction import Done, Transaction
+from lifebus_broker.disk import Disk
 
 
 class Report(Struct, frozen=True, kw_only=True):

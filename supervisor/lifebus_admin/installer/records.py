@@ -6,8 +6,8 @@ Everything lies in `hooks/` of the state directory, so that nothing of it lands 
 
 import fcntl
 import os
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -15,9 +15,10 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from lifebus_admin.installer.disk import Disk
 from lifebus_admin.installer.file_state import Found, digest_of
-from lifebus_admin.installer.writer import create_file
+from lifebus_broker.atomic_files import remove_file, write_file
+from lifebus_broker.disk import Disk
+from lifebus_supervisor.supervision.installed_hooks import RECORDS
 from lifebus_transports.runtime_dir import ensure_private_directory
 
 KEPT_BACKUPS: Final = 3
@@ -43,18 +44,11 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
     made_directories: tuple[str, ...] = ()
 
 
-def recorded_users(state_dir: Path) -> Iterator[str]:
-    """Yield the installations that the records name, some of them often; records that cannot be read count nothing."""
-    for place in sorted((state_dir / "hooks" / "records").glob("*.json")):
-        with suppress(OSError, msgspec.MsgspecError, UnicodeError):
-            yield from msgspec.json.decode(place.read_bytes(), type=Record).users
-
-
 class Records:
     """The directory of lock, records and backups of one user."""
 
     def __init__(self, state_dir: Path, disk: Disk) -> None:
-        self._root, self._disk = state_dir / "hooks", disk
+        self._root, self._disk = state_dir / RECORDS.parent, disk
 
     @contextmanager
     def held(self) -> Generator[None]:
@@ -74,25 +68,17 @@ class Records:
 
     def all(self) -> list[Record]:
         """Return the records of all files, in no order."""
-        found = (_decoded(path) for path in (self._root / "records").glob("*.json"))
+        found = (_decoded(path) for path in (self._root / RECORDS.name).glob("*.json"))
         return [record for record in found if record is not None]
 
     def write(self, record: Record) -> None:
         """Write a record, on the disk before this returns."""
         place = self._place(Path(record.path))
-        fresh = place.with_suffix(".new")
-        if fresh.exists():
-            self._disk.unlink(fresh)
-        create_file(self._disk, fresh, msgspec.json.encode(record), 0o600)
-        self._disk.rename(fresh, place)
-        self._disk.sync_directory(place.parent)
+        write_file(place, msgspec.json.encode(record), unfinished=place.with_suffix(".new"), disk=self._disk)
 
     def drop(self, record: Record) -> None:
         """Forget a file that is as it was before us; its backups stay."""
-        place = self._place(Path(record.path))
-        if place.exists():
-            self._disk.unlink(place)
-            self._disk.sync_directory(place.parent)
+        remove_file(self._place(Path(record.path)), disk=self._disk)
 
     def back_up(self, found: Found, stamp: str, needed: str | None) -> str:
         """Keep a copy of what was found, and return where; three copies stay, the needed one among them."""
@@ -105,12 +91,7 @@ class Records:
         while place.exists():
             count += 1
             place = Path(f"{prefix}.lifebus-{stamp}-{count}.bak")
-        unfinished = place.with_suffix(".part")
-        if unfinished.exists():
-            self._disk.unlink(unfinished)
-        create_file(self._disk, unfinished, found.contents or b"", 0o600)
-        self._disk.rename(unfinished, place)
-        self._disk.sync_directory(place.parent)
+        write_file(place, found.contents or b"", unfinished=place.with_suffix(".part"), disk=self._disk)
         old = [path for path in backups if str(path) != needed]
         kept = KEPT_BACKUPS - 1 - (len(backups) - len(old))
         for path in old[: max(len(old) - kept, 0)]:
@@ -134,7 +115,7 @@ class Records:
         return sorted((path for path in found if path.suffix == ".bak"), key=_age)
 
     def _place(self, real: Path) -> Path:
-        return self._root / "records" / f"{digest_of(os.fsencode(real))[:32]}.json"
+        return self._root / RECORDS.name / f"{digest_of(os.fsencode(real))[:32]}.json"
 
     def _encoded(self, real: Path) -> str:
         name = quote(os.fsencode(real), safe="")

@@ -11,12 +11,12 @@ import msgspec
 from msgspec import Struct
 
 from lifebus_adapters.shared.assets import Asset, OwnedFile, SettingsFile
-from lifebus_admin.installer.disk import Disk
 from lifebus_admin.installer.file_state import Found, digest_of, find
 from lifebus_admin.installer.formats.edit import parsed_settings, text_of
 from lifebus_admin.installer.formats.settings_diff import ABSENT, is_ours, list_places, lookup, ours, same, to_install
 from lifebus_admin.installer.records import Records
 from lifebus_admin.installer.refusals import InstallRefused
+from lifebus_broker.disk import Disk
 
 FileState = Literal["present", "missing", "drifted", "foreign", "unreadable"]
 """Exactly as wished; not there; ours, but another form or not all of it; somebody else's in our place; not readable."""

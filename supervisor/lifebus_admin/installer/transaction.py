@@ -10,13 +10,13 @@ import msgspec
 from msgspec import Struct
 
 from lifebus_adapters.shared.assets import Asset, OwnedFile
-from lifebus_admin.installer.disk import Disk
 from lifebus_admin.installer.file_state import Found, digest_of, find, require_writable
 from lifebus_admin.installer.plan import Action
 from lifebus_admin.installer.planner import Aim, aim, settings_hold_ours
 from lifebus_admin.installer.records import Record, Records
 from lifebus_admin.installer.refusals import FileBusy, FileRefused
 from lifebus_admin.installer.writer import Changed, clean_up, make_directories, remove_file, replace_file
+from lifebus_broker.disk import Disk
 
 TRIES: Final = 5
 """How often a file is merged again that somebody else keeps changing."""

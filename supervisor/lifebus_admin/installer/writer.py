@@ -8,8 +8,9 @@ import os
 from pathlib import Path
 from typing import Final
 
-from lifebus_admin.installer.disk import Disk
 from lifebus_admin.installer.file_state import Found, digest_of, find
+from lifebus_broker.atomic_files import create_file
+from lifebus_broker.disk import Disk
 
 _PREFIX: Final = ".lifebus-"
 _SUFFIX: Final = ".tmp"
@@ -42,24 +43,6 @@ def make_directories(disk: Disk, missing: tuple[str, ...], mode: int = 0o700) ->
             disk.sync_directory(path.parent)
 
 
-def create_file(disk: Disk, path: Path, contents: bytes, mode: int, owner: tuple[int, int] | None = None) -> None:
-    """Write a new file and wait until it is on the disk; an unfinished one is removed again."""
-    descriptor = disk.create(path)
-    try:
-        rest = memoryview(contents)
-        while rest:
-            rest = rest[disk.write(descriptor, bytes(rest)) :]
-        if owner is not None and owner != (os.geteuid(), os.fstat(descriptor).st_gid):
-            disk.set_owner(descriptor, *owner)
-        disk.set_mode(descriptor, mode)
-        disk.sync(descriptor)
-    except OSError:
-        path.unlink()
-        raise
-    finally:
-        os.close(descriptor)
-
-
 def replace_file(disk: Disk, found: Found, contents: bytes, mode: int) -> None:
     """Put `contents` in the place of what was found, be that a file or none.
 
@@ -69,7 +52,7 @@ def replace_file(disk: Disk, found: Found, contents: bytes, mode: int) -> None:
     """
     owner = None if found.contents is None else (found.user, found.group)
     temporary = temporary_of(found.real)
-    create_file(disk, temporary, contents, mode, owner)
+    create_file(temporary, contents, mode=mode, owner=owner, disk=disk)
     if not find(found.path).is_as(found):
         disk.unlink(temporary)
         raise Changed

@@ -7,20 +7,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from lifebus_admin.ledger_files.checks import check_file
-from lifebus_admin.ledger_files.files import (
-    companions_of,
-    held_ledger,
-    ledger_file,
-    new_file,
-    regular_file,
-    telling,
-    unfinished_file,
-)
+from lifebus_admin.ledger_files.files import held_ledger, new_file, regular_file, telling, unfinished_file
 from lifebus_admin.ledger_files.info import LedgerInfo, look_at
 from lifebus_broker.atomic_files import sync_directory
 from lifebus_broker.ledger.sqlite.copy import bring_up_to_date, compact, copy_ledger, renew
 from lifebus_broker.ledger.sqlite.swap import next_path, settle
 from lifebus_contract import LifebusError
+from lifebus_supervisor.configuration.ledger_file import companions_of, ledger_file
 from lifebus_supervisor.configuration.settings import Settings
 
 

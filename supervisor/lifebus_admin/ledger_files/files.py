@@ -3,34 +3,18 @@
 import os
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, suppress
-from glob import escape
 from pathlib import Path
 
 import apsw
 
-from lifebus_broker.atomic_files import clean_up, sync_directory
+from lifebus_broker.atomic_files import sync_directory
 from lifebus_broker.ledger.sqlite.copy import is_in_use
-from lifebus_broker.ledger.sqlite.swap import files_of, next_path, settle
+from lifebus_broker.ledger.sqlite.swap import files_of, next_path
 from lifebus_contract import BrokerBusy, LifebusError
 from lifebus_contract.failure import FailureClass
+from lifebus_supervisor.configuration.ledger_file import ledger_file, settle_ledger
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_transports.runtime_dir import ensure_private_directory, hold_lock, take_runtime_dir
-
-
-def ledger_file(settings: Settings) -> Path:
-    """Return the ledger file that the settings name; it need not be there.
-
-    Raises:
-        LifebusError: the settings name none.
-    """
-    if settings.ledger.backend != "sqlite":
-        raise LifebusError("the ledger is kept in memory: there is no file", code="configuration")
-    return settings.ledger_path.resolve()  # what replaces it must not replace a link to it
-
-
-def companions_of(settings: Settings) -> tuple[Path, ...]:
-    """Return what lies beside a ledger and speaks of its history alone: the snapshots; caches prove themselves."""
-    return (settings.state_dir / "snapshots",)
 
 
 def regular_file(path: Path, what: str = "ledger") -> Path:
@@ -50,22 +34,6 @@ def regular_file(path: Path, what: str = "ledger") -> Path:
     if next_path(path).exists():
         raise BrokerBusy(f"{path} is being replaced; the next start of a broker finishes that", code="busy")
     return path
-
-
-def settle_ledger(settings: Settings) -> None:
-    """Finish a replacement of the ledger that was cut off, and remove what was left unfinished beside it.
-
-    The caller holds the locks; blocks.
-
-    Raises:
-        OSError: it cannot be done now.
-    """
-    path = ledger_file(settings)
-    settle(path, companions_of(settings))
-    clean_up(path.parent, path.name)
-    for left in path.parent.glob(f".{escape(path.name)}.*.tmp-*"):
-        if not left.with_name(left.name.rpartition("-")[0]).exists():
-            left.unlink(missing_ok=True)
 
 
 @contextmanager

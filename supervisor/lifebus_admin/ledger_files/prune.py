@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from lifebus_admin.ledger_files.files import held_ledger, ledger_file, regular_file, telling
+from lifebus_admin.ledger_files.files import held_ledger, regular_file, telling
 from lifebus_admin.ledger_files.info import LedgerInfo, look_at
 from lifebus_broker.ledger.retention import Limits
 from lifebus_broker.ledger.sqlite.log import SqliteLog
@@ -17,6 +17,7 @@ from lifebus_broker.snapshots.compactions.state_cache import StateCache
 from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.stores import dump_stores
 from lifebus_contract import InvalidRequest
+from lifebus_supervisor.configuration.ledger_file import ledger_file
 from lifebus_supervisor.configuration.settings import Settings
 
 _DAY_S: Final = 86_400

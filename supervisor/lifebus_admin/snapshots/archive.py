@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
 
-from lifebus_admin.ledger_files.files import ledger_file, new_file, regular_file
+from lifebus_admin.ledger_files.files import new_file, regular_file
 from lifebus_admin.ledger_files.transfer import export_source
 from lifebus_broker.canonical_json import canonical
 from lifebus_broker.exports.writer import write_export
 from lifebus_broker.snapshots.archive import COMPACTIONS, LEDGER, PINS, SNAPSHOT, Bundle, BundleWriter, open_bundle
 from lifebus_broker.snapshots.boot import Booted, cold_boot
-from lifebus_broker.snapshots.boot_steps import ColdBootError, Step
 from lifebus_broker.snapshots.capture import save
+from lifebus_broker.snapshots.cold_boot_error import ColdBootError, Step
 from lifebus_broker.snapshots.compactions.compaction import Compaction, decode_compaction, encode_compaction
 from lifebus_broker.snapshots.compactions.files import CompactionFiles
 from lifebus_broker.snapshots.compactions.policy import build_all
@@ -24,6 +24,7 @@ from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.stores import REDUCER_VERSION
 from lifebus_contract import InvalidRequest
 from lifebus_supervisor.configuration.adapters import configured_adapters
+from lifebus_supervisor.configuration.ledger_file import ledger_file
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.jobs.state_directory import pins_here
 

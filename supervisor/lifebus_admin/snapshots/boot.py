@@ -1,8 +1,6 @@
 """Boots from a snapshot: finds one, proves it, and records that pins may change (docs/ledger.md, "Cold boot")."""
 
-import os
-import pwd
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,19 +10,16 @@ from msgspec import Struct, structs
 
 from lifebus_admin.ledger_files.files import held_ledger
 from lifebus_admin.snapshots.archive import boot_campaign
-from lifebus_broker.ledger.records import write_notes
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
-from lifebus_broker.ports import Journal, NewRecord, Record
 from lifebus_broker.snapshots.boot import Booted, cold_boot
-from lifebus_broker.snapshots.boot_steps import ColdBootError, Step
-from lifebus_broker.snapshots.files import RefusedFile, SnapshotFiles, read_snapshot
-from lifebus_broker.snapshots.frozen import FrozenMap
-from lifebus_broker.snapshots.revisions import REVISIONS, PinMismatch, Revision, encode_revision, revise
+from lifebus_broker.snapshots.cold_boot_error import ColdBootError, Step
+from lifebus_broker.snapshots.files import find_snapshot
+from lifebus_broker.snapshots.revisions import REVISIONS, Revision
 from lifebus_broker.snapshots.snapshot import SaveSnapshot, encode_snapshot
 from lifebus_broker.state.working_set import encode_working_set
-from lifebus_contract import InvalidRequest
 from lifebus_supervisor.configuration.settings import Settings
-from lifebus_supervisor.jobs.state_directory import Listing, Saved, list_saved, open_saved
+from lifebus_supervisor.jobs.pin_revisions import plan_revision, write_revision
+from lifebus_supervisor.jobs.state_directory import Listing, Saved, list_saved, open_saved, snapshot_files
 from lifebus_transports.messages.snapshots import ReviseAnswer
 
 
@@ -36,23 +31,14 @@ class Verdict(Struct, frozen=True, kw_only=True):
     why: str | None = None
 
 
-def find_snapshot(files: SnapshotFiles, which: str | None, floor: int = 0) -> SaveSnapshot:
-    """Return the snapshot of an id or of a file, or without either the newest one that needs no line up to `floor`.
+def stored_snapshot(settings: Settings, which: str | None = None) -> SaveSnapshot:
+    """Return a snapshot of the state directory, or of a file, as `find_snapshot` does; no ledger is needed.
 
     Raises:
         ColdBootError: its file is torn or was changed (step 1).
         InvalidRequest: there is none.
     """
-    if which is None:
-        return _newest(files, floor)
-    found = read_snapshot(Path(which)) if which.endswith(".json") else files.read(which)
-    if isinstance(found, RefusedFile):
-        raise ColdBootError(1, None, f"{found.name}: {found.why}")
-    if found is None:
-        raise InvalidRequest(
-            f"there is no snapshot `{which[:128]}`; `lifebus snapshots ls` lists them", code="no_snapshot"
-        )
-    return found
+    return find_snapshot(snapshot_files(settings), which)
 
 
 def boot_saved(saved: Saved, snapshot: SaveSnapshot, done: Callable[[Step], None] | None = None) -> Booted:
@@ -72,18 +58,6 @@ def boot_saved(saved: Saved, snapshot: SaveSnapshot, done: Callable[[Step], None
     )
     saved.compactions.delete(booted.rebuilt.stale)
     return booted
-
-
-def plan_revision(snapshot: SaveSnapshot, today: FrozenMap, notes: Iterable[Record], reason: str) -> Revision:
-    """Return the record that lets the snapshot boot with today's pins, in the name of who runs this process.
-
-    Raises:
-        InvalidRequest: nothing has to be revised, or it cannot be.
-    """
-    try:
-        return revise(snapshot.pins_snapshot, today, notes, reason=reason, actor=actor_here())
-    except (PinMismatch, ValueError) as fault:
-        raise InvalidRequest(f"no revision was written: {fault}", code="no_revision") from None
 
 
 def boot_here(settings: Settings, which: str | None, done: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
@@ -141,17 +115,6 @@ def revise_file(settings: Settings, snapshot_id: str, reason: str) -> ReviseAnsw
         return anyio.run(_write, path, revision)
 
 
-async def write_revision(journal: Journal, revision: Revision) -> ReviseAnswer:
-    """Write a revision into the journal, and return once it is durable.
-
-    Raises:
-        LifebusError: the disk is full, or the ledger is closed.
-    """
-    (note,) = await write_notes(journal, [NewRecord(REVISIONS, encode_revision(revision))])
-    changes = tuple(str(change)[:1024] for change in revision.changes)
-    return ReviseAnswer(number=note.number, actor=revision.actor, changes=changes)
-
-
 async def _write(path: Path, revision: Revision) -> ReviseAnswer:
     ledger = await SqliteLedger.open(path)
     try:
@@ -169,21 +132,3 @@ def _judge(saved: Saved, listing: Listing, snapshot: SaveSnapshot) -> Verdict:
     except ColdBootError as fault:
         return Verdict(name=name, verdict="wrong", why=fault.detail)
     return Verdict(name=name, verdict="proved")
-
-
-def actor_here() -> str:
-    """Return who runs this process, as a revision names it."""
-    user = os.geteuid()
-    try:
-        return f"{pwd.getpwuid(user).pw_name} (uid {user})"
-    except KeyError:
-        return f"uid {user}"
-
-
-def _newest(files: SnapshotFiles, floor: int) -> SaveSnapshot:
-    snapshots, refused = files.all()
-    if snapshots:
-        return next((one for one in snapshots if one.event_log_range[0] > floor), snapshots[0])
-    if refused:
-        raise ColdBootError(1, None, f"{refused[0].name}: {refused[0].why}; no other is there")
-    raise InvalidRequest("nothing was saved yet; `lifebus save session` saves now", code="no_snapshot")

@@ -10,10 +10,10 @@ import anyio.to_thread
 import structlog
 from anyio.abc import TaskGroup
 
-from lifebus_admin.snapshots.boot import find_snapshot, plan_revision, write_revision
 from lifebus_broker.ledger.log import LogSource
 from lifebus_broker.routing.bus import Bus
 from lifebus_broker.routing.fan_out import Fanout
+from lifebus_broker.snapshots.files import find_snapshot
 from lifebus_broker.snapshots.frozen import FrozenMap
 from lifebus_broker.snapshots.revisions import REVISIONS, Revision
 from lifebus_broker.snapshots.snapshot import SaveType
@@ -22,6 +22,7 @@ from lifebus_contract import BrokerBusy, InvalidRequest, LifebusError
 from lifebus_supervisor.api.consumers import Later
 from lifebus_supervisor.api.state import Compiled, States, compile_state, state_at_floor
 from lifebus_supervisor.configuration.settings import Settings
+from lifebus_supervisor.jobs.pin_revisions import plan_revision, write_revision
 from lifebus_supervisor.jobs.snapshotter import RunningMark, Snapshotter
 from lifebus_supervisor.jobs.state_directory import pins_here, snapshot_files
 from lifebus_supervisor.jobs.state_follower import StateFollowerTask

@@ -21,7 +21,6 @@ import zmq
 from anyio.abc import TaskGroup
 
 from lifebus_adapters import ADAPTERS
-from lifebus_admin.ledger_files.files import settle_ledger
 from lifebus_broker.consumers.table import ConsumerTable
 from lifebus_broker.ledger.memory import MemoryLedger
 from lifebus_broker.ledger.retention_clock import AgeClock, elapsed_s
@@ -38,6 +37,7 @@ from lifebus_supervisor.api.service import Service
 from lifebus_supervisor.api.snapshots import Saves
 from lifebus_supervisor.app_server.intake import AppServerIntake
 from lifebus_supervisor.configuration.adapters import configured_adapters
+from lifebus_supervisor.configuration.ledger_file import settle_ledger
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.daemon.command_clients import add_command_clients
 from lifebus_supervisor.hook_intake.calls import HookCalls

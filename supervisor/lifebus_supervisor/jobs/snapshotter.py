@@ -13,7 +13,7 @@ from typing import Final, Protocol, TypeVar
 import anyio
 import structlog
 
-from lifebus_broker.atomic_files import remove_whole, write_whole
+from lifebus_broker.atomic_files import remove_file, write_file
 from lifebus_broker.ledger.log import LogSource
 from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.snapshots.files import SnapshotFiles
@@ -178,7 +178,7 @@ class RunningMark:
         """
         was_there = self._path.exists()
         if not was_there:
-            write_whole(self._path, b"")
+            write_file(self._path, b"")
         return was_there
 
     def remove(self) -> None:
@@ -187,7 +187,7 @@ class RunningMark:
         Raises:
             OSError: the system refused.
         """
-        remove_whole(self._path)
+        remove_file(self._path)
 
 
 def trigger_of(receipt: bytes) -> SaveType | None:

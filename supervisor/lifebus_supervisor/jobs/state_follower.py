@@ -204,7 +204,7 @@ class StateFollowerTask:
             raise InternalError(self.broken or "the keeper has stopped", code="closed")
         if self._open is None:
             log = SqliteLog(self._path)
-            self._files.clean_up()
+            self._files.remove_unfinished()
             self._open = (StateFollower(log, self._files, self._refusals.append), log)
         return work(*self._open)
 

@@ -6,23 +6,21 @@ before anybody is told.  A new one is linked, which fails where another stands; 
 
 import fcntl
 import os
-import stat
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from lifebus_admin.installer.disk import Disk
-from lifebus_admin.installer.writer import create_file
+from lifebus_broker.atomic_files import add_file, read_file, remove_file, write_file
+from lifebus_broker.disk import Disk
 from lifebus_contract import BrokerBusy, StateConflict
 from lifebus_supervisor.renewal.records import MAX_RECORD_BYTES, Continuation, decode_record, encode_record
 from lifebus_transports.runtime_dir import ensure_private_directory
 
 _LOCK: Final = "lock"
 _SUFFIX: Final = ".json"
-_TEMPORARY: Final = "unfinished.tmp"
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_UNFINISHED: Final = "unfinished.tmp"
 _PATIENCE_S: Final = 2.0
 _PAUSE_S: Final = 0.01
 
@@ -59,8 +57,9 @@ class RecordFiles:
         descriptor = os.open(self._directory / _LOCK, flags, 0o600)
         try:
             _wait_for(descriptor)
-            if self._temporary.exists():
-                self._disk.unlink(self._temporary)
+            # Under the lock, whatever is unfinished belongs to a process that is gone.
+            if self._unfinished.exists():
+                self._disk.unlink(self._unfinished)
             yield
         finally:
             os.close(descriptor)
@@ -83,29 +82,22 @@ class RecordFiles:
         Raises:
             StateConflict: another one stands in its place; it stays as it is.
         """
-        create_file(self._disk, self._temporary, encode_record(record), 0o600)
         try:
-            self._disk.link(self._temporary, self._path(record))
+            add_file(self._path(record), encode_record(record), unfinished=self._unfinished, disk=self._disk)
         except FileExistsError:
-            self._disk.unlink(self._temporary)
             raise StateConflict("a continuation of this thread is there already", code="pending") from None
-        self._disk.unlink(self._temporary)
-        self._disk.sync_directory(self._directory)
 
     def replace(self, record: Continuation) -> None:
         """Write a record in the place of the one that stands there; durable when this returns."""
-        create_file(self._disk, self._temporary, encode_record(record), 0o600)
-        self._disk.rename(self._temporary, self._path(record))
-        self._disk.sync_directory(self._directory)
+        write_file(self._path(record), encode_record(record), unfinished=self._unfinished, disk=self._disk)
 
     def remove(self, record: Continuation) -> None:
         """Remove a record."""
-        self._disk.unlink(self._path(record))
-        self._disk.sync_directory(self._directory)
+        remove_file(self._path(record), disk=self._disk)
 
     @property
-    def _temporary(self) -> Path:
-        return self._directory / _TEMPORARY
+    def _unfinished(self) -> Path:
+        return self._directory / _UNFINISHED
 
     def _path(self, record: Continuation) -> Path:
         return self._directory / f"{record.slot}{_SUFFIX}"
@@ -132,11 +124,6 @@ def _wait_for(descriptor: int) -> None:
 def _contents(path: Path) -> bytes:
     """Return what a file holds; nothing, where it is none of ours."""
     try:
-        descriptor = os.open(path, _READ)
+        return read_file(path, MAX_RECORD_BYTES) or b""
     except OSError:
         return b""
-    with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
-            return b""
-        return file.read(MAX_RECORD_BYTES + 1)

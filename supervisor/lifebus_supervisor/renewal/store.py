@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec import structs
 
-from lifebus_admin.installer.disk import Disk
+from lifebus_broker.disk import Disk
 from lifebus_contract import BrokerBusy, CallbackRequest, InvalidRequest, StateConflict
 from lifebus_supervisor.renewal.choosing import Chosen, Lost, Several, Start, choose
 from lifebus_supervisor.renewal.files import RecordFiles

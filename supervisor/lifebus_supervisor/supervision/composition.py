@@ -10,12 +10,12 @@ from anyio.abc import TaskGroup
 
 from lifebus_adapters.adapter import Adapter
 from lifebus_adapters.shared.telemetry import Surroundings
-from lifebus_admin.installer.installed import InstalledHooks
 from lifebus_broker.routing.bus import Bus
 from lifebus_broker.state.degradation import SilenceLimits
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.jobs.state_follower import StateFollowerTask
 from lifebus_supervisor.supervision.environment import Environment, SupervisorLimits
+from lifebus_supervisor.supervision.installed_hooks import InstalledHooks
 from lifebus_supervisor.supervision.supervisor import Supervisor
 from lifebus_supervisor.supervision.ticks import Waker, run_ticks
 from lifebus_supervisor.tailing.events import Found, WatchedFile

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lifebus_adapters.shared.assets import Entry, OwnedFile, SettingsFile
-from lifebus_admin.installer.disk import Disk
 from lifebus_admin.installer.refusals import FileRefused, InstallRefused, SettingsConflict, SettingsUnreadable
+from lifebus_broker.disk import Disk
 from support.installer.boxes import Box, fine, group, owns, settings
 
 BEFORE = b'{"model": "x"}\n'
@@ -358,7 +358,7 @@ def test_a_full_disk_leaves_everything_as_it_was(box: Box) -> None:
     before = box.files()
 
     class Full(Disk):
-        def write(self, descriptor: int, contents: bytes) -> int:
+        def write(self, descriptor: int, contents: memoryview) -> int:
             raise OSError(28, "No space left on device")
 
     with pytest.raises(FileRefused, match="No space left on device"):

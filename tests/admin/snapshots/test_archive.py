@@ -20,7 +20,7 @@ from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ledger.sqlite.log import SqliteLog
 from lifebus_broker.ports import NewRecord
 from lifebus_broker.snapshots.archive import MEMBERS, open_bundle
-from lifebus_broker.snapshots.boot_steps import ColdBootError
+from lifebus_broker.snapshots.cold_boot_error import ColdBootError
 from lifebus_broker.state.stores import Stores, dump_stores, reduce_event
 from lifebus_contract import InvalidRequest, LifebusError, LifecycleEvent
 from lifebus_supervisor.configuration.settings import Settings

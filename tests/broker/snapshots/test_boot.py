@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from lifebus_broker.snapshots.boot_steps import STEPS, ColdBootError
+from lifebus_broker.snapshots.cold_boot_error import STEPS, ColdBootError
 from lifebus_broker.snapshots.frozen import thaw
 from lifebus_broker.snapshots.snapshot import SaveSnapshot, SaveType, encode_snapshot, take_snapshot
 from lifebus_broker.state.stores import dump_stores, pending_of

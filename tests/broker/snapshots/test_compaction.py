@@ -103,7 +103,7 @@ def test_what_is_written_is_read_again_and_deleted_once(tmp_path: Path) -> None:
     assert files.ids() == []
     assert files.read(RECAP.compaction_id) is None
     assert files.strangers() == []
-    files.clean_up()
+    files.remove_unfinished()
     files.write(RECAP)
     files.write(RECAP)
     assert files.ids() == [RECAP.compaction_id]

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from lifebus_broker.snapshots import state_follower as keeper_module
-from lifebus_broker.snapshots.boot_steps import ColdBootError
 from lifebus_broker.snapshots.capture import save
+from lifebus_broker.snapshots.cold_boot_error import ColdBootError
 from lifebus_broker.snapshots.compactions import state_cache
 from lifebus_broker.snapshots.compactions.files import CompactionFiles
 from lifebus_broker.snapshots.compactions.state_cache import StateCache

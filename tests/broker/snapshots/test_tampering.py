@@ -9,7 +9,7 @@ import pytest
 
 from lifebus_broker.exports.jsonl_log import JsonlLog
 from lifebus_broker.ledger.sqlite.log import SqliteLog
-from lifebus_broker.snapshots.boot_steps import ColdBootError
+from lifebus_broker.snapshots.cold_boot_error import ColdBootError
 from lifebus_broker.snapshots.snapshot import SaveSnapshot
 from lifebus_broker.state.stores import dump_stores
 from lifebus_contract import InvalidRequest

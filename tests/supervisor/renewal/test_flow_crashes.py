@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lifebus_admin.installer.disk import Disk
+from lifebus_broker.disk import Disk
 from lifebus_supervisor.renewal.store import DIRECTORY, ContinuationStore
 from lifebus_transports.processes import CommandSpec, Finished
 from support.broker_process import until

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lifebus_admin.installer.disk import Disk
+from lifebus_broker.disk import Disk
 from lifebus_contract import BrokerBusy, InvalidRequest, LifebusError, StateConflict
 from lifebus_supervisor.renewal.choosing import Chosen, Lost, Several
 from lifebus_supervisor.renewal.files import RecordFiles

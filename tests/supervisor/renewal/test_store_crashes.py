@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lifebus_admin.installer.disk import Disk
+from lifebus_broker.disk import Disk
 from lifebus_contract import LifebusError
 from lifebus_supervisor.renewal.choosing import Chosen
 from lifebus_supervisor.renewal.records import Continuation, State

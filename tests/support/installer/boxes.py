@@ -16,10 +16,10 @@ from lifebus_adapters.shared.assets import (
     is_hook_command,
 )
 from lifebus_adapters.shared.telemetry import Surroundings
-from lifebus_admin.installer.disk import Disk
 from lifebus_admin.installer.installer import Report, apply, plan_install, plan_removal
 from lifebus_admin.installer.plan import Plan
 from lifebus_admin.installer.status import Status, inspect
+from lifebus_broker.disk import Disk
 from lifebus_contract import IntegrationMode
 
 LAUNCHER = "/home/dev/.local/share/lifebus/lifebus-hook"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lifebus_admin.installer.disk import Disk
+from lifebus_broker.disk import Disk
 
 CALLS = [name for name in vars(Disk) if not name.startswith("_")]
 
@@ -46,7 +46,7 @@ class CrashingDisk(CountingDisk):
         if number == self._at and name != "write":
             raise Crash
 
-    def write(self, descriptor: int, contents: bytes) -> int:
+    def write(self, descriptor: int, contents: memoryview) -> int:
         if len(self.calls) - 1 == self._at:
             super().write(descriptor, contents[: len(contents) // 2])
             raise Crash

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import structs
 
-from lifebus_admin.installer.disk import Disk
+from lifebus_broker.disk import Disk
 from lifebus_supervisor.renewal.choosing import Start
 from lifebus_supervisor.renewal.records import Continuation, State
 from lifebus_supervisor.renewal.store import ContinuationStore

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from lifebus_broker.atomic_files import clean_up, make_directory, read_whole, remove_whole, write_whole
+from lifebus_broker.atomic_files import make_directory, read_file, remove_file, remove_unfinished, write_file
 from lifebus_broker.snapshots.compactions.compaction import Compaction, decode_compaction, encode_compaction
 
 DIRECTORY: Final = "compactions"
@@ -46,7 +46,7 @@ class CompactionFiles:
         """Return a compaction, or why its file is none; None where there is no file."""
         path = self._path(compaction_id)
         try:
-            data = read_whole(path, MAX_FILE_BYTES)
+            data = read_file(path, MAX_FILE_BYTES)
         except OSError as fault:
             return Refused(path.name, f"it cannot be read: {fault.strerror}")
         if data is None:
@@ -73,15 +73,15 @@ class CompactionFiles:
         """Keep a compaction; durable when this returns."""
         make_directory(self._directory.parent)
         make_directory(self._directory)
-        write_whole(self._path(compaction.compaction_id), encode_compaction(compaction))
+        write_file(self._path(compaction.compaction_id), encode_compaction(compaction))
 
     def remove(self, compaction_ids: Iterable[str]) -> int:
         """Delete compactions, sound or not; return how many were there."""
-        return sum(remove_whole(self._path(one)) for one in compaction_ids)
+        return sum(remove_file(self._path(one)) for one in compaction_ids)
 
-    def clean_up(self) -> None:
+    def remove_unfinished(self) -> None:
         """Remove what processes that are gone left unfinished."""
-        clean_up(self._directory)
+        remove_unfinished(self._directory)
 
     def _path(self, compaction_id: str) -> Path:
         return self._directory / f"{compaction_id}{_SUFFIX}"

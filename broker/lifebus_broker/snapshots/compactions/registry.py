@@ -96,8 +96,8 @@ class CompactionRegistry:
 
         Then there are the recaps of so many sessions, those that changed last (of None, of all), and the newest caches.
         """
-        self._recaps.clean_up()
-        self._caches.clean_up()
+        self._recaps.remove_unfinished()
+        self._caches.remove_unfinished()
         stores, policy = self._keeper.advance(), SessionRecap(recaps)
         wanted = {compaction_id_of(policy.purpose, policy.policy_id, made): made for made in policy.inputs(stores)}
         sound = {one.compaction_id for one in self._sound() if one.purpose is Purpose.RECAP}

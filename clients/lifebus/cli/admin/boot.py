@@ -103,10 +103,9 @@ def _live(connecting: Connecting) -> dict[str, Any]:
 
 def _revise(settings: "Settings", which: str | None, reason: str, connecting: Connecting) -> "ReviseAnswer":
     """Have the broker write the record, or without one write it into the file, which nobody else may hold then."""
-    from lifebus_admin.snapshots.boot import find_snapshot, revise_file  # noqa: PLC0415
-    from lifebus_supervisor.jobs.state_directory import snapshot_files  # noqa: PLC0415
+    from lifebus_admin.snapshots.boot import revise_file, stored_snapshot  # noqa: PLC0415
 
-    snapshot_id = find_snapshot(snapshot_files(settings), which).snapshot_id
+    snapshot_id = stored_snapshot(settings, which).snapshot_id
     try:
         return on_bus(connecting, lambda bus: bus.saves.revise(snapshot_id, reason))
     except TransportError as fault:

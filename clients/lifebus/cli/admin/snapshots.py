@@ -52,10 +52,9 @@ def show(which: str | None = None, /) -> ExitCode:
     """
     import msgspec  # noqa: PLC0415
 
-    from lifebus_admin.snapshots.boot import find_snapshot, stored_bytes  # noqa: PLC0415
-    from lifebus_supervisor.jobs.state_directory import snapshot_files  # noqa: PLC0415
+    from lifebus_admin.snapshots.boot import stored_bytes, stored_snapshot  # noqa: PLC0415
 
-    put(msgspec.json.format(stored_bytes(find_snapshot(snapshot_files(present_settings()), which))).decode())
+    put(msgspec.json.format(stored_bytes(stored_snapshot(present_settings(), which))).decode())
     return ExitCode.OK
 
 

@@ -1,4 +1,4 @@
-"""Every system call that changes a file of ours or of a harness, one method each; a crash may come between any two."""
+"""Every system call that changes a file of ours or of a harness, one method each; tests crash between any two."""
 
 import ctypes
 import errno
@@ -11,11 +11,12 @@ from typing import Any, Final
 
 _AT_FDCWD: Final = -100
 _RENAME_EXCHANGE: Final = 2
+# What kernels and file systems answer that cannot exchange two names.
 _UNSUPPORTED: Final = {errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.ENOTSUP, errno.EXDEV}
 
 
 class Disk:
-    """The file system, as an installation uses it; every method raises OSError."""
+    """The file system as stores of small files use it; every method raises OSError."""
 
     def make_directory(self, path: Path, mode: int) -> None:
         """Make one directory."""
@@ -29,7 +30,7 @@ class Disk:
         """Make a new file for its owner only, and return a descriptor for writing."""
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
-    def write(self, descriptor: int, contents: bytes) -> int:
+    def write(self, descriptor: int, contents: memoryview) -> int:
         """Write what the system takes at once, and return how much that was."""
         return os.write(descriptor, contents)
 

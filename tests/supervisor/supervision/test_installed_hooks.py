@@ -5,8 +5,8 @@ from pathlib import Path
 
 import msgspec
 
-from lifebus_admin.installer.installed import InstalledHooks, installed_hooks
 from lifebus_admin.installer.records import Record
+from lifebus_supervisor.supervision.installed_hooks import InstalledHooks, installed_hooks
 
 
 def write_record(state: Path, name: str, *users: str) -> None:
