@@ -57,7 +57,7 @@ class ConsumerInfo(Struct, frozen=True, kw_only=True):
     lost: bool = False
 
 
-class Lost(Struct, frozen=True, kw_only=True):
+class ConsumerGap(Struct, frozen=True, kw_only=True):
     """Receipts that a consumer can never get: those after `after`, up to `until`; `epoch` is the present history.
 
     `reason` is ``pruned`` (the ledger keeps less) or ``epoch_changed`` (another history, which begins at `until`).

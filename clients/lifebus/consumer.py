@@ -27,7 +27,7 @@ from lifebus_contract import (
     encode_msgpack,
 )
 from lifebus_contract.codec import decode_receipt
-from lifebus_contract.consumers import ConsumerInfo, ConsumerSettings, Lost
+from lifebus_contract.consumers import ConsumerGap, ConsumerInfo, ConsumerSettings
 from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.consumers import Ack, AckAnswer, Consume, Delivered, Fetch, FetchAnswer, Nack, Release
 from lifebus_transports.messages.state import StatePage
@@ -89,7 +89,7 @@ class Deliveries:
         self._ready: deque[Delivery] = deque()
         self._question: asyncio.Future[bytes] | None = None
         self._came_at = 0.0
-        self._lost: Lost | None = None
+        self._lost: ConsumerGap | None = None
         self._ended = False
 
     def __aiter__(self) -> "Deliveries":
@@ -205,7 +205,7 @@ class Deliveries:
         if not question.cancelled():
             question.exception()  # looked at: nobody may be waiting when it comes
 
-    async def _cross(self, lost: Lost) -> None:
+    async def _cross(self, lost: ConsumerGap) -> None:
         """Tell the broker that the loss is known."""
         self._ready.clear()
         await self._settle("ack", Ack(cursor=self._wish.cursor, epoch=lost.epoch, through=lost.until))
@@ -323,6 +323,6 @@ def _parts(deliveries: Iterable[Delivery | Position]) -> Iterator[tuple[str, tup
             yield epoch, tuple(positions[start : start + _MOST_POSITIONS])
 
 
-def _gap(lost: Lost) -> Gap:
+def _gap(lost: ConsumerGap) -> Gap:
     until = lost.until if lost.reason == "pruned" else None
     return Gap(epoch=lost.epoch, after=lost.after, until=until, reason=lost.reason, state_at=lost.state_at)

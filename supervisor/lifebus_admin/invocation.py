@@ -10,7 +10,7 @@ from msgspec import Struct
 from lifebus_broker.ledger.memory import MemoryLedger
 from lifebus_broker.routing.bus import Bus
 from lifebus_broker.routing.clients import CallbackClient
-from lifebus_broker.routing.dispatch import Outcome
+from lifebus_broker.routing.dispatch import EmissionOutcome
 from lifebus_broker.routing.fan_out import Fanout
 from lifebus_contract import DispatchEnvelope, Emission, IdSource, LifebusError, error_for
 from lifebus_supervisor.configuration.adapters import configured_adapters
@@ -42,7 +42,7 @@ async def invoke_once(settings: Settings, emitter: str, envelope: DispatchEnvelo
         LifebusError: the settings or the manifests they name are wrong.
     """
     fanout = Fanout()
-    outcomes: list[Outcome] = []
+    outcomes: list[EmissionOutcome] = []
     async with anyio.create_task_group() as tasks:
         bus = Bus(
             registry=configured_adapters(settings),

@@ -12,7 +12,7 @@ from lifebus_adapters import ADAPTERS
 from lifebus_broker.ledger.memory import MemoryLedger
 from lifebus_broker.ports import Query
 from lifebus_broker.routing.bus import Bus
-from lifebus_broker.routing.dispatch import Outcome
+from lifebus_broker.routing.dispatch import EmissionOutcome
 from lifebus_broker.routing.fan_out import Fanout
 from lifebus_broker.routing.registry import Registry
 from lifebus_contract import (
@@ -114,7 +114,7 @@ async def hang(_: DispatchEnvelope) -> CallbackResponse:
     raise AssertionError("nobody wakes it")
 
 
-def receipts_of(outcome: Outcome) -> dict[str, Receipt]:
+def receipts_of(outcome: EmissionOutcome) -> dict[str, Receipt]:
     """Return the receipts of an outcome by client; there is one each."""
     assert outcome.refusal is None, outcome.refusal
     found = [decode_receipt(row.receipt) for row in outcome.rows]

@@ -1,4 +1,4 @@
-"""One named consumer at work: receipts out of the ledger, acknowledgements into the journal (docs/consuming.md)."""
+"""One named consumer: it reads receipts from the ledger and writes acknowledgements to the journal (docs/consuming.md)."""
 
 from collections.abc import Callable, Collection, Sequence
 
@@ -14,23 +14,23 @@ from lifebus_broker.consumers.journal import ConsumerLog
 from lifebus_broker.ports import Ledger, Query, StoredReceipt
 from lifebus_broker.state.consumer_state import CursorState
 from lifebus_contract import StateConflict
-from lifebus_contract.consumers import ConsumerInfo, ConsumerSettings, DeadLetter, Lost
+from lifebus_contract.consumers import ConsumerGap, ConsumerInfo, ConsumerSettings, DeadLetter
 
-_log = structlog.get_logger("lifebus.consumer_admin")
+_log = structlog.get_logger("lifebus.consumers")
 
 
 class FetchResult(Struct, frozen=True):
-    """What one fetch got: receipts with the number of their try, or what is lost; nothing where time was up."""
+    """What one fetch returned: receipts, each with the number of its try, or a gap; neither when the time was up."""
 
     epoch: str
     items: tuple[tuple[StoredReceipt, int], ...] = ()
-    lost: Lost | None = None
+    gap: ConsumerGap | None = None
 
 
 class Consumer:
-    """A named consumer.  `now` is the monotonic clock in seconds; `tasks` owns the writing of its notes.
+    """A named consumer.  `now` is the monotonic clock in seconds; `tasks` owns the writing of its records.
 
-    `log` is what of it survives a restart, `deliveries` how it stands now.
+    `deliveries` is its present state, `log` writes what has to survive a restart.
     """
 
     def __init__(
@@ -41,13 +41,13 @@ class Consumer:
         ledger: Ledger,
         tasks: TaskGroup,
         now: Callable[[], float],
-        notes: int = 0,
+        records: int = 0,
     ) -> None:
         self.name = name
         self.deliveries = Deliveries(state)
-        self.log = ConsumerLog(name, ledger.journal, tasks, lambda: self.deliveries, notes)
+        self.log = ConsumerLog(name, ledger.journal, tasks, lambda: self.deliveries, records)
         self._ledger, self._now = ledger, now
-        self._one = anyio.Lock()
+        self._fetch_lock = anyio.Lock()
         self._changed = anyio.Event()
         self._turn = self._fetching = 0
 
@@ -56,15 +56,16 @@ class Consumer:
 
         A later fetch ends an earlier one that still waits.
         """
+        # Only the newest turn may deliver: whoever fetches again, seeks or leaves takes the turn from a waiting fetch.
         turn, end = self._take_turn(), self._now() + wait_s
         self._fetching += 1
         try:
-            async with self._one:
+            async with self._fetch_lock:
                 while turn == self._turn:
-                    changed, now = self._changed, self._now()
-                    dealt, more = await self._deal(turn, limit)
-                    if dealt.items or dealt.lost is not None or self._now() >= end:
-                        return dealt
+                    changed, now = self._changed, self._now()  # taken before the look, so no change is missed
+                    result, more = await self._fetch(turn, limit)
+                    if result.items or result.gap is not None or self._now() >= end:
+                        return result
                     if not more:
                         await self._wait(changed, now, end)
         finally:
@@ -74,46 +75,46 @@ class Consumer:
     async def acknowledge(self, epoch: str, positions: Sequence[int], through: int) -> int:
         """Settle positions, or all up to one; return how many were open, once that is durable.
 
-        What is lost is acknowledged by its `until` and the present epoch.
+        A gap is acknowledged by its `until` and the present epoch.
 
         Raises:
             StateConflict: the positions are of another history.
             LifebusError: it cannot be made durable now; ask again.
         """
-        lost = self.lost
-        if lost is not None and (epoch, through) == (lost.epoch, lost.until):
-            self._cross(lost)
+        gap = self.gap
+        if gap is not None and (epoch, through) == (gap.epoch, gap.until):
+            self._skip_gap(gap)
             settled = 0
         elif epoch != self.deliveries.epoch:
             raise StateConflict(f"cursor `{self.name}` is in another history; fetch again", code="epoch_changed")
         else:
             settled = self.deliveries.settle(positions, through)
-        self.stir()
+        self.notify()
         await self.log.saved()
         return settled
 
-    def put_back(self, epoch: str, positions: Sequence[int], delay: float | None) -> int:
-        """Take receipts back to hand them out again, after a delay in seconds or the usual pause; return how many.
+    def nack(self, epoch: str, positions: Sequence[int], delay: float | None) -> int:
+        """Have receipts delivered again, after `delay` seconds or the usual pause; return how many were in flight.
 
         Raises:
             StateConflict: the positions are of another history.
         """
         if epoch != self.deliveries.epoch:
             raise StateConflict(f"cursor `{self.name}` is in another history; fetch again", code="epoch_changed")
-        back = self.deliveries.put_back(positions, self._now(), delay)
-        self.stir()
-        return back
+        returned = self.deliveries.nack(positions, self._now(), delay)
+        self.notify()
+        return returned
 
-    def give_back(self, unseen: Collection[int]) -> None:
-        """The consumer has left: nothing is handed to it any more, and what it held is due at once.
+    def release(self, unseen: Collection[int]) -> None:
+        """Take back what is in flight because the connection has left; it is due at once.
 
-        What it has not looked at does not count as tried.
+        The try does not count for positions in `unseen`, which the connection never looked at.
         """
         self._take_turn()
-        self.deliveries.give_back(unseen)
+        self.deliveries.release(unseen)
 
-    async def place(self, state: CursorState) -> None:
-        """Go on from another state, durably; what is out belongs to the past.
+    async def seek(self, state: CursorState) -> None:
+        """Go on from another state, durably; what was in flight under the old one is dropped.
 
         Raises:
             LifebusError: it cannot be made durable now.
@@ -123,8 +124,8 @@ class Consumer:
         self.log.rewrite()
         await self.log.saved()
 
-    async def tune(self, settings: ConsumerSettings) -> None:
-        """Take other settings with the same filter, durably.
+    async def configure(self, settings: ConsumerSettings) -> None:
+        """Replace the settings, durably; the filter has to be the same.
 
         Raises:
             LifebusError: it cannot be made durable now.
@@ -132,11 +133,11 @@ class Consumer:
         if settings != self.deliveries.settings:
             self.deliveries.settings = settings
             self.log.rewrite()
-            self.stir()
+            self.notify()
             await self.log.saved()
 
     async def end(self) -> None:
-        """Forget everything, durably.
+        """Delete the consumer's state and its dead letters, durably.
 
         Raises:
             LifebusError: it cannot be made durable now.
@@ -145,29 +146,35 @@ class Consumer:
         await self.log.end()
 
     @property
-    def lost(self) -> Lost | None:
-        """What this consumer can never get and has not acknowledged; after `look_back`, only what was for it."""
+    def gap(self) -> ConsumerGap | None:
+        """The receipts that this consumer can never get and has not acknowledged, None where there are none.
+
+        Call `skip_pruned` first: without it, pruned receipts that the filter excludes count as well.
+        """
         status, deliveries = self._ledger.status(), self.deliveries
         after, state_at = deliveries.position, status.floor if self._ledger.durable else None
         if status.epoch != deliveries.epoch:
-            return Lost(epoch=status.epoch, after=after, until=status.floor, reason="epoch_changed", state_at=state_at)
+            return ConsumerGap(
+                epoch=status.epoch, after=after, until=status.floor, reason="epoch_changed", state_at=state_at
+            )
         if after < status.floor:
-            return Lost(epoch=status.epoch, after=after, until=status.floor, reason="pruned", state_at=state_at)
+            return ConsumerGap(epoch=status.epoch, after=after, until=status.floor, reason="pruned", state_at=state_at)
         return None
 
-    async def look_back(self) -> None:
-        """Go on behind what the ledger has dropped, if nothing of it was for this consumer."""
-        lost, deliveries = self.lost, self.deliveries
-        if lost is None or lost.reason != "pruned" or deliveries.open:
+    async def skip_pruned(self) -> None:
+        """Move past a pruned range of the ledger if the filter excludes everything in it."""
+        gap, deliveries = self.gap, self.deliveries
+        if gap is None or gap.reason != "pruned" or deliveries.open:
             return
+        # The ledger knows per session and adapter what it pruned, so each part of the filter is asked on its own.
         for query in queries_of_parts(deliveries.settings, deliveries.scanned):
             if (await self._ledger.read(query)).snapshot_required:
                 return
-        if deliveries is self.deliveries:
-            deliveries.scan_to(lost.until)
+        if deliveries is self.deliveries:  # a seek during the reads put another state in its place
+            deliveries.scan_to(gap.until)
 
     def describe(self, *, attached: bool) -> ConsumerInfo:
-        """Return how it stands."""
+        """Return its state as the verbs report it; `attached` says whether a connection consumes it."""
         deliveries, head = self.deliveries, self._ledger.head
         return ConsumerInfo(
             cursor=self.name,
@@ -183,64 +190,64 @@ class Consumer:
             open=deliveries.open,
             in_flight=deliveries.in_flight,
             dead=deliveries.dead,
-            lost=self.lost is not None,
+            lost=self.gap is not None,
         )
 
-    def note(self, rows: Sequence[StoredReceipt]) -> None:
-        """Wake a fetch that waits, if one of the new rows may be for it."""
+    def on_commit(self, rows: Sequence[StoredReceipt]) -> None:
+        """Wake a waiting fetch if one of the committed receipts may pass the filter."""
         if self._fetching and any_may_pass(rows, self.deliveries.settings):
-            self.stir()
+            self.notify()
 
-    def stir(self) -> None:
-        """Have a fetch that waits look again."""
-        self._changed.set()
+    def notify(self) -> None:
+        """Wake a waiting fetch."""
+        self._changed.set()  # an Event is set once and replaced: whoever waits on the old one wakes
         self._changed = anyio.Event()
 
     def _take_turn(self) -> int:
         self._turn += 1
-        self.stir()
+        self.notify()
         return self._turn
 
     async def _wait(self, changed: anyio.Event, now: float, end: float) -> None:
-        """Wait until something changed, something gets due after `now`, or the end."""
+        """Wait until `changed` is set, a delivery gets due after `now`, or `end` is reached."""
         due = self.deliveries.next_due(now)
         until = end if due is None else min(end, due)
         with anyio.move_on_after(max(until - self._now(), 0.001)):
             await changed.wait()
 
-    async def _deal(self, turn: int, limit: int) -> tuple[FetchResult, bool]:
-        """Hand out what can be handed out now; say as well whether there is more to look at."""
-        await self.look_back()
-        deliveries, lost = self.deliveries, self.lost
-        if turn != self._turn or lost is not None:
-            return FetchResult(deliveries.epoch, lost=lost), False
+    async def _fetch(self, turn: int, limit: int) -> tuple[FetchResult, bool]:
+        """Deliver what can be delivered now; the second value says whether the ledger holds more to scan."""
+        await self.skip_pruned()
+        deliveries, gap = self.deliveries, self.gap
+        if turn != self._turn or gap is not None:
+            return FetchResult(deliveries.epoch, gap=gap), False
         deliveries.expire(self._now())
-        await self._bury(turn)
-        items = await self._again(turn, limit)
-        room = min(deliveries.room(self._now()), limit - len(items))
+        await self._dead_letter(turn)
+        items = await self._redeliver(turn, limit)
+        room = min(deliveries.room(self._now()), limit - len(items))  # redeliveries go first, new ones fill up
         more = False
         if room > 0 and turn == self._turn and deliveries.scanned < self._ledger.head:
-            fresh, more = await self._fresh(turn, room)
-            items += fresh
-        if turn != self._turn:
+            new, more = await self._deliver_new(turn, room)
+            items += new
+        if turn != self._turn:  # after every await: the turn may have been taken meanwhile
             return FetchResult(deliveries.epoch), False
         self.log.save_soon()
         return FetchResult(deliveries.epoch, tuple(items)), more
 
-    async def _fresh(self, turn: int, room: int) -> tuple[list[tuple[StoredReceipt, int]], bool]:
-        """Hand out receipts that were not handed out before."""
+    async def _deliver_new(self, turn: int, room: int) -> tuple[list[tuple[StoredReceipt, int]], bool]:
+        """Deliver receipts for the first time."""
         deliveries = self.deliveries
         page = await self._ledger.read(query_after(deliveries.settings, deliveries.scanned, room))
         if page.snapshot_required or turn != self._turn:
             return [], page.snapshot_required
         wanted = [row for row in page.rows if passes(row, deliveries.settings)]
         now = self._now()
-        items = [(row, deliveries.give(row.position, now)) for row in wanted]
+        items = [(row, deliveries.deliver(row.position, now)) for row in wanted]
         deliveries.scan_to(page.next)
         return items, not page.complete
 
-    async def _again(self, turn: int, limit: int) -> list[tuple[StoredReceipt, int]]:
-        """Hand out once more what is due."""
+    async def _redeliver(self, turn: int, limit: int) -> list[tuple[StoredReceipt, int]]:
+        """Deliver what is due once more."""
         due = self.deliveries.due(self._now(), limit)
         if not due:
             return []
@@ -248,10 +255,10 @@ class Consumer:
         if turn != self._turn:
             return []
         now = self._now()
-        return [(row, self.deliveries.give(row.position, now)) for row in rows]
+        return [(row, self.deliveries.deliver(row.position, now)) for row in rows]
 
-    async def _bury(self, turn: int) -> None:
-        """Make dead letters of what was tried often enough; they are saved in one write with the progress."""
+    async def _dead_letter(self, turn: int) -> None:
+        """Turn receipts that were tried too often into dead letters, saved in one write with the progress."""
         exhausted = self.deliveries.exhausted()
         if not exhausted:
             return
@@ -259,29 +266,30 @@ class Consumer:
         if turn != self._turn:
             return
         for position in exhausted:
-            tries = self.deliveries.bury(position)
-            letter = DeadLetter(
+            tries = self.deliveries.give_up(position)
+            dead_letter = DeadLetter(
                 epoch=self.deliveries.epoch, position=position, tries=tries, receipt=found.get(position)
             )
-            self.log.bury(letter)
+            self.log.add_dead_letter(dead_letter)
             _log.warning("dead_letter", cursor=self.name, position=position, tries=tries)
 
     async def _rows(self, positions: Sequence[int]) -> list[StoredReceipt]:
-        """Return the rows at these positions, in order, as far as one look at the ledger or two finds them."""
+        """Return the receipts at these positions that the ledger still keeps, in order."""
         wanted, rows = set(positions), list[StoredReceipt]()
         for position in positions:
             if position in wanted:
+                # One page often holds the neighbours too, so that few reads are needed for many positions.
                 page = await self._ledger.read(Query(after=position - 1, limit=len(positions)))
                 rows += [row for row in page.rows if row.position in wanted]
                 wanted -= {position, *(row.position for row in page.rows)}
         return rows
 
-    def _cross(self, lost: Lost) -> None:
-        """Go on behind what is lost."""
-        if lost.reason == "pruned":
-            self.deliveries.skip(lost.until)
+    def _skip_gap(self, gap: ConsumerGap) -> None:
+        """Go on after the gap, in the present history of the ledger."""
+        if gap.reason == "pruned":
+            self.deliveries.skip(gap.until)
             return
-        past = self.deliveries.state
+        past = self.deliveries.state  # of another history: none of its open positions means anything here
         self._take_turn()
-        self.deliveries = Deliveries(msgspec.structs.replace(past, epoch=lost.epoch, scanned=lost.until, open={}))
+        self.deliveries = Deliveries(msgspec.structs.replace(past, epoch=gap.epoch, scanned=gap.until, open={}))
         self.log.rewrite()

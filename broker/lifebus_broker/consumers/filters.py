@@ -1,4 +1,4 @@
-"""Which receipts a named consumer wants: what the ledger can filter by itself, and the rest.  Pure."""
+"""Which receipts pass the filter of a named consumer: what the ledger's query filters, and the rest.  Pure."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -21,7 +21,7 @@ _EVENTS: Final = msgspec.json.Decoder(_EventOf)
 
 
 def query_after(settings: ConsumerSettings, after: int, limit: int) -> Query:
-    """Return the question for the next receipts after a position."""
+    """Return the query for the next receipts after a position."""
     return Query(
         after=after,
         limit=limit,
@@ -32,7 +32,7 @@ def query_after(settings: ConsumerSettings, after: int, limit: int) -> Query:
 
 
 def queries_of_parts(settings: ConsumerSettings, after: int) -> list[Query]:
-    """Return a question for each session or adapter that is wanted, or one for everything."""
+    """Return one query for each session or adapter of the filter, or a single one without a filter."""
     sessions = [one for one in settings.sessions if not settings.adapters or one[0] in settings.adapters]
     if settings.sessions:
         return [Query(after=after, limit=1, session=session) for session in sessions]
@@ -42,16 +42,17 @@ def queries_of_parts(settings: ConsumerSettings, after: int) -> list[Query]:
 
 
 def any_may_pass(rows: Iterable[StoredReceipt], settings: ConsumerSettings) -> bool:
-    """Whether one of the rows may be wanted, by what tells itself without a look into the receipt."""
+    """Whether one of the receipts may pass, judged without decoding any."""
+    # Called at each commit for each consumer: decoding a receipt to read its event would cost too much here.
     return not (settings.sessions or settings.adapters) or any(_may_pass(row, settings) for row in rows)
 
 
 def passes(row: StoredReceipt, settings: ConsumerSettings) -> bool:
-    """Whether a row that `query_after` found is wanted."""
+    """Whether a receipt that `query_after` found passes."""
     if not _may_pass(row, settings):
         return False
-    asked = len(settings.events) < 2  # noqa: PLR2004  one the ledger looks for itself
-    return asked or _EVENTS.decode(row.receipt).event in settings.events
+    in_query = len(settings.events) < 2  # noqa: PLR2004  a single event is part of the query already
+    return in_query or _EVENTS.decode(row.receipt).event in settings.events
 
 
 def _may_pass(row: StoredReceipt, settings: ConsumerSettings) -> bool:

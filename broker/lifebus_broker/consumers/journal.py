@@ -1,7 +1,7 @@
-"""What happens to a named consumer, written into the journal.
+"""Writes the state of a named consumer into the journal.
 
-One note of a consumer is in the air at a time, and what happens meanwhile goes into the next one.  After a refusal the
-next note holds everything: one that the journal refused can so never be missed by a later one.
+One write of a consumer is under way at a time; what happens meanwhile goes into the next one.  After a refusal the next
+record holds the whole state, so that no later record builds on one that was refused.
 """
 
 from collections.abc import Callable
@@ -18,14 +18,14 @@ from lifebus_broker.state.consumer_state import Gone, Whole, encode_note
 from lifebus_contract import LifebusError
 from lifebus_contract.consumers import DeadLetter
 
-CHECKPOINT_NOTES: Final = 256
-"""Notes after which the whole state is written and the older ones are dropped."""
+CHECKPOINT_RECORDS: Final = 256
+"""Records after which the whole state is written and the older ones are dropped."""
 
 _EVERYTHING: Final = 2**53
 
 
-class _Round:
-    """One write, and who waits for it."""
+class _Write:
+    """One write: `over` is set when it has ended, `fault` says why it failed."""
 
     def __init__(self) -> None:
         self.over = anyio.Event()
@@ -33,32 +33,32 @@ class _Round:
 
 
 class ConsumerLog:
-    """The notes of one consumer; `deliveries` returns its present state, `notes` is how many it has already.
+    """Writes the records of one consumer; `deliveries` returns its state, `records` is how many it has already.
 
     `tasks` owns the writing.
     """
 
     def __init__(
-        self, name: str, journal: Journal, tasks: TaskGroup, deliveries: Callable[[], Deliveries], notes: int
+        self, name: str, journal: Journal, tasks: TaskGroup, deliveries: Callable[[], Deliveries], records: int
     ) -> None:
         self._name, self._journal, self._tasks, self._deliveries = name, journal, tasks, deliveries
-        self._notes = notes
-        self._round = _Round()
-        self._letters: list[NewRecord] = []
-        self._asked = self._writing = self._whole = self._ending = self._ended = False
+        self._records = records
+        self._next = _Write()
+        self._dead_letters: list[NewRecord] = []
+        self._requested = self._writing = self._whole = self._ending = self._ended = False
 
     def rewrite(self) -> None:
-        """Have the next note hold the whole state."""
+        """Have the next record hold the whole state."""
         self._whole = True
 
-    def bury(self, letter: DeadLetter) -> None:
+    def add_dead_letter(self, dead_letter: DeadLetter) -> None:
         """Have the next write hold a dead letter as well."""
-        self._letters.append(NewRecord(dead_stream(self._name), msgspec.msgpack.encode(letter)))
+        self._dead_letters.append(NewRecord(dead_letter_stream(self._name), msgspec.msgpack.encode(dead_letter)))
 
     def save_soon(self) -> None:
-        """Write what is unsaved, if that is anything of weight; nobody waits for it."""
-        if self._letters or self._whole or self._deliveries().unsaved:
-            self._ask()
+        """Write what is unsaved, if it is worth a write; nobody waits for it."""
+        if self._dead_letters or self._whole or self._deliveries().unsaved:
+            self._request()
 
     async def saved(self) -> None:
         """Return when everything that happened so far is durable.
@@ -66,14 +66,14 @@ class ConsumerLog:
         Raises:
             LifebusError: it cannot be made durable now; it is tried again with whatever comes next.
         """
-        round_ = self._round
-        self._ask()
-        await round_.over.wait()
-        if round_.fault is not None:
-            raise round_.fault
+        write = self._next  # not the one under way, which may have been put together before the last change
+        self._request()
+        await write.over.wait()
+        if write.fault is not None:
+            raise write.fault
 
     async def end(self) -> None:
-        """Forget the consumer and its dead letters, durably.
+        """Delete the consumer and its dead letters, durably.
 
         Raises:
             LifebusError: it cannot be made durable now.
@@ -84,59 +84,61 @@ class ConsumerLog:
         except LifebusError:
             self._ending = False
             raise
-        for stream in (note_stream(self._name), dead_stream(self._name)):
+        for stream in (record_stream(self._name), dead_letter_stream(self._name)):
             await self._journal.drop(stream, _EVERYTHING)
 
-    def _ask(self) -> None:
-        self._asked = True
+    def _request(self) -> None:
+        self._requested = True
         if not self._writing:
             self._writing = True
             self._tasks.start_soon(self._run)
 
     async def _run(self) -> None:
-        """Write as long as somebody asks for it."""
+        """Write until nobody asks for it any more."""
         try:
-            while self._asked:
-                self._asked = False
-                round_, self._round = self._round, _Round()
-                round_.fault = await self._write()
-                round_.over.set()
+            while self._requested:
+                self._requested = False
+                write, self._next = self._next, _Write()
+                write.fault = await self._write()
+                write.over.set()
         finally:
             self._writing = False
 
     async def _write(self) -> LifebusError | None:
-        """Write once; return why it could not be done."""
+        """Write once; return why it failed, None if it did not."""
         if self._ended:
             return None
-        ending, whole = self._ending, self._whole or self._notes >= CHECKPOINT_NOTES
-        letters, self._letters, self._whole = self._letters, [], False
+        ending, whole = self._ending, self._whole or self._records >= CHECKPOINT_RECORDS
+        dead_letters, self._dead_letters, self._whole = self._dead_letters, [], False
         body = encode_note(Gone()) if ending else self._body(whole=whole)
-        news = [NewRecord(note_stream(self._name), body)] if body is not None else []
-        if not news and not letters:
+        records = [NewRecord(record_stream(self._name), body)] if body is not None else []
+        if not records and not dead_letters:
             return None
         try:
-            written = await write_notes(self._journal, [*news, *letters])
-            self._ended, self._notes = ending, 1 if whole else self._notes + 1
+            # Dead letters and the progress that settles them are one append: neither is durable without the other.
+            written = await write_notes(self._journal, [*records, *dead_letters])
+            self._ended, self._records = ending, 1 if whole else self._records + 1
             if whole and not ending:
-                await self._journal.drop(note_stream(self._name), written[0].number - 1)
+                await self._journal.drop(record_stream(self._name), written[0].number - 1)
         except LifebusError as fault:
-            self._whole, self._letters = True, letters + self._letters
+            # What was refused is in no record: the next one starts from the whole state.
+            self._whole, self._dead_letters = True, dead_letters + self._dead_letters
             return fault
         return None
 
     def _body(self, *, whole: bool) -> bytes | None:
-        """Return the next note, None when there is nothing of weight."""
+        """Return the next record, None when there is nothing worth a write."""
         if whole:
             return encode_note(Whole(self._deliveries().take_state()))
         progress = self._deliveries().take_progress()
         return None if progress is None else encode_note(progress)
 
 
-def note_stream(name: str) -> str:
-    """Return the stream of the journal that holds a consumer's notes."""
+def record_stream(name: str) -> str:
+    """Return the stream of the journal that holds a consumer's records."""
     return f"cursor/{name}"
 
 
-def dead_stream(name: str) -> str:
+def dead_letter_stream(name: str) -> str:
     """Return the stream of the journal that holds a consumer's dead letters."""
-    return f"dead-letter/{name}"
+    return f"dead-dead_letter/{name}"

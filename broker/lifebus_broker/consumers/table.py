@@ -11,51 +11,51 @@ from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from lifebus_broker.consumers.consumer import Consumer
-from lifebus_broker.consumers.journal import dead_stream, note_stream
+from lifebus_broker.consumers.journal import dead_letter_stream, record_stream
 from lifebus_broker.ports import Ledger, Query, Record, StoredReceipt
 from lifebus_broker.state.consumer_state import CursorState, fold_cursor
 from lifebus_contract import BrokerBusy, InternalError, InvalidRequest, StateConflict
 from lifebus_contract.consumers import ConsumerSettings, DeadLetter
 
-MAX_CURSORS: Final = 256
+MAX_CONSUMERS: Final = 256
 """Most named consumers of a broker."""
 
-_LETTERS: Final = msgspec.msgpack.Decoder(DeadLetter)
+_DEAD_LETTERS: Final = msgspec.msgpack.Decoder(DeadLetter)
 
 
 class ConsumerTable:
-    """The named consumers, by name.  `now` is the monotonic clock; `tasks` owns their writing."""
+    """The named consumers, by name.  `now` is the monotonic clock in seconds; `tasks` owns their writing."""
 
     def __init__(self, ledger: Ledger, tasks: TaskGroup, now: Callable[[], float]) -> None:
         self._ledger, self._tasks, self._now = ledger, tasks, now
-        self._cursors: dict[str, Consumer] = {}
+        self._consumers: dict[str, Consumer] = {}
         self._making: set[str] = set()
 
     async def load(self) -> None:
         """Read every consumer from the journal.
 
         Raises:
-            LifebusError: the journal cannot be read, or says what this program does not know.
+            LifebusError: the journal cannot be read, or holds records that this program does not know.
         """
-        prefix = note_stream("")
+        prefix = record_stream("")
         for stream in await self._ledger.journal.streams(prefix):
-            notes = await self._notes(stream.stream) if stream.head > stream.floor else []
+            records = await self._records(stream.stream) if stream.head > stream.floor else []
             name = stream.stream.removeprefix(prefix)
             try:
-                state = fold_cursor(notes)
+                state = fold_cursor(records)
             except msgspec.DecodeError as fault:
                 detail = f"the notes of cursor `{name[:64]}` cannot be read: {fault}; did a newer lifebus write it?"
                 raise InternalError(detail, code="ledger_damaged") from fault
             if state is not None:
-                self._cursors[name] = self._cursor(name, state, len(notes))
+                self._consumers[name] = self._build(name, state, len(records))
 
     def all(self) -> list[Consumer]:
         """Return the consumers by name."""
-        return [self._cursors[name] for name in sorted(self._cursors)]
+        return [self._consumers[name] for name in sorted(self._consumers)]
 
     def find(self, name: str) -> Consumer | None:
         """Return the consumer of this name, None if there is none."""
-        return self._cursors.get(name)
+        return self._consumers.get(name)
 
     def require(self, name: str) -> Consumer:
         """Return the consumer of this name.
@@ -63,10 +63,10 @@ class ConsumerTable:
         Raises:
             InvalidRequest: there is none.
         """
-        cursor = self._cursors.get(name)
-        if cursor is None:
+        consumer = self._consumers.get(name)
+        if consumer is None:
             raise InvalidRequest(f"there is no cursor `{name[:64]}`; `lifebus clients` lists them", code="no_cursor")
-        return cursor
+        return consumer
 
     async def open(
         self, name: str, settings: ConsumerSettings, *, client_id: str, epoch: str | None, after: int | None
@@ -78,19 +78,19 @@ class ConsumerTable:
             BrokerBusy: there are too many consumers, or this one is being made right now.
             LifebusError: it cannot be made durable now.
         """
-        cursor = self._cursors.get(name)
-        if cursor is None:
+        consumer = self._consumers.get(name)
+        if consumer is None:
             position = self._ledger.head if after is None else min(after, self._ledger.head)
             state = CursorState(
                 settings=settings, client_id=client_id, epoch=epoch or self._ledger.epoch, scanned=position
             )
             return await self._make(name, state)
-        if cursor.deliveries.settings.filter != settings.filter:
+        if consumer.deliveries.settings.filter != settings.filter:
             raise StateConflict(
                 f"cursor `{name[:64]}` exists with another filter; use another name, or evict it", code="other_filter"
             )
-        await cursor.tune(settings)
-        return cursor
+        await consumer.configure(settings)
+        return consumer
 
     async def position_at(self, epoch_s: int) -> int:
         """Return the position before the first receipt as late as `epoch_s`."""
@@ -103,74 +103,75 @@ class ConsumerTable:
                 return page.head
             after = page.next
 
-    async def look_back(self) -> list[str]:
-        """Have those who are behind go on behind what was dropped; return the names that lost something by it."""
-        for cursor in self.all():
-            await cursor.look_back()
-        return [cursor.name for cursor in self.all() if cursor.lost is not None]
+    async def skip_pruned(self) -> list[str]:
+        """Move consumers past pruned receipts that were not for them; return the names of those with a gap."""
+        for consumer in self.all():
+            await consumer.skip_pruned()
+        return [consumer.name for consumer in self.all() if consumer.gap is not None]
 
     async def reset(self, name: str, after: int) -> Consumer:
-        """Have a consumer start again after a position; what it holds now belongs to the past.
+        """Have a consumer start again after a position; what it holds now is dropped.
 
         Raises:
             InvalidRequest: there is none of this name.
             LifebusError: it cannot be made durable now.
         """
-        cursor = self.require(name)
-        past = cursor.deliveries.state
+        consumer = self.require(name)
+        past = consumer.deliveries.state
         scanned = min(after, self._ledger.head)
-        await cursor.place(replace(past, epoch=self._ledger.epoch, scanned=scanned, open={}))
-        return cursor
+        await consumer.seek(replace(past, epoch=self._ledger.epoch, scanned=scanned, open={}))
+        return consumer
 
     async def evict(self, name: str) -> None:
-        """Forget a consumer, its place and its dead letters.
+        """Delete a consumer, its position and its dead letters.
 
         Raises:
             InvalidRequest: there is none of this name.
             LifebusError: it cannot be made durable now.
         """
         await self.require(name).end()
-        self._cursors.pop(name, None)
+        self._consumers.pop(name, None)
 
     async def dead_letters(self, name: str, after: int, limit: int) -> tuple[list[DeadLetter], bool]:
-        """Return dead letters of a number above `after`, and whether these are all.
+        """Return up to `limit` dead letters of a number above `after`, and whether these are all.
 
         Raises:
             InvalidRequest: there is no such consumer.
             LifebusError: the newest ones cannot be made durable now.
         """
         await self.require(name).log.saved()
-        page = await self._ledger.journal.read(dead_stream(name), after, limit)
-        letters = [
-            replace(_LETTERS.decode(note.body), number=note.number, at_epoch_s=note.at_epoch_s) for note in page.notes
+        page = await self._ledger.journal.read(dead_letter_stream(name), after, limit)
+        dead_letters = [
+            replace(_DEAD_LETTERS.decode(note.body), number=note.number, at_epoch_s=note.at_epoch_s)
+            for note in page.notes
         ]
-        return letters, page.complete
+        return dead_letters, page.complete
 
-    def note(self, rows: Sequence[StoredReceipt]) -> None:
-        """Wake those who wait for the new rows; fulfils `fanout.Listener`."""
-        for cursor in self._cursors.values():
-            cursor.note(rows)
+    def on_commit(self, rows: Sequence[StoredReceipt]) -> None:
+        """Wake the consumers that wait for the committed receipts; fulfils `fan_out.Listener`."""
+        for consumer in self._consumers.values():
+            consumer.on_commit(rows)
 
     async def _make(self, name: str, state: CursorState) -> Consumer:
-        if name in self._making or len(self._cursors) + len(self._making) >= MAX_CURSORS:
-            raise BrokerBusy(f"no more than {MAX_CURSORS} cursors; evict one, or try again", code="busy")
-        self._making.add(name)
+        if name in self._making or len(self._consumers) + len(self._making) >= MAX_CONSUMERS:
+            raise BrokerBusy(f"no more than {MAX_CONSUMERS} cursors; evict one, or try again", code="busy")
+        self._making.add(name)  # reserved before the await, so that two requests cannot create the same name
         try:
-            cursor = self._cursor(name, state, 0)
-            await cursor.place(state)
-            self._cursors[name] = cursor
+            consumer = self._build(name, state, 0)
+            await consumer.seek(state)
+            self._consumers[name] = consumer
         finally:
             self._making.discard(name)
-        return cursor
+        return consumer
 
-    def _cursor(self, name: str, state: CursorState, notes: int) -> Consumer:
-        return Consumer(name, state, ledger=self._ledger, tasks=self._tasks, now=self._now, notes=notes)
+    def _build(self, name: str, state: CursorState, records: int) -> Consumer:
+        return Consumer(name, state, ledger=self._ledger, tasks=self._tasks, now=self._now, records=records)
 
-    async def _notes(self, stream: str) -> list[Record]:
-        notes: list[Record] = []
+    async def _records(self, stream: str) -> list[Record]:
+        records: list[Record] = []
         complete, after = False, 0
         while not complete:
             page = await self._ledger.journal.read(stream, after)
-            notes += page.notes
+            records += page.notes
             complete, after = page.complete, page.notes[-1].number if page.notes else page.head
-        return notes
+        return records

@@ -16,7 +16,7 @@ from lifebus_broker.ports import AppendResult, Ledger, NewReceipt, Refusal, Stor
 from lifebus_broker.routing.background import Background
 from lifebus_broker.routing.capabilities import CapabilityTable
 from lifebus_broker.routing.clients import CallbackClient, ClientTable, FunctionInvoker, Handler
-from lifebus_broker.routing.dispatch import Dispatcher, Job, Outcome, entry_of, new_receipts
+from lifebus_broker.routing.dispatch import Dispatcher, EmissionOutcome, PlannedEmission, new_receipt, recorded_receipts
 from lifebus_broker.routing.fan_out import Fanout
 from lifebus_broker.routing.ordered_groups import ordered_groups
 from lifebus_broker.routing.placement import NO_SLOTS_USED
@@ -34,7 +34,7 @@ from lifebus_contract import (
     encode_json,
 )
 
-Done = Callable[[list[Outcome]], None]
+Done = Callable[[list[EmissionOutcome]], None]
 """Called on the event loop with one outcome an emission, once all of them are durable or refused."""
 
 _log = structlog.get_logger("lifebus.bus")
@@ -103,16 +103,16 @@ class Bus:
 
     async def emit(
         self, client_id: str, emissions: Sequence[Emission], *, budget: float | None = None, dispatch: bool = True
-    ) -> list[Outcome]:
+    ) -> list[EmissionOutcome]:
         """Record emissions and return their outcomes when they are durable.
 
         `budget` bounds the deadlines of all clients together, in seconds; without `dispatch` no client is asked.
         Cancelling the caller does not undo what was handed to the ledger.
         """
         finished = anyio.Event()
-        outcomes: list[Outcome] = []
+        outcomes: list[EmissionOutcome] = []
 
-        def done(result: list[Outcome]) -> None:
+        def done(result: list[EmissionOutcome]) -> None:
             outcomes.extend(result)
             finished.set()
 
@@ -120,19 +120,19 @@ class Bus:
         await finished.wait()
         return outcomes
 
-    async def record_failure(self, client_id: str, emission: Emission, refusal: Refusal) -> Outcome:
+    async def record_failure(self, client_id: str, emission: Emission, refusal: Refusal) -> EmissionOutcome:
         """Record that a moment could not be understood or handled: one `failed` receipt, no client is asked.
 
         Idempotent by the emission's key, as any other emission.
         """
         plan = self.router.plan_failure(client_id, emission, refusal)
         if plan.receipt is None:
-            return Outcome(refusal=plan.refusal)
-        result = await self._dispatcher.append([entry_of(plan.receipt, emission)])
+            return EmissionOutcome(refusal=plan.refusal)
+        result = await self._dispatcher.append([new_receipt(plan.receipt, emission)])
         if isinstance(result, Refusal):
-            return Outcome(refusal=result)
+            return EmissionOutcome(refusal=result)
         (one,) = result
-        return Outcome(rows=() if one.row is None else (one.row,), replayed=one.replayed, refusal=one.refusal)
+        return EmissionOutcome(rows=() if one.row is None else (one.row,), replayed=one.replayed, refusal=one.refusal)
 
     def publish_transient(self, client_id: str, emission: Emission) -> Receipt:
         """Fan out a receipt that is neither stored nor numbered, and return it (docs/contract.md 2.6).
@@ -193,32 +193,32 @@ class Bus:
     def _append(self, emissions: Sequence[Emission], plans: Sequence[Plan], done: Done) -> None:
         """Append what no client is asked about, all in one transaction."""
         entries = [
-            entry_of(plan.receipt, emission)
+            new_receipt(plan.receipt, emission)
             for plan, emission in zip(plans, emissions, strict=True)
             if plan.receipt is not None
         ]
         if not entries:
-            done([Outcome(refusal=plan.refusal) for plan in plans])
+            done([EmissionOutcome(refusal=plan.refusal) for plan in plans])
             return
         acknowledge = partial(_acknowledge, plans, done)
-        if self.capabilities.stirred:
-            acknowledge = partial(self._learn_then, entries, acknowledge)
+        if self.capabilities.may_change:
+            acknowledge = partial(self._apply_then, entries, acknowledge)
         refusal = self.ledger.append(entries, acknowledge)
         if refusal is not None:
-            done([Outcome(refusal=plan.refusal or refusal) for plan in plans])
+            done([EmissionOutcome(refusal=plan.refusal or refusal) for plan in plans])
 
-    def _learn_then(
+    def _apply_then(
         self, entries: Sequence[NewReceipt], then: Callable[[list[AppendResult]], None], appended: list[AppendResult]
     ) -> None:
         """A session that ended has lost nothing any more."""
-        self.capabilities.learn(new_receipts(entries, appended))
+        self.capabilities.apply(recorded_receipts(entries, appended))
         then(appended)
 
     def _start(
         self, client_id: str, emissions: Sequence[Emission], done: Done, budget: float | None, dispatch: bool
     ) -> None:
         if self._running >= self._max_dispatches:
-            done([Outcome(refusal=_BUSY)] * len(emissions))
+            done([EmissionOutcome(refusal=_BUSY)] * len(emissions))
             return
         self._running += 1
         self._tasks.start_soon(self._dispatch_all, client_id, emissions, done, budget, dispatch)
@@ -227,18 +227,18 @@ class Bus:
         self, client_id: str, emissions: Sequence[Emission], done: Done, budget: float | None, asking: bool
     ) -> None:
         """Dispatch what belongs together in order, strangers side by side: none waits for a neighbour's client."""
-        outcomes: dict[int, Outcome] = {}
+        outcomes: dict[int, EmissionOutcome] = {}
         deadline = None if budget is None else anyio.current_time() + budget
 
-        async def dispatch(strand: list[int]) -> None:
+        async def dispatch(group: list[int]) -> None:
             chains: dict[str, tuple[str | None, SlotUse]] = {}
-            for index in strand:
+            for index in group:
                 outcomes[index] = await self._dispatch(client_id, emissions[index], chains, deadline, asking)
 
         try:
             async with anyio.create_task_group() as tasks:
-                for strand in ordered_groups(emissions):
-                    tasks.start_soon(dispatch, strand)
+                for group in ordered_groups(emissions):
+                    tasks.start_soon(dispatch, group)
         except Exception:  # noqa: BLE001  a defect of ours costs this request, not everybody's bus
             _log.exception("dispatch_failed")
         finally:
@@ -252,13 +252,15 @@ class Bus:
         chains: dict[str, tuple[str | None, SlotUse]],
         deadline: float | None,
         asking: bool,
-    ) -> Outcome:
+    ) -> EmissionOutcome:
         """Dispatch one emission; `chains` holds the parent and the used slots of each invocation so far."""
         request = emission.request
         parent, used = chains.get(request.invocation_id, (None, NO_SLOTS_USED))
         plan = self.router.plan(client_id, emission, parent, used, dispatch=asking)
         gap = await self._gap(client_id, emission, plan) if asking else None
-        job = Job(client_id=client_id, emission=emission, plan=plan, parent=parent, gap=gap, deadline=deadline)
+        job = PlannedEmission(
+            client_id=client_id, emission=emission, plan=plan, parent=parent, gap=gap, deadline=deadline
+        )
         outcome = await self._dispatcher.dispatch(job)
         chains[request.invocation_id] = (outcome.parent or parent, outcome.used)
         if outcome.refusal is not None and request.harness_session_id is not None:
@@ -290,19 +292,21 @@ class Bus:
 _BUSY = Refusal(
     failure_class=FailureClass.TRANSPORT_ERROR, detail="too many dispatches are under way; try again", code="busy"
 )
-_BROKEN = Outcome(refusal=Refusal(failure_class=FailureClass.INTERNAL_ERROR, detail="the dispatch broke; see the log"))
+_BROKEN = EmissionOutcome(
+    refusal=Refusal(failure_class=FailureClass.INTERNAL_ERROR, detail="the dispatch broke; see the log")
+)
 
 
 def _acknowledge(plans: Sequence[Plan], done: Done, appended: list[AppendResult]) -> None:
     """Match what the ledger did to the emissions it was done for."""
     results = iter(appended)
-    outcomes: list[Outcome] = []
+    outcomes: list[EmissionOutcome] = []
     for plan in plans:
         if plan.receipt is None:
-            outcomes.append(Outcome(refusal=plan.refusal))
+            outcomes.append(EmissionOutcome(refusal=plan.refusal))
             continue
         one = next(results)
         rows: tuple[StoredReceipt, ...] = () if one.row is None else (one.row,)
         deliveries = plan.deliveries if one.refusal is None else ()
-        outcomes.append(Outcome(rows=rows, replayed=one.replayed, refusal=one.refusal, deliveries=deliveries))
+        outcomes.append(EmissionOutcome(rows=rows, replayed=one.replayed, refusal=one.refusal, deliveries=deliveries))
     done(outcomes)

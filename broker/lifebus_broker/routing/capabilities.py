@@ -41,11 +41,11 @@ class CapabilityTable:
         return len(self.state.sessions)
 
     @property
-    def stirred(self) -> bool:
+    def may_change(self) -> bool:
         """Whether the end of a session may matter: some session reported something, or soon will have."""
         return bool(self.state.sessions) or self.expected > 0 or self._since is not None
 
-    def learn(self, receipts: Iterable[ReceiptLike]) -> None:
+    def apply(self, receipts: Iterable[ReceiptLike]) -> None:
         """Take recorded receipts in position order; those that are no report and end no session change nothing."""
         for receipt in receipts:
             self.state.extend(receipt)
@@ -60,7 +60,7 @@ class CapabilityTable:
         """Put history before what was learned since `await_history`; it may hold some of that already."""
         self.state, since = history, self._since or ()
         self._since = None
-        self.learn(since)
+        self.apply(since)
 
     def overrides(self, adapter_id: str, session: str | None = None) -> Losses:
         """Return the present support of what is weaker than claimed; what the session lost goes before the adapter."""
@@ -68,7 +68,7 @@ class CapabilityTable:
         own = self.state.losses((adapter_id, session), self._claimed) if session is not None else NO_LOSSES
         return {**whole, **own} if own else whole
 
-    def foresee(self, adapter_id: str, session: str | None, changes: Iterable[Degradation]) -> Losses:
+    def preview(self, adapter_id: str, session: str | None, changes: Iterable[Degradation]) -> Losses:
         """Return what `overrides` will say once these changes of the session, or of the adapter, are recorded."""
         words = apply_changes(self.state.words((adapter_id, session)), changes)
         own = weaker(words, adapter_id, self._claimed)

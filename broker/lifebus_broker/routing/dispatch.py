@@ -18,7 +18,7 @@ from lifebus_broker.routing.background import Background, Scope
 from lifebus_broker.routing.clients import CallbackClient
 from lifebus_broker.routing.invocation import ask
 from lifebus_broker.routing.placement import NO_SLOTS_USED
-from lifebus_broker.routing.receipts import request_digest, told_by, with_evidence
+from lifebus_broker.routing.receipts import as_client_emission, request_digest, with_evidence
 from lifebus_broker.routing.router import Delivery, Plan, Router
 from lifebus_broker.routing.slots import SlotUse
 from lifebus_contract import (
@@ -38,7 +38,7 @@ _log = structlog.get_logger("lifebus.dispatch")
 _SESSION_ENDED: Final = LifecycleEvent.SESSION_ENDED
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
+class EmissionOutcome(Struct, frozen=True, kw_only=True):
     """What became of one emission: recorded rows and payloads to deliver, or a refusal.
 
     `parent` is the receipt that the next event of the same invocation names as its parent; `used` its slot use.
@@ -52,7 +52,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     used: SlotUse = NO_SLOTS_USED
 
 
-class Job(Struct, frozen=True, kw_only=True):
+class PlannedEmission(Struct, frozen=True, kw_only=True):
     """One emission to dispatch: whose, what was planned, and until when (in event-loop time, None for no bound).
 
     `parent` is the receipt before it in the same invocation; `gap` a detected jump to record with it.
@@ -75,70 +75,70 @@ class Dispatcher:
         self._ledger = ledger
         self._under_way: dict[Scope, anyio.Event] = {}
 
-    async def dispatch(self, job: Job) -> Outcome:
+    async def dispatch(self, planned: PlannedEmission) -> EmissionOutcome:
         """Record the plan's receipt, ask its clients, record each answer; return when all of that is durable.
 
         Background clients are asked then, and record their receipts by themselves.
         """
-        request = job.emission.request
-        if job.plan.refusal is not None:
-            return Outcome(refusal=job.plan.refusal)
+        request = planned.emission.request
+        if planned.plan.refusal is not None:
+            return EmissionOutcome(refusal=planned.plan.refusal)
         if request.idempotency_key is None:
-            return await self._perform(job, {})
-        scope = (job.client_id, request.adapter_id, request.idempotency_key)
+            return await self._perform(planned, {})
+        scope = (planned.client_id, request.adapter_id, request.idempotency_key)
         while (other := self._under_way.get(scope)) is not None:
             await other.wait()
         self._under_way[scope] = anyio.Event()
         try:
-            return await self._once(job, request.idempotency_key)
+            return await self._once(planned, request.idempotency_key)
         finally:
             self._under_way.pop(scope).set()
 
-    async def _once(self, job: Job, key: str) -> Outcome:
+    async def _once(self, planned: PlannedEmission, key: str) -> EmissionOutcome:
         """Look first whether the key was used: by whom, and for the same content."""
-        told = {receipt.client_id for receipt in job.plan.told}
-        names = [job.client_id, *(client.client_id for client in job.plan.clients), *sorted(told)]
-        adapter_id = job.emission.request.adapter_id
+        told = {receipt.client_id for receipt in planned.plan.losses}
+        names = [planned.client_id, *(client.client_id for client in planned.plan.clients), *sorted(told)]
+        adapter_id = planned.emission.request.adapter_id
         found = await self._ledger.find([(name, adapter_id, key) for name in names])
-        digest = request_digest(job.emission)
+        digest = request_digest(planned.emission)
         stored: dict[str, StoredReceipt] = {}
         for name, entry in zip(names, found, strict=True):
             if entry is None:
                 continue
             if not is_same_content(entry[0], digest):
-                return Outcome(refusal=_CONFLICT)
+                return EmissionOutcome(refusal=_CONFLICT)
             if entry[1] is None:
-                return Outcome(refusal=_PRUNED)
+                return EmissionOutcome(refusal=_PRUNED)
             stored[name] = entry[1]
-        mine = stored.get(job.client_id)
-        if mine is not None and job.plan.receipt is None and _is_by(mine, job.client_id):
-            return Outcome(rows=(mine,), replayed=True)  # recorded when nobody wanted it
-        return await self._perform(job, stored)
+        mine = stored.get(planned.client_id)
+        if mine is not None and planned.plan.receipt is None and _is_by(mine, planned.client_id):
+            return EmissionOutcome(rows=(mine,), replayed=True)  # recorded when nobody wanted it
+        return await self._perform(planned, stored)
 
-    async def _perform(self, job: Job, stored: dict[str, StoredReceipt]) -> Outcome:
-        work = _Work(self, job)
-        refusal = await work.record_root(stored)
+    async def _perform(self, planned: PlannedEmission, stored: dict[str, StoredReceipt]) -> EmissionOutcome:
+        dispatch = _Dispatch(self, planned)
+        refusal = await dispatch.record_root(stored)
         if refusal is not None:
-            return Outcome(refusal=refusal)
+            return EmissionOutcome(refusal=refusal)
         late: list[CallbackClient] = []
         async with anyio.create_task_group() as tasks:
-            for client in job.plan.clients:
+            for client in planned.plan.clients:
                 if client.client_id in stored:
-                    work.replayed.append(stored[client.client_id])
+                    dispatch.replayed.append(stored[client.client_id])
                 elif client.background:
                     late.append(client)
                 else:
-                    tasks.start_soon(work.ask_client, client)
-        outcome = work.outcome()
+                    tasks.start_soon(dispatch.ask_client, client)
+        outcome = dispatch.outcome()
         if outcome.refusal is None:
             for client in late:
-                await work.leave_behind(client)
+                await dispatch.start_background(client)
         return outcome
 
-    async def append(self, entries: Sequence[NewReceipt], *, learn: bool = False) -> list[AppendResult] | Refusal:
+    async def append(self, entries: Sequence[NewReceipt], *, apply: bool = False) -> list[AppendResult] | Refusal:
         """Append and wait until it is durable, or return why it was refused.
 
-        With `learn` the table of capabilities hears of the new receipts before anybody else does.
+        With `apply` the table of capabilities hears of the new receipts before anybody else does.
         """
         finished = anyio.Event()
         result: list[AppendResult] = []
@@ -146,35 +146,35 @@ class Dispatcher:
 
         def done(appended: list[AppendResult]) -> None:
             result.extend(appended)
-            if learn:
+            if apply:
                 table.expected -= 1
-                table.learn(new_receipts(entries, appended))
+                table.apply(recorded_receipts(entries, appended))
             finished.set()
 
         refusal = self._ledger.append(entries, done)
         if refusal is not None:
             return refusal
-        if learn:
+        if apply:
             table.expected += 1  # `done` is called in a later turn of the loop at the earliest
         with anyio.CancelScope(shield=True):  # handed over: it will be durable whether or not anybody waits
             await finished.wait()
         return result
 
 
-class _Work:
+class _Dispatch:
     """One dispatch under way: what was recorded so far, and which slots are used."""
 
-    def __init__(self, dispatcher: Dispatcher, job: Job) -> None:
+    def __init__(self, dispatcher: Dispatcher, planned: PlannedEmission) -> None:
         self.replayed: list[StoredReceipt] = []
         self._dispatcher = dispatcher
-        self._job = job
-        self._used = job.plan.used
+        self._planned = planned
+        self._used = planned.plan.used
         self._appended: list[AppendResult] = []
-        self._deliveries: list[Delivery] = list(job.plan.deliveries)
-        self._first = job.plan.receipt.receipt_id if job.plan.receipt is not None else None
-        self._parent = self._first or job.parent
-        self._told = told_by(job.emission, job.client_id)
-        self._learn = bool(job.emission.degradations) or job.emission.request.event is _SESSION_ENDED
+        self._deliveries: list[Delivery] = list(planned.plan.deliveries)
+        self._first = planned.plan.receipt.receipt_id if planned.plan.receipt is not None else None
+        self._parent = self._first or planned.parent
+        self._client_emission = as_client_emission(planned.emission, planned.client_id)
+        self._apply = bool(planned.emission.degradations) or planned.emission.request.event is _SESSION_ENDED
         self._refusal: Refusal | None = None
 
     async def record_root(self, stored: Mapping[str, StoredReceipt]) -> Refusal | None:
@@ -182,13 +182,13 @@ class _Work:
 
         `stored` holds what was recorded under the key before; who was told nothing then is told nothing now.
         """
-        plan = self._job.plan
-        receipts = [receipt for receipt in (self._job.gap, plan.receipt) if receipt is not None]
-        if self._job.client_id not in stored:
-            receipts += plan.told
+        plan = self._planned.plan
+        receipts = [receipt for receipt in (self._planned.gap, plan.receipt) if receipt is not None]
+        if self._planned.client_id not in stored:
+            receipts += plan.losses
         else:
-            self.replayed += [stored[one.client_id] for one in plan.told if one.client_id in stored]
-        mine = stored.get(self._job.client_id)
+            self.replayed += [stored[one.client_id] for one in plan.losses if one.client_id in stored]
+        mine = stored.get(self._planned.client_id)
         if mine is not None and plan.receipt is not None:
             self._first = self._parent = decode_receipt(mine.receipt).receipt_id  # the one that is there already
         if receipts:
@@ -201,30 +201,30 @@ class _Work:
         self._first = self._first or receipt.receipt_id
         await self._record(receipt)
 
-    async def leave_behind(self, client: CallbackClient) -> None:
+    async def start_background(self, client: CallbackClient) -> None:
         """Have a background client asked while nobody waits; if there are too many, that is its receipt."""
-        key = self._job.emission.request.idempotency_key
-        scope = None if key is None else (client.client_id, self._job.emission.request.adapter_id, key)
+        key = self._planned.emission.request.idempotency_key
+        scope = None if key is None else (client.client_id, self._planned.emission.request.adapter_id, key)
         background = self._dispatcher.background
         if scope is not None and background.has(scope):
             return
-        if not background.start(partial(self._ask_late, client), scope):
-            await self._record(self._concluded(client, _TOO_MANY, self._told_to(client)))
+        if not background.start(partial(self._run_background, client), scope):
+            await self._record(self._concluded(client, _TOO_MANY, self._emission_for(client)))
 
-    async def _ask_late(self, client: CallbackClient) -> None:
+    async def _run_background(self, client: CallbackClient) -> None:
         """Ask a background client and record its receipt; one that the broker's end cuts off gets one, too."""
         try:
             receipt = await self._answer_of(client)
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
-                await self._record(self._concluded(client, _STOPPED, self._told_to(client)))
+                await self._record(self._concluded(client, _STOPPED, self._emission_for(client)))
             raise
         await self._record(receipt)
         if self._refusal is not None:  # nobody waits who could be told
             _log.warning("background_unrecorded", client_id=client.client_id, code=self._refusal.code)
 
     async def _answer_of(self, client: CallbackClient) -> Receipt:
-        router, emission, told = self._dispatcher.router, self._job.emission, self._told_to(client)
+        router, emission, told = self._dispatcher.router, self._planned.emission, self._emission_for(client)
         registered = self._registered
         loss = router.loss(client, emission, registered) if emission.degradations else None
         negotiation = router.negotiation(client.requirements, registered, emission.request.harness_session_id)
@@ -261,27 +261,29 @@ class _Work:
         self._deliveries.extend(placement.deliveries)
         return receipt
 
-    def _told_to(self, client: CallbackClient) -> Emission:
+    def _emission_for(self, client: CallbackClient) -> Emission:
         """Return the emission as a client's receipt tells it; that of a background client says that it comes late."""
-        return with_evidence(self._told, {"background": True}) if client.background else self._told
+        return (
+            with_evidence(self._client_emission, {"background": True}) if client.background else self._client_emission
+        )
 
     @property
     def _registered(self) -> RegisteredAdapter:
-        registered = self._job.plan.registered
+        registered = self._planned.plan.registered
         if registered is None:
             raise ValueError("a plan with clients names its adapter")
         return registered
 
     def _seconds_for(self, client: CallbackClient) -> float:
         """Return how long a client may take: its own deadline, or what is left of the hook's if that is less."""
-        if self._job.deadline is None or client.background:
+        if self._planned.deadline is None or client.background:
             return client.deadline
-        return max(0.0, min(client.deadline, self._job.deadline - anyio.current_time()))
+        return max(0.0, min(client.deadline, self._planned.deadline - anyio.current_time()))
 
     async def _record(self, *receipts: Receipt) -> None:
         """Append receipts in one transaction; the first refusal is the dispatch's."""
-        entries = [entry_of(receipt, self._job.emission) for receipt in receipts]
-        result = await self._dispatcher.append(entries, learn=self._learn)
+        entries = [new_receipt(receipt, self._planned.emission) for receipt in receipts]
+        result = await self._dispatcher.append(entries, apply=self._apply)
         if isinstance(result, Refusal):
             self._refusal = self._refusal or result
             return
@@ -289,13 +291,13 @@ class _Work:
         for one in result:
             self._refusal = self._refusal or one.refusal
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> EmissionOutcome:
         """Return what became of the emission."""
         if self._refusal is not None:
-            unsafe = self._job.emission.request.idempotency_key is None and any(one.row for one in self._appended)
-            return Outcome(refusal=_as_partial(self._refusal) if unsafe else self._refusal)
+            unsafe = self._planned.emission.request.idempotency_key is None and any(one.row for one in self._appended)
+            return EmissionOutcome(refusal=_as_partial(self._refusal) if unsafe else self._refusal)
         rows = [*self.replayed, *(one.row for one in self._appended if one.row is not None)]
-        return Outcome(
+        return EmissionOutcome(
             rows=tuple(sorted(rows, key=lambda row: row.position)),
             replayed=bool(rows) and all(one.replayed for one in self._appended),
             deliveries=tuple(self._deliveries),
@@ -304,14 +306,14 @@ class _Work:
         )
 
 
-def entry_of(receipt: Receipt, emission: Emission) -> NewReceipt:
+def new_receipt(receipt: Receipt, emission: Emission) -> NewReceipt:
     """Return the ledger entry of a receipt; the digest of what was asked goes with an idempotency key."""
     if receipt.idempotency_key is None:
         return NewReceipt(receipt=receipt)
     return NewReceipt(receipt=receipt, digest=request_digest(emission))
 
 
-def new_receipts(entries: Sequence[NewReceipt], appended: Sequence[AppendResult]) -> list[Receipt]:
+def recorded_receipts(entries: Sequence[NewReceipt], appended: Sequence[AppendResult]) -> list[Receipt]:
     """Return the receipts that an append recorded; not those that were there before."""
     return [
         entry.receipt for entry, one in zip(entries, appended, strict=True) if one.row is not None and not one.replayed

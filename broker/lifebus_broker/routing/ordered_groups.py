@@ -8,20 +8,20 @@ from lifebus_contract import Emission
 def ordered_groups(emissions: Sequence[Emission]) -> list[list[int]]:
     """Return the indices of the emissions, those of one invocation or one session together and in order.
 
-    Order is promised within a session only, so the strands may run side by side (docs/contract.md 6.3).
+    Order is promised within a session only, so the groups may run side by side (docs/contract.md 6.3).
     """
-    strands: list[list[int]] = []
+    groups: list[list[int]] = []
     by_name: dict[tuple[str, ...], list[int]] = {}
     for index, emission in enumerate(emissions):
         request = emission.request
         names: list[tuple[str, ...]] = [(request.invocation_id,)]
         if request.harness_session_id is not None:
             names.append((request.adapter_id, request.harness_session_id))
-        strand: list[int] | None = next((by_name[name] for name in names if name in by_name), None)
-        if strand is None:
-            strand = []
-            strands.append(strand)
-        strand.append(index)
+        group: list[int] | None = next((by_name[name] for name in names if name in by_name), None)
+        if group is None:
+            group = []
+            groups.append(group)
+        group.append(index)
         for name in names:
-            by_name.setdefault(name, strand)
-    return strands
+            by_name.setdefault(name, group)
+    return groups

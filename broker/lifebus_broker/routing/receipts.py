@@ -51,7 +51,7 @@ class ReceiptHeader(TypedDict):
     parent_receipt_id: str | None
 
 
-class _Verdict(Struct, frozen=True, kw_only=True):
+class _Outcome(Struct, frozen=True, kw_only=True):
     """What a receipt says beyond the emission it is about."""
 
     status: ReceiptStatus
@@ -62,7 +62,7 @@ class _Verdict(Struct, frozen=True, kw_only=True):
     warnings: tuple[Warning, ...] = ()
 
 
-_OBSERVED: Final = _Verdict(status=ReceiptStatus.OBSERVED)
+_OBSERVED: Final = _Outcome(status=ReceiptStatus.OBSERVED)
 
 
 def observed(
@@ -70,12 +70,12 @@ def observed(
     emission: Emission,
     negotiation: Negotiation | None = None,
     placement: PlacementResult = _NOTHING_PLACED,
-    **stamp: Unpack[ReceiptHeader],
+    **header: Unpack[ReceiptHeader],
 ) -> Receipt:
     """Return the receipt of a fact that no client answered; payloads of the emitter may have been placed with it."""
     if negotiation is None and not placement.receipts:
-        return _draft(emission, stamp, _OBSERVED)
-    return _draft(emission, stamp, _settle(ReceiptStatus.OBSERVED, (), negotiation, placement, stamp["at_epoch_s"]))
+        return _draft(emission, header, _OBSERVED)
+    return _draft(emission, header, _settle(ReceiptStatus.OBSERVED, (), negotiation, placement, header["at_epoch_s"]))
 
 
 def observed_alone(emission: Emission, receipt_id: str, at_epoch_s: int, client_id: str, parent: str | None) -> Receipt:
@@ -113,18 +113,18 @@ def from_response(
     response: CallbackResponse,
     negotiation: Negotiation | None = None,
     placement: PlacementResult = _NOTHING_PLACED,
-    **stamp: Unpack[ReceiptHeader],
+    **header: Unpack[ReceiptHeader],
 ) -> Receipt:
     """Return the receipt of a client's answer.
 
     The client's status stands as far as the facts bear it out: what was placed is `delivered`, whatever the
     client says, and a `delivered` with nothing placed is not.  A failure's retry class may only be tightened.
     """
-    at_epoch_s = stamp["at_epoch_s"]
+    at_epoch_s = header["at_epoch_s"]
     if response.failure_class is None:
-        verdict = _settle(response.status, response.warnings, negotiation, placement, at_epoch_s)
+        outcome = _settle(response.status, response.warnings, negotiation, placement, at_epoch_s)
     else:
-        verdict = _Verdict(
+        outcome = _Outcome(
             status=ReceiptStatus.FAILED,
             failure_class=response.failure_class,
             retry_class=tighten(response.failure_class, response.retry_class),
@@ -132,7 +132,7 @@ def from_response(
             degradations=() if negotiation is None else degradations_of(negotiation, at_epoch_s),
             warnings=response.warnings + placement.warnings + _negotiated(negotiation),
         )
-    return _draft(emission, stamp, verdict)
+    return _draft(emission, header, outcome)
 
 
 def failed(
@@ -141,18 +141,18 @@ def failed(
     refusal: Refusal,
     negotiation: Negotiation | None = None,
     placement: PlacementResult = _NOTHING_PLACED,
-    **stamp: Unpack[ReceiptHeader],
+    **header: Unpack[ReceiptHeader],
 ) -> Receipt:
     """Return the receipt of an operation that lifebus refused or that broke; a warning says why."""
-    verdict = _Verdict(
+    outcome = _Outcome(
         status=ReceiptStatus.FAILED,
         failure_class=refusal.failure_class,
         retry_class=refusal.retry_class,
         payload_receipts=placement.receipts,
-        degradations=() if negotiation is None else degradations_of(negotiation, stamp["at_epoch_s"]),
+        degradations=() if negotiation is None else degradations_of(negotiation, header["at_epoch_s"]),
         warnings=(warning_of(refusal), *placement.warnings, *_negotiated(negotiation)),
     )
-    return _draft(emission, stamp, verdict)
+    return _draft(emission, header, outcome)
 
 
 def warning_of(refusal: Refusal) -> Warning:
@@ -160,7 +160,7 @@ def warning_of(refusal: Refusal) -> Warning:
     return Warning(code=refusal.code or refusal.failure_class.value, message=refusal.detail[:1024])
 
 
-def told_by(emission: Emission, emitter: str) -> Emission:
+def as_client_emission(emission: Emission, emitter: str) -> Emission:
     """Return the emission as its clients' receipts tell it: they name who reported it."""
     return structs.replace(emission, telemetry={**emission.telemetry, EMITTER: emitter})
 
@@ -174,13 +174,13 @@ def with_evidence(emission: Emission, evidence: Evidence) -> Emission:
 
 
 def gap_detected(
-    *, emission: Emission, event_id: str, missing: tuple[int, int], **stamp: Unpack[ReceiptHeader]
+    *, emission: Emission, event_id: str, missing: tuple[int, int], **header: Unpack[ReceiptHeader]
 ) -> Receipt:
     """Return the receipt of a jump in the harness's own sequence: first and last missing number (docs/contract.md 6.6).
 
     It is a fact of its own: `event_id` is new, and the emission's idempotency key stays with the emission's receipt.
     """
-    draft = _draft(emission, stamp, _OBSERVED)
+    draft = _draft(emission, header, _OBSERVED)
     first, last = missing
     return structs.replace(
         draft,
@@ -203,43 +203,43 @@ def missing_range(last: int | None, seen: int | None) -> tuple[int, int] | None:
 
 
 def request_digest(emission: Emission) -> bytes:
-    """Return 32 bytes that stand for everything the caller said (docs/contract.md 6.5): the SHA-256 of its MessagePack.
+    """Return 32 bytes that stand for everything the caller stated (docs/contract.md 6.5): the SHA-256 of its MessagePack.
 
     `warnings` stay out: they are lifebus's own remarks, and a call that comes again from the spool bears one more.
     """
     if emission.payloads or emission.requirements or emission.telemetry or emission.degradations:
-        said: tuple[object, ...] = (emission.request, emission.payloads, emission.requirements, emission.telemetry)
+        stated: tuple[object, ...] = (emission.request, emission.payloads, emission.requirements, emission.telemetry)
         if emission.degradations:
-            said += (emission.degradations,)
-        return hashlib.sha256(encode_msgpack(said)).digest()
+            stated += (emission.degradations,)
+        return hashlib.sha256(encode_msgpack(stated)).digest()
     return hashlib.sha256(encode_msgpack(emission.request)).digest()
 
 
-def _draft(emission: Emission, stamp: ReceiptHeader, verdict: _Verdict) -> Receipt:
+def _draft(emission: Emission, header: ReceiptHeader, outcome: _Outcome) -> Receipt:
     request = emission.request
     return Receipt(
         adapter_id=request.adapter_id,
-        at_epoch_s=stamp["at_epoch_s"],
-        capability_degradations=verdict.degradations,
-        client_id=stamp["client_id"],
+        at_epoch_s=header["at_epoch_s"],
+        capability_degradations=outcome.degradations,
+        client_id=header["client_id"],
         event=request.event,
         event_id=request.event_id,
-        failure_class=verdict.failure_class,
+        failure_class=outcome.failure_class,
         harness_run_id=request.harness_run_id,
         harness_session_id=request.harness_session_id,
         harness_task_id=request.harness_task_id,
         idempotency_key=request.idempotency_key,
         integration_mode=request.integration_mode,
         invocation_id=request.invocation_id,
-        parent_receipt_id=stamp["parent_receipt_id"],
-        payload_receipts=verdict.payload_receipts,
-        receipt_id=stamp["receipt_id"],
-        retry_class=verdict.retry_class,
+        parent_receipt_id=header["parent_receipt_id"],
+        payload_receipts=outcome.payload_receipts,
+        receipt_id=header["receipt_id"],
+        retry_class=outcome.retry_class,
         schema_version=CONTRACT_VERSION,
         sequence=None,
-        status=verdict.status,
+        status=outcome.status,
         telemetry_summary=_facts(emission),
-        warnings=_bounded(emission.warnings + verdict.warnings),
+        warnings=_bounded(emission.warnings + outcome.warnings),
     )
 
 
@@ -258,20 +258,20 @@ def _facts(emission: Emission) -> dict[FactKey, FactValue]:
 
 
 def _settle(
-    said: ReceiptStatus,
+    stated: ReceiptStatus,
     remarks: tuple[Warning, ...],
     negotiation: Negotiation | None,
     placement: PlacementResult,
     at_epoch_s: int,
-) -> _Verdict:
-    """Weigh what was said against what was negotiated and placed."""
+) -> _Outcome:
+    """Weigh what was stated against what was negotiated and placed."""
     placed = {receipt.status for receipt in placement.receipts}
     weaker = negotiation is not None and negotiation.outcome is NegotiationOutcome.DEGRADED
-    status = _status(said, placed, weaker=weaker)
+    status = _status(stated, placed, weaker=weaker)
     warnings = remarks + placement.warnings + _negotiated(negotiation)
-    if said is ReceiptStatus.DELIVERED and placed.isdisjoint({ReceiptStatus.DELIVERED, ReceiptStatus.DEGRADED}):
+    if stated is ReceiptStatus.DELIVERED and placed.isdisjoint({ReceiptStatus.DELIVERED, ReceiptStatus.DEGRADED}):
         warnings = (_DELIVERY_NOT_OBSERVED, *warnings)
-    return _Verdict(
+    return _Outcome(
         status=status,
         payload_receipts=placement.receipts,
         degradations=() if negotiation is None else degradations_of(negotiation, at_epoch_s),
@@ -279,15 +279,15 @@ def _settle(
     )
 
 
-def _status(said: ReceiptStatus, placed: set[ReceiptStatus], *, weaker: bool) -> ReceiptStatus:
+def _status(stated: ReceiptStatus, placed: set[ReceiptStatus], *, weaker: bool) -> ReceiptStatus:
     """Return the status the facts bear out, strongest statement first."""
-    if weaker or ReceiptStatus.DEGRADED in placed or said is ReceiptStatus.DEGRADED:
+    if weaker or ReceiptStatus.DEGRADED in placed or stated is ReceiptStatus.DEGRADED:
         return ReceiptStatus.DEGRADED
     if ReceiptStatus.DELIVERED in placed:
         return ReceiptStatus.DELIVERED
-    if said is ReceiptStatus.DELIVERED:
+    if stated is ReceiptStatus.DELIVERED:
         return ReceiptStatus.SKIPPED if ReceiptStatus.SKIPPED in placed else ReceiptStatus.OBSERVED
-    return said
+    return stated
 
 
 def _negotiated(negotiation: Negotiation | None) -> tuple[Warning, ...]:

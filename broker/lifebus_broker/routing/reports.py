@@ -22,9 +22,9 @@ from lifebus_contract import (
 _FAILING: Final = frozenset({NegotiationOutcome.UNSUPPORTED, NegotiationOutcome.REQUIRES_OPERATOR})
 
 
-def fact_of(*, emission: Emission, **stamp: Unpack[ReceiptHeader]) -> Receipt:
+def fact_of(*, emission: Emission, **header: Unpack[ReceiptHeader]) -> Receipt:
     """Return the receipt of reported changes: `degraded` where something got weaker, else `observed`."""
-    draft = observed(emission=emission, **stamp)
+    draft = observed(emission=emission, **header)
     losses = losses_of(emission.degradations)
     if not losses:
         return structs.replace(draft, capability_degradations=emission.degradations)
@@ -38,7 +38,7 @@ def fact_of(*, emission: Emission, **stamp: Unpack[ReceiptHeader]) -> Receipt:
 
 
 def loss_of(
-    *, emission: Emission, negotiation: Negotiation, remarks: tuple[Warning, ...] = (), **stamp: Unpack[ReceiptHeader]
+    *, emission: Emission, negotiation: Negotiation, remarks: tuple[Warning, ...] = (), **header: Unpack[ReceiptHeader]
 ) -> Receipt:
     """Return the receipt of a client that lost what it requires, in the words of the report.
 
@@ -52,7 +52,7 @@ def loss_of(
         wished_retry=strictest(lost),
         code="required_capability_lost",
     )
-    draft = failed(emission=emission, refusal=refusal, **stamp)
+    draft = failed(emission=emission, refusal=refusal, **header)
     return structs.replace(draft, capability_degradations=lost, warnings=(*draft.warnings, *remarks)[:MAX_WARNINGS])
 
 

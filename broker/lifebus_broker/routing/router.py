@@ -16,12 +16,12 @@ from lifebus_broker.routing.payload_validation import check_payloads
 from lifebus_broker.routing.placement import NO_SLOTS_USED, PlacementResult, place, place_late
 from lifebus_broker.routing.receipts import (
     ReceiptHeader,
+    as_client_emission,
     failed,
     from_response,
     gap_detected,
     observed,
     observed_alone,
-    told_by,
     warning_of,
 )
 from lifebus_broker.routing.registry import Registry
@@ -51,7 +51,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 
     With a `refusal` nothing is recorded.  A `receipt` is recorded in the emitter's name; `clients` are then asked,
     those in the background last.
-    `deliveries` and `used` come from the emitter's own payloads.  `told` are receipts of clients that are not asked,
+    `deliveries` and `used` come from the emitter's own payloads.  `losses` are receipts of clients that are not asked,
     recorded together with the first one.
     """
 
@@ -59,7 +59,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     receipt: Receipt | None = None
     registered: RegisteredAdapter | None = None
     clients: Sequence[CallbackClient] = ()
-    told: tuple[Receipt, ...] = ()
+    losses: tuple[Receipt, ...] = ()
     deliveries: tuple[Delivery, ...] = ()
     used: SlotUse = NO_SLOTS_USED
 
@@ -103,9 +103,9 @@ class Router:
             return Plan(refusal=registered)
         clients = self.clients.wanting(request.event, request.adapter_id) if dispatch else ()
         if emission.payloads or emission.requirements:
-            return self._plan_delivery(emission, registered, clients, self._stamp(client_id, parent), used)
+            return self._plan_delivery(emission, registered, clients, self._header(client_id, parent), used)
         if emission.degradations:
-            return self._plan_report(emission, registered, clients, self._stamp(client_id, parent), used)
+            return self._plan_report(emission, registered, clients, self._header(client_id, parent), used)
         if any(not client.background for client in clients):
             return Plan(registered=registered, clients=clients, used=used)
         receipt = observed_alone(emission, self._ids.make(RECEIPT), int(self._clock()), client_id, parent)
@@ -135,10 +135,10 @@ class Router:
         answer: CallbackResponse | Refusal,
         parent: str | None,
     ) -> Receipt:
-        """Return the receipt of a client that was told of its loss: whatever it answered, it failed, and why."""
+        """Return the receipt of a client that was losses of its loss: whatever it answered, it failed, and why."""
         remarks = answer.warnings if isinstance(answer, CallbackResponse) else (warning_of(answer),)
-        stamp = self._stamp(client.client_id, parent)
-        return loss_of(emission=emission, negotiation=negotiation, remarks=remarks, **stamp)
+        header = self._header(client.client_id, parent)
+        return loss_of(emission=emission, negotiation=negotiation, remarks=remarks, **header)
 
     def conclude(
         self,
@@ -152,23 +152,23 @@ class Router:
         used: SlotUse,
     ) -> tuple[Receipt, PlacementResult]:
         """Return the receipt of a client that was asked, and what becomes of the payloads it sent."""
-        stamp = self._stamp(client.client_id, parent)
+        header = self._header(client.client_id, parent)
         nothing = PlacementResult(used=used)
         if isinstance(answer, Refusal):
-            return failed(emission=emission, refusal=answer, negotiation=negotiation, **stamp), nothing
-        refusal = check_payloads(answer.client_payloads, stamp["at_epoch_s"])
+            return failed(emission=emission, refusal=answer, negotiation=negotiation, **header), nothing
+        refusal = check_payloads(answer.client_payloads, header["at_epoch_s"])
         if refusal is not None:
-            return failed(emission=emission, refusal=refusal, negotiation=negotiation, **stamp), nothing
+            return failed(emission=emission, refusal=refusal, negotiation=negotiation, **header), nothing
         sent = () if answer.failure_class is not None else answer.client_payloads  # a failure delivers nothing
         late = client.background
         placement = place_late(sent, used) if late else place(sent, emission.request, registered, used)
         if placement.refusal is not None:
             receipt = failed(
-                emission=emission, refusal=placement.refusal, negotiation=negotiation, placement=placement, **stamp
+                emission=emission, refusal=placement.refusal, negotiation=negotiation, placement=placement, **header
             )
             return receipt, placement
         receipt = from_response(
-            emission=emission, response=answer, negotiation=negotiation, placement=placement, **stamp
+            emission=emission, response=answer, negotiation=negotiation, placement=placement, **header
         )
         return receipt, placement
 
@@ -176,8 +176,8 @@ class Router:
         self, client: CallbackClient, emission: Emission, negotiation: Negotiation, parent: str | None
     ) -> Receipt:
         """Return the receipt of a client that is not asked, because a capability it requires cannot be had."""
-        stamp = self._stamp(client.client_id, parent)
-        return failed(emission=emission, refusal=_unmet(negotiation), negotiation=negotiation, **stamp)
+        header = self._header(client.client_id, parent)
+        return failed(emission=emission, refusal=_unmet(negotiation), negotiation=negotiation, **header)
 
     def plan_failure(self, client_id: str, emission: Emission, refusal: Refusal) -> Plan:
         """Return the plan that records nothing but that this moment could not be understood or handled."""
@@ -185,10 +185,10 @@ class Router:
         registered = self.registry.resolve(request.adapter_id, request.adapter_version, request.integration_mode)
         if isinstance(registered, Refusal):
             return Plan(refusal=registered)
-        return Plan(receipt=failed(emission=emission, refusal=refusal, **self._stamp(client_id, None)))
+        return Plan(receipt=failed(emission=emission, refusal=refusal, **self._header(client_id, None)))
 
     def transient(self, client_id: str, emission: Emission) -> Receipt:
-        """Return the receipt of a moment that is told but not stored (docs/contract.md 2.6).
+        """Return the receipt of a moment that is published but not stored (docs/contract.md 2.6).
 
         Raises:
             AdapterUnavailable: there is no such adapter, or it is not what the request names.
@@ -201,31 +201,31 @@ class Router:
 
     def gap(self, client_id: str, emission: Emission, missing: tuple[int, int], parent: str | None) -> Receipt:
         """Return the receipt of a jump in the harness's own sequence (docs/contract.md 6.6)."""
-        stamp = self._stamp(client_id, parent)
-        return gap_detected(emission=emission, event_id=self._ids.make(EVENT), missing=missing, **stamp)
+        header = self._header(client_id, parent)
+        return gap_detected(emission=emission, event_id=self._ids.make(EVENT), missing=missing, **header)
 
     def _plan_delivery(
         self,
         emission: Emission,
         registered: RegisteredAdapter,
         clients: Sequence[CallbackClient],
-        stamp: ReceiptHeader,
+        header: ReceiptHeader,
         used: SlotUse,
     ) -> Plan:
         """Plan an emission that requires something or brings payloads; a refusal is a recorded fact."""
         negotiation = self.negotiation(emission.requirements, registered, emission.request.harness_session_id)
         if negotiation is not None and negotiation.failure_class is not None:
-            receipt = failed(emission=emission, refusal=_unmet(negotiation), negotiation=negotiation, **stamp)
+            receipt = failed(emission=emission, refusal=_unmet(negotiation), negotiation=negotiation, **header)
             return Plan(receipt=receipt, used=used)
-        refusal = check_payloads(emission.payloads, stamp["at_epoch_s"])
+        refusal = check_payloads(emission.payloads, header["at_epoch_s"])
         if refusal is not None:
-            return Plan(receipt=failed(emission=emission, refusal=refusal, **stamp), used=used)
+            return Plan(receipt=failed(emission=emission, refusal=refusal, **header), used=used)
         placed = place(emission.payloads, emission.request, registered, used)
         if placed.refusal is not None:
-            receipt = failed(emission=emission, refusal=placed.refusal, placement=placed, **stamp)
+            receipt = failed(emission=emission, refusal=placed.refusal, placement=placed, **header)
             return Plan(receipt=receipt, used=used)
         return Plan(
-            receipt=observed(emission=emission, negotiation=negotiation, placement=placed, **stamp),
+            receipt=observed(emission=emission, negotiation=negotiation, placement=placed, **header),
             registered=registered,
             clients=clients,
             deliveries=placed.deliveries,
@@ -237,28 +237,28 @@ class Router:
         emission: Emission,
         registered: RegisteredAdapter,
         clients: Sequence[CallbackClient],
-        stamp: ReceiptHeader,
+        header: ReceiptHeader,
         used: SlotUse,
     ) -> Plan:
         """Plan a report of degradations: a fact of its own, and one receipt each for who cannot do without.
 
         Those who want the event get theirs when they were asked.  The reporter's own is the fact.
         """
-        fact = fact_of(emission=emission, **stamp)
-        passed_on = told_by(emission, stamp["client_id"])
+        fact = fact_of(emission=emission, **header)
+        client_emission = as_client_emission(emission, header["client_id"])
         request = emission.request
-        after = self.capabilities.foresee(request.adapter_id, request.harness_session_id, emission.degradations)
-        told: list[Receipt] = []
+        after = self.capabilities.preview(request.adapter_id, request.harness_session_id, emission.degradations)
+        losses: list[Receipt] = []
         for client in self.clients.of(request.adapter_id):
-            if client in clients or client.client_id == stamp["client_id"]:
+            if client in clients or client.client_id == header["client_id"]:
                 continue
             negotiation = _loss(client, emission, registered, after)
             if negotiation is not None:
-                own = self._stamp(client.client_id, fact.receipt_id)
-                told.append(loss_of(emission=passed_on, negotiation=negotiation, **own))
-        return Plan(receipt=fact, registered=registered, clients=clients, told=tuple(told), used=used)
+                own = self._header(client.client_id, fact.receipt_id)
+                losses.append(loss_of(emission=client_emission, negotiation=negotiation, **own))
+        return Plan(receipt=fact, registered=registered, clients=clients, losses=tuple(losses), used=used)
 
-    def _stamp(self, client_id: str, parent: str | None) -> ReceiptHeader:
+    def _header(self, client_id: str, parent: str | None) -> ReceiptHeader:
         return {
             "receipt_id": self._ids.make(RECEIPT),
             "at_epoch_s": int(self._clock()),

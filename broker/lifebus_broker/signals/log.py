@@ -1,7 +1,7 @@
 """The signals of app-servers: numbered per thread, kept in the journal, published, dropped when there are too many.
 
-A signal is no receipt: it is bulky, it repeats the harness's own words, and it may be forgotten.  So it lies beside the
-ledger's rows, and only as much as the settings give room for.
+A signal is no receipt: it is large, it repeats the harness's own output, and it may be dropped.  It is stored in the
+journal beside the receipts, within the bound that the settings give.
 """
 
 import asyncio
@@ -14,26 +14,27 @@ import msgspec
 import structlog
 from msgspec import Struct
 
+from lifebus_broker.ledger.records import error_of
 from lifebus_broker.ports import Journal, NewRecord, Record, RecordStream, Refusal
-from lifebus_broker.signals.quota import excess
+from lifebus_broker.signals.quota import to_drop
 from lifebus_broker.state.observers import Origins, note_of
-from lifebus_contract import BrokerBusy, LifebusError, error_for
+from lifebus_contract import BrokerBusy, LifebusError
 from lifebus_contract.fields import MAX_INTEGER
 
 _PREFIX: Final = "signal/"
 _OBSERVED: Final = "observed"
-_LOOK_BYTES: Final = 1_048_576
-_SUMMARY_EVERY: Final = 512
+_CHECK_BYTES: Final = 1_048_576
+_SUMMARY_RECORDS: Final = 512
 _SLICE_BYTES: Final = 262_144
 _log = structlog.get_logger("lifebus.signals")
 
 
-class SeenSignal(Protocol):
-    """What is recorded of a signal (fulfilled by `lifebus_transports.messages.signals.Signal`)."""
+class NewSignal(Protocol):
+    """A signal that is to be recorded (fulfilled by `lifebus_transports.messages.signals.Signal`)."""
 
     @property
     def thread(self) -> str:
-        """The thread it is about; empty for the process itself."""
+        """The thread it is about; empty for the app-server process itself."""
         ...
 
     @property
@@ -67,7 +68,7 @@ class SignalSlice(Struct, frozen=True, kw_only=True):
 
 
 class ThreadTip(Struct, frozen=True):
-    """Where a thread stands: its newest sequence, and the last one that is no longer kept."""
+    """The ends of a thread: its newest sequence, and the newest one that is no longer kept."""
 
     thread: str
     head: int
@@ -79,7 +80,7 @@ SignalListener = Callable[[str, str, Sequence[StoredSignal]], None]
 
 
 class SignalLog:
-    """Records what observers saw.  Made by `open`; `keep` must run beside it.
+    """Records the signals that observers send.  Made by `open`; `enforce_quota` must run beside it.
 
     `stored` and `dropped` count signals since the start, `epoch` names the history that the sequences belong to.
     """
@@ -91,17 +92,17 @@ class SignalLog:
         self._keep_bytes = keep_bytes
         self._listeners: list[SignalListener] = []
         self._origins = Origins()
-        self._summed = self._told = 0
-        self._unlooked = self._look_at = max(_LOOK_BYTES, keep_bytes // 32)  # the first look is at the start
+        self._summarised = self._last_observation = 0
+        self._unchecked = self._check_at = max(_CHECK_BYTES, keep_bytes // 32)  # due at once
         self._due = anyio.Event()
         self._changed: dict[tuple[str, str], int] = {}
         self._newest: dict[str, int] = {}
 
     @classmethod
     async def open(cls, journal: Journal, *, epoch: str, keep_bytes: int) -> Self:
-        """Return a log that knows how far every observer had told its story.
+        """Return a log that knows up to which observation each observer is recorded.
 
-        `keep_bytes` bounds what is kept; a little more is there for moments.
+        `keep_bytes` bounds what is kept; it is exceeded a little between two checks.
 
         Raises:
             LifebusError: the journal cannot be read.
@@ -109,23 +110,23 @@ class SignalLog:
         log = cls(journal, epoch=epoch, keep_bytes=keep_bytes)
         complete = False
         while not complete:
-            page = await journal.read(_OBSERVED, log._told)
-            log._summed = log._summed or page.floor
-            for note in page.notes:
-                log._learn(note)
+            page = await journal.read(_OBSERVED, log._last_observation)
+            log._summarised = log._summarised or page.floor
+            for record in page.notes:
+                log._observe(record)
             complete = page.complete
         return log
 
     def listen(self, listener: SignalListener) -> None:
-        """Have a listener told of every signal from now on, once it is durable."""
+        """Add a listener, called with every signal from now on once it is durable."""
         self._listeners.append(listener)
 
     def through(self, origin: str) -> int:
         """Return the number of an origin's newest recorded observation, 0 where none is known."""
         return self._origins.through(origin)
 
-    async def record(self, origin: str, through: int, adapter_id: str, signals: Sequence[SeenSignal]) -> None:
-        """Record signals, and that an origin has told everything up to a number; return when both are durable.
+    async def record(self, origin: str, through: int, adapter_id: str, signals: Sequence[NewSignal]) -> None:
+        """Record signals, and that an origin has sent everything up to a number; return when both are durable.
 
         Cancelling the caller does not undo it.
 
@@ -133,13 +134,15 @@ class SignalLog:
             BrokerBusy: too much is waiting to be written or dropped; nothing was recorded.
             LifebusError: the journal refused; nothing was recorded.
         """
-        if self._unlooked > 8 * self._look_at:
+        # Backpressure: whoever sends faster than old signals are dropped has to wait.
+        if self._unchecked > 8 * self._check_at:
             raise BrokerBusy("too many signals came before old ones could be dropped; try again", code="busy")
-        notes = [
+        records = [
             NewRecord(_stream_of(adapter_id, one.thread), msgspec.msgpack.encode((one.event_type, one.signal)))
             for one in signals
         ]
-        await self._write([*notes, NewRecord(_OBSERVED, note_of({origin: through}))])
+        # One append: an observer that sends again after a crash can tell from `through` what is recorded already.
+        await self._write([*records, NewRecord(_OBSERVED, note_of({origin: through}))])
 
     async def read(self, adapter_id: str, thread: str, after: int, limit: int) -> SignalSlice:
         """Return signals of a thread after a sequence, or that those are gone."""
@@ -148,7 +151,8 @@ class SignalLog:
             return SignalSlice(
                 signals=(), next=page.floor, head=page.head, floor=page.floor, complete=False, snapshot_required=True
             )
-        signals = tuple(_stored(note) for note in page.notes)
+        signals = tuple(_stored(record) for record in page.notes)
+        # A page may be cut short by its bytes; only a complete one reaches the head.
         last = max(after, page.head) if page.complete else signals[-1].sequence
         return SignalSlice(signals=signals, next=last, head=page.head, floor=page.floor, complete=page.complete)
 
@@ -173,75 +177,78 @@ class SignalLog:
         changed, self._changed = self._changed, {}
         return changed
 
-    async def keep(self) -> None:
-        """Drop what is too much whenever enough has come in, until cancelled."""
+    async def enforce_quota(self) -> None:
+        """Drop the oldest signals whenever enough new ones came in, until cancelled."""
         while True:
-            self._due = anyio.Event()
+            self._due = anyio.Event()  # replaced before the check, so that what comes in during it is not missed
             if self._is_due():
                 try:
-                    await self._tidy()
+                    await self._enforce()
                 except LifebusError as fault:
-                    _log.warning("signals.not_tidied", detail=fault.detail)
+                    _log.warning("signals.quota_not_enforced", detail=fault.detail)
             await self._due.wait()
 
     def _is_due(self) -> bool:
-        return self._unlooked >= self._look_at or self._told - self._summed >= _SUMMARY_EVERY
+        return self._unchecked >= self._check_at or self._last_observation - self._summarised >= _SUMMARY_RECORDS
 
-    async def _tidy(self) -> None:
-        """Drop until what is kept is within its bound, and sum up the notes about origins."""
-        self._unlooked = 0
-        while surplus := excess(await self._kept(), self._keep_bytes):
-            for stream, through in surplus:
+    async def _enforce(self) -> None:
+        """Drop until what is kept is within its bound, and summarise the records about origins."""
+        self._unchecked = 0
+        while excess := to_drop(await self._kept(), self._keep_bytes):
+            for stream, through in excess:
                 await self._drop(stream.stream, through, stream.floor)
-        summed = self._told
-        if summed - self._summed >= _SUMMARY_EVERY:
+        # Taken before the write: what is recorded during it is newer than the summary and has to stay.
+        last = self._last_observation
+        if last - self._summarised >= _SUMMARY_RECORDS:
             await self._write([NewRecord(_OBSERVED, self._origins.summary())])
-            self._summed = await self._journal.drop(_OBSERVED, summed)
+            self._summarised = await self._journal.drop(_OBSERVED, last)
 
     async def _kept(self) -> list[RecordStream]:
-        """Return what is kept of each thread, the one that spoke last first."""
+        """Return what is kept of each thread, the most recently written one first."""
         kept = [stream for stream in await self._journal.streams(_PREFIX) if stream.bytes]
         for stream in kept:
             if stream.stream not in self._newest:
-                self._newest.setdefault(stream.stream, await self._newest_of(stream))
+                # A write during the read puts in a newer time, which stays.
+                self._newest.setdefault(stream.stream, await self._newest_time_of(stream))
         self._newest = {stream.stream: self._newest[stream.stream] for stream in kept}
         return sorted(kept, key=lambda stream: self._newest[stream.stream], reverse=True)
 
-    async def _newest_of(self, stream: RecordStream) -> int:
-        """Return when a thread spoke last that has not spoken since the start, in seconds since 1970."""
+    async def _newest_time_of(self, stream: RecordStream) -> int:
+        """Return when a thread was last written that was not written since the start, in seconds since 1970."""
         page = await self._journal.read(stream.stream, stream.head - 1, 1)
         return page.notes[-1].at_epoch_s if page.notes else 0
 
     async def _drop(self, stream: str, through: int, floor: int) -> None:
         self.dropped += max(0, await self._journal.drop(stream, through) - floor)
 
-    async def _write(self, notes: Sequence[NewRecord]) -> None:
+    async def _write(self, records: Sequence[NewRecord]) -> None:
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def done(result: list[Record] | Refusal) -> None:
             if isinstance(result, Refusal):
-                if not written.done():
-                    written.set_exception(_error(result))
+                if not written.done():  # done already where the caller was cancelled
+                    written.set_exception(error_of(result))
                 return
-            for note in result:
-                if note.stream == _OBSERVED:
-                    self._learn(note)
+            for record in result:
+                if record.stream == _OBSERVED:
+                    self._observe(record)
             if not written.done():
                 written.set_result(None)
-            self._tell([note for note in result if note.stream != _OBSERVED])
+            # Also when the caller was cancelled: what is durable is published.
+            self._publish([record for record in result if record.stream != _OBSERVED])
 
-        refusal = self._journal.append(notes, done)
+        refusal = self._journal.append(records, done)
         if refusal is not None:
-            raise _error(refusal)
+            raise error_of(refusal)
         await written
 
-    def _tell(self, notes: Sequence[Record]) -> None:
-        """Publish signals that are durable now, each thread's together."""
+    def _publish(self, records: Sequence[Record]) -> None:
+        """Hand signals that are durable now to the listeners, grouped by thread."""
         threads: dict[str, list[StoredSignal]] = {}
-        for note in notes:
-            threads.setdefault(note.stream, []).append(_stored(note))
-            self._newest[note.stream] = note.at_epoch_s
-            self._unlooked += len(note.body)
+        for record in records:
+            threads.setdefault(record.stream, []).append(_stored(record))
+            self._newest[record.stream] = record.at_epoch_s
+            self._unchecked += len(record.body)
         if self._is_due():
             self._due.set()
         for stream, signals in threads.items():
@@ -254,9 +261,9 @@ class SignalLog:
                 except Exception:  # noqa: BLE001  one that fails does not hurt the others
                     _log.exception("signals.listener_failed")
 
-    def _learn(self, note: Record) -> None:
-        self._origins.apply(note.body)
-        self._told = note.number
+    def _observe(self, record: Record) -> None:
+        self._origins.apply(record.body)
+        self._last_observation = record.number
 
 
 def _stream_of(adapter_id: str, thread: str = "") -> str:
@@ -268,13 +275,9 @@ def _read_stream(stream: str) -> tuple[str, str]:
     return unquote(adapter_id), thread
 
 
-def _stored(note: Record) -> StoredSignal:
-    event_type, signal = _bodies.decode(note.body)
-    return StoredSignal(note.number, event_type, signal)
+def _stored(record: Record) -> StoredSignal:
+    event_type, signal = _bodies.decode(record.body)
+    return StoredSignal(record.number, event_type, signal)
 
 
 _bodies: Final = msgspec.msgpack.Decoder(tuple[str, bytes])
-
-
-def _error(refusal: Refusal) -> LifebusError:
-    return error_for(refusal.failure_class, refusal.detail, retry_class=refusal.retry_class, code=refusal.code)

@@ -1,4 +1,4 @@
-"""What to drop when signals hold more room than they may.  Pure."""
+"""What to drop when the signals exceed their quota.  Pure."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -6,27 +6,27 @@ from typing import Final
 from lifebus_broker.ports import RecordStream
 
 RECENT: Final = 32
-"""Threads that share the room as equals; those that were silent for longer have what these leave."""
+"""How many of the most recently written threads share the room equally; the older ones get what these leave."""
 
 
-def excess(streams: Sequence[RecordStream], limit: int) -> list[tuple[RecordStream, int]]:
-    """Return the streams that lose notes, each with the number through which they go; nothing within `limit` bytes.
+def to_drop(streams: Sequence[RecordStream], limit: int) -> list[tuple[RecordStream, int]]:
+    """Return the streams to shorten, each with the number through which its records go; none within `limit` bytes.
 
-    `streams` come in order, the one written to last first.  The recent ones keep the same share at most, so that a loud
-    thread takes no room from a quiet one; of the older ones, the newest go last.  One sixteenth of the limit is freed
-    beyond it.  A stream's notes count as equally large: call again after the drop, until it is enough.
+    `streams` come most recently written first.  The recent ones keep at most the same share each, so that a busy thread
+    takes no room from a quiet one; of the older ones, the oldest go first.  One sixteenth of the limit is freed beyond
+    it.  A stream's records count as equally large: call again after the drop, until the result is empty.
     """
     if sum(stream.bytes for stream in streams) <= limit:
         return []
-    room = limit - limit // 16
+    room = limit - limit // 16  # some slack, so that not every new signal causes a drop
     share = _share([stream.bytes for stream in streams[:RECENT]], room)
-    lost: list[tuple[RecordStream, int]] = []
+    shortened: list[tuple[RecordStream, int]] = []
     for place, stream in enumerate(streams):
         kept = min(stream.bytes, share if place < RECENT else room)
         room -= kept
         if kept < stream.bytes:
-            lost.append((stream, stream.head - (stream.head - stream.floor) * kept // stream.bytes))
-    return lost
+            shortened.append((stream, stream.head - (stream.head - stream.floor) * kept // stream.bytes))
+    return shortened
 
 
 def _share(sizes: Sequence[int], room: int) -> int:

@@ -83,15 +83,15 @@ class Consumers:
             LifebusError: the journal cannot be read.
         """
         await self._cursors.load()
-        fanout.listen(self._cursors.note)
+        fanout.listen(self._cursors.on_commit)
 
-    async def look_back(self) -> list[str]:
+    async def skip_pruned(self) -> list[str]:
         """Have those who are behind look at what was dropped; return the names that lost something by it.
 
         Raises:
             LifebusError: the ledger cannot be read now.
         """
-        return await self._cursors.look_back()
+        return await self._cursors.skip_pruned()
 
     def sweep(self) -> None:
         """Take back what those held who were silent for longer than their lease."""
@@ -139,7 +139,7 @@ class Consumers:
             deliveries=tuple(
                 Delivered(row.position, row.sequence, attempt, row.receipt) for row, attempt in dealt.items
             ),
-            lost=dealt.lost,
+            lost=dealt.gap,
         )
 
     async def _ack(self, peer: bytes, body: Ack) -> AckAnswer:
@@ -148,7 +148,7 @@ class Consumers:
 
     async def _nack(self, peer: bytes, body: Nack) -> AckAnswer:
         delay = None if body.delay_ms is None else body.delay_ms / 1000
-        return AckAnswer(settled=self._held(peer, body.cursor).put_back(body.epoch, body.positions, delay))
+        return AckAnswer(settled=self._held(peer, body.cursor).nack(body.epoch, body.positions, delay))
 
     async def _release(self, peer: bytes, body: Release) -> Nothing:
         self._turned_away.pop((peer, body.cursor), None)
@@ -208,7 +208,7 @@ class Consumers:
         del self._leases[name]
         cursor = self._cursors.find(name)
         if cursor is not None:
-            cursor.give_back(unseen)
+            cursor.release(unseen)
         _log.info("consumer_gone", cursor=name, why=why)
 
     def _info(self, cursor: Consumer) -> ConsumerInfo:

@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup
 
 from lifebus_broker.ports import Page, Refusal
 from lifebus_broker.routing.bus import Bus
-from lifebus_broker.routing.dispatch import Outcome
+from lifebus_broker.routing.dispatch import EmissionOutcome
 from lifebus_broker.routing.negotiation import negotiate
 from lifebus_contract import (
     CONTRACT_VERSION,
@@ -110,7 +110,7 @@ class Service:
             raise TransportError("the broker is stopping; try again", code="busy")
         self.bus.submit(body.client_id, body.emissions, partial(self._emitted, caller))
 
-    def _emitted(self, caller: Caller, outcomes: list[Outcome]) -> None:
+    def _emitted(self, caller: Caller, outcomes: list[EmissionOutcome]) -> None:
         self._answer(caller, EmitAnswer(results=tuple([_result(outcome) for outcome in outcomes])))
 
     def _negotiate(self, caller: Caller, body: Negotiate) -> None:
@@ -228,7 +228,7 @@ class Service:
         return VerifyAnswer(checked=self.bus.ledger.head, faults=tuple(await self.bus.ledger.verify(tail=body.tail)))
 
 
-def _result(outcome: Outcome) -> EmitResult:
+def _result(outcome: EmissionOutcome) -> EmitResult:
     """Return the wire form of an outcome."""
     if outcome.refusal is not None:
         return EmitResult(refusal=_refusal(outcome.refusal))

@@ -172,7 +172,7 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
         start_supervision(daemon.supervisor, settings, tasks)
         tasks.start_soon(_beacons, daemon)
         tasks.start_soon(_sweeps, daemon)
-        tasks.start_soon(signals.keep)
+        tasks.start_soon(signals.enforce_quota)
         _start_retaining(daemon, tasks)
         _settle_process()
         try:
@@ -290,7 +290,7 @@ def _start_retaining(daemon: Daemon, tasks: TaskGroup) -> None:
 async def _after_cut(daemon: Daemon) -> Sequence[str]:
     """Save anew, since what was saved may not be provable any more; return the consumers that lost something."""
     daemon.saves.ask()
-    return await daemon.consumers.look_back()
+    return await daemon.consumers.skip_pruned()
 
 
 async def _beacons(daemon: Daemon) -> None:

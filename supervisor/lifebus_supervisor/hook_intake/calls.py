@@ -10,7 +10,7 @@ import structlog
 
 from lifebus_adapters.adapter import Adapter, Delivery, HookAnswer, HookCall, HookReading
 from lifebus_broker.routing.bus import Bus
-from lifebus_broker.routing.dispatch import Outcome
+from lifebus_broker.routing.dispatch import EmissionOutcome
 from lifebus_broker.state.telemetry_keys import HOOKS
 from lifebus_contract import AdapterManifest, BrokerBusy, Emission, IdSource, InvalidRequest, LifebusError
 from lifebus_supervisor.hook_intake.failed_calls import CallCounters, FailureLimit, failure_of
@@ -33,7 +33,7 @@ class HookSupervision(Protocol):
         """Return the emissions as they are to be recorded, merged with what is known already."""
         ...
 
-    def heard(self, call: HookCall, reading: HookReading, outcomes: Sequence[Outcome]) -> None:
+    def heard(self, call: HookCall, reading: HookReading, outcomes: Sequence[EmissionOutcome]) -> None:
         """Take in a call that has been recorded."""
         ...
 
@@ -45,7 +45,7 @@ class Unsupervised:
         """Return the emissions as they are."""
         return reading.emissions
 
-    def heard(self, call: HookCall, reading: HookReading, outcomes: Sequence[Outcome]) -> None:
+    def heard(self, call: HookCall, reading: HookReading, outcomes: Sequence[EmissionOutcome]) -> None:
         """Do nothing."""
 
 
@@ -95,7 +95,7 @@ class HookCalls:
         self._supervision.heard(call, reading, outcomes)
         return _NOTHING if late else await _beside(call, adapter.render, call, _deliveries(emissions, outcomes))
 
-    async def _emit(self, emissions: Sequence[Emission], *, dispatch: bool) -> list[Outcome]:
+    async def _emit(self, emissions: Sequence[Emission], *, dispatch: bool) -> list[EmissionOutcome]:
         if not emissions:
             return []
         outcomes = await self._bus.emit(CLIENT_ID, emissions, budget=self._budget, dispatch=dispatch)
@@ -151,13 +151,13 @@ def _is_notable(count: int) -> bool:
     return count & (count - 1) == 0
 
 
-def _raise_busy(outcomes: Sequence[Outcome]) -> None:
+def _raise_busy(outcomes: Sequence[EmissionOutcome]) -> None:
     for outcome in outcomes:
         if outcome.refusal is not None and outcome.refusal.code in {"busy", "disk_full", "closed"}:
             raise BrokerBusy(outcome.refusal.detail, code="busy")
 
 
-def _deliveries(emissions: tuple[Emission, ...], outcomes: list[Outcome]) -> list[Delivery]:
+def _deliveries(emissions: tuple[Emission, ...], outcomes: list[EmissionOutcome]) -> list[Delivery]:
     return [
         Delivery(event=emission.request.event, payload=payload, slot=slot)
         for emission, outcome in zip(emissions, outcomes, strict=True)

@@ -8,7 +8,7 @@ import structlog
 
 from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.routing.bus import Bus
-from lifebus_broker.routing.dispatch import Outcome
+from lifebus_broker.routing.dispatch import EmissionOutcome
 from lifebus_broker.state.telemetry_keys import BEFORE, PROCESS, SUPERVISOR
 from lifebus_contract import AdapterManifest
 from lifebus_supervisor.supervision.emissions import emissions_of, tick_finding
@@ -74,11 +74,11 @@ class Recorder:
 
     async def _emit(
         self, findings: Sequence[Finding], manifest: AdapterManifest, watch: SessionMonitor
-    ) -> list[Outcome]:
+    ) -> list[EmissionOutcome]:
         emissions = emissions_of(findings, manifest, watch.key, self._bus.ids)
         return await self._bus.emit(CLIENT_ID, emissions, budget=_BUDGET_S)
 
-    def _note(self, watch: SessionMonitor, outcomes: Sequence[Outcome], tick: int) -> None:
+    def _note(self, watch: SessionMonitor, outcomes: Sequence[EmissionOutcome], tick: int) -> None:
         """Keep findings back for a while that change nothing: each attempt costs a row for its tick."""
         vain = [outcome for outcome in outcomes if outcome.refusal is not None or outcome.replayed]
         watch.vain = watch.vain + 1 if vain else 0

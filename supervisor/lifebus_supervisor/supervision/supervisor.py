@@ -15,7 +15,7 @@ from lifebus_adapters.adapter import HookCall, HookReading
 from lifebus_adapters.shared.telemetry import HOOK_SOURCE
 from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.routing.bus import Bus
-from lifebus_broker.routing.dispatch import Outcome
+from lifebus_broker.routing.dispatch import EmissionOutcome
 from lifebus_broker.state.receipt_view import BrokenLog
 from lifebus_contract import Emission, LifebusError, LifecycleEvent, RegisteredAdapter
 from lifebus_supervisor.supervision.apps import Apps
@@ -60,7 +60,7 @@ class Supervisor:
     """
 
     def __init__(self, bus: Bus, watcher: Watching, limits: SupervisorLimits, world: Environment) -> None:
-        self.watches = MonitorTable(bus.ledger, bus.capabilities.learn, world.epoch)
+        self.watches = MonitorTable(bus.ledger, bus.capabilities.apply, world.epoch)
         self.watcher = watcher
         self.ticked_at: float | None = None
         self.merged = 0
@@ -96,7 +96,7 @@ class Supervisor:
         self.merged += max(0, len(reading.emissions) - len(merged))
         return merged
 
-    def heard(self, call: HookCall, reading: HookReading, outcomes: Sequence[Outcome]) -> None:
+    def heard(self, call: HookCall, reading: HookReading, outcomes: Sequence[EmissionOutcome]) -> None:
         """Take in a hook call that has been recorded."""
         if reading.session is None:
             self._dispose(call, reading)

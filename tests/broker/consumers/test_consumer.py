@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import anyio
 import pytest
 
-from lifebus_broker.consumers import table as cursors
+from lifebus_broker.consumers import table as consumer_table
 from lifebus_broker.consumers.table import ConsumerTable
 from lifebus_broker.ledger.memory import MemoryLedger
 from lifebus_broker.ledger.memory_journal import MemoryJournal
@@ -63,17 +63,17 @@ async def test_what_the_journal_refused_is_never_missed_by_what_it_took_later(la
     async with anyio.create_task_group() as tasks:
         table = ConsumerTable(ledger, tasks, itertools.count().__next__)
         settings = ConsumerSettings(max_in_flight=2, ack_wait_ms=3_600_000)
-        cursor = await table.open("n", settings, client_id="c", epoch=None, after=0)
+        consumer = await table.open("n", settings, client_id="c", epoch=None, after=0)
         ledger.refusing.full, ledger.refusing.late = True, late
-        dealt = await cursor.fetch(2, 0)
-        assert [row.position for row, _ in dealt.items] == [1, 2]
+        result = await consumer.fetch(2, 0)
+        assert [row.position for row, _ in result.items] == [1, 2]
         with pytest.raises(LifebusError, match="full"):
-            await cursor.acknowledge(ledger.epoch, [2], 0)
+            await consumer.acknowledge(ledger.epoch, [2], 0)
         ledger.refusing.full = False
         assert (await reloaded(ledger)).position == 0
-        dealt = await cursor.fetch(2, 0)
-        assert [row.position for row, _ in dealt.items] == [3]
-        await cursor.acknowledge(ledger.epoch, [3], 0)
+        result = await consumer.fetch(2, 0)
+        assert [row.position for row, _ in result.items] == [3]
+        await consumer.acknowledge(ledger.epoch, [3], 0)
         after = await reloaded(ledger)
         assert (after.position, after.scanned, after.open) == (0, 3, 1), "position 1 is still to be done"
 
@@ -84,14 +84,14 @@ async def test_a_fetch_asks_for_what_came_since_the_last_one_only() -> None:
     async with anyio.create_task_group() as tasks:
         table = ConsumerTable(ledger, tasks, itertools.count().__next__)
         settings = ConsumerSettings(sessions=(("codex", "rare"),))
-        cursor = await table.open("n", settings, client_id="c", epoch=None, after=0)
-        assert (await cursor.fetch(10, 0)).items == ()
+        consumer = await table.open("n", settings, client_id="c", epoch=None, after=0)
+        assert (await consumer.fetch(10, 0)).items == ()
         asked = len(ledger.questions)
-        assert (await cursor.fetch(10, 0)).items == ()
+        assert (await consumer.fetch(10, 0)).items == ()
         assert len(ledger.questions) == asked, "nothing came: there is nothing to look at"
         await recorded(ledger, [entry(501), entry(502, harness_session_id="rare")])
-        dealt = await cursor.fetch(10, 0)
-        assert [row.position for row, _ in dealt.items] == [502]
+        result = await consumer.fetch(10, 0)
+        assert [row.position for row, _ in result.items] == [502]
         assert [query.after for query in ledger.questions[asked:]] == [500]
 
 
@@ -105,7 +105,7 @@ async def test_notes_that_cannot_be_read_keep_the_broker_from_starting_and_say_w
 
 
 async def test_there_is_an_end_to_the_number_of_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cursors, "MAX_CURSORS", 2)
+    monkeypatch.setattr(consumer_table, "MAX_CONSUMERS", 2)
     async with anyio.create_task_group() as tasks:
         table = ConsumerTable(CountingLedger(), tasks, lambda: 0.0)
         for name in ("a", "b"):
@@ -114,4 +114,4 @@ async def test_there_is_an_end_to_the_number_of_names(monkeypatch: pytest.Monkey
             await table.open("c", ConsumerSettings(), client_id="c", epoch=None, after=None)
         await table.evict("a")
         await table.open("c", ConsumerSettings(), client_id="c", epoch=None, after=None)
-        assert [cursor.name for cursor in table.all()] == ["b", "c"]
+        assert [consumer.name for consumer in table.all()] == ["b", "c"]

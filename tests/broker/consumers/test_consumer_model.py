@@ -33,7 +33,7 @@ class Consumption(RuleBasedStateMachine):
         self.notes.append(Record("cursor/n", len(self.notes) + 1, 0, msgspec.json.encode(note)))
 
     def hand(self, position: int) -> None:
-        attempt = self.deliveries.give(position, self.now)
+        attempt = self.deliveries.deliver(position, self.now)
         assert position not in self.done, "what is settled never comes again while the broker lives"
         assert attempt <= MAX_TRIES
         self.held.add(position)
@@ -47,7 +47,7 @@ class Consumption(RuleBasedStateMachine):
     def fetch(self, limit: int) -> None:
         self.deliveries.expire(self.now)
         for position in self.deliveries.exhausted():
-            self.deliveries.bury(position)
+            self.deliveries.give_up(position)
             self.dead.add(position)
         due = self.deliveries.due(self.now, limit)
         for position in due:
@@ -77,7 +77,7 @@ class Consumption(RuleBasedStateMachine):
     @precondition(lambda self: self.held)
     @rule(data=st.data(), delay=st.sampled_from([None, 0.0, 5.0]))
     def refuse(self, data: st.DataObject, delay: float | None) -> None:
-        self.deliveries.put_back([data.draw(st.sampled_from(sorted(self.held)))], self.now, delay)
+        self.deliveries.nack([data.draw(st.sampled_from(sorted(self.held)))], self.now, delay)
 
     @rule(seconds=st.sampled_from([0.5, 20.0, 100.0]))
     def time_passes(self, seconds: float) -> None:
@@ -86,7 +86,7 @@ class Consumption(RuleBasedStateMachine):
     @rule(data=st.data())
     def the_consumer_leaves(self, data: st.DataObject) -> None:
         unseen = data.draw(st.sets(st.sampled_from(sorted(self.held)))) if self.held else set[int]()
-        self.deliveries.give_back(unseen)
+        self.deliveries.release(unseen)
         self.held.clear()
 
     @rule()
@@ -154,8 +154,8 @@ def test_notes_of_a_consumer_that_was_evicted_say_nothing() -> None:
 def test_pauses_grow_to_a_minute() -> None:
     deliveries, pauses, now = Deliveries(START), list[float](), 0.0
     for _ in range(MAX_TRIES):
-        deliveries.give(1, now)
-        deliveries.put_back([1], now)
+        deliveries.deliver(1, now)
+        deliveries.nack([1], now)
         due = deliveries.next_due(now)
         assert due is not None
         pauses.append(due - now)

@@ -58,7 +58,7 @@ def lost(session: str | None = "s1", now: SupportState = GONE, before: SupportSt
 
 def table(*receipts: Receipt, **options: int) -> CapabilityTable:
     built = CapabilityTable(REGISTRY, **options)
-    built.learn(receipts)
+    built.apply(receipts)
     return built
 
 
@@ -87,7 +87,7 @@ def test_the_table_and_the_fold_say_what_a_plain_model_says(steps: list[Any]) ->
     for adapter, session, kind, changes in steps:
         model.take(adapter, session, kind, changes)
         made = receipt(adapter, session, kind, *changes)
-        held.learn([made])
+        held.apply([made])
         folded.extend(made)
     for adapter in ("codex", "claude", "nobody"):
         whole = model.losses(adapter, None)
@@ -106,14 +106,14 @@ def test_history_that_comes_late_goes_before_what_was_learned_meanwhile(
     receipts = [receipt(adapter, session, kind, *changes) for adapter, session, kind, changes in steps]
     held, history, whole = table(), CapabilityState(), CapabilityState()
     held.await_history()
-    held.learn(receipts[begun:])
+    held.apply(receipts[begun:])
     for one in receipts[: max(begun, folded)]:
         history.extend(one)
     for one in receipts:
         whole.extend(one)
     held.take_over(history)
     assert (held.state.adapters, list(held.state.sessions.items())) == (whole.adapters, list(whole.sessions.items()))
-    assert held.stirred == bool(whole.sessions)
+    assert held.may_change == bool(whole.sessions)
 
 
 @given(st.lists(STEPS, max_size=12), STEPS)
@@ -122,31 +122,31 @@ def test_what_is_foreseen_of_a_report_is_what_comes_of_it(steps: list[Any], last
     adapter, session, _, changes = last
     report = receipt(adapter, session, "report", *changes)
     before = dict(held.overrides(adapter, session))
-    foreseen = held.foresee(adapter, session, report.capability_degradations)
+    previewed = held.preview(adapter, session, report.capability_degradations)
     assert held.overrides(adapter, session) == before
-    held.learn([report])
-    assert held.overrides(adapter, session) == foreseen
+    held.apply([report])
+    assert held.overrides(adapter, session) == previewed
 
 
 def test_nothing_is_lost_at_first() -> None:
-    assert (table().overrides("codex"), table().overrides("codex", "s1"), table().stirred) == ({}, {}, False)
+    assert (table().overrides("codex"), table().overrides("codex", "s1"), table().may_change) == ({}, {}, False)
 
 
 def test_a_loss_counts_in_its_session_alone_until_it_is_back() -> None:
     held = table(lost())
     assert held.overrides("codex", "s1") == {OPENING: GONE}
     assert [held.overrides(*other) for other in (("codex", "s2"), ("codex",), ("claude", "s1"))] == [{}, {}, {}]
-    held.learn([lost(now=PARTIAL, before=GONE)])
+    held.apply([lost(now=PARTIAL, before=GONE)])
     assert held.overrides("codex", "s1") == {OPENING: PARTIAL}
-    held.learn([lost(now=NATIVE, before=PARTIAL)])
-    assert (held.overrides("codex", "s1"), held.sessions, held.stirred) == ({}, 0, False)
+    held.apply([lost(now=NATIVE, before=PARTIAL)])
+    assert (held.overrides("codex", "s1"), held.sessions, held.may_change) == ({}, 0, False)
 
 
 def test_a_loss_of_the_whole_adapter_counts_in_every_session_that_says_nothing_else() -> None:
     held = table(lost(None), lost("s1", PARTIAL))
     assert held.overrides("codex", "s1") == {OPENING: PARTIAL}
     assert held.overrides("codex", "s2") == {OPENING: GONE}
-    held.learn([receipt("codex", None, "ended")])
+    held.apply([receipt("codex", None, "ended")])
     assert held.overrides("codex") == {OPENING: GONE}
 
 
@@ -163,16 +163,16 @@ def test_what_a_background_client_was_told_of_an_end_does_not_end_the_session_ag
 def test_of_too_many_sessions_the_one_whose_reports_changed_longest_ago_is_forgotten_whoever_asks() -> None:
     held = table(lost("a"), lost("b"), lost("a", PARTIAL), max_sessions=2)
     held.overrides("codex", "b")
-    held.learn([lost(None), lost("c")])
+    held.apply([lost(None), lost("c")])
     assert held.sessions == 2
-    held.learn([lost(None, NATIVE, GONE)])
+    held.apply([lost(None, NATIVE, GONE)])
     assert [name for name in "abc" if held.overrides("codex", name)] == ["a", "c"]
 
 
 def test_reports_are_kept_without_a_manifest_and_seen_against_the_one_there_is() -> None:
     registry = Registry([])
     held = CapabilityTable(registry)
-    held.learn([lost()])
+    held.apply([lost()])
     assert held.overrides("codex", "s1") == {}
     registry.replace([ADAPTERS["codex"].registered])
     assert held.overrides("codex", "s1") == {OPENING: GONE}

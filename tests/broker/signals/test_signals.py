@@ -28,7 +28,7 @@ class Seen(Struct, frozen=True):
 
 
 class Listening:
-    """A log with whatever it published, while its keeping runs."""
+    """A log with whatever it published, while its enforcing runs."""
 
     def __init__(self, log: SignalLog) -> None:
         self.log = log
@@ -42,12 +42,12 @@ class Listening:
 @asynccontextmanager
 async def listening(journal: Journal, *, keep_bytes: int = 64 * MIB) -> AsyncIterator[Listening]:
     log = await SignalLog.open(journal, epoch="e1", keep_bytes=keep_bytes)
-    keeping = asyncio.ensure_future(log.keep())
+    enforcing = asyncio.ensure_future(log.enforce_quota())
     try:
         yield Listening(log)
     finally:
-        keeping.cancel()
-        await asyncio.gather(keeping, return_exceptions=True)
+        enforcing.cancel()
+        await asyncio.gather(enforcing, return_exceptions=True)
 
 
 @asynccontextmanager
@@ -143,7 +143,7 @@ async def test_origins_are_known_after_a_restart_however_many_batches_they_sent(
         await it.log.record("quiet", 7, "codex", [])
         for number in range(1, 1_400):
             await it.log.record(f"o{number % 3}", number, "codex", [Seen("a")])
-        await until(lambda: it.log._summed > 1_000)
+        await until(lambda: it.log._summarised > 1_000)
     (notes,) = [one for one in await journal.streams("observed") if one.stream == "observed"]
     assert notes.head - notes.floor < 1_000
     async with listening(journal) as again:

@@ -262,7 +262,7 @@ async def test_a_refused_report_is_not_believed() -> None:
         await bus.ledger.aclose()
         (refused,) = await bus.emit("watcher", [report(LOST)])
         assert refused.refusal is not None
-        assert (bus.capabilities.overrides("codex", "s1"), bus.capabilities.stirred) == ({}, False)
+        assert (bus.capabilities.overrides("codex", "s1"), bus.capabilities.may_change) == ({}, False)
 
 
 async def test_at_boot_the_ledger_tells_what_is_lost() -> None:
@@ -270,7 +270,7 @@ async def test_at_boot_the_ledger_tells_what_is_lost() -> None:
         await lose(before)
         await lose(before, harness_session_id="s2")
         await before.emit("emitter", [emission(event=LifecycleEvent.SESSION_ENDED, harness_session_id="s2")])
-        bus.capabilities.learn(await recorded(before))
+        bus.capabilities.apply(await recorded(before))
         assert bus.capabilities.overrides("codex", "s1") == {OPENING: GONE}
         assert bus.capabilities.overrides("codex", "s2") == {}
 

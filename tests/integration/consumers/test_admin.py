@@ -8,8 +8,8 @@ import pytest
 
 import lifebus
 from lifebus import ConsumerSettings, LifecycleEvent
-from lifebus_broker.consumers import journal as cursor_log
-from lifebus_broker.consumers.journal import note_stream
+from lifebus_broker.consumers import journal as consumer_journal
+from lifebus_broker.consumers.journal import record_stream
 from lifebus_broker.ledger.sqlite.format import set_meta
 from lifebus_broker.ledger.sqlite.schema import executor, open_writer
 from lifebus_contract import InvalidRequest, StateConflict
@@ -140,7 +140,7 @@ async def test_a_consumer_is_told_only_of_what_was_dropped_and_for_it(settings: 
         async with bus.consume("n", settings, since="start"):
             pass
         await daemon.bus.ledger.prune(3, b"{}")
-        assert await daemon.consumers.look_back() == ["n"] * loses
+        assert await daemon.consumers.skip_pruned() == ["n"] * loses
         assert (await standing(bus)).lost == loses
         await bus.emit(
             [lifebus.make_request("session.started", one[0], session=one[1]) for one in settings.sessions]
@@ -172,7 +172,7 @@ def forge_epoch(path: Path) -> None:
 
 
 async def test_the_journal_of_a_busy_consumer_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cursor_log, "CHECKPOINT_NOTES", 8)
+    monkeypatch.setattr(consumer_journal, "CHECKPOINT_RECORDS", 8)
     with short_directory() as directory:
         async with running_bus(directory=directory) as daemon, connected(daemon) as bus:
             await emitted(bus, 60)
@@ -180,7 +180,7 @@ async def test_the_journal_of_a_busy_consumer_stays_small(monkeypatch: pytest.Mo
                 for _ in range(60):
                     (delivery,) = await take(deliveries, 1)
                     await delivery.ack()
-            (stream,) = await daemon.bus.ledger.journal.streams(note_stream("n"))
+            (stream,) = await daemon.bus.ledger.journal.streams(record_stream("n"))
             assert stream.head - stream.floor <= 10
             assert stream.head > 60
         async with running_bus(directory=directory) as daemon, connected(daemon) as bus:

@@ -12,7 +12,7 @@ from lifebus_adapters import ADAPTERS, HookAnswer, HookCall
 from lifebus_broker.ledger.memory import MemoryLedger
 from lifebus_broker.ports import Ledger, Query, StoredReceipt
 from lifebus_broker.routing.bus import Bus
-from lifebus_broker.routing.dispatch import Outcome
+from lifebus_broker.routing.dispatch import EmissionOutcome
 from lifebus_broker.routing.fan_out import Fanout
 from lifebus_broker.routing.registry import Registry
 from lifebus_contract import (
@@ -60,7 +60,7 @@ class HookBus:
         self.bus.register(client_id, [LifecycleEvent(event)], answer)
 
 
-def receipts(outcomes: Sequence[Outcome]) -> list[Receipt]:
+def receipts(outcomes: Sequence[EmissionOutcome]) -> list[Receipt]:
     return [decode_json(row.receipt, Receipt) for outcome in outcomes for row in outcome.rows]
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from lifebus_contract.consumers import ConsumerSettings, DeadLetter, Lost
+from lifebus_contract.consumers import ConsumerGap, ConsumerSettings, DeadLetter
 from lifebus_contract.fields import Count, Document, Identifier, refuse_unprintable
 
 
@@ -53,7 +53,7 @@ class FetchAnswer(Document, frozen=True, kw_only=True, omit_defaults=True):
 
     epoch: str
     deliveries: tuple[Delivered, ...] = ()
-    lost: Lost | None = None
+    lost: ConsumerGap | None = None
 
 
 class Ack(_OfCursor, frozen=True, kw_only=True, omit_defaults=True):
