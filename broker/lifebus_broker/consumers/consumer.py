@@ -1,4 +1,4 @@
-"""One named consumer: it reads receipts from the ledger and writes acknowledgements to the journal (docs/consuming.md)."""
+"""One named consumer: receipts come from the ledger, acknowledgements go to the journal (docs/consuming.md)."""
 
 from collections.abc import Callable, Collection, Sequence
 

@@ -96,7 +96,7 @@ class Dispatcher:
 
     async def _once(self, planned: PlannedEmission, key: str) -> EmissionOutcome:
         """Look first whether the key was used: by whom, and for the same content."""
-        told = {receipt.client_id for receipt in planned.plan.losses}
+        told = {receipt.client_id for receipt in planned.plan.loss_receipts}
         names = [planned.client_id, *(client.client_id for client in planned.plan.clients), *sorted(told)]
         adapter_id = planned.emission.request.adapter_id
         found = await self._ledger.find([(name, adapter_id, key) for name in names])
@@ -185,9 +185,9 @@ class _Dispatch:
         plan = self._planned.plan
         receipts = [receipt for receipt in (self._planned.gap, plan.receipt) if receipt is not None]
         if self._planned.client_id not in stored:
-            receipts += plan.losses
+            receipts += plan.loss_receipts
         else:
-            self.replayed += [stored[one.client_id] for one in plan.losses if one.client_id in stored]
+            self.replayed += [stored[one.client_id] for one in plan.loss_receipts if one.client_id in stored]
         mine = stored.get(self._planned.client_id)
         if mine is not None and plan.receipt is not None:
             self._first = self._parent = decode_receipt(mine.receipt).receipt_id  # the one that is there already

@@ -203,15 +203,15 @@ def missing_range(last: int | None, seen: int | None) -> tuple[int, int] | None:
 
 
 def request_digest(emission: Emission) -> bytes:
-    """Return 32 bytes that stand for everything the caller stated (docs/contract.md 6.5): the SHA-256 of its MessagePack.
+    """Return 32 bytes that stand for what the caller sent (docs/contract.md 6.5): the SHA-256 of its MessagePack.
 
     `warnings` stay out: they are lifebus's own remarks, and a call that comes again from the spool bears one more.
     """
     if emission.payloads or emission.requirements or emission.telemetry or emission.degradations:
-        stated: tuple[object, ...] = (emission.request, emission.payloads, emission.requirements, emission.telemetry)
+        sent: tuple[object, ...] = (emission.request, emission.payloads, emission.requirements, emission.telemetry)
         if emission.degradations:
-            stated += (emission.degradations,)
-        return hashlib.sha256(encode_msgpack(stated)).digest()
+            sent += (emission.degradations,)
+        return hashlib.sha256(encode_msgpack(sent)).digest()
     return hashlib.sha256(encode_msgpack(emission.request)).digest()
 
 

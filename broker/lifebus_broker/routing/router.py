@@ -51,7 +51,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 
     With a `refusal` nothing is recorded.  A `receipt` is recorded in the emitter's name; `clients` are then asked,
     those in the background last.
-    `deliveries` and `used` come from the emitter's own payloads.  `losses` are receipts of clients that are not asked,
+    `deliveries` and `used` come from the emitter's own payloads.  `loss_receipts` are receipts of clients that are not asked,
     recorded together with the first one.
     """
 
@@ -59,7 +59,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     receipt: Receipt | None = None
     registered: RegisteredAdapter | None = None
     clients: Sequence[CallbackClient] = ()
-    losses: tuple[Receipt, ...] = ()
+    loss_receipts: tuple[Receipt, ...] = ()
     deliveries: tuple[Delivery, ...] = ()
     used: SlotUse = NO_SLOTS_USED
 
@@ -135,7 +135,7 @@ class Router:
         answer: CallbackResponse | Refusal,
         parent: str | None,
     ) -> Receipt:
-        """Return the receipt of a client that was losses of its loss: whatever it answered, it failed, and why."""
+        """Return the receipt of a client that was informed of its loss: whatever it answered, it failed, and why."""
         remarks = answer.warnings if isinstance(answer, CallbackResponse) else (warning_of(answer),)
         header = self._header(client.client_id, parent)
         return loss_of(emission=emission, negotiation=negotiation, remarks=remarks, **header)
@@ -248,15 +248,15 @@ class Router:
         client_emission = as_client_emission(emission, header["client_id"])
         request = emission.request
         after = self.capabilities.preview(request.adapter_id, request.harness_session_id, emission.degradations)
-        losses: list[Receipt] = []
+        loss_receipts: list[Receipt] = []
         for client in self.clients.of(request.adapter_id):
             if client in clients or client.client_id == header["client_id"]:
                 continue
             negotiation = _loss(client, emission, registered, after)
             if negotiation is not None:
                 own = self._header(client.client_id, fact.receipt_id)
-                losses.append(loss_of(emission=client_emission, negotiation=negotiation, **own))
-        return Plan(receipt=fact, registered=registered, clients=clients, losses=tuple(losses), used=used)
+                loss_receipts.append(loss_of(emission=client_emission, negotiation=negotiation, **own))
+        return Plan(receipt=fact, registered=registered, clients=clients, loss_receipts=tuple(loss_receipts), used=used)
 
     def _header(self, client_id: str, parent: str | None) -> ReceiptHeader:
         return {
