@@ -51,8 +51,8 @@ class Plan(Struct, frozen=True, kw_only=True):
 
     With a `refusal` nothing is recorded.  A `receipt` is recorded in the emitter's name; `clients` are then asked,
     those in the background last.
-    `deliveries` and `used` come from the emitter's own payloads.  `loss_receipts` are receipts of clients that are not asked,
-    recorded together with the first one.
+    `deliveries` and `used` come from the emitter's own payloads.  `loss_receipts` are receipts of clients that lost
+    what they require and are not asked; they are recorded together with `receipt`.
     """
 
     refusal: Refusal | None = None
