@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lifebus_adapters import ADAPTERS, HOST_ASSETS
+from lifebus_adapters import ADAPTERS
 from lifebus_adapters.shared.assets import Asset, InstallRequest, OwnedFile, SettingsFile, hook_command, is_hook_command
 from lifebus_adapters.shared.launcher import launcher_files, launcher_path
 from lifebus_adapters.shared.telemetry import Surroundings
@@ -18,7 +18,7 @@ NATIVE = IntegrationMode.NATIVE_HOOK
 OURS = hook_command(f"{DATA}/lifebus-hook", "claude", "Stop")
 
 
-def wish(mode: IntegrationMode = NATIVE, project: str | None = None, **changes: Any) -> InstallRequest:
+def request(mode: IntegrationMode = NATIVE, project: str | None = None, **changes: Any) -> InstallRequest:
     settings: dict[str, Any] = {
         "surroundings": Surroundings(home="/home/dev", environ=changes.pop("environ", {})),
         "launcher": launcher_path(DATA),
@@ -29,7 +29,7 @@ def wish(mode: IntegrationMode = NATIVE, project: str | None = None, **changes: 
 
 
 def settings_of(adapter_id: str, **changes: Any) -> SettingsFile:
-    (found,) = [item for item in HOST_ASSETS[adapter_id].make(wish(**changes)) if isinstance(item, SettingsFile)]
+    (found,) = [item for item in ADAPTERS[adapter_id].assets.make(request(**changes)) if isinstance(item, SettingsFile)]
     return found
 
 
@@ -40,12 +40,12 @@ def described(asset: Asset) -> dict[str, Any]:
     return {"path": asset.path, "dialect": asset.dialect, "entries": entries}
 
 
-@pytest.mark.parametrize("adapter_id", HOST_ASSETS)
+@pytest.mark.parametrize("adapter_id", ADAPTERS)
 def test_the_assets_are_the_reviewed_ones(adapter_id: str) -> None:
-    assets = HOST_ASSETS[adapter_id]
+    assets = ADAPTERS[adapter_id].assets
     made = {
         f"{mode.value}, {scope}": [
-            described(item) for item in assets.make(wish(mode, "/home/dev/project" if scope == "project" else None))
+            described(item) for item in assets.make(request(mode, "/home/dev/project" if scope == "project" else None))
         ]
         for mode in assets.modes
         for scope in assets.scopes
@@ -53,26 +53,24 @@ def test_the_assets_are_the_reviewed_ones(adapter_id: str) -> None:
     assert made == json.loads((FOLDER / f"{adapter_id}.json").read_text())
 
 
-@pytest.mark.parametrize("adapter_id", HOST_ASSETS)
+@pytest.mark.parametrize("adapter_id", ADAPTERS)
 def test_every_registered_hook_is_known_to_its_adapter(adapter_id: str) -> None:
-    table = ADAPTERS[adapter_id].hooks  # type: ignore[attr-defined]  # the built-in adapters are tables
-    known = set(table.rules) | set(table.silent)
-    assert {event.name for event in HOST_ASSETS[adapter_id].events} <= known
+    assert {event.name for event in ADAPTERS[adapter_id].assets.events} <= ADAPTERS[adapter_id].hooks.known
 
 
-@pytest.mark.parametrize("adapter_id", HOST_ASSETS)
+@pytest.mark.parametrize("adapter_id", ADAPTERS)
 def test_hooks_can_be_left_out(adapter_id: str) -> None:
-    first = HOST_ASSETS[adapter_id].events[0].name
-    made = HOST_ASSETS[adapter_id].make(wish(events=(first,)))
+    first = ADAPTERS[adapter_id].assets.events[0].name
+    made = ADAPTERS[adapter_id].assets.make(request(events=(first,)))
     text = "".join(item.contents if isinstance(item, OwnedFile) else str(item.entries) for item in made)
     assert first in text
     if adapter_id not in {"opencode", "openclaw"}:
-        assert HOST_ASSETS[adapter_id].events[1].name not in text
+        assert ADAPTERS[adapter_id].assets.events[1].name not in text
 
 
-@pytest.mark.parametrize("adapter_id", HOST_ASSETS)
+@pytest.mark.parametrize("adapter_id", ADAPTERS)
 def test_an_entry_is_known_as_ours_again_and_passes_the_check(adapter_id: str) -> None:
-    for item in HOST_ASSETS[adapter_id].make(wish(status_line=True)):
+    for item in ADAPTERS[adapter_id].assets.make(request(status_line=True)):
         if isinstance(item, SettingsFile):
             assert all(item.owns(entry.value) for entry in item.entries)
             assert item.check({}) == ()
@@ -85,9 +83,11 @@ def test_files_follow_the_variables_that_the_harnesses_read() -> None:
     assert settings_of("hermes", environ={"HERMES_HOME": "/h"}).path == "/h/config.yaml"
     assert settings_of("openclaw", environ={"OPENCLAW_CONFIG_PATH": "/o/c.json"}).path == "/o/c.json"
     assert settings_of("openclaw", environ={"OPENCLAW_STATE_DIR": "/s"}).path == "/s/openclaw.json"
-    (plugin,) = HOST_ASSETS["opencode"].make(wish(environ={"XDG_CONFIG_HOME": "/xdg"}))
+    (plugin,) = ADAPTERS["opencode"].assets.make(request(environ={"XDG_CONFIG_HOME": "/xdg"}))
     assert plugin.path == "/xdg/opencode/plugin/lifebus.js"
-    (plugin,) = HOST_ASSETS["opencode"].make(wish(environ={"XDG_CONFIG_HOME": "/xdg", "OPENCODE_CONFIG_DIR": "/oc"}))
+    (plugin,) = ADAPTERS["opencode"].assets.make(
+        request(environ={"XDG_CONFIG_HOME": "/xdg", "OPENCODE_CONFIG_DIR": "/oc"})
+    )
     assert plugin.path == "/oc/plugin/lifebus.js"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lifebus_adapters import HOST_ASSETS
+from lifebus_adapters import ADAPTERS
 from lifebus_adapters.codex.trust import hook_hash
 from support.command_line import Ran, Shell
 
@@ -70,7 +70,7 @@ def test_install_and_remove_leave_every_byte_as_it_was(alone: Shell) -> None:
     (alone.directory / ".claude").mkdir()
     (alone.directory / ".claude" / "settings.json").write_text(CLAUDE)
     before = files(alone.directory)
-    for arguments in (HOST_ASSETS, ["claude", "--mode", "manual_skill"], ["codex", "--mode", "launcher_wrapper"]):
+    for arguments in (ADAPTERS, ["claude", "--mode", "manual_skill"], ["codex", "--mode", "launcher_wrapper"]):
         installed(alone, *arguments)
     installed(alone, "claude", "--status-line")
     assert len(settings(alone, ".claude/settings.json")["hooks"]["Stop"]) == 2

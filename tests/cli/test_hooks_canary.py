@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lifebus_adapters import HOST_ASSETS
-from lifebus_adapters.shared.hosting import skill_file
+from lifebus_adapters import ADAPTERS
+from lifebus_adapters.shared.harness_assets import skill_file
 from support.command_line import Shell, broker_up
 from support.running import short_directory
 
@@ -19,7 +19,7 @@ def home() -> Iterator[Shell]:
     with short_directory() as directory:
         shell = Shell(directory)
         with broker_up(shell):
-            assert shell.call("hooks", "install", *HOST_ASSETS, "--yes").code == 0
+            assert shell.call("hooks", "install", *ADAPTERS, "--yes").code == 0
             yield shell
 
 
@@ -27,7 +27,7 @@ def test_a_canary_arrives_through_every_installed_hook(home: Shell) -> None:
     ran = home.call("hooks", "test", "--json")
     found = {(one["harness"], one["hook"]): one for one in ran.json}
     for name in ("claude", "codex", "gemini", "hermes"):
-        for event in HOST_ASSETS[name].events:
+        for event in ADAPTERS[name].assets.events:
             one = found[name, event.name]
             assert (one["arrived"], one["exit_code"]) == (True, 0), one
     if shutil.which("node"):
@@ -69,7 +69,7 @@ def test_without_a_broker_it_says_how_to_start_one(home: Shell) -> None:
     assert (ran.code, "lifebus up" in ran.err) == (69, True)
 
 
-@pytest.mark.parametrize("adapter_id", HOST_ASSETS)
+@pytest.mark.parametrize("adapter_id", ADAPTERS)
 def test_the_commands_of_the_skill_work(home: Shell, adapter_id: str) -> None:
     lines = skill_file("/skills", adapter_id).contents.splitlines()
     commands = [line.split()[1:] for line in lines if line.startswith("    lifebus ")]

@@ -1,66 +1,45 @@
-"""What lifebus knows about each harness, pure: native hooks in, native answers out, and the manifests."""
+"""What lifebus knows about each harness, pure: native hooks in, native answers out, and the manifests.
 
+To add a harness, add its folder here, with a `HARNESS` in it, and a line to `HARNESS_NAMES`.
+"""
+
+from importlib import import_module
 from typing import Final
 
-from lifebus_adapters import claude, codex, gemini, hermes, openclaw, opencode
 from lifebus_adapters.adapter import Adapter, CallerProcess, Delivery, HookAnswer, HookCall, HookReading
-from lifebus_adapters.claude import assets as claude_assets
-from lifebus_adapters.claude import telemetry as claude_telemetry
-from lifebus_adapters.codex import assets as codex_assets
-from lifebus_adapters.codex import telemetry as codex_telemetry
-from lifebus_adapters.gemini import assets as gemini_assets
-from lifebus_adapters.gemini import telemetry as gemini_telemetry
-from lifebus_adapters.hermes import assets as hermes_assets
-from lifebus_adapters.openclaw import assets as openclaw_assets
-from lifebus_adapters.opencode import assets as opencode_assets
-from lifebus_adapters.opencode import telemetry as opencode_telemetry
-from lifebus_adapters.shared.assets import HostAssets
+from lifebus_adapters.harness import Harness
 from lifebus_adapters.shared.manifests import load_manifest, load_third_party
 
 __all__ = [
     "ADAPTERS",
-    "HOST_ASSETS",
+    "HARNESS_NAMES",
     "OVERRIDES",
     "Adapter",
     "CallerProcess",
     "Delivery",
+    "Harness",
     "HookAnswer",
     "HookCall",
     "HookReading",
-    "HostAssets",
     "load_manifest",
     "load_third_party",
 ]
 
-ADAPTERS: Final[dict[str, Adapter]] = {
-    "codex": codex.ADAPTER,
-    "claude": claude.ADAPTER,
-    "gemini": gemini.ADAPTER,
-    "opencode": opencode.ADAPTER,
-    "hermes": hermes.ADAPTER,
-    "openclaw": openclaw.ADAPTER,
-}
-"""The built-in adapters by adapter id."""
-
-OVERRIDES: Final = frozenset(
-    {
-        *claude_telemetry.OVERRIDES,
-        *codex_telemetry.OVERRIDES,
-        *gemini_telemetry.OVERRIDES,
-        *opencode_telemetry.OVERRIDES,
-    }
+HARNESS_NAMES: Final = (
+    "codex",
+    "claude",
+    "gemini",
+    "opencode",
+    "hermes",
+    "openclaw",
 )
-"""Our own variables that say where a harness keeps its telemetry, and what it does not tell."""
+"""The folders of the built-in harnesses, in the order in which people see them."""
 
-HOST_ASSETS: Final[dict[str, HostAssets]] = {
-    assets.adapter_id: assets
-    for assets in (
-        codex_assets.ASSETS,
-        claude_assets.ASSETS,
-        gemini_assets.ASSETS,
-        opencode_assets.ASSETS,
-        hermes_assets.ASSETS,
-        openclaw_assets.ASSETS,
-    )
-}
-"""What lifebus installs for each harness, by adapter id."""
+# By name, so that a new harness is one line here and not an import beside it.
+_HARNESSES: Final[tuple[Harness, ...]] = tuple(import_module(f"{__name__}.{name}").HARNESS for name in HARNESS_NAMES)
+
+ADAPTERS: Final[dict[str, Harness]] = {harness.adapter_id: harness for harness in _HARNESSES}
+"""The built-in harnesses by adapter id."""
+
+OVERRIDES: Final = frozenset(name for harness in _HARNESSES for name in harness.overrides)
+"""Our own variables that say where a harness keeps its telemetry, and what it does not tell."""

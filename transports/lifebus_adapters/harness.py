@@ -1,51 +1,86 @@
-"""The adapter of one harness: its manifest, hook table and way to answer, held together."""
+"""One harness as one value: its manifest, hook table, telemetry and assets.  A `Harness` is an `Adapter`."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from lifebus_adapters.adapter import Delivery, HookAnswer, HookCall, HookReading
-from lifebus_adapters.shared.fields import Payload
+from lifebus_adapters.shared.harness_assets import HarnessAssets
+from lifebus_adapters.shared.hook_trust import TrustRules
+from lifebus_adapters.shared.manifests import load_manifest, package_file
 from lifebus_adapters.shared.parsing import hook_name, named_session, read_hook, read_payload
 from lifebus_adapters.shared.rules import HookFacts, HookTable, no_facts
 from lifebus_adapters.shared.telemetry import Source
 from lifebus_contract import (
+    ConformanceLevel,
     FailureClass,
     IdSource,
+    IntegrationMode,
     ManifestPlacementClass,
+    PlacementClass,
     RegisteredAdapter,
     error_for,
 )
 from lifebus_contract.payload_text import render_payloads
 
-_NOTHING = HookAnswer()
+USER_TEXT_ONLY: Final = frozenset({PlacementClass.DEVELOPER_EQUIVALENT_FRAME})
+"""What a harness refuses whose context is user-role text: that is no developer-equivalent frame."""
+
+_NOTHING: Final = HookAnswer()
 
 
-class HarnessAdapter(Struct, frozen=True, kw_only=True):
-    """An `Adapter` made of data.
+# `dict=True` makes room for the cached properties.
+class Harness(Struct, frozen=True, kw_only=True, dict=True):
+    """Everything that lifebus knows about one harness; an `Adapter` made of data.
 
-    `slots` says which hooks take context and where it lands; `native` wraps the context text into what the harness
-    reads from stdout.  `facts` returns what a hook's payload tells beside its events; `sources` are the telemetry
-    files that the harness writes.  `status_text` is what a hook of `hooks.displays` shows, made from its payload.
+    `package` is the package that holds the harness's `manifest.json` and `examples.jsonl`; `conformance`,
+    `refused_placements` and `watching_modes` are how its manifest is registered.  `hooks` says what its hooks mean and
+    which take context; `hook_facts` returns what a hook's payload says beside its events.  `sources` are the telemetry
+    files that the harness writes, `overrides` our own environment variables about them.  `assets` is what lifebus
+    installs for it.  `trust` is there where the harness runs only hooks that its user has trusted.
     """
 
-    registered: RegisteredAdapter
+    package: str
     hooks: HookTable
-    slots: Mapping[str, ManifestPlacementClass]
-    native: Callable[[str, str], dict[str, Any]]
-    facts: HookFacts = no_facts
+    assets: HarnessAssets
+    hook_facts: HookFacts = no_facts
     sources: tuple[Source, ...] = ()
-    status_text: Callable[[Payload], str] | None = None
+    overrides: tuple[str, ...] = ()
+    trust: TrustRules | None = None
+    conformance: ConformanceLevel = ConformanceLevel.PRE_CONFORMANCE
+    refused_placements: frozenset[PlacementClass] = frozenset()
+    watching_modes: frozenset[IntegrationMode] = frozenset()
+
+    @cached_property
+    def registered(self) -> RegisteredAdapter:
+        """Its manifest from the package, with its conformance level; read once."""
+        return RegisteredAdapter(
+            manifest=load_manifest(package_file(self.package, "manifest.json")),
+            conformance=self.conformance,
+            refused_placements=self.refused_placements,
+            watching_modes=self.watching_modes,
+        )
+
+    @property
+    def adapter_id(self) -> str:
+        """The adapter's id."""
+        return self.registered.manifest.adapter_id
+
+    @property
+    def examples(self) -> bytes:
+        """Its example calls from the package, one JSON object a line."""
+        return package_file(self.package, "examples.jsonl")
 
     def read(self, call: HookCall, ids: IdSource) -> HookReading:
-        """Return what a hook call tells (see `Adapter.read`).
+        """Return what a hook call means (see `Adapter.read`).
 
         Raises:
             InvalidRequest: the payload is not what this harness sends, or the hook is not known.
         """
-        return read_hook(call, ids, self.hooks, self.registered.manifest, self.facts)
+        return read_hook(call, ids, self.hooks, self.registered.manifest, self.hook_facts)
 
     def session_of(self, call: HookCall) -> str | None:
         """Return the session that a call names, though it may not be readable as a whole (see `Adapter`)."""
@@ -60,29 +95,25 @@ class HarnessAdapter(Struct, frozen=True, kw_only=True):
             InvalidRequest: the payload names no known hook; or, with class `payload_too_large`, placement let
                 through more than the manifest claims.  A text cut short by the harness would be broken JSON.
         """
-        if self.status_text is not None and call.hook in self.hooks.displays:
-            return HookAnswer(stdout=self.status_text(read_payload(call)).encode())
+        display = self.hooks.displays.get(call.hook)
+        if display is not None:
+            return HookAnswer(stdout=display(read_payload(call)).encode())
         if not deliveries:
             return _NOTHING
         hook = hook_name(call, read_payload(call), self.hooks)
-        slot = self.slots.get(hook)
-        if slot is None:
+        rule = self.hooks.rules.get(hook)
+        if rule is None or rule.takes is None:
             return _NOTHING
-        text = render_payloads([delivery.payload for delivery in deliveries])
-        self._refuse_oversize(text, slot)
-        return HookAnswer(stdout=msgspec.json.encode(self.native(hook, text)))
+        context = render_payloads([delivery.payload for delivery in deliveries])
+        self._refuse_oversize(context, rule.takes)
+        return HookAnswer(stdout=msgspec.json.encode(self.hooks.answer(hook, context)))
 
-    def _refuse_oversize(self, text: str, slot: ManifestPlacementClass) -> None:
+    def _refuse_oversize(self, context: str, slot: ManifestPlacementClass) -> None:
         limit = self.registered.manifest.placement[slot].max_bytes
-        size = len(text.encode())
+        size = len(context.encode())
         if limit is not None and size > limit:
             raise error_for(
                 FailureClass.PAYLOAD_TOO_LARGE,
                 f"context of {size} bytes; `{slot.value}` takes {limit}",
                 code="context_too_large",
             )
-
-
-def hook_specific_output(hook: str, text: str) -> dict[str, Any]:
-    """Return the answer that Codex, Claude Code and Gemini CLI share; not one key more, or Codex drops it all."""
-    return {"hookSpecificOutput": {"hookEventName": hook, "additionalContext": text}}

@@ -1,4 +1,4 @@
-"""How an installation stands: its files, which hooks are in the settings, whether the launcher runs, whom Codex trusts.
+"""How an installation stands: its files, the hooks in the settings, the launcher, and what the harness trusts.
 
 Nothing here writes, and nothing raises: what cannot be read is part of the answer.
 """
@@ -8,16 +8,16 @@ import subprocess
 import time
 import tomllib
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
-from lifebus_adapters.codex.assets import home_of
-from lifebus_adapters.codex.trust import HookTrust, hook_trust
+from lifebus_adapters import ADAPTERS
 from lifebus_adapters.shared.assets import OwnedFile, SettingsFile
+from lifebus_adapters.shared.hook_trust import HookTrust, TrustRules
 from lifebus_adapters.shared.launcher import launcher_path
-from lifebus_admin.harnesses.target import Place, Target, own_assets, shared_assets, wish_of
+from lifebus_admin.harnesses.target import Place, Target, install_request, own_assets, shared_assets
 from lifebus_admin.installer.file_state import find
 from lifebus_admin.installer.formats.edit import parsed_settings, text_of
 from lifebus_admin.installer.formats.settings_diff import ours
@@ -39,8 +39,8 @@ class Launcher(Struct, frozen=True, kw_only=True):
 class Standing(Struct, frozen=True, kw_only=True):
     """One installation.
 
-    `hooks` are those of ours that the settings hold.  `trust` is Codex's, None where it does not apply or cannot be
-    told; `trust_problem` says why, or that hooks are turned off altogether.
+    `hooks` are those of ours that the settings hold.  `trust` is the harness's, None where it does not apply or cannot
+    be told; `trust_problem` says why, or that hooks are turned off altogether.
     """
 
     target: Target
@@ -74,14 +74,16 @@ def standing_of(place: Place, target: Target) -> Standing:
         except InstallRefused:
             continue  # the inspection says it
     narrowed = target
-    if names and target.adapter_id != "openclaw":
+    lists_hooks = ADAPTERS[target.adapter_id].assets.lists_hooks
+    if names and lists_hooks:
         line = "statusLine" in names
         narrowed = msgspec.structs.replace(target, events=tuple(names), status_line=line)
-    trust, problem = _trust(place, target) if _needs_trust(target) else (None, None)
+    rules = ADAPTERS[target.adapter_id].trust if target.mode is IntegrationMode.NATIVE_HOOK else None
+    trust, problem = (None, None) if rules is None else _trust(place, target, rules)
     return Standing(
         target=target,
         files=inspect(own_assets(place, narrowed), state_dir=place.state_dir),
-        hooks=tuple(dict.fromkeys(names)) if target.adapter_id != "openclaw" else (),
+        hooks=tuple(dict.fromkeys(names)) if lists_hooks else (),
         trust=trust,
         trust_problem=problem,
     )
@@ -105,14 +107,10 @@ def launcher_health(place: Place) -> Launcher:
     return Launcher(files=shared, seconds=time.monotonic() - began)
 
 
-def _needs_trust(target: Target) -> bool:
-    return target.adapter_id == "codex" and target.mode is IntegrationMode.NATIVE_HOOK
-
-
-def _trust(place: Place, target: Target) -> tuple[tuple[HookTrust, ...] | None, str | None]:
-    """Return Codex's trust in our hooks, or why it cannot be told."""
+def _trust(place: Place, target: Target, rules: TrustRules) -> tuple[tuple[HookTrust, ...] | None, str | None]:
+    """Return the harness's trust in our hooks, or why it cannot be told."""
     (settings,) = [asset for asset in own_assets(place, target) if not isinstance(asset, OwnedFile)]
-    config_path = Path(home_of(wish_of(place, msgspec.structs.replace(target, project=None)))) / "config.toml"
+    config_path = Path(rules.config_path(install_request(place, target)))
     try:
         hooks = msgspec.json.decode(Path(settings.path).read_bytes())
         config = tomllib.loads(config_path.read_text("utf-8")) if config_path.exists() else {}
@@ -120,7 +118,7 @@ def _trust(place: Place, target: Target) -> tuple[tuple[HookTrust, ...] | None, 
         return None, None
     except (OSError, ValueError) as fault:  # every parser's error is a ValueError
         return None, f"cannot be told: {fault}"
-    features: Any = config.get("features")
-    off = isinstance(features, dict) and cast("dict[str, Any]", features).get("hooks") is False
+    # The harness may know the file by its own name or by the one that links lead to.
     paths = tuple(dict.fromkeys((settings.path, os.path.realpath(settings.path))))
-    return hook_trust(paths, hooks, config), f"hooks are turned off in {config_path}" if off else None
+    off = f"hooks are turned off in {config_path}" if rules.hooks_off(config) else None
+    return rules.states(paths, hooks, config), off

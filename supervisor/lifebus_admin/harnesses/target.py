@@ -10,7 +10,7 @@ from typing import Final, cast
 import msgspec
 from msgspec import Struct
 
-from lifebus_adapters import HOST_ASSETS
+from lifebus_adapters import ADAPTERS
 from lifebus_adapters.shared.assets import Asset, InstallRequest, Scope
 from lifebus_adapters.shared.launcher import launcher_files, launcher_path
 from lifebus_adapters.shared.telemetry import Surroundings
@@ -40,7 +40,7 @@ class Place(Struct, frozen=True, kw_only=True):
 
 
 class Target(Struct, frozen=True, kw_only=True):
-    """One installation: of what, how and where; `events` and `status_line` are what a wish has."""
+    """One installation: of what, how and where; `events` and `status_line` are what an install request has."""
 
     adapter_id: str
     mode: IntegrationMode = IntegrationMode.NATIVE_HOOK
@@ -75,8 +75,8 @@ def _is_new_enough(python: str) -> bool:
         return False
 
 
-def wish_of(place: Place, target: Target) -> InstallRequest:
-    """Return the wish that a target is."""
+def install_request(place: Place, target: Target) -> InstallRequest:
+    """Return the install request that a target is."""
     return InstallRequest(
         mode=target.mode,
         scope=target.scope,
@@ -96,7 +96,7 @@ def shared_assets(place: Place) -> tuple[Asset, ...]:
 
 def own_assets(place: Place, target: Target) -> tuple[Asset, ...]:
     """Return a target's files without the shared ones."""
-    return HOST_ASSETS[target.adapter_id].make(wish_of(place, target))
+    return ADAPTERS[target.adapter_id].assets.make(install_request(place, target))
 
 
 def assets_of(place: Place, target: Target) -> tuple[Asset, ...]:
@@ -112,13 +112,13 @@ def planned(place: Place, target: Target, *, installs: bool) -> Plan:
         InstallRefused: a file cannot be read, or is not ours to change.
     """
     wanted = target if installs else msgspec.structs.replace(target, events=None, status_line=True)
-    wish = wish_of(place, wanted)
+    request = install_request(place, wanted)
     plan = plan_install if installs else plan_removal
-    advice = HOST_ASSETS[target.adapter_id].advice(wish) if installs else ()
+    advice = ADAPTERS[target.adapter_id].assets.advice(request) if installs else ()
     assets = assets_of(place, wanted)
     if not installs:
         assets = assets[::-1]  # the file for which a directory was made goes last, and takes the directory along
-    return plan(assets, adapter_id=target.adapter_id, wish=wish, state_dir=place.state_dir, advice=advice)
+    return plan(assets, adapter_id=target.adapter_id, request=request, state_dir=place.state_dir, advice=advice)
 
 
 def installed_targets(place: Place, project: str | None = None) -> list[Target]:
@@ -136,7 +136,7 @@ def _target_of(user: str) -> Target | None:
     adapter_id, _, rest = user.partition(":")
     mode, _, rest = rest.partition(":")
     scope, _, project = rest.partition(":")
-    if adapter_id not in HOST_ASSETS or mode not in set(IntegrationMode) or scope not in {"user", "project"}:
+    if adapter_id not in ADAPTERS or mode not in set(IntegrationMode) or scope not in {"user", "project"}:
         return None
     return Target(
         adapter_id=adapter_id, mode=IntegrationMode(mode), scope=cast("Scope", scope), project=project or None
@@ -145,12 +145,13 @@ def _target_of(user: str) -> Target | None:
 
 def _standing(place: Place, project: str | None) -> Iterator[Target]:
     """Yield what can be seen without any record."""
-    for adapter_id, host in HOST_ASSETS.items():
-        for mode in host.modes:
+    for adapter_id, harness in ADAPTERS.items():
+        assets = harness.assets
+        for mode in assets.modes:
             user = Target(adapter_id=adapter_id, mode=mode)
             there = Target(adapter_id=adapter_id, mode=mode, scope="project", project=project)
             in_project = (
-                project is not None and "project" in host.scopes and mode is not IntegrationMode.LAUNCHER_WRAPPER
+                project is not None and "project" in assets.scopes and mode is not IntegrationMode.LAUNCHER_WRAPPER
             )
             for target in (user, there) if in_project else (user,):
                 if inspect(own_assets(place, target), state_dir=place.state_dir).state in _STANDING:

@@ -8,7 +8,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from lifebus_adapters.shared.assets import HookEvent, HostAssets, InstallRequest
+from lifebus_adapters.shared.assets import HookEvent, InstallRequest
+from lifebus_adapters.shared.harness_assets import HarnessAssets
 
 _PATIENCE_S: Final = 5.0
 _VERSION: Final = re.compile(r"(?<![\d.])(\d+)\.(\d+)\.(\d+)")
@@ -21,14 +22,14 @@ class Installed(Struct, frozen=True, kw_only=True):
     version: tuple[int, ...] | None = None
 
 
-def installed_version(host: HostAssets, environ: Mapping[str, str]) -> Installed:
+def installed_version(assets: HarnessAssets, environ: Mapping[str, str]) -> Installed:
     """Return the version of the harness that PATH leads to; it gets five seconds to say it."""
-    program = shutil.which(host.program, path=environ.get("PATH"))
+    program = shutil.which(assets.program, path=environ.get("PATH"))
     if program is None:
         return Installed()
     try:
         ran = subprocess.run(  # noqa: S603  the harness that the user has
-            [program, *host.version_arguments],
+            [program, *assets.version_arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_PATIENCE_S,
@@ -42,11 +43,13 @@ def installed_version(host: HostAssets, environ: Mapping[str, str]) -> Installed
     return Installed(program=program, version=version)
 
 
-def unknown_events(host: HostAssets, wish: InstallRequest, version: tuple[int, ...] | None) -> tuple[HookEvent, ...]:
-    """Return the wished hooks that came with a later version; none where the version is not known."""
+def unknown_events(
+    assets: HarnessAssets, request: InstallRequest, version: tuple[int, ...] | None
+) -> tuple[HookEvent, ...]:
+    """Return the hooks of a request that came with a later version; none where the version is not known."""
     if version is None:
         return ()
-    return tuple(event for event in host.events if wish.wants(event.name) and event.since > version)
+    return tuple(event for event in assets.events if request.wants(event.name) and event.since > version)
 
 
 def version_text(version: tuple[int, ...]) -> str:

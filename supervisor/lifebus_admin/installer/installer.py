@@ -33,25 +33,25 @@ class Report(Struct, frozen=True, kw_only=True):
 
 
 def plan_install(
-    assets: Sequence[Asset], *, adapter_id: str, wish: InstallRequest, state_dir: Path, advice: Sequence[str] = ()
+    assets: Sequence[Asset], *, adapter_id: str, request: InstallRequest, state_dir: Path, advice: Sequence[str] = ()
 ) -> Plan:
     """Return what installing the assets would do; nothing is written.
 
     Raises:
         InstallRefused: any of the files cannot be read, is not ours to change, or ours do not fit into it.
     """
-    return _planned(assets, adapter_id, wish, state_dir, advice, installs=True)
+    return _planned(assets, adapter_id, request, state_dir, advice, installs=True)
 
 
 def plan_removal(
-    assets: Sequence[Asset], *, adapter_id: str, wish: InstallRequest, state_dir: Path, advice: Sequence[str] = ()
+    assets: Sequence[Asset], *, adapter_id: str, request: InstallRequest, state_dir: Path, advice: Sequence[str] = ()
 ) -> Plan:
-    """Return what removing the assets would do; nothing is written.  The wish is that of the installation.
+    """Return what removing the assets would do; nothing is written.  The request is that of the installation.
 
     Raises:
         InstallRefused: as `plan_install`.
     """
-    return _planned(assets, adapter_id, wish, state_dir, advice, installs=False)
+    return _planned(assets, adapter_id, request, state_dir, advice, installs=False)
 
 
 def apply(plan: Plan, *, state_dir: Path, stamp: str, disk: Disk | None = None) -> Report:
@@ -76,13 +76,13 @@ def apply(plan: Plan, *, state_dir: Path, stamp: str, disk: Disk | None = None) 
 def _planned(
     assets: Sequence[Asset],
     adapter_id: str,
-    wish: InstallRequest,
+    request: InstallRequest,
     state_dir: Path,
     advice: Sequence[str],
     *,
     installs: bool,
 ) -> Plan:
-    user = ":".join((adapter_id, wish.mode, wish.scope, *([wish.project] if wish.project else [])))
+    user = ":".join((adapter_id, request.mode, request.scope, *([request.project] if request.project else [])))
     ordered = sorted(assets, key=lambda asset: not isinstance(asset, OwnedFile))
     if not installs:
         ordered.reverse()
@@ -94,8 +94,8 @@ def _planned(
         files.append(_file_plan(found, target))
     return Plan(
         adapter_id=adapter_id,
-        mode=wish.mode,
-        scope=wish.scope,
+        mode=request.mode,
+        scope=request.scope,
         installs=installs,
         user=user,
         assets=tuple(ordered),

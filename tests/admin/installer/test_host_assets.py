@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lifebus_adapters import HOST_ASSETS
+from lifebus_adapters import ADAPTERS
 from lifebus_adapters.shared.assets import Asset, InstallRequest, OwnedFile, SettingsFile
 from lifebus_adapters.shared.telemetry import Surroundings
 from lifebus_contract import IntegrationMode
@@ -17,7 +17,9 @@ EXISTING = {
     "yaml": "# mine\nmodel:\n  default: x # why\nhooks:\n  on_session_start:\n  - command: theirs\n\n# end",
 }
 CASES = [
-    pytest.param(host, mode, id=f"{host}, {mode}") for host, assets in HOST_ASSETS.items() for mode in assets.modes
+    pytest.param(host, mode, id=f"{host}, {mode}")
+    for host, harness in ADAPTERS.items()
+    for mode in harness.assets.modes
 ]
 
 
@@ -29,7 +31,7 @@ def assets_of(box: Box, host: str, mode: IntegrationMode) -> tuple[Asset, ...]:
         launcher=str(box.launcher_path),
         python="/usr/bin/python3",
     )
-    return (box.own, *HOST_ASSETS[host].make(wish))
+    return (box.own, *ADAPTERS[host].assets.make(wish))
 
 
 @pytest.mark.parametrize(("host", "mode"), CASES)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import lifebus
-from lifebus_adapters import HOST_ASSETS
+from lifebus_adapters import ADAPTERS
 from lifebus_adapters.shared.assets import InstallRequest, OwnedFile
 from lifebus_adapters.shared.launcher import launcher_files, launcher_path
 from lifebus_adapters.shared.telemetry import Surroundings
@@ -39,7 +39,7 @@ class Place:
             launcher=launcher_path(str(data)),
             python=sys.executable,
         )
-        (script,) = HOST_ASSETS["codex"].make(wish)
+        (script,) = ADAPTERS["codex"].assets.make(wish)
         for item in (*launcher_files(str(data), python=sys.executable, hook=hook, wrapper=wrapper), script):
             assert isinstance(item, OwnedFile)
             path = Path(item.path)

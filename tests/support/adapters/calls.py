@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from lifebus_adapters import ADAPTERS, Adapter, Delivery, HookCall
-from lifebus_adapters.harness import HarnessAdapter
 from lifebus_adapters.shared.rules import HookTable
 from lifebus_contract import (
     AcceptablePlacement,
@@ -59,15 +58,12 @@ def captured(path: Path) -> Iterator[tuple[HookCall, dict[str, Any]]]:
 
 
 def hooks_of(adapter_id: str) -> HookTable:
-    adapter = ADAPTERS[adapter_id]
-    assert isinstance(adapter, HarnessAdapter)
-    return adapter.hooks
+    return ADAPTERS[adapter_id].hooks
 
 
 def slots_of(adapter_id: str) -> dict[str, ManifestPlacementClass]:
-    adapter = ADAPTERS[adapter_id]
-    assert isinstance(adapter, HarnessAdapter)
-    return dict(adapter.slots)
+    rules = ADAPTERS[adapter_id].hooks.rules
+    return {hook: rule.takes for hook, rule in rules.items() if rule.takes is not None}
 
 
 def adapter_of(path: Path) -> Adapter:

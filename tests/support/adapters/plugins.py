@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import lifebus
-from lifebus_adapters import HOST_ASSETS
+from lifebus_adapters import ADAPTERS
 from lifebus_adapters.shared.assets import InstallRequest, OwnedFile
 from lifebus_adapters.shared.launcher import launcher_files, launcher_path
 from lifebus_adapters.shared.telemetry import Surroundings
@@ -28,7 +28,7 @@ def plugin_text(adapter_id: str, launcher: str, events: tuple[str, ...] | None =
         launcher=launcher,
         events=events,
     )
-    texts = [item for item in HOST_ASSETS[adapter_id].make(wish) if isinstance(item, OwnedFile)]
+    texts = [item for item in ADAPTERS[adapter_id].assets.make(wish) if isinstance(item, OwnedFile)]
     return next(item.contents for item in texts if item.path.endswith(".js"))
 
 

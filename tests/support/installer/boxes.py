@@ -89,7 +89,7 @@ class Box:
         return self.settings_path
 
     def plan(self, assets: Sequence[Asset] | None = None, *, removal: bool = False, adapter_id: str = "claude") -> Plan:
-        wish = InstallRequest(
+        request = InstallRequest(
             mode=IntegrationMode.NATIVE_HOOK,
             scope="user",
             surroundings=Surroundings(home=str(self.root / "home"), environ={}),
@@ -97,7 +97,7 @@ class Box:
         )
         planned = plan_removal if removal else plan_install
         chosen = self.assets() if assets is None else assets
-        return planned(chosen, adapter_id=adapter_id, wish=wish, state_dir=self.state_dir)
+        return planned(chosen, adapter_id=adapter_id, request=request, state_dir=self.state_dir)
 
     def install(
         self,

@@ -1,21 +1,20 @@
-"""Claude Code: manifest, hooks, rendering and telemetry in one adapter."""
+"""Claude Code: all that is known of it, as one value."""
 
 from typing import Final
 
-from lifebus_adapters.claude import hooks, rendering, telemetry
-from lifebus_adapters.harness import HarnessAdapter
-from lifebus_adapters.shared.manifests import builtin
+from lifebus_adapters.claude import assets, hooks, telemetry
+from lifebus_adapters.harness import Harness
 from lifebus_contract import ConformanceLevel
 
-__all__ = ["ADAPTER"]
+__all__ = ["HARNESS"]
 
-ADAPTER: Final = HarnessAdapter(
-    registered=builtin("claude", ConformanceLevel.V1),
+HARNESS: Final = Harness(
+    package=__name__,
+    conformance=ConformanceLevel.V1,
     hooks=hooks.HOOKS,
-    slots=rendering.SLOTS,
-    native=rendering.native,
-    facts=telemetry.hook_facts,
+    hook_facts=telemetry.hook_facts,
     sources=telemetry.SOURCES,
-    status_text=telemetry.status_text,
+    overrides=telemetry.OVERRIDES,
+    assets=assets.ASSETS,
 )
-"""The adapter of Claude Code."""
+"""What is known of Claude Code."""

@@ -18,8 +18,8 @@ from lifebus_adapters.shared.assets import (
     hook_command,
 )
 from lifebus_adapters.shared.handlers import bad_timeout, wrong_type
+from lifebus_adapters.shared.harness_assets import HarnessAssets
 from lifebus_adapters.shared.hook_groups import check_groups, group_entries, is_ours
-from lifebus_adapters.shared.hosting import with_common_modes
 
 _EVENTS: Final = (
     HookEvent(name="SessionStart", since=(1, 0, 62)),
@@ -38,14 +38,14 @@ _TYPES: Final = {"command": "command", "http": "url", "mcp_tool": "tool", "promp
 """The types of handlers, and what each must have."""
 
 
-def _home(wish: InstallRequest) -> str:
+def _home(request: InstallRequest) -> str:
     """Return the directory of the user's settings."""
-    found = wish.surroundings.first("CLAUDE_CONFIG_DIR")
-    return found[1].rstrip("/") if found else f"{wish.surroundings.home}/.claude"
+    found = request.surroundings.first("CLAUDE_CONFIG_DIR")
+    return found[1].rstrip("/") if found else f"{request.surroundings.home}/.claude"
 
 
-def _directory(wish: InstallRequest) -> str:
-    return _home(wish) if wish.project is None else f"{wish.project}/.claude"
+def _directory(request: InstallRequest) -> str:
+    return _home(request) if request.project is None else f"{request.project}/.claude"
 
 
 def _handler(handler: Mapping[str, Any]) -> str | None:
@@ -59,30 +59,30 @@ def _check(document: object) -> tuple[str, ...]:
     return faults
 
 
-def _hooks(wish: InstallRequest) -> tuple[Asset, ...]:
-    name = "settings.json" if wish.project is None else "settings.local.json"
-    line = {"type": "command", "command": hook_command(wish.launcher, "claude", "statusLine")}
-    status_line = (Entry(kind="member", where=("statusLine",), value=line),) if wish.status_line else ()
+def _hooks(request: InstallRequest) -> tuple[Asset, ...]:
+    name = "settings.json" if request.project is None else "settings.local.json"
+    line = {"type": "command", "command": hook_command(request.launcher, "claude", "statusLine")}
+    status_line = (Entry(kind="member", where=("statusLine",), value=line),) if request.status_line else ()
     settings = SettingsFile(
-        path=f"{_directory(wish)}/{name}",
+        path=f"{_directory(request)}/{name}",
         dialect="json",
-        entries=(*group_entries(wish, "claude", _EVENTS), *status_line),
+        entries=(*group_entries(request, "claude", _EVENTS), *status_line),
         owns=is_ours,
         check=_check,
     )
     return (settings,)
 
 
-def _advice(wish: InstallRequest) -> tuple[str, ...]:  # noqa: ARG001  the same everywhere
+def _advice(request: InstallRequest) -> tuple[str, ...]:  # noqa: ARG001  the same everywhere
     return ("Sessions that are running take the hooks up when they are started again.",)
 
 
-ASSETS: Final = with_common_modes(
-    "claude",
-    "Claude Code",
+ASSETS: Final = HarnessAssets(
+    adapter_id="claude",
+    name="Claude Code",
     events=_EVENTS,
     hooks=_hooks,
-    skills=lambda wish: f"{_directory(wish)}/skills",
-    advice=_advice,
+    skills=lambda request: f"{_directory(request)}/skills",
+    hook_advice=_advice,
 )
 """The assets of Claude Code."""

@@ -7,10 +7,20 @@
 - `/clear` ends the session and starts one with a new id in the same process.
 - Esc, HTTP 400 and 401 fire no hook at all; HTTP 500 fires StopFailure.
 - The status line command is called like a hook, without the hook's name in the payload; what it prints is shown.
+
+How it takes context:
+
+- `hookEventName` must be the hook that is answered, or the context is dropped.
+- SessionStart and UserPromptSubmit context both arrive in a system message after the user's prompt; a
+  SessionStart's is there before any frame opens, so it stands for `pre_session`.
+- Context on Stop makes the model go on, up to nine times.  Pre/PostCompact take none: the error text would stay in
+  the conversation.  SessionEnd is not read.
+- Beyond 10,000 characters the model sees a preview of 2 KB.
 """
 
 from typing import Final
 
+from lifebus_adapters.claude.telemetry import STATUS_LINE, status_text
 from lifebus_adapters.shared.rules import (
     FRAME_CLOSE,
     FRAME_OPEN,
@@ -20,8 +30,9 @@ from lifebus_adapters.shared.rules import (
     HookRule,
     HookTable,
     IdentityPaths,
+    hook_specific_output,
 )
-from lifebus_contract import LifecycleEvent
+from lifebus_contract import LifecycleEvent, ManifestPlacementClass
 
 _TRIGGER: Final = Fact("trigger")
 _AGENT_TYPE: Final = Fact("agent_type")
@@ -49,8 +60,7 @@ _SURROUNDINGS: Final = {
     "PreModelSwitch",
     "PostModelSwitch",
 }
-_STATUS_LINE: Final = "statusLine"
-_DISPLAY: Final = {"Notification", "MessageDisplay", "UserPromptExpansion", _STATUS_LINE}
+_DISPLAY: Final = {"Notification", "MessageDisplay", "UserPromptExpansion", STATUS_LINE}
 _TEAM: Final = {"TeammateIdle", "TaskCreated", "TaskCompleted"}
 
 HOOKS: Final = HookTable(
@@ -62,9 +72,15 @@ HOOKS: Final = HookTable(
             events=SESSION_OPEN,
             facts=(Fact("source"), Fact("model"), Fact("context_tokens", int)),
             unless=("source", "compact"),
+            takes=ManifestPlacementClass.PRE_SESSION,
         ),
-        "UserPromptSubmit": HookRule(events=FRAME_OPEN, once=True),
-        "SubagentStart": HookRule(events=FRAME_OPEN, facts=(_AGENT_TYPE,), subagent=True),
+        "UserPromptSubmit": HookRule(events=FRAME_OPEN, once=True, takes=ManifestPlacementClass.PRE_FRAME_TRAILING),
+        "SubagentStart": HookRule(
+            events=FRAME_OPEN,
+            facts=(_AGENT_TYPE,),
+            subagent=True,
+            takes=ManifestPlacementClass.PRE_FRAME_TRAILING,
+        ),
         "PreCompact": HookRule(events=(LifecycleEvent.CONTEXT_PRESSURE_OBSERVED,), facts=(_TRIGGER,)),
         "PostCompact": HookRule(events=(LifecycleEvent.CONTEXT_COMPACTED,), facts=(_TRIGGER,)),
         "Stop": HookRule(events=FRAME_CLOSE, facts=(_STOP_HOOK_ACTIVE,)),
@@ -78,6 +94,7 @@ HOOKS: Final = HookTable(
         "SessionEnd": HookRule(events=SESSION_CLOSE, facts=(Fact("reason"),)),
     },
     silent=frozenset(_TOOLS | _SURROUNDINGS | _DISPLAY | _TEAM),
-    displays=frozenset({_STATUS_LINE}),
+    answer=hook_specific_output,
+    displays={STATUS_LINE: status_text},
 )
 """What each Claude Code hook means."""

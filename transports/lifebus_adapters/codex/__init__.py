@@ -1,20 +1,22 @@
-"""Codex CLI: manifest, hooks, rendering and telemetry in one adapter."""
+"""Codex CLI: all that is known of it, as one value."""
 
 from typing import Final
 
-from lifebus_adapters.codex import hooks, rendering, telemetry
-from lifebus_adapters.harness import HarnessAdapter
-from lifebus_adapters.shared.manifests import builtin
+from lifebus_adapters.codex import assets, hooks, telemetry, trust
+from lifebus_adapters.harness import Harness
 from lifebus_contract import ConformanceLevel, IntegrationMode
 
-__all__ = ["ADAPTER"]
+__all__ = ["HARNESS"]
 
-ADAPTER: Final = HarnessAdapter(
-    registered=builtin("codex", ConformanceLevel.V1, watching=frozenset({IntegrationMode.REFERENCE_ADAPTER})),
+HARNESS: Final = Harness(
+    package=__name__,
+    conformance=ConformanceLevel.V1,
+    watching_modes=frozenset({IntegrationMode.REFERENCE_ADAPTER}),
     hooks=hooks.HOOKS,
-    slots=rendering.SLOTS,
-    native=rendering.native,
-    facts=telemetry.hook_facts,
+    hook_facts=telemetry.hook_facts,
     sources=telemetry.SOURCES,
+    overrides=telemetry.OVERRIDES,
+    assets=assets.ASSETS,
+    trust=trust.TRUST,
 )
-"""The adapter of Codex CLI."""
+"""What is known of Codex CLI."""

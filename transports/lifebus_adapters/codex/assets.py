@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from lifebus_adapters.shared.assets import Asset, HookEvent, InstallRequest, SettingsFile
 from lifebus_adapters.shared.handlers import bad_timeout, missing_text, wrong_type
+from lifebus_adapters.shared.harness_assets import HarnessAssets
 from lifebus_adapters.shared.hook_groups import check_groups, group_entries, is_ours
-from lifebus_adapters.shared.hosting import with_common_modes
 
 _MEASURED: Final = (0, 169, 0)
 _EVENTS: Final = (
@@ -32,14 +32,14 @@ _TYPES: Final = {"command": "command", "mcp_tool": "tool", "prompt": "type", "ag
 """The types of handlers, and what each must have, as far as it was seen."""
 
 
-def home_of(wish: InstallRequest) -> str:
+def home_of(request: InstallRequest) -> str:
     """Return Codex's own directory of the user: the one with config.toml."""
-    found = wish.surroundings.first("CODEX_HOME")
-    return found[1].rstrip("/") if found else f"{wish.surroundings.home}/.codex"
+    found = request.surroundings.first("CODEX_HOME")
+    return found[1].rstrip("/") if found else f"{request.surroundings.home}/.codex"
 
 
-def _directory(wish: InstallRequest) -> str:
-    return home_of(wish) if wish.project is None else f"{wish.project}/.codex"
+def _directory(request: InstallRequest) -> str:
+    return home_of(request) if request.project is None else f"{request.project}/.codex"
 
 
 def _handler(handler: Mapping[str, Any]) -> str | None:
@@ -51,12 +51,12 @@ def _check(document: object) -> tuple[str, ...]:
     return check_groups(document, _handler)
 
 
-def _hooks(wish: InstallRequest) -> tuple[Asset, ...]:
+def _hooks(request: InstallRequest) -> tuple[Asset, ...]:
     return (
         SettingsFile(
-            path=f"{_directory(wish)}/hooks.json",
+            path=f"{_directory(request)}/hooks.json",
             dialect="json",
-            entries=group_entries(wish, "codex", _EVENTS),
+            entries=group_entries(request, "codex", _EVENTS),
             owns=is_ours,
             check=_check,
         ),
@@ -69,18 +69,18 @@ _TRUST: Final = (
 )
 
 
-def _advice(wish: InstallRequest) -> tuple[str, ...]:
-    if wish.project is None:
+def _advice(request: InstallRequest) -> tuple[str, ...]:
+    if request.project is None:
         return (_TRUST,)
     return (_TRUST, "Codex reads a project's hooks only once the project is trusted.")
 
 
-ASSETS: Final = with_common_modes(
-    "codex",
-    "Codex",
+ASSETS: Final = HarnessAssets(
+    adapter_id="codex",
+    name="Codex",
     events=_EVENTS,
     hooks=_hooks,
-    skills=lambda wish: f"{_directory(wish)}/skills",
-    advice=_advice,
+    skills=lambda request: f"{_directory(request)}/skills",
+    hook_advice=_advice,
 )
 """The assets of Codex."""

@@ -5,6 +5,14 @@
 - A turn may stop twice: a sub-agent that ends late starts another pass with the same turn id.
 - Inside a sub-agent the session id stays the parent's and `agent_id` appears: a nested frame.
 - Pre/PostModelRequest carry token counts without a window: samples for pressure levels, not events.
+
+How it takes context:
+
+- One unknown key in the JSON and the whole answer is dropped; `hookEventName` is required.
+- SessionStart context lands before the prompt, UserPromptSubmit context after it, both as an item of role
+  `developer`; a sub-agent's start takes context too.
+- Pre/PostCompact and Stop take none; on Stop it would fail the hook.
+- Beyond 10,000 bytes the text is cut in the middle.
 """
 
 from typing import Final
@@ -18,8 +26,9 @@ from lifebus_adapters.shared.rules import (
     HookRule,
     HookTable,
     IdentityPaths,
+    hook_specific_output,
 )
-from lifebus_contract import LifecycleEvent
+from lifebus_contract import LifecycleEvent, ManifestPlacementClass
 
 _MODEL: Final = Fact("model")
 _TRIGGER: Final = Fact("trigger")
@@ -31,9 +40,22 @@ HOOKS: Final = HookTable(
     transcript=("transcript_path",),
     identity=IdentityPaths(session=("session_id",), task=("turn_id",), agent=("agent_id",)),
     rules={
-        "SessionStart": HookRule(events=SESSION_OPEN, facts=(Fact("source"), _MODEL), unless=("source", "compact")),
-        "UserPromptSubmit": HookRule(events=FRAME_OPEN, facts=(_MODEL,), once=True),
-        "SubagentStart": HookRule(events=FRAME_OPEN, facts=(_AGENT_TYPE,), subagent=True, once=True),
+        "SessionStart": HookRule(
+            events=SESSION_OPEN,
+            facts=(Fact("source"), _MODEL),
+            unless=("source", "compact"),
+            takes=ManifestPlacementClass.PRE_SESSION,
+        ),
+        "UserPromptSubmit": HookRule(
+            events=FRAME_OPEN, facts=(_MODEL,), once=True, takes=ManifestPlacementClass.PRE_FRAME_TRAILING
+        ),
+        "SubagentStart": HookRule(
+            events=FRAME_OPEN,
+            facts=(_AGENT_TYPE,),
+            subagent=True,
+            once=True,
+            takes=ManifestPlacementClass.PRE_FRAME_TRAILING,
+        ),
         "PreCompact": HookRule(events=(LifecycleEvent.CONTEXT_PRESSURE_OBSERVED,), facts=(_TRIGGER,)),
         "PostCompact": HookRule(events=(LifecycleEvent.CONTEXT_COMPACTED,), facts=(_TRIGGER,)),
         "Stop": HookRule(events=FRAME_CLOSE, facts=(_STOP_HOOK_ACTIVE,)),
@@ -42,5 +64,6 @@ HOOKS: Final = HookTable(
         "SessionEnd": HookRule(events=SESSION_CLOSE, facts=(Fact("reason"),)),
     },
     silent=frozenset({"PreModelRequest", "PostModelRequest", "PreToolUse", "PostToolUse", "PermissionRequest"}),
+    answer=hook_specific_output,
 )
 """What each Codex hook means."""

@@ -7,15 +7,14 @@ canonical JSON; both as 0.169.0 answers to `hooks/list`.  What the command runs 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 import msgspec
-from msgspec import Struct
+from msgspec import structs
 
-from lifebus_adapters.shared.assets import is_hook_command
-
-TrustState = Literal["trusted", "untrusted", "modified", "off"]
-"""Run; not run until the user agrees; not run because it was changed since; switched off by the user."""
+from lifebus_adapters.codex.assets import home_of
+from lifebus_adapters.shared.assets import InstallRequest, is_hook_command
+from lifebus_adapters.shared.hook_trust import HookTrust, TrustRules, TrustState
 
 _DEFAULT_TIMEOUT_S: Final = 600
 _MAX_TIMEOUT_S: Final = {"Interrupt": 3, "SessionEnd": 3}
@@ -23,14 +22,6 @@ _UNMATCHED: Final = frozenset({"Stop", "UserPromptSubmit"})
 """Events whose matcher Codex passes over."""
 
 _WORD: Final = re.compile(r"(?<!^)(?=[A-Z])")
-
-
-class HookTrust(Struct, frozen=True, kw_only=True):
-    """One of our hooks in a hooks.json, and whether Codex will run it."""
-
-    event: str
-    key: str
-    state: TrustState
 
 
 def hook_hash(event: str, matcher: str | None, handler: Mapping[str, Any]) -> str:
@@ -99,3 +90,21 @@ def _at(value: object, *keys: str) -> Mapping[str, Any]:
 
 def _list(value: object) -> Sequence[Any]:
     return cast("Sequence[Any]", value) if isinstance(value, list) else ()
+
+
+def _config_path(request: InstallRequest) -> str:
+    """Return the user's config.toml: a project's own cannot trust its hooks."""
+    return f"{home_of(structs.replace(request, project=None))}/config.toml"
+
+
+def _hooks_off(config: object) -> bool:
+    return _at(config, "features").get("hooks") is False
+
+
+TRUST: Final = TrustRules(
+    config_path=_config_path,
+    hooks_off=_hooks_off,
+    states=hook_trust,
+    remedy="start codex and accept them when it asks, or review them with /hooks",
+)
+"""How Codex trusts hooks."""

@@ -3,8 +3,6 @@
 from lifebus_adapters import ADAPTERS
 from lifebus_adapters.conformance.examples import load_examples
 from lifebus_adapters.conformance.subject import Subject
-from lifebus_adapters.harness import HarnessAdapter
-from lifebus_adapters.shared.manifests import builtin_examples
 
 
 def builtin_subject(adapter_id: str) -> Subject:
@@ -13,6 +11,5 @@ def builtin_subject(adapter_id: str) -> Subject:
     Raises:
         KeyError: there is no such adapter.
     """
-    adapter = ADAPTERS[adapter_id]
-    hooks = frozenset(adapter.hooks.rules) | adapter.hooks.silent if isinstance(adapter, HarnessAdapter) else None
-    return Subject(adapter=adapter, examples=load_examples(builtin_examples(adapter_id)), hooks=hooks)
+    harness = ADAPTERS[adapter_id]
+    return Subject(adapter=harness, examples=load_examples(harness.examples), hooks=harness.hooks.known)

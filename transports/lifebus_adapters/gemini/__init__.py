@@ -1,24 +1,19 @@
-"""Gemini CLI: manifest, hooks, rendering and telemetry in one adapter."""
+"""Gemini CLI: all that is known of it, as one value."""
 
 from typing import Final
 
-from lifebus_adapters.gemini import hooks, rendering, telemetry
-from lifebus_adapters.harness import HarnessAdapter
-from lifebus_adapters.shared.manifests import builtin
-from lifebus_contract import ConformanceLevel, PlacementClass
+from lifebus_adapters.gemini import assets, hooks, telemetry
+from lifebus_adapters.harness import USER_TEXT_ONLY, Harness
 
-__all__ = ["ADAPTER"]
+__all__ = ["HARNESS"]
 
-ADAPTER: Final = HarnessAdapter(
-    registered=builtin(
-        "gemini",
-        ConformanceLevel.PRE_CONFORMANCE,
-        refused=frozenset({PlacementClass.DEVELOPER_EQUIVALENT_FRAME}),
-    ),
+HARNESS: Final = Harness(
+    package=__name__,
+    refused_placements=USER_TEXT_ONLY,
     hooks=hooks.HOOKS,
-    slots=rendering.SLOTS,
-    native=rendering.native,
-    facts=telemetry.hook_facts,
+    hook_facts=telemetry.hook_facts,
     sources=telemetry.SOURCES,
+    overrides=telemetry.OVERRIDES,
+    assets=assets.ASSETS,
 )
-"""The adapter of Gemini CLI; its context is user-role text, which is no developer-equivalent frame."""
+"""What is known of Gemini CLI."""

@@ -9,8 +9,8 @@ from typing import Any, Final, cast
 
 from lifebus_adapters.shared.assets import Asset, HookEvent, InstallRequest, SettingsFile
 from lifebus_adapters.shared.handlers import bad_timeout, wrong_type
+from lifebus_adapters.shared.harness_assets import HarnessAssets
 from lifebus_adapters.shared.hook_groups import check_groups, group_entries, is_ours
-from lifebus_adapters.shared.hosting import with_common_modes
 
 _NAME: Final = "lifebus"
 _SINCE: Final = (0, 26, 0)
@@ -21,11 +21,11 @@ _OLD_SETTINGS: Final = frozenset({"enabled", "disabled", "notifications"})
 """Keys beside the events that versions before `hooksConfig` had, and that newer ones pass over."""
 
 
-def _directory(wish: InstallRequest) -> str:
-    if wish.project is not None:
-        return f"{wish.project}/.gemini"
-    found = wish.surroundings.first("GEMINI_CLI_HOME")
-    return f"{found[1].rstrip('/') if found else wish.surroundings.home}/.gemini"
+def _directory(request: InstallRequest) -> str:
+    if request.project is not None:
+        return f"{request.project}/.gemini"
+    found = request.surroundings.first("GEMINI_CLI_HOME")
+    return f"{found[1].rstrip('/') if found else request.surroundings.home}/.gemini"
 
 
 def _handler(handler: Mapping[str, Any]) -> str | None:
@@ -47,30 +47,30 @@ def _switched_off(switches: Mapping[str, Any]) -> Iterator[str]:
         yield f"hooksConfig.disabled: Gemini CLI runs no hook of the name {_NAME} while that is in it"
 
 
-def _hooks(wish: InstallRequest) -> tuple[Asset, ...]:
+def _hooks(request: InstallRequest) -> tuple[Asset, ...]:
     return (
         SettingsFile(
-            path=f"{_directory(wish)}/settings.json",
+            path=f"{_directory(request)}/settings.json",
             dialect="jsonc",
-            entries=group_entries(wish, "gemini", _EVENTS, more={"name": _NAME}, per_second=1000),
+            entries=group_entries(request, "gemini", _EVENTS, more={"name": _NAME}, per_second=1000),
             owns=is_ours,
             check=_check,
         ),
     )
 
 
-def _advice(wish: InstallRequest) -> tuple[str, ...]:
-    if wish.project is None:
+def _advice(request: InstallRequest) -> tuple[str, ...]:
+    if request.project is None:
         return ()
     return ("Gemini CLI reads a project's hooks only in a trusted folder, and warns about them once.",)
 
 
-ASSETS: Final = with_common_modes(
-    "gemini",
-    "Gemini CLI",
+ASSETS: Final = HarnessAssets(
+    adapter_id="gemini",
+    name="Gemini CLI",
     events=_EVENTS,
     hooks=_hooks,
-    skills=lambda wish: f"{_directory(wish)}/skills",
-    advice=_advice,
+    skills=lambda request: f"{_directory(request)}/skills",
+    hook_advice=_advice,
 )
 """The assets of Gemini CLI."""

@@ -5,6 +5,13 @@
 - PreCompress fires before every model request, compressing or not: it means nothing.
 - A model error fires neither AfterAgent nor SessionEnd; a signal fires SessionEnd alone.
 - BeforeModel, BeforeToolSelection and AfterModel carry the whole conversation: better not registered.
+
+How it takes context:
+
+- stdout must be JSON and nothing else: other text is shown to the user.
+- SessionStart context is put in front of the prompt, BeforeAgent context behind it, both as user-role text: no
+  `developer_equivalent_frame`.  Context on AfterAgent is ignored.
+- 44 KB went through whole; the manifest claims no more than 32.
 """
 
 from typing import Final
@@ -18,15 +25,19 @@ from lifebus_adapters.shared.rules import (
     HookRule,
     HookTable,
     IdentityPaths,
+    hook_specific_output,
 )
+from lifebus_contract import ManifestPlacementClass
 
 HOOKS: Final = HookTable(
     name=("hook_event_name",),
     transcript=("transcript_path",),
     identity=IdentityPaths(session=("session_id",), frame_seed=("prompt",)),
     rules={
-        "SessionStart": HookRule(events=SESSION_OPEN, facts=(Fact("source"),)),
-        "BeforeAgent": HookRule(events=FRAME_OPEN),
+        "SessionStart": HookRule(
+            events=SESSION_OPEN, facts=(Fact("source"),), takes=ManifestPlacementClass.PRE_SESSION
+        ),
+        "BeforeAgent": HookRule(events=FRAME_OPEN, takes=ManifestPlacementClass.PRE_FRAME_TRAILING),
         "AfterAgent": HookRule(events=FRAME_CLOSE, facts=(Fact("stop_hook_active", bool),)),
         "SessionEnd": HookRule(events=SESSION_CLOSE, facts=(Fact("reason"),)),
     },
@@ -41,5 +52,6 @@ HOOKS: Final = HookTable(
             "PreCompress",
         }
     ),
+    answer=hook_specific_output,
 )
 """What each Gemini CLI hook means."""

@@ -1,24 +1,18 @@
-"""Hermes: manifest, hooks, rendering and telemetry in one adapter."""
+"""Hermes: all that is known of it, as one value."""
 
 from typing import Final
 
-from lifebus_adapters.harness import HarnessAdapter
-from lifebus_adapters.hermes import hooks, rendering, telemetry
-from lifebus_adapters.shared.manifests import builtin
-from lifebus_contract import ConformanceLevel, PlacementClass
+from lifebus_adapters.harness import USER_TEXT_ONLY, Harness
+from lifebus_adapters.hermes import assets, hooks, telemetry
 
-__all__ = ["ADAPTER"]
+__all__ = ["HARNESS"]
 
-ADAPTER: Final = HarnessAdapter(
-    registered=builtin(
-        "hermes",
-        ConformanceLevel.PRE_CONFORMANCE,
-        refused=frozenset({PlacementClass.DEVELOPER_EQUIVALENT_FRAME}),
-    ),
+HARNESS: Final = Harness(
+    package=__name__,
+    refused_placements=USER_TEXT_ONLY,
     hooks=hooks.HOOKS,
-    slots=rendering.SLOTS,
-    native=rendering.native,
-    facts=telemetry.hook_facts,
+    hook_facts=telemetry.hook_facts,
     sources=telemetry.SOURCES,
+    assets=assets.ASSETS,
 )
-"""The adapter of Hermes; its context is user-role text, which is no developer-equivalent frame."""
+"""What is known of Hermes."""

@@ -17,7 +17,7 @@ from lifebus_adapters.shared.assets import (
     is_hook_command,
 )
 from lifebus_adapters.shared.handlers import bad_timeout, missing_text
-from lifebus_adapters.shared.hosting import only_user_scope, with_common_modes
+from lifebus_adapters.shared.harness_assets import HarnessAssets
 
 _MEASURED: Final = (0, 19, 0)
 _EVENTS: Final = tuple(
@@ -35,9 +35,9 @@ _EVENTS: Final = tuple(
 _MAX_TIMEOUT_S: Final = 300
 
 
-def _home(wish: InstallRequest) -> str:
-    found = wish.surroundings.first("HERMES_HOME")
-    return found[1].rstrip("/") if found else f"{wish.surroundings.home}/.hermes"
+def _home(request: InstallRequest) -> str:
+    found = request.surroundings.first("HERMES_HOME")
+    return found[1].rstrip("/") if found else f"{request.surroundings.home}/.hermes"
 
 
 def _is_ours(value: object) -> bool:
@@ -71,33 +71,33 @@ def _event_faults(name: str, handlers: Any) -> Iterator[str]:
             yield f"hooks.{name}[{index}]: {fault}"
 
 
-def _hooks(wish: InstallRequest) -> tuple[Asset, ...]:
+def _hooks(request: InstallRequest) -> tuple[Asset, ...]:
     entries = tuple(
         Entry(
             kind="element",
             where=("hooks", event.name),
-            value={"command": hook_command(wish.launcher, "hermes", event.name), "timeout": event.timeout_s},
+            value={"command": hook_command(request.launcher, "hermes", event.name), "timeout": event.timeout_s},
         )
         for event in _EVENTS
-        if wish.wants(event.name)
+        if request.wants(event.name)
     )
-    path = f"{_home(wish)}/config.yaml"
+    path = f"{_home(request)}/config.yaml"
     return (SettingsFile(path=path, dialect="yaml", entries=entries, owns=_is_ours, check=_check),)
 
 
-def _advice(wish: InstallRequest) -> tuple[str, ...]:  # noqa: ARG001  the same everywhere
+def _advice(request: InstallRequest) -> tuple[str, ...]:  # noqa: ARG001  the same everywhere
     return (
         "Hermes asks about each new hook at its next start in a terminal; `hermes --accept-hooks` says yes to all.",
     )
 
 
-ASSETS: Final = with_common_modes(
-    "hermes",
-    "Hermes",
+ASSETS: Final = HarnessAssets(
+    adapter_id="hermes",
+    name="Hermes",
     events=_EVENTS,
     hooks=_hooks,
-    skills=lambda wish: f"{_home(wish)}/skills",
-    advice=_advice,
-    scopes=only_user_scope,
+    skills=lambda request: f"{_home(request)}/skills",
+    hook_advice=_advice,
+    scopes=("user",),
 )
 """The assets of Hermes."""

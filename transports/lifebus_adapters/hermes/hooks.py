@@ -5,13 +5,17 @@
 - After on_session_finalize a background pass may open and close another frame of the same session.
 - A failed model request fires api_request_error and no on_session_end.
 - pre/post_api_request carry token counts: samples for pressure levels, not events.
+
+It takes context as ``{"context": …}`` on pre_llm_call, and nothing elsewhere.  The text is appended to the user's
+message: user-role text, so no `developer_equivalent_frame`.  The limit was not measured; the manifest claims no more
+than the other harnesses take.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from lifebus_adapters.shared.fields import Payload, scalar
 from lifebus_adapters.shared.rules import FRAME_OPEN, SESSION_OPEN, Fact, HookRule, HookTable, IdentityPaths
-from lifebus_contract import LifecycleEvent
+from lifebus_contract import LifecycleEvent, ManifestPlacementClass
 
 
 def _turn_end(payload: Payload) -> str:
@@ -21,6 +25,10 @@ def _turn_end(payload: Payload) -> str:
     return "failed" if scalar(payload, "extra.completed", bool) is False else "completed"
 
 
+def _answer(hook: str, context: str) -> dict[str, Any]:  # noqa: ARG001  one hook takes context
+    return {"context": context}
+
+
 _MODEL: Final = Fact("extra.model")
 
 HOOKS: Final = HookTable(
@@ -28,12 +36,18 @@ HOOKS: Final = HookTable(
     identity=IdentityPaths(session=("session_id",), task=("extra.turn_id",)),
     rules={
         "on_session_start": HookRule(events=SESSION_OPEN, facts=(_MODEL, Fact("extra.platform"))),
-        "pre_llm_call": HookRule(events=FRAME_OPEN, facts=(_MODEL, Fact("extra.is_first_turn", bool)), once=True),
+        "pre_llm_call": HookRule(
+            events=FRAME_OPEN,
+            facts=(_MODEL, Fact("extra.is_first_turn", bool)),
+            once=True,
+            takes=ManifestPlacementClass.PRE_FRAME_TRAILING,
+        ),
         "post_llm_call": HookRule(events=(LifecycleEvent.FRAME_ENDING,)),
         "on_session_end": HookRule(events=(LifecycleEvent.FRAME_ENDED,), frame_end=_turn_end),
         "api_request_error": HookRule(events=(LifecycleEvent.FRAME_ENDED,), frame_end="failed"),
         "on_session_finalize": HookRule(events=(LifecycleEvent.SESSION_ENDED,), facts=(Fact("extra.reason"),)),
     },
     silent=frozenset({"pre_api_request", "post_api_request", "pre_tool_call", "post_tool_call"}),
+    answer=_answer,
 )
 """What each Hermes hook means."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, cast
 
 from lifebus_adapters.shared.assets import Asset, Entry, HookEvent, InstallRequest, OwnedFile, SettingsFile
-from lifebus_adapters.shared.hosting import only_user_scope, with_common_modes
+from lifebus_adapters.shared.harness_assets import HarnessAssets
 from lifebus_adapters.shared.launcher import data_directory
 from lifebus_adapters.shared.templates import fill, for_javascript, template
 
@@ -30,18 +30,18 @@ _FOLDER: Final = "lifebus-openclaw"
 """The plugin's folder in the data directory; by this name its path is ours."""
 
 
-def _state(wish: InstallRequest) -> str:
+def _state(request: InstallRequest) -> str:
     """Return the directory of OpenClaw's state."""
-    own = wish.surroundings.first("OPENCLAW_STATE_DIR")
+    own = request.surroundings.first("OPENCLAW_STATE_DIR")
     if own:
         return own[1].rstrip("/")
-    home = wish.surroundings.first("OPENCLAW_HOME")
-    return f"{home[1].rstrip('/') if home else wish.surroundings.home}/.openclaw"
+    home = request.surroundings.first("OPENCLAW_HOME")
+    return f"{home[1].rstrip('/') if home else request.surroundings.home}/.openclaw"
 
 
-def _settings_path(wish: InstallRequest) -> str:
-    own = wish.surroundings.first("OPENCLAW_CONFIG_PATH")
-    return own[1] if own else f"{_state(wish)}/openclaw.json"
+def _settings_path(request: InstallRequest) -> str:
+    own = request.surroundings.first("OPENCLAW_CONFIG_PATH")
+    return own[1] if own else f"{_state(request)}/openclaw.json"
 
 
 def _is_ours(value: object) -> bool:
@@ -78,12 +78,12 @@ def _plugin_faults(plugins: dict[str, Any]) -> Iterator[str]:
         yield "plugins.load.paths: must be a list of paths"
 
 
-def _plugin_files(wish: InstallRequest, folder: str) -> tuple[OwnedFile, ...]:
+def _plugin_files(request: InstallRequest, folder: str) -> tuple[OwnedFile, ...]:
     text = fill(
         template("texts", "door.js") + template("openclaw", "plugin.js"),
         adapter=for_javascript("openclaw"),
-        launcher=for_javascript(wish.launcher),
-        hooks=for_javascript([event.name for event in _EVENTS if wish.wants(event.name)]),
+        launcher=for_javascript(request.launcher),
+        hooks=for_javascript([event.name for event in _EVENTS if request.wants(event.name)]),
     )
     return (
         OwnedFile(path=f"{folder}/index.js", contents=text),
@@ -92,8 +92,8 @@ def _plugin_files(wish: InstallRequest, folder: str) -> tuple[OwnedFile, ...]:
     )
 
 
-def _hooks(wish: InstallRequest) -> tuple[Asset, ...]:
-    folder = f"{data_directory(wish)}/{_FOLDER}"
+def _hooks(request: InstallRequest) -> tuple[Asset, ...]:
+    folder = f"{data_directory(request)}/{_FOLDER}"
     entries = (
         Entry(kind="element", where=("plugins", "load", "paths"), value=folder),
         Entry(
@@ -102,21 +102,22 @@ def _hooks(wish: InstallRequest) -> tuple[Asset, ...]:
             value={"enabled": True, "hooks": {"allowConversationAccess": True}},
         ),
     )
-    settings = SettingsFile(path=_settings_path(wish), dialect="json5", entries=entries, owns=_is_ours, check=_check)
-    return (*_plugin_files(wish, folder), settings)
+    settings = SettingsFile(path=_settings_path(request), dialect="json5", entries=entries, owns=_is_ours, check=_check)
+    return (*_plugin_files(request, folder), settings)
 
 
-def _advice(wish: InstallRequest) -> tuple[str, ...]:  # noqa: ARG001  the same everywhere
+def _advice(request: InstallRequest) -> tuple[str, ...]:  # noqa: ARG001  the same everywhere
     return ("A running OpenClaw Gateway loads the plugin when it is started again: openclaw gateway restart.",)
 
 
-ASSETS: Final = with_common_modes(
-    "openclaw",
-    "OpenClaw",
+ASSETS: Final = HarnessAssets(
+    adapter_id="openclaw",
+    name="OpenClaw",
     events=_EVENTS,
     hooks=_hooks,
-    skills=lambda wish: f"{_state(wish)}/skills",
-    advice=_advice,
-    scopes=only_user_scope,
+    skills=lambda request: f"{_state(request)}/skills",
+    hook_advice=_advice,
+    scopes=("user",),
+    lists_hooks=False,
 )
 """The assets of OpenClaw."""

@@ -3,9 +3,12 @@
 A plugin inside OpenClaw passes on ``{"hook": …, "event": …, "ctx": …}``.  A run is a frame.  session_start,
 session_end and the compaction hooks are documented, but were not seen in a local run: those are the Gateway's.
 after_compaction also comes when nothing was compacted; its `compactedCount` is 0 then.
+
+`before_prompt_build` may return ``{"prependContext": …}``.  The text lands in front of the prompt, inside the user's
+message: `pre_frame_leading`, and no `developer_equivalent_frame`.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from lifebus_adapters.shared.fields import Payload, scalar
 from lifebus_adapters.shared.rules import (
@@ -17,12 +20,16 @@ from lifebus_adapters.shared.rules import (
     HookTable,
     IdentityPaths,
 )
-from lifebus_contract import LifecycleEvent
+from lifebus_contract import LifecycleEvent, ManifestPlacementClass
 
 
 def _run_end(payload: Payload) -> str:
     """Return how the run ended."""
     return "failed" if scalar(payload, "event.success", bool) is False else "completed"
+
+
+def _answer(hook: str, context: str) -> dict[str, Any]:  # noqa: ARG001  one hook takes context
+    return {"prependContext": context}
 
 
 _MODEL: Final = Fact("ctx.modelId", name="model")
@@ -36,7 +43,9 @@ HOOKS: Final = HookTable(
     ),
     rules={
         "session_start": HookRule(events=SESSION_OPEN),
-        "before_prompt_build": HookRule(events=FRAME_OPEN, facts=(_MODEL, _TRIGGER)),
+        "before_prompt_build": HookRule(
+            events=FRAME_OPEN, facts=(_MODEL, _TRIGGER), takes=ManifestPlacementClass.PRE_FRAME_LEADING
+        ),
         "before_compaction": HookRule(events=(LifecycleEvent.CONTEXT_PRESSURE_OBSERVED,)),
         "after_compaction": HookRule(events=(LifecycleEvent.CONTEXT_COMPACTED,), unless=("event.compactedCount", 0)),
         "before_agent_finalize": HookRule(
@@ -67,5 +76,6 @@ HOOKS: Final = HookTable(
             "register",
         }
     ),
+    answer=_answer,
 )
 """What each OpenClaw hook means."""

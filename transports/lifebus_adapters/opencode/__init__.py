@@ -1,24 +1,19 @@
-"""OpenCode: manifest, hooks, rendering and telemetry in one adapter."""
+"""OpenCode: all that is known of it, as one value."""
 
 from typing import Final
 
-from lifebus_adapters.harness import HarnessAdapter
-from lifebus_adapters.opencode import hooks, rendering, telemetry
-from lifebus_adapters.shared.manifests import builtin
-from lifebus_contract import ConformanceLevel, PlacementClass
+from lifebus_adapters.harness import USER_TEXT_ONLY, Harness
+from lifebus_adapters.opencode import assets, hooks, telemetry
 
-__all__ = ["ADAPTER"]
+__all__ = ["HARNESS"]
 
-ADAPTER: Final = HarnessAdapter(
-    registered=builtin(
-        "opencode",
-        ConformanceLevel.PRE_CONFORMANCE,
-        refused=frozenset({PlacementClass.DEVELOPER_EQUIVALENT_FRAME}),
-    ),
+HARNESS: Final = Harness(
+    package=__name__,
+    refused_placements=USER_TEXT_ONLY,
     hooks=hooks.HOOKS,
-    slots=rendering.SLOTS,
-    native=rendering.native,
-    facts=telemetry.hook_facts,
+    hook_facts=telemetry.hook_facts,
     sources=telemetry.SOURCES,
+    overrides=telemetry.OVERRIDES,
+    assets=assets.ASSETS,
 )
-"""The adapter of OpenCode; its context is user-role text, which is no developer-equivalent frame."""
+"""What is known of OpenCode."""

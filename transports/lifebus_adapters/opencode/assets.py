@@ -6,7 +6,7 @@ OpenCode takes every file in its `plugin` folder as a plugin, so that all of our
 from typing import Final
 
 from lifebus_adapters.shared.assets import Asset, HookEvent, InstallRequest, OwnedFile
-from lifebus_adapters.shared.hosting import no_advice, with_common_modes
+from lifebus_adapters.shared.harness_assets import HarnessAssets
 from lifebus_adapters.shared.templates import fill, for_javascript, template
 
 _MEASURED: Final = (1, 18, 33)
@@ -26,33 +26,32 @@ _EVENTS: Final = tuple(
 )
 
 
-def _directory(wish: InstallRequest) -> str:
-    if wish.project is not None:
-        return f"{wish.project}/.opencode"
-    own = wish.surroundings.first("OPENCODE_CONFIG_DIR")
+def _directory(request: InstallRequest) -> str:
+    if request.project is not None:
+        return f"{request.project}/.opencode"
+    own = request.surroundings.first("OPENCODE_CONFIG_DIR")
     if own:
         return own[1].rstrip("/")
-    xdg = wish.surroundings.environ.get("XDG_CONFIG_HOME", "")
-    base = xdg.rstrip("/") if xdg.startswith("/") else f"{wish.surroundings.home}/.config"
+    xdg = request.surroundings.environ.get("XDG_CONFIG_HOME", "")
+    base = xdg.rstrip("/") if xdg.startswith("/") else f"{request.surroundings.home}/.config"
     return f"{base}/opencode"
 
 
-def _hooks(wish: InstallRequest) -> tuple[Asset, ...]:
+def _hooks(request: InstallRequest) -> tuple[Asset, ...]:
     text = fill(
         template("texts", "door.js") + template("opencode", "plugin.js"),
         adapter=for_javascript("opencode"),
-        launcher=for_javascript(wish.launcher),
-        hooks=for_javascript([event.name for event in _EVENTS if wish.wants(event.name)]),
+        launcher=for_javascript(request.launcher),
+        hooks=for_javascript([event.name for event in _EVENTS if request.wants(event.name)]),
     )
-    return (OwnedFile(path=f"{_directory(wish)}/plugin/lifebus.js", contents=text),)
+    return (OwnedFile(path=f"{_directory(request)}/plugin/lifebus.js", contents=text),)
 
 
-ASSETS: Final = with_common_modes(
-    "opencode",
-    "OpenCode",
+ASSETS: Final = HarnessAssets(
+    adapter_id="opencode",
+    name="OpenCode",
     events=_EVENTS,
     hooks=_hooks,
-    skills=lambda wish: f"{_directory(wish)}/skills",
-    advice=no_advice,
+    skills=lambda request: f"{_directory(request)}/skills",
 )
 """The assets of OpenCode."""

@@ -8,9 +8,12 @@ A plugin inside OpenCode passes on ``{"hook": …, "input": …, "output": …}`
 - After session.compacted OpenCode runs another model step without chat.message.
 - `dispose` names no session; session.deleted does.
 - message.updated carries token counts: samples for pressure levels, not events.
+
+The plugin gets back text parts, which it pushes behind those of the user's message in `chat.message`.  That is
+user-role text after the prompt: `pre_frame_trailing`, and no `developer_equivalent_frame`.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from lifebus_adapters.shared.rules import (
     FRAME_CLOSE,
@@ -22,7 +25,7 @@ from lifebus_adapters.shared.rules import (
     HookTable,
     IdentityPaths,
 )
-from lifebus_contract import LifecycleEvent
+from lifebus_contract import LifecycleEvent, ManifestPlacementClass
 
 _SESSION: Final = ("input.sessionID", "input.event.properties.sessionID")
 
@@ -53,6 +56,11 @@ _EVENTS: Final = {
     "session.updated",
 }
 
+
+def _answer(hook: str, context: str) -> dict[str, Any]:  # noqa: ARG001  one hook takes context
+    return {"parts": [{"type": "text", "text": context}]}
+
+
 HOOKS: Final = HookTable(
     name=("input.event.type", "hook"),
     identity=IdentityPaths(
@@ -63,7 +71,11 @@ HOOKS: Final = HookTable(
         "session.created": HookRule(
             events=SESSION_OPEN, facts=(Fact("input.event.properties.info.version", name="harness_version"),)
         ),
-        "chat.message": HookRule(events=FRAME_OPEN, facts=(Fact("output.message.model.modelID", name="model"),)),
+        "chat.message": HookRule(
+            events=FRAME_OPEN,
+            facts=(Fact("output.message.model.modelID", name="model"),),
+            takes=ManifestPlacementClass.PRE_FRAME_TRAILING,
+        ),
         "experimental.session.compacting": HookRule(events=(LifecycleEvent.CONTEXT_PRESSURE_OBSERVED,)),
         "session.compacted": HookRule(events=(LifecycleEvent.CONTEXT_COMPACTED,)),
         "session.idle": HookRule(events=FRAME_CLOSE),
@@ -75,5 +87,6 @@ HOOKS: Final = HookTable(
     },
     silent=frozenset(_HOOKS | _EVENTS),
     sessionless=frozenset({"dispose"}),
+    answer=_answer,
 )
 """What each OpenCode hook and event means."""

@@ -111,21 +111,3 @@ class HookEvent(Struct, frozen=True, kw_only=True):
     since: tuple[int, ...]
     matcher: str | None = None
     timeout_s: int = 5
-
-
-class HostAssets(Struct, frozen=True, kw_only=True):
-    """Everything to install for one harness.
-
-    `program` is its command, `version_arguments` make it tell its version.  `modes` are the integration modes with
-    assets; `make` returns the files of a wish.  `advice` is what the user has to do beside (trusting hooks, turning a
-    plugin on), one sentence each.
-    """
-
-    adapter_id: str
-    program: str
-    version_arguments: tuple[str, ...]
-    modes: tuple[IntegrationMode, ...]
-    scopes: tuple[Scope, ...]
-    events: tuple[HookEvent, ...]
-    make: Callable[[InstallRequest], tuple[Asset, ...]]
-    advice: Callable[[InstallRequest], tuple[str, ...]]

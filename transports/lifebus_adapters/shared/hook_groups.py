@@ -13,7 +13,7 @@ GroupRules = Callable[[Mapping[str, Any]], str | None]
 
 
 def group_entries(
-    wish: InstallRequest,
+    request: InstallRequest,
     adapter_id: str,
     events: Sequence[HookEvent],
     *,
@@ -34,14 +34,14 @@ def group_entries(
                     {
                         **(more or {}),
                         "type": "command",
-                        "command": hook_command(wish.launcher, adapter_id, event.name),
+                        "command": hook_command(request.launcher, adapter_id, event.name),
                         "timeout": event.timeout_s * per_second,
                     }
                 ],
             },
         )
         for event in events
-        if wish.wants(event.name)
+        if request.wants(event.name)
     )
 
 

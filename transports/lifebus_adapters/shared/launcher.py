@@ -22,9 +22,9 @@ def launcher_path(directory: str) -> str:
     return f"{directory.rstrip('/')}/{LAUNCHER}"
 
 
-def data_directory(wish: InstallRequest) -> str:
-    """Return the data directory of a wish: where its launcher lies."""
-    return wish.launcher.rpartition("/")[0]
+def data_directory(request: InstallRequest) -> str:
+    """Return the data directory of a request: where its launcher lies."""
+    return request.launcher.rpartition("/")[0]
 
 
 def launcher_files(directory: str, *, python: str, hook: str, wrapper: str) -> tuple[OwnedFile, ...]:
@@ -45,19 +45,19 @@ def launcher_files(directory: str, *, python: str, hook: str, wrapper: str) -> t
     )
 
 
-def wrapper_path(wish: InstallRequest, adapter_id: str) -> str:
+def wrapper_path(request: InstallRequest, adapter_id: str) -> str:
     """Return the absolute path of a harness's launcher wrapper."""
-    return f"{data_directory(wish)}/bin/lifebus-run-{adapter_id}"
+    return f"{data_directory(request)}/bin/lifebus-run-{adapter_id}"
 
 
-def wrapper_file(wish: InstallRequest, adapter_id: str, program: str) -> OwnedFile:
+def wrapper_file(request: InstallRequest, adapter_id: str, program: str) -> OwnedFile:
     """Return a harness's launcher wrapper: a script to start the harness with."""
     text = fill(
         template("texts", "run.sh"),
-        launcher=for_shell(wish.launcher),
-        wrapper=for_shell(f"{data_directory(wish)}/wrapper.py"),
-        python=for_shell(wish.python),
+        launcher=for_shell(request.launcher),
+        wrapper=for_shell(f"{data_directory(request)}/wrapper.py"),
+        python=for_shell(request.python),
         adapter=adapter_id,
         program=program,
     )
-    return OwnedFile(path=wrapper_path(wish, adapter_id), contents=text, mode=_EXECUTABLE)
+    return OwnedFile(path=wrapper_path(request, adapter_id), contents=text, mode=_EXECUTABLE)

@@ -1,12 +1,10 @@
-"""Manifests from JSON: the built-in ones, shipped with examples beside each harness's code, and third parties'."""
+"""Manifests from JSON, and the files that ship beside a harness's code."""
 
 from importlib import resources
 
 from lifebus_contract import (
     AdapterManifest,
     ConformanceLevel,
-    IntegrationMode,
-    PlacementClass,
     RegisteredAdapter,
     decode_json,
 )
@@ -32,20 +30,6 @@ def load_third_party(data: bytes) -> RegisteredAdapter:
     return RegisteredAdapter(manifest=load_manifest(data), conformance=ConformanceLevel.PRE_CONFORMANCE)
 
 
-def builtin(
-    adapter_id: str,
-    conformance: ConformanceLevel,
-    *,
-    refused: frozenset[PlacementClass] = frozenset(),
-    watching: frozenset[IntegrationMode] = frozenset(),
-) -> RegisteredAdapter:
-    """Return the manifest in the folder of a built-in adapter; read once, at import."""
-    data = resources.files("lifebus_adapters").joinpath(adapter_id, "manifest.json").read_bytes()
-    return RegisteredAdapter(
-        manifest=load_manifest(data), conformance=conformance, refused_placements=refused, watching_modes=watching
-    )
-
-
-def builtin_examples(adapter_id: str) -> bytes:
-    """Return the example calls in the folder of a built-in adapter, one JSON object a line."""
-    return resources.files("lifebus_adapters").joinpath(adapter_id, "examples.jsonl").read_bytes()
+def package_file(package: str, name: str) -> bytes:
+    """Return a file that ships in a package, such as a harness's manifest or its example calls."""
+    return resources.files(package).joinpath(name).read_bytes()

@@ -1,12 +1,13 @@
 """What a harness's hook table is made of: frozen data, so that each `hooks.py` reads like the harness's own manual."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from msgspec import Struct
 
 from lifebus_adapters.shared.fields import Payload
 from lifebus_adapters.shared.telemetry import Fact as TelemetryFact
-from lifebus_contract import IntegrationMode, LifecycleEvent
+from lifebus_contract import IntegrationMode, LifecycleEvent, ManifestPlacementClass
 
 HookFacts = Callable[[str, Payload, str], tuple[TelemetryFact, ...]]
 """What a hook tells beside its events: hook name, payload and session in, facts out."""
@@ -49,6 +50,7 @@ class HookRule(Struct, frozen=True, kw_only=True):
     `unless` names a field and the value with which the hook means nothing.  `frame_end` says how a frame ended, in
     one word or by a look at the payload.  `subagent` hooks are about a nested frame and must name the agent.  `mode` is
     the integration mode through which it came.  A hook that fires `once` for a turn or agent is known by their ids.
+    `takes` is the placement class of the context that the hook's answer may carry, None where it carries none.
     """
 
     events: tuple[LifecycleEvent, ...]
@@ -58,6 +60,7 @@ class HookRule(Struct, frozen=True, kw_only=True):
     subagent: bool = False
     once: bool = False
     mode: IntegrationMode = IntegrationMode.NATIVE_HOOK
+    takes: ManifestPlacementClass | None = None
 
 
 class IdentityPaths(Struct, frozen=True, kw_only=True):
@@ -76,13 +79,20 @@ class IdentityPaths(Struct, frozen=True, kw_only=True):
     frame_seed: tuple[str, ...] = ()
 
 
+def hook_specific_output(hook: str, context: str) -> dict[str, Any]:
+    """Return the answer that Codex, Claude Code and Gemini CLI share."""
+    # Not one key more: Codex drops the whole answer for a key that it does not know.
+    return {"hookSpecificOutput": {"hookEventName": hook, "additionalContext": context}}
+
+
 class HookTable(Struct, frozen=True, kw_only=True):
-    """Everything needed to read one harness's hooks.
+    """Everything needed to read one harness's hooks, and to answer them.
 
     `name` is where a payload names its own hook, `rules` what the hooks mean, `silent` the hooks that are known and
     mean nothing.  `sessionless` hooks come without a session id.  `transcript` is where a payload names the session's
-    telemetry file.  `displays` are the hooks whose output the harness shows to the user; their payload does not name
-    them.
+    telemetry file.  `answer` puts a context text into the JSON that the harness reads: hook name and text in.
+    `displays` are the hooks whose output the harness shows to the user, each with what makes that line of the payload;
+    their payload does not name them.
     """
 
     name: tuple[str, ...]
@@ -91,4 +101,10 @@ class HookTable(Struct, frozen=True, kw_only=True):
     silent: frozenset[str]
     sessionless: frozenset[str] = frozenset()
     transcript: tuple[str, ...] = ()
-    displays: frozenset[str] = frozenset()
+    answer: Callable[[str, str], dict[str, Any]] = hook_specific_output
+    displays: Mapping[str, Callable[[Payload], str]] = {}
+
+    @property
+    def known(self) -> frozenset[str]:
+        """The names of all hooks that the harness has."""
+        return self.silent.union(self.rules)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from lifebus.cli.admin.hook_options import place_here
+from lifebus.cli.admin.hook_options import harness_names, place_here
 
 if TYPE_CHECKING:
     from lifebus_admin.harnesses.install_status import Standing
@@ -43,7 +43,7 @@ def hook_findings() -> Iterator[Finding]:
     place = place_here()
     targets = installed_targets(place)
     if not targets:
-        fix = "`lifebus hooks install claude` (or codex, gemini, opencode, hermes, openclaw)"
+        fix = f"`lifebus hooks install HARNESS` ({', '.join(harness_names())})"
         yield Finding(check="hooks", state="warn", evidence="no hooks are installed", fix=fix)
         return
     for target in targets:
@@ -64,7 +64,10 @@ def _launcher_findings() -> Iterator[Finding]:
 
 
 def _standing_finding(standing: "Standing") -> Finding:
+    from lifebus_adapters import ADAPTERS  # noqa: PLC0415
+
     target = standing.target
+    harness = ADAPTERS[target.adapter_id]
     check, evidence = "hooks", f"{target.label}: {standing.files.state}"
     if standing.hooks:
         evidence += f", {len(standing.hooks)} hooks"
@@ -75,9 +78,9 @@ def _standing_finding(standing: "Standing") -> Finding:
     if standing.files.problems:
         fix = "change the settings by hand"
         return Finding(check=check, state="bad", evidence=f"{evidence}; {standing.files.problems[0]}", fix=fix)
-    if untrusted:
-        fix = "start codex and accept them when it asks, or review them with /hooks"
-        evidence += f"; Codex does not run {', '.join(untrusted)}: not trusted"
+    if untrusted and harness.trust is not None:
+        fix = harness.trust.remedy
+        evidence += f"; {harness.assets.name} does not run {', '.join(untrusted)}: not trusted"
         return Finding(check=check, state="bad", evidence=evidence, fix=fix)
     if standing.trust_problem is not None:
         return Finding(check=check, state="warn", evidence=f"{evidence}; {standing.trust_problem}")

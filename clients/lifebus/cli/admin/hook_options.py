@@ -46,19 +46,20 @@ class InstallOptions:
         return [self._target(name) for name in names]
 
     def _target(self, name: str) -> "Target":
-        from lifebus_adapters import HOST_ASSETS  # noqa: PLC0415
+        from lifebus_adapters import ADAPTERS  # noqa: PLC0415
         from lifebus_admin.harnesses.target import Target  # noqa: PLC0415
         from lifebus_contract import IntegrationMode  # noqa: PLC0415
 
-        host, mode = HOST_ASSETS[name], IntegrationMode(parse_choice("--mode", self.mode, _MODES))
+        harness, mode = ADAPTERS[name], IntegrationMode(parse_choice("--mode", self.mode, _MODES))
         scope = parse_choice("--scope", "project" if self.project is not None else self.scope, _SCOPES)
-        if scope not in host.scopes:
+        if scope not in harness.assets.scopes:
             raise UsageError(f"--scope: {name} reads no settings in projects")
         if scope == "project" and mode is IntegrationMode.LAUNCHER_WRAPPER:
             raise UsageError("--scope: a launcher wrapper is the user's, not a project's")
-        if self.status_line and (name != "claude" or mode is not IntegrationMode.NATIVE_HOOK):
-            raise UsageError("--status-line: only claude has one, with native hooks")
-        known = [event.name for event in host.events]
+        if self.status_line and (not harness.hooks.displays or mode is not IntegrationMode.NATIVE_HOOK):
+            having = " and ".join(other for other, one in ADAPTERS.items() if one.hooks.displays)
+            raise UsageError(f"--status-line: only {having} has one, with native hooks")
+        known = [event.name for event in harness.assets.events]
         return Target(
             adapter_id=name,
             mode=mode,
@@ -123,10 +124,10 @@ ASK: Final = RunOptions()
 
 
 def harness_names() -> list[str]:
-    """Return the harnesses that there are assets for."""
-    from lifebus_adapters import HOST_ASSETS  # noqa: PLC0415
+    """Return the harnesses that lifebus can be installed for."""
+    from lifebus_adapters import ADAPTERS  # noqa: PLC0415
 
-    return list(HOST_ASSETS)
+    return list(ADAPTERS)
 
 
 def project_of(directory: Path | None) -> str | None:

@@ -107,28 +107,28 @@ def propose_install(place: "Place", target: "Target", *, skip_unknown: bool = Fa
     Raises:
         InstallRefused: a file cannot be read, or is not ours to change.
     """
-    from lifebus_adapters import HOST_ASSETS  # noqa: PLC0415
-    from lifebus_admin.harnesses.target import planned, wish_of  # noqa: PLC0415
+    from lifebus_adapters import ADAPTERS  # noqa: PLC0415
+    from lifebus_admin.harnesses.target import install_request, planned  # noqa: PLC0415
     from lifebus_admin.harnesses.versions import installed_version, unknown_events, version_text  # noqa: PLC0415
     from lifebus_contract import IntegrationMode  # noqa: PLC0415
 
     if target.mode is not IntegrationMode.NATIVE_HOOK:
         return Proposal(place, target, planned(place, target, installs=True))
-    host = HOST_ASSETS[target.adapter_id]
-    installed = installed_version(host, place.surroundings.environ)
-    wish = wish_of(place, target)
-    unknown = unknown_events(host, wish, installed.version)
-    notes = (*_version_notes(host.program, installed), *_twin_notes(place, target))
+    assets = ADAPTERS[target.adapter_id].assets
+    installed = installed_version(assets, place.surroundings.environ)
+    request = install_request(place, target)
+    unknown = unknown_events(assets, request, installed.version)
+    notes = (*_version_notes(assets.program, installed), *_twin_notes(place, target))
     if unknown and skip_unknown:
         left_out = {event.name for event in unknown}
-        kept = tuple(event.name for event in host.events if wish.wants(event.name) and event.name not in left_out)
+        kept = tuple(event.name for event in assets.events if request.wants(event.name) and event.name not in left_out)
         target = msgspec.structs.replace(target, events=kept)
         notes = (*notes, f"left out, because this version does not know them: {', '.join(sorted(left_out))}")
     proposal = Proposal(place, target, planned(place, target, installs=True), notes=notes)
     if unknown and not skip_unknown:
         listed = ", ".join(f"{event.name} ({version_text(event.since)})" for event in unknown)
         known_version = version_text(installed.version or ())
-        proposal.refusal = f"{host.program} is {known_version}, and these hooks are known of later versions: {listed}"
+        proposal.refusal = f"{assets.program} is {known_version}, and these hooks are known of later versions: {listed}"
     return proposal
 
 

@@ -26,7 +26,7 @@ from lifebus.cli.terminal import clean, paint, put, put_json, say
 
 if TYPE_CHECKING:
     from lifebus.cli.admin.hook_plans import Proposal
-    from lifebus_adapters.codex.trust import HookTrust
+    from lifebus_adapters.shared.hook_trust import HookTrust
     from lifebus_admin.harnesses.install_status import Launcher, Standing
     from lifebus_admin.harnesses.target import Place, Target
     from lifebus_admin.installer.status import FileStatus
@@ -41,7 +41,7 @@ def plan(*harnesses: str, wish: InstallOptions = ANY_WISH, doing: RunOptions = A
     """Show what `install` would change; nothing is written.
 
     Args:
-        harnesses: claude, codex, gemini, opencode, hermes or openclaw.
+        harnesses: The ids of the harnesses, such as claude; `lifebus manifest` lists them.
         wish: What to install, and where.
         doing: How to go about it.
     """
@@ -55,7 +55,7 @@ def install(*harnesses: str, wish: InstallOptions = ANY_WISH, doing: RunOptions 
     Exit code 1 if a harness is too old for one of the hooks, or the answer was no.
 
     Args:
-        harnesses: claude, codex, gemini, opencode, hermes or openclaw.
+        harnesses: The ids of the harnesses, such as claude; `lifebus manifest` lists them.
         wish: What to install, and where.
         doing: How to go about it.
     """
@@ -81,7 +81,7 @@ def remove(*harnesses: str, which: TargetFilter = ALL, doing: RunOptions = ASK) 
     """Take lifebus out of harnesses, after a diff and a yes; without a name, out of all.
 
     Args:
-        harnesses: claude, codex, gemini, opencode, hermes or openclaw; all that are installed, unless told.
+        harnesses: The ids of the harnesses; all that are installed, unless told.
         which: Which of their installations are meant.
         doing: How to go about it.
     """
@@ -99,7 +99,7 @@ def status(*harnesses: str, project: Path | None = None, json: bool = False) -> 
     """Show what is installed and how it stands; exit code 1 if something needs care.
 
     Args:
-        harnesses: claude, codex, gemini, opencode, hermes or openclaw; all that are installed, unless told.
+        harnesses: The ids of the harnesses; all that are installed, unless told.
         project: A project whose settings are looked at, too.
         json: Answer in JSON.
     """
@@ -122,7 +122,7 @@ def try_out(*harnesses: str, project: Path | None = None, connecting: Connecting
     """Send a canary through every installed hook, and show that it arrives; exit code 1 if one does not.
 
     Args:
-        harnesses: claude, codex, gemini, opencode, hermes or openclaw; all that are installed, unless told.
+        harnesses: The ids of the harnesses; all that are installed, unless told.
         project: A project whose hooks are tried, too.
         connecting: Where the broker is, and the form of the answer.
     """
@@ -187,9 +187,9 @@ _MEANINGS: Final = {
 }
 _TRUST_MEANINGS: Final = {
     "trusted": "trusted",
-    "untrusted": "NOT TRUSTED: Codex does not run them",
-    "modified": "CHANGED since they were trusted: Codex does not run them",
-    "off": "switched off in Codex",
+    "untrusted": "NOT TRUSTED: {name} does not run them",
+    "modified": "CHANGED since they were trusted: {name} does not run them",
+    "off": "switched off in {name}",
 }
 
 
@@ -234,7 +234,7 @@ def _lines(standing: "Standing") -> Iterator[str]:
         yield from _file_lines(file)
     if standing.hooks:
         yield f"  hooks: {', '.join(clean(name) for name in standing.hooks)}"
-    yield from _trust_lines(standing.trust or (), standing.trust_problem)
+    yield from _trust_lines(standing.target.adapter_id, standing.trust or (), standing.trust_problem)
 
 
 def _file_lines(file: "FileStatus") -> Iterator[str]:
@@ -247,15 +247,19 @@ def _file_lines(file: "FileStatus") -> Iterator[str]:
         yield f"    hooks of others: {others}"
 
 
-def _trust_lines(trust: "Sequence[HookTrust]", problem: str | None) -> Iterator[str]:
+def _trust_lines(adapter_id: str, trust: "Sequence[HookTrust]", problem: str | None) -> Iterator[str]:
+    from lifebus_adapters import ADAPTERS  # noqa: PLC0415
+
+    harness = ADAPTERS[adapter_id]
     if problem is not None:
         yield "  " + paint(f"trust: {clean(problem)}", "yellow")
     for state in dict.fromkeys(hook.state for hook in trust):
         hooks = [hook.event for hook in trust if hook.state == state]
+        meaning = _TRUST_MEANINGS[state].format(name=harness.assets.name)
         which = f"all {len(hooks)}" if len(hooks) == len(trust) else ", ".join(map(clean, hooks))
-        yield f"  trust: {which}: {paint(_TRUST_MEANINGS[state], 'green' if state == 'trusted' else 'yellow')}"
-    if any(hook.state in {"untrusted", "modified"} for hook in trust):
-        yield "  to trust them: start codex and accept them when it asks, or review them with /hooks"
+        yield f"  trust: {which}: {paint(meaning, 'green' if state == 'trusted' else 'yellow')}"
+    if harness.trust is not None and any(hook.state in {"untrusted", "modified"} for hook in trust):
+        yield f"  to trust them: {harness.trust.remedy}"
 
 
 def _launcher_lines(launcher: "Launcher") -> Iterator[str]:
