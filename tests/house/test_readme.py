@@ -8,7 +8,6 @@ from pathlib import Path
 
 import anyio
 import msgspec
-import pytest
 
 import lifebus
 from lifebus.cli.app import COMMANDS
@@ -17,10 +16,9 @@ from lifebus_supervisor.configuration.settings import ClientSettings
 from lifebus_supervisor.renewal.profile import AnswerPaths, RenewalSettings
 from lifebus_transports.messages.verbs import VERBS
 from support.harness_matrix import README, matrix, split
+from support.paths import REPOSITORY
 from support.running import connected, running_bus
-
-REPOSITORY = README.parent
-DOCUMENTS = [README, *sorted(REPOSITORY.glob("docs/*.md")), REPOSITORY / "CONTRIBUTING.md", REPOSITORY / "SECURITY.md"]
+from support.sources import DOCUMENTS, offenders
 
 
 def examples(text: str) -> list[str]:
@@ -107,28 +105,21 @@ def test_the_example_of_a_configuration_is_valid(tmp_path: Path) -> None:
     assert settings.limits.hook_answer_ms == 150
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_is_documented_with_the_keys_of_its_body(verb: str) -> None:
-    row = re.search(
-        rf"^\| `{verb}` \| `{{(.*?)}}` \|", (REPOSITORY / "docs/wire-protocol.md").read_text(), re.MULTILINE
+def test_every_verb_is_documented_with_the_keys_of_its_body() -> None:
+    text = (REPOSITORY / "docs/wire-protocol.md").read_text()
+    rows = dict(re.findall(r"^\| `([a-z]+)` \| `{(.*?)}` \|", text, re.MULTILINE))
+    fields = {name: msgspec.structs.fields(verb.body) for name, verb in VERBS.items()}
+    keys = {name: [f.encode_name if f.required else f"{f.encode_name}?" for f in fields[name]] for name in fields}
+
+    assert {name: rows.get(name) for name in VERBS} == {name: ", ".join(keys[name]) for name in VERBS}
+
+
+def test_every_file_that_a_document_names_exists() -> None:
+    named = re.compile(r"`((?:broker|transports|supervisor|clients|tests|bench|docs)/[\w/.]*)`")
+    assert (
+        offenders(DOCUMENTS, lambda text: [name for name in named.findall(text) if not (REPOSITORY / name).exists()])
+        == {}
     )
-    fields = msgspec.structs.fields(VERBS[verb].body)
-    keys = [key for key in (row.group(1) if row else "").split(", ") if key]
-
-    assert row is not None
-    assert keys == [field.encode_name if field.required else f"{field.encode_name}?" for field in fields]
-
-
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_every_link_leads_somewhere(document: Path) -> None:
-    links = re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text())
-    assert [link for link in links if not (document.parent / link).exists()] == []
-
-
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_every_file_that_a_document_names_exists(document: Path) -> None:
-    named = re.findall(r"`((?:broker|transports|supervisor|clients|tests|bench|docs)/[\w/.]*)`", document.read_text())
-    assert [name for name in named if not (REPOSITORY / name).exists()] == []
 
 
 def test_every_make_target_that_the_documents_name_exists() -> None:

@@ -16,7 +16,7 @@ LABEL = r"\d+(?:\.\d+)*|(?:[A-Z]+-)?[A-Z]\d+"
 CITATION = re.compile(
     rf"docs/(?P<page>[a-z-]+)\.md(?:(?:,\s+\\?\"(?P<text>[^\"\\]+)\\?\")|(?:\s+(?P<label>{LABEL})\b(?!\w)))?"
 )
-LINK = re.compile(r"\]\((?P<page>[\w./-]*)#(?P<anchor>[^)\s]+)\)")
+LINK = re.compile(r"\]\((?!https?:)(?P<page>[^)#\s]*)(?:#(?P<anchor>[^)\s]+))?\)")
 HEADING = re.compile(r"^#{1,4} (.+)$", re.MULTILINE)
 ELSEWHERE = re.compile(
     r"\b(?:design \d+(?:\.\d+)?|reliability,? b\d|RULE-C\d|RESUME-I\d)\b"
@@ -54,12 +54,13 @@ def resolves(found: re.Match[str]) -> bool:
     return True
 
 
-def dead_anchors(document: Path) -> list[str]:
-    """Return the links of a document to headings that are not there."""
+def dead_links(document: Path) -> list[str]:
+    """Return the links of a document to files or headings that are not there."""
     found = []
     for link in LINK.finditer(text_of(document)):
-        page = name_of((document.parent / link["page"]).resolve()) if link["page"] else name_of(document)
-        if link["anchor"] not in {anchor_of(heading) for heading in headings(page)}:
+        target = (document.parent / link["page"]).resolve() if link["page"] else document
+        anchors = {anchor_of(heading) for heading in headings(name_of(target))} if link["anchor"] else {None}
+        if not target.exists() or link["anchor"] not in anchors:
             found.append(link[0])
     return found
 
@@ -74,8 +75,8 @@ def test_nothing_cites_a_document_that_is_not_here() -> None:
     assert offenders(elsewhere, ELSEWHERE.findall) == {}
 
 
-def test_every_link_to_a_heading_leads_to_one() -> None:
-    found = {name_of(document): dead_anchors(document) for document in DOCUMENTS}
+def test_every_link_leads_to_a_file_and_its_heading() -> None:
+    found = {name_of(document): dead_links(document) for document in DOCUMENTS}
     assert {name: links for name, links in found.items() if links} == {}
 
 

@@ -1,4 +1,4 @@
-"""Records that pins may change, in the name of the user who runs this process (session-lifecycle, 3.2)."""
+"""Records that pins may change, in the name of the user who runs this process (docs/ledger.md, "Pins")."""
 
 import os
 import pwd

@@ -1,4 +1,4 @@
-"""Gate G4, ORC-COMPACTION-REPRO, and the rules C1 to C5 (session-lifecycle, 4 and 7)."""
+"""Gate G4 (docs/ledger.md G4) and the rules C1 to C5: compactions can be made again, and are never the truth."""
 
 import ast
 import inspect

@@ -1,0 +1,84 @@
+"""The rooms of the house: no folder is crowded, and a class name means one thing."""
+
+import ast
+from collections import Counter, defaultdict
+
+from support.sources import PRODUCT, name_of, text_of
+
+MOST_MODULES = 20
+CROWDED = {"broker/lifebus_broker/ledger/sqlite"}
+"""Folders that have more modules; to be emptied."""
+
+REPEATED = {
+    "Bus": "the broker's, and the one that users hold",
+    "Deliveries": "what the broker hands out, and the iterator that users hold",
+}
+"""Public class names that are defined more than once, each with its reason."""
+
+
+UNDER_WAY = dict.fromkeys(
+    [
+        "Answer",
+        "Batch",
+        "Child",
+        "Compaction",
+        "Delivery",
+        "Entry",
+        "Fact",
+        "Finding",
+        "Follower",
+        "Following",
+        "Found",
+        "Job",
+        "Lost",
+        "NoteTip",
+        "Outcome",
+        "Part",
+        "Place",
+        "Plan",
+        "Progress",
+        "Question",
+        "Reader",
+        "Rebuilt",
+        "Record",
+        "Recording",
+        "Saves",
+        "Source",
+        "State",
+        "Tail",
+        "View",
+        "Watcher",
+    ]
+)
+"""Names that are still to get one meaning each; nothing may be added."""
+
+
+def crowded() -> dict[str, int]:
+    """Return the folders of the product with too many modules; a package's own `__init__` is none."""
+    count = Counter(name_of(path.parent) for path in PRODUCT if path.name != "__init__.py")
+    return {folder: number for folder, number in count.items() if number > MOST_MODULES}
+
+
+def repeated(sources: dict[str, str]) -> dict[str, list[str]]:
+    """Return the public classes that more than one module defines at its top level, with those modules."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for name, source in sources.items():
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(name)
+    return {name: modules for name, modules in found.items() if len(modules) > 1}
+
+
+def test_no_folder_is_crowded() -> None:
+    assert set(crowded()) <= CROWDED
+
+
+def test_a_class_name_means_one_thing() -> None:
+    found = repeated({name_of(path): text_of(path) for path in PRODUCT})
+    assert {name: modules for name, modules in found.items() if name not in REPEATED | UNDER_WAY} == {}
+    assert set(REPEATED) - set(found) == set()
+
+
+def test_the_guard_bites() -> None:
+    sources = {"a": "class Bus: ...\nclass _Line: ...", "b": "class Bus: ...\nclass _Line: ..."}
+    assert repeated(sources) == {"Bus": ["a", "b"]}
