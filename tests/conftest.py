@@ -10,6 +10,7 @@ import pytest
 from zmq.utils.garbage import gc as pyzmq_gc
 
 from support.effort import TORTURE
+from support.fork_server import close_fork_server
 from support.leftovers import MARK, Watch
 
 LONGEST_S = 6 * 3600
@@ -20,6 +21,7 @@ def _nothing_is_left() -> Iterator[None]:
     watch = Watch()
     os.environ[MARK] = watch.mark
     yield
+    close_fork_server()
     pyzmq_gc.stop()  # it starts with the first large message, and has descriptors of its own
     found = watch.wait()
     assert found == [], "\n".join(found)

@@ -15,17 +15,22 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TypeAlias
 
 import anyio
 import psutil
 
+from support.fork_server import Forked, fork_server
+
 PATIENCE_S = 20.0
+
+Process: TypeAlias = "subprocess.Popen[bytes] | Forked"
 
 
 class BrokerProcess:
     """A started broker.  Every signal goes to its own process id."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", directory: Path, ready: int) -> None:
+    def __init__(self, process: Process, directory: Path, ready: int) -> None:
         self.directory = directory
         self._process = process
         self._ready = ready
@@ -101,10 +106,10 @@ class BrokerProcess:
         return os.read(self._ready, 1) == b"+"
 
 
-def start_broker(directory: Path, *, program: str | Path = __file__, **settings: str) -> BrokerProcess:
+def start_broker(directory: Path, *, program: str | Path | None = None, **settings: str) -> BrokerProcess:
     """Start a broker in `directory`; `settings` are further variables, `LIFEBUS_LIMITS_BEACON_MS` for instance.
 
-    `program` runs `main`, after having prepared whatever it is there for.
+    `program` is run by a new interpreter; it calls `main`, after having prepared whatever it is there for.
 
     The caller ends it; `broker_process` does that by itself.
     """
@@ -121,22 +126,28 @@ def start_broker(directory: Path, *, program: str | Path = __file__, **settings:
     }
     try:
         with (directory / "log").open("wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, str(program), str(writing)],
-                env=environment,
-                pass_fds=(writing,),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+            return BrokerProcess(_started(program, environment, log.fileno(), writing), directory, ready)
     finally:
         os.close(writing)
-    return BrokerProcess(process, directory, ready)
+
+
+def _started(program: str | Path | None, environment: dict[str, str], log: int, ready: int) -> Process:
+    if program is None:
+        entry = "support.broker_process:be_broker"
+        return fork_server().start(entry, ["{0}"], environment=environment, stdout=log, stderr=log, kept=[ready])
+    return subprocess.Popen(
+        [sys.executable, str(program), str(ready)],
+        env=environment,
+        pass_fds=(ready,),
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+    )
 
 
 @asynccontextmanager
 async def broker_process(
-    directory: Path, *, program: str | Path = __file__, **settings: str
+    directory: Path, *, program: str | Path | None = None, **settings: str
 ) -> AsyncIterator[BrokerProcess]:
     """A running broker with all its doors open, gone at the end of the block."""
     broker = start_broker(directory, program=program, **settings)
@@ -176,5 +187,6 @@ def main(ready: int) -> int:
         return report(fault)
 
 
-if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))
+def be_broker(ready: str) -> int:
+    """Be the broker in a forked process; `ready` is the number of the pipe's descriptor."""
+    return main(int(ready))

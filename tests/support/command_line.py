@@ -20,6 +20,7 @@ from unittest import mock
 import structlog
 
 from lifebus.cli import run
+from support.fork_server import Forked, fork_server
 
 PATIENCE_S = 30.0
 COMMAND = [sys.executable, "-m", "lifebus"]
@@ -129,52 +130,73 @@ def _read_terminal(descriptor: int) -> Iterator[bytes]:
 
 
 class Up:
-    """A broker started by `lifebus up`.  `log` holds its lines on stderr so far."""
+    """A broker started by `lifebus up`.  `log` holds its lines on stderr so far, `out` what it wrote to stdout."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, process: "subprocess.Popen[bytes] | Forked", stdout: int, stderr: int) -> None:
         self.process = process
         self.log: list[str] = []
+        self.out = b""
         self._ready = threading.Event()
-        self._reader = threading.Thread(target=self._read)
-        self._reader.start()
+        self._readers = [
+            threading.Thread(target=self._read_log, args=(stderr,)),
+            threading.Thread(target=self._read_out, args=(stdout,)),
+        ]
+        for reader in self._readers:
+            reader.start()
 
     def wait_ready(self) -> None:
         if not self._ready.wait(PATIENCE_S) or self.process.poll() is not None:
             raise RuntimeError("the broker did not start:\n" + "\n".join(self.log))
 
+    def wait(self) -> int:
+        """Return its exit code once it has ended and everything that it wrote has been read."""
+        code = self.process.wait(PATIENCE_S)
+        for reader in self._readers:
+            reader.join(PATIENCE_S)
+        return code
+
     def stop(self) -> int:
         """Ask it to stop and return its exit code."""
         self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(PATIENCE_S)
-        self._reader.join(PATIENCE_S)
-        return code
+        return self.wait()
 
-    def _read(self) -> None:
-        for line in self.process.stderr or ():
-            self.log.append(line.decode().rstrip("\n"))
-            if '"event":"ready"' in self.log[-1]:
-                self._ready.set()
+    def _read_log(self, descriptor: int) -> None:
+        with os.fdopen(descriptor, "rb") as lines:
+            for line in lines:
+                self.log.append(line.decode().rstrip("\n"))
+                if '"event":"ready"' in self.log[-1]:
+                    self._ready.set()
         self._ready.set()
+
+    def _read_out(self, descriptor: int) -> None:
+        with os.fdopen(descriptor, "rb") as out:
+            self.out = out.read()
 
 
 @contextmanager
-def broker_up(shell: Shell, *arguments: str) -> Iterator[Up]:
-    """A broker with all its doors open, stopped at the end of the block."""
-    process = subprocess.Popen(
-        [*COMMAND, "up", *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=shell.environment,
-    )
-    up = Up(process)
+def broker_up(shell: Shell, *arguments: str, smoke: bool = False) -> Iterator[Up]:
+    """`lifebus up` with all its sockets open, stopped at the end of the block; `smoke` starts a new interpreter."""
+    out, writing_out = os.pipe()
+    err, writing_err = os.pipe()
+    try:
+        process = (_spawn if smoke else _fork)(["up", *arguments], shell.environment, writing_out, writing_err)
+    finally:
+        os.close(writing_out)
+        os.close(writing_err)
+    up = Up(process, out, err)
     try:
         up.wait_ready()
         yield up
     finally:
         if process.poll() is None:
             up.stop()
-        up.process.wait(PATIENCE_S)
-        for stream in (process.stdout, process.stderr):
-            if stream is not None:
-                stream.close()
+        up.wait()
+
+
+def _spawn(words: list[str], environment: dict[str, str], stdout: int, stderr: int) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen([*COMMAND, *words], stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, env=environment)
+
+
+def _fork(words: list[str], environment: dict[str, str], stdout: int, stderr: int) -> Forked:
+    entry = "support.fork_server:command_line"
+    return fork_server().start(entry, words, environment=environment, stdout=stdout, stderr=stderr)

@@ -1,0 +1,210 @@
+"""Brokers in a tenth of a start: forked from a process that has imported everything, and as real as any other.
+
+A new interpreter spends most of its start on imports, and the suite starts some hundred brokers.  One server a test
+process is started at the first use; it forks when it is asked, and tells how each child ended.
+"""
+
+import atexit
+import importlib
+import json
+import os
+import random
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from support.paths import TESTS
+
+_MAX_REQUEST = 1_048_576
+_PRELOADED = (
+    "lifebus.cli.bus.up",
+    "lifebus_supervisor.configuration.resolution",
+    "lifebus_supervisor.daemon.composition",
+)
+
+
+class Forked:
+    """A forked process: what the suite needs of `subprocess.Popen`, with the same meaning."""
+
+    def __init__(self, arguments: Sequence[str], pid: int, status: int) -> None:
+        self.args = list(arguments)
+        self.pid = pid
+        self.returncode: int | None = None
+        self._status = status
+
+    def poll(self) -> int | None:
+        """Return the exit code, negative for a signal; None while it runs."""
+        return self._read_status(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end.
+
+        Raises:
+            subprocess.TimeoutExpired: it still runs.
+        """
+        code = self._read_status(timeout)
+        if code is None:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        """Signal it, if it still runs."""
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.send_signal(signal.SIGKILL)
+
+    def _read_status(self, timeout: float | None) -> int | None:
+        if self.returncode is None and select.select([self._status], [], [], timeout)[0]:
+            self.returncode = os.waitstatus_to_exitcode(int(os.read(self._status, 16)))
+            os.close(self._status)
+        return self.returncode
+
+
+class ForkServer:
+    """The process that forks; it ends with the test process, or with `close`."""
+
+    def __init__(self) -> None:
+        self._requests, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-W", "error", "-c", "from support.fork_server import serve; serve()"],
+                stdin=theirs.fileno(),
+                env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])},
+                process_group=0,  # Ctrl-C is for the children that a test signals itself
+            )
+
+    def start(
+        self,
+        entry: str,
+        arguments: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        stdout: int,
+        stderr: int,
+        kept: Sequence[int] = (),
+    ) -> Forked:
+        """Fork a child that calls `entry` (``module:function``) with the arguments; it returns the exit code.
+
+        `kept` are descriptors that the child has under the numbers they are given in `arguments` as ``{0}``, ``{1}``.
+        """
+        reading, writing = os.pipe()
+        request = {"entry": entry, "arguments": list(arguments), "environment": dict(environment)}
+        try:
+            socket.send_fds(self._requests, [json.dumps(request).encode()], [writing, stdout, stderr, *kept])
+        finally:
+            os.close(writing)
+        pid = int(self._requests.recv(16))
+        return Forked([entry, *arguments], pid, reading)
+
+    def close(self) -> None:
+        """End the server; its children have ended by then."""
+        self._requests.close()
+        self._process.wait()
+
+
+_servers: dict[int, ForkServer] = {}
+
+
+def fork_server() -> ForkServer:
+    """Return the server of this test process."""
+    return _servers.get(os.getpid()) or _servers.setdefault(os.getpid(), ForkServer())
+
+
+def close_fork_server() -> None:
+    """End the server of this test process, if it was ever used."""
+    if server := _servers.pop(os.getpid(), None):
+        server.close()
+
+
+def serve() -> NoReturn:
+    """Be the server: fork at each request on stdin, tell the ends of the children, end with stdin."""
+    for module in _PRELOADED:
+        importlib.import_module(module)
+    requests = socket.socket(fileno=os.dup(0))
+    waking, woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(woken)
+    ends: dict[int, int] = {}
+    while True:
+        readable, _, _ = select.select([requests.fileno(), waking], [], [])
+        if waking in readable:
+            os.read(waking, 4096)
+            _tell_ends(ends)
+        if requests.fileno() in readable:
+            data, descriptors, _, _ = socket.recv_fds(requests, _MAX_REQUEST, 16)
+            if not data:
+                os._exit(0)
+            if (pid := os.fork()) == 0:
+                signal.set_wakeup_fd(-1)
+                _become(json.loads(data), descriptors, [requests.detach(), waking, woken, *ends.values()])
+            ends[pid] = descriptors[0]
+            for descriptor in descriptors[1:]:
+                os.close(descriptor)
+            requests.send(b"%d" % pid)
+
+
+def _tell_ends(ends: dict[int, int]) -> None:
+    """Write the wait status of each child that has ended; who asked may be gone."""
+    while ends:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == 0:
+            return
+        with suppress(BrokenPipeError):
+            os.write(ends[pid], b"%d" % status)
+        os.close(ends.pop(pid))
+
+
+def _become(request: dict[str, Any], descriptors: list[int], foreign: list[int]) -> NoReturn:
+    """Turn the fork into the process that was asked for, and end as it ends."""
+    code = 70
+    try:
+        for descriptor in foreign:
+            os.close(descriptor)
+        status, stdout, stderr, *kept = descriptors
+        os.close(status)  # its end is told by the server
+        _take_streams(stdout, stderr)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        random.seed()
+        module, _, function = request["entry"].partition(":")
+        arguments = [text.format(*kept) for text in request["arguments"]]
+        code = int(getattr(importlib.import_module(module), function)(*arguments) or 0)
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:  # noqa: BLE001  what a fresh interpreter would print at its end
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    finally:
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _take_streams(stdout: int, stderr: int) -> None:
+    null = os.open(os.devnull, os.O_RDONLY)
+    for descriptor, number in ((null, 0), (stdout, 1), (stderr, 2)):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    sys.stdin = Path("/dev/stdin").open(encoding="utf-8")  # noqa: SIM115  it lives as long as the process
+    sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = os.fdopen(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)
+
+
+def command_line(*arguments: str) -> None:
+    """Be `lifebus` with these arguments."""
+    from lifebus.cli import main  # noqa: PLC0415  only the child imports what it runs
+
+    sys.argv = ["lifebus", *arguments]
+    main()
