@@ -5,6 +5,7 @@ BENCH := .venv-bench
 PIP := bin/pip install -qq --disable-pip-version-check
 ARGS ?=
 EFFORT ?= 1
+WORKERS := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
 .PHONY: demo test torture mutants check bench e2e e2e-all clean
 .DEFAULT_GOAL := demo
@@ -13,7 +14,7 @@ demo: $(VENV)/.installed  ## the bus at work on recorded sessions, e.g. make dem
 	@$(VENV)/bin/lifebus demo $(ARGS)
 
 test: $(VENV)/.developing  ## every test, e.g. make test ARGS="-k ledger"
-	@$(VENV)/bin/pytest -q -n auto --dist loadfile $(ARGS)
+	@$(VENV)/bin/pytest -q -n $(WORKERS) --dist worksteal $(ARGS)
 
 torture: $(VENV)/.developing  ## the fault tests at length, hours; e.g. make torture EFFORT=0.1 ARGS="-k kill"
 	@LIFEBUS_TORTURE=$(EFFORT) $(VENV)/bin/pytest -q -n auto --dist load $(ARGS)

@@ -62,7 +62,7 @@ def shell() -> Iterator[Shell]:
 @pytest.mark.parametrize("protocol", ["oneshot", "jsonl"])
 def test_invoke_prints_the_receipt_of_a_command_and_keeps_nothing(shell: Shell, protocol: str) -> None:
     asked = ("invoke", "--protocol", protocol, "--client-id", "notes", "--deadline", "20s", "--", *PYTHON)
-    ran = shell.run(*asked, stdin=envelope())
+    ran = shell.call(*asked, stdin=envelope())
     assert (ran.code, ran.err) == (0, "")
     (receipt,) = ran.lines
     assert (receipt["client_id"], receipt["sequence"], receipt["status"]) == ("notes", None, "degraded")
@@ -191,5 +191,5 @@ def test_serve_outlives_a_restart_of_the_broker(shell: Shell) -> None:
 
 
 def test_serve_without_a_broker_says_so(shell: Shell) -> None:
-    ran = shell.run("serve", "--event", "frame.opening", "--timeout", "200ms", "--", *GOOD)
+    ran = shell.call("serve", "--event", "frame.opening", "--timeout", "200ms", "--", *GOOD)
     assert (ran.code, ran.out) == (69, "")

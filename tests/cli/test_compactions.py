@@ -73,7 +73,7 @@ def test_recaps_are_built_listed_shown_verified_and_deleted_without_a_broker(she
 
 
 def test_a_recap_is_written_for_a_person(shell: Shell) -> None:
-    ran = shell.run("compactions", "show", "codex/s1")
+    ran = shell.call("compactions", "show", "codex/s1")
     assert (ran.code, ran.err) == (0, "")
     lines = ran.out.splitlines()
     assert lines[0] == "codex/s1  goes on"

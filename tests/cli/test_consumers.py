@@ -31,7 +31,7 @@ def test_named_consumers_are_listed_reset_and_evicted(alone: Shell) -> None:
         assert (mirror["kind"], mirror["cursor"], mirror["dead"], mirror["lag"]) == ("cursor", "mirror", 1, 1)
         assert [one["lag"] for one in alone.call("clients", "lag", "--json").json] == [1, 3]
         assert alone.call("clients", "lag", "other", "--json").json == [other]
-        text = alone.run("clients").out
+        text = alone.call("clients").out
         assert "mirror" in text
         assert "away" in text
         (letter,) = alone.call("clients", "dead", "mirror", "--json").lines

@@ -28,7 +28,7 @@ def stored(shell: Shell) -> str:
 def test_a_token_is_put_shown_listed_and_taken(shell: Shell) -> None:
     assert shell.call("continuation", "put", "t-1", stdin=SECRET.encode()).code == 0
     for command in (("get", "t-1"), ("get", "t-1"), ("get", "t-1", "--consume")):
-        ran = shell.run("continuation", *command)
+        ran = shell.call("continuation", *command)
         assert (ran.code, ran.out) == (0, SECRET)
     gone = shell.call("continuation", "get", "t-1", "--consume")
     assert (gone.code, gone.out) == (1, "")

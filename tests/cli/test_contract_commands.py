@@ -30,7 +30,7 @@ def test_a_valid_document_is_valid_from_file_and_stdin(alone: Shell, tmp_path: P
     file.write_bytes(REQUEST)
     assert (
         alone.call("validate", "request", str(file)).out,
-        alone.run("validate", "request", "-", stdin=REQUEST).out,
+        alone.call("validate", "request", "-", stdin=REQUEST).out,
     ) == (
         f"{file}: valid\n",
         "valid\n",

@@ -107,7 +107,7 @@ def test_recordings_of_three_harnesses_are_shipped() -> None:
 
 
 def test_demo_check_proves_every_claim_and_leaves_nothing_behind(alone: Shell, temporary: Path) -> None:
-    ran = alone.run("demo", "--check", TMPDIR=str(temporary))
+    ran = alone.call("demo", "--check", TMPDIR=str(temporary))
     assert (ran.code, ran.err) == (0, "")
     lines = ran.out.splitlines()
     assert all(line.startswith("ok ") for line in lines)
@@ -129,7 +129,7 @@ def test_the_demo_shows_its_table_in_80_columns_and_says_what_to_type_next(alone
 
 
 def test_in_a_pipe_the_demo_prints_plain_lines(alone: Shell) -> None:
-    ran = alone.run("demo", "--speed", "1000")
+    ran = alone.call("demo", "--speed", "1000")
     assert (ran.code, ran.err) == (0, "")
     assert "\x1b" not in ran.out
     assert "→ developer_equivalent_frame" in ran.out

@@ -18,7 +18,7 @@ def request(**fields: Any) -> bytes:
 
 def test_an_event_is_recorded_and_its_receipt_printed(alone: Shell) -> None:
     with broker_up(alone):
-        ran = alone.run("emit", "session.started", "--adapter", "codex", "--session", "s")
+        ran = alone.call("emit", "session.started", "--adapter", "codex", "--session", "s")
         assert (ran.code, ran.err) == (0, "")
         assert " codex/s 1 session.started observed " in ran.out
         assert alone.call("receipts", "--json").lines[0]["receipt"]["client_id"] == "lifebus-cli"
@@ -63,7 +63,7 @@ def test_documents_come_from_a_file_or_stdin_one_or_many(bus: Shell, tmp_path: P
     file = tmp_path / "request.json"
     file.write_bytes(request())
     assert bus.call("emit", "--file", str(file), "--json").lines[0]["receipts"][0]["sequence"] == 1
-    assert bus.run("emit", "--file", "-", "--json", stdin=request()).lines[0]["receipts"][0]["sequence"] == 2
+    assert bus.call("emit", "--file", "-", "--json", stdin=request()).lines[0]["receipts"][0]["sequence"] == 2
     emission = json.dumps({"request": json.loads(request())}).encode()
     many = bus.call("emit", "--file", "-", "--jsonl", "--json", stdin=b"\n".join([request(), emission, request()]))
     assert [line["receipts"][0]["sequence"] for line in many.lines] == [3, 4, 5]
@@ -121,7 +121,7 @@ def test_a_bad_line_among_many_names_its_number(bus: Shell) -> None:
 
 
 def test_an_argument_that_is_not_utf8_is_refused_in_a_sentence(bus: Shell) -> None:
-    ran = bus.run("emit", "session.started", "--adapter", "codex", "--session", "\udcff")
+    ran = bus.call("emit", "session.started", "--adapter", "codex", "--session", "\udcff")
     assert ran.code == 65
     assert "Traceback" not in ran.err
 

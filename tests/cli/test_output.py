@@ -54,7 +54,7 @@ def test_help_alone_imports_no_command(alone: Shell) -> None:
 
 
 def test_version_names_package_contract_and_libraries(alone: Shell) -> None:
-    assert "lifeloop.v0.2" in alone.run("version").out
+    assert "lifeloop.v0.2" in alone.call("version").out
     assert set(alone.call("version", "--json").json) == {"lifebus", "contract", "python", "sqlite", "zeromq"}
     assert alone.call("--version").out.strip() == alone.call("version", "--json").json["lifebus"]
 

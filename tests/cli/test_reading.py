@@ -15,7 +15,7 @@ def test_status_tells_how_the_broker_is(bus: Shell) -> None:
     ran = bus.run("status")
     assert (ran.code, ran.err) == (0, "")
     assert "running" in ran.out
-    found = bus.run("status", "--json").json
+    found = bus.call("status", "--json").json
     assert found["ledger"]["durability"] == "full"
     assert found["ledger"]["head"] >= 4
     assert (found["retention"]["keep_days"], found["retention"]["last"]) == (30, None)
@@ -26,7 +26,7 @@ def test_sessions_lists_every_session_with_its_last_receipt(bus: Shell) -> None:
     found = {one["harness_session_id"]: one for one in bus.call("sessions", "--json").json}
     assert (found["s1"]["receipts"], found["s1"]["ended"], found["s1"]["sequence"]) == (3, True, 3)
     assert found["s2"]["last_status"] == "failed"
-    text = bus.run("sessions").out
+    text = bus.call("sessions").out
     assert text.splitlines()[0].split()[:2] == ["adapter", "session"]
     assert "│" not in text
     assert "─" not in text
@@ -39,8 +39,8 @@ def test_sessions_of_one_that_does_not_exist_is_a_negative_answer(bus: Shell) ->
 
 
 def test_clients_is_empty_without_callback_clients(bus: Shell) -> None:
-    assert bus.run("clients", "--json").json == []
-    ran = bus.run("clients")
+    assert bus.call("clients", "--json").json == []
+    ran = bus.call("clients")
     assert (ran.code, ran.out) == (0, "")
     assert "no callback client" in ran.err
 
@@ -79,11 +79,11 @@ def test_export_is_the_canonical_receipts_and_verify_finds_the_chain_sound(bus: 
 def test_without_a_broker_the_ledger_file_is_exported_and_verified(alone: Shell) -> None:
     with broker_up(alone):
         alone.call("emit", "session.started", "--adapter", "codex", "--session", "s")
-        online = alone.run("receipts", "export").out
-    offline = alone.run("receipts", "export")
+        online = alone.call("receipts", "export").out
+    offline = alone.call("receipts", "export")
     assert (offline.code, offline.out) == (0, online)
     assert "no broker answers" in offline.err
-    assert alone.run("receipts", "verify", "--json").json == {"head": 1, "faults": []}
+    assert alone.call("receipts", "verify", "--json").json == {"head": 1, "faults": []}
 
 
 def test_verify_finds_a_changed_receipt(alone: Shell) -> None:
@@ -94,7 +94,7 @@ def test_verify_finds_a_changed_receipt(alone: Shell) -> None:
         connection.execute(
             "UPDATE rows SET receipt = CAST(replace(receipt, 'observed', 'skipped') AS BLOB) WHERE position = 1"
         )
-    ran = alone.run("receipts", "verify", "--json")
+    ran = alone.call("receipts", "verify", "--json")
     assert ran.code == 1
     assert ran.json["faults"]
 
@@ -102,13 +102,13 @@ def test_verify_finds_a_changed_receipt(alone: Shell) -> None:
 def test_a_ledger_that_is_no_ledger_is_an_io_error(alone: Shell) -> None:
     (alone.directory / "state").mkdir()
     (alone.directory / "state/ledger.db").write_bytes(b"not a database, whatever else it may be" * 200)
-    ran = alone.run("receipts", "verify")
+    ran = alone.call("receipts", "verify")
     assert ran.code == 74
     assert "Traceback" not in ran.err
 
 
 def test_doctor_gives_evidence_for_each_check_and_a_fix_for_what_is_wrong(bus: Shell, alone: Shell) -> None:
-    healthy = bus.run("doctor", "--json")
+    healthy = bus.call("doctor", "--json")
     assert healthy.code == 0
     names = [finding["check"] for finding in healthy.json]
     assert names == [
@@ -124,7 +124,7 @@ def test_doctor_gives_evidence_for_each_check_and_a_fix_for_what_is_wrong(bus: S
         "hooks",
     ]
     assert all(finding["evidence"] for finding in healthy.json)
-    ill = alone.run("doctor")
+    ill = alone.call("doctor")
     assert ill.code == 1
     assert "fix: start it: lifebus up" in ill.out
 
@@ -153,14 +153,14 @@ def test_doctor_names_the_broker_that_holds_the_directory_and_does_not_answer(al
 
 
 def test_doctor_names_wrong_settings_and_goes_no_further(alone: Shell) -> None:
-    ran = alone.run("doctor", "--json", LIFEBUS_LEDGER_BACKEND="redis")
+    ran = alone.call("doctor", "--json", LIFEBUS_LEDGER_BACKEND="redis")
     assert ran.code == 1
     assert [finding["check"] for finding in ran.json] == ["libraries", "settings"]
 
 
 @pytest.mark.parametrize("command", ["status", "sessions", "clients", "tail", "receipts"])
 def test_commands_that_need_a_broker_say_that_there_is_none_and_exit_69(alone: Shell, command: str) -> None:
-    ran = alone.run(command)
+    ran = alone.call(command)
     assert (ran.code, ran.out) == (69, "")
     assert "no broker at" in ran.err
     assert "lifebus up" in ran.err

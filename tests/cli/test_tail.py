@@ -15,22 +15,22 @@ def events(ran_lines: list[dict[str, dict[str, str]]]) -> list[str]:
 
 
 def test_it_reads_from_the_start_and_ends_at_the_newest(bus: Shell) -> None:
-    ran = bus.run("tail", "--no-follow", "--json")
+    ran = bus.call("tail", "--no-follow", "--json")
     assert (ran.code, ran.err) == (0, "")
     assert events(ran.lines) == ["session.started", "frame.opened", "session.started", "session.ended"]
 
 
 def test_a_cursor_that_it_printed_is_where_it_goes_on(bus: Shell) -> None:
-    cursor = bus.run("tail", "--no-follow", "--json").lines[1]["cursor"]
-    assert events(bus.run("tail", "--no-follow", "--json", "--from", cursor).lines) == [
+    cursor = bus.call("tail", "--no-follow", "--json").lines[1]["cursor"]
+    assert events(bus.call("tail", "--no-follow", "--json", "--from", cursor).lines) == [
         "session.started",
         "session.ended",
     ]
-    assert len(bus.run("tail", "--no-follow", "--json", "--from", "3").lines) == 1
+    assert len(bus.call("tail", "--no-follow", "--json", "--from", "3").lines) == 1
 
 
 def test_a_cursor_of_another_history_is_an_explicit_gap(bus: Shell) -> None:
-    ran = bus.run("tail", "--no-follow", "--json", "--from", "00000000000000000000000000000000:2")
+    ran = bus.call("tail", "--no-follow", "--json", "--from", "00000000000000000000000000000000:2")
     assert ran.lines[0]["gap"]["reason"] == "epoch_changed"
     assert len(ran.lines) == 5
 
@@ -55,7 +55,7 @@ def test_filters_let_through_what_they_say(bus: Shell, filters: tuple[str, ...],
 
 
 def test_in_a_pipe_a_line_has_the_whole_ids_and_named_extras(bus: Shell) -> None:
-    lines = bus.run("tail", "--no-follow").out.splitlines()
+    lines = bus.call("tail", "--no-follow").out.splitlines()
     assert " codex/s1 1 session.started observed client=lifebus-cli receipt=lfr_" in lines[0]
     assert "degraded=placement:pre_frame_leading" in lines[1]
     assert "failure=capability_unsupported" in lines[2]

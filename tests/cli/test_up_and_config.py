@@ -34,7 +34,7 @@ def test_it_writes_nothing_to_stdout(alone: Shell) -> None:
 
 def test_a_second_one_says_who_holds_the_directory_and_exits_69(alone: Shell) -> None:
     with broker_up(alone, smoke=True) as up:
-        ran = alone.run("up")
+        ran = alone.call("up")
         assert (ran.code, ran.out) == (69, "")
         assert f"process {up.process.pid}" in ran.err
         assert alone.call("status").code == 0
@@ -60,7 +60,7 @@ def test_flags_win_over_the_environment(alone: Shell) -> None:
     ],
 )
 def test_it_refuses_wrong_settings_with_78_and_a_sentence(alone: Shell, variables: dict[str, Any], said: str) -> None:
-    ran = alone.run("up", **variables)
+    ran = alone.call("up", **variables)
     assert (ran.code, ran.out) == (78, "")
     assert said in ran.err
     assert "Traceback" not in ran.err
@@ -69,7 +69,7 @@ def test_it_refuses_wrong_settings_with_78_and_a_sentence(alone: Shell, variable
 def test_it_refuses_a_damaged_ledger_with_74(alone: Shell) -> None:
     (alone.directory / "state").mkdir(mode=0o700)
     (alone.directory / "state/ledger.db").write_bytes(b"no ledger at all, but long enough to be looked at " * 100)
-    ran = alone.run("up")
+    ran = alone.call("up")
     assert ran.code == 74
     assert "ledger.db" in ran.err
     assert "Traceback" not in ran.err
