@@ -16,11 +16,11 @@ from lifebus._internal.outbox import Outbox
 from lifebus._internal.thread_views import SignalsSince, ThreadViews
 from lifebus._internal.view import Position
 from lifebus._internal.worker import Handler, serve
-from lifebus.consumer import Deliveries, consume, consume_wish
-from lifebus.consumer_admin import Cursors
-from lifebus.ledger_admin import LedgerCare
+from lifebus.consumer import Deliveries, consume, consume_request
+from lifebus.consumer_admin import ConsumerAdmin
+from lifebus.ledger_admin import LedgerAdmin
 from lifebus.signals import SignalReceived, Signals
-from lifebus.snapshots import Saves
+from lifebus.snapshots import Snapshots
 from lifebus.state import State, fetch_state
 from lifebus.subscription import Subscription
 from lifebus.ticks import Ticks
@@ -91,9 +91,9 @@ class Bus:
     def __init__(self, connection: Connection, client_id: str, timeout: float) -> None:
         self.client_id = client_id
         self.timeout = timeout
-        self.cursors = Cursors(connection, timeout)
-        self.ledger = LedgerCare(connection, timeout)
-        self.saves = Saves(connection, timeout)
+        self.cursors = ConsumerAdmin(connection, timeout)
+        self.ledger = LedgerAdmin(connection, timeout)
+        self.saves = Snapshots(connection, timeout)
         self._connection = connection
         self._outbox = Outbox(connection, client_id)
 
@@ -218,7 +218,7 @@ class Bus:
             StateConflict: the name is known with another filter; in the block: another connection consumes it now.
             LifebusError: the broker refused, or no answer came.
         """
-        wish = consume_wish(name, self.client_id, settings or ConsumerSettings(), since)
+        wish = consume_request(name, self.client_id, settings or ConsumerSettings(), since)
         return consume(self._connection, wish, self.timeout)
 
     def receipts(

@@ -288,7 +288,7 @@ async def _leave(connection: Connection, cursor: str, unseen: tuple[int, ...]) -
         _log.info("left_without_answer")
 
 
-def consume_wish(
+def consume_request(
     name: str,
     client_id: str,
     settings: ConsumerSettings,

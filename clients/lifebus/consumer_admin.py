@@ -12,7 +12,7 @@ from lifebus_transports.messages.consumers import (
 )
 
 
-class Cursors:
+class ConsumerAdmin:
     """The named consumers of a broker; every call is bounded by `timeout` seconds."""
 
     def __init__(self, connection: Connection, timeout: float) -> None:

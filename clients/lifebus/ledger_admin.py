@@ -9,7 +9,7 @@ _PATIENCE: Final = 100
 """How many times the bus's deadline the broker may take to fold what is dropped."""
 
 
-class LedgerCare:
+class LedgerAdmin:
     """The ledger of a broker, for operators."""
 
     def __init__(self, connection: Connection, timeout: float) -> None:

@@ -11,7 +11,7 @@ _PATIENCE = 20
 """How many times the bus's deadline a save may take."""
 
 
-class Saves:
+class Snapshots:
     """The saves of a broker; every call is bounded by `timeout` seconds, a save by twenty times as many."""
 
     def __init__(self, connection: Connection, timeout: float) -> None:

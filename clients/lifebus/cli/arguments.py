@@ -27,7 +27,7 @@ _SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Connecting:
+class ConnectionOptions:
     """How to reach the broker, and in which form to answer."""
 
     json: bool = False
@@ -45,7 +45,7 @@ class Connecting:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Filters:
+class ReceiptFilter:
     """Which receipts."""
 
     session: str | None = None
@@ -77,10 +77,10 @@ class Filters:
         return ReceiptStatus(parse_choice("--status", self.status, [status.value for status in ReceiptStatus]))
 
 
-DEFAULTS: Final = Connecting()
+DEFAULT_CONNECTION: Final = ConnectionOptions()
 """Nothing was asked for."""
 
-ANYTHING: Final = Filters()
+ANY_RECEIPT: Final = ReceiptFilter()
 """No filter."""
 
 

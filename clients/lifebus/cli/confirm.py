@@ -5,7 +5,7 @@ import sys
 from lifebus.cli.exit_codes import UsageError
 
 
-def agreed(question: str = "Do this?", *, json: bool, otherwise: str = "--yes does it without asking") -> bool:
+def confirm(question: str = "Do this?", *, json: bool, otherwise: str = "--yes does it without asking") -> bool:
     """Return whether the user says yes.
 
     Raises:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from lifebus.cli.arguments import Connecting
+from lifebus.cli.arguments import ConnectionOptions
 from lifebus.cli.terminal import color_wanted
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def configure_logs() -> None:
     configure(LogSettings(level="warning", format="console"), color=color_wanted(sys.stderr))
 
 
-def on_bus(connecting: Connecting, work: "Callable[[Bus], Awaitable[T]]", *, client_id: str = CLIENT_ID) -> T:
+def on_bus(connection: ConnectionOptions, work: "Callable[[Bus], Awaitable[T]]", *, client_id: str = CLIENT_ID) -> T:
     """Connect, do the work, disconnect, and return what it returned.
 
     Raises:
@@ -42,7 +42,7 @@ def on_bus(connecting: Connecting, work: "Callable[[Bus], Awaitable[T]]", *, cli
     configure_logs()
 
     async def connected() -> T:
-        async with connect(client_id, runtime_dir=connecting.runtime_dir, timeout=connecting.seconds) as bus:
+        async with connect(client_id, runtime_dir=connection.runtime_dir, timeout=connection.seconds) as bus:
             return await work(bus)
 
     return anyio.run(connected)

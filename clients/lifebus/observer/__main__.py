@@ -19,9 +19,9 @@ def main(adapter: str, origin: str, runtime_dir: str, pid: str) -> None:
 
     import anyio  # noqa: PLC0415
 
-    from lifebus.observer.delivery import Sender  # noqa: PLC0415
     from lifebus.observer.reader import observe  # noqa: PLC0415
     from lifebus.observer.recording import Recording  # noqa: PLC0415
+    from lifebus.observer.sender import ObservedRun  # noqa: PLC0415
     from lifebus_transports.directories import default_runtime_dir  # noqa: PLC0415
     from lifebus_transports.messages.signals import ObservedProcess  # noqa: PLC0415
     from lifebus_transports.processes.identity import identify  # noqa: PLC0415
@@ -30,7 +30,7 @@ def main(adapter: str, origin: str, runtime_dir: str, pid: str) -> None:
     process = ObservedProcess(pid=found.pid, started=found.started) if found else None
     place = Path(runtime_dir).absolute() if runtime_dir else default_runtime_dir()
     os.chdir("/")
-    anyio.run(observe, Recording(_MEMORY, _RECORDS), Sender(adapter, origin, process), place)
+    anyio.run(observe, Recording(_MEMORY, _RECORDS), ObservedRun(adapter, origin, process), place)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 import lifebus
-from lifebus.observer.delivery import Sender
+from lifebus.observer.sender import ObservedRun
 from lifebus_transports.messages.signals import ObservedLoss
 
 _HOOK: Final = "app_server_end"
@@ -19,7 +19,7 @@ _PATIENCE_S: Final = 2.0
 """How long the hook may take; by itself it ends within 300 ms."""
 
 
-def leave_word(sender: Sender, runtime_dir: Path, code: int | None, lost: ObservedLoss) -> None:
+def call_final_hook(sender: ObservedRun, runtime_dir: Path, code: int | None, lost: ObservedLoss) -> None:
     """Tell how the app-server ended and how much of it nobody was told; whatever goes wrong, nobody is left to know."""
     call = {
         "hook_event_name": _HOOK,

@@ -21,21 +21,21 @@ _BATCH_BYTES: Final = 196_608
 _ENVELOPE_BYTES: Final = 64
 
 
-class Batch(Struct, frozen=True):
+class ObservationBatch(Struct, frozen=True):
     """Observations under way: `first` is the number of the first of them, and it never gets another."""
 
     first: int
     observations: tuple[Observation, ...]
 
 
-class Backlog:
+class ObservationQueue:
     """Observations that wait, and the batch that is under way."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[Observation, int]] = deque()
         self._bytes = 0
         self._through = 0
-        self._batch: Batch | None = None
+        self._batch: ObservationBatch | None = None
 
     def __len__(self) -> int:
         return len(self._waiting) + (len(self._batch.observations) if self._batch else 0)
@@ -50,7 +50,7 @@ class Backlog:
             if self._is_full(2):
                 self._drop(keep_facts=False)
 
-    def batch(self) -> Batch | None:
+    def batch(self) -> ObservationBatch | None:
         """Return the batch to send: the one under way until it is settled, else the next; None where nothing waits."""
         if self._batch is None and self._waiting:
             taken: list[Observation] = []
@@ -60,7 +60,7 @@ class Backlog:
                 if taken and size > _BATCH_BYTES:
                     break
                 taken.append(self._take())
-            self._batch = Batch(self._through + 1, tuple(taken))
+            self._batch = ObservationBatch(self._through + 1, tuple(taken))
         return self._batch
 
     def settle(self, through: int) -> None:
@@ -69,7 +69,7 @@ class Backlog:
             return
         kept = self._batch.observations[max(0, through - self._through) :]
         self._through += len(self._batch.observations) - len(kept)
-        self._batch = Batch(self._through + 1, kept) if kept else None
+        self._batch = ObservationBatch(self._through + 1, kept) if kept else None
 
     def refuse(self) -> None:
         """The broker will never take this batch: send half of it, or count the one that is to blame."""
@@ -82,7 +82,7 @@ class Backlog:
                 self._bytes += size
             else:
                 self._refuse_one(observation)
-        self._batch = Batch(self._batch.first, half) if half else None
+        self._batch = ObservationBatch(self._batch.first, half) if half else None
 
     def left(self) -> ObservedLoss:
         """Return how much nobody will ever be told of: what still waits, and what it stands for."""

@@ -8,10 +8,10 @@ from typing import Final
 import anyio
 import msgspec
 
-from lifebus.observer.delivery import Delivery, Sender
-from lifebus.observer.final_hook_call import leave_word
-from lifebus.observer.queue import Backlog
+from lifebus.observer.final_hook_call import call_final_hook
+from lifebus.observer.queue import ObservationQueue
 from lifebus.observer.recording import Chunk, Ending, Recording
+from lifebus.observer.sender import ObservationSender, ObservedRun
 from lifebus_adapters.app_server import AppServerReader, FactSeen, Observed
 from lifebus_contract.fields import FactValue
 from lifebus_transports.messages.signals import ObservedExit, ObservedFact, ObservedLoss, ObservedSignal
@@ -20,10 +20,10 @@ _LAST_S: Final = 2.0
 """How long the observer outlives the passage while no broker takes the rest."""
 
 
-class Reader:
+class ObservationReader:
     """Reads what the passage records into the backlog, until the passage has ended."""
 
-    def __init__(self, recording: Recording, backlog: Backlog) -> None:
+    def __init__(self, recording: Recording, backlog: ObservationQueue) -> None:
         self.ended = asyncio.Event()
         self._recording = recording
         self._backlog = backlog
@@ -89,10 +89,10 @@ def _name_of(number: int) -> str:
         return f"signal {number}"
 
 
-async def observe(recording: Recording, sender: Sender, runtime_dir: Path) -> None:
+async def observe(recording: Recording, sender: ObservedRun, runtime_dir: Path) -> None:
     """Tell the broker what passes, until the passage has ended and all is told, or the time for that is over."""
-    backlog = Backlog()
-    witness, delivery = Reader(recording, backlog), Delivery(backlog, runtime_dir, sender)
+    backlog = ObservationQueue()
+    witness, delivery = ObservationReader(recording, backlog), ObservationSender(backlog, runtime_dir, sender)
     loop = asyncio.get_running_loop()
     loop.add_reader(recording.records, witness.look)
 
@@ -106,4 +106,4 @@ async def observe(recording: Recording, sender: Sender, runtime_dir: Path) -> No
         tasks.start_soon(watch_end)
         await delivery.run(witness.more)
     if len(backlog):
-        leave_word(sender, runtime_dir, recording.ending().code, backlog.left())
+        call_final_hook(sender, runtime_dir, recording.ending().code, backlog.left())

@@ -34,7 +34,7 @@ def hold_signals() -> "set[signal.Signals | int]":
     return signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
 
 
-class Child:
+class ProxyChild:
     """The running program.  `stdin` and `stdout` are our ends of its pipes, `buried` what else of ours has ended.
 
     `owned`: it has a process group of its own, and has to end when it is told to; `grace` is how many seconds it may

@@ -5,9 +5,9 @@ import os
 import sys
 from time import time
 
-from lifebus.proxy.child import Child, die_as, hold_signals, interrupt
+from lifebus.proxy.child import ProxyChild, die_as, hold_signals, interrupt
 from lifebus.proxy.pump import Pump
-from lifebus.proxy.shared_memory import IN, OUT, Memory
+from lifebus.proxy.shared_memory import IN, OUT, SharedMemory
 
 TYPE_CHECKING = False  # `typing` costs more than all the rest
 if TYPE_CHECKING:
@@ -56,9 +56,9 @@ def carry(command: list[str], options: Options) -> int:
     if options.owned and os.isatty(0) and os.isatty(1):
         sys.stderr.write(_TERMINAL)
     held = hold_signals()
-    memory = Memory()
+    memory = SharedMemory()
     try:
-        child = Child(command, owned=options.owned, grace=options.grace, held=held)
+        child = ProxyChild(command, owned=options.owned, grace=options.grace, held=held)
     except OSError as fault:
         sys.stderr.write(f"lifebus: {command[0]}: {fault.strerror}\n")
         return _NOT_FOUND if isinstance(fault, FileNotFoundError) else _NOT_STARTED
@@ -95,7 +95,7 @@ def _start(work: "Callable[..., None]", *arguments: object) -> "tuple[int, _thre
     return _thread.start_new_thread(run, ()), done
 
 
-def _start_observer(memory: Memory, options: Options, origin: str, server: int, held: "set[int]") -> int:
+def _start_observer(memory: SharedMemory, options: Options, origin: str, server: int, held: "set[int]") -> int:
     """Start the observer apart, with none of our streams and in a group of its own, and return its process id.
 
     Where that cannot be, all passes unseen, and the id is 0.

@@ -45,7 +45,7 @@ _RESUME_BYTES = RING_BYTES // 2
 """How far the observer may be behind when recording begins again: few long losses are better than many short ones."""
 
 
-class Memory:
+class SharedMemory:
     """The shared memory and the pipe of records, as the passage has them.
 
     `file` and `records` are for the observer, `writer` is our end of the pipe.

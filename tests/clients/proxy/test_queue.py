@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lifebus.observer import queue as limits
-from lifebus.observer.queue import Backlog, Batch
+from lifebus.observer.queue import ObservationBatch, ObservationQueue
 from lifebus_contract import encode_msgpack
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
 from lifebus_transports.messages.signals import (
@@ -27,7 +27,7 @@ def fact(number: int) -> ObservedFact:
     return ObservedFact(fact={"type": "TurnStarted", "session": f"s{number}"})
 
 
-def drained(backlog: Backlog) -> list[Observation]:
+def drained(backlog: ObservationQueue) -> list[Observation]:
     """Send everything, each batch at once durable."""
     told: list[Observation] = []
     while (batch := backlog.batch()) is not None:
@@ -40,7 +40,7 @@ def drained(backlog: Backlog) -> list[Observation]:
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 70_000)), max_size=60))
 def test_everything_is_told_in_order_in_messages_that_the_door_takes(sizes: list[tuple[bool, int]]) -> None:
     put = [signal(number, size) if is_signal else fact(number) for number, (is_signal, size) in enumerate(sizes)]
-    backlog = Backlog()
+    backlog = ObservationQueue()
     for one in put:
         backlog.add(one)
     told: list[Observation] = []
@@ -55,20 +55,20 @@ def test_everything_is_told_in_order_in_messages_that_the_door_takes(sizes: list
 
 
 def test_a_batch_stays_the_same_until_it_is_settled() -> None:
-    backlog = Backlog()
+    backlog = ObservationQueue()
     for number in range(3):
         backlog.add(signal(number))
     before = backlog.batch()
     backlog.add(signal(3))
     assert backlog.batch() == before
     backlog.settle(2)
-    assert backlog.batch() == Batch(3, (signal(2),))
+    assert backlog.batch() == ObservationBatch(3, (signal(2),))
     backlog.settle(3)
-    assert backlog.batch() == Batch(4, (signal(3),))
+    assert backlog.batch() == ObservationBatch(4, (signal(3),))
 
 
 def test_signals_are_dropped_before_facts_and_stand_there_as_one_loss() -> None:
-    backlog = Backlog()
+    backlog = ObservationQueue()
     for number in range(limits.MAX_COUNT + 1):
         backlog.add(fact(number) if number % 1_000 == 0 else signal(number))
     told = drained(backlog)
@@ -81,7 +81,7 @@ def test_signals_are_dropped_before_facts_and_stand_there_as_one_loss() -> None:
 
 
 def test_facts_without_end_are_dropped_too() -> None:
-    backlog = Backlog()
+    backlog = ObservationQueue()
     for number in range(3 * limits.MAX_COUNT):
         backlog.add(fact(number))
     assert len(backlog) <= limits.MAX_COUNT
@@ -91,7 +91,7 @@ def test_facts_without_end_are_dropped_too() -> None:
 
 
 def test_bytes_are_bounded_as_well() -> None:
-    backlog = Backlog()
+    backlog = ObservationQueue()
     for number in range(400):
         backlog.add(signal(number, 65_536))
     assert backlog.left().messages == 400
@@ -99,7 +99,7 @@ def test_bytes_are_bounded_as_well() -> None:
 
 
 def test_the_one_that_the_broker_never_takes_is_counted_and_its_neighbours_are_told() -> None:
-    backlog = Backlog()
+    backlog = ObservationQueue()
     put = [signal(number) for number in range(9)]
     for one in put:
         backlog.add(one)
@@ -115,7 +115,7 @@ def test_the_one_that_the_broker_never_takes_is_counted_and_its_neighbours_are_t
 
 
 def test_a_loss_that_is_refused_itself_is_let_go() -> None:
-    backlog = Backlog()
+    backlog = ObservationQueue()
     backlog.add(ObservedLoss(bytes=1))
     backlog.batch()
     backlog.refuse()
@@ -123,7 +123,7 @@ def test_a_loss_that_is_refused_itself_is_let_go() -> None:
 
 
 def test_what_is_left_at_the_end_is_all_that_was_not_told() -> None:
-    backlog = Backlog()
+    backlog = ObservationQueue()
     for one in (signal(1), ObservedLoss(messages=2, bytes=5), ObservedExit(exit_code=0)):
         backlog.add(one)
     backlog.batch()

@@ -6,14 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lifebus.observer.recording import Chunk, Ending, Recording
-from lifebus.proxy.shared_memory import CHUNK_BYTES, IN, OUT, RING_BYTES, Memory
+from lifebus.proxy.shared_memory import CHUNK_BYTES, IN, OUT, RING_BYTES, SharedMemory
 
 
 class Pair:
     """Both sides of one memory, in one process."""
 
     def __init__(self) -> None:
-        self.memory = Memory()
+        self.memory = SharedMemory()
         self.recording = Recording(self.memory.file, self.memory.records)
 
     def put(self, direction: int, data: bytes) -> None:

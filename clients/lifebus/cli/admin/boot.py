@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from lifebus.cli.arguments import DEFAULTS, Connecting
-from lifebus.cli.connection import on_bus
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions
+from lifebus.cli.connection import on_bus, present_settings
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.terminal import clean, paint, put, put_json, say
 from lifebus_contract import LifebusError, TransportError
@@ -25,7 +25,7 @@ def boot(
     live: bool = False,
     rebuild: bool = False,
     revise: Annotated[str | None, Parameter(name="--revise")] = None,
-    connecting: Connecting = DEFAULTS,
+    connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
     """Boot a snapshot from the log alone, prove every byte, and show what was open then; nothing is written.
 
@@ -35,23 +35,22 @@ def boot(
         live: Ask the running broker what is open now, and boot nothing.
         rebuild: Build a new ledger from the snapshot and the log alone, and compare it with this one byte for byte.
         revise: Write down first that pins may be what they are today, and why.
-        connecting: Where the broker is, and the form of the answer.
+        connection: Where the broker is, and the form of the answer.
     """
     if sum((check, live, rebuild)) > 1:
         raise UsageError("--check, --live and --rebuild exclude each other")
     if live:
-        _show_view(_live(connecting), json=connecting.json)
+        _show_view(_live(connection), json=connection.json)
         return ExitCode.OK
-    from lifebus_supervisor.configuration.resolution import load  # noqa: PLC0415
 
-    settings, _ = load()
+    settings = present_settings()
     if revise is not None:
         if which is not None and Path(which).is_file() and not which.endswith(".json"):
             raise UsageError("--revise: a bundle stays as it is; `lifebus ledger import` takes its log in first")
-        _tell_revision(_revise(settings, which, revise, connecting), json=connecting.json)
+        _tell_revision(_revise(settings, which, revise, connection), json=connection.json)
     if rebuild:
-        return _rebuild(settings, which, json=connecting.json)
-    return _boot(settings, which, check=check, json=connecting.json)
+        return _rebuild(settings, which, json=connection.json)
+    return _boot(settings, which, check=check, json=connection.json)
 
 
 def _boot(settings: "Settings", which: str | None, *, check: bool, json: bool) -> ExitCode:
@@ -93,21 +92,21 @@ def _show_view(view: dict[str, Any], *, json: bool) -> None:
         put(line)
 
 
-def _live(connecting: Connecting) -> dict[str, Any]:
+def _live(connection: ConnectionOptions) -> dict[str, Any]:
     """Ask the broker what is open now."""
     import msgspec  # noqa: PLC0415
 
-    view: dict[str, Any] = msgspec.json.decode(on_bus(connecting, lambda bus: bus.saves.resume()).raw)
+    view: dict[str, Any] = msgspec.json.decode(on_bus(connection, lambda bus: bus.saves.resume()).raw)
     return view
 
 
-def _revise(settings: "Settings", which: str | None, reason: str, connecting: Connecting) -> "ReviseAnswer":
+def _revise(settings: "Settings", which: str | None, reason: str, connection: ConnectionOptions) -> "ReviseAnswer":
     """Have the broker write the record, or without one write it into the file, which nobody else may hold then."""
     from lifebus_admin.snapshots.boot import revise_file, stored_snapshot  # noqa: PLC0415
 
     snapshot_id = stored_snapshot(settings, which).snapshot_id
     try:
-        return on_bus(connecting, lambda bus: bus.saves.revise(snapshot_id, reason))
+        return on_bus(connection, lambda bus: bus.saves.revise(snapshot_id, reason))
     except TransportError as fault:
         if fault.code != "no_broker":
             raise

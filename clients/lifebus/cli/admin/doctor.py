@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 
 import lifebus
-from lifebus.cli.admin.harness_checks import Finding
+from lifebus.cli.admin.harness_checks import CheckResult
 from lifebus.cli.exit_codes import ExitCode
 from lifebus.cli.terminal import clean, paint, put, put_json
 from lifebus_contract import LifebusError
@@ -45,7 +45,7 @@ def doctor(
     return ExitCode.NEGATIVE if any(one.state == "bad" for one in findings) else ExitCode.OK
 
 
-def _show_finding(finding: Finding) -> None:
+def _show_finding(finding: CheckResult) -> None:
     sign, color = _SIGNS[finding.state]
     put(f"{paint(sign, color)} {finding.check.ljust(12)} {clean(finding.evidence)}")
     if finding.fix:
@@ -57,7 +57,7 @@ _SOCKETS: Final = ("hook.sock", "requests.ipc", "receipts.ipc")
 _HOOK_LIMIT_S: Final = 0.3
 
 
-def examine(config: Path | None) -> list[Finding]:
+def examine(config: Path | None) -> list[CheckResult]:
     """Return the findings of all checks that can be made; without valid settings few can."""
     findings = [_guarded("libraries", _libraries)]
     try:
@@ -66,8 +66,8 @@ def examine(config: Path | None) -> list[Finding]:
         settings, _ = load(config_path=config)
     except LifebusError as fault:
         fix = "`lifebus config show --origin` shows where each setting comes from"
-        return [*findings, Finding(check="settings", state="bad", evidence=fault.detail, fix=fix)]
-    checks: dict[str, Callable[[Settings], Finding]] = {
+        return [*findings, CheckResult(check="settings", state="bad", evidence=fault.detail, fix=fix)]
+    checks: dict[str, Callable[[Settings], CheckResult]] = {
         "settings": _settings,
         "state": _state_directory,
         "runtime": _runtime_directory,
@@ -81,29 +81,31 @@ def examine(config: Path | None) -> list[Finding]:
     return [*findings, *_harnesses(settings)]
 
 
-def _harnesses(settings: "Settings") -> list[Finding]:
+def _harnesses(settings: "Settings") -> list[CheckResult]:
     """Return what is known of each harness; whatever stops that is one finding."""
     from lifebus.cli.admin.harness_checks import harness_findings  # noqa: PLC0415
 
     try:
         return list(harness_findings(_status(settings)))
     except LifebusError as fault:
-        return [Finding(check="hooks", state="bad", evidence=fault.detail)]
+        return [CheckResult(check="hooks", state="bad", evidence=fault.detail)]
     except OSError as fault:
-        return [Finding(check="hooks", state="bad", evidence=f"{fault.filename or 'hooks'}: {fault.strerror or fault}")]
+        return [
+            CheckResult(check="hooks", state="bad", evidence=f"{fault.filename or 'hooks'}: {fault.strerror or fault}")
+        ]
 
 
-def _guarded(name: str, check: Callable[[], Finding]) -> Finding:
+def _guarded(name: str, check: Callable[[], CheckResult]) -> CheckResult:
     """Run a check; whatever stops it is its finding."""
     try:
         return check()
     except LifebusError as fault:
-        return Finding(check=name, state="bad", evidence=fault.detail)
+        return CheckResult(check=name, state="bad", evidence=fault.detail)
     except OSError as fault:
-        return Finding(check=name, state="bad", evidence=f"{fault.filename or name}: {fault.strerror or fault}")
+        return CheckResult(check=name, state="bad", evidence=f"{fault.filename or name}: {fault.strerror or fault}")
 
 
-def _libraries() -> Finding:
+def _libraries() -> CheckResult:
     import zmq  # noqa: PLC0415
 
     from lifebus_admin.inspection import check_libraries  # noqa: PLC0415
@@ -111,44 +113,48 @@ def _libraries() -> Finding:
     python = ".".join(str(part) for part in sys.version_info[:3])
     evidence = f"Python {python}, SQLite {check_libraries()}, ZeroMQ {zmq.zmq_version()}"
     if not zmq.has("ipc"):
-        return Finding(check="libraries", state="bad", evidence=evidence, fix="install a pyzmq that has ipc sockets")
-    return Finding(check="libraries", state="ok", evidence=evidence)
+        return CheckResult(
+            check="libraries", state="bad", evidence=evidence, fix="install a pyzmq that has ipc sockets"
+        )
+    return CheckResult(check="libraries", state="ok", evidence=evidence)
 
 
-def _settings(settings: "Settings") -> Finding:
+def _settings(settings: "Settings") -> CheckResult:
     from lifebus_supervisor.configuration.adapters import configured_adapters  # noqa: PLC0415
 
     count = len(configured_adapters(settings).all())
     evidence = f"valid; ledger {settings.ledger.backend}, {count} adapters"
-    return Finding(check="settings", state="ok", evidence=evidence)
+    return CheckResult(check="settings", state="ok", evidence=evidence)
 
 
-def _state_directory(settings: "Settings") -> Finding:
+def _state_directory(settings: "Settings") -> CheckResult:
     path = settings.state_dir
     if not path.exists():
-        return Finding(check="state", state="ok", evidence=f"{path} will be made at the first start")
+        return CheckResult(check="state", state="ok", evidence=f"{path} will be made at the first start")
     free = shutil.disk_usage(path).free
     evidence = f"{path}, {free // 1024**2} MiB free"
     if not os.access(path, os.W_OK | os.X_OK):
-        return Finding(check="state", state="bad", evidence=f"{path} cannot be written", fix=f"chmod u+rwx {path}")
+        return CheckResult(check="state", state="bad", evidence=f"{path} cannot be written", fix=f"chmod u+rwx {path}")
     if free < _MIN_FREE_BYTES:
-        return Finding(check="state", state="warn", evidence=evidence, fix="make room: a full disk refuses receipts")
-    return Finding(check="state", state="ok", evidence=evidence)
+        return CheckResult(
+            check="state", state="warn", evidence=evidence, fix="make room: a full disk refuses receipts"
+        )
+    return CheckResult(check="state", state="ok", evidence=evidence)
 
 
-def _runtime_directory(settings: "Settings") -> Finding:
+def _runtime_directory(settings: "Settings") -> CheckResult:
     from lifebus_transports.runtime_dir import check_socket_path, open_private_directory  # noqa: PLC0415
 
     path = settings.runtime_dir
     for name in _SOCKETS:
         check_socket_path(path / name)
     if not path.exists():
-        return Finding(check="runtime", state="ok", evidence=f"{path} will be made at the first start")
+        return CheckResult(check="runtime", state="ok", evidence=f"{path} will be made at the first start")
     os.close(open_private_directory(path))
-    return Finding(check="runtime", state="ok", evidence=f"{path} is ours alone")
+    return CheckResult(check="runtime", state="ok", evidence=f"{path} is ours alone")
 
 
-def _hook(settings: "Settings") -> Finding:
+def _hook(settings: "Settings") -> CheckResult:
     """Run the hook as a harness would, with an adapter that does not exist and a directory without a broker."""
     script = Path(lifebus.__file__).with_name("hook.py")
     nowhere = str(settings.state_dir / "no-such-directory")
@@ -165,23 +171,23 @@ def _hook(settings: "Settings") -> Finding:
     evidence = f"{script} runs in {took * 1000:.0f} ms"
     if ran.returncode != 0 or ran.stdout:
         fix = "reinstall lifebus"
-        return Finding(check="hook", state="bad", evidence=f"{script} exits {ran.returncode}", fix=fix)
+        return CheckResult(check="hook", state="bad", evidence=f"{script} exits {ran.returncode}", fix=fix)
     slow = took > _HOOK_LIMIT_S
     fix = "the machine is busy, or its disk slow; harnesses wait for hooks" if slow else ""
-    return Finding(check="hook", state="warn" if slow else "ok", evidence=evidence, fix=fix)
+    return CheckResult(check="hook", state="warn" if slow else "ok", evidence=evidence, fix=fix)
 
 
-def _spool(settings: "Settings") -> Finding:
+def _spool(settings: "Settings") -> CheckResult:
     folder = settings.state_dir / "spool"
     waiting = sum(_size(folder / name) for name in ("calls", "calls.claimed"))
     dropped = _size(folder / "dropped")
     if dropped:
         evidence, fix = f"{dropped} calls were dropped because the spool was full", "keep the broker running"
-        return Finding(check="spool", state="warn", evidence=evidence, fix=fix)
+        return CheckResult(check="spool", state="warn", evidence=evidence, fix=fix)
     if waiting:
         evidence = f"{waiting} bytes of calls wait for a broker"
-        return Finding(check="spool", state="warn", evidence=evidence, fix="the next `lifebus up` takes them in")
-    return Finding(check="spool", state="ok", evidence="empty")
+        return CheckResult(check="spool", state="warn", evidence=evidence, fix="the next `lifebus up` takes them in")
+    return CheckResult(check="spool", state="ok", evidence="empty")
 
 
 def _size(path: Path) -> int:
@@ -192,7 +198,7 @@ def _size(path: Path) -> int:
     return found.st_size if stat.S_ISREG(found.st_mode) else 0
 
 
-def _broker(settings: "Settings") -> Finding:
+def _broker(settings: "Settings") -> CheckResult:
     from lifebus_supervisor.version import VERSION  # noqa: PLC0415
 
     found = _status(settings)
@@ -201,63 +207,63 @@ def _broker(settings: "Settings") -> Finding:
     evidence = f"process {found.pid}, version {found.version}, up {found.uptime_s} s, {found.clients} clients"
     if found.version != VERSION:
         fix = "stop the broker and start it again"
-        return Finding(check="broker", state="warn", evidence=f"{evidence}; installed is {VERSION}", fix=fix)
+        return CheckResult(check="broker", state="warn", evidence=f"{evidence}; installed is {VERSION}", fix=fix)
     if found.counters.get("keeper_broken"):
         fix = "`lifebus ledger verify` names the faults; `lifebus ledger restore` puts a backup in its place"
-        return Finding(
+        return CheckResult(
             check="broker", state="bad", evidence="an old part of the ledger does not hold together", fix=fix
         )
-    return Finding(check="broker", state="ok", evidence=evidence)
+    return CheckResult(check="broker", state="ok", evidence=evidence)
 
 
-def _no_answer(runtime_dir: Path) -> Finding:
+def _no_answer(runtime_dir: Path) -> CheckResult:
     from lifebus_transports.runtime_dir import lock_holder  # noqa: PLC0415
 
     evidence = f"none answers at {runtime_dir}"
     holder = lock_holder(runtime_dir / "lock")
     if holder is None:
-        return Finding(check="broker", state="bad", evidence=evidence, fix="start it: lifebus up")
+        return CheckResult(check="broker", state="bad", evidence=evidence, fix="start it: lifebus up")
     fix = "it may be busy or stopped; if it stays so, end that process, then start it again: lifebus up"
-    return Finding(check="broker", state="bad", evidence=f"{evidence}, though {holder}, has it", fix=fix)
+    return CheckResult(check="broker", state="bad", evidence=f"{evidence}, though {holder}, has it", fix=fix)
 
 
-def _stream(settings: "Settings") -> Finding:
+def _stream(settings: "Settings") -> CheckResult:
     """Join the receipt stream and read up to the newest receipt, as a subscriber does."""
     if _status(settings) is None:
-        return Finding(check="stream", state="warn", evidence="not checked: no broker answers")
-    from lifebus.cli.arguments import Connecting  # noqa: PLC0415
+        return CheckResult(check="stream", state="warn", evidence="not checked: no broker answers")
+    from lifebus.cli.arguments import ConnectionOptions  # noqa: PLC0415
     from lifebus.cli.connection import on_bus  # noqa: PLC0415
 
     async def join(bus: "Bus") -> None:
         async for _ in bus.receipts(until_head=True):
             pass
 
-    on_bus(Connecting(runtime_dir=settings.runtime_dir), join)
-    return Finding(check="stream", state="ok", evidence="subscribed, marker seen")
+    on_bus(ConnectionOptions(runtime_dir=settings.runtime_dir), join)
+    return CheckResult(check="stream", state="ok", evidence="subscribed, marker seen")
 
 
-def _ledger(settings: "Settings") -> Finding:
+def _ledger(settings: "Settings") -> CheckResult:
     if settings.ledger.backend != "sqlite":
         fix = 'set ledger.backend to "sqlite" to keep receipts'
-        return Finding(check="ledger", state="warn", evidence="in memory: nothing is kept", fix=fix)
+        return CheckResult(check="ledger", state="warn", evidence="in memory: nothing is kept", fix=fix)
     path = settings.ledger_path
     if not path.exists():
-        return Finding(check="ledger", state="ok", evidence=f"{path} will be made at the first start")
+        return CheckResult(check="ledger", state="ok", evidence=f"{path} will be made at the first start")
     from lifebus_admin.inspection import verify_file  # noqa: PLC0415
 
     head, faults = verify_file(path, tail=1_000)
     if faults:
         fix = "keep a copy of the file, then `lifebus ledger verify` tells all"
-        return Finding(check="ledger", state="bad", evidence=f"{path}: {faults[0]}", fix=fix)
-    return Finding(check="ledger", state="ok", evidence=f"{path}, {head} receipts, the newest 1,000 verified")
+        return CheckResult(check="ledger", state="bad", evidence=f"{path}: {faults[0]}", fix=fix)
+    return CheckResult(check="ledger", state="ok", evidence=f"{path}, {head} receipts, the newest 1,000 verified")
 
 
 def _status(settings: "Settings") -> "BrokerStatus | None":
-    from lifebus.cli.arguments import Connecting  # noqa: PLC0415
+    from lifebus.cli.arguments import ConnectionOptions  # noqa: PLC0415
     from lifebus.cli.connection import on_bus  # noqa: PLC0415
     from lifebus_contract import TransportError  # noqa: PLC0415
 
     try:
-        return on_bus(Connecting(runtime_dir=settings.runtime_dir, timeout="2s"), lambda bus: bus.status())
+        return on_bus(ConnectionOptions(runtime_dir=settings.runtime_dir, timeout="2s"), lambda bus: bus.status())
     except TransportError:
         return None

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from lifebus_transports.messages.status import BrokerStatus, HarnessStatus
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     """What one check found: evidence always, a fix where something is to be done."""
 
     check: str
@@ -21,13 +21,13 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     fix: str = ""
 
 
-def harness_findings(status: "BrokerStatus | None") -> Iterator[Finding]:
+def harness_findings(status: "BrokerStatus | None") -> Iterator[CheckResult]:
     """Yield what is known of each harness; `status` is the broker's, None where none answers."""
     yield from hook_findings()
     yield from _launcher_findings()
     for harness in () if status is None else status.harnesses:
         quiet = bool(harness.silent or harness.degraded)
-        yield Finding(
+        yield CheckResult(
             check=harness.adapter_id,
             state="warn" if quiet else "ok",
             evidence=harness_text(harness),
@@ -35,7 +35,7 @@ def harness_findings(status: "BrokerStatus | None") -> Iterator[Finding]:
         )
 
 
-def hook_findings() -> Iterator[Finding]:
+def hook_findings() -> Iterator[CheckResult]:
     """Yield how the hooks stand that are installed here, one finding an installation."""
     from lifebus_admin.harnesses.install_status import standing_of  # noqa: PLC0415
     from lifebus_admin.harnesses.target import installed_targets  # noqa: PLC0415
@@ -44,13 +44,13 @@ def hook_findings() -> Iterator[Finding]:
     targets = installed_targets(place)
     if not targets:
         fix = f"`lifebus hooks install HARNESS` ({', '.join(harness_names())})"
-        yield Finding(check="hooks", state="warn", evidence="no hooks are installed", fix=fix)
+        yield CheckResult(check="hooks", state="warn", evidence="no hooks are installed", fix=fix)
         return
     for target in targets:
         yield _standing_finding(standing_of(place, target))
 
 
-def _launcher_findings() -> Iterator[Finding]:
+def _launcher_findings() -> Iterator[CheckResult]:
     from lifebus_admin.harnesses.install_status import launcher_health  # noqa: PLC0415
     from lifebus_admin.harnesses.target import installed_targets  # noqa: PLC0415
 
@@ -60,10 +60,12 @@ def _launcher_findings() -> Iterator[Finding]:
     health = launcher_health(place)
     if health.problem is not None or health.files.state != "present":
         evidence = health.problem or f"the launcher is {health.files.state}"
-        yield Finding(check="launcher", state="bad", evidence=evidence, fix="`lifebus hooks install` again mends it")
+        yield CheckResult(
+            check="launcher", state="bad", evidence=evidence, fix="`lifebus hooks install` again mends it"
+        )
 
 
-def _standing_finding(standing: "Standing") -> Finding:
+def _standing_finding(standing: "Standing") -> CheckResult:
     from lifebus_adapters import ADAPTERS  # noqa: PLC0415
 
     target = standing.target
@@ -74,17 +76,17 @@ def _standing_finding(standing: "Standing") -> Finding:
     untrusted = [hook.event for hook in standing.trust or () if hook.state != "trusted"]
     if standing.files.state != "present":
         fix = f"`lifebus hooks status {target.adapter_id}` says why; `lifebus hooks install` mends what is ours"
-        return Finding(check=check, state="bad", evidence=evidence, fix=fix)
+        return CheckResult(check=check, state="bad", evidence=evidence, fix=fix)
     if standing.files.problems:
         fix = "change the settings by hand"
-        return Finding(check=check, state="bad", evidence=f"{evidence}; {standing.files.problems[0]}", fix=fix)
+        return CheckResult(check=check, state="bad", evidence=f"{evidence}; {standing.files.problems[0]}", fix=fix)
     if untrusted and harness.trust is not None:
         fix = harness.trust.remedy
         evidence += f"; {harness.assets.name} does not run {', '.join(untrusted)}: not trusted"
-        return Finding(check=check, state="bad", evidence=evidence, fix=fix)
+        return CheckResult(check=check, state="bad", evidence=evidence, fix=fix)
     if standing.trust_problem is not None:
-        return Finding(check=check, state="warn", evidence=f"{evidence}; {standing.trust_problem}")
-    return Finding(check=check, state="ok", evidence=evidence)
+        return CheckResult(check=check, state="warn", evidence=f"{evidence}; {standing.trust_problem}")
+    return CheckResult(check=check, state="ok", evidence=evidence)
 
 
 def harness_text(harness: "HarnessStatus") -> str:

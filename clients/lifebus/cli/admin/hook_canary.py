@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from lifebus.cli.arguments import Connecting
+from lifebus.cli.arguments import ConnectionOptions
 from lifebus.cli.connection import on_bus
 from lifebus.cli.terminal import put_table
 
@@ -29,7 +29,7 @@ class Canary(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
-def send_canaries(place: "Place", targets: "Sequence[Target]", connecting: Connecting) -> list[Canary]:
+def send_canaries(place: "Place", targets: "Sequence[Target]", connection: ConnectionOptions) -> list[Canary]:
     """Run every installed hook with a canary, wait for the receipts, and return what became of each.
 
     Raises:
@@ -41,17 +41,17 @@ def send_canaries(place: "Place", targets: "Sequence[Target]", connecting: Conne
 
     trials = {new_id("canary_"): trial for target in targets for trial in trials_of(place, target)}
     environ = dict(os.environ)
-    if connecting.runtime_dir is not None:
-        environ["LIFEBUS_RUNTIME_DIR"] = str(connecting.runtime_dir)
+    if connection.runtime_dir is not None:
+        environ["LIFEBUS_RUNTIME_DIR"] = str(connection.runtime_dir)
 
     async def sent(bus: "Bus") -> list[Canary]:
         head = (await bus.status()).ledger.head
         outcomes = await _run(trials, environ)
         expected = {name for name, outcome in outcomes.items() if outcome.exit_code is not None}
-        arrived = await _arrived(bus, head, expected, connecting.seconds)
+        arrived = await _arrived(bus, head, expected, connection.seconds)
         return [_canary(trial, outcomes.get(name), arrived=name in arrived) for name, trial in trials.items()]
 
-    return on_bus(connecting, sent)
+    return on_bus(connection, sent)
 
 
 async def _run(trials: "dict[str, Trial]", environ: dict[str, str]) -> "dict[str, Outcome]":

@@ -1,4 +1,4 @@
-"""What a user wishes of `lifebus hooks`, and whose directories it is about."""
+"""The options of `lifebus hooks`: what to install, which installations are meant, and whose directories these are."""
 
 import os
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 
 from lifebus.cli.arguments import parse_choice
+from lifebus.cli.connection import present_settings
 from lifebus.cli.exit_codes import UsageError
 
 if TYPE_CHECKING:
@@ -82,8 +83,8 @@ class TargetFilter:
     project: Path | None = None
     "Only what is in this project."
 
-    def takes(self, target: "Target") -> bool:
-        """Whether an installation is meant.
+    def matches(self, target: "Target") -> bool:
+        """Whether an installation is one of them.
 
         Raises:
             UsageError: the project is no directory.
@@ -93,15 +94,15 @@ class TargetFilter:
         return all(one in {None, other} for one, other in zip(asked, found, strict=True))
 
     @property
-    def wish(self) -> InstallOptions:
-        """What would have been installed so."""
+    def install_options(self) -> InstallOptions:
+        """The options that would have made such an installation."""
         return InstallOptions(mode=self.mode or "native_hook", scope=self.scope or "user", project=self.project)
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """How to go about it."""
+    """Whether to ask, and what to show."""
 
     dry_run: bool = False
     "Show what would be done, and do nothing."
@@ -113,14 +114,14 @@ class RunOptions:
     "Answer in JSON."
 
 
-ANY_WISH: Final = InstallOptions()
-"""Nothing was asked for."""
+DEFAULT_INSTALL: Final = InstallOptions()
+"""Native hooks in the user's own settings."""
 
-ALL: Final = TargetFilter()
+ANY_TARGET: Final = TargetFilter()
 """Whatever is installed."""
 
-ASK: Final = RunOptions()
-"""Show, and ask."""
+DEFAULT_RUN: Final = RunOptions()
+"""Show the changes and ask."""
 
 
 def harness_names() -> list[str]:
@@ -152,11 +153,10 @@ def place_here() -> "Place":
     import lifebus  # noqa: PLC0415
     from lifebus_adapters.shared.telemetry import Surroundings  # noqa: PLC0415
     from lifebus_admin.harnesses.target import Place, real_python  # noqa: PLC0415
-    from lifebus_supervisor.configuration.resolution import load  # noqa: PLC0415
     from lifebus_transports.directories import default_data_dir, home_directory  # noqa: PLC0415
 
     sources = Path(lifebus.__file__).parent
-    settings, _ = load()
+    settings = present_settings()
     return Place(
         surroundings=Surroundings(home=str(home_directory()), environ=dict(os.environ)),
         data_dir=default_data_dir().absolute(),

@@ -9,9 +9,9 @@ import msgspec
 from cyclopts import App
 
 from lifebus.cli.admin.hook_options import (
-    ALL,
-    ANY_WISH,
-    ASK,
+    ANY_TARGET,
+    DEFAULT_INSTALL,
+    DEFAULT_RUN,
     InstallOptions,
     RunOptions,
     TargetFilter,
@@ -19,8 +19,8 @@ from lifebus.cli.admin.hook_options import (
     place_here,
     project_of,
 )
-from lifebus.cli.arguments import DEFAULTS, Connecting
-from lifebus.cli.confirm import agreed
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions
+from lifebus.cli.confirm import confirm
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.terminal import clean, paint, put, put_json, say
 
@@ -37,38 +37,38 @@ app = App(name="hooks")
 
 
 @app.command
-def plan(*harnesses: str, wish: InstallOptions = ANY_WISH, doing: RunOptions = ASK) -> ExitCode:
+def plan(*harnesses: str, options: InstallOptions = DEFAULT_INSTALL, run: RunOptions = DEFAULT_RUN) -> ExitCode:
     """Show what `install` would change; nothing is written.
 
     Args:
         harnesses: The ids of the harnesses, such as claude; `lifebus manifest` lists them.
-        wish: What to install, and where.
-        doing: How to go about it.
+        options: What to install, and where.
+        run: Whether to ask, and what to show.
     """
-    return install(*harnesses, wish=wish, doing=replace(doing, dry_run=True))
+    return install(*harnesses, options=options, run=replace(run, dry_run=True))
 
 
 @app.command
-def install(*harnesses: str, wish: InstallOptions = ANY_WISH, doing: RunOptions = ASK) -> ExitCode:
+def install(*harnesses: str, options: InstallOptions = DEFAULT_INSTALL, run: RunOptions = DEFAULT_RUN) -> ExitCode:
     """Install hooks into harnesses, after a diff and a yes.
 
     Exit code 1 if a harness is too old for one of the hooks, or the answer was no.
 
     Args:
         harnesses: The ids of the harnesses, such as claude; `lifebus manifest` lists them.
-        wish: What to install, and where.
-        doing: How to go about it.
+        options: What to install, and where.
+        run: Whether to ask, and what to show.
     """
     from lifebus.cli.admin.hook_plans import propose_install  # noqa: PLC0415
 
     if not harnesses:
         raise UsageError(f"name a harness: {', '.join(harness_names())}")
-    targets, place = wish.targets(harnesses), place_here()
-    proposals = [propose_install(place, target, skip_unknown=wish.skip_unknown) for target in targets]
+    targets, place = options.targets(harnesses), place_here()
+    proposals = [propose_install(place, target, skip_unknown=options.skip_unknown) for target in targets]
     refusals = [one.refusal for one in proposals if one.refusal is not None]
     if not refusals:
-        return _carry_out(proposals, doing)
-    if doing.json:
+        return _carry_out(proposals, run)
+    if run.json:
         put_json([one.plain() for one in proposals])
     for refusal in refusals:
         say(f"lifebus: {refusal}", color="red")
@@ -77,26 +77,26 @@ def install(*harnesses: str, wish: InstallOptions = ANY_WISH, doing: RunOptions 
 
 
 @app.command
-def remove(*harnesses: str, which: TargetFilter = ALL, doing: RunOptions = ASK) -> ExitCode:
+def remove(*harnesses: str, which: TargetFilter = ANY_TARGET, run: RunOptions = DEFAULT_RUN) -> ExitCode:
     """Take lifebus out of harnesses, after a diff and a yes; without a name, out of all.
 
     Args:
         harnesses: The ids of the harnesses; all that are installed, unless told.
         which: Which of their installations are meant.
-        doing: How to go about it.
+        run: Whether to ask, and what to show.
     """
     from lifebus.cli.admin.hook_plans import propose_removal  # noqa: PLC0415
 
-    place, named = place_here(), which.wish.targets(harnesses or harness_names()[:1])
-    targets = [one for one in _installed(place, harnesses, which.project) if which.takes(one)]
+    place, named = place_here(), which.install_options.targets(harnesses or harness_names()[:1])
+    targets = [one for one in _installed(place, harnesses, which.project) if which.matches(one)]
     if not targets and not harnesses:
-        return _nothing_installed(json=doing.json)
-    return _carry_out([propose_removal(place, target) for target in targets or named], doing)
+        return _nothing_installed(json=run.json)
+    return _carry_out([propose_removal(place, target) for target in targets or named], run)
 
 
 @app.command
 def status(*harnesses: str, project: Path | None = None, json: bool = False) -> ExitCode:
-    """Show what is installed and how it stands; exit code 1 if something needs care.
+    """Show what is installed and whether it works; exit code 1 if something needs attention.
 
     Args:
         harnesses: The ids of the harnesses; all that are installed, unless told.
@@ -118,22 +118,24 @@ def status(*harnesses: str, project: Path | None = None, json: bool = False) -> 
 
 
 @app.command(name="test")
-def try_out(*harnesses: str, project: Path | None = None, connecting: Connecting = DEFAULTS) -> ExitCode:
+def try_out(
+    *harnesses: str, project: Path | None = None, connection: ConnectionOptions = DEFAULT_CONNECTION
+) -> ExitCode:
     """Send a canary through every installed hook, and show that it arrives; exit code 1 if one does not.
 
     Args:
         harnesses: The ids of the harnesses; all that are installed, unless told.
         project: A project whose hooks are tried, too.
-        connecting: Where the broker is, and the form of the answer.
+        connection: Where the broker is, and the form of the answer.
     """
     from lifebus.cli.admin.hook_canary import send_canaries, show_canaries  # noqa: PLC0415
 
     place = place_here()
     targets = _installed(place, harnesses, project)
     if not targets:
-        return _nothing_installed(json=connecting.json)
-    canaries = send_canaries(place, targets, connecting)
-    if connecting.json:
+        return _nothing_installed(json=connection.json)
+    canaries = send_canaries(place, targets, connection)
+    if connection.json:
         put_json(canaries)
     else:
         show_canaries(canaries)
@@ -144,7 +146,7 @@ def _installed(place: "Place", harnesses: tuple[str, ...], project: Path | None)
     """Return what is installed, of the named harnesses or of all."""
     from lifebus_admin.harnesses.target import installed_targets  # noqa: PLC0415
 
-    wanted = {target.adapter_id for target in ANY_WISH.targets(harnesses or harness_names())}
+    wanted = {target.adapter_id for target in DEFAULT_INSTALL.targets(harnesses or harness_names())}
     return [one for one in installed_targets(place, project_of(project)) if one.adapter_id in wanted]
 
 
@@ -156,20 +158,20 @@ def _nothing_installed(*, json: bool) -> ExitCode:
     return ExitCode.OK
 
 
-def _carry_out(proposals: "list[Proposal]", doing: RunOptions) -> ExitCode:
+def _carry_out(proposals: "list[Proposal]", run: RunOptions) -> ExitCode:
     """Show, ask, do, and tell what was done."""
-    if not doing.json:
+    if not run.json:
         for one in proposals:
-            one.show(full=doing.full)
-    if not doing.dry_run and any(not one.plan.nothing for one in proposals):
-        if not doing.yes and not agreed(json=doing.json, otherwise=_WITHOUT_ASKING):
+            one.show(full=run.full)
+    if not run.dry_run and any(not one.plan.nothing for one in proposals):
+        if not run.yes and not confirm(json=run.json, otherwise=_WITHOUT_ASKING):
             say("nothing was changed")
             return ExitCode.NEGATIVE
         for one in proposals:
             one.carry_out()
-    if doing.json:
+    if run.json:
         put_json([one.plain() for one in proposals])
-    elif not doing.dry_run:
+    elif not run.dry_run:
         for one in proposals:
             one.tell()
         if any(one.adds_hooks for one in proposals):
@@ -194,7 +196,7 @@ _TRUST_MEANINGS: Final = {
 
 
 def plain_standing(standings: "Sequence[Standing]", launcher: "Launcher") -> dict[str, Any]:
-    """Return everything as plain data."""
+    """Return every installation and the launcher as plain data."""
     return {
         "installations": [
             {**msgspec.to_builtins(one), "state": one.files.state, "sound": _is_sound(one)} for one in standings
@@ -204,7 +206,7 @@ def plain_standing(standings: "Sequence[Standing]", launcher: "Launcher") -> dic
 
 
 def show_standing(standings: "Sequence[Standing]", launcher: "Launcher") -> None:
-    """Print everything."""
+    """Print every installation, and the launcher where one is needed."""
     lines = [line for one in standings for line in _lines(one)]
     if _needs_launcher(standings):
         lines += _launcher_lines(launcher)
@@ -213,7 +215,7 @@ def show_standing(standings: "Sequence[Standing]", launcher: "Launcher") -> None
 
 
 def is_sound(standings: "Sequence[Standing]", launcher: "Launcher") -> bool:
-    """Whether nothing needs care."""
+    """Whether every installation, and the launcher where one is needed, works."""
     runs = launcher.problem is None and launcher.files.state == "present"
     return all(_is_sound(one) for one in standings) and (runs or not _needs_launcher(standings))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import App, Parameter
 
-from lifebus.cli.arguments import DEFAULTS, Connecting, parse_moment
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_moment
 from lifebus.cli.connection import on_bus, present_settings
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.terminal import clean, paint, put, put_json, say, size_text
@@ -79,7 +79,7 @@ def prune(
     through: int | None = None,
     compact: bool = False,
     dry_run: bool = False,
-    connecting: Connecting = DEFAULTS,
+    connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
     """Drop the oldest receipts; who still wanted one is told, and their keys stay known.
 
@@ -90,7 +90,7 @@ def prune(
         through: Those up to a position.
         compact: Write the file anew afterwards, so that no page of it is free; needs no broker.
         dry_run: Only say what would go.
-        connecting: Where the broker is, and the form of the answer.
+        connection: Where the broker is, and the form of the answer.
     """
     from lifebus_admin.ledger_files.prune import PruneWish  # noqa: PLC0415
 
@@ -99,7 +99,7 @@ def prune(
             raise UsageError(f"{flag}: at least 1")
     moment = None if before is None else int(parse_moment(before, flag="--before").timestamp())
     wish = PruneWish(before_epoch_s=moment, keep_days=keep_days, keep_mb=keep_mb, through=through)
-    return prune_ledger(present_settings(), wish, connecting, compact=compact, dry_run=dry_run)
+    return prune_ledger(present_settings(), wish, connection, compact=compact, dry_run=dry_run)
 
 
 @app.command
@@ -203,7 +203,7 @@ _GLANCE_S: Final = 0.05
 
 
 def prune_ledger(
-    settings: "Settings", wish: "PruneWish", connecting: Connecting, *, compact: bool, dry_run: bool
+    settings: "Settings", wish: "PruneWish", connection: ConnectionOptions, *, compact: bool, dry_run: bool
 ) -> ExitCode:
     """Drop what the wish names, and tell what went and how much room came back."""
     from lifebus_admin.ledger_files.backup import shrink  # noqa: PLC0415
@@ -215,20 +215,20 @@ def prune_ledger(
         raise UsageError("name one of --before, --keep-days, --keep-mb and --through, or --compact alone")
     plan = plan_prune(settings, int(time.time()), wish)
     if dry_run:
-        return _tell(plan, plan.info, (), connecting, dry_run=True)
+        return _tell(plan, plan.info, (), connection, dry_run=True)
     if compact:
         with held_ledger(settings):
             pass  # beside a broker nothing is done, not half of it
-    consumers = _prune(settings, plan, connecting) if plan.receipts else ()
+    consumers = _prune(settings, plan, connection) if plan.receipts else ()
     if compact:
         shrink(settings)
-    return _tell(plan, _settled(settings), consumers, connecting, dry_run=False)
+    return _tell(plan, _settled(settings), consumers, connection, dry_run=False)
 
 
-def _prune(settings: "Settings", plan: "PrunePlan", connecting: Connecting) -> tuple[str, ...]:
+def _prune(settings: "Settings", plan: "PrunePlan", connection: ConnectionOptions) -> tuple[str, ...]:
     """Have the broker do it, or without one do it here; return the named consumers that lost something."""
     try:
-        return on_bus(connecting, lambda bus: bus.ledger.prune(plan.through)).consumers
+        return on_bus(connection, lambda bus: bus.ledger.prune(plan.through)).consumers
     except TransportError as fault:
         if fault.code != "no_broker":
             raise
@@ -250,10 +250,10 @@ def _settled(settings: "Settings") -> "LedgerInfo":
 
 
 def _tell(
-    plan: "PrunePlan", after: "LedgerInfo", consumers: tuple[str, ...], connecting: Connecting, *, dry_run: bool
+    plan: "PrunePlan", after: "LedgerInfo", consumers: tuple[str, ...], connection: ConnectionOptions, *, dry_run: bool
 ) -> ExitCode:
     freed = max(plan.info.bytes - after.bytes, 0)
-    if connecting.json:
+    if connection.json:
         put_json(
             {
                 "dry_run": dry_run,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cyclopts import App
 
 from lifebus.cli.arguments import parse_choice, parse_seconds
+from lifebus.cli.connection import present_settings
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.terminal import clean, put, put_json, put_table, say
 from lifebus_contract import InvalidRequest
@@ -28,10 +29,9 @@ def status(*, json: bool = False) -> ExitCode:
     Args:
         json: Answer in JSON.
     """
-    from lifebus_supervisor.configuration.resolution import load  # noqa: PLC0415
     from lifebus_supervisor.renewal.store import open_store  # noqa: PLC0415
 
-    settings = load()[0]
+    settings = present_settings()
     records, strange = open_store(settings.state_dir).records()
     now = int(time.time())
     waiting = [one for one in records if one.ended_at is None]
@@ -136,10 +136,9 @@ def list_records(*, json: bool = False) -> ExitCode:
     Args:
         json: Answer in JSON.
     """
-    from lifebus_supervisor.configuration.resolution import load  # noqa: PLC0415
     from lifebus_supervisor.renewal.store import open_store  # noqa: PLC0415
 
-    records, strange = open_store(load()[0].state_dir).records()
+    records, strange = open_store(present_settings().state_dir).records()
     now = int(time.time())
     if json:
         put_json([describe(one, now) for one in records])
@@ -192,10 +191,9 @@ def _open(profile: str | None) -> "tuple[RenewalSettings, ContinuationStore]":
     Raises:
         UsageError: there is none, or one of several must be named.
     """
-    from lifebus_supervisor.configuration.resolution import load  # noqa: PLC0415
     from lifebus_supervisor.renewal.store import open_store  # noqa: PLC0415
 
-    settings = load()[0]
+    settings = present_settings()
     known = {one.profile: one for one in settings.renewals}
     if not known:
         raise UsageError("no renewal profile is configured; docs/renewal.md shows how")

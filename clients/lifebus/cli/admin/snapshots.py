@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from lifebus.cli.arguments import DEFAULTS, Connecting, parse_choice
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_choice
 from lifebus.cli.connection import on_bus, present_settings
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say
@@ -99,21 +99,21 @@ def _put_verdict(verdict: "Verdict") -> None:
 _TYPES: "dict[str, SaveTypeName]" = {"scene": "SCENE", "session": "SESSION", "campaign": "CAMPAIGN"}
 
 
-def save(which: str, /, *, to: Path | None = None, connecting: Connecting = DEFAULTS) -> ExitCode:
+def save(which: str, /, *, to: Path | None = None, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
     """Save now; without a broker, from the ledger file.  Nothing is written to the log.
 
     Args:
         which: How much is saved: scene, session or campaign, each all of the one before and more.
         to: With campaign: write the bundle into this new file, all that is needed to boot on another machine.
-        connecting: Where the broker is, and the form of the answer.
+        connection: Where the broker is, and the form of the answer.
     """
     save_type = _TYPES[parse_choice("save", which, list(_TYPES))]
     if to is not None:
         if save_type != "CAMPAIGN":
             raise UsageError(f"--to: only a campaign is written into a file: lifebus save campaign --to {to}")
-        return _bundle(to, json=connecting.json)
-    answer = _save(save_type, connecting)
-    if connecting.json:
+        return _bundle(to, json=connection.json)
+    answer = _save(save_type, connection)
+    if connection.json:
         put_json(answer)
     else:
         kept = "saved" if answer.new else "was saved already, and nothing has changed since"
@@ -124,9 +124,8 @@ def save(which: str, /, *, to: Path | None = None, connecting: Connecting = DEFA
 def _bundle(to: Path, *, json: bool) -> ExitCode:
     """Write a campaign as one file, beside a broker or without one."""
     from lifebus_admin.snapshots.archive import save_campaign  # noqa: PLC0415
-    from lifebus_supervisor.configuration.resolution import load  # noqa: PLC0415
 
-    snapshot = save_campaign(load()[0], to)
+    snapshot = save_campaign(present_settings(), to)
     found = {"snapshot_id": snapshot.snapshot_id, "position": snapshot.timestamp_event_id, "file": str(to)}
     if json:
         put_json(found)
@@ -136,16 +135,15 @@ def _bundle(to: Path, *, json: bool) -> ExitCode:
     return ExitCode.OK
 
 
-def _save(save_type: "SaveTypeName", connecting: Connecting) -> "SaveAnswer":
+def _save(save_type: "SaveTypeName", connection: ConnectionOptions) -> "SaveAnswer":
     """Have the broker save, or without one do it here."""
     try:
-        return on_bus(connecting, lambda bus: bus.saves.save(save_type))
+        return on_bus(connection, lambda bus: bus.saves.save(save_type))
     except TransportError as fault:
         if fault.code != "no_broker":
             raise
-    from lifebus_supervisor.configuration.resolution import load  # noqa: PLC0415
     from lifebus_supervisor.jobs.state_directory import save_file  # noqa: PLC0415
 
-    settings, _ = load()
+    settings = present_settings()
     say(f"no broker answers; saving {settings.ledger_path}", color="dim")
     return save_file(settings, save_type)

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from lifebus.cli.arguments import DEFAULTS, Connecting
-from lifebus.cli.confirm import agreed
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions
+from lifebus.cli.confirm import confirm
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.terminal import clean, put, put_json, put_table, say
@@ -22,18 +22,18 @@ _Name = Annotated[str, Parameter(help="The name that it consumes under.")]
 
 @app.default
 @app.command(name="list")
-def list_clients(*, connecting: Connecting = DEFAULTS) -> ExitCode:
+def list_clients(*, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
     """List the callback clients that are connected, and the named consumers, connected or not.
 
     Args:
-        connecting: Where the broker is, and the form of the answer.
+        connection: Where the broker is, and the form of the answer.
     """
 
     async def both(bus: "Bus") -> "tuple[list[ClientInfo], list[ConsumerInfo]]":
         return await bus.clients(), await bus.cursors.standing()
 
-    clients, cursors = on_bus(connecting, both)
-    if connecting.json:
+    clients, cursors = on_bus(connection, both)
+    if connection.json:
         put_json([*clients, *[_plain(one) for one in cursors]])
         return ExitCode.OK
     if clients:
@@ -46,15 +46,15 @@ def list_clients(*, connecting: Connecting = DEFAULTS) -> ExitCode:
 
 
 @app.command
-def lag(name: str | None = None, /, *, connecting: Connecting = DEFAULTS) -> ExitCode:
+def lag(name: str | None = None, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
     """Show how far named consumers are behind, or one.
 
     Args:
         name: The name that it consumes under; without one, all.
-        connecting: Where the broker is, and the form of the answer.
+        connection: Where the broker is, and the form of the answer.
     """
-    found = on_bus(connecting, lambda bus: bus.cursors.standing(name))
-    if connecting.json:
+    found = on_bus(connection, lambda bus: bus.cursors.standing(name))
+    if connection.json:
         put_json([_plain(one) for one in found])
     elif found:
         _put_cursors(found)
@@ -64,21 +64,23 @@ def lag(name: str | None = None, /, *, connecting: Connecting = DEFAULTS) -> Exi
 
 
 @app.command(name="reset-cursor")
-def reset_cursor(name: _Name, /, *, to: str, yes: bool = False, connecting: Connecting = DEFAULTS) -> ExitCode:
+def reset_cursor(
+    name: _Name, /, *, to: str, yes: bool = False, connection: ConnectionOptions = DEFAULT_CONNECTION
+) -> ExitCode:
     """Have a named consumer start again from another place.
 
     Args:
         name: The name that it consumes under.
         to: Begin after this place: a POSITION, `start` or `head`.
         yes: Do it without asking.
-        connecting: Where the broker is, and the form of the answer.
+        connection: Where the broker is, and the form of the answer.
     """
     after = _place(to)
-    if not yes and not agreed(f"Have `{clean(name)}` start again from {to}?", json=connecting.json):
+    if not yes and not confirm(f"Have `{clean(name)}` start again from {to}?", json=connection.json):
         say("nothing was changed")
         return ExitCode.NEGATIVE
-    info = on_bus(connecting, lambda bus: bus.cursors.reset(name, after))
-    if connecting.json:
+    info = on_bus(connection, lambda bus: bus.cursors.reset(name, after))
+    if connection.json:
         put_json(_plain(info))
     else:
         put(f"`{clean(name)}` goes on after position {info.position}, {info.lag} behind the head")
@@ -86,19 +88,19 @@ def reset_cursor(name: _Name, /, *, to: str, yes: bool = False, connecting: Conn
 
 
 @app.command
-def evict(name: _Name, /, *, yes: bool = False, connecting: Connecting = DEFAULTS) -> ExitCode:
+def evict(name: _Name, /, *, yes: bool = False, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
     """Forget a named consumer: its place, what it holds, its dead letters.
 
     Args:
         name: The name that it consumes under.
         yes: Do it without asking.
-        connecting: Where the broker is, and the form of the answer.
+        connection: Where the broker is, and the form of the answer.
     """
-    if not yes and not agreed(f"Forget `{clean(name)}` and its dead letters?", json=connecting.json):
+    if not yes and not confirm(f"Forget `{clean(name)}` and its dead letters?", json=connection.json):
         say("nothing was changed")
         return ExitCode.NEGATIVE
-    on_bus(connecting, lambda bus: bus.cursors.evict(name))
-    if connecting.json:
+    on_bus(connection, lambda bus: bus.cursors.evict(name))
+    if connection.json:
         put_json({"evicted": name})
     else:
         put(f"`{clean(name)}` is forgotten")
@@ -106,20 +108,20 @@ def evict(name: _Name, /, *, yes: bool = False, connecting: Connecting = DEFAULT
 
 
 @app.command
-def dead(name: _Name, /, *, connecting: Connecting = DEFAULTS) -> ExitCode:
+def dead(name: _Name, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
     """List the receipts that a named consumer was handed 20 times in vain; with --json whole, one a line.
 
     Args:
         name: The name that it consumes under.
-        connecting: Where the broker is, and the form of the answer.
+        connection: Where the broker is, and the form of the answer.
     """
     from msgspec import Raw  # noqa: PLC0415
     from msgspec.structs import asdict  # noqa: PLC0415
 
     from lifebus_contract.codec import decode_receipt  # noqa: PLC0415
 
-    letters = on_bus(connecting, lambda bus: bus.cursors.dead_letters(name))
-    if connecting.json:
+    letters = on_bus(connection, lambda bus: bus.cursors.dead_letters(name))
+    if connection.json:
         for letter in letters:
             put_json({**asdict(letter), "receipt": Raw(letter.receipt or b"null")}, indent=0)
     elif letters:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cyclopts import Parameter
 
-from lifebus.cli.arguments import DEFAULTS, Connecting, parse_choice
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_choice
 from lifebus.cli.connection import CLIENT_ID, on_bus
-from lifebus.cli.contract.negotiate import Wishes, parse_requirements
+from lifebus.cli.contract.negotiate import Capabilities, parse_requirements
 from lifebus.cli.documents import DocumentPath, read_batches, read_document
 from lifebus.cli.exit_codes import ExitCode, UsageError, exit_code_of
 from lifebus.cli.terminal import put_json, say
@@ -33,7 +33,7 @@ _BATCH: Final = 256
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Details:
+class EventOptions:
     """What the event is about."""
 
     adapter: str | None = None
@@ -54,7 +54,7 @@ class Details:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Delivery:
+class PayloadOptions:
     """What is to be delivered with the event, and what it requires."""
 
     payload: Path | None = None
@@ -63,14 +63,14 @@ class Delivery:
     "The payload's kind: text unless told."
     placement: tuple[str, ...] = ("pre_prompt_frame",)
     "Where the payload may land: pre_prompt_frame unless told."
-    require: Wishes = ()
+    require: Capabilities = ()
     "A capability that must be had."
-    prefer: Wishes = ()
+    prefer: Capabilities = ()
     "A capability that would be better."
 
 
-_NO_DETAILS: Final = Details()
-_NO_DELIVERY: Final = Delivery()
+_NO_DETAILS: Final = EventOptions()
+_NO_DELIVERY: Final = PayloadOptions()
 
 
 def emit(
@@ -80,9 +80,9 @@ def emit(
     file: DocumentPath = None,
     jsonl: bool = False,
     client: str = CLIENT_ID,
-    details: Details = _NO_DETAILS,
-    delivery: Delivery = _NO_DELIVERY,
-    connecting: Connecting = DEFAULTS,
+    details: EventOptions = _NO_DETAILS,
+    delivery: PayloadOptions = _NO_DELIVERY,
+    connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
     """Record a lifecycle event, and print its receipts once they are durable.
 
@@ -95,7 +95,7 @@ def emit(
         client: The client id under which it is recorded: lifebus-cli unless told.
         details: What the event is about.
         delivery: What is delivered with it.
-        connecting: Where the broker is, and the form of the answer.
+        connection: Where the broker is, and the form of the answer.
     """
     if (event is None) == (file is None):
         raise UsageError("give an EVENT with its flags, or --file with documents")
@@ -105,13 +105,13 @@ def emit(
         code = ExitCode.OK
         for batch in batches:
             for start in range(0, len(batch), _BATCH):
-                code = _shown(await bus.emit(batch[start : start + _BATCH]), code, json=connecting.json)
+                code = _shown(await bus.emit(batch[start : start + _BATCH]), code, json=connection.json)
         return code
 
-    return on_bus(connecting, send, client_id=client)
+    return on_bus(connection, send, client_id=client)
 
 
-def _made(event: str, details: Details, delivery: Delivery) -> Emission:
+def _made(event: str, details: EventOptions, delivery: PayloadOptions) -> Emission:
     """Return the emission that the flags describe."""
     from lifebus.requests import make_request  # noqa: PLC0415
 
@@ -135,7 +135,7 @@ def _made(event: str, details: Details, delivery: Delivery) -> Emission:
     return Emission(request=request, payloads=payloads, requirements=requirements)
 
 
-def _payload(path: Path, delivery: Delivery) -> PayloadEnvelope:
+def _payload(path: Path, delivery: PayloadOptions) -> PayloadEnvelope:
     from lifebus.requests import new_id  # noqa: PLC0415
 
     body = read_document(path)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
-from lifebus.cli.arguments import DEFAULTS, Connecting, parse_choice, parse_seconds
-from lifebus.cli.connection import CLIENT_ID, on_bus
-from lifebus.cli.contract.negotiate import Wishes, parse_requirements
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_choice, parse_seconds
+from lifebus.cli.connection import CLIENT_ID, on_bus, present_settings
+from lifebus.cli.contract.negotiate import Capabilities, parse_requirements
 from lifebus.cli.documents import read_document
 from lifebus.cli.exit_codes import ExitCode, UsageError, exit_code_of
 from lifebus.cli.terminal import color_wanted, put_bytes, say
@@ -34,7 +34,7 @@ Command = Annotated[str, Parameter(allow_leading_hyphen=True)]
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Running:
+class CommandOptions:
     """How the command is run and asked."""
 
     client_id: str | None = None
@@ -72,11 +72,11 @@ class Running:
         return self.client_id or Path(command[0]).name
 
 
-AS_IT_IS: Final = Running()
+DEFAULT_COMMAND: Final = CommandOptions()
 """Nothing was asked for."""
 
 
-def spec_of(command: tuple[str, ...], running: Running) -> "CommandSpec":
+def spec_of(command: tuple[str, ...], run: CommandOptions) -> "CommandSpec":
     """Return what is to be run, in the caller's directory.
 
     Raises:
@@ -86,8 +86,8 @@ def spec_of(command: tuple[str, ...], running: Running) -> "CommandSpec":
 
     if not command or not command[0]:
         raise UsageError("give a command after `--`")
-    setting = {"LIFEBUS_CLIENT_ID": running.name_for(command)}
-    return CommandSpec(argv=command, passing=(*running.env, "LIFEBUS_*"), setting=setting)
+    setting = {"LIFEBUS_CLIENT_ID": run.name_for(command)}
+    return CommandSpec(argv=command, passing=(*run.env, "LIFEBUS_*"), setting=setting)
 
 
 async def cancel_on_signal(scope: "CancelScope") -> None:
@@ -104,29 +104,29 @@ _MOST_WORKERS: Final = 64
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Wanting:
+class ServeOptions:
     """Which events are served, and what they require."""
 
     event: tuple[str, ...] = ()
     "An event to be asked about, e.g. frame.opening."
     adapter: tuple[str, ...] = ()
     "Only events of this adapter."
-    require: Wishes = ()
+    require: Capabilities = ()
     "A capability that must be had."
-    prefer: Wishes = ()
+    prefer: Capabilities = ()
     "A capability that would be better."
     workers: int = 2
     "How many children at once: 2 unless told."
 
 
-_NOTHING: Final = Wanting()
+_NOTHING: Final = ServeOptions()
 
 
 def serve(
     *command: Command,
-    wanting: Wanting = _NOTHING,
-    running: Running = AS_IT_IS,
-    connecting: Connecting = DEFAULTS,
+    options: ServeOptions = _NOTHING,
+    run: CommandOptions = DEFAULT_COMMAND,
+    connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
     """Answer dispatches with a command, e.g. `lifebus serve --event frame.opening -- ./client`, until told to stop.
 
@@ -134,18 +134,18 @@ def serve(
 
     Args:
         command: The command and its arguments; no shell reads them.
-        wanting: Which events are served.
-        running: How the command is run.
-        connecting: Where the broker is.
+        options: Which events are served.
+        run: How the command is run.
+        connection: Where the broker is.
     """
-    if not wanting.event:
+    if not options.event:
         raise UsageError("--event: which events is the command to be asked about? `lifebus events` lists them")
-    if not 1 <= wanting.workers <= _MOST_WORKERS:
+    if not 1 <= options.workers <= _MOST_WORKERS:
         raise UsageError(f"--workers: between 1 and {_MOST_WORKERS}")
     known = [event.value for event in LifecycleEvent]
-    events = [LifecycleEvent(parse_choice("--event", event, known)) for event in wanting.event]
-    requirements = tuple(parse_requirements(wanting.require, wanting.prefer, ()))
-    spec, kind, seconds = spec_of(command, running), running.kind, running.seconds
+    events = [LifecycleEvent(parse_choice("--event", event, known)) for event in options.event]
+    requirements = tuple(parse_requirements(options.require, options.prefer, ()))
+    spec, kind, seconds = spec_of(command, run), run.kind, run.seconds
 
     async def work(bus: "Bus") -> ExitCode:
         import anyio  # noqa: PLC0415
@@ -155,21 +155,21 @@ def serve(
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(cancel_on_signal, tasks.cancel_scope)
-            invoker = invoker_of(spec, kind, wanting.workers, Commands(tasks), tasks)
+            invoker = invoker_of(spec, kind, options.workers, Commands(tasks), tasks)
             await bus.serve(
                 events,
                 answering(invoker, seconds),
-                adapters=wanting.adapter,
+                adapters=options.adapter,
                 requirements=requirements,
                 deadline=seconds,
-                on_ready=lambda: say(f"serving as {running.name_for(command)}; Ctrl-C stops", color="dim"),
+                on_ready=lambda: say(f"serving as {run.name_for(command)}; Ctrl-C stops", color="dim"),
             )
         return ExitCode.OK
 
-    return on_bus(connecting, work, client_id=running.name_for(command))
+    return on_bus(connection, work, client_id=run.name_for(command))
 
 
-def invoke(*command: Command, running: Running = AS_IT_IS) -> ExitCode:
+def invoke(*command: Command, run: CommandOptions = DEFAULT_COMMAND) -> ExitCode:
     """Ask a command about one dispatch envelope from stdin, and print its receipt: `lifebus invoke -- ./client`.
 
     No broker is needed and nothing is kept: the receipt has no sequence, and no key is known again. With payloads in
@@ -178,15 +178,14 @@ def invoke(*command: Command, running: Running = AS_IT_IS) -> ExitCode:
 
     Args:
         command: The command and its arguments; no shell reads them.
-        running: How the command is run.
+        run: How the command is run.
     """
-    spec, kind, seconds = spec_of(command, running), running.kind, running.seconds
+    spec, kind, seconds = spec_of(command, run), run.kind, run.seconds
     from lifebus_admin.invocation import Invocation  # noqa: PLC0415
-    from lifebus_supervisor.configuration.resolution import load  # noqa: PLC0415
 
-    settings, _ = load()
+    settings = present_settings()
     envelope = decode_json(read_document(None), DispatchEnvelope)
-    name = running.name_for(command)
+    name = run.name_for(command)
     outcome = _run(settings, envelope, Invocation(client_id=name, spec=spec, protocol=kind, deadline=seconds))
     return ExitCode.INTERRUPTED if outcome is None else _shown(outcome)
 

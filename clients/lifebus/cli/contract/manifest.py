@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from lifebus.cli.arguments import parse_choice, parse_seconds
+from lifebus.cli.connection import present_settings
 from lifebus.cli.documents import DocumentPath, read_document
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.terminal import clean, paint, put, put_json, put_table
@@ -99,9 +100,8 @@ def _adapters(*, configured: bool = True) -> "tuple[RegisteredAdapter, ...]":
     if not configured:
         return tuple(adapter.registered for adapter in ADAPTERS.values())
     from lifebus_supervisor.configuration.adapters import configured_adapters  # noqa: PLC0415
-    from lifebus_supervisor.configuration.resolution import load  # noqa: PLC0415
 
-    return configured_adapters(load()[0]).all()
+    return configured_adapters(present_settings()).all()
 
 
 def _summary(adapter: "RegisteredAdapter") -> dict[str, str]:

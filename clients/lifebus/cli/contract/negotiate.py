@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from lifebus.cli.arguments import DEFAULTS, Connecting, parse_capability, parse_session
-from lifebus.cli.connection import on_bus
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_capability, parse_session
+from lifebus.cli.connection import on_bus, present_settings
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say
 from lifebus_contract import Negotiation, NegotiationOutcome, RequirementLevel, TransportError
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lifebus_contract import CapabilityRequest
 
 _COLORS = {"satisfied": "green", "degraded": "yellow", "unsupported": "red", "requires_operator": "red"}
-Wishes = Annotated[tuple[str, ...], Parameter(negative=())]
+Capabilities = Annotated[tuple[str, ...], Parameter(negative=())]
 """Capabilities as `CAPABILITY` or `CAPABILITY=SUPPORT`."""
 
 
@@ -22,12 +22,12 @@ def negotiate(
     adapter: str,
     /,
     *,
-    require: Wishes = (),
-    prefer: Wishes = (),
-    want: Wishes = (),
+    require: Capabilities = (),
+    prefer: Capabilities = (),
+    want: Capabilities = (),
     accept_partial: bool = False,
     session: str | None = None,
-    connecting: Connecting = DEFAULTS,
+    connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
     """Ask what an adapter gives for requirements; exit code 0 if all are satisfied, else 1.
 
@@ -40,13 +40,13 @@ def negotiate(
         want: One that would be nice.
         accept_partial: Partial support will do.
         session: As this session is now, what it lost meanwhile included: ADAPTER/SESSION.
-        connecting: Where the broker is, and the form of the answer.
+        connection: Where the broker is, and the form of the answer.
     """
     requests = parse_requirements(require, prefer, want, accept_partial=accept_partial)
     if not requests:
         raise UsageError("nothing is required; give --require, --prefer or --want")
-    found = _ask(connecting, adapter, requests, None if session is None else _session_of(adapter, session))
-    if connecting.json:
+    found = _ask(connection, adapter, requests, None if session is None else _session_of(adapter, session))
+    if connection.json:
         put_json(found)
     else:
         titles = ("capability", "level", "wanted", "claimed", "now", "outcome")
@@ -88,14 +88,15 @@ def _session_of(adapter: str, text: str) -> str:
     return session
 
 
-def _ask(connecting: Connecting, adapter: str, requests: "list[CapabilityRequest]", session: str | None) -> Negotiation:
+def _ask(
+    connection: ConnectionOptions, adapter: str, requests: "list[CapabilityRequest]", session: str | None
+) -> Negotiation:
     try:
-        return on_bus(connecting, lambda bus: bus.negotiate(adapter, requests, session=session))
+        return on_bus(connection, lambda bus: bus.negotiate(adapter, requests, session=session))
     except TransportError as fault:
         if fault.code != "no_broker":
             raise
     from lifebus_admin.inspection import negotiate_here  # noqa: PLC0415
-    from lifebus_supervisor.configuration.resolution import load  # noqa: PLC0415
 
     say("no broker answers; judging by the manifests", color="dim")
-    return negotiate_here(load()[0], adapter, requests)
+    return negotiate_here(present_settings(), adapter, requests)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import App, Parameter
 
-from lifebus.cli.arguments import ANYTHING, DEFAULTS, Connecting, Filters, parse_moment
-from lifebus.cli.connection import on_bus
+from lifebus.cli.arguments import ANY_RECEIPT, DEFAULT_CONNECTION, ConnectionOptions, ReceiptFilter, parse_moment
+from lifebus.cli.connection import on_bus, present_settings
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.terminal import put, put_bytes, say
 from lifebus_contract import Receipt, TransportError
@@ -30,8 +30,8 @@ def list_receipts(
     *,
     last: Annotated[int, Parameter(name=("--last", "-n"))] = 20,
     since: str | None = None,
-    filters: Filters = ANYTHING,
-    connecting: Connecting = DEFAULTS,
+    filters: ReceiptFilter = ANY_RECEIPT,
+    connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
     """List the newest receipts, the newest last.
 
@@ -39,7 +39,7 @@ def list_receipts(
         last: How many, 20 unless told.
         since: Only since a time: 10m ago, or 2026-11-21T20:00:00Z.
         filters: Which receipts.
-        connecting: Where the broker is, and the form of the answer.
+        connection: Where the broker is, and the form of the answer.
     """
     if last < 1:
         raise UsageError("--last: at least 1")
@@ -48,8 +48,8 @@ def list_receipts(
     from lifebus_contract.codec import decode_receipt  # noqa: PLC0415
 
     query = _query(filters, since)
-    epoch, rows = on_bus(connecting, lambda bus: _newest(bus, query, last))
-    printer = ReceiptPrinter(json=connecting.json)
+    epoch, rows = on_bus(connection, lambda bus: _newest(bus, query, last))
+    printer = ReceiptPrinter(json=connection.json)
     for row in rows:
         printer.show(decode_receipt(row.receipt), Position(epoch, row.position))
     if not rows:
@@ -58,35 +58,40 @@ def list_receipts(
 
 
 @app.command
-def show(which: str, /, *, connecting: Connecting = DEFAULTS) -> ExitCode:
+def show(which: str, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
     """Print one receipt whole.
 
     Args:
         which: Its position, or its receipt id.
-        connecting: Where the broker is, and the form of the answer.
+        connection: Where the broker is, and the form of the answer.
     """
-    row = on_bus(connecting, lambda bus: _find(bus, which))
+    row = on_bus(connection, lambda bus: _find(bus, which))
     if row is None:
         say(f"lifebus: no receipt {which[:64]}", color="red")
         return ExitCode.NEGATIVE
     import msgspec  # noqa: PLC0415
 
-    put((row.receipt if connecting.json else msgspec.json.format(row.receipt)).decode())
+    put((row.receipt if connection.json else msgspec.json.format(row.receipt)).decode())
     return ExitCode.OK
 
 
 @app.command
-def export(*, since: str | None = None, filters: Filters = ANYTHING, connecting: Connecting = DEFAULTS) -> ExitCode:
+def export(
+    *,
+    since: str | None = None,
+    filters: ReceiptFilter = ANY_RECEIPT,
+    connection: ConnectionOptions = DEFAULT_CONNECTION,
+) -> ExitCode:
     """Write the ledger to stdout, one canonical receipt a line (RFC 8785); without a broker, from the file.
 
     Args:
         since: Only since a time: 10m ago, or 2026-11-21T20:00:00Z.
         filters: Which receipts.
-        connecting: Where the broker is, and the form of the answer.
+        connection: Where the broker is, and the form of the answer.
     """
     query = _query(filters, since)
     try:
-        count = on_bus(connecting, lambda bus: _export(bus, query))
+        count = on_bus(connection, lambda bus: _export(bus, query))
     except TransportError as fault:
         count = _write(_receipts_here(fault, query))
     sys.stdout.flush()
@@ -107,7 +112,7 @@ def verify(*, tail: int | None = None, json: Annotated[bool, Parameter(name="--j
     return ledger.verify(tail=tail, json=json)
 
 
-def _query(filters: Filters, since: str | None) -> "Backfill":
+def _query(filters: ReceiptFilter, since: str | None) -> "Backfill":
     from lifebus_transports.messages.reads import Backfill  # noqa: PLC0415
 
     moment = parse_moment(since) if since is not None else None
@@ -190,9 +195,8 @@ def _file_instead(fault: TransportError) -> Path:
     """
     if fault.code != "no_broker":
         raise fault
-    from lifebus_supervisor.configuration.resolution import load  # noqa: PLC0415
 
-    settings, _ = load()
+    settings = present_settings()
     if settings.ledger.backend != "sqlite":
         raise fault
     say(f"no broker answers; reading {settings.ledger_path}", color="dim")
@@ -204,8 +208,8 @@ def tail(
     from_: Annotated[str | None, Parameter(name="--from")] = None,
     since: str | None = None,
     follow: Annotated[bool, Parameter(negative="--no-follow")] = True,
-    filters: Filters = ANYTHING,
-    connecting: Connecting = DEFAULTS,
+    filters: ReceiptFilter = ANY_RECEIPT,
+    connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
     """Follow receipts as they come; every one is shown, or an explicit gap where history is gone.
 
@@ -214,7 +218,7 @@ def tail(
         since: Begin at a time: 10m ago, or 2026-11-21T20:00:00Z.
         follow: Go on with what comes; `--no-follow` ends at the newest receipt.
         filters: Which receipts.
-        connecting: Where the broker is, and the form of the answer.
+        connection: Where the broker is, and the form of the answer.
     """
     if from_ is not None and since is not None:
         raise UsageError("--from and --since are two ways to say where to begin; give one")
@@ -223,7 +227,7 @@ def tail(
     if start is None and not follow:
         start = "start"
     keep = predicate(filters, moment)
-    on_bus(connecting, lambda bus: _print_all(bus, start, keep, filters, follow=follow, json=connecting.json))
+    on_bus(connection, lambda bus: _print_all(bus, start, keep, filters, follow=follow, json=connection.json))
     return ExitCode.OK
 
 
@@ -243,7 +247,7 @@ def parse_start(text: str) -> "Position | int | str":
     return Position(epoch, int(position)) if epoch else int(position)
 
 
-def predicate(filters: Filters, since: datetime | None = None) -> Callable[[Receipt], bool] | None:
+def predicate(filters: ReceiptFilter, since: datetime | None = None) -> Callable[[Receipt], bool] | None:
     """Return what the filters mean for one receipt; None when they let everything through."""
     event, status = filters.lifecycle_event, filters.receipt_status
     earliest = int(since.timestamp()) if since is not None else None
@@ -261,7 +265,7 @@ async def _print_all(
     bus: "Bus",
     start: "Since",
     keep: Callable[[Receipt], bool] | None,
-    filters: Filters,
+    filters: ReceiptFilter,
     *,
     follow: bool,
     json: bool,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from lifebus.cli.arguments import DEFAULTS, Connecting, parse_moment
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_moment
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.read.receipts import parse_start
@@ -26,7 +26,7 @@ _ROOT: Final = "app_server."
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Which:
+class SignalFilter:
     """Which signals."""
 
     adapter: str = "codex"
@@ -37,18 +37,18 @@ class Which:
     "Only these events: app_server.turn.completed, turn.*, request.*"
 
 
-ALL: Final = Which()
+ANY_SIGNAL: Final = SignalFilter()
 """Those of every thread."""
 
 
 def signals(
     *,
-    which: Which = ALL,
+    which: SignalFilter = ANY_SIGNAL,
     from_: Annotated[str | None, Parameter(name="--from")] = None,
     since: str | None = None,
     last: Annotated[int | None, Parameter(name=("--last", "-n"))] = None,
     follow: Annotated[bool, Parameter(negative="--no-follow")] = True,
-    connecting: Connecting = DEFAULTS,
+    connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
     """Follow the signals of app-servers; each is shown, or an explicit gap where it is no longer kept.
 
@@ -60,7 +60,7 @@ def signals(
         since: Begin at a time: 10m ago, or 2026-11-21T20:00:00Z; or `start`.
         last: Begin with the last so many of each thread.
         follow: Go on with what comes; `--no-follow` ends at the newest signals.
-        connecting: Where the broker is, and the form of the answer.
+        connection: Where the broker is, and the form of the answer.
     """
     if sum(one is not None for one in (from_, since, last)) > 1:
         raise UsageError("--from, --since and --last are ways to say where to begin; give one")
@@ -81,9 +81,9 @@ def signals(
             where=keep,
             until_head=not follow,
         )
-        await _print_all(following, follow=follow, json=connecting.json)
+        await _print_all(following, follow=follow, json=connection.json)
 
-    on_bus(connecting, show)
+    on_bus(connection, show)
     return ExitCode.OK
 
 

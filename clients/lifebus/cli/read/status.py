@@ -7,7 +7,7 @@ import msgspec
 from cyclopts import Parameter
 
 from lifebus.cli.admin.harness_checks import duration_text, harness_text, hook_findings
-from lifebus.cli.arguments import DEFAULTS, Connecting, parse_session
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_session
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say, size_text
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from lifebus_transports.messages.state import RetentionStatus
 
 
-def status(*, connecting: Connecting = DEFAULTS) -> ExitCode:
+def status(*, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
     """Show how the broker and its ledger are; exit code 69 when no broker answers, 1 when it takes no writes.
 
     Args:
-        connecting: Where the broker is, and the form of the answer.
+        connection: Where the broker is, and the form of the answer.
     """
-    found = on_bus(connecting, lambda bus: bus.status())
+    found = on_bus(connection, lambda bus: bus.status())
     ledger = found.ledger
     healthy = ledger.writable
     hooks = list(hook_findings())
-    if connecting.json:
+    if connection.json:
         put_json({**msgspec.to_builtins(found), "hooks": hooks})
         return ExitCode.OK if healthy else ExitCode.NEGATIVE
     state = paint("running", "green") if healthy else paint("running, but the ledger takes no writes", "red")
@@ -69,7 +69,7 @@ def sessions(
     *,
     adapter: str | None = None,
     open_only: bool = False,
-    connecting: Connecting = DEFAULTS,
+    connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
     """List the sessions in the ledger, the newest last.
 
@@ -77,15 +77,15 @@ def sessions(
         session: Only this one: ADAPTER/SESSION; exit code 1 when there is none.
         adapter: Only this adapter's.
         open_only: Only those that have not ended.
-        connecting: Where the broker is, and the form of the answer.
+        connection: Where the broker is, and the form of the answer.
     """
     pair = parse_session(session) if session is not None else None
     found = [
         one
-        for one in on_bus(connecting, lambda bus: bus.sessions(pair))
+        for one in on_bus(connection, lambda bus: bus.sessions(pair))
         if (adapter is None or one.adapter_id == adapter) and not (open_only and one.ended)
     ]
-    if connecting.json:
+    if connection.json:
         put_json(found)
     elif found:
         titles = ("adapter", "session", "receipts", "last event", "status", "last at", "state")
@@ -118,7 +118,7 @@ def tick(
     *,
     adapter: Annotated[str | None, Parameter(env_var=["LIFEBUS_HOST_ADAPTER", "LIFELOOP_HOST_ADAPTER"])] = None,
     session: str | None = None,
-    connecting: Connecting = DEFAULTS,
+    connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
     """Look at telemetry, processes and silence now, and print the receipts of what was found.
 
@@ -127,15 +127,15 @@ def tick(
     Args:
         adapter: Only this adapter.
         session: Only this session of the adapter, by the harness's own session id.
-        connecting: Where the broker is, and the form of the answer.
+        connection: Where the broker is, and the form of the answer.
     """
     adapter = adapter or None  # a variable may be set and empty
     if session is not None and adapter is None:
         raise UsageError("--session needs --adapter: a session is named together with its adapter")
-    looked = on_bus(connecting, lambda bus: bus.tick(adapter, session))
+    looked = on_bus(connection, lambda bus: bus.tick(adapter, session))
     from lifebus.cli.printing import ReceiptPrinter  # noqa: PLC0415
 
-    printer = ReceiptPrinter(json=connecting.json)
+    printer = ReceiptPrinter(json=connection.json)
     for receipt in looked.receipts:
         printer.show(receipt)
     if printer.form == "columns":

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from lifebus._internal.backoff import Backoff
 from lifebus._internal.connection import Connection
-from lifebus.observer.queue import Backlog, Batch
+from lifebus.observer.queue import ObservationBatch, ObservationQueue
 from lifebus_contract import DeadlineExceeded, InvalidRequest, LifebusError, StateConflict
 from lifebus_transports.messages.signals import Observe, ObserveAnswer, ObservedProcess
 
@@ -23,7 +23,7 @@ _LOOK_S: Final = 0.25
 """How often the place where a broker appears is looked at."""
 
 
-class Sender(Struct, frozen=True):
+class ObservedRun(Struct, frozen=True):
     """Whose observations they are: the adapter, the unique name of this run, the app-server's process if known."""
 
     adapter_id: str
@@ -31,10 +31,10 @@ class Sender(Struct, frozen=True):
     process: ObservedProcess | None = None
 
 
-class Delivery:
+class ObservationSender:
     """Sends the backlog, batch by batch, each until it is durable."""
 
-    def __init__(self, backlog: Backlog, runtime_dir: Path, sender: Sender) -> None:
+    def __init__(self, backlog: ObservationQueue, runtime_dir: Path, sender: ObservedRun) -> None:
         self._backlog = backlog
         self._runtime_dir = runtime_dir
         self._sender = sender
@@ -83,7 +83,7 @@ class Delivery:
             self._backoff.reset()
         return True
 
-    def _body(self, batch: Batch) -> Observe:
+    def _body(self, batch: ObservationBatch) -> Observe:
         sender = self._sender
         return Observe(
             client_id=CLIENT_ID,
