@@ -201,8 +201,7 @@ class Emission(Document, frozen=True, kw_only=True, omit_defaults=True):
 
     `warnings` and `telemetry` are what the adapter knows beside the request; they go into the receipts' `warnings`
     and `telemetry_summary`.  `degradations` belong to `capability.degraded`: which capabilities changed, losses and
-    recoveries; such a report delivers and requires nothing.  This is the wire form of the request door; the
-    specification leaves the transport of requirements open.
+    recoveries; such a report delivers and requires nothing.
     """
 
     request: CallbackRequest

@@ -28,7 +28,7 @@ def test_encoding_is_canonicalising(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_receipt_always_carries_every_key_of_the_specification(form: str) -> None:
+def test_a_receipt_always_carries_every_key_of_the_contract(form: str) -> None:
     written = json.loads(encode_json(validate(golden("receipt", form), Receipt)))
     assert written.keys() == SPECIFIED_KEYS
 

@@ -19,7 +19,7 @@ CITATION = re.compile(
 LINK = re.compile(r"\]\((?!https?:)(?P<page>[^)#\s]*)(?:#(?P<anchor>[^)\s]+))?\)")
 HEADING = re.compile(r"^#{1,4} (.+)$", re.MULTILINE)
 ELSEWHERE = re.compile(
-    r"\b(?:design \d+(?:\.\d+)?|reliability,? b\d|RULE-C\d|RESUME-I\d)\b"
+    r"\b(?:design \d+(?:\.\d+)?|reliability,? [a-f]\d|RULE-C\d|RESUME-I\d)\b"
     r"|\b(?:session-lifecycle|lifecycle-contract|harness-runtime-events|renewal-boundary|loa-runtime|lifeloop-reference)\b"
     r"|\b(?:contract-decisions|(?:house|style)\.md)\b"
 )

@@ -1,6 +1,6 @@
 """Which of an adapter's slots a payload may use, and why not the others (docs/contract.md 5.4).  Pure.
 
-The specification keeps two vocabularies apart: where a payload asks to land, and where an adapter takes payloads.
+docs/contract.md 3.4 keeps two vocabularies apart: where a payload asks to land, and where an adapter takes payloads.
 `SLOTS` is the bridge between them.
 """
 

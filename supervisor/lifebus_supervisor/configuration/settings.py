@@ -33,7 +33,7 @@ class LimitSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     dispatches: Annotated[int, Meta(ge=1, le=65_536)] = 1_024
     """Dispatches to callback clients under way at once; more are refused as busy."""
     backfills: Annotated[int, Meta(ge=1, le=64)] = 8
-    """Reads of the ledger under way at once; more are refused as busy (reliability, e3)."""
+    """Reads of the ledger under way at once; more are refused as busy."""
     beacon_ms: Annotated[int, Meta(ge=50, le=60_000)] = 1_000
     """How often the heads are published (docs/wire-protocol.md, "The beacon")."""
     shutdown_ms: Annotated[int, Meta(ge=100, le=60_000)] = 5_000

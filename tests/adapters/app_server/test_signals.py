@@ -77,7 +77,7 @@ def test_a_recording_gives_the_same_however_it_is_split(recording: Path, sizes: 
     assert split.counters == whole.counters
 
 
-def test_the_envelope_has_the_keys_of_the_specification() -> None:
+def test_the_envelope_has_the_documented_keys() -> None:
     request = {"id": 0, "method": "item/tool/call", "params": {"threadId": "t1", "turnId": "u1", "tool": "x"}}
     _, notification, asked = signals(told(started("t1", name="Chat", projectId="p1"), turn("turn/started"), request))
     session = {"id": "t1", "title": "Chat", "projectId": "p1"}

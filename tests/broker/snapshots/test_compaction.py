@@ -24,7 +24,7 @@ HANDLES = ("a/s@1:" + "0" * 64, "fact@1")
 RECAP = compact(Purpose.RECAP, POLICY, HANDLES, b'{"receipts":1}')
 
 
-def test_it_has_exactly_the_fields_of_the_specification() -> None:
+def test_it_has_exactly_the_documented_fields() -> None:
     assert set(Compaction.__struct_fields__) == {
         "compaction_id",
         "purpose",

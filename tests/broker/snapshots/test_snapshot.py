@@ -33,7 +33,7 @@ def taken(**changes: Any) -> SaveSnapshot:
     return take_snapshot(changes.pop("save_type", SaveType.SESSION), **{**wishes, **changes})
 
 
-def test_a_snapshot_has_exactly_the_fields_of_the_specification() -> None:
+def test_a_snapshot_has_exactly_the_documented_fields() -> None:
     assert SaveSnapshot.__struct_fields__ == (
         "snapshot_id",
         "save_type",
@@ -146,7 +146,7 @@ def test_a_file_that_was_only_formatted_anew_is_refused() -> None:
         ({"digests": {**DIGESTS, "story_state_digest": "no"}}, "story_state_digest"),
     ],
 )
-def test_fields_that_contradict_the_specification_are_refused(changes: Any, why: str) -> None:
+def test_fields_that_contradict_each_other_are_refused(changes: Any, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         taken(**changes)
 

@@ -1,0 +1,40 @@
+"""docs/architecture.md is the tree on the disk, and its import rules are those that the layer test enforces."""
+
+import re
+
+from support.layering import ROOTS, RULES
+from support.paths import DOCS, REPOSITORY
+
+TEXT = (DOCS / "architecture.md").read_text()
+FOLDER = re.compile(r"^( *)((?:[a-z_]+/ ?)+)")
+
+
+def drawn_folders() -> set[str]:
+    """Return the folders of the drawn tree as paths; a line may name several that lie beside each other."""
+    (tree,) = re.findall(r"^## The tree\n.*?```\n(.*?)```", TEXT, re.MULTILINE | re.DOTALL)
+    found, above = set(), [""]
+    for line in tree.splitlines():
+        if match := FOLDER.match(line):
+            depth = len(match[1]) // 2
+            names = match[2].split()
+            del above[depth + 1 :]
+            found |= {f"{above[depth]}{name}" for name in names}
+            above.append(f"{above[depth]}{names[-1]}")
+    return {folder.rstrip("/") for folder in found}
+
+
+def folders_on_disk() -> set[str]:
+    packages = {path.parent for root in ROOTS for path in (REPOSITORY / root).rglob("__init__.py")}
+    return {path.relative_to(REPOSITORY).as_posix() for path in packages} | set(ROOTS)
+
+
+def test_the_tree_is_the_one_on_the_disk() -> None:
+    drawn = drawn_folders()
+    assert folders_on_disk() - drawn == set()
+    assert {folder for folder in drawn if not (REPOSITORY / folder).is_dir()} == set()
+
+
+def test_the_import_rules_are_those_of_the_layer_test() -> None:
+    rows = re.findall(r"^\| `(lifebus[\w.]*)` \| (.*?) \| (.*?) \|$", TEXT, re.MULTILINE)
+    written = {folder: tuple(frozenset(re.findall(r"`(\w+)`", cell)) for cell in cells) for folder, *cells in rows}
+    assert written == {folder: (rule.ours, rule.others) for folder, rule in RULES.items()}
