@@ -1,4 +1,4 @@
-"""docs/architecture.md is the tree on the disk, and its import rules are those that the layer test enforces."""
+"""The drawn tree is the one on the disk, the import rules are those enforced, the journeys name what is there."""
 
 import re
 
@@ -38,3 +38,17 @@ def test_the_import_rules_are_those_of_the_layer_test() -> None:
     rows = re.findall(r"^\| `(lifebus[\w.]*)` \| (.*?) \| (.*?) \|$", TEXT, re.MULTILINE)
     written = {folder: tuple(frozenset(re.findall(r"`(\w+)`", cell)) for cell in cells) for folder, *cells in rows}
     assert written == {folder: (rule.ours, rule.others) for folder, rule in RULES.items()}
+
+
+def test_the_journeys_name_functions_that_are_there() -> None:
+    steps = re.findall(r"`([a-z_/]+\.py)` \(`([\w.]+)`\)", (REPOSITORY / "CONTRIBUTING.md").read_text())
+    assert steps
+    gone = [(path, name) for path, name in steps if not defines((REPOSITORY / path).read_text(), name)]
+    assert gone == []
+
+
+def defines(source: str, name: str) -> bool:
+    """Whether a module defines each part of a dotted name, as a class, a function or a constant."""
+    return all(
+        re.search(rf"(?:(?:def|class) {part}\b|^{part}\b.* = )", source, re.MULTILINE) for part in name.split(".")
+    )
