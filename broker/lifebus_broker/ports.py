@@ -1,7 +1,7 @@
 """What the broker needs from outside, named as protocols, and the small values they exchange."""
 
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 from msgspec import Struct
 
@@ -15,6 +15,7 @@ from lifebus_contract import (
     RetryClass,
     tighten,
 )
+from lifebus_contract.codes import CODES
 from lifebus_contract.fields import FactKey, FactValue
 from lifebus_contract.views import LedgerStatus, SessionHead
 
@@ -41,6 +42,12 @@ class Refusal(Struct, frozen=True, kw_only=True):
     detail: str
     wished_retry: RetryClass | None = None
     code: str | None = None
+
+    @classmethod
+    def of(cls, code: str, detail: str) -> Self:
+        """Return the refusal of a code, with the classes that the table of codes gives it."""
+        row = CODES[code]
+        return cls(failure_class=row.failure_class, detail=detail, wished_retry=row.asked_retry, code=code)
 
     @property
     def retry_class(self) -> RetryClass:

@@ -11,17 +11,23 @@ LifebusError                 failure class, retry class, what to do next
 └── InternalError            lifebus itself failed
 """
 
+from typing import Final
+
+from lifebus_contract.codes import CODES, ErrorCode
 from lifebus_contract.failure import FailureClass, RetryClass, tighten
+
+_UNKNOWN: Final = ErrorCode(FailureClass.INTERNAL_ERROR, "a code of somebody else's, or none")
 
 
 class LifebusError(Exception):
     """Base of every error a caller may see; carries a failure class and a retry class.
 
     `field` is the path of the first faulty field (``$.adapter_id``) where there is one,
-    `code` a short stable word that names the rule (``duplicate_id_conflict``).
+    `code` a short stable word that names the rule (``duplicate_id_conflict``); `codes.CODES` lists them.  A plain
+    `LifebusError` without a failure class has that of its code.
     """
 
-    default_failure = FailureClass.INTERNAL_ERROR
+    default_failure: FailureClass | None = None
 
     def __init__(
         self,
@@ -34,8 +40,10 @@ class LifebusError(Exception):
     ) -> None:
         super().__init__(detail)
         self.detail = detail
-        self.failure_class = failure_class or self.default_failure
-        self.retry_class = tighten(self.failure_class, retry_class)
+        # A class that is given came from a wire or a caller who knows better than the table.
+        row = _UNKNOWN if code is None or failure_class is not None else CODES.get(code, _UNKNOWN)
+        self.failure_class = failure_class or self.default_failure or row.failure_class
+        self.retry_class = tighten(self.failure_class, retry_class or row.asked_retry)
         self.field = field
         self.code = code
 
@@ -85,6 +93,8 @@ class DeadlineExceeded(LifebusError):
 
 class InternalError(LifebusError):
     """lifebus itself failed; the detail says where."""
+
+    default_failure = FailureClass.INTERNAL_ERROR
 
 
 _BY_FAILURE: dict[FailureClass, type[LifebusError]] = {

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from lifebus_contract import FailureClass, LifebusError
+from lifebus_contract import LifebusError
 
 MAX_SOCKET_PATH_BYTES: Final = 107
 """Longest path of a Unix socket on Linux, without its final zero."""
@@ -171,4 +171,4 @@ def _holder(descriptor: int) -> str:
 
 
 def _refusal(detail: str, code: str) -> LifebusError:
-    return LifebusError(detail, failure_class=FailureClass.OPERATOR_REQUIRED, code=code)
+    return LifebusError(detail, code=code)

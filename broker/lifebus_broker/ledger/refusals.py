@@ -3,39 +3,24 @@
 from typing import Final
 
 from lifebus_broker.ports import AppendResult, Refusal
-from lifebus_contract import FailureClass
 
-BUSY: Final = Refusal(
-    failure_class=FailureClass.TRANSPORT_ERROR, code="busy", detail="the ledger's queue is full; try again"
-)
+BUSY: Final = Refusal.of("busy", "the ledger's queue is full; try again")
 """Too much is queued; nothing was stored."""
 
-DISK_FULL: Final = Refusal(
-    failure_class=FailureClass.TRANSPORT_ERROR, code="disk_full", detail="the ledger's disk is full; reading goes on"
-)
+DISK_FULL: Final = Refusal.of("disk_full", "the ledger's disk is full; reading goes on")
 """Writes are refused until space returns; nothing was stored."""
 
-CLOSED: Final = Refusal(failure_class=FailureClass.TRANSPORT_ERROR, code="closed", detail="the ledger is closed")
+CLOSED: Final = Refusal.of("closed", "the ledger is closed")
 """The broker is going down; nothing was stored."""
 
-FAILED: Final = Refusal(
-    failure_class=FailureClass.INTERNAL_ERROR, code="ledger_failed", detail="the ledger stopped after an I/O error"
-)
+FAILED: Final = Refusal.of("ledger_failed", "the ledger stopped after an I/O error")
 """The disk cannot be trusted any more; nothing was stored."""
 
-OVERSIZED: Final = Refusal(
-    failure_class=FailureClass.PAYLOAD_TOO_LARGE,
-    code="batch_too_large",
-    detail="more entries than the queue ever holds",
-)
+OVERSIZED: Final = Refusal.of("batch_too_large", "more entries than the queue ever holds")
 """One append is larger than the whole queue."""
 
 PRUNED: Final = AppendResult(
-    refusal=Refusal(
-        failure_class=FailureClass.STATE_CONFLICT,
-        code="history_pruned",
-        detail="this was recorded before, but its receipt has been pruned",
-    )
+    refusal=Refusal.of("history_pruned", "this was recorded before, but its receipt has been pruned")
 )
 """A known key with the same content whose receipt is no longer kept (docs/contract.md 6.5)."""
 
@@ -43,19 +28,15 @@ PRUNED: Final = AppendResult(
 def conflicting(key: str) -> AppendResult:
     """Return the answer to a known idempotency key that came with other content (docs/contract.md 6.5)."""
     detail = f"idempotency key `{key[:64]}` was used before with other content"
-    return AppendResult(
-        refusal=Refusal(failure_class=FailureClass.STATE_CONFLICT, code="duplicate_id_conflict", detail=detail)
-    )
+    return AppendResult(refusal=Refusal.of("duplicate_id_conflict", detail))
 
 
 def unrecordable(fault: Exception) -> AppendResult:
     """Return the answer to an entry that has no canonical form, such as text with a lone surrogate."""
     detail = f"the receipt cannot be written down: {type(fault).__name__}"
-    return AppendResult(refusal=Refusal(failure_class=FailureClass.INVALID_REQUEST, code="unrecordable", detail=detail))
+    return AppendResult(refusal=Refusal.of("unrecordable", detail))
 
 
 def unwritable(why: str) -> Refusal:
     """Return the answer to a note that can never be written."""
-    return Refusal(
-        failure_class=FailureClass.INVALID_REQUEST, code="unrecordable", detail=f"the note cannot be written: {why}"
-    )
+    return Refusal.of("unrecordable", f"the note cannot be written: {why}")

@@ -289,9 +289,7 @@ class Bus:
         return None if missing is None else self.router.gap(client_id, emission, missing, None)
 
 
-_BUSY = Refusal(
-    failure_class=FailureClass.TRANSPORT_ERROR, detail="too many dispatches are under way; try again", code="busy"
-)
+_BUSY = Refusal.of("busy", "too many dispatches are under way; try again")
 _BROKEN = EmissionOutcome(
     refusal=Refusal(failure_class=FailureClass.INTERNAL_ERROR, detail="the dispatch broke; see the log")
 )

@@ -26,7 +26,6 @@ from lifebus_contract import (
     CallbackResponse,
     DispatchEnvelope,
     Emission,
-    FailureClass,
     LifecycleEvent,
     Negotiation,
     Receipt,
@@ -330,19 +329,7 @@ def _as_partial(refusal: Refusal) -> Refusal:
     return structs.replace(refusal, code="partly_recorded", detail=f"recorded in part, then: {refusal.detail}")
 
 
-_CONFLICT = Refusal(
-    failure_class=FailureClass.STATE_CONFLICT,
-    detail="the idempotency key was used before with other content",
-    code="duplicate_id_conflict",
-)
-_PRUNED = Refusal(
-    failure_class=FailureClass.STATE_CONFLICT,
-    detail="the key was used before; its receipt is pruned from the ledger",
-    code="history_pruned",
-)
-_TOO_MANY = Refusal(
-    failure_class=FailureClass.TRANSPORT_ERROR, detail="too many background dispatches are under way", code="busy"
-)
-_STOPPED = Refusal(
-    failure_class=FailureClass.TRANSPORT_ERROR, detail="the broker stopped before the client was done", code="stopped"
-)
+_CONFLICT = Refusal.of("duplicate_id_conflict", "the idempotency key was used before with other content")
+_PRUNED = Refusal.of("history_pruned", "the key was used before; its receipt is pruned from the ledger")
+_TOO_MANY = Refusal.of("busy", "too many background dispatches are under way")
+_STOPPED = Refusal.of("stopped", "the broker stopped before the client was done")

@@ -14,10 +14,8 @@ from lifebus_broker.routing.clients import CallbackClient
 from lifebus_contract import (
     CallbackResponse,
     DispatchEnvelope,
-    FailureClass,
     InvalidRequest,
     LifebusError,
-    RetryClass,
     TransportError,
     validate,
 )
@@ -66,22 +64,16 @@ async def _invoke(client: CallbackClient, envelope: DispatchEnvelope, evidence: 
 def explain(fault: Exception, seconds: float) -> Refusal:
     """Return the failure class of whatever came out of a client (docs/contract.md 7.1)."""
     if isinstance(fault, TimeoutError):
-        return Refusal(failure_class=FailureClass.TIMEOUT, detail=f"no answer within {seconds:g} s", code="deadline")
+        return Refusal.of("deadline", f"no answer within {seconds:g} s")
     if isinstance(fault, LifebusError):
         return Refusal(
             failure_class=fault.failure_class, detail=fault.detail, wished_retry=fault.retry_class, code=fault.code
         )
     if isinstance(fault, msgspec.DecodeError):
-        return Refusal(failure_class=FailureClass.INVALID_REQUEST, detail=str(fault)[:512], code="bad_answer")
+        return Refusal.of("bad_answer", str(fault)[:512])
     if isinstance(fault, OSError):
-        detail = f"the client cannot be reached: {type(fault).__name__}"
-        return Refusal(failure_class=FailureClass.TRANSPORT_ERROR, detail=detail, code="unreachable")
-    return Refusal(
-        failure_class=FailureClass.TRANSPORT_ERROR,
-        detail=f"the client crashed: {type(fault).__name__}",
-        wished_retry=RetryClass.SAFE_RETRY,
-        code="crashed",
-    )
+        return Refusal.of("unreachable", f"the client cannot be reached: {type(fault).__name__}")
+    return Refusal.of("crashed", f"the client crashed: {type(fault).__name__}")
 
 
 def _checked(client: CallbackClient, response: object) -> CallbackResponse:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from lifebus_broker.ports import Refusal
-from lifebus_contract import FailureClass, PayloadEnvelope
+from lifebus_contract import PayloadEnvelope
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
 
 ENCODINGS: Final = frozenset({"utf8"})
@@ -52,7 +52,7 @@ def _check_body(payload: PayloadEnvelope, body: str) -> Refusal | None:
         return _refuse(payload, "lone_surrogate", "body: is not valid UTF-8 text")
     if len(data) > MAX_BODY_BYTES:
         detail = f"body: {len(data)} bytes; the limit is {MAX_BODY_BYTES}"
-        return _refuse(payload, "body_too_large", detail, FailureClass.PAYLOAD_TOO_LARGE)
+        return _refuse(payload, "body_too_large", detail)
     if len(data) != payload.byte_size:
         return _refuse(payload, "byte_size_mismatch", f"byte_size: says {payload.byte_size}, the body has {len(data)}")
     digest = payload.content_digest
@@ -61,7 +61,5 @@ def _check_body(payload: PayloadEnvelope, body: str) -> Refusal | None:
     return None
 
 
-def _refuse(
-    payload: PayloadEnvelope, code: str, detail: str, failure: FailureClass = FailureClass.INVALID_REQUEST
-) -> Refusal:
-    return Refusal(failure_class=failure, detail=f"payload `{payload.payload_id[:64]}`: {detail}", code=code)
+def _refuse(payload: PayloadEnvelope, code: str, detail: str) -> Refusal:
+    return Refusal.of(code, f"payload `{payload.payload_id[:64]}`: {detail}")

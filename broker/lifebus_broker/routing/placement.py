@@ -9,7 +9,6 @@ from lifebus_broker.ports import Refusal
 from lifebus_broker.routing.slots import AFTER_THE_PROMPT, Rejection, RejectionReason, Slot, SlotUse, find_slot
 from lifebus_contract import (
     CallbackRequest,
-    FailureClass,
     PayloadEnvelope,
     PayloadReceipt,
     PlacementClass,
@@ -178,7 +177,7 @@ def _explain(payload: PayloadEnvelope, rejections: Sequence[Rejection]) -> str:
 def _refused(landings: Sequence[_Landing], stranded: _Landing, used: SlotUse) -> PlacementResult:
     """Return the result of an operation that fails for the want of one placement: nothing is delivered."""
     size_is_to_blame = any(rejection.reason is RejectionReason.TOO_LARGE for rejection in stranded.rejections)
-    failure = FailureClass.PAYLOAD_TOO_LARGE if size_is_to_blame else FailureClass.PLACEMENT_UNAVAILABLE
+    code = "payload_too_large" if size_is_to_blame else "placement_unavailable"
     detail = _explain(stranded.payload, stranded.rejections)
     return PlacementResult(
         receipts=tuple(
@@ -192,7 +191,7 @@ def _refused(landings: Sequence[_Landing], stranded: _Landing, used: SlotUse) ->
         ),
         used=used,
         rejections=_rejections(landings),
-        refusal=Refusal(failure_class=failure, detail=detail, code=failure.value),
+        refusal=Refusal.of(code, detail),
     )
 
 

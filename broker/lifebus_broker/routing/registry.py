@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Iterable
 
 from lifebus_broker.ports import Refusal
-from lifebus_contract import AdapterUnavailable, FailureClass, IntegrationMode, InvalidRequest, RegisteredAdapter
+from lifebus_contract import AdapterUnavailable, IntegrationMode, InvalidRequest, RegisteredAdapter
 
 _SHOWN = 64
 """How much of a caller's identifier a refusal repeats, in characters."""
@@ -62,17 +62,17 @@ class Registry:
         """
         adapter = self._adapters.get(adapter_id)
         if adapter is None:
-            return _refuse("unknown_adapter", f"no adapter `{adapter_id[:_SHOWN]}`; {self._suggestion(adapter_id)}")
+            return Refusal.of("unknown_adapter", f"no adapter `{adapter_id[:_SHOWN]}`; {self._suggestion(adapter_id)}")
         manifest = adapter.manifest
         if manifest.adapter_version != adapter_version:
-            return _refuse(
+            return Refusal.of(
                 "adapter_version_mismatch",
                 f"adapter `{adapter_id[:_SHOWN]}` is version `{manifest.adapter_version[:_SHOWN]}`,"
                 f" not `{adapter_version[:_SHOWN]}`",
             )
         if mode not in manifest.integration_modes:
             claimed = ", ".join(f"`{known}`" for known in manifest.integration_modes)
-            return _refuse(
+            return Refusal.of(
                 "mode_not_claimed", f"adapter `{adapter_id[:_SHOWN]}` does not claim mode `{mode}`; it claims {claimed}"
             )
         return adapter
@@ -102,7 +102,3 @@ def _by_id(adapters: Iterable[RegisteredAdapter]) -> dict[str, RegisteredAdapter
             )
         found[adapter_id] = adapter
     return found
-
-
-def _refuse(code: str, detail: str) -> Refusal:
-    return Refusal(failure_class=FailureClass.ADAPTER_UNAVAILABLE, detail=detail, code=code)

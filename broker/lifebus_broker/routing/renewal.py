@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from lifebus_broker.ports import Refusal
 from lifebus_broker.routing.claims import RENEWAL, count_claim, explain_lack
-from lifebus_contract import SUPPORT_STRENGTH, FailureClass, RegisteredAdapter, SupportState
+from lifebus_contract import SUPPORT_STRENGTH, RegisteredAdapter, SupportState
 
 ResetPath = Literal["native", "wrapper_mediated"]
 """The ways to a reset that need no operator, the best first."""
@@ -46,7 +46,7 @@ def posture_of(registered: RegisteredAdapter, losses: _Support) -> Posture:
         return Posture(path=path)
     if promised is not None and _continues(counted):
         weaker = [f"{name} is {current[name]}, was {counted[name]}" for name in names if current[name] != counted[name]]
-        return _refused(FailureClass.CAPABILITY_DEGRADED, "; ".join(weaker))
+        return _refused("renewal_capability_degraded", "; ".join(weaker))
     return _never_possible(registered, counted)
 
 
@@ -57,11 +57,11 @@ def _never_possible(registered: RegisteredAdapter, counted: _Support) -> Posture
     detail = "; ".join(f"{name} is {counted[name]}{_because(registered, name)}" for name in lacking)
     found = {counted[name] for name in lacking}
     if SupportState.PARTIAL in found:
-        return _refused(FailureClass.CAPABILITY_DEGRADED, detail)
+        return _refused("renewal_capability_degraded", detail)
     operator = counted[_MANUAL] is not SupportState.UNAVAILABLE and missing[0] == _reset("native")
     if operator or SupportState.MANUAL in found:
-        return _refused(FailureClass.OPERATOR_REQUIRED, f"{detail}; an operator can")
-    return _refused(FailureClass.CAPABILITY_UNSUPPORTED, detail)
+        return _refused("renewal_operator_required", f"{detail}; an operator can")
+    return _refused("renewal_capability_unsupported", detail)
 
 
 def _reset(path: ResetPath) -> str:
@@ -81,5 +81,5 @@ def _because(registered: RegisteredAdapter, capability: str) -> str:
     return "" if lack is None else f" ({lack})"
 
 
-def _refused(failure: FailureClass, detail: str) -> Posture:
-    return Posture(refusal=Refusal(failure_class=failure, detail=detail[:1024], code=f"renewal_{failure.value}"))
+def _refused(code: str, detail: str) -> Posture:
+    return Posture(refusal=Refusal.of(code, detail[:1024]))

@@ -7,7 +7,7 @@ InstallRefused           what, where, why, what to do next
 └── FileBusy             somebody kept changing the file while we did
 """
 
-from lifebus_contract import FailureClass, LifebusError
+from lifebus_contract import LifebusError
 
 
 class InstallRefused(LifebusError):
@@ -18,7 +18,6 @@ class InstallRefused(LifebusError):
     def __init__(self, what: str, *, where: str, why: str, then: str) -> None:
         super().__init__(
             f"{what}: {where}: {why}; {then}",
-            failure_class=FailureClass.OPERATOR_REQUIRED,
             field=where,
             code=self.code_word,
         )

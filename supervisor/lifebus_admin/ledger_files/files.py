@@ -11,7 +11,6 @@ from lifebus_broker.atomic_files import sync_directory
 from lifebus_broker.ledger.sqlite.copy import is_in_use
 from lifebus_broker.ledger.sqlite.swap import files_of, next_path
 from lifebus_contract import BrokerBusy, LifebusError
-from lifebus_contract.failure import FailureClass
 from lifebus_supervisor.configuration.ledger_file import ledger_file, settle_ledger
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_transports.runtime_dir import ensure_private_directory, hold_lock, take_runtime_dir
@@ -146,8 +145,8 @@ def _unreadable(path: Path, why: str) -> LifebusError:
 
 def _exists(path: Path) -> LifebusError:
     detail = f"{path} exists already and is not overwritten; name another file, or move it away"
-    return LifebusError(detail, failure_class=FailureClass.STATE_CONFLICT, code="exists")
+    return LifebusError(detail, code="exists")
 
 
 def _held(detail: str) -> LifebusError:
-    return LifebusError(detail, failure_class=FailureClass.OPERATOR_REQUIRED, code="already_running")
+    return LifebusError(detail, code="already_running")

@@ -17,7 +17,6 @@ from lifebus_broker.ledger.sqlite.importer import build_ledger
 from lifebus_broker.snapshots.archive import LEDGER, is_bundle, open_bundle
 from lifebus_broker.state.stores import REDUCER_VERSION
 from lifebus_contract import LifebusError
-from lifebus_contract.failure import FailureClass
 from lifebus_supervisor.configuration.ledger_file import ledger_file
 from lifebus_supervisor.configuration.settings import Settings
 
@@ -105,6 +104,5 @@ def _require_empty(path: Path) -> None:
     if info.head or info.notes:
         raise LifebusError(
             f"{path} holds receipts up to position {info.head}; --replace moves it aside first",
-            failure_class=FailureClass.STATE_CONFLICT,
             code="exists",
         )

@@ -13,12 +13,12 @@ from lifebus_contract import (
     FailureClass,
     InvalidRequest,
     LifebusError,
-    RetryClass,
     Warning,  # noqa: A004  the contract's own word
     error_for,
     load_json,
     validate,
 )
+from lifebus_contract.codes import CODES
 from lifebus_contract.fields import MAX_MESSAGE_BYTES, FactKey, FactValue
 
 
@@ -54,14 +54,6 @@ class Finished(Struct, frozen=True, kw_only=True):
     pipe_held: bool = False
 
 
-_FAILURES: Final = {
-    Failure.SPAWN: FailureClass.TRANSPORT_ERROR,
-    Failure.DEADLINE: FailureClass.TIMEOUT,
-    Failure.TOO_LARGE: FailureClass.PAYLOAD_TOO_LARGE,
-    Failure.KILLED: FailureClass.TRANSPORT_ERROR,
-    Failure.EXIT_CODE: FailureClass.TRANSPORT_ERROR,
-    Failure.STDIN_IGNORED: FailureClass.TRANSPORT_ERROR,
-}
 _DETAILS: Final = {
     Failure.DEADLINE: "the command did not answer within its deadline",
     Failure.TOO_LARGE: f"the command wrote more than {MAX_MESSAGE_BYTES} bytes",
@@ -82,8 +74,10 @@ def fault_of(finished: Finished) -> LifebusError:
     failure = finished.failure
     if failure is None:
         raise ValueError("a run that did not fail has no fault")
-    retry = RetryClass.RETRY_AFTER_RECONFIGURE if failure is Failure.SPAWN else None
-    return error_for(_FAILURES[failure], _detail_of(finished), retry_class=retry, code=failure.value)
+    row = CODES[failure.value]
+    # `too_large` is a document's in the table; a command that writes too much is a payload's.
+    failure_class = FailureClass.PAYLOAD_TOO_LARGE if failure is Failure.TOO_LARGE else row.failure_class
+    return error_for(failure_class, _detail_of(finished), retry_class=row.asked_retry, code=failure.value)
 
 
 def _detail_of(finished: Finished) -> str:

@@ -1,0 +1,238 @@
+"""Every error code of lifebus, once: its failure class, its retry class and one plain line.  Pure.
+
+A code names the rule that was broken or the thing that is missing; it never changes its meaning.  Refusals and errors
+take their classes from here.  docs/wire-protocol.md, "Error codes", shows the same table.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from lifebus_contract.failure import FailureClass, RetryClass, tighten
+
+_INVALID: Final = FailureClass.INVALID_REQUEST
+_TOO_LARGE: Final = FailureClass.PAYLOAD_TOO_LARGE
+_CONFLICT: Final = FailureClass.STATE_CONFLICT
+_TRANSPORT: Final = FailureClass.TRANSPORT_ERROR
+_OPERATOR: Final = FailureClass.OPERATOR_REQUIRED
+_INTERNAL: Final = FailureClass.INTERNAL_ERROR
+_ADAPTER: Final = FailureClass.ADAPTER_UNAVAILABLE
+_DEGRADED: Final = FailureClass.CAPABILITY_DEGRADED
+_UNSUPPORTED: Final = FailureClass.CAPABILITY_UNSUPPORTED
+_REJECTED: Final = FailureClass.PAYLOAD_REJECTED
+
+
+class ErrorCode(Struct, frozen=True):
+    """What one code means.
+
+    `failure_class` is the usual class; `also` are further ones, where the same thing is found by somebody who bears
+    another responsibility.  `asked_retry` is set where the code asks for more than its class does.
+    """
+
+    failure_class: FailureClass
+    meaning: str
+    also: tuple[FailureClass, ...] = ()
+    asked_retry: RetryClass | None = None
+
+    @property
+    def retry_class(self) -> RetryClass:
+        """What a caller may do next, where `failure_class` is the class."""
+        return tighten(self.failure_class, self.asked_retry)
+
+    @property
+    def failure_classes(self) -> tuple[FailureClass, ...]:
+        """Every class the code comes with, the usual one first."""
+        return (self.failure_class, *self.also)
+
+
+_Rows = dict[str, ErrorCode]
+
+_MESSAGES: Final[_Rows] = {
+    "against_contract": ErrorCode(_INVALID, "a document breaks a rule of the contract; the field says where"),
+    "already_consuming": ErrorCode(_INVALID, "this connection consumes that name already"),
+    "already_serving": ErrorCode(_INVALID, "this connection serves as a callback client already"),
+    "bad_identifier": ErrorCode(_INVALID, "a name holds characters that cannot be printed, or is too long"),
+    "duplicate_key": ErrorCode(_INVALID, "a JSON object holds the same key twice"),
+    "integer_range": ErrorCode(_INVALID, "an integer lies beyond 2^53"),
+    "invalid_request": ErrorCode(_INVALID, "a hook call cannot be read, and nothing more is known of why"),
+    "lone_surrogate": ErrorCode(_INVALID, "a text is not valid Unicode"),
+    "malformed": ErrorCode(_INVALID, "the bytes are no message, document or answer"),
+    "missing": ErrorCode(_INVALID, "a field that identifies the moment is missing"),
+    "no_name": ErrorCode(_INVALID, "that subscription has no name under which a position is kept"),
+    "no_such_subscription": ErrorCode(_INVALID, "there is no such subscription"),
+    "not_finite": ErrorCode(_INVALID, "a number is infinite or none"),
+    "not_json": ErrorCode(_INVALID, "a value that JSON does not have"),
+    "oversized": ErrorCode(_INVALID, "a hook's payload is too large to be carried"),
+    "schema_version_mismatch": ErrorCode(_INVALID, "the document is of another version of the contract"),
+    "too_deep": ErrorCode(_INVALID, "a document is nested too deeply"),
+    "too_large": ErrorCode(_INVALID, "a message, document or answer exceeds its limit", also=(_TOO_LARGE,)),
+    "trailing_bytes": ErrorCode(_INVALID, "more bytes came than the header says"),
+    "unknown_hook": ErrorCode(_INVALID, "the adapter knows no such hook"),
+    "unknown_key": ErrorCode(_INVALID, "a document holds a key that the contract does not know"),
+    "unknown_kind": ErrorCode(_INVALID, "there is no such kind of document"),
+    "unknown_verb": ErrorCode(_INVALID, "there is no such verb"),
+    "version": ErrorCode(_INVALID, "the message is of another version of the wire protocol"),
+    "wrong_type": ErrorCode(_INVALID, "a field or record has another type"),
+}
+"""Messages and documents that cannot be read."""
+
+_BROKER: Final[_Rows] = {
+    "busy": ErrorCode(
+        _TRANSPORT, "a queue is full, or the broker is stopping; nothing was stored, ask again", also=(_INVALID,)
+    ),
+    "closed": ErrorCode(
+        _TRANSPORT, "the ledger, the broker or the connection is closed; nothing was stored", also=(_INTERNAL,)
+    ),
+    "disk_full": ErrorCode(_TRANSPORT, "nothing is written until there is room; reading goes on"),
+    "no_broker": ErrorCode(_TRANSPORT, "no broker answers there"),
+    "no_stream": ErrorCode(_TRANSPORT, "the broker answers, but its receipt stream does not arrive"),
+    "batch_too_large": ErrorCode(_TOO_LARGE, "one append holds more than a transaction may"),
+    "unrecordable": ErrorCode(_INVALID, "the receipt or record cannot be stored as it is"),
+    "duplicate_id_conflict": ErrorCode(_CONFLICT, "the idempotency key was used before with other content"),
+    "history_pruned": ErrorCode(_CONFLICT, "what was asked for was recorded and is pruned since", also=(_INTERNAL,)),
+    "partly_recorded": ErrorCode(
+        _TRANSPORT,
+        "some receipts of an emission without a key are stored, the others are not; read before asking again",
+        also=(_INTERNAL, _INVALID, _CONFLICT, _TOO_LARGE),
+    ),
+}
+"""What the broker and its ledger refuse when they are asked to record."""
+
+_ROUTING: Final[_Rows] = {
+    "unknown_adapter": ErrorCode(_ADAPTER, "there is no such adapter, or none that reads hooks", also=(_INVALID,)),
+    "adapter_version_mismatch": ErrorCode(_ADAPTER, "the adapter has another version"),
+    "mode_not_claimed": ErrorCode(_ADAPTER, "the adapter does not claim that integration mode"),
+    "duplicate_adapter": ErrorCode(_INVALID, "two adapters have the same id"),
+    "taken": ErrorCode(_INVALID, "the id is that of a built-in adapter"),
+    "unknown_capability": ErrorCode(_INVALID, "the contract knows no such capability"),
+    "requirement_unmet": ErrorCode(_UNSUPPORTED, "a required capability cannot be had", also=(_OPERATOR,)),
+    "required_capability_lost": ErrorCode(_DEGRADED, "a client lost a capability that it requires"),
+    "placement_unavailable": ErrorCode(
+        FailureClass.PLACEMENT_UNAVAILABLE, "a required placement of a payload cannot be had"
+    ),
+    "payload_too_large": ErrorCode(_TOO_LARGE, "a payload does not fit into the slot that it requires"),
+    "duplicate_payload": ErrorCode(_INVALID, "a payload id comes twice in one request"),
+    "payload_expired": ErrorCode(_INVALID, "the payload has expired"),
+    "unknown_encoding": ErrorCode(_INVALID, "a payload's body has an encoding that is not carried"),
+    "body_too_large": ErrorCode(_TOO_LARGE, "a payload's body is larger than a message may carry"),
+    "byte_size_mismatch": ErrorCode(_INVALID, "a payload's body has another size than it says"),
+    "digest_mismatch": ErrorCode(_INVALID, "a payload's body has another digest than it says"),
+    "context_too_large": ErrorCode(_TOO_LARGE, "what is to be injected exceeds the harness's limit"),
+}
+"""What is refused before or while an emission is routed."""
+
+_CLIENTS: Final[_Rows] = {
+    "bad_answer": ErrorCode(_INVALID, "a callback client's answer is no response", also=(_TRANSPORT,)),
+    "configured": ErrorCode(_CONFLICT, "the name is that of a command in the configuration"),
+    "crashed": ErrorCode(_TRANSPORT, "a callback client crashed"),
+    "deadline": ErrorCode(FailureClass.TIMEOUT, "a callback client did not answer within its deadline"),
+    "exit_code": ErrorCode(_TRANSPORT, "a command ended with another exit code than 0"),
+    "killed": ErrorCode(_TRANSPORT, "a signal ended a command"),
+    "no_answer": ErrorCode(_INVALID, "a command ended without an answer"),
+    "not_waiting": ErrorCode(_CONFLICT, "nobody waits for that dispatch: it was answered, or its deadline has passed"),
+    "spawn": ErrorCode(_TRANSPORT, "a command cannot be started", asked_retry=RetryClass.RETRY_AFTER_RECONFIGURE),
+    "stdin_ignored": ErrorCode(_TRANSPORT, "a command ended without reading what it was asked"),
+    "stopped": ErrorCode(_TRANSPORT, "the broker stopped before the client was done"),
+    "two_documents": ErrorCode(_INVALID, "a command wrote more than one document"),
+    "unasked": ErrorCode(_INVALID, "a command wrote an answer that nobody had asked for"),
+    "unreachable": ErrorCode(_TRANSPORT, "a callback client cannot be reached"),
+    "worker_gone": ErrorCode(_TRANSPORT, "a worker is not connected any more"),
+}
+"""Callback clients that fail; each costs its own receipt only."""
+
+_CONSUMERS: Final[_Rows] = {
+    "detached": ErrorCode(_TRANSPORT, "this connection does not consume the name; `consume` it again"),
+    "epoch_changed": ErrorCode(_CONFLICT, "the positions are of another history; the next fetch says what is lost"),
+    "no_cursor": ErrorCode(_INVALID, "there is no consumer of that name"),
+    "other_filter": ErrorCode(_CONFLICT, "the consumer exists with another filter"),
+    "replaced": ErrorCode(_CONFLICT, "another connection took the name over, or it was evicted"),
+}
+"""Named consumers, and names that another connection took."""
+
+_STATE: Final[_Rows] = {
+    "no_position": ErrorCode(_INVALID, "there is no receipt at that position", also=(_CONFLICT,)),
+    "no_state": ErrorCode(_INVALID, "this ledger keeps no state"),
+    "state_gone": ErrorCode(_CONFLICT, "that state is not kept any more; ask without a position"),
+    "state_damaged": ErrorCode(_INTERNAL, "a state is not what its digest says"),
+    "not_durable": ErrorCode(_INVALID, "the ledger is kept in memory: nothing is pruned"),
+    "no_snapshot": ErrorCode(_INVALID, "there is no such snapshot"),
+    "no_revision": ErrorCode(_INVALID, "no revision was written"),
+    "no_session": ErrorCode(_INVALID, "the ledger has no such session"),
+    "no_compaction": ErrorCode(_INVALID, "there is no such compaction"),
+    "compaction_refused": ErrorCode(_INVALID, "the compaction cannot be had"),
+    "cold_boot": ErrorCode(_CONFLICT, "a boot stopped at one of its steps; the detail says which and why"),
+    "bundle_damaged": ErrorCode(_INVALID, "a snapshot's bundle is not what was written"),
+    "dump_broken": ErrorCode(_INTERNAL, "a dump of the state cannot be read"),
+    "log_broken": ErrorCode(_INTERNAL, "a receipt in the log contradicts those before it"),
+    "reducer_version": ErrorCode(_INTERNAL, "the state was made by another version of the reducers"),
+}
+"""State, snapshots and compactions."""
+
+_FILES: Final[_Rows] = {
+    "ledger_damaged": ErrorCode(_INTERNAL, "the ledger's file is not what was written", also=(_INVALID,)),
+    "ledger_failed": ErrorCode(_INTERNAL, "the ledger stopped after an I/O error, or cannot be read"),
+    "ledger_file_system": ErrorCode(_INTERNAL, "the ledger lies on a file system that cannot keep it"),
+    "ledger_format": ErrorCode(_INTERNAL, "the ledger's file has a format that this program does not know"),
+    "sqlite_too_old": ErrorCode(_INTERNAL, "SQLite is too old to be trusted with a write-ahead log"),
+    "export_altered": ErrorCode(_INVALID, "an export is not what was written"),
+    "export_damaged": ErrorCode(_INVALID, "an export cannot be read, or is cut off"),
+    "exists": ErrorCode(_CONFLICT, "a file is there already"),
+    "unreadable": ErrorCode(_INTERNAL, "a file cannot be read or written"),
+    "already_running": ErrorCode(_OPERATOR, "another broker holds the directory"),
+    "directory_mode": ErrorCode(_OPERATOR, "others may enter a directory that has to be private"),
+    "directory_owner": ErrorCode(_OPERATOR, "a directory belongs to another user"),
+    "directory_unusable": ErrorCode(_OPERATOR, "a directory cannot be made or opened"),
+    "lock_not_held": ErrorCode(_INTERNAL, "the lock of a directory is not held"),
+    "not_a_socket": ErrorCode(_OPERATOR, "something that is no socket is in a socket's place"),
+    "socket_path_too_long": ErrorCode(_OPERATOR, "a directory's path is too long for a socket"),
+}
+"""Ledgers, exports, directories and locks."""
+
+_RENEWAL: Final[_Rows] = {
+    "bad_expiry": ErrorCode(
+        _INVALID, "a continuation client's answer has no expiry where it should", also=(_REJECTED,)
+    ),
+    "claimed": ErrorCode(_CONFLICT, "another session has claimed the continuation"),
+    "expired": ErrorCode(_REJECTED, "a token had expired when it came"),
+    "lost": ErrorCode(_REJECTED, "a continuation expired, or was handed over too often"),
+    "no_thread": ErrorCode(_INVALID, "an answer names no thread", also=(_REJECTED,)),
+    "no_token": ErrorCode(_INVALID, "an answer holds no token", also=(_REJECTED,)),
+    "other_thread": ErrorCode(_REJECTED, "an answer names another thread"),
+    "pending": ErrorCode(_CONFLICT, "a continuation of this session waits already"),
+    "several_continuations": ErrorCode(_OPERATOR, "several continuations wait in the directory"),
+    "store_failed": ErrorCode(_TRANSPORT, "the continuation store cannot be used"),
+    "store_full": ErrorCode(_TRANSPORT, "too many continuations wait"),
+    "token_too_large": ErrorCode(_INVALID, "a token is larger than its profile allows", also=(_TOO_LARGE,)),
+    "renewal_capability_degraded": ErrorCode(_DEGRADED, "what a renewal needs became weaker, or is only partial"),
+    "renewal_capability_unsupported": ErrorCode(_UNSUPPORTED, "the adapter has no way to renew a session"),
+    "renewal_operator_required": ErrorCode(_OPERATOR, "only an operator can reset the session"),
+}
+"""Renewal and continuations."""
+
+_SETTINGS: Final[_Rows] = {
+    "configuration": ErrorCode(_INTERNAL, "a setting is wrong, or rules out what was asked for", also=(_OPERATOR,)),
+    "manifest_invalid": ErrorCode(_INVALID, "a manifest breaks the contract"),
+    "manifest_unreadable": ErrorCode(_INVALID, "a manifest cannot be read"),
+    "file_busy": ErrorCode(_OPERATOR, "another program kept changing the file"),
+    "file_refused": ErrorCode(_OPERATOR, "a file or its directory is not ours to write"),
+    "install_refused": ErrorCode(_OPERATOR, "an installation stops; the detail says why"),
+    "settings_conflict": ErrorCode(_OPERATOR, "a harness's settings have no room for ours"),
+    "settings_unreadable": ErrorCode(_OPERATOR, "a harness's settings cannot be read with certainty"),
+}
+"""Configuration and installation."""
+
+GROUPS: Final[dict[str, _Rows]] = {
+    "Messages and documents": _MESSAGES,
+    "Recording": _BROKER,
+    "Routing": _ROUTING,
+    "Callback clients": _CLIENTS,
+    "Consumers": _CONSUMERS,
+    "State and snapshots": _STATE,
+    "Files and directories": _FILES,
+    "Renewal": _RENEWAL,
+    "Settings and installation": _SETTINGS,
+}
+"""The table by subject, in the order of the documentation."""
+
+CODES: Final[_Rows] = {code: row for rows in GROUPS.values() for code, row in rows.items()}
+"""Every error code."""
