@@ -1,4 +1,4 @@
-"""The lines of `lifebus stdio` without a process: cutting, reading and writing them."""
+"""The lines of `lifebus stdio` without a process: reading and writing them."""
 
 import json
 from typing import Any
@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lifebus.stdio.framing import LineCutter, Overlong
 from lifebus.stdio.messages import (
     Junk,
     Question,
@@ -20,35 +19,6 @@ from lifebus.stdio.messages import (
 from lifebus_contract import InvalidRequest, encode_json
 from support.effort import effort
 from support.receipts import receipt
-
-LIMIT = 16
-CHUNKS = st.lists(st.one_of(st.binary(max_size=40), st.sampled_from([b"\n", b"\r\n", b"{}", "é𝄞".encode()])))
-
-
-def cut(chunks: list[bytes], limit: int = LIMIT) -> list[bytes | Overlong]:
-    lines = LineCutter(limit)
-    found = [line for chunk in chunks for line in lines.feed(chunk)]
-    return found + lines.finish()
-
-
-@settings(max_examples=effort(200, 800), deadline=None)
-@given(CHUNKS)
-def test_wherever_a_stream_is_cut_the_lines_are_the_same(chunks: list[bytes]) -> None:
-    *lines, last = b"".join(chunks).split(b"\n")
-    expected = [*lines, last] if last else lines
-    assert cut(chunks) == [line if len(line) <= LIMIT else Overlong(len(line)) for line in expected]
-
-
-@given(CHUNKS)
-def test_no_more_than_the_limit_is_kept_of_an_unended_line(chunks: list[bytes]) -> None:
-    lines = LineCutter(LIMIT)
-    for chunk in chunks:
-        lines.feed(chunk)
-        assert len(lines._kept) <= LIMIT
-
-
-def test_a_line_of_many_small_pieces_is_joined_in_linear_time() -> None:
-    assert cut([b"x"] * 200_000, limit=200_000) == [b"x" * 200_000]
 
 
 @settings(max_examples=effort(250, 1_000), deadline=None)

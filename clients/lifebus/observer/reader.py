@@ -12,7 +12,8 @@ from lifebus.observer.final_hook_call import call_final_hook
 from lifebus.observer.queue import ObservationQueue
 from lifebus.observer.recording import Chunk, Ending, Recording
 from lifebus.observer.sender import ObservationSender, ObservedRun
-from lifebus_adapters.app_server import AppServerReader, FactSeen, Observed
+from lifebus.observer.stream import AppServerStream
+from lifebus_adapters.app_server import FactSeen, Observed
 from lifebus_contract.fields import FactValue
 from lifebus_transports.messages.signals import ObservedExit, ObservedFact, ObservedLoss, ObservedSignal
 
@@ -27,7 +28,7 @@ class ObservationReader:
         self.ended = asyncio.Event()
         self._recording = recording
         self._backlog = backlog
-        self._reader = AppServerReader()
+        self._stream = AppServerStream()
         self._news = asyncio.Event()
 
     def look(self) -> None:
@@ -49,9 +50,9 @@ class ObservationReader:
 
     def _take(self, chunk: Chunk) -> None:
         if chunk.lost:
-            self._reader.lost(chunk.direction)
+            self._stream.lose(chunk.direction)
             self._backlog.add(ObservedLoss(bytes=chunk.lost))
-        self._tell(self._reader.feed(chunk.direction, chunk.data, chunk.at_ms))
+        self._tell(self._stream.feed(chunk.direction, chunk.data, chunk.at_ms))
 
     def _tell(self, observed: list[Observed]) -> None:
         for one in observed:
@@ -66,8 +67,8 @@ class ObservationReader:
         if lost:
             self._backlog.add(ObservedLoss(bytes=lost))
         evidence = _evidence(ending.code)
-        self._tell(self._reader.close(evidence))
-        counts: dict[str, FactValue] = msgspec.to_builtins(self._reader.counters)
+        self._tell(self._stream.close(evidence))
+        counts: dict[str, FactValue] = msgspec.to_builtins(self._stream.counters)
         exited = ending.code if ending.code is not None and ending.code >= 0 else None
         killed_by = -ending.code if ending.code is not None and ending.code < 0 else None
         self._backlog.add(ObservedExit(exit_code=exited, signal=killed_by, evidence={**evidence, **counts}))

@@ -5,10 +5,10 @@ from typing import Annotated, Any, Final, cast
 import msgspec
 from msgspec import Meta, Struct, field
 
-from lifebus.stdio.framing import Overlong
 from lifebus_contract import InvalidRequest, LifebusError, encode_json, encode_msgpack, validate
 from lifebus_contract.codec import load_json
 from lifebus_contract.fields import MAX_MESSAGE_BYTES, Document
+from lifebus_transports.framing.lines import Overlong
 from lifebus_transports.messages.common import RefusalInfo
 
 MAX_LINE: Final = MAX_MESSAGE_BYTES

@@ -13,7 +13,6 @@ from anyio.abc import TaskGroup
 
 from lifebus.client import Bus
 from lifebus.stdio.following import Following
-from lifebus.stdio.framing import LineCutter, Overlong
 from lifebus.stdio.lazy_bus import Reach
 from lifebus.stdio.messages import (
     MAX_LINE,
@@ -29,6 +28,7 @@ from lifebus.stdio.serving import Serving
 from lifebus.stdio.streams import Inlet, Outlet
 from lifebus.stdio.writer import Outflow
 from lifebus_contract import InternalError, InvalidRequest, LifebusError, validate
+from lifebus_transports.framing.lines import LineFramer, Overlong
 from lifebus_transports.messages.emissions import Emit
 from lifebus_transports.messages.verbs import VERBS
 
@@ -93,7 +93,7 @@ class _Peer:
 
     async def read(self, inlet: Inlet) -> None:
         """Take every line; wait where too many questions are under way or the answers are not read."""
-        lines = LineCutter(MAX_LINE)
+        lines = LineFramer(MAX_LINE)
         while data := await inlet.read():
             for line in lines.feed(data):
                 await self._take(line)

@@ -6,6 +6,8 @@ How a stream is cut into pieces never matters: the same bytes give the same reco
 import re
 from typing import Final, Literal, Protocol
 
+from lifebus_transports.framing.lines import LineFramer
+
 _NEWLINE: Final = b"\n"
 _EDGES: Final = b" \t\r\n\0"
 """What surrounds a record and is no part of it: line ends, and the NULs that a crash can leave in a file."""
@@ -20,9 +22,12 @@ _QUOTE, _OPEN, _BACKSLASH = b'"{\\'
 
 
 class Framer(Protocol):
-    """Cuts a growing file into records.  `skipped` counts the ones that were too large."""
+    """Cuts a growing file into records."""
 
-    skipped: int
+    @property
+    def skipped(self) -> int:
+        """How many records were too large."""
+        ...
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return the records that end in `data`, oldest first; what is unfinished is kept for the next time."""
@@ -33,33 +38,17 @@ class Lines:
     """One record a line.  Empty lines are nothing; a line of more than `limit` bytes is skipped to its end."""
 
     def __init__(self, limit: int) -> None:
-        self.skipped = 0
-        self._limit = limit
-        self._half = bytearray()
-        self._skipping = False
+        self._lines = LineFramer(limit)
+
+    @property
+    def skipped(self) -> int:
+        """How many lines were too large."""
+        return self._lines.overlong
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return the lines that end in `data` (see `Framer.feed`)."""
-        *whole, rest = data.split(_NEWLINE)
-        records: list[bytes] = []
-        for piece in whole:
-            self._add(piece)
-            record = bytes(self._half).strip(_EDGES)
-            self._half.clear()
-            if record and not self._skipping:
-                records.append(record)
-            self._skipping = False
-        self._add(rest)
-        return records
-
-    def _add(self, piece: bytes) -> None:
-        if self._skipping:
-            return
-        self._half += piece
-        if len(self._half) > self._limit:
-            self.skipped += 1
-            self._skipping = True
-            self._half.clear()
+        found = (line.strip(_EDGES) for line in self._lines.feed(data) if isinstance(line, bytes))
+        return [record for record in found if record]
 
 
 class Objects:

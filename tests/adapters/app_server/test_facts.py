@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from lifebus.observer.stream import AppServerStream
 from lifebus_adapters.app_server import (
     AppServerFact,
-    AppServerReader,
     ErrorSeen,
     OperatorAnswered,
     OperatorAsked,
@@ -269,7 +269,7 @@ def test_requests_for_programs_ask_nobody() -> None:
 
 @pytest.mark.parametrize("method", ["thread/closed", "thread/deleted"])
 def test_a_thread_that_the_server_lets_go_is_over_and_so_is_what_it_asked(method: str) -> None:
-    reader = AppServerReader()
+    reader = AppServerStream()
     *_, unanswered, over = facts(told(*BEGIN, ask("execCommandApproval"), notice(method, threadId="t1"), reader=reader))
     assert isinstance(unanswered, OperatorAnswered)
     assert (unanswered.outcome, unanswered.waited_ms) == ("unanswered", None)
@@ -287,7 +287,7 @@ def test_a_thread_that_the_server_lets_go_is_over_and_so_is_what_it_asked(method
     ],
 )
 def test_the_end_of_the_server_is_the_end_of_every_thread_once(evidence: Any, told_as: str, how: Any) -> None:
-    reader = AppServerReader()
+    reader = AppServerStream()
     told(started(), started("t2"), started("t3"), notice("thread/closed", threadId="t2"), reader=reader)
     closed = facts(reader.close(evidence))
     text = f"the app-server is gone: {told_as}"
@@ -297,7 +297,7 @@ def test_the_end_of_the_server_is_the_end_of_every_thread_once(evidence: Any, to
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.stem)
 def test_facts_go_over_the_wire_and_come_back(recording: Any) -> None:
-    reader = AppServerReader()
+    reader = AppServerStream()
     seen = facts([*feed(reader, chunks_of(recording)), *reader.close({})])
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(seen), type=list[AppServerFact]) == seen
     assert "hello" not in repr(seen).lower()

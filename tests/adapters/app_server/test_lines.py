@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from lifebus_adapters.app_server import AppServerReader, Observed
-from lifebus_adapters.app_server.lines import LineSplitter
+from lifebus.observer.stream import AppServerStream
+from lifebus_adapters.app_server import Observed
 from lifebus_adapters.app_server.messages import Answer, Notification, Request, read_message
 from support.adapters.app_server_recordings import START_MS, cut, facts, names, notice, signals, started, told, wire
 
@@ -43,7 +43,7 @@ JUNK = [
 
 @pytest.mark.parametrize("line", JUNK)
 def test_what_is_no_message_is_dropped_and_counted_and_the_next_one_is_read(line: bytes) -> None:
-    reader = AppServerReader()
+    reader = AppServerStream()
     assert reader.feed("out", line + b"\n", START_MS) == []
     assert names(reader.feed("out", wire(notice("error")), START_MS)) == ["app_server.error"]
     assert (reader.counters.junk, reader.counters.messages) == (1, 1)
@@ -67,26 +67,26 @@ def json_raw(data: bytes) -> Raw:
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=8))
 def test_any_split_gives_the_same_even_inside_a_character(sizes: list[int]) -> None:
     data = b"".join(wire(one) for one in (started("t1", name="Grüße 🚌"), notice("warning", message="naïve ✓ 漢字")))
-    reader, split = AppServerReader(), list[Observed]()
+    reader, split = AppServerStream(), list[Observed]()
     for piece in cut(data, sizes):
         split += reader.feed("out", piece, START_MS)
-    assert split == AppServerReader().feed("out", data, START_MS)
+    assert split == AppServerStream().feed("out", data, START_MS)
     assert signals(split)[0]["session"]["title"] == "Grüße 🚌"
 
 
-def test_a_line_that_is_too_long_is_counted_and_never_held() -> None:
-    splitter = LineSplitter(limit=100)
-    assert list(splitter.feed(b"x" * 101)) == []
-    assert splitter.unfinished == 0
-    assert list(splitter.feed(b"x" * 500 + b"\n" + b"y" * 100 + b"\nz")) == [b"y" * 100]
-    assert (splitter.overlong, splitter.unfinished) == (1, 1)
+def test_a_line_that_is_too_long_is_counted_at_once_and_the_next_one_is_read() -> None:
+    reader = AppServerStream(max_line_bytes=100)
+    assert reader.feed("out", b"x" * 101, START_MS) == []
+    assert reader.counters.overlong == 1
+    assert names(reader.feed("out", b"x" * 500 + b"\n" + wire(notice("error")), START_MS)) == ["app_server.error"]
+    assert (reader.counters.overlong, reader.counters.junk, reader.counters.messages) == (1, 0, 1)
 
 
 def test_after_a_loss_reading_goes_on_at_the_next_newline_in_that_direction_alone() -> None:
-    reader = AppServerReader()
+    reader = AppServerStream()
     reader.feed("out", b'{"method":"warn', START_MS)
     reader.feed("in", b'{"id":1,"method":"thread/st', START_MS)
-    reader.lost("out")
+    reader.lose("out")
     after = reader.feed("out", b'ing"}\n' + wire(notice("error")), START_MS)
     reader.feed("in", b'art","params":{}}\n', START_MS)
     result = reader.feed("out", wire({"id": 1, "result": {"thread": {"id": "t1"}}}), START_MS)
@@ -103,7 +103,7 @@ def test_ten_thousand_malformed_and_split_streams_never_raise_and_lose_no_messag
     for _ in range(10_000):
         lines = [chance.choice([*VALID, _damaged(chance)]) for _ in range(chance.randint(1, 4))]
         data = b"".join(lines)
-        reader = AppServerReader(max_line_bytes=2_000)
+        reader = AppServerStream(max_line_bytes=2_000)
         for piece in cut(data, [chance.randint(1, 90) for _ in range(3)]):
             reader.feed("out", piece, START_MS)
         whole = sum(line in VALID for line in lines)
@@ -152,7 +152,7 @@ def test_params_of_any_form_are_carried_as_they_are(params: object) -> None:
 
 def test_params_stand_in_the_signal_as_the_server_wrote_them() -> None:
     params = b'{"b": 1.50, "a" :[1e999,"\\u00e9"], "a": 2}'
-    (seen,) = AppServerReader().feed("out", b'{"method":"warning","params":' + params + b"}\n", START_MS)
+    (seen,) = AppServerStream().feed("out", b'{"method":"warning","params":' + params + b"}\n", START_MS)
     assert params in seen.signal  # type: ignore[union-attr]  # it is a signal
 
 

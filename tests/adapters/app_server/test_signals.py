@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lifebus_adapters.app_server import AppServerReader, Observed, event_type, normalize
+from lifebus.observer.stream import AppServerStream
+from lifebus_adapters.app_server import Observed, event_type, normalize
 from lifebus_adapters.app_server.signals import iso_time
 from support.adapters.app_server_recordings import (
     RECORDINGS,
@@ -61,14 +62,14 @@ def test_every_known_method_has_its_own_name() -> None:
 @pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.stem)
 def test_a_recording_gives_exactly_its_signals(recording: Path) -> None:
     expected = Path(__file__).parent / "expected_signals" / f"{recording.stem}.txt"
-    assert names(feed(AppServerReader(), chunks_of(recording))) == expected.read_text().splitlines()
+    assert names(feed(AppServerStream(), chunks_of(recording))) == expected.read_text().splitlines()
 
 
 @settings(deadline=None, max_examples=40)
 @given(st.sampled_from(RECORDINGS), st.lists(st.integers(1, 3_000), min_size=1, max_size=5))
 def test_a_recording_gives_the_same_however_it_is_split(recording: Path, sizes: list[int]) -> None:
-    whole = AppServerReader()
-    split, pieces = AppServerReader(), list[Observed]()
+    whole = AppServerStream()
+    split, pieces = AppServerStream(), list[Observed]()
     for direction, data, at_ms in chunks_of(recording):
         expected = whole.feed(direction, data, at_ms)
         pieces = [seen for piece in cut(data, sizes) for seen in split.feed(direction, piece, at_ms)]
@@ -176,7 +177,7 @@ USERS = [{}, {"source": {"custom": "editor"}}, {"threadSource": "user", "session
 @pytest.mark.parametrize("fields", SYSTEM)
 def test_a_thread_that_the_server_started_for_itself_tells_nothing(fields: dict[str, Any]) -> None:
     approval = {"id": 0, "method": "item/commandExecution/requestApproval", "params": {"threadId": "t1"}}
-    reader = AppServerReader()
+    reader = AppServerStream()
     seen = told(started("t1", **fields), turn("turn/started"), approval, notice("account/updated"), reader=reader)
     assert names(seen) == ["app_server.account.updated"]
     assert (len(seen), reader.close({}), reader.counters.withheld) == (1, [], 3)
@@ -188,10 +189,10 @@ HELLO = ({"id": "hello", "method": "initialize", "params": {}},)
 def test_a_thread_that_nobody_told_of_is_the_servers_own_if_all_was_seen() -> None:
     unannounced = [notice("thread/status/changed", threadId="t9"), turn("turn/started", "t9")]
     assert names(told(*unannounced)) == ["app_server.thread.status.changed", "app_server.turn.started"]
-    reader = AppServerReader()
+    reader = AppServerStream()
     assert told(HELLO, *unannounced, reader=reader) == []
     assert reader.counters.withheld == 2
-    reader.lost("in")
+    reader.lose("in")
     assert len(names(told(*unannounced, reader=reader))) == 2
 
 
@@ -217,7 +218,7 @@ def test_every_other_thread_is_told_of(fields: dict[str, Any]) -> None:
 
 def test_nothing_is_told_of_a_deleted_thread_after_its_deletion() -> None:
     deleted = notice("thread/deleted", threadId="t1")
-    reader = AppServerReader()
+    reader = AppServerStream()
     seen = told(started(), deleted, deleted, started(), turn("turn/started"), started("t2"), reader=reader)
     assert names(seen) == ["app_server.thread.started", "app_server.thread.deleted", "app_server.thread.started"]
     late = [({"id": 1, "method": "thread/resume"},), {"id": 1, "result": {"thread": thread("t1")}}]
@@ -234,7 +235,7 @@ def test_bytes_of_the_client_are_no_signals() -> None:
 
 
 def test_a_reader_remembers_no_more_threads_than_it_may() -> None:
-    reader = AppServerReader()
+    reader = AppServerStream()
     for number in range(5_000):
         told(started(f"t{number}"), notice("thread/closed", threadId=f"t{number}"), reader=reader)
     assert len(names(told(turn("turn/started", "t1"), reader=reader))) == 1

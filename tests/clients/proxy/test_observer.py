@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 import lifebus
+from lifebus.observer.stream import AppServerStream
 from lifebus.signals import SignalReceived
-from lifebus_adapters.app_server import AppServerReader, Observed, SignalSeen
+from lifebus_adapters.app_server import Observed, SignalSeen
 from lifebus_contract import Receipt
 from lifebus_supervisor.daemon.composition import Daemon
 from support.adapters.app_server_recordings import RECORDINGS, chunks_of, feed, wire
@@ -92,7 +93,7 @@ async def test_a_recording_passes_unchanged_and_the_bus_has_all_of_it(recording:
         async with running_bus(directory=base) as daemon:
             assert await asyncio.to_thread(play, box, recording) == 0
             await finished(box)
-            observed = feed(AppServerReader(), chunks_of(recording))
+            observed = feed(AppServerStream(), chunks_of(recording))
             async with connected(daemon) as bus:
                 assert await signals_of(bus) == expected_signals(observed)
             events = [str(receipt.event) for receipt in await receipts_of(daemon)]

@@ -5,8 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from lifebus.observer.stream import AppServerStream
 from lifebus.signals import SignalReceived
-from lifebus_adapters.app_server import AppServerReader, SignalSeen
+from lifebus_adapters.app_server import SignalSeen
 from lifebus_transports.messages.signals import Observation, ObservedExit, ObservedFact, ObservedSignal
 from support.adapters.app_server_recordings import RECORDINGS, chunks_of, feed
 from support.integration.observing import Observer, drain_signals, places
@@ -15,7 +16,7 @@ from support.running import connected, running_bus
 
 def observations(recording: Path) -> list[Observation]:
     """Return what an observer of this app-server tells, to its end."""
-    reader = AppServerReader()
+    reader = AppServerStream()
     seen = [*feed(reader, chunks_of(recording)), *reader.close({"exit_code": 0})]
     told: list[Observation] = [
         ObservedSignal(thread=one.thread or "", event_type=one.event_type, signal=one.signal)

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from lifebus_adapters.app_server import AppServerFact, AppServerReader, FactSeen, Observed, SignalSeen
+from lifebus.observer.stream import AppServerStream
+from lifebus_adapters.app_server import AppServerFact, FactSeen, Observed, SignalSeen
 from support.paths import CAPTURES
 
 RECORDINGS = sorted((CAPTURES / "app_server").glob("*.jsonl"))
@@ -29,16 +30,16 @@ def wire(message: Any) -> bytes:
     return (message if isinstance(message, str) else json.dumps(message, ensure_ascii=False)).encode() + b"\n"
 
 
-def feed(reader: AppServerReader, chunks: Sequence[Chunk]) -> list[Observed]:
+def feed(reader: AppServerStream, chunks: Sequence[Chunk]) -> list[Observed]:
     return [seen for direction, data, at_ms in chunks for seen in reader.feed(direction, data, at_ms)]
 
 
-def told(*messages: Any, reader: AppServerReader | None = None) -> list[Observed]:
+def told(*messages: Any, reader: AppServerStream | None = None) -> list[Observed]:
     """What a reader makes of messages of the server; a client's stand in a tuple of one."""
     chunks: list[Chunk] = [
         ("in", wire(one[0]), START_MS) if isinstance(one, tuple) else ("out", wire(one), START_MS) for one in messages
     ]
-    return feed(reader or AppServerReader(), chunks)
+    return feed(reader or AppServerStream(), chunks)
 
 
 def signals(observed: Sequence[Observed]) -> list[dict[str, Any]]:

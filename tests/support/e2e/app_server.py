@@ -16,7 +16,8 @@ import psutil
 import pytest
 
 import lifebus
-from lifebus_adapters.app_server import AppServerReader, Observed
+from lifebus.observer.stream import AppServerStream
+from lifebus_adapters.app_server import Observed
 from lifebus_contract import Receipt
 from support.broker_process import BrokerProcess
 from support.e2e.fake_model import MODEL, FakeModel, fake_model
@@ -48,7 +49,7 @@ class Client:
     got: bytearray = field(default_factory=bytearray)
     messages: list[Message] = field(default_factory=list)
     observed: list[Observed] = field(default_factory=list)
-    reader: AppServerReader = field(default_factory=AppServerReader)
+    reader: AppServerStream = field(default_factory=AppServerStream)
     _more: asyncio.Condition = field(default_factory=asyncio.Condition)
     _ids: int = 0
 

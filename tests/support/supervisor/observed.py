@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
+from lifebus.observer.stream import AppServerStream
 from lifebus_adapters import CallerProcess
-from lifebus_adapters.app_server import AppServerReader, FactSeen, Observed
+from lifebus_adapters.app_server import FactSeen, Observed
 from lifebus_contract import Receipt
 from lifebus_supervisor.app_server.intake import AppServerIntake
 from lifebus_transports.messages.signals import ObservedExit, ObservedFact, ObservedLoss, ObservedProcess
@@ -30,7 +31,7 @@ class Observer:
     ) -> None:
         self.stage = stage
         self.intake = intake or AppServerIntake(stage.bus, stage.supervisor)
-        self.reader = AppServerReader()
+        self.reader = AppServerStream()
         self.sent: list[tuple[int, ObservedFact | ObservedLoss | ObservedExit]] = []
         self._origin = origin
         self._process = None if process is None else ObservedProcess(pid=process.pid, started=process.started)

@@ -1,4 +1,4 @@
-"""Reads an app-server's stdin and stdout: bytes in, signals and facts out.  No I/O, no clock of its own.
+"""Reads an app-server's stdin and stdout: lines in, signals and facts out.  No I/O, no clock of its own.
 
 Both directions are read: a client's requests tell what an answer is about, which names the threads that were resumed,
 and its answers tell what people decided.  Signals are made of what the server says alone.
@@ -12,7 +12,6 @@ from msgspec import Raw, Struct
 
 from lifebus_adapters.app_server.context import context_of, decoded, identifier
 from lifebus_adapters.app_server.facts import AppServerFact, ThreadClosed
-from lifebus_adapters.app_server.lines import MAX_LINE_BYTES, LineSplitter
 from lifebus_adapters.app_server.mapping import facts_of, opened
 from lifebus_adapters.app_server.messages import Answer, Notification, Request, read_message
 from lifebus_adapters.app_server.operators import Questions
@@ -46,9 +45,10 @@ Observed = SignalSeen | FactSeen
 
 
 class ReaderCounters(Struct):
-    """What was read: `messages` of both directions, lines that were no message (`junk`) or `overlong`, `lost` places.
+    """What was read: `messages` of both directions, and lines that were no message (`junk`).
 
-    `signals` counts those that were told, `withheld` those of deleted and system-owned threads.
+    `signals` counts those that were returned, `withheld` those of deleted and system-owned threads.  `overlong` lines
+    and places where bytes were `lost` are counted by who cuts the lines.
     """
 
     messages: int = 0
@@ -73,41 +73,33 @@ class _ItemParams(Struct):
 
 
 class AppServerReader:
-    """Reads one app-server from its start to its end.  Bytes for the server are fed before it can have them."""
+    """Reads one app-server from its start to its end.  Lines for the server are read before it can have them.
 
-    def __init__(self, *, max_line_bytes: int = MAX_LINE_BYTES) -> None:
-        self._splitters = {"in": LineSplitter(max_line_bytes), "out": LineSplitter(max_line_bytes)}
+    `counters` is what was read so far.
+    """
+
+    def __init__(self) -> None:
+        self.counters = ReaderCounters()
         self._threads = Threads()
         self._questions = Questions()
         self._requests = ClientRequests()
         self._greeted = False
-        self._counters = ReaderCounters()
+        self._has_gap = False
 
-    @property
-    def counters(self) -> ReaderCounters:
-        """What was read so far."""
-        self._counters.overlong = sum(splitter.overlong for splitter in self._splitters.values())
-        self._counters.lost = sum(splitter.lost for splitter in self._splitters.values())
-        return self._counters
+    def read(self, direction: Direction, line: bytes, received_at_ms: int) -> list[Observed]:
+        """Return what a line says; it came at a time, in milliseconds since 1970.  Never raises."""
+        message = read_message(line)
+        if message is None:
+            self.counters.junk += 1
+            return []
+        self.counters.messages += 1
+        if direction == "out":
+            return self._from_server(message, received_at_ms)
+        return _seen(self._from_client(message, received_at_ms))
 
-    def feed(self, direction: Direction, data: bytes, received_at_ms: int) -> list[Observed]:
-        """Return what these bytes complete; they came at a time, in milliseconds since 1970.  Never raises."""
-        observed: list[Observed] = []
-        for line in self._splitters[direction].feed(data):
-            message = read_message(line)
-            if message is None:
-                self._counters.junk += 1
-                continue
-            self._counters.messages += 1
-            if direction == "out":
-                observed += self._from_server(message, received_at_ms)
-            else:
-                observed += _seen(self._from_client(message, received_at_ms))
-        return observed
-
-    def lost(self, direction: Direction) -> None:
-        """Note that bytes are missing here: what has begun is dropped, and reading goes on after the next newline."""
-        self._splitters[direction].lose()
+    def note_gap(self) -> None:
+        """Note that a line was not read: from now on an unknown thread need not be the server's own."""
+        self._has_gap = True
 
     def close(self, evidence: Mapping[str, FactValue]) -> list[Observed]:
         """Return the end of everything that is open, now that the server is gone.
@@ -151,12 +143,12 @@ class AppServerReader:
         if context.thread is None:
             return [self._signal(message, None, context.turn, at_ms)]
         if self._threads.is_purged(context.thread):
-            self._counters.withheld += 1
+            self.counters.withheld += 1
             return []
         thread = self._threads.find(context.thread)
         self._learn(thread, message)
         if self._is_servers_own(thread):
-            self._counters.withheld += 1
+            self.counters.withheld += 1
             self._forget_deleted(thread, message)
             return []
         turn = context.turn or thread.turn
@@ -171,12 +163,12 @@ class AppServerReader:
 
     @property
     def _saw_all(self) -> bool:
-        return self._greeted and not any(one.lost or one.overlong for one in self._splitters.values())
+        return self._greeted and not self._has_gap
 
     def _signal(
         self, message: Request | Notification, thread: Thread | None, turn: str | None, at_ms: int
     ) -> SignalSeen:
-        self._counters.signals += 1
+        self.counters.signals += 1
         signal = signal_of(message, thread, turn, at_ms)
         return SignalSeen(signal.context.thread_id, signal.event_type, msgspec.json.encode(signal))
 

@@ -19,6 +19,7 @@ from lifebus_contract import (
 from lifebus_contract.codec import check_plain
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
 from lifebus_transports.framing.frames import unique_keys
+from lifebus_transports.framing.lines import LineFramer
 from lifebus_transports.processes.outcomes import Failure, Finished, bad_answer, fault_of
 
 WarmProtocol = Literal["jsonl", "msgpack"]
@@ -41,7 +42,8 @@ class JsonFraming:
     """One JSON document a line; blank lines mean nothing."""
 
     def __init__(self) -> None:
-        self._rest = bytearray()
+        self._lines = LineFramer(MAX_MESSAGE_BYTES)
+        self._refused = False
 
     def encode(self, envelope: DispatchEnvelope) -> bytes:
         """Return the envelope on a line."""
@@ -49,20 +51,25 @@ class JsonFraming:
 
     def feed(self, data: bytes) -> list[Any]:
         """Return the documents of the lines that are whole now."""
-        self._rest += data
         found: list[Any] = []
-        if b"\n" in data:
-            *lines, self._rest = self._rest.split(b"\n")
-            found = [_read_line(bytes(line)) for line in lines if line.strip()]
-        if len(self._rest) > MAX_MESSAGE_BYTES:
-            self._rest.clear()
-            found.append(_too_large())
+        for line in self._lines.feed(data):
+            if isinstance(line, bytes):
+                found += [_read_line(line)] if line.strip() else []
+            else:
+                self._refuse(found)
+                self._refused = False
+        if self._lines.is_overlong:  # its end may never come, and somebody waits for the answer
+            self._refuse(found)
         return found
+
+    def _refuse(self, found: list[Any]) -> None:
+        """Add the fault of a line that is too long, once for each."""
+        if not self._refused:
+            found.append(_too_large())
+        self._refused = True
 
 
 def _read_line(line: bytes) -> Any:
-    if len(line) > MAX_MESSAGE_BYTES:
-        return _too_large()
     try:
         return load_json(line)
     except InvalidRequest as fault:

@@ -1,0 +1,52 @@
+"""An app-server's stdin and stdout as bytes: cut into lines, and the lines read.  Pure."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from lifebus_adapters.app_server import AppServerReader, Direction, Observed, ReaderCounters
+from lifebus_contract.fields import FactValue
+from lifebus_transports.framing.lines import LineFramer
+
+MAX_LINE_BYTES: Final = 8_388_608
+"""Longest line that is kept, in bytes; of a longer one nothing is read."""
+
+
+class AppServerStream:
+    """Reads one app-server from its start to its end.  Bytes for the server are fed before it can have them."""
+
+    def __init__(self, *, max_line_bytes: int = MAX_LINE_BYTES) -> None:
+        self._reader = AppServerReader()
+        self._framers: dict[Direction, LineFramer] = {
+            "in": LineFramer(max_line_bytes),
+            "out": LineFramer(max_line_bytes),
+        }
+
+    @property
+    def counters(self) -> ReaderCounters:
+        """What was read so far."""
+        counters = self._reader.counters
+        counters.overlong = sum(framer.overlong for framer in self._framers.values())
+        counters.lost = sum(framer.lost for framer in self._framers.values())
+        return counters
+
+    def feed(self, direction: Direction, data: bytes, received_at_ms: int) -> list[Observed]:
+        """Return what these bytes complete; they came at a time, in milliseconds since 1970.  Never raises."""
+        framer = self._framers[direction]
+        observed: list[Observed] = []
+        for line in framer.feed(data):
+            if isinstance(line, bytes):
+                observed += self._reader.read(direction, line, received_at_ms)
+            else:
+                self._reader.note_gap()
+        if framer.is_overlong:  # the other direction is read on while this line has no end
+            self._reader.note_gap()
+        return observed
+
+    def lose(self, direction: Direction) -> None:
+        """Note that bytes are missing here: what has begun is dropped, and reading goes on after the next newline."""
+        self._framers[direction].lose()
+        self._reader.note_gap()
+
+    def close(self, evidence: Mapping[str, FactValue]) -> list[Observed]:
+        """Return the end of everything that is open, now that the server is gone (see `AppServerReader.close`)."""
+        return self._reader.close(evidence)
