@@ -64,7 +64,7 @@ def _dispatch(arguments: "Sequence[str]") -> int:
 
         return version()
     if list(arguments[:1]) in (["tee"], ["run"]):  # an editor waits for its server
-        code = _carry(arguments[0], arguments[1:])
+        code = _run_proxy(arguments[0], arguments[1:])
         if code is not None:
             return code
     from cyclopts import CycloptsError  # noqa: PLC0415
@@ -80,13 +80,13 @@ def _dispatch(arguments: "Sequence[str]") -> int:
     return int(result) if isinstance(result, int) else 0
 
 
-def _carry(kind: str, words: "Sequence[str]") -> int | None:
+def _run_proxy(kind: str, words: "Sequence[str]") -> int | None:
     """Run `lifebus tee` or `lifebus run`; None where the words are not plain, and the parser has to explain them."""
-    from lifebus.proxy.program import Options, carry, read_options  # noqa: PLC0415
+    from lifebus.proxy.program import ProxyOptions, read_options, run_proxy  # noqa: PLC0415
 
-    options = Options(owned=kind == "run")
+    options = ProxyOptions(owned=kind == "run")
     command = read_options(list(words), options)
-    return None if command is None else carry(command, options)
+    return None if command is None else run_proxy(command, options)
 
 
 def _prepare_streams() -> None:

@@ -1,4 +1,4 @@
-"""The observer: the process beside `lifebus tee` and `lifebus run` that tells the broker what passes.
+"""The observer: the process beside `lifebus tee` and `lifebus run` that reports to the broker what passes.
 
-It is started by the passage, has none of its streams, and the passage never waits for it.
+The proxy starts it, shares none of its streams with it, and never waits for it.
 """

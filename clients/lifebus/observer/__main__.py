@@ -1,6 +1,6 @@
-"""``python -P -m lifebus.observer ADAPTER ORIGIN RUNTIME_DIR PID``: started by the passage, never by people.
+"""``python -P -m lifebus.observer ADAPTER ORIGIN RUNTIME_DIR PID``: started by the proxy, never by people.
 
-Descriptor 3 is the passage's memory, 4 the pipe of records (lifebus.proxy.shared_memory).
+Descriptor 3 is the proxy's shared memory, 4 the pipe of records (lifebus.proxy.shared_memory).
 """
 
 import os
@@ -12,8 +12,8 @@ _NICENESS = 10
 
 
 def main(adapter: str, origin: str, runtime_dir: str, pid: str) -> None:
-    """Observe until the passage has ended."""
-    os.closerange(_RECORDS + 1, os.sysconf("SC_OPEN_MAX"))  # what the client gave its server is not for us to hold open
+    """Observe until the proxy has ended."""
+    os.closerange(_RECORDS + 1, os.sysconf("SC_OPEN_MAX"))  # or a pipe that the client gave its server never ends
     os.nice(_NICENESS)
     from pathlib import Path  # noqa: PLC0415  after the descriptors are closed and we are out of the way
 

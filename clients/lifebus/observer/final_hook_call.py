@@ -1,4 +1,4 @@
-"""What is said when no broker was there at the end: a call of our own hook, which the spool keeps for the next one."""
+"""The observer's last call when no broker took everything: our own hook, whose spool keeps it for the next broker."""
 
 import os
 import subprocess
@@ -19,20 +19,20 @@ _PATIENCE_S: Final = 2.0
 """How long the hook may take; by itself it ends within 300 ms."""
 
 
-def call_final_hook(sender: ObservedRun, runtime_dir: Path, code: int | None, lost: ObservedLoss) -> None:
-    """Tell how the app-server ended and how much of it nobody was told; whatever goes wrong, nobody is left to know."""
+def call_final_hook(run: ObservedRun, runtime_dir: Path, code: int | None, lost: ObservedLoss) -> None:
+    """Report how the app-server ended and how much was not reported; errors are ignored, for nobody is left to know."""
     call = {
         "hook_event_name": _HOOK,
-        "run_id": sender.origin,
+        "run_id": run.origin,
         "exit_code": code,
         "missed_messages": lost.messages,
         "missed_bytes": lost.bytes,
     }
     hook = Path(lifebus.__file__ or "").with_name("hook.py")
-    command = [sys.executable, "-I", "-S", str(hook), sender.adapter_id, _HOOK]
+    command = [sys.executable, "-I", "-S", str(hook), run.adapter_id, _HOOK]
     environment = {**os.environ, "LIFEBUS_RUNTIME_DIR": str(runtime_dir)}
-    word = msgspec.json.encode(call)
+    stdin = msgspec.json.encode(call)
     try:
-        subprocess.run(command, input=word, env=environment, timeout=_PATIENCE_S, check=False)  # noqa: S603  our own file
+        subprocess.run(command, input=stdin, env=environment, timeout=_PATIENCE_S, check=False)  # noqa: S603  our own file
     except (OSError, subprocess.TimeoutExpired):
         return

@@ -1,4 +1,4 @@
-"""What is to be told, in order and numbered, bounded in count and bytes.  Pure."""
+"""Observations that wait to be sent: in order, numbered, bounded in count and bytes.  Pure."""
 
 from collections import deque
 from typing import Final
@@ -41,7 +41,7 @@ class ObservationQueue:
         return len(self._waiting) + (len(self._batch.observations) if self._batch else 0)
 
     def add(self, observation: Observation) -> None:
-        """Take one more; where it gets too much, signals are dropped first, and then everything."""
+        """Queue one more; where the queue is full, signals are dropped first, and then everything."""
         size = _size_of(observation)
         self._waiting.append((observation, size))
         self._bytes += size
@@ -51,7 +51,7 @@ class ObservationQueue:
                 self._drop(keep_facts=False)
 
     def batch(self) -> ObservationBatch | None:
-        """Return the batch to send: the one under way until it is settled, else the next; None where nothing waits."""
+        """Return the batch to send: the one under way until it is acknowledged, else the next; None if nothing waits."""
         if self._batch is None and self._waiting:
             taken: list[Observation] = []
             size = 0
@@ -63,7 +63,7 @@ class ObservationQueue:
             self._batch = ObservationBatch(self._through + 1, tuple(taken))
         return self._batch
 
-    def settle(self, through: int) -> None:
+    def acknowledge(self, through: int) -> None:
         """Forget what is durable: everything up to a number."""
         if self._batch is None:
             return
@@ -72,7 +72,7 @@ class ObservationQueue:
         self._batch = ObservationBatch(self._through + 1, kept) if kept else None
 
     def refuse(self) -> None:
-        """The broker will never take this batch: send half of it, or count the one that is to blame."""
+        """The broker will never take this batch: send half of it, or count the single one as lost."""
         if self._batch is None:
             return
         half = self._batch.observations[: len(self._batch.observations) // 2]
@@ -84,8 +84,8 @@ class ObservationQueue:
                 self._refuse_one(observation)
         self._batch = ObservationBatch(self._batch.first, half) if half else None
 
-    def left(self) -> ObservedLoss:
-        """Return how much nobody will ever be told of: what still waits, and what it stands for."""
+    def remaining(self) -> ObservedLoss:
+        """Return how much would be lost now: what still waits, and the losses that are queued."""
         batch = self._batch.observations if self._batch else ()
         found = ObservedLoss()
         for observation in (*batch, *(observation for observation, _ in self._waiting)):

@@ -1,4 +1,4 @@
-"""What the passage records, read: chunks of bytes in the order in which they came."""
+"""What the proxy records, read: chunks of bytes in the order in which they came."""
 
 import mmap
 import os
@@ -10,7 +10,7 @@ from lifebus.proxy.shared_memory import CODE, ENDED, HEAD_BYTES, IN, LOST, MEMOR
 from lifebus_adapters.app_server import Direction
 
 _RECORDS: Final = 64
-"""Records of one look, so that sending has its turn between looks."""
+"""Records of one read, so that sending has its turn between reads."""
 
 _NAMES: Final[dict[int, Direction]] = {IN: "in", OUT: "out"}
 
@@ -25,7 +25,7 @@ class Chunk(Struct, frozen=True):
 
 
 class Ending(Struct, frozen=True):
-    """How it ended: the exit code (negative for a signal, None where the passage was killed), and bytes lost last."""
+    """How it ended: the exit code (negative for a signal, None where the proxy was killed), and bytes lost last."""
 
     code: int | None
     lost: dict[Direction, int]
@@ -41,7 +41,7 @@ class Recording:
         os.set_blocking(records, False)
 
     def read(self) -> list[Chunk] | None:
-        """Return the next chunks, none where nothing is there yet; None once the passage has ended."""
+        """Return the next chunks, none where nothing is there yet; None once the proxy has ended."""
         try:
             data = os.read(self.records, RECORD.size * _RECORDS)
         except BlockingIOError:
@@ -49,13 +49,13 @@ class Recording:
         return [self._take(*record) for record in RECORD.iter_unpack(data)] if data else None
 
     def ending(self) -> Ending:
-        """Return how the passage ended; right only once `read` has returned None."""
+        """Return how the proxy ended; right only once `read` has returned None."""
         code = self._head[CODE] if self._head[ENDED] else None
         return Ending(code, {name: self._head[LOST + number] for number, name in _NAMES.items()})
 
     def _take(self, direction: int, length: int, at: int, at_ms: int, lost: int) -> Chunk:
-        """Copy a chunk and give its room back."""
+        """Copy a chunk and free its room in the ring."""
         start = direction * RING_BYTES + at % RING_BYTES
         data = bytes(self._rings[start : start + length])
-        self._head[TAIL + direction] = at + length
+        self._head[TAIL + direction] = at + length  # after the copy: from here on the proxy may overwrite it
         return Chunk(_NAMES[direction], data, at_ms, lost)

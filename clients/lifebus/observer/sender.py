@@ -1,4 +1,4 @@
-"""Observations on their way to the broker, whenever there is one."""
+"""Sends observations to the broker, whenever there is one."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,12 +15,12 @@ from lifebus_contract import DeadlineExceeded, InvalidRequest, LifebusError, Sta
 from lifebus_transports.messages.signals import Observe, ObserveAnswer, ObservedProcess
 
 CLIENT_ID: Final = "lifebus.observer"
-"""The client under whose name observations are told."""
+"""The client under whose name observations are recorded."""
 
 _ANSWER_S: Final = 5.0
 _PAUSE_S: Final = (0.05, 1.0)
-_LOOK_S: Final = 0.25
-"""How often the place where a broker appears is looked at."""
+_RETRY_S: Final = 0.25
+"""How often the observer looks for a broker's socket, in seconds."""
 
 
 class ObservedRun(Struct, frozen=True):
@@ -32,28 +32,28 @@ class ObservedRun(Struct, frozen=True):
 
 
 class ObservationSender:
-    """Sends the backlog, batch by batch, each until it is durable."""
+    """Sends the queue, batch by batch, each until it is durable."""
 
-    def __init__(self, backlog: ObservationQueue, runtime_dir: Path, sender: ObservedRun) -> None:
-        self._backlog = backlog
+    def __init__(self, queue: ObservationQueue, runtime_dir: Path, run: ObservedRun) -> None:
+        self._queue = queue
         self._runtime_dir = runtime_dir
-        self._sender = sender
+        self._run = run
         self._backoff = Backoff(*_PAUSE_S)
 
     @property
-    def hopeless(self) -> bool:
+    def broker_absent(self) -> bool:
         """Whether there is no broker, and has been none."""
         return not (self._runtime_dir / "requests.ipc").exists()
 
-    async def run(self, more: Callable[[], Awaitable[bool]]) -> None:
-        """Send whatever is there, until `more` (which waits for observations) says that nothing will come any more."""
+    async def run(self, wait_for_work: Callable[[], Awaitable[bool]]) -> None:
+        """Send what is queued, until `wait_for_work` returns False: nothing more will come."""
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         connection: Connection | None = None
         try:
-            while await more():
+            while await wait_for_work():
                 connection = connection or await self._connect(context)
                 if not await self._send(connection):
-                    connection.close()  # what it still holds would come in a heap once the broker reads again
+                    connection.close()  # or its unsent copies would reach the broker as well once it reads again
                     connection = None
         finally:
             if connection is not None:
@@ -61,35 +61,35 @@ class ObservationSender:
             context.destroy(linger=0)
 
     async def _connect(self, context: "zmq.Context[zmq.Socket[bytes]]") -> Connection:
-        while self.hopeless:  # noqa: ASYNC110  no event tells of a first broker
-            await anyio.sleep(_LOOK_S)
+        while self.broker_absent:  # noqa: ASYNC110  no event tells of a first broker
+            await anyio.sleep(_RETRY_S)
         return Connection(context, self._runtime_dir)
 
     async def _send(self, connection: Connection) -> bool:
         """Send the batch that is due; return False where no answer came."""
-        batch = self._backlog.batch()
+        batch = self._queue.batch()
         if batch is None:
             return True
         try:
             answer = await connection.ask("observe", self._body(batch), ObserveAnswer, timeout=_ANSWER_S)
-        except (InvalidRequest, StateConflict):  # so it will be every time
-            self._backlog.refuse()
+        except (InvalidRequest, StateConflict):  # it would be refused every time
+            self._queue.refuse()
         except DeadlineExceeded:
             return False
         except LifebusError:
             await self._backoff.rest()
         else:
-            self._backlog.settle(answer.through)
+            self._queue.acknowledge(answer.through)
             self._backoff.reset()
         return True
 
     def _body(self, batch: ObservationBatch) -> Observe:
-        sender = self._sender
+        run = self._run
         return Observe(
             client_id=CLIENT_ID,
-            adapter_id=sender.adapter_id,
-            origin=sender.origin,
+            adapter_id=run.adapter_id,
+            origin=run.origin,
             first=batch.first,
             observations=batch.observations,
-            process=sender.process,
+            process=run.process,
         )

@@ -1,4 +1,4 @@
-"""The program behind the passage: started, signalled, waited for, and ended where we own it."""
+"""The program behind the proxy: started, signalled, waited for, and ended where we own it."""
 
 import os
 import resource
@@ -30,12 +30,14 @@ _TERMINATE_S = 5.0
 
 def hold_signals() -> "set[signal.Signals | int]":
     """Have signals wait until they are asked for, and return which ones were held before."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # were it ignored, nobody could tell how the program ended
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it were ignored, the kernel would discard the exit code
     return signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
 
 
 class ProxyChild:
-    """The running program.  `stdin` and `stdout` are our ends of its pipes, `buried` what else of ours has ended.
+    """The running program.  `stdin` and `stdout` are our ends of its pipes.
+
+    `reaped` has the process ids of our other children that have ended, such as the observer.
 
     `owned`: it has a process group of its own, and has to end when it is told to; `grace` is how many seconds it may
     take to end by itself once its stdin is closed.
@@ -47,12 +49,12 @@ class ProxyChild:
     def __init__(self, command: list[str], *, owned: bool, grace: float, held: "set[signal.Signals | int]") -> None:
         self.owned = owned
         self._grace = grace
-        self.buried: set[int] = set()
+        self.reaped: set[int] = set()
         self._term_sent = False
         theirs, self.stdin = os.pipe()
         self.stdout, writing = os.pipe()
         streams = [(os.POSIX_SPAWN_DUP2, theirs, 0), (os.POSIX_SPAWN_DUP2, writing, 1)]
-        ignored = (signal.SIGPIPE, signal.SIGXFSZ)  # by Python, which the program would inherit
+        ignored = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores them, and the program would inherit that
         try:
             self.pid = os.posix_spawnp(
                 command[0],
@@ -76,7 +78,7 @@ class ProxyChild:
                 if code is not None:
                     return code
             elif number == signal.SIGALRM and self.owned:
-                self._insist()
+                self._force_end()
             elif self.owned or not shared:
                 self._send(number)
                 if self.owned and number in _ENDING:
@@ -88,7 +90,7 @@ class ProxyChild:
             self._send(signal.SIGTERM)
 
     def stdin_ended(self) -> None:
-        """The client is done: a program that we own has to end now."""
+        """The client has closed its end: a program that we own has to end within the grace."""
         if self.owned:
             self._expect_end(self._grace)
 
@@ -96,7 +98,7 @@ class ProxyChild:
         if not any(signal.getitimer(signal.ITIMER_REAL)):
             signal.setitimer(signal.ITIMER_REAL, seconds)
 
-    def _insist(self) -> None:
+    def _force_end(self) -> None:
         """The time is over: terminate the group, and after that kill it."""
         self._send(signal.SIGKILL if self._term_sent else signal.SIGTERM)
         self._term_sent = True
@@ -110,8 +112,9 @@ class ProxyChild:
         self._term_sent = self._term_sent or number in _ENDING
 
     def _reap(self) -> int | None:
-        """Take notice of every process of ours that has ended; return the program's exit code if it is among them."""
+        """Reap every child that has ended; return the program's exit code if it is among them."""
         code = None
+        # One SIGCHLD may stand for several children: signals of one kind do not queue up.
         while code is None:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == self.pid:
@@ -119,7 +122,7 @@ class ProxyChild:
             elif not pid:
                 break
             else:
-                self.buried.add(pid)
+                self.reaped.add(pid)
         return code
 
 

@@ -1,4 +1,4 @@
-"""`lifebus tee` and `lifebus run`: start the program, carry its streams, have them observed, end as it ends."""
+"""`lifebus tee` and `lifebus run`: start a program, copy its streams through, have them observed, end as it ends."""
 
 import _thread
 import os
@@ -25,8 +25,8 @@ _EOF_S = 0.05
 """How long the end of the program's output may take to be seen; later, somebody else holds its end of the pipe."""
 
 
-class Options:
-    """What may be told before the `--`; `owned` is what `lifebus run` adds to `lifebus tee`.
+class ProxyOptions:
+    """The options before the `--`; `owned` is what `lifebus run` adds to `lifebus tee`.
 
     `grace` is how many seconds an owned program may take to end once its stdin is closed.
     """
@@ -39,8 +39,8 @@ class Options:
         self.grace = 10.0
 
 
-def read_options(words: list[str], options: Options) -> list[str] | None:
-    """Read the options before the `--` and return the command behind it; None leaves all else to who can explain it."""
+def read_options(words: list[str], options: ProxyOptions) -> list[str] | None:
+    """Read the options before the `--` and return the command behind it; None where the parser has to explain."""
     names = {"--adapter": "adapter", "--origin": "origin", "--runtime-dir": "runtime_dir"}
     place = words.index("--") if "--" in words else -1
     pairs, command = words[:place], words[place + 1 :]
@@ -51,30 +51,31 @@ def read_options(words: list[str], options: Options) -> list[str] | None:
     return command
 
 
-def carry(command: list[str], options: Options) -> int:
-    """Run the command with its streams carried, and end this process as it ends; return only where it cannot start."""
+def run_proxy(command: list[str], options: ProxyOptions) -> int:
+    """Run the command, copy its streams through, and end this process as it ends; return only if it cannot start."""
     if options.owned and os.isatty(0) and os.isatty(1):
         sys.stderr.write(_TERMINAL)
-    held = hold_signals()
+    held = hold_signals()  # before any thread starts: threads inherit the mask, so only `wait` gets signals
     memory = SharedMemory()
     try:
         child = ProxyChild(command, owned=options.owned, grace=options.grace, held=held)
     except OSError as fault:
         sys.stderr.write(f"lifebus: {command[0]}: {fault.strerror}\n")
         return _NOT_FOUND if isinstance(fault, FileNotFoundError) else _NOT_STARTED
-    inward, outward = Pump(0, child.stdin, memory.taps[IN]), Pump(child.stdout, 1, memory.taps[OUT])
+    inward, outward = Pump(0, child.stdin, memory.rings[IN]), Pump(child.stdout, 1, memory.rings[OUT])
     _start(inward.run, child.stdin_ended)
     thread, done = _start(outward.run)
     origin = options.origin or f"{options.adapter}-{int(time() * 1000):x}-{os.urandom(6).hex()}"
     observer = _start_observer(memory, options, origin, child.pid, held)
     code = child.wait()
     outward.end_soon()
+    # A grandchild may hold the program's end of the pipe: then no end of file comes, and the read is interrupted.
     if not done.acquire(timeout=_EOF_S):
         interrupt(thread)
         done.acquire()
     child.end_group()
-    if observer in child.buried:
-        memory.renew()  # another observer tells the end, and how much was lost since the first one died
+    if observer in child.reaped:
+        memory.reopen_records()  # another observer reports the end, and what was lost since the first one died
         _start_observer(memory, options, origin + ".2", child.pid, held)
     memory.close(code)
     die_as(code)
@@ -95,10 +96,10 @@ def _start(work: "Callable[..., None]", *arguments: object) -> "tuple[int, _thre
     return _thread.start_new_thread(run, ()), done
 
 
-def _start_observer(memory: SharedMemory, options: Options, origin: str, server: int, held: "set[int]") -> int:
+def _start_observer(memory: SharedMemory, options: ProxyOptions, origin: str, server: int, held: "set[int]") -> int:
     """Start the observer apart, with none of our streams and in a group of its own, and return its process id.
 
-    Where that cannot be, all passes unseen, and the id is 0.
+    Where it cannot be started, the streams pass unobserved, and the id is 0.
     """
     module = [sys.executable, "-P", "-m", "lifebus.observer"]
     words = [*module, options.adapter, origin, options.runtime_dir, str(server)]
@@ -111,4 +112,4 @@ def _start_observer(memory: SharedMemory, options: Options, origin: str, server:
     except OSError:
         return 0
     finally:
-        memory.handed_over()
+        memory.close_reading_end()

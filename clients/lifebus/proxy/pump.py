@@ -1,4 +1,4 @@
-"""One direction of the passage: what is read from one side is written to the other, byte for byte."""
+"""One direction of the proxy: what is read from one side is written to the other, byte for byte."""
 
 import os
 import select
@@ -14,21 +14,21 @@ _LAST_BYTES = 1_048_576
 
 
 class Pump:
-    """Carries bytes from a descriptor to another; both are closed when either side has ended."""
+    """Copies bytes from a descriptor to another; both are closed when either side has ended."""
 
-    def __init__(self, source: int, target: int, tap: RingBuffer) -> None:
+    def __init__(self, source: int, target: int, ring: RingBuffer) -> None:
         self._source = source
         self._target = target
-        self._tap = tap
+        self._ring = ring
         self._is_over = False
         self._left = _LAST_BYTES
 
     def run(self, at_end: "Callable[[], None] | None" = None) -> None:
-        """Carry until the source has ended or the target takes no more; `at_end` is called where it was the source."""
+        """Copy until the source has ended or the target takes no more; `at_end` is called where it was the source."""
         try:
-            while self._left > 0 and self._carry():
+            while self._left > 0 and self._copy():
                 pass
-        except OSError:  # the other side is told by the end of its pipe
+        except OSError:  # the other side notices by the end of its pipe
             at_end = None
         finally:
             _close(self._source)
@@ -37,7 +37,7 @@ class Pump:
             at_end()
 
     def end_soon(self) -> None:
-        """Carry only what is there already: the program is over, and another may still hold its end of the pipe.
+        """Copy only what is there already: the program has ended, but others may still hold its end of the pipe.
 
         A read that waits does so until a signal interrupts it.
         """
@@ -47,13 +47,13 @@ class Pump:
         except OSError:  # it has just been closed
             return
 
-    def _carry(self) -> bool:
-        """Carry one chunk; return whether there may be another."""
-        room = self._tap.room()
+    def _copy(self) -> bool:
+        """Copy one chunk; return whether there may be another."""
+        room = self._ring.reserve()
         length = self._read(room)
         if not length:
             return False
-        self._tap.tell(length)  # before it is passed on: no answer can be told before its question
+        self._ring.commit(length)  # before it is passed on: no answer can be recorded before its question
         self._write(room[:length])
         if self._is_over:
             self._left -= length

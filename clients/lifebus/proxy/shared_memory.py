@@ -1,6 +1,6 @@
-"""What the passage shares with its observer: a memory that bytes are read into, and a pipe of small records of them.
+"""What the proxy shares with its observer: a memory that bytes are read into, and a pipe of small records of them.
 
-The passage reads each chunk straight into the memory and writes it on from there, so that observing costs no copy.  The
+The proxy reads each chunk straight into the memory and writes it on from there, so that observing costs no copy.  The
 observer gives room back by writing how far it has read.  Whatever finds no room passes all the same, unobserved, and
 its bytes are counted; the count goes with the next record, and what is left in the end stands in the memory's head.
 """
@@ -39,14 +39,14 @@ _RECORDS_BYTES = 1_048_576
 """Bytes of records that wait for the observer: some 30,000."""
 
 _WARM_BYTES = 262_144
-"""How much of a ring is used while the observer keeps up: what the processor still has at hand."""
+"""How much of a ring is used while the observer keeps up: it stays in the processor's cache."""
 
 _RESUME_BYTES = RING_BYTES // 2
 """How far the observer may be behind when recording begins again: few long losses are better than many short ones."""
 
 
 class SharedMemory:
-    """The shared memory and the pipe of records, as the passage has them.
+    """The shared memory and the pipe of records, as the proxy has them.
 
     `file` and `records` are for the observer, `writer` is our end of the pipe.
     """
@@ -58,20 +58,20 @@ class SharedMemory:
         _widen(self.writer)
         view = memoryview(mmap.mmap(self.file, MEMORY_BYTES))
         self._head = view[:HEAD_BYTES].cast("q")
-        self.taps = (RingBuffer(view, IN, self.writer), RingBuffer(view, OUT, self.writer))
+        self.rings = (RingBuffer(view, IN, self.writer), RingBuffer(view, OUT, self.writer))
 
-    def handed_over(self) -> None:
-        """Close the observer's end of the pipe, once it has it."""
+    def close_reading_end(self) -> None:
+        """Close the observer's end of the pipe, once the observer has it."""
         os.close(self.records)
 
-    def renew(self) -> None:
-        """Begin with another pipe: whoever read from the first one is gone."""
+    def reopen_records(self) -> None:
+        """Make another pipe: the reader of the first one is gone."""
         os.close(self.writer)
         self.records, self.writer = os.pipe()
 
     def close(self, code: int) -> None:
-        """Say that the program has ended, and end the records."""
-        self._head[CODE] = code
+        """Record that the program has ended, and how, and end the records."""
+        self._head[CODE] = code  # before ENDED: whoever sees ENDED may read it
         self._head[ENDED] = 1
         os.close(self.writer)
 
@@ -85,18 +85,19 @@ class RingBuffer:
         self._head = view[:HEAD_BYTES].cast("q")
         self._direction = direction
         self._writer = writer
-        self._apart = memoryview(bytearray(CHUNK_BYTES))
+        self._spare = memoryview(bytearray(CHUNK_BYTES))
         self._at = 0
         self._free = 0
         self._lost = 0
         self._in_ring = False
         self._observed = True
 
-    def room(self) -> memoryview:
-        """Return room for one chunk: in the ring, or apart where the observer is behind or gone."""
+    def reserve(self) -> memoryview:
+        """Return room for one chunk: in the ring, or a spare buffer where the observer is behind or gone."""
         read = max(self._head[TAIL + self._direction], self._free)
         place = self._at % RING_BYTES
         rest = RING_BYTES - place
+        # At the end of the ring, or to stay in the processor's cache, go on at the beginning.
         if rest < CHUNK_BYTES or (place >= _WARM_BYTES and read == self._at):
             if read == self._at:
                 read = self._free = self._at + rest
@@ -104,9 +105,9 @@ class RingBuffer:
             place = 0
         most = _RESUME_BYTES if self._lost else RING_BYTES - CHUNK_BYTES
         self._in_ring = self._observed and self._at - read <= most
-        return self._ring[place : place + CHUNK_BYTES] if self._in_ring else self._apart
+        return self._ring[place : place + CHUNK_BYTES] if self._in_ring else self._spare
 
-    def tell(self, length: int) -> None:
+    def commit(self, length: int) -> None:
         """Record that so many bytes were read into the room; count them where that cannot be."""
         before = self._lost
         if self._in_ring and self._write(length):
@@ -142,7 +143,7 @@ def _widen(pipe: int) -> None:
 def _anonymous_file(size: int) -> int:
     """Return a descriptor of a file that has no name (any more)."""
     try:
-        file = os.memfd_create("lifebus-passage")
+        file = os.memfd_create("lifebus-proxy")
     except (AttributeError, OSError):  # another system, or one that forbids it
         path = os.path.join(os.environ.get("TMPDIR", "/tmp"), "lifebus-" + os.urandom(16).hex())  # noqa: PTH118, S108
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lifebus.proxy.program import Options, read_options
-from support.clients.proxy_box import passage_box
+from lifebus.proxy.program import ProxyOptions, read_options
+from support.clients.proxy_box import proxy_box
 from support.command_line import Shell
 from support.running import short_directory
 
@@ -17,7 +17,7 @@ def alone() -> Iterator[Shell]:
 
 
 def test_plain_words_are_read_without_the_parser() -> None:
-    options = Options(owned=False)
+    options = ProxyOptions(owned=False)
     words = ["--adapter", "claude", "--origin", "mine", "--runtime-dir", "here", "--", "server", "--", "-x"]
     assert read_options(words, options) == ["server", "--", "-x"]
     assert (options.adapter, options.origin, options.runtime_dir) == ("claude", "mine", "here")
@@ -27,7 +27,7 @@ def test_plain_words_are_read_without_the_parser() -> None:
     "words", [[], ["--"], ["--help"], ["server"], ["--adapter", "--", "server"], ["--grace", "1s", "--", "server"]]
 )
 def test_all_others_are_left_to_the_parser(words: list[str]) -> None:
-    assert read_options(words, Options(owned=True)) is None
+    assert read_options(words, ProxyOptions(owned=True)) is None
 
 
 @pytest.mark.parametrize("kind", ["tee", "run"])
@@ -39,6 +39,6 @@ def test_a_mistake_is_explained(alone: Shell, kind: str) -> None:
 
 
 def test_the_parser_comes_to_the_same(alone: Shell) -> None:
-    with passage_box("run", blind=True) as box:
+    with proxy_box("run", blind=True) as box:
         assert box.run(("echo", "--adapter"), b"", "--adapter=codex", "--grace=1s") == (0, b"--adapter\n", b"")
     assert alone.call("run", "--grace", "soon", "--", "true").code == 2

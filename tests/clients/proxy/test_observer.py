@@ -24,9 +24,9 @@ from support.broker_process import broker_process
 from support.clients.proxy_box import (
     CAT,
     PATIENCE_S,
-    PassageBox,
+    ProxyBox,
     eventually,
-    passage_box,
+    proxy_box,
     python,
     read_exactly,
     write_all,
@@ -39,7 +39,7 @@ DELTA = wire({"method": "item/agentMessage/delta", "params": {"threadId": "t1", 
 NOTICE = wire({"method": "thread/started", "params": {"thread": {"id": "t1"}}})
 
 
-def play(box: PassageBox, recording: Path) -> int:
+def play(box: ProxyBox, recording: Path) -> int:
     """Be the client of a recording: say its lines, and see that every answer comes back byte for byte."""
     with box.started((*SERVER, str(recording)), env={**box.env, "PYTHONPATH": os.pathsep.join(sys.path)}) as process:
         assert process.stdin is not None
@@ -80,8 +80,8 @@ async def receipts_of(daemon: Daemon) -> list[Receipt]:
     return [item for item in found if isinstance(item, Receipt)]
 
 
-async def finished(box: PassageBox) -> None:
-    """Wait until the observer has told everything and is gone."""
+async def finished(box: ProxyBox) -> None:
+    """Wait until the observer has reported everything and is gone."""
     await asyncio.to_thread(eventually, lambda: not box.processes())
 
 
@@ -89,7 +89,7 @@ async def finished(box: PassageBox) -> None:
 async def test_a_recording_passes_unchanged_and_the_bus_has_all_of_it(recording: Path) -> None:
     kind = "run" if recording.stem.startswith("turn_") else "tee"
     with short_directory() as base:
-        box = PassageBox(base, kind)
+        box = ProxyBox(base, kind)
         async with running_bus(directory=base) as daemon:
             assert await asyncio.to_thread(play, box, recording) == 0
             await finished(box)
@@ -103,21 +103,21 @@ async def test_a_recording_passes_unchanged_and_the_bus_has_all_of_it(recording:
 
 async def test_without_a_broker_the_end_is_a_receipt_of_the_next_one() -> None:
     with short_directory() as base:
-        box = PassageBox(base)
+        box = ProxyBox(base)
         assert await asyncio.to_thread(box.run, CAT, NOTICE) == (0, NOTICE, b"")
         await finished(box)
         async with running_bus(directory=base) as daemon:
             (gap,) = await receipts_of(daemon)
     assert gap.event == "receipt.gap_detected"
-    told = {"source_hook": "app_server_end", "exit_code": 0, "missed_messages": 4}
-    assert told.items() <= gap.telemetry_summary.items()
+    reported = {"source_hook": "app_server_end", "exit_code": 0, "missed_messages": 4}
+    assert reported.items() <= gap.telemetry_summary.items()
     assert isinstance(missed := gap.telemetry_summary["missed_bytes"], int)
     assert missed > len(NOTICE)
 
 
 async def test_a_broker_that_comes_late_gets_what_was_said_before() -> None:
     with short_directory() as base:
-        box = PassageBox(base)
+        box = ProxyBox(base)
         with box.started(CAT) as process:
             await asyncio.to_thread(write_all, process, NOTICE)
             await asyncio.to_thread(read_exactly, process, len(NOTICE))
@@ -148,7 +148,7 @@ async def end(process: "subprocess.Popen[bytes]") -> None:
 
 async def test_a_broker_that_hangs_delays_nothing_and_gets_all_of_it_later() -> None:
     with short_directory() as base:
-        box = PassageBox(base)
+        box = ProxyBox(base)
         async with broker_process(base) as broker, lifebus.connect(runtime_dir=broker.runtime_dir, timeout=20) as bus:
             with box.started(CAT) as process:
                 await say(process, DELTA)
@@ -165,7 +165,7 @@ async def test_a_broker_that_hangs_delays_nothing_and_gets_all_of_it_later() -> 
 
 async def test_a_broker_that_is_killed_delays_nothing_and_what_it_missed_is_a_receipt_of_the_next_one() -> None:
     with short_directory() as base:
-        box = PassageBox(base)
+        box = ProxyBox(base)
         async with broker_process(base) as broker:
             with box.started(CAT) as process:
                 await asyncio.to_thread(box.observer)
@@ -181,7 +181,7 @@ async def test_a_broker_that_is_killed_delays_nothing_and_what_it_missed_is_a_re
 
 async def test_an_observer_that_is_killed_harms_nothing_and_the_loss_is_a_receipt() -> None:
     with short_directory() as base:
-        box = PassageBox(base)
+        box = ProxyBox(base)
         async with running_bus(directory=base) as daemon:
             with box.started(CAT) as process:
                 observer = await asyncio.to_thread(box.observer)
@@ -199,7 +199,7 @@ async def test_an_observer_that_is_killed_harms_nothing_and_the_loss_is_a_receip
 async def test_what_is_no_json_passes_and_is_counted() -> None:
     junk = b"\x00\xff no json \n" * 50_000
     with short_directory() as base:
-        box = PassageBox(base)
+        box = ProxyBox(base)
         async with running_bus(directory=base) as daemon:
             code, out, _ = await asyncio.to_thread(box.run, CAT, junk)
             await finished(box)
@@ -208,19 +208,19 @@ async def test_what_is_no_json_passes_and_is_counted() -> None:
                 assert (await bus.status()).counters["signals_stored"] == 0
 
 
-def test_a_killed_passage_leaves_a_program_that_sees_the_end_and_no_process() -> None:
-    with passage_box() as box:
+def test_a_killed_proxy_leaves_a_program_that_sees_the_end_and_no_process() -> None:
+    with proxy_box() as box:
         with box.started(python("import sys; print('up', flush=True); sys.stdin.read()")) as process:
             assert read_exactly(process, 3) == b"up\n"
             process.kill()
             process.wait(PATIENCE_S)
         eventually(lambda: not box.processes())
-        (word,) = box.last_words()
-    assert json.loads(word.stdin)["exit_code"] is None
+        (call,) = box.final_calls()
+    assert json.loads(call.stdin)["exit_code"] is None
 
 
 def test_the_exit_waits_for_no_observer_and_the_observer_holds_no_stream() -> None:
-    with passage_box() as box:
+    with proxy_box() as box:
         with box.started(CAT) as process:
             assert process.stdin is not None
             assert process.stdout is not None
@@ -245,7 +245,7 @@ def held_by(pid: int) -> list[str]:
 def test_a_descriptor_that_the_client_gave_is_not_held_by_the_observer() -> None:
     ours, theirs = os.pipe()
     name = f"pipe:[{os.fstat(theirs).st_ino}]"
-    with passage_box() as box, box.started(CAT, pass_fds=(theirs,)):
+    with proxy_box() as box, box.started(CAT, pass_fds=(theirs,)):
         observer = box.observer().pid
         eventually(lambda: name not in held_by(observer))
     os.close(ours)

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from support.clients.proxy_box import (
     CAT,
     PATIENCE_S,
-    PassageBox,
+    ProxyBox,
     eventually,
-    passage_box,
+    proxy_box,
     python,
     read_exactly,
     write_all,
@@ -27,14 +27,14 @@ JUNK = bytes(range(256)) * 300 + b"\xff\xfe\n\x00{\n" + b"\n\n{]" + b"\xc3"
 
 
 @pytest.fixture(params=["tee", "run"])
-def box(request: pytest.FixtureRequest) -> Iterator[PassageBox]:
-    with passage_box(request.param, blind=True) as found:
+def box(request: pytest.FixtureRequest) -> Iterator[ProxyBox]:
+    with proxy_box(request.param, blind=True) as found:
         yield found
 
 
 @pytest.fixture
-def tee() -> Iterator[PassageBox]:
-    with passage_box(blind=True) as found:
+def tee() -> Iterator[ProxyBox]:
+    with proxy_box(blind=True) as found:
         yield found
 
 
@@ -43,12 +43,12 @@ def write_each(process: "subprocess.Popen[bytes]", pieces: list[bytes]) -> None:
         write_all(process, piece)
 
 
-def test_bytes_exit_code_and_stderr_are_the_programs(box: PassageBox) -> None:
+def test_bytes_exit_code_and_stderr_are_the_programs(box: ProxyBox) -> None:
     program = "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read()); sys.stderr.write('oops\\n'); sys.exit(3)"
     assert box.run(python(program), JUNK) == (3, JUNK, b"oops\n")
 
 
-def test_what_comes_in_any_pieces_goes_out_as_it_came(tee: PassageBox) -> None:
+def test_what_comes_in_any_pieces_goes_out_as_it_came(tee: ProxyBox) -> None:
     with tee.started(CAT) as process:
 
         @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -65,7 +65,7 @@ def test_what_comes_in_any_pieces_goes_out_as_it_came(tee: PassageBox) -> None:
         check()
 
 
-def test_100_megabytes_pass_whole_and_the_memory_stays_flat(tee: PassageBox) -> None:
+def test_100_megabytes_pass_whole_and_the_memory_stays_flat(tee: ProxyBox) -> None:
     block, blocks = os.urandom(1_048_576), 100
     with tee.started(CAT) as process:
         assert process.stdin is not None
@@ -80,7 +80,7 @@ def test_100_megabytes_pass_whole_and_the_memory_stays_flat(tee: PassageBox) -> 
         assert process.wait(PATIENCE_S) == 0
 
 
-def test_a_reader_that_stops_makes_the_writer_wait_and_nothing_is_lost(tee: PassageBox) -> None:
+def test_a_reader_that_stops_makes_the_writer_wait_and_nothing_is_lost(tee: ProxyBox) -> None:
     with tee.started(CAT) as process:
         assert process.stdin is not None
         os.set_blocking(process.stdin.fileno(), False)
@@ -105,7 +105,7 @@ def _fill(process: "subprocess.Popen[bytes]") -> int:
     return written
 
 
-def test_the_end_of_one_direction_is_passed_on_while_the_other_goes_on(box: PassageBox) -> None:
+def test_the_end_of_one_direction_is_passed_on_while_the_other_goes_on(box: ProxyBox) -> None:
     program = "import sys; sys.stdin.read(); print('after the end', flush=True)"
     assert box.run(python(program), b"x") == (0, b"after the end\n", b"")
     half = "import os, sys; os.write(1, b'bye'); os.close(1); sys.stdin.read(); sys.exit(4)"
@@ -118,7 +118,7 @@ def test_the_end_of_one_direction_is_passed_on_while_the_other_goes_on(box: Pass
         assert process.wait(PATIENCE_S) == 4
 
 
-def test_a_client_that_reads_no_more_ends_the_program_as_it_would_alone(box: PassageBox) -> None:
+def test_a_client_that_reads_no_more_ends_the_program_as_it_would_alone(box: ProxyBox) -> None:
     with box.started(("yes",)) as process:
         assert process.stdout is not None
         process.stdout.read(10)
@@ -126,7 +126,7 @@ def test_a_client_that_reads_no_more_ends_the_program_as_it_would_alone(box: Pas
         assert process.wait(PATIENCE_S) == -signal.SIGPIPE
 
 
-def test_a_program_that_reads_no_more_is_told_to_the_client(box: PassageBox) -> None:
+def test_a_program_that_reads_no_more_is_told_to_the_client(box: ProxyBox) -> None:
     closed = "import os, time; os.close(0); print('closed', flush=True); time.sleep(60)"
     with box.started(python(closed)) as process:
         assert process.stdin is not None
@@ -138,12 +138,12 @@ def test_a_program_that_reads_no_more_is_told_to_the_client(box: PassageBox) -> 
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGSEGV])
-def test_a_program_that_a_signal_ends_ends_the_passage_with_it(box: PassageBox, number: signal.Signals) -> None:
+def test_a_program_that_a_signal_ends_ends_the_proxy_with_it(box: ProxyBox, number: signal.Signals) -> None:
     assert box.run(("sh", "-c", f"ulimit -c 0; kill -{number.value} $$; sleep 60"))[0] == -number
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
-def test_a_signal_reaches_the_program_once(box: PassageBox, number: signal.Signals) -> None:
+def test_a_signal_reaches_the_program_once(box: ProxyBox, number: signal.Signals) -> None:
     name = number.name.removeprefix("SIG")
     script = f"trap 'echo got' {name}; echo ready; while read line; do echo $line; done; exit 7"
     with box.started(("bash", "-c", script)) as process:
@@ -156,14 +156,14 @@ def test_a_signal_reaches_the_program_once(box: PassageBox, number: signal.Signa
         assert process.wait(PATIENCE_S) == 7
 
 
-def test_on_a_terminal_an_interrupt_comes_once(box: PassageBox) -> None:
+def test_on_a_terminal_an_interrupt_comes_once(box: ProxyBox) -> None:
     """Ours: the terminal itself interrupts a program under tee; one under run hears of it from us."""
     script = "trap 'echo got' INT; echo ready; read line; read line; echo end $line"
     code, shown = interrupted(box.words(("bash", "-c", script)), box.env, b"end two")
     assert (code, shown.count(b"got")) == (0, 1)
 
 
-def test_the_program_has_the_signals_as_they_are_by_default(box: PassageBox) -> None:
+def test_the_program_has_the_signals_as_they_are_by_default(box: ProxyBox) -> None:
     status = box.run(("cat", "/proc/self/status"))[1].decode()
     fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
     below_the_c_librarys_own = 0x7FFF_FFFF
@@ -171,26 +171,26 @@ def test_the_program_has_the_signals_as_they_are_by_default(box: PassageBox) -> 
     assert int(fields["SigBlk"], 16) == 0
 
 
-def test_the_program_gets_no_descriptor_but_what_the_client_gave(box: PassageBox) -> None:
+def test_the_program_gets_no_descriptor_but_what_the_client_gave(box: ProxyBox) -> None:
     names = box.run(("ls", "/proc/self/fd"))[1].split()
     assert names == [b"0", b"1", b"2", b"3"]  # the last is the directory itself
 
 
-def test_no_descriptor_and_no_dead_child_is_left_lying_about(tee: PassageBox) -> None:
+def test_no_descriptor_and_no_dead_child_is_left_lying_about(tee: ProxyBox) -> None:
     with tee.started(CAT) as process:
-        passage = psutil.Process(process.pid)
+        proxy = psutil.Process(process.pid)
         write_all(process, b"x")
         assert read_exactly(process, 1) == b"x"
-        eventually(lambda: [child.name() for child in passage.children()] == ["cat"])  # its observer ended at once
-        before = passage.num_fds()
+        eventually(lambda: [child.name() for child in proxy.children()] == ["cat"])  # its observer ended at once
+        before = proxy.num_fds()
         for _ in range(500):
             write_all(process, JUNK[:1_000])
             read_exactly(process, 1_000)
-        assert passage.num_fds() == before
-        assert passage.num_threads() == 3
+        assert proxy.num_fds() == before
+        assert proxy.num_threads() == 3
 
 
-def test_a_stopped_passage_goes_on_where_it_was(tee: PassageBox) -> None:
+def test_a_stopped_proxy_goes_on_where_it_was(tee: ProxyBox) -> None:
     with tee.started(CAT) as process:
         write_all(process, b"one\n")
         assert read_exactly(process, 4) == b"one\n"
@@ -200,19 +200,19 @@ def test_a_stopped_passage_goes_on_where_it_was(tee: PassageBox) -> None:
         assert read_exactly(process, 4) == b"two\n"
 
 
-def test_a_program_that_is_not_there_is_said_as_a_shell_would(box: PassageBox) -> None:
+def test_a_program_that_is_not_there_is_said_as_a_shell_would(box: ProxyBox) -> None:
     assert box.run(("nonesuch-program",)) == (127, b"", b"lifebus: nonesuch-program: No such file or directory\n")
     assert box.run(("/",))[0] == 126
 
 
-def test_a_grandchild_that_holds_the_pipe_keeps_nobody_waiting(tee: PassageBox) -> None:
+def test_a_grandchild_that_holds_the_pipe_keeps_nobody_waiting(tee: ProxyBox) -> None:
     with tee.started(("sh", "-c", "sleep 60 & echo $!")) as process:
         assert process.wait(PATIENCE_S) == 0
         assert process.stdout is not None
         os.kill(int(process.stdout.read()), signal.SIGKILL)
 
 
-def test_a_program_under_tee_is_in_its_clients_group_and_one_under_run_in_its_own(box: PassageBox) -> None:
+def test_a_program_under_tee_is_in_its_clients_group_and_one_under_run_in_its_own(box: ProxyBox) -> None:
     with box.started(
         python("import os, sys; print(os.getpgrp() == os.getpid(), flush=True); sys.stdin.read()")
     ) as process:
@@ -221,13 +221,13 @@ def test_a_program_under_tee_is_in_its_clients_group_and_one_under_run_in_its_ow
 
 
 def test_run_ends_a_program_that_stays_after_its_stdin_was_closed() -> None:
-    with passage_box("run", blind=True) as box:
+    with proxy_box("run", blind=True) as box:
         deaf = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(60)"
         assert box.run(python(deaf), b"", "--grace", "200ms")[0] == -signal.SIGTERM
 
 
 def test_run_lets_a_program_go_on_that_has_closed_its_stdin_itself() -> None:
-    with passage_box("run", blind=True) as box:
+    with proxy_box("run", blind=True) as box:
         reading, writing = os.pipe()
         busy = f"import os, sys; os.close(0); print('closed', flush=True); os.read({reading}, 1); sys.exit(5)"
         with box.started(python(busy), "--grace", "1ms", pass_fds=(reading,)) as process:
@@ -241,7 +241,7 @@ def test_run_lets_a_program_go_on_that_has_closed_its_stdin_itself() -> None:
 
 
 def test_run_leaves_nothing_of_the_programs_group() -> None:
-    with passage_box("run", blind=True) as box:
+    with proxy_box("run", blind=True) as box:
         code, out, _ = box.run(("sh", "-c", "sleep 60 >/dev/null 2>&1 & echo $!"))
         assert code == 0
         eventually(lambda: not psutil.pid_exists(int(out)))

@@ -1,4 +1,4 @@
-"""The memory between passage and observer: what is told is what was read, and what is not told is counted."""
+"""The memory between proxy and observer: what is recorded is what was read, and what is not recorded is counted."""
 
 import os
 
@@ -17,9 +17,9 @@ class Pair:
         self.recording = Recording(self.memory.file, self.memory.records)
 
     def put(self, direction: int, data: bytes) -> None:
-        tap = self.memory.taps[direction]
-        tap.room()[: len(data)] = data
-        tap.tell(len(data))
+        ring = self.memory.rings[direction]
+        ring.reserve()[: len(data)] = data
+        ring.commit(len(data))
 
     def take(self) -> list[Chunk]:
         found: list[Chunk] = []
@@ -34,7 +34,7 @@ class Pair:
             self.memory.close(code)
         assert self.take() == []
         assert self.recording.read() is None
-        self.memory.handed_over()
+        self.memory.close_reading_end()
         os.close(self.memory.file)
 
 
@@ -44,38 +44,38 @@ def test_an_observer_that_keeps_up_gets_every_byte_in_the_order_in_which_it_came
     steps: list[tuple[int, int, bool]],
 ) -> None:
     pair = Pair()
-    put, told = [], []
+    put, seen = [], []
     for number, (direction, length, look) in enumerate(steps):
         data = bytes([number % 256]) * length
         put.append((("in", "out")[direction], data))
         pair.put(direction, data)
         if look or number % 64 == 63:
-            told += pair.take()
-    told += pair.take()
-    assert [(chunk.direction, chunk.data) for chunk in told] == put
-    assert all(chunk.lost == 0 for chunk in told)
+            seen += pair.take()
+    seen += pair.take()
+    assert [(chunk.direction, chunk.data) for chunk in seen] == put
+    assert all(chunk.lost == 0 for chunk in seen)
     pair.close()
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 300), st.integers(1, CHUNK_BYTES), st.booleans()), max_size=12))
-def test_of_an_observer_that_does_not_keep_up_every_byte_is_told_or_counted(
+def test_of_an_observer_that_does_not_keep_up_every_byte_is_seen_or_counted(
     bursts: list[tuple[int, int, bool]],
 ) -> None:
     pair = Pair()
-    put = told = lost = 0
+    put = seen = lost = 0
     for count, length, look in bursts:
         for _ in range(count):
             pair.put(OUT, b"x" * length)
             put += length
         for chunk in pair.take() if look else ():
-            told, lost = told + len(chunk.data), lost + chunk.lost
+            seen, lost = seen + len(chunk.data), lost + chunk.lost
     for chunk in pair.take():
-        told, lost = told + len(chunk.data), lost + chunk.lost
-    pair.put(OUT, b"whoever has caught up is told again")
+        seen, lost = seen + len(chunk.data), lost + chunk.lost
+    pair.put(OUT, b"whoever has caught up is heard again")
     for chunk in pair.take():
-        told, lost = told + len(chunk.data), lost + chunk.lost
-    assert told + lost == put + 35
+        seen, lost = seen + len(chunk.data), lost + chunk.lost
+    assert seen + lost == put + 35
     assert pair.recording.ending().lost == {"in": 0, "out": 0}
     pair.close()
 
@@ -89,7 +89,7 @@ def test_what_is_lost_at_the_very_end_and_how_it_ended_stand_in_the_head() -> No
     assert pair.recording.ending() == Ending(-9, {"in": 3 * CHUNK_BYTES, "out": 0})
 
 
-def test_a_passage_that_says_nothing_at_its_end_was_killed() -> None:
+def test_a_proxy_that_says_nothing_at_its_end_was_killed() -> None:
     pair = Pair()
     pair.close(None)
     assert pair.recording.ending().code is None
@@ -97,7 +97,7 @@ def test_a_passage_that_says_nothing_at_its_end_was_killed() -> None:
 
 def test_without_an_observer_nothing_is_recorded_any_more_and_bytes_still_find_room() -> None:
     pair = Pair()
-    pair.memory.handed_over()
+    pair.memory.close_reading_end()
     for _ in range(3):
         pair.put(OUT, b"x" * CHUNK_BYTES)
     pair.memory.close(0)

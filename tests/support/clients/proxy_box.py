@@ -29,7 +29,7 @@ def python(program: str) -> tuple[str, ...]:
 
 
 @dataclass
-class PassageBox:
+class ProxyBox:
     """Runtime and state directory of one test, without a broker unless the test starts one."""
 
     base: Path
@@ -50,13 +50,13 @@ class PassageBox:
         }
 
     def words(self, command: tuple[str, ...], *options: str) -> list[str]:
-        """The command line of a passage in front of a command."""
+        """The command line of a proxy in front of a command."""
         program = ("-c", _BLIND) if self.blind else ("-m", "lifebus")
         return [sys.executable, *program, self.kind, *options, "--", *command]
 
     @contextmanager
     def started(self, command: tuple[str, ...], *options: str, **popen: Any) -> "Iterator[subprocess.Popen[bytes]]":
-        """A passage in front of a command, gone at the end of the block, and its observer with it."""
+        """A proxy in front of a command, gone at the end of the block, and its observer with it."""
         words = self.words(command, *options)
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         process = subprocess.Popen(words, **{"env": self.env, "bufsize": 0, **pipes, **popen})
@@ -101,16 +101,16 @@ class PassageBox:
         eventually(look)
         return found[0]
 
-    def last_words(self) -> list[CallFrame]:
+    def final_calls(self) -> list[CallFrame]:
         """What observers have left in the spool."""
         file = self.base / "state" / "spool" / "calls"
         return [frame for frame in split_records(file.read_bytes()) if frame] if file.exists() else []
 
 
 @contextmanager
-def passage_box(kind: str = "tee", *, blind: bool = False) -> Iterator[PassageBox]:
+def proxy_box(kind: str = "tee", *, blind: bool = False) -> Iterator[ProxyBox]:
     with short_directory() as base:
-        box = PassageBox(base, kind, blind)
+        box = ProxyBox(base, kind, blind)
         yield box
         if not blind:
             eventually(lambda: not box.processes())  # an observer still writes into the directory

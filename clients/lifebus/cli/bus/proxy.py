@@ -9,23 +9,23 @@ from cyclopts import Parameter
 from lifebus.cli.arguments import parse_seconds
 from lifebus.cli.connection import configure_logs
 from lifebus.cli.exit_codes import ExitCode, UsageError
-from lifebus.proxy.program import Options, carry
+from lifebus.proxy.program import ProxyOptions, run_proxy
 
 _Command = Annotated[str, Parameter(allow_leading_hyphen=False)]
 
 
 def tee(*command: _Command, adapter: str = "codex", origin: str = "", runtime_dir: str = "") -> int:
-    """Stand between a client and its app-server: lifebus tee -- codex app-server.
+    """Copy the streams between a client and its app-server: lifebus tee -- codex app-server.
 
-    What they say to each other passes unchanged, and the bus hears it. Ends as the command ends.
+    Every byte passes unchanged, and the bus gets the signals. Ends as the command ends.
 
     Args:
         command: The app-server and its arguments, behind --.
-        adapter: The adapter under whose name it is told.
+        adapter: The adapter under whose name it is recorded.
         origin: A unique name of this run; one is made where none is given.
         runtime_dir: The directory with the broker's sockets.
     """
-    return _carry(command, Options(owned=False), adapter, origin, runtime_dir)
+    return _run_proxy(command, ProxyOptions(owned=False), adapter, origin, runtime_dir)
 
 
 def run(*command: _Command, adapter: str = "codex", origin: str = "", runtime_dir: str = "", grace: str = "10s") -> int:
@@ -35,17 +35,17 @@ def run(*command: _Command, adapter: str = "codex", origin: str = "", runtime_di
 
     Args:
         command: The app-server and its arguments, behind --.
-        adapter: The adapter under whose name it is told.
+        adapter: The adapter under whose name it is recorded.
         origin: A unique name of this run; one is made where none is given.
         runtime_dir: The directory with the broker's sockets.
         grace: How long it may take to end by itself once stdin is closed.
     """
-    options = Options(owned=True)
+    options = ProxyOptions(owned=True)
     options.grace = parse_seconds(grace)
-    return _carry(command, options, adapter, origin, runtime_dir)
+    return _run_proxy(command, options, adapter, origin, runtime_dir)
 
 
-def _carry(command: tuple[str, ...], options: Options, adapter: str, origin: str, runtime_dir: str) -> int:
+def _run_proxy(command: tuple[str, ...], options: ProxyOptions, adapter: str, origin: str, runtime_dir: str) -> int:
     """Run the command; this process ends with it.
 
     Raises:
@@ -54,7 +54,7 @@ def _carry(command: tuple[str, ...], options: Options, adapter: str, origin: str
     if not command:
         raise UsageError("what is to be run? write it behind --, e.g. lifebus tee -- codex app-server")
     options.adapter, options.origin, options.runtime_dir = adapter, origin, runtime_dir
-    return carry(list(command), options)
+    return run_proxy(list(command), options)
 
 
 def stdio(
