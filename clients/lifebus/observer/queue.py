@@ -51,7 +51,7 @@ class ObservationQueue:
                 self._drop(keep_facts=False)
 
     def batch(self) -> ObservationBatch | None:
-        """Return the batch to send: the one under way until it is acknowledged, else the next; None if nothing waits."""
+        """Return the batch to send: the one under way until it is acknowledged, then the next; None without any."""
         if self._batch is None and self._waiting:
             taken: list[Observation] = []
             size = 0

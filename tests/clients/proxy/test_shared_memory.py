@@ -72,10 +72,10 @@ def test_of_an_observer_that_does_not_keep_up_every_byte_is_seen_or_counted(
             seen, lost = seen + len(chunk.data), lost + chunk.lost
     for chunk in pair.take():
         seen, lost = seen + len(chunk.data), lost + chunk.lost
-    pair.put(OUT, b"whoever has caught up is heard again")
+    pair.put(OUT, b"whoever has caught up is seen once more")
     for chunk in pair.take():
         seen, lost = seen + len(chunk.data), lost + chunk.lost
-    assert seen + lost == put + 35
+    assert seen + lost == put + len(b"whoever has caught up is seen once more")
     assert pair.recording.ending().lost == {"in": 0, "out": 0}
     pair.close()
 
