@@ -15,7 +15,8 @@ from lifebus_broker.routing.fan_out import Fanout
 from lifebus_contract import DispatchEnvelope, Emission, IdSource, LifebusError, error_for
 from lifebus_supervisor.configuration.adapters import configured_adapters
 from lifebus_supervisor.configuration.settings import Settings
-from lifebus_supervisor.daemon.command_clients import KIND, invoker_of
+from lifebus_supervisor.daemon.command_clients import invoker_of
+from lifebus_transports.messages.workers import COMMAND
 from lifebus_transports.processes import Commands, CommandSpec
 
 
@@ -58,7 +59,7 @@ async def invoke_once(settings: Settings, emitter: str, envelope: DispatchEnvelo
                 events=frozenset({envelope.request.event}),
                 invoker=invoker_of(invocation.spec, invocation.protocol, 1, Commands(tasks), tasks),
                 deadline=invocation.deadline,
-                kind=KIND,
+                kind=COMMAND,
             )
         )
         emission = Emission(request=envelope.request, payloads=envelope.payloads)

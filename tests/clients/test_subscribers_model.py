@@ -24,7 +24,7 @@ from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.snapshots.frozen import freeze_map
 from lifebus_broker.state.stores import Stores, dump_stores, load_stores, reduce_event
 from lifebus_supervisor.api.queries import query_of
-from lifebus_supervisor.api.service import _page
+from lifebus_supervisor.api.reads import page_of
 from lifebus_supervisor.api.state import States, state_at_floor
 from lifebus_transports.messages.reads import BackfillPage, RowInfo
 from lifebus_transports.messages.state import StateQuery
@@ -148,7 +148,7 @@ class Subscribing(RuleBasedStateMachine):
         """Have the broker answer a question; the answer is on its way then."""
         if reader.page is None and reader.view.behind:
             asked = structs.replace(reader.view.ask(), limit=limit)
-            reader.page = _page(await self.ledger.read(query_of(asked, asked.after)), state=True)
+            reader.page = page_of(await self.ledger.read(query_of(asked, asked.after)), has_state=True)
 
     def deliver(self, reader: Reader) -> None:
         if reader.page is not None:

@@ -12,7 +12,7 @@ COMMANDS_ALONE = (
 )
 """Modules and packages; one that begins like these in its last part counts as well."""
 
-LOADED = "import sys, lifebus_supervisor.daemon.composition; print(*sys.modules, sep='\\n')"
+LOADED = "import sys, lifebus_supervisor.daemon.lifecycle; print(*sys.modules, sep='\\n')"
 
 
 def loaded_by_the_daemon() -> list[str]:

@@ -82,7 +82,7 @@ ALLOWED = [
         "lifebus_supervisor.daemon.composition",
         "import lifebus_broker.routing.bus, lifebus_transports.framing.frames",
     ),
-    ("lifebus.cli", "def up():\n    from lifebus_supervisor.daemon.composition import run"),
+    ("lifebus.cli", "def up():\n    from lifebus_supervisor.daemon.lifecycle import run"),
     ("lifebus.hook", "import sys, os, _socket"),
 ]
 

@@ -30,7 +30,7 @@ from support.running import connected, running_bus
 @contextmanager
 def messages(daemon: Daemon) -> Iterator[list[int]]:
     """Count the messages that arrive at the request door inside the block."""
-    counters = daemon.service.requests.counters
+    counters = daemon.requests.counters
     before, found = counters.requests, [0]
     yield found
     found[0] = counters.requests - before
@@ -127,12 +127,12 @@ async def test_a_busy_broker_is_asked_again_even_without_a_key() -> None:
 
 async def test_a_broker_that_stays_busy_is_named_when_the_time_is_over() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
-        daemon.service.draining = True
+        daemon.api.stopping = True
         bus.timeout = 0.2
         with pytest.raises((BrokerBusy, DeadlineExceeded)) as caught:  # the last try may still be unanswered
             await bus.emit(frame())
         assert caught.value.retry_class is RetryClass.SAFE_RETRY
-        daemon.service.draining = False
+        daemon.api.stopping = False
         assert not (await bus.emit(frame())).replayed
 
 
@@ -147,7 +147,7 @@ async def test_too_many_open_questions_are_refused_as_busy(monkeypatch: pytest.M
 async def test_callers_learn_when_their_connection_is_closed_and_nothing_is_left_behind() -> None:
     async with running_bus() as daemon:
         async with connected(daemon) as bus:
-            daemon.service.requests.pause()
+            daemon.requests.pause()
             waiting = [asyncio.ensure_future(bus.emit(frame(idempotency_key=key))) for key in (None, None, "k1")]
             await asyncio.sleep(0)
             await asyncio.sleep(0)

@@ -15,7 +15,8 @@ import lifebus
 from lifebus_adapters import HookAnswer
 from lifebus_contract import FailureClass, LifecycleEvent, Receipt, ReceiptStatus, StateConflict
 from lifebus_supervisor.configuration.settings import ClientSettings
-from lifebus_supervisor.daemon.composition import Daemon, running
+from lifebus_supervisor.daemon.composition import Daemon
+from lifebus_supervisor.daemon.lifecycle import running
 from support.adapters.calls import captured
 from support.broker_process import broker_process
 from support.clients.hook_box import HOOK

@@ -96,7 +96,7 @@ async def test_a_worker_that_vanishes_without_a_word_leaves_a_transport_error_an
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("lifebus_supervisor.api.workers.LEASE_S", 0.2)
-    monkeypatch.setattr("lifebus_supervisor.daemon.composition._SWEEP_S", 0.02)
+    monkeypatch.setattr("lifebus_supervisor.daemon.periodic._SWEEP_S", 0.02)
     async with running_bus() as daemon, connected(daemon) as bus, silent_worker(daemon) as worker:
         await worker.register("worker")
         async with asyncio.TaskGroup() as tasks, asyncio.timeout(SECONDS):
@@ -134,9 +134,9 @@ async def test_an_answer_that_comes_after_the_deadline_changes_nothing() -> None
             (client,) = daemon.bus.clients.all()
             client.deadline = 0.05
             assert (await one_receipt(bus)).failure_class is FailureClass.TIMEOUT
-            answered = daemon.service.requests.counters.requests
+            answered = daemon.requests.counters.requests
             release.set()
-            await until(lambda: daemon.service.requests.counters.requests > answered)
+            await until(lambda: daemon.requests.counters.requests > answered)
             client.deadline = 5.0
             assert (await one_receipt(bus)).status is ReceiptStatus.OBSERVED
         assert len(await recorded(daemon)) == 2
@@ -241,8 +241,8 @@ async def test_the_newest_of_two_workers_of_one_name_stays_and_the_other_is_told
         fault = first.exception()
         assert isinstance(fault, StateConflict)
         assert fault.code == "replaced"
-        requests = daemon.service.requests.counters.requests
-        await until(lambda: daemon.service.requests.counters.requests > requests + 3)
+        requests = daemon.requests.counters.requests
+        await until(lambda: daemon.requests.counters.requests > requests + 3)
         assert daemon.bus.clients.all() == (registered,)
         assert not second.done()
         assert (await one_receipt(bus)).status is ReceiptStatus.OBSERVED

@@ -18,6 +18,7 @@ from lifebus_contract import (
 )
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_transports.messages.emissions import EmitAnswer
+from lifebus_transports.zmq.requests import Request
 from support.bus_box import payload
 from support.integration.following import SECONDS, emit, frame, recorded, until
 from support.integration.serving import serving
@@ -126,15 +127,15 @@ async def test_a_key_whose_receipt_was_pruned_is_not_recorded_anew() -> None:
 
 def lose_answers(daemon: Daemon, many: int) -> None:
     """Let the first so many acknowledgements get lost on their way."""
-    answer, left = daemon.service.requests.answer, [many]
+    answer, left = daemon.requests.answer, [many]
 
-    def lossy(caller: Any, body: object) -> bool:
+    def lossy(request: Request, body: object) -> bool:
         if isinstance(body, EmitAnswer) and left[0]:
             left[0] -= 1
             return True
-        return answer(caller, body)
+        return answer(request, body)
 
-    daemon.service.requests.answer = lossy  # type: ignore[method-assign]  # a lossy way back is the point
+    daemon.requests.answer = lossy  # type: ignore[method-assign]  # a lossy way back is the point
 
 
 async def test_a_lost_acknowledgement_is_met_by_asking_again_and_records_one_fact(
@@ -154,7 +155,7 @@ async def test_an_emitter_that_asks_again_still_gets_the_payloads_of_the_first_t
 ) -> None:
     monkeypatch.setattr("lifebus._internal.outbox._ATTEMPT_S", 0.02)
     async with running_bus() as daemon, connected(daemon) as bus, connected(daemon, "notes") as worker:
-        asked = daemon.service.requests.counters
+        asked = daemon.requests.counters
 
         async def slow(_: DispatchEnvelope) -> CallbackResponse:
             before = asked.requests

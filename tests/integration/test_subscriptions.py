@@ -40,7 +40,7 @@ async def test_a_subscriber_of_a_door_that_loses_messages_sees_the_whole_ledger(
     session: tuple[str, str] | None, nth: int
 ) -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
-        lose_every(daemon.service.receipts, nth, beacons=nth > 1)
+        lose_every(daemon.receipts, nth, beacons=nth > 1)
         follower = bus.receipts(session=session, since="start")
         async with asyncio.TaskGroup() as tasks:
             reading = tasks.create_task(take(follower, 60 if session else 120))
@@ -55,7 +55,7 @@ async def test_the_loss_of_the_last_receipt_is_noticed_without_another_one(sessi
         follower = bus.receipts(session=session, since="start")
         await emit(bus, "s1")
         await take(follower, 1)
-        lose_every(daemon.service.receipts, 1)
+        lose_every(daemon.receipts, 1)
         (last,) = await emit(bus, "s1")
         assert ids(await take(follower, 1)) == ids(last.receipts)
 

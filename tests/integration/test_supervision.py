@@ -17,7 +17,8 @@ import lifebus
 from lifebus_broker.state.degradation import Cause, lost
 from lifebus_contract import CapabilityRequest, LifecycleEvent, Receipt, RequirementLevel
 from lifebus_supervisor.configuration.settings import TelemetrySettings, TickSettings
-from lifebus_supervisor.daemon.composition import Daemon, running
+from lifebus_supervisor.daemon.composition import Daemon
+from lifebus_supervisor.daemon.lifecycle import running
 from lifebus_supervisor.supervision.emissions import emissions_of
 from lifebus_supervisor.supervision.evaluation import Finding
 from support.running import connected, settings_in, short_directory

@@ -23,6 +23,7 @@ from lifebus_contract import (
     SupportState,
     TransportError,
 )
+from lifebus_supervisor.supervision.supervisor import Supervisor
 from lifebus_transports.messages.ticks import Tick, TickAnswer
 from support.integration.following import SECONDS, emit, ids, joined, recorded, take, until
 from support.running import connected, running_bus
@@ -74,7 +75,7 @@ async def test_a_transient_receipt_has_position_0_on_its_own_topic_and_no_other(
         try:
             everything.connect(f"ipc://{daemon.settings.runtime_dir / 'receipts.ipc'}")
             everything.setsockopt(zmq.SUBSCRIBE, b"")
-            await until(lambda: daemon.service.receipts._topics.wants(b"a/"))
+            await until(lambda: daemon.receipts._topics.wants(b"a/"))
             with_session, without = look(daemon.bus, "s/1"), look(daemon.bus, None)
             await emit(bus, "s1")
             heard: list[bytes] = []
@@ -151,15 +152,15 @@ async def test_a_tick_of_an_unknown_adapter_is_refused() -> None:
         assert daemon.bus.ledger.head == 0
 
 
-async def test_a_driven_tick_is_what_the_supervisor_makes_of_it() -> None:
+async def test_a_driven_tick_is_what_the_supervisor_makes_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Tick] = []
 
-    async def supervise(tick: Tick) -> TickAnswer:
+    async def supervise(_: Supervisor, __: Bus, tick: Tick) -> TickAnswer:
         asked.append(tick)
         return TickAnswer(receipts=(), positions=(), sessions=3, files=2, degraded=1)
 
+    monkeypatch.setattr("lifebus_supervisor.daemon.composition.drive", supervise)
     async with running_bus() as daemon, connected(daemon) as bus:
-        daemon.service.attach_supervision(supervise, tuple)
         assert await bus.tick("codex", "s1") == TickResult(sessions=3, files=2, degraded=1)
         assert asked == [Tick(client_id="test", adapter_id="codex", session="s1")]
 

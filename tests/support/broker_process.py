@@ -173,16 +173,17 @@ def main(ready: int) -> int:
     from lifebus.cli.exit_codes import report  # noqa: PLC0415  the parent needs none of this
     from lifebus_contract import LifebusError  # noqa: PLC0415
     from lifebus_supervisor.configuration import resolution as config  # noqa: PLC0415
-    from lifebus_supervisor.daemon import composition as daemon  # noqa: PLC0415
     from lifebus_supervisor.daemon import logging as log  # noqa: PLC0415
+    from lifebus_supervisor.daemon.composition import Daemon  # noqa: PLC0415
+    from lifebus_supervisor.daemon.lifecycle import run  # noqa: PLC0415
 
-    def tell(_: daemon.Daemon) -> None:
+    def tell(_: Daemon) -> None:
         os.write(ready, b"+")
 
     try:
         settings, _ = config.load()
         log.configure(settings.log)
-        return asyncio.run(daemon.run(settings, on_ready=tell))
+        return asyncio.run(run(settings, on_ready=tell))
     except LifebusError as fault:
         return report(fault)
 

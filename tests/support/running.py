@@ -16,7 +16,8 @@ from lifebus_supervisor.configuration.settings import (
     TelemetrySettings,
     TickSettings,
 )
-from lifebus_supervisor.daemon.composition import Daemon, running
+from lifebus_supervisor.daemon.composition import Daemon
+from lifebus_supervisor.daemon.lifecycle import running
 
 
 @contextmanager

@@ -1,25 +1,20 @@
-"""What observers of app-servers tell: signals into the log, facts of lifecycle to whoever takes them, in order."""
+"""The verbs of app-servers' observers: signals go into the log, what shows a session's life to the intake, in order."""
 
-import os
-import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import anyio
 import msgspec
 
 from lifebus_adapters.app_server.signals import MAX_PARAMS_BYTES
 from lifebus_adapters.app_server.signals import Signal as AppServerSignal
-from lifebus_broker.ledger.memory_journal import MemoryJournal
-from lifebus_broker.ports import Ledger
 from lifebus_broker.routing.registry import Registry
 from lifebus_broker.signals.log import SignalLog, SignalSlice
-from lifebus_contract import InvalidRequest, TransportError
-from lifebus_supervisor.api.service import Service
-from lifebus_supervisor.configuration.settings import SignalSettings
+from lifebus_contract import InvalidRequest
+from lifebus_supervisor.api.calls import Call
+from lifebus_supervisor.api.table import Handlers
 from lifebus_transports.messages.signals import (
     Observe,
     ObserveAnswer,
@@ -35,7 +30,6 @@ from lifebus_transports.messages.signals import (
     ThreadHeads,
     ThreadsQuery,
 )
-from lifebus_transports.zmq.requests import Caller
 
 _MEMORY_BYTES: Final = 16 * 1_048_576
 """Most bytes of signals that are kept where nothing is durable."""
@@ -43,17 +37,21 @@ _MEMORY_BYTES: Final = 16 * 1_048_576
 _DELETED: Final = "app_server.thread.deleted"
 """The signal after which a thread's earlier ones must not be kept."""
 
-Told = ObservedFact | ObservedLoss | ObservedExit
-"""What an observer tells beside signals."""
+LifecycleObservation = ObservedFact | ObservedLoss | ObservedExit
+"""What an observer reports beside signals."""
 
 
 class LifecycleIntake(Protocol):
-    """Who makes receipts of what observers tell."""
+    """Makes receipts of what observers report."""
 
     async def take(
-        self, origin: str, adapter_id: str, process: ObservedProcess | None, told: Sequence[tuple[int, Told]]
+        self,
+        origin: str,
+        adapter_id: str,
+        process: ObservedProcess | None,
+        told: Sequence[tuple[int, LifecycleObservation]],
     ) -> None:
-        """Record what an origin told, each with its number, in order; return when all of it is durable.
+        """Record what an origin reported, each with its number, in order; return when all of it is durable.
 
         The same origin and number may come again and must not be recorded twice.
 
@@ -63,10 +61,10 @@ class LifecycleIntake(Protocol):
         ...
 
 
-class Observing:
+class Observations:
     """Serves `observe`, `signals` and `threads`.
 
-    `missing` counts observations whose numbers were never told, `replayed` those that came again.
+    `missing` counts observations whose numbers never came, `replayed` those that came again.
     """
 
     def __init__(self, log: SignalLog, intake: LifecycleIntake, registry: Registry) -> None:
@@ -77,22 +75,12 @@ class Observing:
         self._turns: dict[str, anyio.Lock] = {}
         self._waiting: Counter[str] = Counter()
 
-    def verbs(self, service: Service) -> Mapping[str, Callable[[Caller, Any], None]]:
-        """Return what serves each verb of the request door."""
+    def handlers(self) -> Handlers:
+        """Return what serves each verb."""
+        return {"observe": self._observe, "signals": self._read, "threads": self._threads}
 
-        async def observe(body: Observe) -> ObserveAnswer:
-            if service.draining:
-                raise TransportError("the broker is stopping; try again", code="busy")
-            return await self.observe(body)
-
-        return {
-            "observe": partial(service.later, "observations", observe),
-            "signals": partial(service.later, "reads", self.read),
-            "threads": partial(service.later, "reads", self.threads),
-        }
-
-    def counters(self) -> dict[str, int]:
-        """Return what `status` tells of signals."""
+    def counters(self) -> Mapping[str, int]:
+        """Return what `status` says of signals."""
         return {
             "signals_stored": self._log.stored,
             "signals_dropped": self._log.dropped,
@@ -100,7 +88,7 @@ class Observing:
             "observations_replayed": self.replayed,
         }
 
-    async def observe(self, body: Observe) -> ObserveAnswer:
+    async def _observe(self, _: Call, body: Observe) -> ObserveAnswer:
         """Record what is new in a batch: facts first, which know their numbers, then the signals with the new number.
 
         Raises:
@@ -113,15 +101,15 @@ class Observing:
         async with self._turn(body.origin):
             through = self._log.through(body.origin)
             numbered = list(enumerate(body.observations, body.first))
-            fresh = [(number, one) for number, one in numbered if number > through]
-            if fresh:
-                await self._record(body, fresh)
+            new = [(number, one) for number, one in numbered if number > through]
+            if new:
+                await self._record(body, new)
             await self._forget(body)
-            self.replayed += len(numbered) - len(fresh)
+            self.replayed += len(numbered) - len(new)
             self.missing += max(0, body.first - through - 1) if through else 0
             return ObserveAnswer(through=max(through, numbered[-1][0]))
 
-    async def read(self, body: SignalBackfill) -> SignalPage:
+    async def _read(self, _: Call, body: SignalBackfill) -> SignalPage:
         """Return signals of a thread after a sequence, or that the cursor cannot be continued."""
         elsewhere = body.epoch is not None and body.epoch != self._log.epoch
         found = await self._log.read(body.adapter_id, body.thread, 0 if elsewhere else body.after, body.limit)
@@ -139,29 +127,31 @@ class Observing:
             snapshot_required=found.snapshot_required,
         )
 
-    async def threads(self, body: ThreadsQuery) -> ThreadHeads:
+    async def _threads(self, _: Call, body: ThreadsQuery) -> ThreadHeads:
         """Return where the threads of an adapter stand."""
         tips = await self._log.threads(body.adapter_id, body.thread)
         return ThreadHeads(
             epoch=self._log.epoch, threads=tuple(ThreadHead(tip.thread, tip.head, tip.floor) for tip in tips)
         )
 
-    async def _record(self, body: Observe, fresh: Sequence[tuple[int, ObservedSignal | Told]]) -> None:
-        told = [(number, one) for number, one in fresh if not isinstance(one, ObservedSignal)]
-        if told:
-            await self._intake.take(body.origin, body.adapter_id, body.process, told)
-        signals = [one for _, one in fresh if isinstance(one, ObservedSignal)]
-        await self._log.record(body.origin, fresh[-1][0], body.adapter_id, signals)
+    async def _record(self, body: Observe, new: Sequence[tuple[int, ObservedSignal | LifecycleObservation]]) -> None:
+        lifecycle = [(number, one) for number, one in new if not isinstance(one, ObservedSignal)]
+        # The intake knows numbers that it has recorded.  The log only knows the last one of a batch, so it comes last:
+        # a crash in between repeats the batch, and neither records anything twice.
+        if lifecycle:
+            await self._intake.take(body.origin, body.adapter_id, body.process, lifecycle)
+        signals = [one for _, one in new if isinstance(one, ObservedSignal)]
+        await self._log.record(body.origin, new[-1][0], body.adapter_id, signals)
 
     async def _forget(self, body: Observe) -> None:
         """Drop the signals of deleted threads, also where the batch is known: who answered it last may not have."""
-        told = [one for one in body.observations if isinstance(one, ObservedSignal) and one.event_type == _DELETED]
-        for thread in {one.thread for one in told}:
+        deleted = [one for one in body.observations if isinstance(one, ObservedSignal) and one.event_type == _DELETED]
+        for thread in {one.thread for one in deleted}:
             await self._log.forget(body.adapter_id, thread)
 
     @asynccontextmanager
     async def _turn(self, origin: str) -> AsyncGenerator[None]:
-        """Let an origin's batches pass one after the other, in the order in which they came."""
+        """Handle an origin's batches one after the other, in the order in which they came."""
         self._waiting[origin] += 1
         try:
             async with self._turns.setdefault(origin, anyio.Lock()):
@@ -191,19 +181,3 @@ def _check(signal: ObservedSignal) -> None:
         raise InvalidRequest("the signal names another event than `event_type`", field="event_type")
     if len(envelope.params) > MAX_PARAMS_BYTES:
         raise InvalidRequest(f"params are limited to {MAX_PARAMS_BYTES} bytes", code="too_large", field="params")
-
-
-async def open_signals(settings: SignalSettings, ledger: Ledger) -> SignalLog:
-    """Return the log of signals beside a ledger, or one in memory where none are to be kept.
-
-    Sequences that no file keeps are a history of their own, which ends with the process.
-
-    Raises:
-        LifebusError: the journal cannot be read.
-    """
-    keep = settings.keep_mb * 1_048_576
-    if not keep:
-        return await SignalLog.open(MemoryJournal(time.time), epoch=os.urandom(16).hex(), keep_bytes=0)
-    return await SignalLog.open(
-        ledger.journal, epoch=ledger.epoch, keep_bytes=keep if ledger.durable else min(keep, _MEMORY_BYTES)
-    )

@@ -11,13 +11,10 @@ from lifebus_broker.routing.clients import CallbackClient, ClientTable
 from lifebus_contract import DeadlineExceeded, DispatchEnvelope, LifebusError
 from lifebus_supervisor.configuration.settings import ClientSettings, Settings
 from lifebus_transports.messages.common import RefusalInfo
-from lifebus_transports.messages.workers import Response
+from lifebus_transports.messages.workers import COMMAND, Response
 from lifebus_transports.processes import Commands, CommandSpec
 from lifebus_transports.processes.fresh import FreshInvoker
 from lifebus_transports.processes.warm import WarmInvoker
-
-KIND: Final = "command"
-"""The kind of these clients in the table of clients."""
 
 _WAY_BACK: Final = 0.1
 """Which part of a deadline, at most so many seconds, is left for an answer's way to the broker."""
@@ -38,7 +35,7 @@ def add_command_clients(settings: Settings, clients: ClientTable, tasks: TaskGro
                 requirements=one.requirements,
                 adapters=frozenset(one.adapters),
                 deadline=one.deadline_ms / 1000,
-                kind=KIND,
+                kind=COMMAND,
                 background=one.background,
             )
         )

@@ -18,7 +18,7 @@ from lifebus_broker.snapshots.files import DIRECTORY
 from lifebus_broker.state.stores import Stores, dump_stores, reduce_event
 from lifebus_contract import LifebusError
 from lifebus_supervisor.configuration.settings import Settings
-from lifebus_supervisor.daemon.composition import running
+from lifebus_supervisor.daemon.lifecycle import running
 from lifebus_supervisor.jobs.state_directory import open_saved, save_file
 from support.paths import LEDGER_FORMATS
 from support.receipts import entry, recorded

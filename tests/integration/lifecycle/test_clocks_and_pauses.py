@@ -13,7 +13,7 @@ import pytest
 import lifebus
 from lifebus_broker.ports import Query
 from lifebus_contract import Receipt
-from lifebus_supervisor.daemon import composition as daemon_module
+from lifebus_supervisor.daemon import composition
 from support.broker_process import BrokerProcess, broker_process
 from support.integration.peers import honest_traffic
 from support.running import connected, running_bus, short_directory
@@ -42,7 +42,7 @@ async def test_a_wall_clock_that_jumps_changes_no_sequence_no_key_and_drops_noth
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = WallClock()
-    monkeypatch.setattr(daemon_module, "time", clock)
+    monkeypatch.setattr(composition, "time", clock)
     requests = [lifebus.make_request("session.started", "codex", session="s") for _ in JUMPS]
     made: list[Receipt] = []
     async with running_bus() as daemon, connected(daemon) as bus:

@@ -71,7 +71,7 @@ async def test_a_bad_body_is_refused_by_name_and_counted_and_the_connection_live
         with raw_peer(daemon.settings.runtime_dir) as peer:
             refusal = await peer.refusal(verb, body)
             await peer.caught_up()
-        counters = daemon.service.requests.counters
+        counters = daemon.requests.counters
     assert (refusal["code"], counters.refused) == (code, 1)
     assert refusal["failure_class"] in {"invalid_request", "payload_too_large"}
 
@@ -82,7 +82,7 @@ async def test_a_frame_that_is_no_request_is_dropped_and_counted_and_the_connect
         with raw_peer(daemon.settings.runtime_dir) as peer:
             peer.send(*DROPPED[name])
             await peer.caught_up()
-        counters = daemon.service.requests.counters
+        counters = daemon.requests.counters
     assert (counters.malformed, counters.refused, counters.requests) == (1, 0, 1)
 
 

@@ -131,8 +131,8 @@ async def test_a_join_without_a_broker_fails_in_time_and_can_be_tried_again() ->
 
 async def test_a_broker_that_stops_takes_no_more_observations() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
-        daemon.service.draining = True
+        daemon.api.stopping = True
         with pytest.raises(BrokerBusy, match="stopping"):
             await Observer(bus).tell(signal())
-        daemon.service.draining = False
+        daemon.api.stopping = False
         assert await Observer(bus).tell(signal()) == 1

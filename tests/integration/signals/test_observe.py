@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from lifebus_contract import BrokerBusy, InvalidRequest, LifebusError
-from lifebus_supervisor.api.observations import Told
+from lifebus_supervisor.api.observations import LifecycleObservation
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_transports.messages.signals import (
     MAX_SIGNAL_BYTES,
@@ -30,11 +30,15 @@ class Notebook:
     """An intake that writes down what it is given, and refuses while it is told to."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[int, Told]] = []
+        self.told: list[tuple[int, LifecycleObservation]] = []
         self.refusal: LifebusError | None = None
 
     async def take(
-        self, _origin: str, _adapter_id: str, _process: ObservedProcess | None, told: Sequence[tuple[int, Told]]
+        self,
+        _origin: str,
+        _adapter_id: str,
+        _process: ObservedProcess | None,
+        told: Sequence[tuple[int, LifecycleObservation]],
     ) -> None:
         if self.refusal is not None:
             raise self.refusal
@@ -68,12 +72,12 @@ async def test_the_same_batch_sent_many_times_at_once_is_recorded_once() -> None
             answers = [tasks.create_task(observer.send(1, [signal()] * 50)) for _ in range(10)]
         assert {answer.result() for answer in answers} == {50}
         assert await sequences(daemon) == list(range(1, 51))
-        assert daemon.observing.counters()["observations_replayed"] == 450
+        assert daemon.observations.counters()["observations_replayed"] == 450
 
 
 async def test_facts_losses_and_the_end_reach_the_intake_in_order_with_their_numbers() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
-        daemon.observing._intake = notebook = Notebook()
+        daemon.observations._intake = notebook = Notebook()
         started = ObservedFact(fact={"type": "TurnStarted", "session": "t1"})
         seen: list[Observation] = [signal(), started, ObservedLoss(messages=2), signal(), ObservedExit(exit_code=0)]
         observer = Observer(bus)
@@ -84,7 +88,7 @@ async def test_facts_losses_and_the_end_reach_the_intake_in_order_with_their_num
 
 async def test_what_the_intake_refuses_is_told_again_and_its_signals_come_once() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
-        daemon.observing._intake = notebook = Notebook()
+        daemon.observations._intake = notebook = Notebook()
         notebook.refusal = InvalidRequest("no such fact", code="bad_fact")
         observer = Observer(bus)
         with pytest.raises(InvalidRequest, match="no such fact"):
@@ -97,7 +101,7 @@ async def test_what_the_intake_refuses_is_told_again_and_its_signals_come_once()
 
 async def test_observers_beyond_a_bound_are_refused_as_busy_and_can_come_again() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
-        daemon.observing._intake = slow = Slow()
+        daemon.observations._intake = slow = Slow()
         async with asyncio.TaskGroup() as tasks:
             waiting = [tasks.create_task(Observer(bus, f"o{number}").tell(ObservedLoss())) for number in range(64)]
             await until(lambda: slow.asked == 64)
@@ -126,7 +130,7 @@ async def test_numbers_that_never_came_are_counted() -> None:
         observer = Observer(bus)
         assert await observer.send(7, [signal()]) == 7  # the broker knows nothing of what was before
         assert await observer.send(10, [signal()]) == 10
-        assert daemon.observing.counters()["observations_missing"] == 2
+        assert daemon.observations.counters()["observations_missing"] == 2
 
 
 async def test_the_signals_of_a_deleted_thread_are_dropped() -> None:

@@ -20,7 +20,7 @@ SCOPES = pytest.mark.parametrize("thread", [None, "t1"], ids=["all threads", "on
 @pytest.mark.parametrize("nth", [1, 2, 3])
 async def test_a_follower_of_a_door_that_loses_messages_sees_every_signal(thread: str | None, nth: int) -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
-        lose_every(daemon.service.receipts, nth, beacons=nth > 1)
+        lose_every(daemon.receipts, nth, beacons=nth > 1)
         signals, observer = bus.signals(thread=thread, since="start"), Observer(bus)
         async with asyncio.TaskGroup() as tasks:
             reading = tasks.create_task(take_signals(signals, 20 if thread else 100))
@@ -36,7 +36,7 @@ async def test_the_loss_of_the_last_signal_is_noticed_without_another_one(thread
         signals, observer = bus.signals(thread=thread, since="start"), Observer(bus)
         await observer.tell(signal("t1"))
         await take_signals(signals, 1)
-        lose_every(daemon.service.receipts, 1)
+        lose_every(daemon.receipts, 1)
         await observer.tell(signal("t1"))
         assert places(await take_signals(signals, 1)) == {"t1": [2]}
 
@@ -136,7 +136,7 @@ async def test_without_room_signals_are_live_only_and_a_loss_is_a_gap() -> None:
             await observer.tell(signal("t1"), signal("t1"))
         assert places(reading.result()) == {"t1": [1, 2]}
         assert await daemon.bus.ledger.journal.streams() == []
-        lose_every(daemon.service.receipts, 1)
+        lose_every(daemon.receipts, 1)
         for _ in range(30):
             await observer.tell(*[signal("t1", size=5_000)] * 20)
         assert places(await take_signals(signals, 1)) == {"t1": ["pruned"]}

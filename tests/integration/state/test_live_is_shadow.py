@@ -117,10 +117,10 @@ async def compare(daemon: Daemon) -> Stores:
     for watch in daemon.supervisor.watches:
         assert watch.state == stores.story.get(watch.key)
     assert sorted(map(head_of, stories_of(stores)), key=str) == sorted(await daemon.bus.ledger.sessions(), key=str)
-    assert daemon.keeping is not None
-    await daemon.keeping.use(lambda keeper, _: keeper.advance())
+    assert daemon.follower is not None
+    await daemon.follower.use(lambda keeper, _: keeper.advance())
     for key in stores.story:
-        assert await daemon.keeping.known(key) == (stores.position, stores.story.get(key))
+        assert await daemon.follower.known(key) == (stores.position, stores.story.get(key))
     return stores
 
 
@@ -134,14 +134,14 @@ async def test_what_the_broker_knows_is_a_fold_over_its_log(watched: Sequence[Li
     with short_directory() as directory:
         for number, scenario in enumerate(HOOKED, 1):
             async with running_bus(directory=directory) as daemon:
-                assert daemon.keeping is not None
+                assert daemon.follower is not None
                 with anyio.fail_after(20):
-                    await daemon.keeping.taken_up.wait()
+                    await daemon.follower.taken_up.wait()
                 daemon.bus.register("reader", watched, answer)
                 await hooks(daemon, scenario)
                 await wire(daemon, number)
                 floor = (await compare(daemon)).position // 2
-                await daemon.bus.ledger.prune(floor, await daemon.keeping.dump_at(floor))
+                await daemon.bus.ledger.prune(floor, await daemon.follower.dump_at(floor))
                 await wire(daemon, number + 10)
                 stores = await compare(daemon)
     stories = stories_of(stores)

@@ -16,7 +16,8 @@ from lifebus_broker.snapshots.snapshot import SaveSnapshot, SaveType
 from lifebus_contract import FrameClass, FrameContext, InvalidRequest
 from lifebus_supervisor.configuration.adapters import configured_adapters
 from lifebus_supervisor.configuration.settings import Settings
-from lifebus_supervisor.daemon.composition import Daemon, running
+from lifebus_supervisor.daemon.composition import Daemon
+from lifebus_supervisor.daemon.lifecycle import running
 from lifebus_supervisor.jobs import snapshotter as saving
 from lifebus_supervisor.jobs.state_directory import snapshot_files
 from support.running import connected, running_bus, settings_in, short_directory
@@ -63,7 +64,7 @@ async def test_a_frame_that_ends_saves_a_scene_and_a_session_that_ends_a_session
         await until(lambda: 3 in positions(settings, SCENE))
         assert saved(settings, SESSION) == []
         await tell(bus, "session.ended")
-        await until(lambda: daemon.saves.counters()["saves"] == 2)
+        await until(lambda: daemon.snapshots.counters()["saves"] == 2)
         assert positions(settings, SESSION) == [4]
         counters = (await bus.status()).counters
         assert (counters["saves"], counters["saves_failed"]) == (2, 0)
@@ -107,9 +108,9 @@ async def test_after_a_cut_a_new_save_is_made_and_the_older_ones_say_that_they_c
 
 async def prune(daemon: Daemon, floor: int) -> None:
     """Drop receipts as retention does, and tell who has to know."""
-    assert daemon.keeping is not None
-    assert await daemon.bus.ledger.prune(floor, await daemon.keeping.dump_at(floor)) == floor
-    daemon.saves.ask()
+    assert daemon.follower is not None
+    assert await daemon.bus.ledger.prune(floor, await daemon.follower.dump_at(floor)) == floor
+    daemon.snapshots.ask()
 
 
 async def test_a_revision_through_the_broker_lets_a_snapshot_boot_again(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ MINE = ("codex", "s1")
 
 async def pruned(daemon: Daemon, floor: int) -> None:
     """Drop receipts as retention does."""
-    assert daemon.keeping is not None
-    base = await daemon.keeping.dump_at(floor)
+    assert daemon.follower is not None
+    base = await daemon.follower.dump_at(floor)
     assert await daemon.bus.ledger.prune(floor, base) == floor
 
 

@@ -25,7 +25,7 @@ from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.stores import Stores, dump_stores
 from lifebus_contract import LifebusError, LifecycleEvent, SupportState
 from lifebus_supervisor.configuration.settings import RetentionSettings
-from lifebus_supervisor.daemon import composition as daemon_module
+from lifebus_supervisor.daemon import lifecycle
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.jobs import state_follower as keeping_module
 from support.bus_box import emission
@@ -70,15 +70,15 @@ async def write_ledger(home: Path, count: int, *more: Any, prune: int = 0) -> St
 
 async def caught_up(daemon: Daemon) -> Stores:
     """Return the live stores once the keeper is at the head."""
-    assert daemon.keeping is not None
+    assert daemon.follower is not None
     with anyio.fail_after(20):
-        return await daemon.keeping.use(lambda keeper, _: keeper.advance().copy())
+        return await daemon.follower.use(lambda keeper, _: keeper.advance().copy())
 
 
 async def taken_up(daemon: Daemon) -> None:
-    assert daemon.keeping is not None
+    assert daemon.follower is not None
     with anyio.fail_after(20):
-        await daemon.keeping.taken_up.wait()
+        await daemon.follower.taken_up.wait()
 
 
 def caches_in(home: Path) -> CompactionFiles:
@@ -185,8 +185,8 @@ async def test_doors_do_not_wait_for_a_long_replay_and_what_they_answer_meanwhil
     await write_ledger(home, 2 * STEP, kept, back, ended, known)
     gate = Gate(monkeypatch)
     async with running_bus(directory=home, retention=KEPT) as daemon:
-        assert daemon.keeping is not None
-        assert not daemon.keeping.taken_up.is_set()
+        assert daemon.follower is not None
+        assert not daemon.follower.taken_up.is_set()
         (first,) = await daemon.bus.emit("alice", [emission(harness_session_id="s7", idempotency_key="new")])
         (again,) = await daemon.bus.emit("alice", [emission(harness_session_id="s7", idempotency_key="new")])
         assert [row.sequence for row in first.rows] == [2]
@@ -228,10 +228,10 @@ async def test_a_long_way_begins_once_the_doors_are_open(home: Path, monkeypatch
     monkeypatch.setattr(keeping_module, "_NEAR", 100)
     order: list[str] = []
     note_first(monkeypatch, order, StateFollower, "step")
-    note_first(monkeypatch, order, daemon_module, "_open_doors")
+    note_first(monkeypatch, order, lifecycle, "compose_daemon")
     async with running_bus(directory=home, retention=KEPT) as daemon:
         await taken_up(daemon)
-        assert order[:2] == ["_open_doors", "step"]
+        assert order[:2] == ["compose_daemon", "step"]
         assert dump_stores(await caught_up(daemon)) == dump_stores(whole)
 
 
@@ -252,8 +252,8 @@ async def test_a_forged_cache_is_compared_with_the_ledgers_own_heads_thrown_away
     async with running_bus(directory=home, retention=KEPT) as daemon:
         assert dump_stores(await caught_up(daemon)) == dump_stores(whole)
         await taken_up(daemon)
-        assert daemon.keeping is not None
-        assert daemon.keeping.counters() == {"caches_refused": 1, "keeper_behind": 0, "keeper_broken": 0}
+        assert daemon.follower is not None
+        assert daemon.follower.counters() == {"caches_refused": 1, "keeper_behind": 0, "keeper_broken": 0}
 
 
 async def test_deleting_every_cache_changes_nothing_but_time(home: Path) -> None:
@@ -282,16 +282,16 @@ async def test_a_log_that_is_damaged_long_ago_is_counted_and_the_doors_stay_open
         connection.execute(f"{statement} WHERE position = 5")
     async with running_bus(directory=home, retention=KEPT) as daemon:
         await taken_up(daemon)
-        assert daemon.keeping is not None
-        assert daemon.keeping.counters()["keeper_broken"] == 1
+        assert daemon.follower is not None
+        assert daemon.follower.counters()["keeper_broken"] == 1
         (outcome,) = await daemon.bus.emit("alice", [emission(harness_session_id="new")])
         assert [row.sequence for row in outcome.rows] == [1]
         with pytest.raises(LifebusError, match="row 5"):
-            await daemon.keeping.dump_at(10)
+            await daemon.follower.dump_at(10)
 
 
 async def test_a_ledger_in_memory_has_no_keeper() -> None:
     async with running_bus(backend="memory") as daemon:
-        assert daemon.keeping is None
+        assert daemon.follower is None
         (outcome,) = await daemon.bus.emit("alice", [emission()])
         assert outcome.rows

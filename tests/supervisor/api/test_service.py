@@ -144,7 +144,7 @@ async def test_a_worker_is_asked_and_its_answer_recorded() -> None:
 async def test_a_draining_broker_refuses_emissions_as_busy_and_still_answers_questions() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         await record(bus, 2)
-        daemon.service.draining = True
+        daemon.api.stopping = True
         bus.timeout = 0.2
         with pytest.raises(LifebusError) as refused:
             await record_one(bus)
@@ -177,5 +177,5 @@ async def test_an_answer_that_is_no_answer_to_anything_is_dropped() -> None:
         with raw_to(daemon) as peer:
             peer.send(encode_header(0, "response"), pack(response=golden("response", "minimal")))
             await peer.caught_up()
-            await until(lambda: daemon.service.requests.counters.requests == 2)
-        assert daemon.service.requests.counters.refused == 0
+            await until(lambda: daemon.requests.counters.requests == 2)
+        assert daemon.requests.counters.refused == 0

@@ -11,7 +11,8 @@ import zmq
 
 import lifebus
 from lifebus_contract import CallbackResponse, DispatchEnvelope, Emission, InternalError, LifebusError, LifecycleEvent
-from lifebus_supervisor.daemon.composition import EXIT_IO, EXIT_OK, Halt, running
+from lifebus_supervisor.daemon.halt import EXIT_IO, EXIT_OK, Halt
+from lifebus_supervisor.daemon.lifecycle import running
 from lifebus_transports.framing.frames import BEACON_TOPIC
 from lifebus_transports.messages.reads import Beacon
 from support.broker_process import until

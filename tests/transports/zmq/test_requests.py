@@ -14,30 +14,30 @@ from lifebus_contract.fields import Document
 from lifebus_transports.framing.frames import decode_header, encode_header
 from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.reads import Backfill, Marker
-from lifebus_transports.zmq.requests import Caller, RequestServer
+from lifebus_transports.zmq.requests import Request, RequestServer
 from support.broker_process import until
 from support.transports.zmq_pairs import client_of, gated_context
 
 PING = (encode_header(7, "ping"), b"\x80")
 MEBIBYTE = 1_048_576
 
-Asked = list[tuple[Caller, str, Document]]
+Asked = list[tuple[Request, str, Document]]
 
 
 @contextmanager
 def open_door(
-    handle: Callable[[Caller, str, Document], None] | None = None, **options: int
+    handle: Callable[[Request, str, Document], None] | None = None, *, max_unread: int = 10_000
 ) -> Iterator[tuple[RequestServer, str, Asked]]:
     """A door whose handler notes what it is asked, unless another one is given."""
     asked: Asked = []
 
-    def note(caller: Caller, verb: str, body: Document) -> None:
-        asked.append((caller, verb, body))
+    def note(request: Request, verb: str, body: Document) -> None:
+        asked.append((request, verb, body))
         if handle is not None:
-            handle(caller, verb, body)
+            handle(request, verb, body)
 
     with gated_context({os.geteuid()}) as (context, address):
-        door = RequestServer(context, address, note, **options)
+        door = RequestServer(context, address, note, max_unread=max_unread)
         try:
             yield door, address, asked
         finally:
@@ -60,7 +60,7 @@ async def test_a_request_reaches_the_handler_typed_and_its_answer_the_asker() ->
         one.send_multipart([encode_header(1, "marker"), msgpack.packb({"nonce": "n"})])
         other.send_multipart([encode_header(1, "backfill"), msgpack.packb({"after": 5})])
         await until(lambda: len(asked) == 2)
-        bodies = {verb: (caller, body) for caller, verb, body in asked}
+        bodies = {verb: (request, body) for request, verb, body in asked}
         assert bodies["marker"][1] == Marker(nonce="n")
         assert bodies["backfill"][1] == Backfill(after=5)
         assert door.answer(bodies["backfill"][0], Backfill(after=6))
@@ -80,7 +80,7 @@ async def test_a_refusal_of_the_handler_is_the_answer() -> None:
 
 
 async def test_a_defect_of_the_handler_costs_one_request_and_tells_the_peer_nothing_of_it() -> None:
-    def fail(_: Caller, verb: str, __: Document) -> None:
+    def fail(_: Request, verb: str, __: Document) -> None:
         if verb == "ping":
             raise ZeroDivisionError("secret detail")
 
@@ -103,15 +103,15 @@ async def test_long_texts_in_a_refusal_are_cut() -> None:
     assert (len(body["detail"]), len(body["field"])) == (1_024, 256)
 
 
-async def test_an_answer_to_a_caller_who_is_gone_is_counted_and_harms_nobody() -> None:
+async def test_an_answer_to_a_request_who_is_gone_is_counted_and_harms_nobody() -> None:
     with open_door() as (door, address, asked):
         with client_of(address, zmq.DEALER) as client:
             client.send_multipart(PING)
             await until(lambda: bool(asked))
-        caller = asked[0][0]
-        await until(lambda: not door.answer(caller, Nothing()))
+        request = asked[0][0]
+        await until(lambda: not door.answer(request, Nothing()))
         assert door.counters.unanswerable == 1
-        assert not door.answer(Caller(b"nobody", 1), Nothing())
+        assert not door.answer(Request(door, b"nobody", 1), Nothing())
 
 
 async def test_a_paused_door_takes_nothing_new_and_still_answers() -> None:

@@ -1,6 +1,6 @@
 """The bodies of the verbs of callback workers: registration, dispatches, responses."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
@@ -12,6 +12,12 @@ from lifebus_contract import (
 )
 from lifebus_contract.fields import Document, FactValue, Identifier
 from lifebus_transports.messages.common import RefusalInfo
+
+WORKER: Final = "worker"
+"""The kind of a client that serves over a connection."""
+
+COMMAND: Final = "command"
+"""The kind of a client that is a command of the configuration."""
 
 EvidenceKey = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_.]*$(?!\n)", max_length=56)]
 """A name of evidence: a fact's, with room for the prefix that it gets in the receipt."""

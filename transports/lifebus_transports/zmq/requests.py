@@ -1,7 +1,7 @@
-"""The request door: a ROUTER socket on ipc.  Frames in, calls out, answers back.
+"""The request server: a ROUTER socket on ipc.  Frames in, calls out, answers back.
 
-It knows verbs and limits, not what they mean: the daemon gives it one synchronous `handle`, which answers at once or
-later, once per request.
+It knows no verb: bodies are decoded as the table of verbs says, and one synchronous `handle` serves each request, which
+answers at once or later.
 """
 
 from collections import deque
@@ -28,19 +28,52 @@ _LARGE: Final = (
 _MAX_NOTED: Final = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who asked, and which question: `peer` is the connection's routing id."""
+class RequestPeer:
+    """The connection that a request came over; `identity` is its routing id."""
 
-    peer: bytes
-    correlation: int
+    __slots__ = ("_server", "identity")
+
+    is_operator = True
+    """The gate admits only processes of the broker's own user, and each of them may do what the user may."""
+
+    def __init__(self, server: "RequestServer", identity: bytes) -> None:
+        self._server = server
+        self.identity = identity
+
+    def send(self, number: int, verb: str, body: object) -> bool:
+        """Send a message that answers nothing; False when the peer is gone or does not read."""
+        return self._server.send(self.identity, number, verb, body)
+
+
+class Request:
+    """One request: whose it is, and where its answer goes."""
+
+    __slots__ = ("_server", "in_reply_to", "routing_id")
+
+    def __init__(self, server: "RequestServer", routing_id: bytes, correlation: int) -> None:
+        self._server = server
+        self.routing_id = routing_id
+        self.in_reply_to = correlation  # a worker's response has the correlation id of its dispatch
+
+    @property
+    def peer(self) -> RequestPeer:
+        """The connection; made when it is asked for, because most requests need no more than an answer."""
+        return RequestPeer(self._server, self.routing_id)
+
+    def answer(self, body: object) -> bool:
+        """Send the answer; False when the peer is gone or does not read (it asks again with its key)."""
+        return self._server.answer(self, body)
+
+    def refuse(self, fault: LifebusError) -> bool:
+        """Send why there is none."""
+        return self._server.refuse(self, fault)
 
 
 class RequestHandler(Protocol):
-    """Handles one request; calls `door.answer` or `door.refuse` exactly once, now or later."""
+    """Serves one request; calls `Request.answer` or `Request.refuse` once, now or later."""
 
-    def __call__(self, caller: Caller, verb: str, body: Document) -> None:
-        """Handle the request.
+    def __call__(self, request: Request, verb: str, body: Document, /) -> None:
+        """Serve the request.
 
         Raises:
             LifebusError: becomes the refusal.
@@ -50,7 +83,7 @@ class RequestHandler(Protocol):
 
 @dataclass(slots=True)
 class RequestCounters:
-    """What passed the door since it opened."""
+    """What passed the server since it began."""
 
     requests: int = 0
     malformed: int = 0
@@ -67,10 +100,11 @@ class RequestServer:
         address: str,
         handle: RequestHandler,
         *,
+        counters: RequestCounters | None = None,
         max_queued: int = 10_000,
         max_unread: int = 10_000,
     ) -> None:
-        self.counters = RequestCounters()
+        self.counters = counters or RequestCounters()
         self._unsent: dict[bytes, deque[tuple[zmq.MessageTracker, int]]] = {}
         self._handle = handle
         self._socket = make_socket(context, zmq.ROUTER, domain=DOMAIN)
@@ -91,14 +125,14 @@ class RequestServer:
         """Stop reading new requests; answers still go out."""
         self._reader.close()
 
-    def answer(self, caller: Caller, body: object) -> bool:
-        """Send an answer; False when the caller is gone or does not read (it asks again with its key)."""
-        return self.send(caller.peer, caller.correlation, ANSWER_OK, body)
+    def answer(self, request: Request, body: object) -> bool:
+        """Send an answer; False when the peer is gone or does not read."""
+        return self.send(request.routing_id, request.in_reply_to, ANSWER_OK, body)
 
-    def refuse(self, caller: Caller, fault: LifebusError) -> bool:
+    def refuse(self, request: Request, fault: LifebusError) -> bool:
         """Send a refusal."""
         self.counters.refused += 1
-        return self.send(caller.peer, caller.correlation, ANSWER_REFUSED, RefusalInfo.of(fault))
+        return self.send(request.routing_id, request.in_reply_to, ANSWER_REFUSED, RefusalInfo.of(fault))
 
     def send(self, peer: bytes, correlation: int, verb: str, body: object) -> bool:
         """Send one message to a connection; False when it is gone or its queue is full, in messages or in bytes."""
@@ -141,15 +175,15 @@ class RequestServer:
             self.counters.malformed += 1
             return
         self.counters.requests += 1
-        self._serve(Caller(frames[0], correlation), verb, frames[2])
+        self._serve(Request(self, frames[0], correlation), verb, frames[2])
 
-    def _serve(self, caller: Caller, verb: str, body: bytes) -> None:
+    def _serve(self, request: Request, verb: str, body: bytes) -> None:
         try:
-            self._handle(caller, verb, decode_body(body, find_verb(verb).body))
+            self._handle(request, verb, decode_body(body, find_verb(verb).body))
         except LifebusError as fault:
             if fault.code in {"malformed", "too_large", "duplicate_key"}:
                 self.counters.malformed += 1
-            self.refuse(caller, fault)
-        except Exception:  # noqa: BLE001  a defect of ours must not take the door down
+            self.refuse(request, fault)
+        except Exception:  # noqa: BLE001  a defect of ours must not take the server down
             _log.exception("request_failed", verb=verb)
-            self.refuse(caller, InternalError("the broker failed on this request; see its log"))
+            self.refuse(request, InternalError("the broker failed on this request; see its log"))

@@ -77,7 +77,7 @@ def up(
 def _run(settings: "Settings") -> int:
     import anyio  # noqa: PLC0415
 
-    from lifebus_supervisor.daemon.composition import run  # noqa: PLC0415
+    from lifebus_supervisor.daemon.lifecycle import run  # noqa: PLC0415
 
     async def serve() -> int:
         return await run(settings, on_ready=_greet if sys.stderr.isatty() else None)

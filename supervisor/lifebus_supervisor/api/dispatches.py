@@ -1,30 +1,29 @@
-"""Callback clients behind the request door: dispatches out, responses in (docs/contract.md 8.1).
+"""Dispatches to workers: out as messages that answer nothing, their responses in as calls.
 
-A worker is reached over the connection it registered on.  Who is gone is noticed at once where the socket says so,
-and otherwise by the lease that the daemon keeps.
+A worker is asked over the connection that it registered on (docs/wire-protocol.md, "Callback workers").
 """
 
 import asyncio
 import itertools
+from collections.abc import Hashable
 
 from lifebus_contract import CallbackResponse, DispatchEnvelope, TransportError
 from lifebus_contract.fields import FactKey, FactValue
+from lifebus_supervisor.api.calls import Call, Peer
 from lifebus_transports.messages.workers import Dispatch, Response
-from lifebus_transports.zmq.requests import Caller, RequestServer
 
 _VERB = "dispatch"
 
 
 class Dispatches:
-    """The dispatches that wait for a response, by their correlation id."""
+    """The dispatches that wait for a response, by their number."""
 
-    def __init__(self, door: RequestServer) -> None:
-        self._door = door
+    def __init__(self) -> None:
         self._numbers = itertools.count(1)
-        self._waiting: dict[int, tuple[bytes, asyncio.Future[Response]]] = {}
+        self._waiting: dict[int, tuple[Hashable, asyncio.Future[Response]]] = {}
 
-    async def ask(self, peer: bytes, dispatch: Dispatch, evidence: dict[FactKey, FactValue]) -> CallbackResponse:
-        """Send a dispatch to a connection and return the response; its evidence is added to `evidence`.
+    async def ask(self, peer: Peer, dispatch: Dispatch, evidence: dict[FactKey, FactValue]) -> CallbackResponse:
+        """Send a dispatch to a peer and return the response; its evidence is added to `evidence`.
 
         Raises:
             TransportError: the worker is gone, or went while the dispatch was under way.
@@ -32,9 +31,9 @@ class Dispatches:
         """
         number = next(self._numbers)
         future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = (peer, future)
+        self._waiting[number] = (peer.identity, future)
         try:
-            if not self._door.send(peer, number, _VERB, dispatch):
+            if not peer.send(number, _VERB, dispatch):
                 raise TransportError("the worker is not connected any more", code="worker_gone")
             answer = await future
         finally:
@@ -46,24 +45,25 @@ class Dispatches:
             raise answer.refusal.error()
         raise TransportError("the worker answered nothing", code="bad_answer")
 
-    def resolve(self, caller: Caller, answer: Response) -> None:
+    def resolve(self, call: Call, answer: Response) -> None:
         """Take a response; one that nobody waits for any more, or from another connection, is dropped."""
-        peer, future = self._waiting.get(caller.correlation, (b"", None))
-        if future is None or peer != caller.peer or future.done():
+        identity, future = self._waiting.get(call.in_reply_to, (None, None))
+        # Numbers are easy to guess: only the connection that was asked may answer.
+        if future is None or identity != call.peer.identity or future.done():
             return
         future.set_result(answer)
 
-    def fail(self, peer: bytes) -> None:
+    def fail(self, identity: Hashable) -> None:
         """Give up what a connection still owes."""
-        for waiting_for, future in self._waiting.values():
-            if waiting_for == peer and not future.done():
+        for asked, future in self._waiting.values():
+            if asked == identity and not future.done():
                 future.set_exception(TransportError("the worker went away", code="worker_gone"))
 
 
 class WorkerInvoker:
     """Asks one worker; fulfils `lifebus_broker.ports.Invoker` by its shape."""
 
-    def __init__(self, dispatches: Dispatches, peer: bytes, client_id: str, deadline_ms: int) -> None:
+    def __init__(self, dispatches: Dispatches, peer: Peer, client_id: str, deadline_ms: int) -> None:
         self.peer = peer
         self._dispatches = dispatches
         self._client_id = client_id

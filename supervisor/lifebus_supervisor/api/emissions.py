@@ -1,0 +1,58 @@
+"""The verbs `emit` and `negotiate`: what is to be recorded, and what would become of it."""
+
+from functools import partial
+
+from lifebus_broker.ports import Refusal
+from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.dispatch import EmissionOutcome
+from lifebus_broker.routing.negotiation import negotiate
+from lifebus_contract import Negotiation
+from lifebus_supervisor.api.calls import Call
+from lifebus_supervisor.api.table import Handlers
+from lifebus_transports.messages.common import RefusalInfo
+from lifebus_transports.messages.emissions import DeliveredPayload, Emit, EmitAnswer, EmitResult, Negotiate
+
+
+class Emissions:
+    """Serves `emit` and `negotiate` on a bus."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    def handlers(self) -> Handlers:
+        """Return what serves each verb."""
+        return {"emit": self._emit, "negotiate": self._negotiate}
+
+    def _emit(self, call: Call, body: Emit) -> None:
+        """Have the emissions recorded; the bus answers once they are durable."""
+        self._bus.submit(body.client_id, body.emissions, partial(_answer, call))
+
+    def _negotiate(self, _: Call, body: Negotiate) -> Negotiation:
+        registered = self._bus.registry.require(body.adapter_id)
+        overrides = self._bus.capabilities.overrides(body.adapter_id, body.session)
+        return negotiate(registered, body.requirements, overrides)
+
+
+def _answer(call: Call, outcomes: list[EmissionOutcome]) -> None:
+    call.answer(EmitAnswer(results=tuple([_result(outcome) for outcome in outcomes])))
+
+
+def _result(outcome: EmissionOutcome) -> EmitResult:
+    """Return the wire form of an outcome."""
+    if outcome.refusal is not None:
+        return EmitResult(refusal=_refusal(outcome.refusal))
+    return EmitResult(
+        receipts=tuple([row.receipt for row in outcome.rows]),
+        positions=tuple([row.position for row in outcome.rows]),
+        replayed=outcome.replayed,
+        deliveries=tuple([DeliveredPayload(payload=payload, slot=slot) for payload, slot in outcome.deliveries]),
+    )
+
+
+def _refusal(refusal: Refusal) -> RefusalInfo:
+    return RefusalInfo(
+        failure_class=refusal.failure_class,
+        retry_class=refusal.retry_class,
+        detail=refusal.detail[:1024],
+        code=refusal.code,
+    )

@@ -1,0 +1,33 @@
+"""The verbs that have the broker act: `tick` and `prune`."""
+
+from collections.abc import Awaitable, Callable
+
+from lifebus_contract import InvalidRequest
+from lifebus_supervisor.api.calls import Call
+from lifebus_supervisor.api.table import Handlers
+from lifebus_transports.messages.ledger import Prune, PruneAnswer
+from lifebus_transports.messages.ticks import Tick, TickAnswer
+
+
+class Operations:
+    """Serves `tick` by `drive` and `prune` by `prune`, which is None where nothing durable is kept."""
+
+    def __init__(
+        self,
+        drive: Callable[[Tick], Awaitable[TickAnswer]],
+        prune: Callable[[Prune], Awaitable[PruneAnswer]] | None,
+    ) -> None:
+        self._drive = drive
+        self._prune = prune
+
+    def handlers(self) -> Handlers:
+        """Return what serves each verb."""
+        return {"tick": self._serve_tick, "prune": self._serve_prune}
+
+    async def _serve_tick(self, _: Call, body: Tick) -> TickAnswer:
+        return await self._drive(body)
+
+    async def _serve_prune(self, _: Call, body: Prune) -> PruneAnswer:
+        if self._prune is None:
+            raise InvalidRequest("the ledger is kept in memory: nothing is pruned", code="not_durable")
+        return await self._prune(body)

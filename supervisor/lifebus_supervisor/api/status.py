@@ -1,0 +1,82 @@
+"""The verbs that say how the broker is: `status`, `clients`, `manifests` and `ping`."""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.clients import CallbackClient
+from lifebus_contract import CONTRACT_VERSION, AdapterManifest
+from lifebus_supervisor.api.calls import Call
+from lifebus_supervisor.api.table import Handlers
+from lifebus_supervisor.version import VERSION
+from lifebus_transports.messages.common import Nothing
+from lifebus_transports.messages.state import RetentionStatus
+from lifebus_transports.messages.status import BrokerStatus, HarnessStatus
+from lifebus_transports.messages.workers import ClientInfo
+
+
+class Status:
+    """Serves the verbs that say how a bus and what runs beside it are.
+
+    `counters`, `harnesses` and `retention` are asked at each `status`.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        runtime_dir: Path,
+        *,
+        counters: Callable[[], Mapping[str, int]],
+        harnesses: Callable[[], tuple[HarnessStatus, ...]],
+        retention: Callable[[], RetentionStatus | None],
+    ) -> None:
+        self._bus = bus
+        self._runtime_dir = runtime_dir
+        self._counters = counters
+        self._harnesses = harnesses
+        self._retention = retention
+        self._started = time.monotonic()
+
+    def handlers(self) -> Handlers:
+        """Return what serves each verb."""
+        return {
+            "ping": lambda _, __: Nothing(),
+            "status": self._status,
+            "clients": self._clients,
+            "manifests": self._manifests,
+        }
+
+    def _status(self, _: Call, __: Nothing) -> BrokerStatus:
+        return BrokerStatus(
+            version=VERSION,
+            contract_version=CONTRACT_VERSION,
+            pid=os.getpid(),
+            uptime_s=int(time.monotonic() - self._started),
+            runtime_dir=str(self._runtime_dir),
+            ledger=self._bus.ledger.status(),
+            clients=len(self._bus.clients.all()),
+            counters=dict(self._counters()),
+            harnesses=self._harnesses(),
+            retention=self._retention(),
+        )
+
+    def _clients(self, _: Call, __: Nothing) -> list[ClientInfo]:
+        return [_client_info(client) for client in self._bus.clients.all()]
+
+    def _manifests(self, _: Call, __: Nothing) -> list[AdapterManifest]:
+        return [registered.manifest for registered in self._bus.registry.all()]
+
+
+def _client_info(client: CallbackClient) -> ClientInfo:
+    return ClientInfo(
+        client_id=client.client_id,
+        kind=client.kind,
+        events=tuple(sorted(client.events)),
+        adapters=tuple(sorted(client.adapters)),
+        deadline_ms=int(client.deadline * 1000),
+        dispatched=client.dispatched,
+        failed=client.failed,
+        background=client.background,
+    )

@@ -1,0 +1,42 @@
+"""Each verb of the table with its handler."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from lifebus_supervisor.api.calls import Call
+from lifebus_transports.messages.verbs import VERBS, Verb
+
+Handler = Callable[[Call, Any], Any]
+"""Takes a call and its decoded body, and returns the answer; for a verb with a pool, an awaitable of the answer.
+
+None is no answer: it comes later by `Call.answer`, or the verb has none.  What it raises as `LifebusError` refuses.
+"""
+
+Handlers = Mapping[str, Handler]
+"""The handlers of one family of verbs, by the verbs' names."""
+
+
+class BoundVerb(Struct, frozen=True):
+    """A verb, and what serves it."""
+
+    verb: Verb
+    handle: Handler
+
+
+def bind(families: Iterable[Handlers]) -> dict[str, BoundVerb]:
+    """Return every verb of the table with its handler.
+
+    Raises:
+        ValueError: a verb has no handler or two, or a handler has no verb.
+    """
+    bound: dict[str, BoundVerb] = {}
+    for family in families:
+        for name, handler in family.items():
+            if name not in VERBS or name in bound:
+                raise ValueError(f"`{name}` is no verb of the table, or is served twice")
+            bound[name] = BoundVerb(VERBS[name], handler)
+    if missing := VERBS.keys() - bound.keys():
+        raise ValueError(f"nobody serves {', '.join(sorted(missing))}")
+    return bound

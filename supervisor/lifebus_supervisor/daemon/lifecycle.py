@@ -1,0 +1,136 @@
+"""The life of a broker: its parts start in order, run until something halts them, and stop in reverse."""
+
+import signal
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Final
+
+import anyio
+import anyio.lowlevel
+import structlog
+
+from lifebus_broker.routing.fan_out import Fanout
+from lifebus_supervisor.configuration.adapters import configured_adapters
+from lifebus_supervisor.configuration.settings import Settings
+from lifebus_supervisor.daemon.command_clients import add_command_clients
+from lifebus_supervisor.daemon.composition import Core, Daemon, compose_core, compose_daemon
+from lifebus_supervisor.daemon.halt import EXIT_IO, EXIT_OK, Halt
+from lifebus_supervisor.daemon.periodic import publish_beacon, publish_beacons, sweep_leases
+from lifebus_supervisor.daemon.process import set_up_process
+from lifebus_supervisor.daemon.sockets import claim_sockets
+from lifebus_supervisor.daemon.storage import close_ledger, hold_state, open_ledger, open_signals
+from lifebus_supervisor.renewal.composing import start_renewals
+from lifebus_supervisor.supervision.composition import start_supervision, take_up
+from lifebus_supervisor.supervision.reloading import reload_manifests
+from lifebus_transports.processes import Commands
+from lifebus_transports.runtime_dir import take_runtime_dir
+
+_DRAIN_SHARE: Final = 0.6
+"""Which part of the time for stopping may go to what is not durable yet; the rest is for closing."""
+
+_log = structlog.get_logger("lifebus.daemon")
+
+
+async def run(settings: Settings, *, on_ready: Callable[[Daemon], None] | None = None) -> int:
+    """Run a broker until SIGTERM or SIGINT, or until its ledger fails; return the exit code.
+
+    Raises:
+        LifebusError: it cannot start; ``already_running`` when another broker holds a directory or the ledger.
+    """
+    async with running(settings) as daemon:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGUSR1) as signals:
+            _log.info("ready", runtime_dir=str(settings.runtime_dir), epoch=daemon.bus.ledger.epoch)
+            if on_ready is not None:
+                on_ready(daemon)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_handle_signals, signals, daemon)
+                await daemon.halt.event.wait()
+                tasks.cancel_scope.cancel()
+    return daemon.halt.exit_code
+
+
+@asynccontextmanager
+async def running(settings: Settings) -> AsyncGenerator[Daemon]:
+    """Start a broker, yield it when every socket is open, and stop it in order.
+
+    Raises:
+        LifebusError: it cannot start.
+    """
+    registry = configured_adapters(settings)
+    async with AsyncExitStack() as stack:
+        lock = stack.enter_context(take_runtime_dir(settings.runtime_dir))
+        hold_state(settings, stack)  # before any socket is touched: the other lock may have been deleted
+        claim_sockets(settings.runtime_dir, lock)
+        halt, fanout = Halt(), Fanout()
+        ledger = await open_ledger(settings, fanout, halt)
+        stack.push_async_callback(close_ledger, ledger)
+        tasks = await stack.enter_async_context(anyio.create_task_group())
+        signals = await open_signals(settings.signals, ledger)
+        core = compose_core(settings, halt, registry, ledger=ledger, fanout=fanout, signals=signals, tasks=tasks)
+        await _recover(core)
+        daemon = compose_daemon(core, stack)
+        await _start(daemon)
+        set_up_process()
+        try:
+            yield daemon
+        finally:
+            with anyio.move_on_after(settings.limits.shutdown_ms / 1000 * _DRAIN_SHARE, shield=True):
+                await _stop(daemon)
+            tasks.cancel_scope.cancel()
+
+
+async def _recover(core: Core) -> None:
+    """Go on where the broker before stopped, before anybody can ask or report something."""
+    fanout, tasks, follower = core.bus.fanout, core.tasks, core.follower
+    if follower is not None:
+        fanout.listen(follower.note)
+        tasks.start_soon(follower.run)
+    await take_up(core.supervisor, follower, tasks)
+    await core.snapshots.start(fanout, tasks)
+    await core.consumers.open(fanout)
+    add_command_clients(core.settings, core.bus.clients, tasks)
+
+
+async def _start(daemon: Daemon) -> None:
+    """Open the hook socket behind the others, then start what runs beside."""
+    tasks, settings = daemon.tasks, daemon.settings
+    await start_renewals(settings, daemon.bus, Commands(tasks).run_once, tasks)
+    await daemon.hooks.open(tasks)
+    if daemon.follower is not None:
+        daemon.follower.doors_open.set()
+    start_supervision(daemon.supervisor, settings, tasks)
+    tasks.start_soon(publish_beacons, daemon)
+    tasks.start_soon(sweep_leases, daemon)
+    tasks.start_soon(daemon.signals.enforce_quota)
+    if daemon.retention is not None:
+        tasks.start_soon(daemon.retention.run)
+
+
+async def _stop(daemon: Daemon) -> None:
+    """Take nothing new, finish what was taken, announce the end, and keep what the next start can use."""
+    daemon.api.stopping = True
+    while _is_unfinished(daemon):  # noqa: ASYNC110  the writer is a thread
+        await anyio.sleep(0.01)
+    await anyio.lowlevel.checkpoint()  # the acknowledgements of the last commit are sent in this turn of the loop
+    publish_beacon(daemon, closing=True)
+    if daemon.follower is not None:
+        await daemon.follower.finish()
+    if daemon.halt.exit_code == EXIT_OK:
+        await daemon.snapshots.stop()
+
+
+def _is_unfinished(daemon: Daemon) -> bool:
+    """Whether something taken is not durable yet; once the ledger has failed, nothing will be."""
+    if daemon.halt.exit_code == EXIT_IO:
+        return False
+    return bool(daemon.bus.dispatches or daemon.bus.ledger.status().queued)
+
+
+async def _handle_signals(signals: AsyncIterator[signal.Signals], daemon: Daemon) -> None:
+    """Stop in order at the first signal, the next one ends the process, the ledger as safe; SIGUSR1 reads manifests."""
+    async for number in signals:
+        if number is signal.SIGUSR1:
+            await reload_manifests(daemon.settings, daemon.bus, daemon.supervisor)
+            continue
+        _log.info("stopping", signal=number.name)
+        daemon.halt.stop()

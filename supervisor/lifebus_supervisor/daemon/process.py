@@ -1,0 +1,25 @@
+"""What a broker sets for its whole process: descriptors, thread switches, the garbage collector."""
+
+import gc
+import resource
+import sys
+from typing import Final
+
+_SWITCH_S: Final = 0.0005
+"""How long a thread may keep the interpreter while the ledger's writer waits for it."""
+_GC_THRESHOLD: Final = 20_000
+_DESCRIPTORS: Final = 65_536
+"""libzmq ends the process when it has no descriptor for a connection; 1,024, the usual limit, is soon reached."""
+
+
+def set_up_process() -> None:
+    """Give the writer thread the interpreter soon, spare the collector what stays, have room for connections."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    sys.setswitchinterval(_SWITCH_S)
+    # What was loaded until now lives as long as the process: frozen, no collection looks at it again.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_GC_THRESHOLD, 50, 100)
