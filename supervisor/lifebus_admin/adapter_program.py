@@ -27,7 +27,7 @@ T = TypeVar("T")
 _MAX_EXAMPLES: Final = 1_000
 
 
-class _Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _ReadAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The answer to `read`."""
 
     hook: str
@@ -36,14 +36,14 @@ class _Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     transcript: str | None = None
 
 
-class _Answer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _RenderAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The answer to `render`."""
 
     stdout: str = ""
     exit_code: int = 0
 
 
-class _Refused(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Refusal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A refusal."""
 
     failure_class: FailureClass
@@ -79,7 +79,7 @@ class AdapterProgram:
         Raises:
             LifebusError: it refuses the call.
         """
-        found = self._ask(_Reading, verb="read", call=_plain(call))
+        found = self._ask(_ReadAnswer, verb="read", call=_plain(call))
         return HookReading(
             hook=found.hook, session=found.session, emissions=found.emissions, transcript=found.transcript
         )
@@ -95,7 +95,9 @@ class AdapterProgram:
             LifebusError: it refuses.
         """
         context = render_payloads([delivery.payload for delivery in deliveries])
-        answer = self._ask(_Answer, verb="render", call=_plain(call), deliveries=list(deliveries), context=context)
+        answer = self._ask(
+            _RenderAnswer, verb="render", call=_plain(call), deliveries=list(deliveries), context=context
+        )
         return HookAnswer(stdout=answer.stdout.encode(), exit_code=answer.exit_code)
 
     def _ask(self, kind: type[T], **question: Any) -> T:
@@ -104,7 +106,7 @@ class AdapterProgram:
             case {"ok": content, **rest} if not rest:
                 return _checked(content, kind, question["verb"])
             case {"refused": content, **rest} if not rest:
-                refused = _checked(content, _Refused, question["verb"])
+                refused = _checked(content, _Refusal, question["verb"])
                 raise error_for(refused.failure_class, refused.detail[:1024], code=refused.code)
             case _:
                 raise ProgramFault("its answer has neither `ok` nor `refused`, or more than that")

@@ -1,10 +1,10 @@
-"""Random histories of a bus, realistic enough to fold: whole lives of sessions, and everything that goes wrong in them.
+"""Random histories of a bus, realistic enough to replay: whole lives of sessions, and all that goes wrong in them.
 
     history(seed, count)   entries in the order in which a ledger would get them, fresh objects at each call; the same
                            seed gives the same ones, and a smaller count the first of them
     histories(most)        a hypothesis strategy of such lists; shrinks by count
     lines_of(entries)      the lines of the log that a ledger makes of them: numbered, linked, with digests
-    folded(lines, stores)  the stores after the lines
+    replayed(lines, stores)  the stores after the lines
 
 Put entries into a ledger with `contract_suites.receipts.append`: it numbers the receipts in place.  There are sessions
 of several adapters, frames in frames, pressure, compactions, degradations down and up again, operator's questions of
@@ -24,7 +24,7 @@ from lifebus_broker.ledger.log import LogLine
 from lifebus_broker.ports import EMITTER, NewReceipt
 from lifebus_broker.routing.transitions import transition
 from lifebus_broker.state.stores import Stores, reduce_event
-from lifebus_broker.state.telemetry_keys import LATE
+from lifebus_broker.state.telemetry_keys import BACKGROUND_CLIENT
 from lifebus_contract import (
     FailureClass,
     LifecycleEvent,
@@ -69,7 +69,7 @@ STATUSES: Final = (ReceiptStatus.OBSERVED, ReceiptStatus.OBSERVED, ReceiptStatus
 
 @dataclass(slots=True)
 class _Life:
-    """What the teller remembers of one session, so that what comes next is likely."""
+    """What the generator remembers of one session, so that what comes next is likely."""
 
     key: tuple[str, str]
     frames: list[str] = field(default_factory=list[str])
@@ -78,7 +78,7 @@ class _Life:
     asked: list[int] = field(default_factory=list[int])
 
 
-class _Teller:
+class _Generator:
     """Tells one history."""
 
     def __init__(self, seed: int) -> None:
@@ -99,7 +99,7 @@ class _Teller:
         if rng.random() < 0.2:
             facts = {**facts, EMITTER: fields["client_id"]}
             fields["client_id"] = rng.choice(CLIENTS)
-            facts |= {LATE: True} if rng.random() < 0.3 else {}
+            facts |= {BACKGROUND_CLIENT: True} if rng.random() < 0.3 else {}
         if rng.random() < 0.2:
             facts = {**facts, "note": rng.choice(TEXTS), "zero": rng.choice((0, -(2**53) + 1, 2**53 - 1, True, None))}
         return self._made(life, fields, facts)
@@ -133,7 +133,7 @@ class _Teller:
         return {"event": event}
 
     def open(self, life: _Life) -> dict[str, Any]:
-        """A frame opens, or is told of again, perhaps inside another."""
+        """A frame opens, or is reported again, perhaps inside another."""
         rng = self._random
         facts: dict[str, Any] = {}
         if life.frames and rng.random() < 0.4:
@@ -166,7 +166,7 @@ class _Teller:
         return {"event": LifecycleEvent.CONTEXT_PRESSURE_OBSERVED, "telemetry_summary": facts}
 
     def compact(self, life: _Life) -> dict[str, Any]:
-        """The context is rewritten, as a hook or a file tells."""
+        """The context is rewritten, as a hook or a file reports."""
         life.used = 1_000
         source = self._random.choice(("hook:PostCompact", "rollout", "app_server"))
         return {"event": LifecycleEvent.CONTEXT_COMPACTED, "telemetry_summary": {"source": source}}
@@ -185,11 +185,11 @@ class _Teller:
             for _ in range(rng.randint(1, 3))
         )
         facts = {"cause": rng.choice(("hooks_silent", "telemetry_missing"))} if rng.random() < 0.8 else {}
-        told = {"event": LifecycleEvent.CAPABILITY_DEGRADED, "capability_degradations": changes}
-        return {**told, "telemetry_summary": facts, **({"harness_session_id": None} if rng.random() < 0.2 else {})}
+        fields = {"event": LifecycleEvent.CAPABILITY_DEGRADED, "capability_degradations": changes}
+        return {**fields, "telemetry_summary": facts, **({"harness_session_id": None} if rng.random() < 0.2 else {})}
 
     def ask(self, life: _Life) -> dict[str, Any]:
-        """A harness asks a person, or tells what became of it."""
+        """A harness asks a person, or reports what became of it."""
         rng = self._random
         number: int | str = rng.choice(life.asked) if life.asked and rng.random() < 0.6 else self._number
         life.asked = [*life.asked, self._number][-3:]
@@ -205,17 +205,17 @@ class _Teller:
         failure = rng.choice((FailureClass.OPERATOR_REQUIRED, FailureClass.TIMEOUT, FailureClass.CAPABILITY_DEGRADED))
         retry = rng.choice((RetryClass.RETRY_AFTER_OPERATOR, RetryClass.SAFE_RETRY, RetryClass.DO_NOT_RETRY))
         event = rng.choice((LifecycleEvent.SESSION_STARTED, LifecycleEvent.FRAME_OPENING))
-        told = {"event": event, "status": ReceiptStatus.FAILED, "failure_class": failure, "retry_class": retry}
-        return {**told, "client_id": rng.choice(CLIENTS), "telemetry_summary": _frame(life)}
+        fields = {"event": event, "status": ReceiptStatus.FAILED, "failure_class": failure, "retry_class": retry}
+        return {**fields, "client_id": rng.choice(CLIENTS), "telemetry_summary": _frame(life)}
 
     def deliver(self, life: _Life) -> dict[str, Any]:
         """Payloads find a place, or wait for one, or are refused."""
         rng = self._random
         payloads = tuple(self._payload() for _ in range(rng.randint(1, 3)))
-        told: dict[str, Any] = {"event": LifecycleEvent.FRAME_OPENING, "telemetry_summary": _frame(life)}
+        fields: dict[str, Any] = {"event": LifecycleEvent.FRAME_OPENING, "telemetry_summary": _frame(life)}
         if rng.random() < 0.2:
-            told |= {"status": ReceiptStatus.FAILED, "failure_class": FailureClass.PLACEMENT_UNAVAILABLE}
-        return {**told, "client_id": rng.choice(CLIENTS), "payload_receipts": payloads}
+            fields |= {"status": ReceiptStatus.FAILED, "failure_class": FailureClass.PLACEMENT_UNAVAILABLE}
+        return {**fields, "client_id": rng.choice(CLIENTS), "payload_receipts": payloads}
 
     def _payload(self) -> PayloadReceipt:
         rng = self._random
@@ -231,7 +231,7 @@ class _Teller:
         )
 
     def tick(self, _: _Life) -> dict[str, Any]:
-        """The supervisor looked, and tells what a restart has to know."""
+        """A tick of the supervisor, with what a restart has to know."""
         rng = self._random
         facts: dict[str, Any] = {"observed": rng.randint(0, 3)}
         if rng.random() < 0.5:
@@ -244,19 +244,19 @@ class _Teller:
         return {"event": LifecycleEvent.RECEIPT_GAP_DETECTED, "telemetry_summary": facts}
 
 
-_MIX: Final[dict[Callable[[_Teller, _Life], dict[str, Any]], int]] = {
-    _Teller.start: 8,
-    _Teller.end: 5,
-    _Teller.open: 22,
-    _Teller.close: 18,
-    _Teller.press: 10,
-    _Teller.compact: 5,
-    _Teller.degrade: 8,
-    _Teller.ask: 6,
-    _Teller.fail: 6,
-    _Teller.deliver: 8,
-    _Teller.tick: 6,
-    _Teller.gap: 2,
+_MIX: Final[dict[Callable[[_Generator, _Life], dict[str, Any]], int]] = {
+    _Generator.start: 8,
+    _Generator.end: 5,
+    _Generator.open: 22,
+    _Generator.close: 18,
+    _Generator.press: 10,
+    _Generator.compact: 5,
+    _Generator.degrade: 8,
+    _Generator.ask: 6,
+    _Generator.fail: 6,
+    _Generator.deliver: 8,
+    _Generator.tick: 6,
+    _Generator.gap: 2,
 }
 _STEPS: Final = list(_MIX)
 _WEIGHTS: Final = list(_MIX.values())
@@ -264,8 +264,8 @@ _WEIGHTS: Final = list(_MIX.values())
 
 def history(seed: int, count: int) -> list[NewReceipt]:
     """Return the first `count` entries of the history of a seed."""
-    teller = _Teller(seed)
-    return [teller.entry() for _ in range(count)]
+    generator = _Generator(seed)
+    return [generator.entry() for _ in range(count)]
 
 
 def histories(most: int = 80, least: int = 0) -> "SearchStrategy[list[NewReceipt]]":
@@ -290,7 +290,7 @@ def lines_of(entries: Sequence[NewReceipt]) -> list[LogLine]:
     return lines
 
 
-def folded(lines: Iterable[LogLine], stores: Stores | None = None) -> Stores:
+def replayed(lines: Iterable[LogLine], stores: Stores | None = None) -> Stores:
     """Return the stores after the lines; `stores`, if given, go on in place."""
     stores = stores or Stores()
     for line in lines:

@@ -12,7 +12,7 @@ from lifebus_broker.consumers.deliveries import Deliveries
 from lifebus_broker.consumers.filters import any_may_pass, passes, queries_of_parts, query_after
 from lifebus_broker.consumers.journal import ConsumerLog
 from lifebus_broker.ports import Ledger, Query, StoredReceipt
-from lifebus_broker.state.consumer_state import CursorState
+from lifebus_broker.state.consumer_state import ConsumerState
 from lifebus_contract import StateConflict
 from lifebus_contract.consumers import ConsumerGap, ConsumerInfo, ConsumerSettings, DeadLetter
 
@@ -36,7 +36,7 @@ class Consumer:
     def __init__(
         self,
         name: str,
-        state: CursorState,
+        state: ConsumerState,
         *,
         ledger: Ledger,
         tasks: TaskGroup,
@@ -113,7 +113,7 @@ class Consumer:
         self._take_turn()
         self.deliveries.release(unseen)
 
-    async def seek(self, state: CursorState) -> None:
+    async def seek(self, state: ConsumerState) -> None:
         """Go on from another state, durably; what was in flight under the old one is dropped.
 
         Raises:

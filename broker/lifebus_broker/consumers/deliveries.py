@@ -6,7 +6,7 @@ Time is passed in as seconds of a monotonic clock.  `take_progress` returns what
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from lifebus_broker.state.consumer_state import CursorState, Progress
+from lifebus_broker.state.consumer_state import ConsumerProgress, ConsumerState
 from lifebus_contract.consumers import MAX_TRIES, ConsumerSettings
 
 ALONE_FROM: Final = 5
@@ -22,7 +22,7 @@ SAVE_EVERY: Final = 4096
 class Deliveries:
     """The deliveries of one consumer.  `scanned` is the ledger position up to which it has read."""
 
-    def __init__(self, state: CursorState) -> None:
+    def __init__(self, state: ConsumerState) -> None:
         self.settings: ConsumerSettings = state.settings
         self.client_id = state.client_id
         self.epoch = state.epoch
@@ -34,9 +34,9 @@ class Deliveries:
         self._changed: set[int] = set()  # positions whose tries or end are not saved yet
 
     @property
-    def state(self) -> CursorState:
+    def state(self) -> ConsumerState:
         """Everything that survives a restart."""
-        return CursorState(
+        return ConsumerState(
             settings=self.settings,
             client_id=self.client_id,
             epoch=self.epoch,
@@ -144,20 +144,20 @@ class Deliveries:
         self.settle(through=through)
         self.scan_to(through)
 
-    def take_progress(self) -> Progress | None:
+    def take_progress(self) -> ConsumerProgress | None:
         """Return the progress to save, None if it is not worth a write; it counts as saved then."""
         if not self.unsaved:
             return None
         changed, self._changed = sorted(self._changed), set()
         self._saved = self.scanned
-        return Progress(
+        return ConsumerProgress(
             scanned=self.scanned,
             tried=tuple((position, self._tries[position]) for position in changed if position in self._tries),
             settled=tuple(position for position in changed if position not in self._tries),
             dead=self.dead,
         )
 
-    def take_state(self) -> CursorState:
+    def take_state(self) -> ConsumerState:
         """Return the whole state; it counts as saved then."""
         self._changed, self._saved = set(), self.scanned
         return self.state

@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 from lifebus_broker.consumers.deliveries import Deliveries
 from lifebus_broker.ledger.records import write_notes
 from lifebus_broker.ports import Journal, NewRecord
-from lifebus_broker.state.consumer_state import Gone, Whole, encode_note
+from lifebus_broker.state.consumer_state import ConsumerEvicted, WholeState, encode_record
 from lifebus_contract import LifebusError
 from lifebus_contract.consumers import DeadLetter
 
@@ -110,7 +110,7 @@ class ConsumerLog:
             return None
         ending, whole = self._ending, self._whole or self._records >= CHECKPOINT_RECORDS
         dead_letters, self._dead_letters, self._whole = self._dead_letters, [], False
-        body = encode_note(Gone()) if ending else self._body(whole=whole)
+        body = encode_record(ConsumerEvicted()) if ending else self._body(whole=whole)
         records = [NewRecord(record_stream(self._name), body)] if body is not None else []
         if not records and not dead_letters:
             return None
@@ -129,9 +129,9 @@ class ConsumerLog:
     def _body(self, *, whole: bool) -> bytes | None:
         """Return the next record, None when there is nothing worth a write."""
         if whole:
-            return encode_note(Whole(self._deliveries().take_state()))
+            return encode_record(WholeState(self._deliveries().take_state()))
         progress = self._deliveries().take_progress()
-        return None if progress is None else encode_note(progress)
+        return None if progress is None else encode_record(progress)
 
 
 def record_stream(name: str) -> str:

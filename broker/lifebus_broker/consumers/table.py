@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from lifebus_broker.consumers.consumer import Consumer
 from lifebus_broker.consumers.journal import dead_letter_stream, record_stream
 from lifebus_broker.ports import Ledger, Query, Record, StoredReceipt
-from lifebus_broker.state.consumer_state import CursorState, fold_cursor
+from lifebus_broker.state.consumer_state import ConsumerState, reduce_consumer
 from lifebus_contract import BrokerBusy, InternalError, InvalidRequest, StateConflict
 from lifebus_contract.consumers import ConsumerSettings, DeadLetter
 
@@ -42,7 +42,7 @@ class ConsumerTable:
             records = await self._records(stream.stream) if stream.head > stream.floor else []
             name = stream.stream.removeprefix(prefix)
             try:
-                state = fold_cursor(records)
+                state = reduce_consumer(records)
             except msgspec.DecodeError as fault:
                 detail = f"the notes of cursor `{name[:64]}` cannot be read: {fault}; did a newer lifebus write it?"
                 raise InternalError(detail, code="ledger_damaged") from fault
@@ -81,7 +81,7 @@ class ConsumerTable:
         consumer = self._consumers.get(name)
         if consumer is None:
             position = self._ledger.head if after is None else min(after, self._ledger.head)
-            state = CursorState(
+            state = ConsumerState(
                 settings=settings, client_id=client_id, epoch=epoch or self._ledger.epoch, scanned=position
             )
             return await self._make(name, state)
@@ -152,7 +152,7 @@ class ConsumerTable:
         for consumer in self._consumers.values():
             consumer.on_commit(rows)
 
-    async def _make(self, name: str, state: CursorState) -> Consumer:
+    async def _make(self, name: str, state: ConsumerState) -> Consumer:
         if name in self._making or len(self._consumers) + len(self._making) >= MAX_CONSUMERS:
             raise BrokerBusy(f"no more than {MAX_CONSUMERS} cursors; evict one, or try again", code="busy")
         self._making.add(name)  # reserved before the await, so that two requests cannot create the same name
@@ -164,7 +164,7 @@ class ConsumerTable:
             self._making.discard(name)
         return consumer
 
-    def _build(self, name: str, state: CursorState, records: int) -> Consumer:
+    def _build(self, name: str, state: ConsumerState, records: int) -> Consumer:
         return Consumer(name, state, ledger=self._ledger, tasks=self._tasks, now=self._now, records=records)
 
     async def _records(self, stream: str) -> list[Record]:

@@ -1,12 +1,12 @@
 """Find the first place at which an export that is not what its last line says stops being one that follows."""
 
-from lifebus_broker.exports.jsonl_log import JsonlLog, Part
+from lifebus_broker.exports.jsonl_log import FileSlice, JsonlLog
 from lifebus_broker.snapshots.segment import first_bad_line
 from lifebus_broker.state.stores import Stores, load_stores
 from lifebus_contract import InvalidRequest, LifebusError
 
 
-def open_export(part: Part) -> JsonlLog:
+def open_export(part: FileSlice) -> JsonlLog:
     """Return the log of an export, as `JsonlLog.open`; one that was altered is refused with the first bad position.
 
     Raises:

@@ -16,11 +16,11 @@ from lifebus_broker.exports.lines import (
     ORDER,
     Counts,
     End,
-    Head,
     Header,
-    NoteLine,
-    NoteTip,
-    Tombstone,
+    HeadLine,
+    RecordLine,
+    StreamLine,
+    TombstoneLine,
     body_of,
     decode,
     decode_base,
@@ -34,10 +34,10 @@ _MARK_EVERY: Final = 1024
 _MAX_LINE_BYTES: Final = 16 * 1_048_576
 _MAX_BASE_BYTES: Final = 2**31
 
-K = TypeVar("K", Head, Tombstone)
+K = TypeVar("K", HeadLine, TombstoneLine)
 
 
-class Part(Struct, frozen=True):
+class FileSlice(Struct, frozen=True):
     """A file, or `size` bytes of it from `start` on."""
 
     path: Path
@@ -83,19 +83,19 @@ class JsonlLog:
     position where it is one of the log.
     """
 
-    def __init__(self, part: Part, *, sealed: bool = True) -> None:
+    def __init__(self, part: FileSlice, *, sealed: bool = True) -> None:
         """Read nothing yet.  Without `sealed` the hash in the last line is not compared: who asked proves the log."""
         self._part, self._sealed = part, sealed
 
     @classmethod
-    def open(cls, part: Part | Path) -> Self:
+    def open(cls, part: FileSlice | Path) -> Self:
         """Return the log of an export; it is read once, and whole.
 
         Raises:
             InvalidRequest: it is no export, is cut off, or is not what its last line says.
             LifebusError: it cannot be read.
         """
-        log = cls(Part(part) if isinstance(part, Path) else part)
+        log = cls(FileSlice(part) if isinstance(part, Path) else part)
         log._plan  # noqa: B018  now, and not where it is read first
         return log
 
@@ -135,13 +135,13 @@ class JsonlLog:
                 return decode_base(data)
         return None
 
-    def heads(self) -> Iterator[Head]:
+    def heads(self) -> Iterator[HeadLine]:
         """Return the streams of receipts as they were at the floor."""
-        return self._decoded("head", Head)
+        return self._decoded("head", HeadLine)
 
-    def tombstones(self) -> Iterator[Tombstone]:
+    def tombstones(self) -> Iterator[TombstoneLine]:
         """Return the keys whose receipts were pruned."""
-        return self._decoded("tombstone", Tombstone)
+        return self._decoded("tombstone", TombstoneLine)
 
     def lines(self, after: int, through: int) -> Iterator[LogLine]:
         """Return the lines with positions above `after` up to `through`, in order."""
@@ -161,17 +161,17 @@ class JsonlLog:
                 return
             expected += 1
 
-    def journal(self) -> Iterator[NoteTip | NoteLine]:
+    def journal(self) -> Iterator[StreamLine | RecordLine]:
         """Return the streams of the journal, each before its notes."""
         for offset, data in self._section("stream"):
             with _reading(self._part, f"byte {offset}"):
-                line = decode(data, NoteTip) if kind_of(data) == "stream" else decode(data, NoteLine)
+                line = decode(data, StreamLine) if kind_of(data) == "stream" else decode(data, RecordLine)
             yield line
 
     def notes(self, prefix: str) -> Iterator[Record]:
         """Return the kept notes of the streams whose name begins with `prefix`, by stream and number."""
         for line in self.journal():
-            if isinstance(line, NoteLine) and line.stream.startswith(prefix):
+            if isinstance(line, RecordLine) and line.stream.startswith(prefix):
                 with _reading(self._part, f"note {line.number} of `{line.stream[:64]}`"):
                     body = body_of(line.body)
                 yield Record(line.stream, line.number, line.at_epoch_s, body)
@@ -194,7 +194,7 @@ class JsonlLog:
             yield offset, data
 
 
-def _survey(part: Part, *, sealed: bool) -> _Plan:
+def _survey(part: FileSlice, *, sealed: bool) -> _Plan:
     """Read the export once; find out what is where, and whether its last line agrees.
 
     Raises:
@@ -209,7 +209,7 @@ def _survey(part: Part, *, sealed: bool) -> _Plan:
 class _Survey:
     """One pass over an export.  `hash` is that of every line but the newest."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: FileSlice) -> None:
         self._part = part
         self._hash, self._last = sha256(), b""
         self._header: Header | None = None
@@ -265,7 +265,7 @@ class _Survey:
 
 
 @contextmanager
-def _reading(part: Part, where: str) -> Generator[None]:
+def _reading(part: FileSlice, where: str) -> Generator[None]:
     """Say where it was that the bytes were not what they should be."""
     try:
         yield
@@ -273,5 +273,5 @@ def _reading(part: Part, where: str) -> Generator[None]:
         raise _damaged(part, f"{where}: {fault}") from None
 
 
-def _damaged(part: Part, why: str, *, code: str = "export_damaged") -> InvalidRequest:
+def _damaged(part: FileSlice, why: str, *, code: str = "export_damaged") -> InvalidRequest:
     return InvalidRequest(f"{part.path}: {why}", code=code)

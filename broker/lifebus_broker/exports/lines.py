@@ -28,11 +28,11 @@ _Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$(?!\n)")]
 _Positive = Annotated[int, Meta(ge=1, le=2**53 - 1)]
 
 
-class _Line(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _ExportLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of the lines; the fields are declared in the order of their names, which is the canonical one."""
 
 
-class Header(_Line, frozen=True, kw_only=True):
+class Header(_ExportLine, frozen=True, kw_only=True):
     """The first line.  `reducer` is the version of the fold that a base can be read by."""
 
     epoch: Annotated[str, Meta(min_length=1, max_length=256)]
@@ -42,7 +42,7 @@ class Header(_Line, frozen=True, kw_only=True):
     reducer: Count
 
 
-class Head(_Line, frozen=True, kw_only=True):
+class HeadLine(_ExportLine, frozen=True, kw_only=True):
     """Where a stream of receipts stood at the floor; `session` is empty for receipts without one."""
 
     adapter_id: Annotated[str, Meta(min_length=1)]
@@ -60,7 +60,7 @@ class Head(_Line, frozen=True, kw_only=True):
     status: str
 
 
-class Tombstone(_Line, frozen=True, kw_only=True):
+class TombstoneLine(_ExportLine, frozen=True, kw_only=True):
     """What is left of an idempotency key whose receipt was pruned: the beginnings of two hashes, and since when."""
 
     digest: _Hex
@@ -68,7 +68,7 @@ class Tombstone(_Line, frozen=True, kw_only=True):
     pruned_at_epoch_s: int
 
 
-class NoteTip(_Line, frozen=True, kw_only=True):
+class StreamLine(_ExportLine, frozen=True, kw_only=True):
     """A stream of the journal: its newest number, its newest dropped one, and the link as of that one."""
 
     floor: Count
@@ -77,7 +77,7 @@ class NoteTip(_Line, frozen=True, kw_only=True):
     stream: Annotated[str, Meta(min_length=1)]
 
 
-class NoteLine(_Line, frozen=True, kw_only=True):
+class RecordLine(_ExportLine, frozen=True, kw_only=True):
     """A kept note; `body` is Base64, `link` the link of its stream after it."""
 
     at_epoch_s: int
@@ -87,7 +87,7 @@ class NoteLine(_Line, frozen=True, kw_only=True):
     stream: Annotated[str, Meta(min_length=1)]
 
 
-class Counts(_Line, frozen=True, kw_only=True):
+class Counts(_ExportLine, frozen=True, kw_only=True):
     """How many lines there are of each kind."""
 
     base: Count = 0
@@ -98,21 +98,21 @@ class Counts(_Line, frozen=True, kw_only=True):
     tombstone: Count = 0
 
 
-class End(_Line, frozen=True, kw_only=True):
+class End(_ExportLine, frozen=True, kw_only=True):
     """The last line; without it the export is not whole.  `sha256` is that of every byte before this line."""
 
     counts: Counts
     sha256: _Hash
 
 
-L = TypeVar("L", bound=_Line)
+L = TypeVar("L", bound=_ExportLine)
 
-_NAMES: Final[dict[type[_Line], str]] = {
+_NAMES: Final[dict[type[_ExportLine], str]] = {
     Header: "header",
-    Head: "head",
-    Tombstone: "tombstone",
-    NoteTip: "stream",
-    NoteLine: "note",
+    HeadLine: "head",
+    TombstoneLine: "tombstone",
+    StreamLine: "stream",
+    RecordLine: "note",
     End: "end",
 }
 
@@ -128,12 +128,12 @@ ORDER: Final = {
 }
 """The kinds of lines, and in which order they come; streams and their notes take turns."""
 
-_DECODERS: Final[dict[type[_Line], msgspec.json.Decoder[dict[str, Any]]]] = {
+_DECODERS: Final[dict[type[_ExportLine], msgspec.json.Decoder[dict[str, Any]]]] = {
     Header: msgspec.json.Decoder(dict[str, Header]),
-    Head: msgspec.json.Decoder(dict[str, Head]),
-    Tombstone: msgspec.json.Decoder(dict[str, Tombstone]),
-    NoteTip: msgspec.json.Decoder(dict[str, NoteTip]),
-    NoteLine: msgspec.json.Decoder(dict[str, NoteLine]),
+    HeadLine: msgspec.json.Decoder(dict[str, HeadLine]),
+    TombstoneLine: msgspec.json.Decoder(dict[str, TombstoneLine]),
+    StreamLine: msgspec.json.Decoder(dict[str, StreamLine]),
+    RecordLine: msgspec.json.Decoder(dict[str, RecordLine]),
     End: msgspec.json.Decoder(dict[str, End]),
 }
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
@@ -147,7 +147,7 @@ def kind_of(data: bytes) -> str | None:
     return kind if kind in ORDER else None
 
 
-def encode(line: _Line) -> bytes:
+def encode(line: _ExportLine) -> bytes:
     """Return the line with its newline."""
     return _ENCODER.encode({_NAMES[type(line)]: line}) + b"\n"
 

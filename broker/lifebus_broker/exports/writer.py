@@ -4,7 +4,17 @@ from collections.abc import Callable, Iterator
 from hashlib import sha256
 from typing import Protocol
 
-from lifebus_broker.exports.lines import Counts, End, Head, Header, NoteLine, NoteTip, Tombstone, encode, encode_base
+from lifebus_broker.exports.lines import (
+    Counts,
+    End,
+    Header,
+    HeadLine,
+    RecordLine,
+    StreamLine,
+    TombstoneLine,
+    encode,
+    encode_base,
+)
 from lifebus_broker.ledger.log import LogSource, encode_line
 
 
@@ -16,15 +26,15 @@ class ExportSource(LogSource, Protocol):
         """The history that it is of."""
         ...
 
-    def heads(self) -> Iterator[Head]:
+    def heads(self) -> Iterator[HeadLine]:
         """Return the streams of receipts of which something was pruned, by adapter and session."""
         ...
 
-    def tombstones(self) -> Iterator[Tombstone]:
+    def tombstones(self) -> Iterator[TombstoneLine]:
         """Return the keys whose receipts were pruned, by key."""
         ...
 
-    def journal(self) -> Iterator[NoteTip | NoteLine]:
+    def journal(self) -> Iterator[StreamLine | RecordLine]:
         """Return the streams of the journal by name, each before its kept notes."""
         ...
 
@@ -43,7 +53,7 @@ def write_export(source: ExportSource, reducer: int, write: Callable[[bytes], ob
     for line in source.lines(source.floor, source.head):
         tally.put(encode_line(line), "log")
     for item in source.journal():
-        tally.put(encode(item), "stream" if isinstance(item, NoteTip) else "note")
+        tally.put(encode(item), "stream" if isinstance(item, StreamLine) else "note")
     return tally.end()
 
 

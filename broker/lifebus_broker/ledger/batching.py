@@ -14,7 +14,7 @@ from msgspec.structs import force_setattr
 from lifebus_broker.ledger.refusals import PRUNED, conflicting, unrecordable
 from lifebus_broker.ledger.sqlite.checksums import checksum, guarded
 from lifebus_broker.ports import EMITTER, AppendResult, NewReceipt, StoredReceipt, is_same_content
-from lifebus_broker.state.session_head import INITIAL, HeadState, advance
+from lifebus_broker.state.session_head import INITIAL, HeadState, next_head
 from lifebus_broker.state.stream_digests import NO_LINK, StreamKey, link_after, sequence_after
 from lifebus_contract import Receipt, encode_json
 
@@ -160,7 +160,7 @@ class Batch:
         if at > self.newest_second:
             self.newest_second = at
             self.seconds += (at, position, checksum(at, position))
-        state = advance(tip.state, event, receipt.telemetry_summary)
+        state = next_head(tip.state, event, receipt.telemetry_summary)
         frames = tip.frames if state.open_frames is tip.state.open_frames else frames_text(state)
         link = link_after(tip.link, text)
         self.values += (position, tip.stream, tip.position, sequence, at, event, receipt.status)

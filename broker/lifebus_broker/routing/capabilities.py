@@ -48,7 +48,7 @@ class CapabilityTable:
     def apply(self, receipts: Iterable[ReceiptLike]) -> None:
         """Take recorded receipts in position order; those that are no report and end no session change nothing."""
         for receipt in receipts:
-            self.state.extend(receipt)
+            self.state.apply(receipt)
             if self._since is not None and (reported(receipt) or receipt.event is LifecycleEvent.SESSION_ENDED):
                 self._since.append(receipt)
 
@@ -70,7 +70,7 @@ class CapabilityTable:
 
     def preview(self, adapter_id: str, session: str | None, changes: Iterable[Degradation]) -> Losses:
         """Return what `overrides` will say once these changes of the session, or of the adapter, are recorded."""
-        words = apply_changes(self.state.words((adapter_id, session)), changes)
+        words = apply_changes(self.state.reported((adapter_id, session)), changes)
         own = weaker(words, adapter_id, self._claimed)
         return own if session is None else {**self.overrides(adapter_id), **own}
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 from lifebus_broker.ledger.records import error_of
 from lifebus_broker.ports import Journal, NewRecord, Record, RecordStream, Refusal
 from lifebus_broker.signals.quota import to_drop
-from lifebus_broker.state.observers import Origins, note_of
+from lifebus_broker.state.observers import Origins, encode_throughs
 from lifebus_contract import BrokerBusy, LifebusError
 from lifebus_contract.fields import MAX_INTEGER
 
@@ -142,7 +142,7 @@ class SignalLog:
             for one in signals
         ]
         # One append: an observer that sends again after a crash can tell from `through` what is recorded already.
-        await self._write([*records, NewRecord(_OBSERVED, note_of({origin: through}))])
+        await self._write([*records, NewRecord(_OBSERVED, encode_throughs({origin: through}))])
 
     async def read(self, adapter_id: str, thread: str, after: int, limit: int) -> SignalSlice:
         """Return signals of a thread after a sequence, or that those are gone."""

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from lifebus_broker.canonical_json import canonical, sha256_hex
-from lifebus_broker.exports.jsonl_log import JsonlLog, Part
+from lifebus_broker.exports.jsonl_log import FileSlice, JsonlLog
 from lifebus_contract import InvalidRequest, LifebusError
 
 FORMAT: Final = "lifebus-campaign/1"
@@ -53,7 +53,7 @@ _END: Final = bytes(2 * _BLOCK)
 _CHUNK: Final = _MIB
 
 
-class _Sum(Struct, frozen=True, forbid_unknown_fields=True):
+class _MemberDigest(Struct, frozen=True, forbid_unknown_fields=True):
     """What the manifest says of a member."""
 
     bytes: int
@@ -63,16 +63,16 @@ class _Sum(Struct, frozen=True, forbid_unknown_fields=True):
 class _Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     """The manifest; the fields in the order of their names."""
 
-    files: dict[str, _Sum]
+    files: dict[str, _MemberDigest]
     format: str
 
 
-class BundleWriter:
+class ArchiveWriter:
     """Writes a bundle into an empty file that can be read back: the members in their order, then `finish`."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self._sums: dict[str, _Sum] = {}
+        self._sums: dict[str, _MemberDigest] = {}
 
     def put(self, name: str, content: bytes) -> None:
         """Write a member whole."""
@@ -96,7 +96,7 @@ class BundleWriter:
         self._file.seek(start)
         self._file.write(_header(name, size))
         self._file.seek(0, 2)
-        self._sums[name] = _Sum(size, hashed.hexdigest())
+        self._sums[name] = _MemberDigest(size, hashed.hexdigest())
 
     def finish(self) -> None:
         """Write the manifest and the end."""
@@ -105,12 +105,12 @@ class BundleWriter:
         self._file.write(_END)
 
 
-class Bundle(Struct, frozen=True):
+class Archive(Struct, frozen=True):
     """A bundle: where its members lie, and what the manifest says of them."""
 
     path: Path
-    parts: dict[str, Part]
-    sums: dict[str, _Sum]
+    parts: dict[str, FileSlice]
+    sums: dict[str, _MemberDigest]
 
     def content(self, name: str) -> bytes:
         """Return a small member whole.
@@ -146,7 +146,7 @@ class Bundle(Struct, frozen=True):
             raise _damaged(self.path, f"`{name}` is not what the manifest says: another SHA-256")
 
 
-def is_bundle(path: Path) -> bool:
+def is_archive(path: Path) -> bool:
     """Whether a file begins as a bundle does.
 
     Raises:
@@ -159,14 +159,14 @@ def is_bundle(path: Path) -> bool:
         raise LifebusError(f"{path}: {fault.strerror}", code="unreadable") from fault
 
 
-def open_bundle(path: Path) -> Bundle:
+def open_archive(path: Path) -> Archive:
     """Return a bundle of which every header, name, size and gap is as it is written; the members are not read.
 
     Raises:
         InvalidRequest: it is no bundle, or not a whole one.
         LifebusError: it cannot be read.
     """
-    parts: dict[str, Part] = {}
+    parts: dict[str, FileSlice] = {}
     try:
         with path.open("rb") as file:
             for name, most in MEMBERS.items():
@@ -175,11 +175,11 @@ def open_bundle(path: Path) -> Bundle:
                 raise _damaged(path, "after the manifest there is something else than its end")
     except OSError as fault:
         raise LifebusError(f"{path}: {fault.strerror}", code="unreadable") from fault
-    bundle = Bundle(path, parts, {})
-    return Bundle(path, parts, _read_manifest(bundle).files)
+    bundle = Archive(path, parts, {})
+    return Archive(path, parts, _read_manifest(bundle).files)
 
 
-def _next_part(path: Path, file: BinaryIO, name: str, most: int) -> Part:
+def _next_part(path: Path, file: BinaryIO, name: str, most: int) -> FileSlice:
     """Read a header and go behind its member."""
     raw = file.read(_BLOCK)
     try:
@@ -195,10 +195,10 @@ def _next_part(path: Path, file: BinaryIO, name: str, most: int) -> Part:
     file.seek(start + size)
     if any(file.read(-size % _BLOCK)) or file.tell() != start + size + -size % _BLOCK:
         raise _damaged(path, f"the member `{name}` is cut off, or something follows it")
-    return Part(path, start, size)
+    return FileSlice(path, start, size)
 
 
-def _read_manifest(bundle: Bundle) -> _Manifest:
+def _read_manifest(bundle: Archive) -> _Manifest:
     content = b"".join(_chunks(bundle.parts[MANIFEST]))
     try:
         manifest = msgspec.json.decode(content, type=_Manifest)
@@ -220,7 +220,7 @@ def _header(name: str, size: int) -> bytes:
     return info.tobuf(tarfile.GNU_FORMAT, "utf-8", "strict")
 
 
-def _chunks(part: Part) -> Iterator[bytes]:
+def _chunks(part: FileSlice) -> Iterator[bytes]:
     try:
         with part.path.open("rb") as file:
             file.seek(part.start)

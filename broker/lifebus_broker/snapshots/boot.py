@@ -13,7 +13,7 @@ from lifebus_broker.canonical_json import canonical, sha256_hex
 from lifebus_broker.ledger.log import LogSource
 from lifebus_broker.ports import Record
 from lifebus_broker.snapshots.cold_boot_error import STEPS, ColdBootError, Step
-from lifebus_broker.snapshots.compaction_checks import Kept, Rebuilding, Rebuilt
+from lifebus_broker.snapshots.compaction_checks import CompactionVerifier, ReadCompaction, VerifiedCompactions
 from lifebus_broker.snapshots.frozen import FrozenMap, thaw
 from lifebus_broker.snapshots.revisions import PinCheck, PinMismatch, check_pins
 from lifebus_broker.snapshots.segment import BadLine, first_bad_line, hash_segment, read_segment
@@ -25,7 +25,7 @@ from lifebus_contract import LifebusError
 
 _STORES: Final = ("facts_ledger_digest", "unlock_state_digest", "story_state_digest")
 
-Restart = Callable[[int], Stores]
+StoresAt = Callable[[int], Stores]
 """Gives the stores after a position by a shorter way than reading everything before it; the caller may change them."""
 
 
@@ -39,7 +39,7 @@ class Booted(Struct, frozen=True, kw_only=True):
     stores: Stores
     working_set: WorkingSet
     pins: PinCheck
-    rebuilt: Rebuilt
+    rebuilt: VerifiedCompactions
     steps: tuple[Step, ...]
 
 
@@ -49,8 +49,8 @@ def cold_boot(
     pins: FrozenMap | None,
     revisions: Iterable[Record],
     *,
-    restart: Restart | None = None,
-    kept: Kept | None = None,
+    restart: StoresAt | None = None,
+    kept: ReadCompaction | None = None,
     done: Callable[[Step], None] | None = None,
 ) -> Booted:
     """Rebuild the stores of a snapshot from the log alone, and prove that they are the ones that were saved.
@@ -62,7 +62,7 @@ def cold_boot(
     Raises:
         ColdBootError: something is not as it was; nothing has changed anywhere.
     """
-    boot = _Boot(snapshot, source, restart, Rebuilding(snapshot, kept), done or (lambda _: None))
+    boot = _Boot(snapshot, source, restart, CompactionVerifier(snapshot, kept), done or (lambda _: None))
     boot.load_snapshot()
     check = boot.compare_pins(pins, revisions)
     boot.load_log()
@@ -96,8 +96,8 @@ class _Boot:
         self,
         snapshot: SaveSnapshot,
         source: LogSource,
-        restart: Restart | None,
-        rebuilding: Rebuilding,
+        restart: StoresAt | None,
+        rebuilding: CompactionVerifier,
         done: Callable[[Step], None],
     ) -> None:
         self.steps: list[Step] = []
@@ -200,7 +200,7 @@ class _Boot:
         kinds = [f"{len(items)} {kind}" for kind, items in (rebuilt or {}).items() if kind != "left_out"]
         self._record(", ".join(kinds) or "nothing is pending")
 
-    def rebuild_compactions(self) -> Rebuilt:
+    def rebuild_compactions(self) -> VerifiedCompactions:
         """Step 12: the compactions that the snapshot names, and no others, follow from the log."""
         try:
             rebuilt = self._rebuilding.finish(self.stores)

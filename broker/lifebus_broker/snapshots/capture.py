@@ -17,7 +17,7 @@ RECAPS: Final = {SaveType.SCENE: 0, SaveType.SESSION: SAVED_RECAPS, SaveType.CAM
 """Of how many sessions, those that changed last, a save names the recaps; None is all of them."""
 
 
-def save(save_type: SaveType, keeper: StateFollower, source: LogSource, pins: FrozenMap) -> SaveSnapshot:
+def capture_snapshot(save_type: SaveType, keeper: StateFollower, source: LogSource, pins: FrozenMap) -> SaveSnapshot:
     """Return the snapshot of the stores where the keeper is; the same place gives the same bytes.
 
     A scene's range begins behind the newest state cache before it, the others' with the log.  Blocks; nothing is

@@ -6,18 +6,18 @@ from msgspec import Struct
 
 from lifebus_broker.snapshots.capture import RECAPS
 from lifebus_broker.snapshots.compactions.compaction import Compaction
-from lifebus_broker.snapshots.compactions.files import Refused
+from lifebus_broker.snapshots.compactions.files import RefusedFile
 from lifebus_broker.snapshots.compactions.policy import Policy, build_all, names
 from lifebus_broker.snapshots.compactions.recap import SessionRecap
 from lifebus_broker.snapshots.compactions.state_cache import StateCache, boundary
 from lifebus_broker.snapshots.snapshot import SaveSnapshot
 from lifebus_broker.state.stores import Stores
 
-Kept = Callable[[str], Compaction | Refused | None]
+ReadCompaction = Callable[[str], Compaction | RefusedFile | None]
 """Gives the compaction of that id that is kept in a file, why the file is refused, or None."""
 
 
-class Rebuilt(Struct, frozen=True, kw_only=True):
+class VerifiedCompactions(Struct, frozen=True, kw_only=True):
     """How many compactions were built, how many of them were kept as well, and which files are not what was built."""
 
     built: int
@@ -25,13 +25,13 @@ class Rebuilt(Struct, frozen=True, kw_only=True):
     stale: tuple[str, ...]
 
 
-class Rebuilding:
+class CompactionVerifier:
     """Builds the compactions of a snapshot while its log is replayed; `see` the stores before, at each line, and after.
 
     They are built one at a time and compared, never all held.
     """
 
-    def __init__(self, snapshot: SaveSnapshot, kept: Kept | None) -> None:
+    def __init__(self, snapshot: SaveSnapshot, kept: ReadCompaction | None) -> None:
         self._wanted = frozenset(snapshot.compaction_ids)
         self._recaps = SessionRecap(RECAPS[snapshot.save_type])
         self._kept = kept or _nothing
@@ -49,7 +49,7 @@ class Rebuilding:
             if self._cache_at >= self._first:
                 self._expected.update(names(StateCache(), stores))
 
-    def finish(self, stores: Stores) -> Rebuilt:
+    def finish(self, stores: Stores) -> VerifiedCompactions:
         """Build what is left, at the snapshot's own position.
 
         Raises:
@@ -59,7 +59,7 @@ class Rebuilding:
         expected = self._expected | self._built | set(names(self._recaps, stores))
         if strange := sorted(self._wanted.symmetric_difference(expected)):
             raise ValueError(f"{len(strange)} of the names differ, the first is {strange[0]}")
-        return Rebuilt(built=len(self._built), kept=self._same, stale=tuple(self._stale))
+        return VerifiedCompactions(built=len(self._built), kept=self._same, stale=tuple(self._stale))
 
     def _build(self, policy: Policy, stores: Stores) -> None:
         for compaction in build_all(policy, stores, self._wanted):

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Final
 
 from lifebus_broker.ledger.log import LogSource, encode_line
-from lifebus_broker.snapshots.compactions.files import CompactionFiles, Refused
+from lifebus_broker.snapshots.compactions.files import CompactionFiles, RefusedFile
 from lifebus_broker.snapshots.compactions.state_cache import CACHE_EVERY, boundary
 from lifebus_broker.snapshots.compactions.state_cache_store import StateCacheStore
 from lifebus_broker.state.receipt_view import BrokenLog
@@ -36,7 +36,7 @@ class StateFollower:
         self,
         source: LogSource,
         files: CompactionFiles | None = None,
-        refused: Callable[[Refused], None] | None = None,
+        refused: Callable[[RefusedFile], None] | None = None,
         *,
         writing: bool = True,
     ) -> None:
@@ -209,7 +209,7 @@ class _LogHash:
         return self._hash.hexdigest()
 
 
-def _say_nothing(_: Refused) -> None:
+def _say_nothing(_: RefusedFile) -> None:
     """Let a cache be refused in silence."""
 
 

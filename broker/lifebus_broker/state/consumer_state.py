@@ -1,6 +1,6 @@
-"""The fold over the notes of a named consumer: how far it is, and what it was given and has not settled.
+"""The reducer of a named consumer's journal records: its offset, and what it was given and has not settled.
 
-No clock, no randomness, no iteration order: the same notes always give the same state (docs/ledger.md, "State").
+No clock, no randomness, no iteration order: the same records always give the same state (docs/ledger.md, "State").
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from lifebus_broker.ports import Record
 from lifebus_contract.consumers import ConsumerSettings
 
 
-class CursorState(Struct, frozen=True, kw_only=True):
+class ConsumerState(Struct, frozen=True, kw_only=True):
     """What survives a restart.
 
     Every receipt up to `scanned` that passes the filter is settled, except those in `open`, which maps a position to
@@ -28,14 +28,14 @@ class CursorState(Struct, frozen=True, kw_only=True):
     dead: int = 0
 
 
-class Whole(Struct, frozen=True, tag="whole", tag_field="note"):
+class WholeState(Struct, frozen=True, tag="whole", tag_field="note"):
     """The whole state, whatever was before: a new consumer, a reset, a checkpoint."""
 
-    state: CursorState
+    state: ConsumerState
 
 
-class Progress(Struct, frozen=True, kw_only=True, tag="progress", tag_field="note", omit_defaults=True):
-    """What changed since the note before: absolute values, not steps.
+class ConsumerProgress(Struct, frozen=True, kw_only=True, tag="progress", tag_field="note", omit_defaults=True):
+    """What changed since the record before, in absolute values.
 
     `tried` are positions with how often they were handed out, `settled` those that are done.
     """
@@ -46,39 +46,39 @@ class Progress(Struct, frozen=True, kw_only=True, tag="progress", tag_field="not
     dead: int = 0
 
 
-class Gone(Struct, frozen=True, tag="gone", tag_field="note"):
+class ConsumerEvicted(Struct, frozen=True, tag="gone", tag_field="note"):
     """The consumer was evicted."""
 
 
-CursorNote = Whole | Progress | Gone
-"""What the body of a note holds, as JSON."""
+ConsumerRecord = WholeState | ConsumerProgress | ConsumerEvicted
+"""What the body of a record holds, as JSON."""
 
-_DECODER: Final = msgspec.json.Decoder(CursorNote)
-
-
-def encode_note(note: CursorNote) -> bytes:
-    """Return the body of the note."""
-    return msgspec.json.encode(note)
+_DECODER: Final = msgspec.json.Decoder(ConsumerRecord)
 
 
-def fold_cursor(notes: Iterable[Record], state: CursorState | None = None) -> CursorState | None:
-    """Return the state after the notes, None where there is no such consumer.
+def encode_record(record: ConsumerRecord) -> bytes:
+    """Return the body of the record."""
+    return msgspec.json.encode(record)
+
+
+def reduce_consumer(records: Iterable[Record], state: ConsumerState | None = None) -> ConsumerState | None:
+    """Return the state after the records, None where there is no such consumer.
 
     Raises:
-        msgspec.ValidationError: a note does not belong to a consumer.
+        msgspec.ValidationError: a record does not belong to a consumer.
     """
-    for note in notes:
-        change = _DECODER.decode(note.body)
-        if isinstance(change, Whole):
+    for record in records:
+        change = _DECODER.decode(record.body)
+        if isinstance(change, WholeState):
             state = change.state
-        elif isinstance(change, Gone):
+        elif isinstance(change, ConsumerEvicted):
             state = None
         elif state is not None:
             state = _advance(state, change)
     return state
 
 
-def _advance(state: CursorState, change: Progress) -> CursorState:
+def _advance(state: ConsumerState, change: ConsumerProgress) -> ConsumerState:
     open_ = {**state.open, **dict(change.tried)}
     for position in change.settled:
         open_.pop(position, None)

@@ -1,7 +1,7 @@
 """Which capabilities of a session are lost for which cause, and when they are back.  Pure.
 
-A cause is a kind of silence or defect.  Each takes certain capabilities away while it lasts; nothing is lost that the
-manifest did not claim, and what somebody else took away is not given back here.
+A cause is a kind of silence or defect.  Each takes certain capabilities away while it lasts.  Nothing is lost that the
+manifest did not claim, and only what was lost for a cause comes back when that cause has passed.
 
 The words are those of docs/contract.md 4.5.
 """
@@ -43,14 +43,14 @@ AFFECTED: Final[dict[Cause, tuple[str, ...]]] = {
     Cause.TELEMETRY_UNREADABLE: _PRESSURE,
     Cause.APP_SILENT: _FRAMES,
 }
-"""The capabilities that a cause takes away; a changed manifest says itself what it no longer claims."""
+"""The capabilities that a cause takes away; for a changed manifest they are those that it no longer claims."""
 
 _RETRY: Final = {
     Cause.HOOKS_SILENT: RetryClass.RETRY_AFTER_RECONFIGURE,
     Cause.TELEMETRY_MISSING: RetryClass.RETRY_AFTER_RECONFIGURE,
     Cause.TELEMETRY_UNREADABLE: RetryClass.RETRY_AFTER_RECONFIGURE,
 }
-"""What has to happen first; the other causes may pass by themselves, and a reread will show."""
+"""What has to happen before a retry; the other causes may pass by themselves, which the next poll shows."""
 
 
 class SilenceLimits(Struct, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ class Health(Struct, frozen=True, kw_only=True):
 
     `missing_polls` counts consecutive polls without a telemetry file that was there or was named; `hung_polls` those
     that got no answer in time.  `unreadable_records` stand at a file's end.  `uncovered_ticks` counts ticks since the
-    telemetry showed work that no hook told of.  `app_silent_s` is how long an app has said nothing in an open frame.
+    telemetry showed work that no hook reported.  `app_silent_s` is how long an app has said nothing in an open frame.
     `evidence` says for each cause in a few words what was seen.
     """
 
@@ -107,9 +107,9 @@ def lost(
 ) -> tuple[Degradation, ...]:
     """Return what a cause takes away now; empty where it was never claimed or is gone already."""
     return tuple(
-        _change(capability, _now(manifest, capability, held), SupportState.UNAVAILABLE, evidence, at_epoch_s, cause)
+        _change(capability, _present(manifest, capability, held), SupportState.UNAVAILABLE, evidence, at_epoch_s, cause)
         for capability in AFFECTED[cause]
-        if _now(manifest, capability, held) is not SupportState.UNAVAILABLE
+        if _present(manifest, capability, held) is not SupportState.UNAVAILABLE
     )
 
 
@@ -124,7 +124,7 @@ def regained(
     )
 
 
-def _now(manifest: AdapterManifest, capability: str, held: Mapping[str, SupportState]) -> SupportState:
+def _present(manifest: AdapterManifest, capability: str, held: Mapping[str, SupportState]) -> SupportState:
     return held.get(capability, claim_of(manifest, capability))
 
 

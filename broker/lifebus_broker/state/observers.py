@@ -1,7 +1,7 @@
-"""How far each observer has told its story, folded from the notes about it (docs/ledger.md, "State").
+"""How far the observations of each origin are recorded, reduced from the journal (docs/ledger.md, "State").
 
-A note's body is a MessagePack map of origins to numbers.  The higher number counts, so that a summary of many notes can
-be written at any time and the notes before it dropped.
+A record's body is a MessagePack map of origins to numbers.  The higher number counts, so that one record can sum up all
+those before it, which may then be dropped.
 """
 
 from collections import OrderedDict
@@ -10,13 +10,13 @@ from typing import Final
 import msgspec
 
 MAX_ORIGINS: Final = 1_024
-"""Origins that are remembered; the one that was silent longest is forgotten first."""
+"""Origins that are remembered; the one whose last observation is oldest is forgotten first."""
 
 _bodies: Final = msgspec.msgpack.Decoder(dict[str, int])
 
 
-def note_of(throughs: dict[str, int]) -> bytes:
-    """Return the body of a note that says how far origins have got."""
+def encode_throughs(throughs: dict[str, int]) -> bytes:
+    """Return the body of a record that says how far origins are."""
     return msgspec.msgpack.encode(throughs)
 
 
@@ -27,10 +27,10 @@ class Origins:
         self._through: OrderedDict[str, int] = OrderedDict()
 
     def apply(self, body: bytes) -> None:
-        """Take one note into account.
+        """Apply one record.
 
         Raises:
-            msgspec.DecodeError: the body is no such note.
+            msgspec.DecodeError: the body is not one of `encode_throughs`.
         """
         for origin, through in _bodies.decode(body).items():
             self._through[origin] = max(through, self._through.pop(origin, 0))
@@ -42,5 +42,5 @@ class Origins:
         return self._through.get(origin, 0)
 
     def summary(self) -> bytes:
-        """Return the body of one note that says the same as all those applied so far."""
-        return note_of(self._through)
+        """Return the body of one record that sums up all those applied so far."""
+        return encode_throughs(self._through)

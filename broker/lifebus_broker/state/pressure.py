@@ -1,4 +1,4 @@
-"""How full a context window is, as a level that does not flutter (docs/contract.md 2.5).  Pure, integers only.
+"""How full a context window is, as a level with hysteresis (docs/contract.md 2.5).  Pure, integers only.
 
 A level is reached at its threshold and left only some points below it, so that a session which sits on a threshold
 says so once.  Without a known window there is no percentage and no level.

@@ -1,4 +1,4 @@
-"""What the reducers read of a receipt, and the complaint about a log that is not one.
+"""What the reducers read of a receipt, and the error about a log that is broken.
 
 Decoding only this costs a third of decoding a whole receipt, and a rebuild decodes every receipt there is.
 """
@@ -32,7 +32,7 @@ class BrokenLog(InternalError):
 
 
 class ReceiptView(Struct, frozen=True, gc=False):
-    """The part of a receipt that states follow from; the fields are those of `Receipt`."""
+    """The part of a receipt that reducers read; the fields are those of `Receipt`."""
 
     adapter_id: str
     at_epoch_s: Count

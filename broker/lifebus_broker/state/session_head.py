@@ -1,4 +1,4 @@
-"""The part of a session's story that every row of a ledger carries: open frames, whether it ended, the harness's count.
+"""The part of a session's state that every row of a ledger carries: open frames, whether it ended, the harness's count.
 
 Receipts carry no frame id; the router puts `frame_id` and `harness_sequence` into `telemetry_summary`.
 No clock, no randomness, no iteration order: the same receipts always give the same state.
@@ -9,13 +9,14 @@ from typing import Final
 
 from msgspec import Struct
 
-from lifebus_broker.state.telemetry_keys import LATE
+from lifebus_broker.state.telemetry_keys import BACKGROUND_CLIENT
 from lifebus_contract import LifecycleEvent
 
 MAX_OPEN_FRAMES: Final = 64
 """Most open frames that a session remembers; the oldest is forgotten first."""
 
-_ENDED: Final = LifecycleEvent.SESSION_ENDED  # a member's name costs eight times a module's
+# Bound once: to look up a member of an enum costs eight times a module's name.
+_ENDED: Final = LifecycleEvent.SESSION_ENDED
 _FRAME_ENDED: Final = LifecycleEvent.FRAME_ENDED
 _OPENS: Final = frozenset({LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OPENED})
 _STARTS: Final = frozenset({LifecycleEvent.SESSION_STARTING, LifecycleEvent.SESSION_STARTED})
@@ -33,9 +34,10 @@ INITIAL: Final = HeadState()
 """The state of a session before its first receipt."""
 
 
-def advance(state: HeadState, event: LifecycleEvent, summary: Mapping[str, object]) -> HeadState:
+def next_head(state: HeadState, event: LifecycleEvent, summary: Mapping[str, object]) -> HeadState:
     """Return the state after a receipt of `event` with this `telemetry_summary`; the same object if nothing changed."""
-    if LATE in summary:
+    # The event was applied when it was first recorded.
+    if BACKGROUND_CLIENT in summary:
         return state
     ended = event is _ENDED or (state.ended and event not in _STARTS)
     frames, counted = state.open_frames, state.harness_sequence

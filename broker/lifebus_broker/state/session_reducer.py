@@ -1,8 +1,8 @@
-"""The one reducer of stories: what each receipt changes in the story of its session.
+"""The reducer of session states: what each receipt changes in the state of its session.
 
-Ledgers write its first step, `session.advance`, into every row; supervision stands on stories, so that a restarted
-supervisor goes on where the last one stopped and says nothing twice; recaps are read off them.
-No clock, no randomness, no iteration order: the same receipts always give the same story (docs/ledger.md, "State").
+Ledgers write its first step, `session_head.next_head`, into every row.  Supervision starts from session states, so that
+after a restart it reports nothing twice; recaps are made of them.
+No clock, no randomness, no iteration order: the same receipts always give the same state (docs/ledger.md, "State").
 """
 
 from collections.abc import Callable, Mapping
@@ -10,17 +10,17 @@ from typing import Any, Final
 
 from lifebus_broker.ports import EMITTER
 from lifebus_broker.state.capability_state import reported
-from lifebus_broker.state.pending import handouts_after, questions_after
+from lifebus_broker.state.pending import next_handouts, next_questions
 from lifebus_broker.state.receipt_view import ReceiptLike
-from lifebus_broker.state.session_head import advance
-from lifebus_broker.state.session_state import Lost, OpenFrame, SessionState
+from lifebus_broker.state.session_head import next_head
+from lifebus_broker.state.session_state import LostCapability, OpenFrame, SessionState
 from lifebus_broker.state.telemetry_keys import (
     APP_SERVER,
-    BEFORE,
+    BACKGROUND_CLIENT,
     CAUSE,
+    COMPACTIONS_BEFORE,
     FRAME,
     HOOKS,
-    LATE,
     LEVEL,
     OWN_CLIENTS,
     PARENT_FRAME,
@@ -33,7 +33,7 @@ from lifebus_broker.state.telemetry_keys import (
 from lifebus_contract import SUPPORT_STRENGTH, LifecycleEvent, PressureLevel
 
 MAX_TURNS: Final = 64
-"""How many turns a session remembers, to tell a turn that no hook told of from an old one."""
+"""How many turns a session remembers, to distinguish a turn that no hook reported from an old one."""
 
 _TURNS_AFTER_END: Final = 4
 _COMPACTIONS: Final = 4
@@ -46,181 +46,188 @@ _LEVELS: Final[Mapping[Any, PressureLevel]] = {level.value: level for level in P
 _HEIGHT: Final = {level: number for number, level in enumerate(PressureLevel)}
 
 
-def apply_receipt(story: SessionState, position: int, told: ReceiptLike) -> None:
-    """Take one more receipt of the session; one that is known already changes nothing.
+def apply_receipt(state: SessionState, position: int, receipt: ReceiptLike) -> None:
+    """Apply the next receipt of the session; one that was applied before changes nothing.
 
-    Of a background client's receipt only what is its own counts: the event itself was told before.
+    Of a background client's receipt only its own payloads and failure count: the event itself was applied before.
     """
-    if position <= story.last_position:
+    if position <= state.last_position:
         return
-    event, facts = told.event, told.telemetry_summary
-    _count(story, position, told)
-    if LATE not in facts:
-        _take(story, position, told)
-    if not story.course.ended:  # who is over waits for nobody
-        if story.questions or told.failure_class is not None or event is _TICK:
-            story.questions = questions_after(story.questions, position, told)
-        if told.payload_receipts:
-            story.handouts = handouts_after(story.handouts, position, told)
+    event, facts = receipt.event, receipt.telemetry_summary
+    _count(state, position, receipt)
+    if BACKGROUND_CLIENT not in facts:
+        _apply_event(state, position, receipt)
+    # An ended session has no pending questions or payloads.
+    if not state.course.ended:
+        if state.questions or receipt.failure_class is not None or event is _TICK:
+            state.questions = next_questions(state.questions, position, receipt)
+        if receipt.payload_receipts:
+            state.handouts = next_handouts(state.handouts, position, receipt)
 
 
-def is_app(told: ReceiptLike) -> bool:
-    """Whether a receipt is a sign of life of an app, which tells of a session by itself."""
-    return told.event is not _TICK and told.telemetry_summary.get(EMITTER, told.client_id) not in OWN_CLIENTS
+def is_app(receipt: ReceiptLike) -> bool:
+    """Whether a receipt is a sign of life of an app, which emits for a session by itself."""
+    return receipt.event is not _TICK and receipt.telemetry_summary.get(EMITTER, receipt.client_id) not in OWN_CLIENTS
 
 
-def _take(story: SessionState, position: int, told: ReceiptLike) -> None:
-    """Take the event itself."""
-    event, facts = told.event, told.telemetry_summary
-    before = story.course
-    course = advance(before, event, facts)
+def _apply_event(state: SessionState, position: int, receipt: ReceiptLike) -> None:
+    """Apply the event itself."""
+    event, facts = receipt.event, receipt.telemetry_summary
+    before = state.course
+    course = next_head(before, event, facts)
     if course is not before:
         if course.open_frames is not before.open_frames:
-            story.frames = _frames_after(story.frames, course.open_frames, position, told)
-        story.course = course
-    _hear(story, told)
-    step = _STEPS.get(event)
-    if step is not None:
-        step(story, told)
+            state.frames = _frames_after(state.frames, course.open_frames, position, receipt)
+        state.course = course
+    _record_reporter(state, receipt)
+    handler = _HANDLERS.get(event)
+    if handler is not None:
+        handler(state, receipt)
 
 
-def _count(story: SessionState, position: int, told: ReceiptLike) -> None:
-    event, status = told.event, told.status
-    if not story.receipts:
-        story.first_at_epoch_s, story.first_position = told.at_epoch_s, position
-    story.receipts += 1
-    story.sequence = told.sequence or 0
-    story.last_at_epoch_s, story.last_position = told.at_epoch_s, position
-    story.last_event, story.last_status = event, status
-    by_event, by_status = story.by_event, story.by_status
+def _count(state: SessionState, position: int, receipt: ReceiptLike) -> None:
+    event, status = receipt.event, receipt.status
+    if not state.receipts:
+        state.first_at_epoch_s, state.first_position = receipt.at_epoch_s, position
+    state.receipts += 1
+    state.sequence = receipt.sequence or 0
+    state.last_at_epoch_s, state.last_position = receipt.at_epoch_s, position
+    state.last_event, state.last_status = event, status
+    by_event, by_status = state.by_event, state.by_status
     by_event[event] = by_event.get(event, 0) + 1
     by_status[status] = by_status.get(status, 0) + 1
-    for payload in told.payload_receipts:
-        story.by_payload[payload.status] = story.by_payload.get(payload.status, 0) + 1
+    for payload in receipt.payload_receipts:
+        state.by_payload[payload.status] = state.by_payload.get(payload.status, 0) + 1
 
 
 def _frames_after(
-    known: tuple[OpenFrame, ...], ids: tuple[str, ...], position: int, told: ReceiptLike
+    known: tuple[OpenFrame, ...], ids: tuple[str, ...], position: int, receipt: ReceiptLike
 ) -> tuple[OpenFrame, ...]:
     """Return the frames that are open now, with what is known of each; only the last one may be new."""
     kept = tuple([frame for frame in known if frame.frame_id in ids])
     if len(kept) == len(ids):
         return kept
-    parent = told.telemetry_summary.get(PARENT_FRAME)
+    parent = receipt.telemetry_summary.get(PARENT_FRAME)
     opened = OpenFrame(
         frame_id=ids[-1],
-        opened_at_epoch_s=told.at_epoch_s,
+        opened_at_epoch_s=receipt.at_epoch_s,
         parent=parent if isinstance(parent, str) else None,
         position=position,
-        task=told.harness_task_id,
+        task=receipt.harness_task_id,
     )
     return (*kept, opened)
 
 
-def _hear(story: SessionState, told: ReceiptLike) -> None:
-    """Note who tells of the session, and what they say beside the event."""
-    facts = told.telemetry_summary
-    emitter: object = told.client_id
+def _record_reporter(state: SessionState, receipt: ReceiptLike) -> None:
+    """Record who reports the session, and what they say beside the event."""
+    facts = receipt.telemetry_summary
+    emitter: object = receipt.client_id
     if facts:
-        process, before = facts.get(PROCESS), facts.get(BEFORE)
+        process, before = facts.get(PROCESS), facts.get(COMPACTIONS_BEFORE)
         emitter = facts.get(EMITTER, emitter)
         if isinstance(process, str):
-            story.process = process
+            state.process = process
+        # Not isinstance: a bool is an int as well.
         if type(before) is int:
-            story.before = before
+            state.before = before
     if emitter == HOOKS:
-        story.hooked = True
+        state.hooked = True
     elif emitter == APP_SERVER:
-        if told.event in _WIRED:
-            _note_wired(story, told)
-    elif not story.app:
-        story.app = is_app(told)
+        if receipt.event in _WIRED:
+            _record_app_server(state, receipt)
+    elif not state.app:
+        state.app = is_app(receipt)
 
 
-def _note_wired(story: SessionState, told: ReceiptLike) -> None:
-    frame = told.telemetry_summary.get(FRAME)
-    word = (told.event, frame if isinstance(frame, str) else "")
-    if word not in story.wired:
-        story.wired = _newest_words((*story.wired, word), 2 * MAX_TURNS)
+def _record_app_server(state: SessionState, receipt: ReceiptLike) -> None:
+    frame = receipt.telemetry_summary.get(FRAME)
+    report = (receipt.event, frame if isinstance(frame, str) else "")
+    if report not in state.wired:
+        state.wired = _newest_reports((*state.wired, report), 2 * MAX_TURNS)
 
 
-def _newest_words(words: tuple[tuple[LifecycleEvent, str], ...], most: int) -> tuple[tuple[LifecycleEvent, str], ...]:
-    """Return what was told of the session itself, and the newest of what was told of its frames."""
-    of_frames = [word for word in words if word[1]]
+def _newest_reports(
+    reports: tuple[tuple[LifecycleEvent, str], ...], most: int
+) -> tuple[tuple[LifecycleEvent, str], ...]:
+    """Return all reports of the session itself, and the newest of those of its frames."""
+    of_frames = [report for report in reports if report[1]]
     gone = set(of_frames[: max(0, len(of_frames) - most)])
-    return tuple(word for word in words if word not in gone) if gone else words
+    return tuple(report for report in reports if report not in gone) if gone else reports
 
 
-def _started(story: SessionState, _: ReceiptLike) -> None:
-    story.started, story.left = True, ()
-    story.starts += 1
+def _apply_start(state: SessionState, _: ReceiptLike) -> None:
+    state.started, state.left = True, ()
+    state.starts += 1
 
 
-def _ended(story: SessionState, _: ReceiptLike) -> None:
-    """Keep of a session that is over what late words need, and little else."""
-    story.started = False
-    story.left = story.course.open_frames
-    story.lost, story.questions, story.handouts = (), (), ()
-    story.turns = story.turns[-_TURNS_AFTER_END:]
-    story.wired = _newest_words(story.wired, 2 * _TURNS_AFTER_END)
+def _apply_end(state: SessionState, _: ReceiptLike) -> None:
+    """Keep of an ended session what receipts after the end need, and little else."""
+    state.started = False
+    state.left = state.course.open_frames
+    state.lost, state.questions, state.handouts = (), (), ()
+    state.turns = state.turns[-_TURNS_AFTER_END:]
+    state.wired = _newest_reports(state.wired, 2 * _TURNS_AFTER_END)
 
 
-def _opened(story: SessionState, told: ReceiptLike) -> None:
-    story.signalled = False
-    frame = told.telemetry_summary.get(FRAME)
-    if isinstance(frame, str) and frame not in story.turns:
-        story.turns = (*story.turns, frame)[-MAX_TURNS:]
+def _apply_frame(state: SessionState, receipt: ReceiptLike) -> None:
+    state.signalled = False
+    frame = receipt.telemetry_summary.get(FRAME)
+    if isinstance(frame, str) and frame not in state.turns:
+        state.turns = (*state.turns, frame)[-MAX_TURNS:]
 
 
-def _compacted(story: SessionState, told: ReceiptLike) -> None:
-    is_same = (told.event_id, told.invocation_id) == story.compacted
+def _apply_compaction(state: SessionState, receipt: ReceiptLike) -> None:
+    is_same = (receipt.event_id, receipt.invocation_id) == state.compacted
     if is_same:
-        return  # another client's receipt of the same
-    filed = not str(told.telemetry_summary.get(SOURCE, "hook")).startswith("hook")
-    story.compactions += 1
-    story.compacted = (told.event_id, told.invocation_id)
-    story.compacted_at = (*story.compacted_at, told.at_epoch_s)[-_COMPACTIONS:]
-    story.filed_at_epoch_s = told.at_epoch_s if filed else None
-    story.signalled = False
+        return  # another client's receipt of the same compaction
+    # A compaction that no hook reported is known from the session's file alone.
+    filed = not str(receipt.telemetry_summary.get(SOURCE, "hook")).startswith("hook")
+    state.compactions += 1
+    state.compacted = (receipt.event_id, receipt.invocation_id)
+    state.compacted_at = (*state.compacted_at, receipt.at_epoch_s)[-_COMPACTIONS:]
+    state.filed_at_epoch_s = receipt.at_epoch_s if filed else None
+    state.signalled = False
 
 
-def _pressed(story: SessionState, told: ReceiptLike) -> None:
-    facts = told.telemetry_summary
+def _apply_pressure(state: SessionState, receipt: ReceiptLike) -> None:
+    facts = receipt.telemetry_summary
     if facts.get(SIGNAL) is True:
-        story.signalled = True
+        state.signalled = True
         return
     used, percent = facts.get(USED), facts.get(PERCENT)
-    story.level = _LEVELS.get(facts.get(LEVEL))
+    state.level = _LEVELS.get(facts.get(LEVEL))
     if type(used) is int:
-        story.measured = True
-        story.peak_used_tokens = max(used, story.peak_used_tokens or 0)
+        state.measured = True
+        state.peak_used_tokens = max(used, state.peak_used_tokens or 0)
     if type(percent) is int:
-        story.peak_used_pct = max(percent, story.peak_used_pct or 0)
-    if story.level is not None and (story.peak is None or _HEIGHT[story.level] > _HEIGHT[story.peak]):
-        story.peak = story.level
+        state.peak_used_pct = max(percent, state.peak_used_pct or 0)
+    if state.level is not None and (state.peak is None or _HEIGHT[state.level] > _HEIGHT[state.peak]):
+        state.peak = state.level
 
 
-def _degraded(story: SessionState, told: ReceiptLike) -> None:
+def _apply_degradation(state: SessionState, receipt: ReceiptLike) -> None:
     """A step to weaker support is a loss; a step up takes the entry away."""
-    said = told.telemetry_summary.get(CAUSE)
+    said = receipt.telemetry_summary.get(CAUSE)
     cause = said if isinstance(said, str) else None
-    after = {one.capability: one for one in story.lost}
-    for change in reported(told):
+    after = {one.capability: one for one in state.lost}
+    for change in reported(receipt):
         after.pop(change.capability, None)
         if SUPPORT_STRENGTH[change.current_support] <= SUPPORT_STRENGTH[change.previous_support]:
-            after[change.capability] = Lost(capability=change.capability, cause=cause, support=change.current_support)
-            story.losses += 1
-    story.lost = tuple(after[name] for name in sorted(after))
-    story.ever_lost = tuple(sorted({*story.ever_lost, *after}))
+            after[change.capability] = LostCapability(
+                capability=change.capability, cause=cause, support=change.current_support
+            )
+            state.losses += 1
+    state.lost = tuple(after[name] for name in sorted(after))
+    state.ever_lost = tuple(sorted({*state.ever_lost, *after}))
 
 
-_STEPS: Final[dict[LifecycleEvent, Callable[[SessionState, ReceiptLike], None]]] = {
-    LifecycleEvent.SESSION_STARTING: _started,
-    LifecycleEvent.SESSION_STARTED: _started,
-    _ENDED: _ended,
-    LifecycleEvent.FRAME_OPENING: _opened,
-    _FRAME_OPENED: _opened,
-    LifecycleEvent.CONTEXT_PRESSURE_OBSERVED: _pressed,
-    LifecycleEvent.CONTEXT_COMPACTED: _compacted,
-    LifecycleEvent.CAPABILITY_DEGRADED: _degraded,
+_HANDLERS: Final[dict[LifecycleEvent, Callable[[SessionState, ReceiptLike], None]]] = {
+    LifecycleEvent.SESSION_STARTING: _apply_start,
+    LifecycleEvent.SESSION_STARTED: _apply_start,
+    _ENDED: _apply_end,
+    LifecycleEvent.FRAME_OPENING: _apply_frame,
+    _FRAME_OPENED: _apply_frame,
+    LifecycleEvent.CONTEXT_PRESSURE_OBSERVED: _apply_pressure,
+    LifecycleEvent.CONTEXT_COMPACTED: _apply_compaction,
+    LifecycleEvent.CAPABILITY_DEGRADED: _apply_degradation,
 }

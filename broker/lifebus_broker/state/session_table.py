@@ -1,4 +1,4 @@
-"""The story state: the stories of all sessions, those that are over kept as their canonical bytes."""
+"""The story state: the state of every session, ended ones kept as their canonical bytes."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final, Self
@@ -14,7 +14,7 @@ SessionKey = tuple[str, str]
 """(adapter_id, harness_session_id)."""
 
 SEAL_AT: Final = 1_024
-"""How many sessions that are over are kept at hand before they are all sealed; their late words cost less so."""
+"""How many ended sessions stay decoded before they are all sealed: their last receipts often follow the end."""
 
 _ENDED: Final = LifecycleEvent.SESSION_ENDED
 _ENCODE: Final = msgspec.json.Encoder(order="deterministic").encode
@@ -24,89 +24,91 @@ _DECODE: Final = msgspec.json.Decoder(SessionState).decode
 class SessionTable:
     """Every session there ever was.
 
-    Those that are over, and of which nothing is open, are `sealed`: kept as the bytes that a dump has of them.  The
-    others are `awake`; `over` names those that will be sealed next.  Whether one is sealed changes no answer.
+    Ended sessions of which nothing is open are sealed: kept as the bytes that a dump has of them.  The others are kept
+    decoded.  Whether a session is sealed changes no answer.
     """
 
     def __init__(self) -> None:
-        self.awake: dict[SessionKey, SessionState] = {}
+        self.decoded: dict[SessionKey, SessionState] = {}
         self.sealed: dict[SessionKey, bytes] = {}
-        self.over: dict[SessionKey, None] = {}
+        # Ended sessions that are still decoded; a dict, because a set has no order of its own.
+        self.to_seal: dict[SessionKey, None] = {}
 
     def __len__(self) -> int:
         """Return how many sessions there are."""
-        return len(self.awake) + len(self.sealed)
+        return len(self.decoded) + len(self.sealed)
 
     def __iter__(self) -> Iterator[SessionKey]:
         """Yield the sessions by adapter and id."""
-        return iter(sorted([*self.awake, *self.sealed]))
+        return iter(sorted([*self.decoded, *self.sealed]))
 
     def get(self, key: SessionKey) -> SessionState | None:
-        """Return a copy of a session's story, None where there is no such session."""
-        story = self.awake.get(key)
-        if story is not None:
-            return story.copy()
+        """Return a copy of a session's state, None where there is no such session."""
+        state = self.decoded.get(key)
+        if state is not None:
+            return state.copy()
         sealed = self.sealed.get(key)
         return None if sealed is None else _DECODE(sealed)
 
-    def at_hand(self) -> Iterator[SessionState]:
-        """Yield the stories of all sessions that are not over and some that are, by adapter and id; only to read."""
-        for key in sorted(self.awake):
-            yield self.awake[key]
+    def active(self) -> Iterator[SessionState]:
+        """Yield the states of all sessions that are not closed, and of some that are, by adapter and id; read only."""
+        for key in sorted(self.decoded):
+            yield self.decoded[key]
 
     def copy(self) -> Self:
-        """Return a state of its own that says the same."""
+        """Return an independent copy."""
         other = type(self)()
-        other.awake = {key: story.copy() for key, story in self.awake.items()}
-        other.sealed, other.over = dict(self.sealed), dict(self.over)
+        other.decoded = {key: state.copy() for key, state in self.decoded.items()}
+        other.sealed, other.to_seal = dict(self.sealed), dict(self.to_seal)
         return other
 
-    def extend(self, position: int, told: ReceiptLike) -> None:
-        """Take one more receipt; one without a session belongs to no story."""
-        session = told.harness_session_id
+    def apply(self, position: int, receipt: ReceiptLike) -> None:
+        """Apply the next receipt; one without a session changes nothing."""
+        session = receipt.harness_session_id
         if session is None:
             return
-        key = (told.adapter_id, session)
-        story = self.awake.get(key) or self._take_up(key)
-        apply_receipt(story, position, told)
-        if told.event is _ENDED:
-            self.over[key] = None
-            if len(self.over) >= SEAL_AT:
+        key = (receipt.adapter_id, session)
+        state = self.decoded.get(key) or self._open(key)
+        apply_receipt(state, position, receipt)
+        if receipt.event is _ENDED:
+            self.to_seal[key] = None
+            if len(self.to_seal) >= SEAL_AT:
                 self._seal()
 
-    def saved(self) -> Iterator[bytes]:
-        """Yield each story as canonical JSON, by adapter and id."""
+    def dump(self) -> Iterator[bytes]:
+        """Yield the state of each session as canonical JSON, by adapter and id."""
         for key in self:
-            story = self.awake.get(key)
-            yield self.sealed[key] if story is None else _ENCODE(story)
+            state = self.decoded.get(key)
+            yield self.sealed[key] if state is None else _ENCODE(state)
 
     def load(self, items: Iterable[msgspec.Raw]) -> None:
-        """Take over the stories of a dump.
+        """Add the sessions of a dump.
 
         Raises:
-            msgspec.DecodeError: an item is none of `saved`.
+            msgspec.DecodeError: an item is not one that `dump` yields.
         """
         for item in items:
-            story = _DECODE(item)
-            key = (story.adapter_id, story.harness_session_id)
-            if story.is_closed:
-                self.sealed[key] = _ENCODE(story)
+            state = _DECODE(item)
+            key = (state.adapter_id, state.harness_session_id)
+            if state.is_closed:
+                self.sealed[key] = _ENCODE(state)
             else:
-                self.awake[key] = story
+                self.decoded[key] = state
 
-    def _take_up(self, key: SessionKey) -> SessionState:
-        """Return the story of a session that is new, or that was sealed and goes on."""
+    def _open(self, key: SessionKey) -> SessionState:
+        """Return the state of a session that is new, or that was sealed and gets another receipt."""
         sealed = self.sealed.pop(key, None)
         if sealed is None:
-            story = SessionState(adapter_id=key[0], harness_session_id=key[1])
+            state = SessionState(adapter_id=key[0], harness_session_id=key[1])
         else:
-            story = _DECODE(sealed)
-            self.over[key] = None
-        self.awake[key] = story
-        return story
+            state = _DECODE(sealed)
+            self.to_seal[key] = None
+        self.decoded[key] = state
+        return state
 
     def _seal(self) -> None:
-        for key in self.over:
-            if self.awake[key].is_closed:
-                self.sealed[key] = _ENCODE(self.awake.pop(key))
-        self.over.clear()
+        for key in self.to_seal:
+            # A session that started again since is not closed, and stays.
+            if self.decoded[key].is_closed:
+                self.sealed[key] = _ENCODE(self.decoded.pop(key))
+        self.to_seal.clear()

@@ -6,7 +6,7 @@
 
 docs/ledger.md, "State" calls them facts ledger, unlock state, story state; the working set is
 compiled from them.  No clock, no randomness, no environment, no iteration order: the same log always gives the same
-bytes, wherever it is folded, and however often one stops, dumps, loads and goes on.
+bytes, on every machine, and however often one stops, dumps, loads and goes on.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,6 +28,7 @@ from lifebus_contract import InternalError
 REDUCER_VERSION: Final = 1
 """Counts up whenever the same log would give other bytes; dumps of another version are not loaded, but rebuilt."""
 
+# Items that are hashed at once: hashlib frees the interpreter's lock meanwhile.
 _CHUNK: Final = 64
 
 
@@ -36,14 +37,16 @@ class Stores:
 
     def __init__(self) -> None:
         self.facts = FactsLedger()
-        self.unlock = CapabilityState()
-        self.story = SessionTable()
+        self.capabilities = CapabilityState()
+        self.sessions = SessionTable()
         self.position = 0
 
     def copy(self) -> Self:
         """Return stores of their own that say the same."""
         other = type(self)()
-        other.facts, other.unlock, other.story = self.facts.copy(), self.unlock.copy(), self.story.copy()
+        other.facts = self.facts.copy()
+        other.capabilities = self.capabilities.copy()
+        other.sessions = self.sessions.copy()
         other.position = self.position
         return other
 
@@ -72,7 +75,7 @@ class _Version(Struct, frozen=True):
 
 
 def reduce_event(stores: Stores, line: LogLine) -> None:
-    """Take the next line of the log into account.
+    """Apply the next line of the log.
 
     Raises:
         BrokenLog: the line is not the next one, holds no receipt, or its sequence or link do not follow; the stores
@@ -81,20 +84,20 @@ def reduce_event(stores: Stores, line: LogLine) -> None:
     position = line.position
     if position != stores.position + 1:
         raise BrokenLog(position, f"stands where {stores.position + 1} should")
-    told = read_receipt(line.receipt, position)
-    stores.facts.extend(position, line.receipt, told, line.link)
-    stores.unlock.extend(told)
-    stores.story.extend(position, told)
+    receipt = read_receipt(line.receipt, position)
+    stores.facts.apply(position, line.receipt, receipt, line.link)
+    stores.capabilities.apply(receipt)
+    stores.sessions.apply(position, receipt)
     stores.position = position
 
 
 def dump_stores(stores: Stores) -> bytes:
-    """Return the stores as canonical JSON, from which `load_stores` goes on exactly as they would."""
-    pieces = [b'{"facts":', *_array(stores.facts.saved())]
+    """Return the stores as canonical JSON, from which `load_stores` makes equal ones."""
+    pieces = [b'{"facts":', *_array(stores.facts.dump())]
     pieces.append(f',"position":{stores.position},"reducer":{REDUCER_VERSION},"story":'.encode())
-    pieces += _array(stores.story.saved())
+    pieces += _array(stores.sessions.dump())
     pieces.append(b',"unlock":')
-    pieces += _array(stores.unlock.saved())
+    pieces += _array(stores.capabilities.dump())
     pieces.append(b"}")
     return b"".join(pieces)
 
@@ -104,7 +107,7 @@ def load_stores(data: bytes) -> Stores:
 
     Raises:
         InternalError: the bytes are not what `dump_stores` writes (`dump_broken`), or what another version of the
-            reducers wrote (`reducer_version`): then fold the log anew.
+            reducers wrote (`reducer_version`): then replay the log.
     """
     stores = Stores()
     try:
@@ -112,10 +115,11 @@ def load_stores(data: bytes) -> Stores:
         dump = _DUMP.decode(data)
         stores.position = dump.position
         stores.facts.load(dump.facts)
-        stores.story.load(dump.story)
-        stores.unlock.load(dump.unlock)
+        stores.sessions.load(dump.story)
+        stores.capabilities.load(dump.unlock)
     except (msgspec.DecodeError, UnicodeError, ValueError, RecursionError) as fault:
         raise InternalError(f"not a dump of the stores: {str(fault)[:200]}", code="dump_broken") from None
+    # Only the canonical form is accepted: digests are of bytes, not of values.
     if dump_stores(stores) != data:
         raise InternalError("not a dump of the stores: its form is not the canonical one", code="dump_broken")
     return stores
@@ -128,23 +132,23 @@ def store_digests(stores: Stores, pins: Mapping[str, Any]) -> StoreDigests:
         ValueError: the pins have no canonical form.
     """
     return StoreDigests(
-        facts_ledger_digest=_digest(stores.facts.saved()),
-        story_state_digest=_digest(stores.story.saved()),
-        unlock_state_digest=_digest(stores.unlock.saved()),
+        facts_ledger_digest=_digest(stores.facts.dump()),
+        story_state_digest=_digest(stores.sessions.dump()),
+        unlock_state_digest=_digest(stores.capabilities.dump()),
         working_set_digest=sha256(encode_working_set(compile_working_set(stores, pins))).hexdigest(),
     )
 
 
 def pending_of(stores: Stores) -> Pending | None:
-    """Return what is pending (`working.pending_in`), None where nothing is."""
-    return pending_in(stores.story)
+    """Return what is pending (`working_set.pending_in`), None where nothing is."""
+    return pending_in(stores.sessions)
 
 
 def _check_version(data: bytes) -> None:
     found = _VERSION.decode(data).reducer
     if found != REDUCER_VERSION:
         raise InternalError(
-            f"a dump by version {found} of the reducers, and this is version {REDUCER_VERSION}: fold the log anew",
+            f"a dump by version {found} of the reducers, and this is version {REDUCER_VERSION}: replay the log",
             code="reducer_version",
         )
 

@@ -1,4 +1,4 @@
-"""The facts ledger: for each stream how far it is, and one hash that commits to every byte of its receipts.
+"""The facts ledger: for each stream how far it is, and one hash that depends on every byte of its receipts.
 
 The writer numbers and links receipts by the same two functions, and the check of a ledger file uses them as well.
 No clock, no randomness, no iteration order: the same log always gives the same state (docs/ledger.md, "State").
@@ -14,12 +14,12 @@ from msgspec import Struct
 from lifebus_broker.state.receipt_view import BrokenLog, ReceiptLike
 
 StreamKey = tuple[str, str | None]
-"""(adapter_id, harness_session_id): one chain of receipts; those without a session share one an adapter."""
+"""(adapter_id, harness_session_id): one chain of receipts; receipts without a session share one chain per adapter."""
 
 _LINK_BYTES: Final = 32
 
-_UNLOCKED: Final = 2047
-"""Most bytes that hashlib takes without giving up the interpreter's lock, which costs more than the hash."""
+# For more bytes than this hashlib gives up the interpreter's lock, which costs more than the hash itself.
+_MAX_LOCKED_BYTES: Final = 2047
 
 NO_LINK: Final = bytes(_LINK_BYTES)
 """What the first receipt of a stream is linked to."""
@@ -34,16 +34,16 @@ def sequence_after(previous: int, session: str | None) -> int | None:
 
 def link_after(previous: bytes, receipt: bytes) -> bytes:
     """Return the link of a row: sha256(previous ‖ row) (docs/ledger.md D4)."""
-    if len(receipt) < _UNLOCKED - _LINK_BYTES:
+    if len(receipt) < _MAX_LOCKED_BYTES - _LINK_BYTES:
         return sha256(previous + receipt).digest()
     link = sha256(previous)
-    for start in range(0, len(receipt), _UNLOCKED):
-        link.update(receipt[start : start + _UNLOCKED])
+    for start in range(0, len(receipt), _MAX_LOCKED_BYTES):
+        link.update(receipt[start : start + _MAX_LOCKED_BYTES])
     return link.digest()
 
 
 class Stream(Struct, frozen=True, gc=False):
-    """How far a stream is: its newest position, sequence (0 without a session) and link."""
+    """The newest receipt of a stream: its position, sequence (0 without a session) and link."""
 
     position: int = 0
     sequence: int = 0
@@ -54,7 +54,7 @@ NO_RECEIPT: Final = Stream()
 """A stream before its first receipt."""
 
 
-class _Saved(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _DumpedStream(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A stream in a dump."""
 
     adapter_id: str
@@ -64,6 +64,9 @@ class _Saved(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     sequence: int
 
 
+_DECODER: Final = msgspec.json.Decoder(_DumpedStream)
+
+
 class FactsLedger:
     """Every stream there ever was.  Grows with the number of sessions, never with that of their receipts."""
 
@@ -71,47 +74,44 @@ class FactsLedger:
         self.streams: dict[StreamKey, Stream] = {}
 
     def copy(self) -> Self:
-        """Return a ledger of its own that says the same."""
+        """Return an independent copy."""
         other = type(self)()
         other.streams = dict(self.streams)
         return other
 
-    def extend(self, position: int, receipt: bytes, told: ReceiptLike, link: str) -> None:
-        """Take one more receipt; `link` is the one that the log has for it.
+    def apply(self, position: int, encoded: bytes, receipt: ReceiptLike, link: str) -> None:
+        """Apply the next receipt, whose bytes are `encoded`; `link` is the one that the log has for it.
 
         Raises:
             BrokenLog: sequence or link are not those that follow; nothing was changed.
         """
-        key = (told.adapter_id, told.harness_session_id)
+        key = (receipt.adapter_id, receipt.harness_session_id)
         before = self.streams.get(key, NO_RECEIPT)
-        sequence = sequence_after(before.sequence, told.harness_session_id)
-        if told.sequence is None and not before.sequence:
+        sequence = sequence_after(before.sequence, receipt.harness_session_id)
+        if receipt.sequence is None and not before.sequence:
             sequence = None  # a ledger without a disk numbers nothing (docs/contract.md 6.3)
-        if told.sequence != sequence:
-            raise BrokenLog(position, f"has the sequence {told.sequence}, and {sequence} follows")
-        after = link_after(before.link, receipt)
+        if receipt.sequence != sequence:
+            raise BrokenLog(position, f"has the sequence {receipt.sequence}, and {sequence} follows")
+        after = link_after(before.link, encoded)
         if after.hex() != link:
             raise BrokenLog(position, "its link (hash chain) does not follow from the receipt and the link before")
         self.streams[key] = Stream(position, sequence or 0, after)
 
-    def saved(self) -> Iterator[bytes]:
+    def dump(self) -> Iterator[bytes]:
         """Yield each stream as canonical JSON, by adapter and session."""
         for adapter_id, session in sorted(self.streams, key=_order):
             stream = self.streams[adapter_id, session]
-            yield _ENCODE(_Saved(adapter_id, session, stream.link.hex(), stream.position, stream.sequence))
+            yield _ENCODE(_DumpedStream(adapter_id, session, stream.link.hex(), stream.position, stream.sequence))
 
     def load(self, items: Iterable[msgspec.Raw]) -> None:
-        """Take over the streams of a dump.
+        """Add the streams of a dump.
 
         Raises:
-            msgspec.DecodeError, ValueError: an item is none of `saved`.
+            msgspec.DecodeError, ValueError: an item is not one that `dump` yields.
         """
         for item in items:
-            one = _SAVED.decode(item)
+            one = _DECODER.decode(item)
             self.streams[one.adapter_id, one.session] = Stream(one.position, one.sequence, bytes.fromhex(one.link))
-
-
-_SAVED: Final = msgspec.json.Decoder(_Saved)
 
 
 def _order(key: StreamKey) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""The words by which receipts tell of states: facts in `telemetry_summary`, and the names of lifebus's own clients."""
+"""The keys of `telemetry_summary` that reducers read, and the names of lifebus's own clients."""
 
 from typing import Final
 
@@ -18,19 +18,19 @@ SIGNAL: Final = "signal"
 """The fact that marks pressure which a harness signalled without numbers."""
 CAUSE: Final = "cause"
 """The fact that says why capabilities were lost, or of which loss they recovered."""
-BEFORE: Final = "compactions_before"
-"""The fact that tells how many compactions of a session its file proves from before it was supervised."""
+COMPACTIONS_BEFORE: Final = "compactions_before"
+"""The fact that says how many compactions of a session its file proves from before it was supervised."""
 PROCESS: Final = "harness_process"
 """The fact that names the harness's process: ``<pid>@<start>``."""
 OPERATOR: Final = "operator"
-"""The fact that tells of a harness's question to a person: ``asked``, or what became of it."""
+"""The fact about a harness's question to a person: ``asked``, or what became of it."""
 OPERATOR_KIND: Final = "operator_kind"
 """The fact that says what kind of question it is."""
 REQUEST: Final = "request_id"
-"""The fact that tells the question from others: text or a number."""
+"""The fact that identifies the question: text or a number."""
 
-LATE: Final = "client_background"
-"""The fact in the receipt of a background client: others told of the same before, and much may have happened since."""
+BACKGROUND_CLIENT: Final = "client_background"
+"""The fact in the receipt of a background client: the event was recorded before, and others may have followed since."""
 
 HOOKS: Final = "lifebus.hook"
 """The client that speaks for hooks."""

@@ -1,4 +1,4 @@
-"""What waits for somebody, over all sessions, and the working set: all that a resume shows (docs/ledger.md, "Resume").
+"""What is pending over all sessions, and the working set, which is what a resume shows (docs/ledger.md, "Resume").
 
 Both are compiled from the stores, and from pins; neither is a state of its own.
 """
@@ -24,12 +24,12 @@ Pending = dict[str, Any]
 _ENCODE: Final = msgspec.json.Encoder(order="deterministic").encode
 
 
-class Folded(Protocol):
+class StateSource(Protocol):
     """What a working set is compiled from: the stores after the receipt at `position`."""
 
     position: int
-    story: SessionTable
-    unlock: CapabilityState
+    sessions: SessionTable
+    capabilities: CapabilityState
 
 
 class LiveSession(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -47,9 +47,9 @@ class LiveSession(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class WorkingSet(Struct, frozen=True, kw_only=True):
-    """What was visible at a boundary of the log: nothing in it is invented, and nothing that is open is missing.
+    """What was visible at a boundary of the log: nothing in it is made up, and nothing that is open is missing.
 
-    `weaker` has one entry a scope: adapter, session or None, and the last words about its capabilities.
+    `weaker` has one entry a scope: adapter, session or None, and the support last reported of its capabilities.
     """
 
     pending_state: Pending | None
@@ -59,18 +59,18 @@ class WorkingSet(Struct, frozen=True, kw_only=True):
     weaker: tuple[tuple[str, str | None, dict[str, str]], ...]
 
 
-def pending_in(stories: SessionTable) -> Pending | None:
+def pending_in(sessions: SessionTable) -> Pending | None:
     """Return what is pending, as plain data that may be frozen; None where nothing is.
 
     ``PENDING_ROLL`` are frames without a recorded end, ``PENDING_CONSENT`` open questions to an operator,
     ``PENDING_HANDOUT`` payloads that were accepted and have no place (docs/contract.md 10).
     """
     found: dict[str, list[dict[str, Any]]] = {"PENDING_CONSENT": [], "PENDING_HANDOUT": [], "PENDING_ROLL": []}
-    for story in stories.at_hand():
-        key = {"adapter_id": story.adapter_id, "harness_session_id": story.harness_session_id}
-        found["PENDING_CONSENT"] += [{**key, **_plain(one)} for one in story.questions]
-        found["PENDING_HANDOUT"] += [{**key, **_plain(one)} for one in story.handouts]
-        found["PENDING_ROLL"] += [{**key, **_plain(one)} for one in story.frames]
+    for session in sessions.active():
+        key = {"adapter_id": session.adapter_id, "harness_session_id": session.harness_session_id}
+        found["PENDING_CONSENT"] += [{**key, **_plain(one)} for one in session.questions]
+        found["PENDING_HANDOUT"] += [{**key, **_plain(one)} for one in session.handouts]
+        found["PENDING_ROLL"] += [{**key, **_plain(one)} for one in session.frames]
     pending: Pending = {}
     left_out: dict[str, int] = {}
     for kind, items in found.items():
@@ -84,14 +84,19 @@ def pending_in(stories: SessionTable) -> Pending | None:
     return pending or None
 
 
-def compile_working_set(stores: Folded, pins: Mapping[str, Any]) -> WorkingSet:
-    """Return the working set of the stores; of what is weaker, that of adapters and live sessions."""
-    live = tuple(_live(stores.story))
+def compile_working_set(stores: StateSource, pins: Mapping[str, Any]) -> WorkingSet:
+    """Return the working set of the stores; `weaker` is that of whole adapters and of live sessions."""
+    live = tuple(_live(stores.sessions))
     keys = {(one.adapter_id, one.harness_session_id) for one in live}
-    scopes = [*sorted(stores.unlock.adapters), *sorted(key for key in stores.unlock.sessions if key in keys)]
-    weaker = tuple((*scope, {name: now.value for name, now in stores.unlock.words(scope).items()}) for scope in scopes)
+    scopes = [
+        *sorted(stores.capabilities.adapters),
+        *sorted(key for key in stores.capabilities.sessions if key in keys),
+    ]
+    weaker = tuple(
+        (*scope, {name: now.value for name, now in stores.capabilities.reported(scope).items()}) for scope in scopes
+    )
     return WorkingSet(
-        pending_state=pending_in(stores.story),
+        pending_state=pending_in(stores.sessions),
         pins_snapshot=pins,
         position=stores.position,
         sessions=live,
@@ -109,23 +114,23 @@ def encode_working_set(working: WorkingSet) -> bytes:
     return _ENCODE(working)
 
 
-def _live(stories: SessionTable) -> Iterator[LiveSession]:
-    for story in stories.at_hand():
-        if not story.is_closed:
-            yield _live_session(story)
+def _live(sessions: SessionTable) -> Iterator[LiveSession]:
+    for session in sessions.active():
+        if not session.is_closed:
+            yield _live_session(session)
 
 
-def _live_session(story: SessionState) -> LiveSession:
+def _live_session(session: SessionState) -> LiveSession:
     return LiveSession(
-        adapter_id=story.adapter_id,
-        compactions=story.compactions,
-        frames=story.frames,
-        harness_session_id=story.harness_session_id,
-        last_event=story.last_event,
-        last_position=story.last_position,
-        level=story.level,
-        sequence=story.sequence,
-        started=story.started,
+        adapter_id=session.adapter_id,
+        compactions=session.compactions,
+        frames=session.frames,
+        harness_session_id=session.harness_session_id,
+        last_event=session.last_event,
+        last_position=session.last_position,
+        level=session.level,
+        sequence=session.sequence,
+        started=session.started,
     )
 
 

@@ -17,7 +17,7 @@ from lifebus_adapters.shared.launcher import launcher_path
 from lifebus_adapters.shared.own_hooks import CANARY, WRAPPER_START
 from lifebus_adapters.shared.templates import template
 from lifebus_admin.harnesses.install_status import our_values
-from lifebus_admin.harnesses.target import Place, Target, own_assets
+from lifebus_admin.harnesses.target import HostEnvironment, Target, own_assets
 from lifebus_contract import IntegrationMode
 
 _PATIENCE_S: Final = 10.0
@@ -33,7 +33,7 @@ class Trial(Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
+class TrialOutcome(Struct, frozen=True, kw_only=True):
     """What the harness would have seen: exit code, stdout and seconds; no exit code where it did not end."""
 
     exit_code: int | None
@@ -41,7 +41,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-def trials_of(place: Place, target: Target) -> list[Trial]:
+def trials_of(place: HostEnvironment, target: Target) -> list[Trial]:
     """Return what there is to try of an installation.
 
     Raises:
@@ -65,7 +65,7 @@ def trials_of(place: Place, target: Target) -> list[Trial]:
     ]
 
 
-def run_trial(trial: Trial, canary: str, environ: Mapping[str, str]) -> Outcome:
+def run_trial(trial: Trial, canary: str, environ: Mapping[str, str]) -> TrialOutcome:
     """Run a trial with its canary and return what became of it."""
     if trial.argv is None:
         raise ValueError("this trial has nothing to run")
@@ -77,8 +77,8 @@ def run_trial(trial: Trial, canary: str, environ: Mapping[str, str]) -> Outcome:
             argv, input=payload, capture_output=True, timeout=_PATIENCE_S, check=False, env=dict(environ)
         )
     except (OSError, subprocess.TimeoutExpired):
-        return Outcome(exit_code=None, stdout=b"", seconds=time.monotonic() - began)
-    return Outcome(exit_code=ran.returncode, stdout=ran.stdout, seconds=time.monotonic() - began)
+        return TrialOutcome(exit_code=None, stdout=b"", seconds=time.monotonic() - began)
+    return TrialOutcome(exit_code=ran.returncode, stdout=ran.stdout, seconds=time.monotonic() - began)
 
 
 def _plugin_trial(target: Target, path: str) -> Trial:

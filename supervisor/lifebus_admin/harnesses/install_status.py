@@ -17,8 +17,8 @@ from lifebus_adapters import ADAPTERS
 from lifebus_adapters.shared.assets import OwnedFile, SettingsFile
 from lifebus_adapters.shared.hook_trust import HookTrust, TrustRules
 from lifebus_adapters.shared.launcher import launcher_path
-from lifebus_admin.harnesses.target import Place, Target, install_request, own_assets, shared_assets
-from lifebus_admin.installer.file_state import find
+from lifebus_admin.harnesses.target import HostEnvironment, Target, install_request, own_assets, shared_assets
+from lifebus_admin.installer.file_state import read_target
 from lifebus_admin.installer.formats.edit import parsed_settings, text_of
 from lifebus_admin.installer.formats.settings_diff import ours
 from lifebus_admin.installer.refusals import InstallRefused
@@ -28,7 +28,7 @@ from lifebus_contract import IntegrationMode
 _PATIENCE_S: Final = 5.0
 
 
-class Launcher(Struct, frozen=True, kw_only=True):
+class LauncherStatus(Struct, frozen=True, kw_only=True):
     """Whether the shared files are there and the launcher runs; `seconds` it took, None where it did not."""
 
     files: Status
@@ -36,7 +36,7 @@ class Launcher(Struct, frozen=True, kw_only=True):
     problem: str | None = None
 
 
-class Standing(Struct, frozen=True, kw_only=True):
+class InstallStatus(Struct, frozen=True, kw_only=True):
     """One installation.
 
     `hooks` are those of ours that the settings hold.  `trust` is the harness's, None where it does not apply or cannot
@@ -56,14 +56,14 @@ def our_values(settings: SettingsFile) -> list[tuple[str, Any]]:
     Raises:
         InstallRefused: the file cannot be read.
     """
-    found = find(settings.path)
+    found = read_target(settings.path)
     if found.contents is None:
         return []
     parsed = parsed_settings(text_of(found.contents, found.path), settings)
     return [(str(path[1] if path[0] == "hooks" else path[-1]), value) for path, value in ours(parsed, settings)]
 
 
-def standing_of(place: Place, target: Target) -> Standing:
+def install_status(place: HostEnvironment, target: Target) -> InstallStatus:
     """Return how an installation stands; a hook that was left out on purpose is no fault."""
     wide = msgspec.structs.replace(target, events=None, status_line=True)
     names: list[str] = []
@@ -80,7 +80,7 @@ def standing_of(place: Place, target: Target) -> Standing:
         narrowed = msgspec.structs.replace(target, events=tuple(names), status_line=line)
     rules = ADAPTERS[target.adapter_id].trust if target.mode is IntegrationMode.NATIVE_HOOK else None
     trust, problem = (None, None) if rules is None else _trust(place, target, rules)
-    return Standing(
+    return InstallStatus(
         target=target,
         files=inspect(own_assets(place, narrowed), state_dir=place.state_dir),
         hooks=tuple(dict.fromkeys(names)) if lists_hooks else (),
@@ -89,25 +89,27 @@ def standing_of(place: Place, target: Target) -> Standing:
     )
 
 
-def launcher_health(place: Place) -> Launcher:
+def launcher_health(place: HostEnvironment) -> LauncherStatus:
     """Return whether the launcher is there and runs; it is run without arguments, which does nothing."""
     shared = inspect(shared_assets(place), state_dir=place.state_dir)
     path = launcher_path(str(place.data_dir))
     if not os.access(path, os.X_OK):
-        return Launcher(files=shared, problem=f"{path} is not there, or cannot be run")
+        return LauncherStatus(files=shared, problem=f"{path} is not there, or cannot be run")
     began = time.monotonic()
     try:
         ran = subprocess.run(  # noqa: S603  our own launcher
             [path], stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as fault:
-        return Launcher(files=shared, problem=f"{path} does not run: {type(fault).__name__}")
+        return LauncherStatus(files=shared, problem=f"{path} does not run: {type(fault).__name__}")
     if ran.returncode or not ran.stderr.startswith(b"usage: hook.py"):
-        return Launcher(files=shared, problem=f"{path} ends with {ran.returncode} and does not reach hook.py")
-    return Launcher(files=shared, seconds=time.monotonic() - began)
+        return LauncherStatus(files=shared, problem=f"{path} ends with {ran.returncode} and does not reach hook.py")
+    return LauncherStatus(files=shared, seconds=time.monotonic() - began)
 
 
-def _trust(place: Place, target: Target, rules: TrustRules) -> tuple[tuple[HookTrust, ...] | None, str | None]:
+def _trust(
+    place: HostEnvironment, target: Target, rules: TrustRules
+) -> tuple[tuple[HookTrust, ...] | None, str | None]:
     """Return the harness's trust in our hooks, or why it cannot be told."""
     (settings,) = [asset for asset in own_assets(place, target) if not isinstance(asset, OwnedFile)]
     config_path = Path(rules.config_path(install_request(place, target)))

@@ -15,7 +15,7 @@ from lifebus_adapters.shared.assets import Asset, InstallRequest, Scope
 from lifebus_adapters.shared.launcher import launcher_files, launcher_path
 from lifebus_adapters.shared.telemetry import Surroundings
 from lifebus_admin.installer.installer import plan_install, plan_removal
-from lifebus_admin.installer.plan import Plan
+from lifebus_admin.installer.plan import InstallPlan
 from lifebus_admin.installer.status import inspect
 from lifebus_contract import IntegrationMode
 from lifebus_supervisor.supervision.installed_hooks import recorded_users
@@ -24,7 +24,7 @@ _STANDING: Final = {"present", "drifted"}
 _SYSTEM_PYTHON: Final = "/usr/bin/python3"
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class HostEnvironment(Struct, frozen=True, kw_only=True):
     """This user's directories, and the texts that are copied there.
 
     `python` is the interpreter that the launcher runs; `hook` and `wrapper` are the texts of lifebus/hook.py and
@@ -75,7 +75,7 @@ def _is_new_enough(python: str) -> bool:
         return False
 
 
-def install_request(place: Place, target: Target) -> InstallRequest:
+def install_request(place: HostEnvironment, target: Target) -> InstallRequest:
     """Return the install request that a target is."""
     return InstallRequest(
         mode=target.mode,
@@ -89,23 +89,23 @@ def install_request(place: Place, target: Target) -> InstallRequest:
     )
 
 
-def shared_assets(place: Place) -> tuple[Asset, ...]:
+def shared_assets(place: HostEnvironment) -> tuple[Asset, ...]:
     """Return the files that all installations but the manual ones share."""
     return launcher_files(str(place.data_dir), python=place.python, hook=place.hook, wrapper=place.wrapper)
 
 
-def own_assets(place: Place, target: Target) -> tuple[Asset, ...]:
+def own_assets(place: HostEnvironment, target: Target) -> tuple[Asset, ...]:
     """Return a target's files without the shared ones."""
     return ADAPTERS[target.adapter_id].assets.make(install_request(place, target))
 
 
-def assets_of(place: Place, target: Target) -> tuple[Asset, ...]:
+def assets_of(place: HostEnvironment, target: Target) -> tuple[Asset, ...]:
     """Return all files of a target."""
     shared = () if target.mode is IntegrationMode.MANUAL_SKILL else shared_assets(place)
     return (*shared, *own_assets(place, target))
 
 
-def planned(place: Place, target: Target, *, installs: bool) -> Plan:
+def planned(place: HostEnvironment, target: Target, *, installs: bool) -> InstallPlan:
     """Return what installing or removing a target would do; a removal takes the status line along.
 
     Raises:
@@ -121,13 +121,13 @@ def planned(place: Place, target: Target, *, installs: bool) -> Plan:
     return plan(assets, adapter_id=target.adapter_id, request=request, state_dir=place.state_dir, advice=advice)
 
 
-def installed_targets(place: Place, project: str | None = None) -> list[Target]:
+def installed_targets(place: HostEnvironment, project: str | None = None) -> list[Target]:
     """Return what is installed: what is on record, and what stands in the user's or the project's settings."""
     found = {(one.adapter_id, one.mode, one.project): one for one in (*_recorded(place), *_standing(place, project))}
     return [found[key] for key in sorted(found, key=lambda key: (key[0], key[1].value, key[2] or ""))]
 
 
-def _recorded(place: Place) -> Iterator[Target]:
+def _recorded(place: HostEnvironment) -> Iterator[Target]:
     yield from (target for user in recorded_users(place.state_dir) if (target := _target_of(user)) is not None)
 
 
@@ -143,7 +143,7 @@ def _target_of(user: str) -> Target | None:
     )
 
 
-def _standing(place: Place, project: str | None) -> Iterator[Target]:
+def _standing(place: HostEnvironment, project: str | None) -> Iterator[Target]:
     """Yield what can be seen without any record."""
     for adapter_id, harness in ADAPTERS.items():
         assets = harness.assets

@@ -16,7 +16,7 @@ MAX_BYTES: Final = 8 * 1024 * 1024
 _WRITABLE: Final = stat.S_IWUSR
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class TargetFile(Struct, frozen=True, kw_only=True):
     """A file as it was read: `real` is where `path` leads, `contents` None where there is no file.
 
     `stamp` is (mtime in ns, size, inode).
@@ -41,7 +41,7 @@ class Found(Struct, frozen=True, kw_only=True):
         """Whether the path leads elsewhere by a symbolic link of its own."""
         return Path(self.path).is_symlink()
 
-    def is_as(self, other: "Found") -> bool:
+    def is_as(self, other: "TargetFile") -> bool:
         """Whether both readings found the same file with the same contents."""
         return (self.real, self.stamp, self.contents) == (other.real, other.stamp, other.contents)
 
@@ -51,7 +51,7 @@ def digest_of(contents: bytes) -> str:
     return hashlib.sha256(contents).hexdigest()
 
 
-def find(path: str, *, max_bytes: int = MAX_BYTES) -> Found:
+def read_target(path: str, *, max_bytes: int = MAX_BYTES) -> TargetFile:
     """Follow the links of a path and read the file that they lead to.
 
     Raises:
@@ -63,7 +63,7 @@ def find(path: str, *, max_bytes: int = MAX_BYTES) -> Found:
     except FileNotFoundError:
         if Path(path).is_symlink():
             raise FileRefused(path, f"it is a link to {real}, which does not exist", then="mend the link") from None
-        return Found(path=path, real=real)
+        return TargetFile(path=path, real=real)
     except OSError as fault:
         raise FileRefused(path, f"it cannot be opened: {fault.strerror}", then="look at what stands there") from fault
     try:
@@ -85,7 +85,7 @@ def _resolved(path: str) -> Path:
     return real
 
 
-def _read(path: str, real: Path, descriptor: int, max_bytes: int) -> Found:
+def _read(path: str, real: Path, descriptor: int, max_bytes: int) -> TargetFile:
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode):
         raise FileRefused(path, "it is no regular file", then="move away what stands there")
@@ -96,7 +96,7 @@ def _read(path: str, real: Path, descriptor: int, max_bytes: int) -> Found:
         raise FileRefused(path, f"it has {found.st_size} bytes, more than {max_bytes}", then="make it smaller")
     with os.fdopen(os.dup(descriptor), "rb") as stream:
         contents = stream.read(max_bytes + 1)
-    return Found(
+    return TargetFile(
         path=path,
         real=real,
         contents=contents,
@@ -108,7 +108,7 @@ def _read(path: str, real: Path, descriptor: int, max_bytes: int) -> Found:
     )
 
 
-def require_writable(found: Found) -> None:
+def require_writable(found: TargetFile) -> None:
     """Refuse a file that is read-only, or that stands in a directory that is; the owner meant it so.
 
     Raises:

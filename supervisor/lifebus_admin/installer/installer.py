@@ -12,19 +12,19 @@ from pathlib import Path
 from msgspec import Struct
 
 from lifebus_adapters.shared.assets import Asset, InstallRequest, OwnedFile
-from lifebus_admin.installer.file_state import Found
+from lifebus_admin.installer.file_state import TargetFile
 from lifebus_admin.installer.formats.edit import text_of
-from lifebus_admin.installer.plan import FilePlan, Plan
-from lifebus_admin.installer.planner import Aim
-from lifebus_admin.installer.records import Records
-from lifebus_admin.installer.transaction import Done, Transaction
+from lifebus_admin.installer.plan import FilePlan, InstallPlan
+from lifebus_admin.installer.planner import FileChange
+from lifebus_admin.installer.records import InstallRecords
+from lifebus_admin.installer.transaction import FileDone, Transaction
 from lifebus_broker.disk import Disk
 
 
 class Report(Struct, frozen=True, kw_only=True):
     """What was done, file by file, in the order in which it was done."""
 
-    files: tuple[Done, ...]
+    files: tuple[FileDone, ...]
 
     @property
     def changed(self) -> bool:
@@ -34,7 +34,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
 def plan_install(
     assets: Sequence[Asset], *, adapter_id: str, request: InstallRequest, state_dir: Path, advice: Sequence[str] = ()
-) -> Plan:
+) -> InstallPlan:
     """Return what installing the assets would do; nothing is written.
 
     Raises:
@@ -45,7 +45,7 @@ def plan_install(
 
 def plan_removal(
     assets: Sequence[Asset], *, adapter_id: str, request: InstallRequest, state_dir: Path, advice: Sequence[str] = ()
-) -> Plan:
+) -> InstallPlan:
     """Return what removing the assets would do; nothing is written.  The request is that of the installation.
 
     Raises:
@@ -54,7 +54,7 @@ def plan_removal(
     return _planned(assets, adapter_id, request, state_dir, advice, installs=False)
 
 
-def apply(plan: Plan, *, state_dir: Path, stamp: str, disk: Disk | None = None) -> Report:
+def apply(plan: InstallPlan, *, state_dir: Path, stamp: str, disk: Disk | None = None) -> Report:
     """Do what the plan says, with the files as they are now; `stamp` (UTC) names the backups.
 
     Every file is looked at before the first one is touched.  Where one refuses later, those before it are done, and
@@ -65,11 +65,11 @@ def apply(plan: Plan, *, state_dir: Path, stamp: str, disk: Disk | None = None) 
         LifebusError: the state directory is not ours alone.
     """
     system = disk or Disk()
-    records = Records(state_dir, system)
+    records = InstallRecords(state_dir, system)
     with records.held():
         transaction = Transaction(records, system, stamp=stamp, user=plan.user, installs=plan.installs)
         for asset in plan.assets:
-            transaction.aim(asset)
+            transaction.plan(asset)
         return Report(files=tuple(transaction.carry_out(asset) for asset in plan.assets))
 
 
@@ -81,18 +81,18 @@ def _planned(
     advice: Sequence[str],
     *,
     installs: bool,
-) -> Plan:
+) -> InstallPlan:
     user = ":".join((adapter_id, request.mode, request.scope, *([request.project] if request.project else [])))
     ordered = sorted(assets, key=lambda asset: not isinstance(asset, OwnedFile))
     if not installs:
         ordered.reverse()
     disk = Disk()
-    transaction = Transaction(Records(state_dir, disk), disk, stamp="", user=user, installs=installs)
+    transaction = Transaction(InstallRecords(state_dir, disk), disk, stamp="", user=user, installs=installs)
     files: list[FilePlan] = []
     for asset in ordered:
-        found, _, target = transaction.aim(asset)
+        found, _, target = transaction.plan(asset)
         files.append(_file_plan(found, target))
-    return Plan(
+    return InstallPlan(
         adapter_id=adapter_id,
         mode=request.mode,
         scope=request.scope,
@@ -104,7 +104,7 @@ def _planned(
     )
 
 
-def _file_plan(found: Found, target: Aim) -> FilePlan:
+def _file_plan(found: TargetFile, target: FileChange) -> FilePlan:
     return FilePlan(
         path=found.path,
         action=target.action,

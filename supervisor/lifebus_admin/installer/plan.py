@@ -39,7 +39,7 @@ class FilePlan(Struct, frozen=True, kw_only=True):
         return readable_diff(self.path, self.before, self.after)
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class InstallPlan(Struct, frozen=True, kw_only=True):
     """Everything that is going to be done, in the order in which it is done.
 
     `user` names this installation among others that share a file.  `assets` are what the files were planned from.

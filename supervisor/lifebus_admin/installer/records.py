@@ -15,7 +15,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from lifebus_admin.installer.file_state import Found, digest_of
+from lifebus_admin.installer.file_state import TargetFile, digest_of
 from lifebus_broker.atomic_files import remove_file, write_file
 from lifebus_broker.disk import Disk
 from lifebus_supervisor.supervision.installed_hooks import RECORDS
@@ -27,7 +27,7 @@ KEPT_BACKUPS: Final = 3
 _LONGEST_NAME: Final = 180
 
 
-class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
+class InstallRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
     """One file that we touched.
 
     `users` are the installations that need it.  `before` and `backup` are the digest and the place of the bytes from
@@ -44,7 +44,7 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
     made_directories: tuple[str, ...] = ()
 
 
-class Records:
+class InstallRecords:
     """The directory of lock, records and backups of one user."""
 
     def __init__(self, state_dir: Path, disk: Disk) -> None:
@@ -62,25 +62,25 @@ class Records:
         finally:
             os.close(descriptor)
 
-    def of(self, real: Path) -> Record | None:
+    def of(self, real: Path) -> InstallRecord | None:
         """Return the record of a file; one that cannot be read is as good as none."""
         return _decoded(self._place(real))
 
-    def all(self) -> list[Record]:
+    def all(self) -> list[InstallRecord]:
         """Return the records of all files, in no order."""
         found = (_decoded(path) for path in (self._root / RECORDS.name).glob("*.json"))
         return [record for record in found if record is not None]
 
-    def write(self, record: Record) -> None:
+    def write(self, record: InstallRecord) -> None:
         """Write a record, on the disk before this returns."""
         place = self._place(Path(record.path))
         write_file(place, msgspec.json.encode(record), unfinished=place.with_suffix(".new"), disk=self._disk)
 
-    def drop(self, record: Record) -> None:
+    def drop(self, record: InstallRecord) -> None:
         """Forget a file that is as it was before us; its backups stay."""
         remove_file(self._place(Path(record.path)), disk=self._disk)
 
-    def back_up(self, found: Found, stamp: str, needed: str | None) -> str:
+    def back_up(self, found: TargetFile, stamp: str, needed: str | None) -> str:
         """Keep a copy of what was found, and return where; three copies stay, the needed one among them."""
         backups = self._backups(found.real)
         for path in backups:
@@ -98,7 +98,7 @@ class Records:
             self._disk.unlink(path)
         return str(place)
 
-    def backup_of(self, record: Record) -> bytes | None:
+    def backup_of(self, record: InstallRecord) -> bytes | None:
         """Return the bytes from before us, if the backup still holds them."""
         if record.backup is None or record.before is None:
             return None
@@ -122,9 +122,9 @@ class Records:
         return name if len(name) <= _LONGEST_NAME else f"{digest_of(os.fsencode(real))[:16]}-{name[-_LONGEST_NAME:]}"
 
 
-def _decoded(path: Path) -> Record | None:
+def _decoded(path: Path) -> InstallRecord | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Record)
+        return msgspec.json.decode(path.read_bytes(), type=InstallRecord)
     except (OSError, msgspec.MsgspecError, UnicodeError):
         return None
 

@@ -11,10 +11,10 @@ import msgspec
 from msgspec import Struct
 
 from lifebus_adapters.shared.assets import Asset, OwnedFile, SettingsFile
-from lifebus_admin.installer.file_state import Found, digest_of, find
+from lifebus_admin.installer.file_state import TargetFile, digest_of, read_target
 from lifebus_admin.installer.formats.edit import parsed_settings, text_of
 from lifebus_admin.installer.formats.settings_diff import ABSENT, is_ours, list_places, lookup, ours, same, to_install
-from lifebus_admin.installer.records import Records
+from lifebus_admin.installer.records import InstallRecords
 from lifebus_admin.installer.refusals import InstallRefused
 from lifebus_broker.disk import Disk
 
@@ -72,15 +72,15 @@ class Status(Struct, frozen=True, kw_only=True):
 
 def inspect(assets: Sequence[Asset], *, state_dir: Path) -> Status:
     """Return how the assets stand; nothing is written, and nothing raised: what cannot be read is reported."""
-    records = Records(state_dir, Disk())
+    records = InstallRecords(state_dir, Disk())
     return Status(files=tuple(_status(asset, records) for asset in assets))
 
 
-def _status(asset: Asset, records: Records) -> FileStatus:
+def _status(asset: Asset, records: InstallRecords) -> FileStatus:
     kind: Literal["owned", "settings"] = "owned" if isinstance(asset, OwnedFile) else "settings"
     expected = digest_of(asset.contents.encode()) if isinstance(asset, OwnedFile) else _digest(_wanted(asset))
     try:
-        found = find(asset.path)
+        found = read_target(asset.path)
         if isinstance(asset, OwnedFile):
             state, installed = _own_state(asset, found, records)
             return FileStatus(path=asset.path, kind=kind, state=state, expected=expected, installed=installed)
@@ -89,7 +89,7 @@ def _status(asset: Asset, records: Records) -> FileStatus:
         return FileStatus(path=asset.path, kind=kind, state="unreadable", expected=expected, problem=str(fault))
 
 
-def _own_state(asset: OwnedFile, found: Found, records: Records) -> tuple[FileState, str | None]:
+def _own_state(asset: OwnedFile, found: TargetFile, records: InstallRecords) -> tuple[FileState, str | None]:
     if found.contents is None:
         return "missing", None
     if found.contents == asset.contents.encode() and not found.linked:
@@ -99,7 +99,7 @@ def _own_state(asset: OwnedFile, found: Found, records: Records) -> tuple[FileSt
     return "drifted" if known else "foreign", found.digest
 
 
-def _settings_status(asset: SettingsFile, found: Found, expected: str) -> FileStatus:
+def _settings_status(asset: SettingsFile, found: TargetFile, expected: str) -> FileStatus:
     parsed = parsed_settings(None if found.contents is None else text_of(found.contents, found.path), asset)
     here = list(ours(parsed, asset))
     taken = [

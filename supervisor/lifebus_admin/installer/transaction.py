@@ -10,12 +10,12 @@ import msgspec
 from msgspec import Struct
 
 from lifebus_adapters.shared.assets import Asset, OwnedFile
-from lifebus_admin.installer.file_state import Found, digest_of, find, require_writable
+from lifebus_admin.installer.file_state import TargetFile, digest_of, read_target, require_writable
 from lifebus_admin.installer.plan import Action
-from lifebus_admin.installer.planner import Aim, aim, settings_hold_ours
-from lifebus_admin.installer.records import Record, Records
+from lifebus_admin.installer.planner import FileChange, plan_change, settings_hold_ours
+from lifebus_admin.installer.records import InstallRecord, InstallRecords
 from lifebus_admin.installer.refusals import FileBusy, FileRefused
-from lifebus_admin.installer.writer import Changed, clean_up, make_directories, remove_file, replace_file
+from lifebus_admin.installer.writer import ChangedMeanwhile, clean_up, make_directories, remove_file, replace_file
 from lifebus_broker.disk import Disk
 
 TRIES: Final = 5
@@ -24,7 +24,7 @@ TRIES: Final = 5
 _KNOWN: Final = 4
 
 
-class Done(Struct, frozen=True, kw_only=True):
+class FileDone(Struct, frozen=True, kw_only=True):
     """What was done to one file, and where the copy from before is kept."""
 
     path: str
@@ -36,29 +36,29 @@ class Done(Struct, frozen=True, kw_only=True):
 class Transaction:
     """Carries out one installation or removal, file by file, under the lock that its `records` hold."""
 
-    def __init__(self, records: Records, disk: Disk, *, stamp: str, user: str, installs: bool) -> None:
+    def __init__(self, records: InstallRecords, disk: Disk, *, stamp: str, user: str, installs: bool) -> None:
         self._records, self._disk, self._stamp, self._user = records, disk, stamp, user
         self._installs = installs
 
-    def aim(self, asset: Asset) -> tuple[Found, Record | None, Aim]:
+    def plan(self, asset: Asset) -> tuple[TargetFile, InstallRecord | None, FileChange]:
         """Return what stands there, what is on record, and what is to become of it.
 
         Raises:
-            InstallRefused: as `aim`, and where the file or its directory may not be written.
+            InstallRefused: as `plan_change`, and where the file or its directory may not be written.
         """
-        found = find(asset.path)
+        found = read_target(asset.path)
         record = self._records.of(found.real)
         before = None if record is None else self._records.backup_of(record)
-        target = aim(asset, found, record, before, user=self._user, installs=self._installs)
+        target = plan_change(asset, found, record, before, user=self._user, installs=self._installs)
         if target.action != "keep":
             require_writable(found)
         return found, record, target
 
-    def carry_out(self, asset: Asset) -> Done:
+    def carry_out(self, asset: Asset) -> FileDone:
         """Bring one file to what it should be, merging again where somebody else changed it meanwhile.
 
         Raises:
-            InstallRefused: as `aim`; `FileBusy` where it kept changing.
+            InstallRefused: as `plan_change`; `FileBusy` where it kept changing.
         """
         try:
             return self._carried_out(asset)
@@ -66,21 +66,21 @@ class Transaction:
             why = f"{fault.strerror} ({fault.filename})" if fault.filename else str(fault.strerror)
             raise FileRefused(asset.path, why, then="mend that, then try again") from fault
 
-    def _carried_out(self, asset: Asset) -> Done:
-        clean_up(self._disk, find(asset.path).real)
+    def _carried_out(self, asset: Asset) -> FileDone:
+        clean_up(self._disk, read_target(asset.path).real)
         for _ in range(TRIES):
-            found, record, target = self.aim(asset)
+            found, record, target = self.plan(asset)
             try:
                 if self._installs:
                     backup = self._install(asset, found, record, target)
                 else:
                     backup = self._remove(found, record, target)
-            except Changed:
+            except ChangedMeanwhile:
                 continue
-            return Done(path=asset.path, action=target.action, backup=backup, notes=target.notes)
+            return FileDone(path=asset.path, action=target.action, backup=backup, notes=target.notes)
         raise FileBusy(asset.path, TRIES)
 
-    def _install(self, asset: Asset, found: Found, record: Record | None, target: Aim) -> str | None:
+    def _install(self, asset: Asset, found: TargetFile, record: InstallRecord | None, target: FileChange) -> str | None:
         backup = None
         if target.action == "change" and not isinstance(asset, OwnedFile):
             backup = self._records.back_up(found, self._stamp, None if record is None else record.backup)
@@ -92,9 +92,11 @@ class Transaction:
             replace_file(self._disk, found, target.contents, target.mode)
         return backup
 
-    def _noted(self, asset: Asset, found: Found, record: Record | None, target: Aim, backup: str | None) -> Record:
+    def _noted(
+        self, asset: Asset, found: TargetFile, record: InstallRecord | None, target: FileChange, backup: str | None
+    ) -> InstallRecord:
         """Return the record of a file that is about to hold what is aimed at."""
-        old = record or Record(path=str(found.real))
+        old = record or InstallRecord(path=str(found.real))
         users = tuple(dict.fromkeys((*old.users, self._user)))
         known = tuple(dict.fromkeys((digest_of(target.contents or b""), *old.known)))[:_KNOWN]
         directories = tuple(dict.fromkeys((*old.made_directories, *_missing_directories(found.real))))
@@ -105,7 +107,7 @@ class Transaction:
             return msgspec.structs.replace(following, before=None, backup=None)
         return msgspec.structs.replace(following, before=found.digest, backup=backup, made_file=found.contents is None)
 
-    def _remove(self, found: Found, record: Record | None, target: Aim) -> str | None:
+    def _remove(self, found: TargetFile, record: InstallRecord | None, target: FileChange) -> str | None:
         backup = None
         if target.action == "change" and not target.exact:
             backup = self._records.back_up(found, self._stamp, None if record is None else record.backup)
@@ -117,7 +119,7 @@ class Transaction:
             self._forgotten(record)
         return backup
 
-    def _forgotten(self, record: Record) -> None:
+    def _forgotten(self, record: InstallRecord) -> None:
         """Let go of a file: the directories that were made for it and are empty, and its record."""
         users = tuple(name for name in record.users if name != self._user)
         if users and Path(record.path).exists():
@@ -131,7 +133,7 @@ class Transaction:
         self._hand_on(record)
         self._records.drop(record)
 
-    def _hand_on(self, record: Record) -> None:
+    def _hand_on(self, record: InstallRecord) -> None:
         """Leave the directories that are still in use to the records of our other files in them."""
         left = [name for name in record.made_directories if Path(name).is_dir()]
         for other in self._records.all() if left else ():

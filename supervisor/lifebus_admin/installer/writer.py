@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from lifebus_admin.installer.file_state import Found, digest_of, find
+from lifebus_admin.installer.file_state import TargetFile, digest_of, read_target
 from lifebus_broker.atomic_files import create_file
 from lifebus_broker.disk import Disk
 
@@ -17,7 +17,7 @@ _SUFFIX: Final = ".tmp"
 _MOST_SWAPS: Final = 100
 
 
-class Changed(Exception):
+class ChangedMeanwhile(Exception):
     """The file is not what was read any more; nothing of ours stands there."""
 
 
@@ -43,7 +43,7 @@ def make_directories(disk: Disk, missing: tuple[str, ...], mode: int = 0o700) ->
             disk.sync_directory(path.parent)
 
 
-def replace_file(disk: Disk, found: Found, contents: bytes, mode: int) -> None:
+def replace_file(disk: Disk, found: TargetFile, contents: bytes, mode: int) -> None:
     """Put `contents` in the place of what was found, be that a file or none.
 
     Raises:
@@ -53,16 +53,16 @@ def replace_file(disk: Disk, found: Found, contents: bytes, mode: int) -> None:
     owner = None if found.contents is None else (found.user, found.group)
     temporary = temporary_of(found.real)
     create_file(temporary, contents, mode=mode, owner=owner, disk=disk)
-    if not find(found.path).is_as(found):
+    if not read_target(found.path).is_as(found):
         disk.unlink(temporary)
-        raise Changed
+        raise ChangedMeanwhile
     if found.contents is None:
         _place(disk, temporary, found.real)
     else:
         _swap(disk, temporary, found, contents)
     disk.sync_directory(found.real.parent)
-    if find(found.path).contents != contents:
-        raise Changed
+    if read_target(found.path).contents != contents:
+        raise ChangedMeanwhile
 
 
 def _place(disk: Disk, temporary: Path, target: Path) -> None:
@@ -71,14 +71,14 @@ def _place(disk: Disk, temporary: Path, target: Path) -> None:
         disk.link(temporary, target)
     except FileExistsError:
         disk.unlink(temporary)
-        raise Changed from None
+        raise ChangedMeanwhile from None
     except OSError:  # a file system without second names
         disk.rename(temporary, target)
         return
     disk.unlink(temporary)
 
 
-def _swap(disk: Disk, temporary: Path, found: Found, contents: bytes) -> None:
+def _swap(disk: Disk, temporary: Path, found: TargetFile, contents: bytes) -> None:
     """Exchange the two files; where a third version came out, the last of the others' is put back."""
     if not disk.exchange(temporary, found.real):
         disk.rename(temporary, found.real)
@@ -92,22 +92,22 @@ def _swap(disk: Disk, temporary: Path, found: Found, contents: bytes) -> None:
             break
     disk.unlink(temporary)
     if changed:
-        raise Changed
+        raise ChangedMeanwhile
 
 
-def remove_file(disk: Disk, found: Found) -> None:
+def remove_file(disk: Disk, found: TargetFile) -> None:
     """Remove the file that was found.
 
     Raises:
         Changed: somebody else wrote meanwhile; their version stands.
         OSError: the system refused.
     """
-    if not find(found.path).is_as(found):
-        raise Changed
+    if not read_target(found.path).is_as(found):
+        raise ChangedMeanwhile
     aside = temporary_of(found.real)
     disk.rename(found.real, aside)
     if aside.read_bytes() != found.contents:
         _place(disk, aside, found.real)
-        raise Changed
+        raise ChangedMeanwhile
     disk.unlink(aside)
     disk.sync_directory(found.real.parent)

@@ -90,12 +90,12 @@ def _check_heads(path: Path, stores: Stores) -> Iterator[str]:
         heads = reader.sessions(None)
     known = 0
     for head in heads:
-        story = stores.story.get((head.adapter_id, head.harness_session_id))
+        story = stores.sessions.get((head.adapter_id, head.harness_session_id))
         known += story is not None
         if head.last_position <= stores.position and (story is None or head_of(story) != head):
             yield f"session {head.adapter_id}/{head.harness_session_id[:64]}: its head is not what the fold says"
-    if known < len(stores.story):
-        yield f"{len(stores.story) - known} sessions of the fold are not in the ledger's tables"
+    if known < len(stores.sessions):
+        yield f"{len(stores.sessions) - known} sessions of the fold are not in the ledger's tables"
 
 
 def _check_base(log: SqliteExport) -> Iterator[str]:

@@ -8,13 +8,13 @@ from lifebus_admin.ledger_files.backup import Replaced, put_in_place
 from lifebus_admin.ledger_files.files import held_ledger, new_file, regular_file, telling, unfinished_file
 from lifebus_admin.ledger_files.info import look_at
 from lifebus_broker.exports.damage import open_export
-from lifebus_broker.exports.jsonl_log import JsonlLog, Part
+from lifebus_broker.exports.jsonl_log import FileSlice, JsonlLog
 from lifebus_broker.exports.lines import End
 from lifebus_broker.exports.writer import write_export
 from lifebus_broker.ledger.sqlite.copy import copy_ledger
 from lifebus_broker.ledger.sqlite.exporter import SqliteExport, finish_pruning
 from lifebus_broker.ledger.sqlite.importer import build_ledger
-from lifebus_broker.snapshots.archive import LEDGER, is_bundle, open_bundle
+from lifebus_broker.snapshots.archive import LEDGER, is_archive, open_archive
 from lifebus_broker.state.stores import REDUCER_VERSION
 from lifebus_contract import LifebusError
 from lifebus_supervisor.configuration.ledger_file import ledger_file
@@ -84,9 +84,9 @@ def bring_in(settings: Settings, export: Path, epoch: str, *, replace: bool) -> 
 
 def _open(file: Path) -> JsonlLog:
     """Return the log of an export, or of the one in a bundle."""
-    if not is_bundle(file):
-        return open_export(Part(file))
-    bundle = open_bundle(file)
+    if not is_archive(file):
+        return open_export(FileSlice(file))
+    bundle = open_archive(file)
     log = open_export(bundle.parts[LEDGER])
     bundle.check(LEDGER)
     return log

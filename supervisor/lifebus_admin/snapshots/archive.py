@@ -8,9 +8,9 @@ from lifebus_admin.ledger_files.files import new_file, regular_file
 from lifebus_admin.ledger_files.transfer import export_source
 from lifebus_broker.canonical_json import canonical
 from lifebus_broker.exports.writer import write_export
-from lifebus_broker.snapshots.archive import COMPACTIONS, LEDGER, PINS, SNAPSHOT, Bundle, BundleWriter, open_bundle
+from lifebus_broker.snapshots.archive import COMPACTIONS, LEDGER, PINS, SNAPSHOT, Archive, ArchiveWriter, open_archive
 from lifebus_broker.snapshots.boot import Booted, cold_boot
-from lifebus_broker.snapshots.capture import save
+from lifebus_broker.snapshots.capture import capture_snapshot
 from lifebus_broker.snapshots.cold_boot_error import ColdBootError, Step
 from lifebus_broker.snapshots.compactions.compaction import Compaction, decode_compaction, encode_compaction
 from lifebus_broker.snapshots.compactions.files import CompactionFiles
@@ -41,8 +41,8 @@ def save_campaign(settings: Settings, target: Path) -> SaveSnapshot:
     with new_file(target) as unfinished, unfinished.open("w+b") as file, export_source(ledger_file(settings)) as source:
         keeper = StateFollower(source, caches, writing=False)
         keeper.advance()
-        snapshot = save(SaveType.CAMPAIGN, keeper, source, pins)
-        bundle = BundleWriter(file)
+        snapshot = capture_snapshot(SaveType.CAMPAIGN, keeper, source, pins)
+        bundle = ArchiveWriter(file)
         bundle.put(SNAPSHOT, encode_snapshot(snapshot))
         bundle.put(PINS, canonical(thaw(pins)))
         with bundle.member(COMPACTIONS) as write:
@@ -62,14 +62,14 @@ def boot_campaign(settings: Settings, file: Path, done: Callable[[Step], None] |
         InvalidRequest: it is no bundle, or one of its members is not what the manifest says.
         LifebusError: it cannot be read.
     """
-    bundle = open_bundle(regular_file(file, "bundle"))
+    bundle = open_archive(regular_file(file, "bundle"))
     try:
         snapshot = decode_snapshot(bundle.content(SNAPSHOT))
     except ValueError as fault:
         raise ColdBootError(1, None, f"{SNAPSHOT}: {fault}") from None
     _check_pins(bundle, snapshot)
     pins = pins_here(configured_adapters(settings))
-    log, kept = bundle.log(), _Kept(bundle)
+    log, kept = bundle.log(), _ArchivedCompactions(bundle)
     revisions = (note for note in log.notes(REVISIONS))
     booted = cold_boot(snapshot, log, pins, revisions, kept=kept.find, done=done)
     if booted.rebuilt.stale or booted.rebuilt.kept != len(snapshot.compaction_ids):
@@ -87,15 +87,15 @@ def _compactions(keeper: StateFollower, snapshot: SaveSnapshot) -> Iterator[Comp
         yield from build_all(StateCache(), keeper.stores_at(place), wanted)
 
 
-def _check_pins(bundle: Bundle, snapshot: SaveSnapshot) -> None:
+def _check_pins(bundle: Archive, snapshot: SaveSnapshot) -> None:
     if bundle.content(PINS) != canonical(thaw(snapshot.pins_snapshot)):
         raise InvalidRequest(f"{bundle.path}: `{PINS}` is not what the snapshot says", code="bundle_damaged")
 
 
-class _Kept:
+class _ArchivedCompactions:
     """The compactions of a bundle by their names; looked for when the first one is asked for, after the log's proof."""
 
-    def __init__(self, bundle: Bundle) -> None:
+    def __init__(self, bundle: Archive) -> None:
         self._bundle = bundle
 
     def find(self, compaction_id: str) -> Compaction | None:

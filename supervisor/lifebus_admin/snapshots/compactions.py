@@ -6,9 +6,9 @@ from typing import Any, Final
 from msgspec import Struct
 
 from lifebus_broker.snapshots.compactions.compaction import Compaction, Purpose, encode_compaction
-from lifebus_broker.snapshots.compactions.files import Refused
+from lifebus_broker.snapshots.compactions.files import RefusedFile
 from lifebus_broker.snapshots.compactions.handles import position_of, stream_of
-from lifebus_broker.snapshots.compactions.registry import SAVED_RECAPS, CompactionRegistry, Rebuilt, Verified
+from lifebus_broker.snapshots.compactions.registry import SAVED_RECAPS, CompactionRegistry, RebuildCounts, VerifyReport
 from lifebus_contract import InvalidRequest
 from lifebus_contract.codec import load_json
 from lifebus_supervisor.configuration.settings import Settings
@@ -40,7 +40,7 @@ class Presented(Struct, frozen=True, kw_only=True):
     anew: bool
 
 
-def list_compactions(settings: Settings) -> tuple[list[Listed], list[Refused]]:
+def list_compactions(settings: Settings) -> tuple[list[Listed], list[RefusedFile]]:
     """Return the compactions of a state directory, and the files that are none.
 
     Raises:
@@ -50,7 +50,7 @@ def list_compactions(settings: Settings) -> tuple[list[Listed], list[Refused]]:
         stale = set(saved.compactions.invalidate())
         found = list(saved.compactions.found())
     listed = [_listed(one, stale=one.compaction_id in stale) for one in found if isinstance(one, Compaction)]
-    return listed, [one for one in found if isinstance(one, Refused)]
+    return listed, [one for one in found if isinstance(one, RefusedFile)]
 
 
 def present_compaction(settings: Settings, which: str) -> Presented:
@@ -71,7 +71,7 @@ def present_compaction(settings: Settings, which: str) -> Presented:
         return _kept(registry, which)
 
 
-def rebuild_compactions(settings: Settings, *, everything: bool) -> Rebuilt:
+def rebuild_compactions(settings: Settings, *, everything: bool) -> RebuildCounts:
     """Build what is missing, stale or wrong: the newest state caches, and recaps of the newest sessions or of all.
 
     Raises:
@@ -82,7 +82,7 @@ def rebuild_compactions(settings: Settings, *, everything: bool) -> Rebuilt:
         return saved.compactions.rebuild(None if everything else SAVED_RECAPS)
 
 
-def verify_compactions(settings: Settings) -> Verified:
+def verify_compactions(settings: Settings) -> VerifyReport:
     """Build every compaction again from the log alone, and compare.
 
     Raises:
@@ -108,7 +108,7 @@ def _kept(registry: CompactionRegistry, which: str) -> Presented:
     if found is None:
         detail = f"there is no compaction `{which[:64]}`; `lifebus compactions ls` lists them"
         raise InvalidRequest(detail, code="no_compaction")
-    if isinstance(found, Refused):
+    if isinstance(found, RefusedFile):
         detail = f"{found.name}: {found.why}; `lifebus compactions rebuild` builds it again"
         raise InvalidRequest(detail, code="compaction_refused")
     stale = which in registry.invalidate()

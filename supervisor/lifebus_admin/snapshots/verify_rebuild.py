@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from lifebus_admin.ledger_files.files import regular_file, telling
 from lifebus_broker.exports.jsonl_log import JsonlLog
-from lifebus_broker.exports.lines import Head, NoteLine, NoteTip, Tombstone
+from lifebus_broker.exports.lines import HeadLine, RecordLine, StreamLine, TombstoneLine
 from lifebus_broker.exports.writer import ExportSource, write_export
 from lifebus_broker.ledger.log import LogLine, LogSource, encode_line
 from lifebus_broker.ledger.sqlite.copy import copy_ledger
@@ -46,7 +46,7 @@ _KEYS: Final = "SELECT key, hex(digest), position FROM keys ORDER BY key"
 _SHOWN: Final = 160
 
 
-class Part(Struct, frozen=True, kw_only=True):
+class ComparedPart(Struct, frozen=True, kw_only=True):
     """One thing that was compared: its bytes up to the first difference, their number and SHA-256."""
 
     name: str
@@ -61,7 +61,7 @@ class Compared(Struct, frozen=True, kw_only=True):
     snapshot_id: str
     position: int
     lines: int
-    parts: list[Part]
+    parts: list[ComparedPart]
 
 
 def rebuild(settings: Settings, which: str | None = None) -> Compared:
@@ -107,9 +107,9 @@ def _compare(settings: Settings, snapshot: SaveSnapshot, pins: FrozenMap, live: 
         folded = StateFollower(other).advance()
         parts = [
             _part("log", _lines(one), _lines(other)),
-            _part("facts ledger", known.facts.saved(), folded.facts.saved()),
-            _part("unlock state", known.unlock.saved(), folded.unlock.saved()),
-            _part("story state", known.story.saved(), folded.story.saved()),
+            _part("facts ledger", known.facts.dump(), folded.facts.dump()),
+            _part("unlock state", known.capabilities.dump(), folded.capabilities.dump()),
+            _part("story state", known.sessions.dump(), folded.sessions.dump()),
             _part("working set", _working(known, pins), _working(folded, pins)),
             _part("session heads", _heads(live), _heads(rebuilt)),
             _part("keys", _keys(live), _keys(rebuilt)),
@@ -118,16 +118,16 @@ def _compare(settings: Settings, snapshot: SaveSnapshot, pins: FrozenMap, live: 
     return Compared(snapshot_id=snapshot.snapshot_id, position=known.position, lines=lines, parts=parts)
 
 
-def _part(name: str, live: Iterable[bytes], rebuilt: Iterable[bytes]) -> Part:
+def _part(name: str, live: Iterable[bytes], rebuilt: Iterable[bytes]) -> ComparedPart:
     """Compare piece by piece; nothing is held but two pieces."""
     size, hashed = 0, sha256()
     for number, (one, other) in enumerate(zip_longest(live, rebuilt, fillvalue=b"")):
         if one != other:
             shown = f"piece {number}: live {one[:_SHOWN]!r}, rebuilt {other[:_SHOWN]!r}"
-            return Part(name=name, bytes=size, sha256=hashed.hexdigest(), difference=shown)
+            return ComparedPart(name=name, bytes=size, sha256=hashed.hexdigest(), difference=shown)
         size += len(one)
         hashed.update(one)
-    return Part(name=name, bytes=size, sha256=hashed.hexdigest(), difference=None)
+    return ComparedPart(name=name, bytes=size, sha256=hashed.hexdigest(), difference=None)
 
 
 def _lines(log: LogSource) -> Iterator[bytes]:
@@ -169,10 +169,10 @@ class _LogAlone:
     def base(self) -> bytes | None:
         return self._whole.base()
 
-    def heads(self) -> Iterator[Head]:
+    def heads(self) -> Iterator[HeadLine]:
         return self._whole.heads()
 
-    def tombstones(self) -> Iterator[Tombstone]:
+    def tombstones(self) -> Iterator[TombstoneLine]:
         return self._whole.tombstones()
 
     def lines(self, after: int, through: int) -> Iterator[LogLine]:
@@ -181,5 +181,5 @@ class _LogAlone:
     def notes(self, prefix: str) -> Iterator[Record]:  # noqa: ARG002  as the protocol has it
         return iter(())
 
-    def journal(self) -> Iterator[NoteTip | NoteLine]:
+    def journal(self) -> Iterator[StreamLine | RecordLine]:
         return iter(())

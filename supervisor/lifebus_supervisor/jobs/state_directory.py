@@ -11,7 +11,7 @@ from msgspec import Struct
 from lifebus_broker.ledger.log import LogSource
 from lifebus_broker.ledger.sqlite.log import SqliteLog
 from lifebus_broker.routing.registry import Registry
-from lifebus_broker.snapshots.capture import save
+from lifebus_broker.snapshots.capture import capture_snapshot
 from lifebus_broker.snapshots.compactions.files import CompactionFiles
 from lifebus_broker.snapshots.compactions.naming import POLICIES
 from lifebus_broker.snapshots.compactions.registry import CompactionRegistry
@@ -135,7 +135,7 @@ def save_now(
         LifebusError: the log cannot be read.
         OSError: the snapshot cannot be written.
     """
-    snapshot = save(save_type, keeper, log, pins)
+    snapshot = capture_snapshot(save_type, keeper, log, pins)
     new = files.write(snapshot)
     return SaveAnswer(
         snapshot_id=snapshot.snapshot_id,

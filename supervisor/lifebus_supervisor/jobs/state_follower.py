@@ -15,7 +15,7 @@ from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ledger.sqlite.log import SqliteLog
 from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.routing.bus import Bus
-from lifebus_broker.snapshots.compactions.files import CompactionFiles, Refused
+from lifebus_broker.snapshots.compactions.files import CompactionFiles, RefusedFile
 from lifebus_broker.snapshots.compactions.state_cache import StateCache, boundary
 from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.capability_state import CapabilityState
@@ -86,7 +86,7 @@ class StateFollowerTask:
         self._one, self._one_dump = anyio.CapacityLimiter(1), anyio.CapacityLimiter(1)
         self._open: tuple[StateFollower, SqliteLog] | None = None
         self._closed = False
-        self._refusals: list[Refused] = []
+        self._refusals: list[RefusedFile] = []
 
     def note(self, rows: Sequence[StoredReceipt]) -> None:
         """Note that rows were committed; a listener of the fan-out."""
@@ -135,7 +135,7 @@ class StateFollowerTask:
         """Return how far the keeper is and a session's story there (`Watches.known`)."""
         if self.broken is not None:
             return 0, None
-        return await self.use(lambda keeper, _: (keeper.position, keeper.state.story.get(key)))
+        return await self.use(lambda keeper, _: (keeper.position, keeper.state.sessions.get(key)))
 
     async def dump_at(self, position: int) -> bytes:
         """Return the dump of the stores after a receipt, which stands for all up to it once they are pruned.
@@ -194,7 +194,7 @@ class StateFollowerTask:
         if not self.taken_up.is_set() and self._position >= self._first:
             if not await self.use(lambda keeper, log: keeper.compare(log.newest())):
                 return True
-            self._take_over(await self.use(lambda keeper, _: keeper.state.unlock.copy()))
+            self._take_over(await self.use(lambda keeper, _: keeper.state.capabilities.copy()))
             self.taken_up.set()
             _log.debug("taken_up", position=self._position, caches_refused=self.refused)
         return more

@@ -9,7 +9,7 @@ import structlog
 from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.routing.bus import Bus
 from lifebus_broker.routing.dispatch import EmissionOutcome
-from lifebus_broker.state.telemetry_keys import BEFORE, PROCESS, SUPERVISOR
+from lifebus_broker.state.telemetry_keys import COMPACTIONS_BEFORE, PROCESS, SUPERVISOR
 from lifebus_contract import AdapterManifest
 from lifebus_supervisor.supervision.emissions import emissions_of, tick_finding
 from lifebus_supervisor.supervision.evaluation import Finding
@@ -94,4 +94,4 @@ def news_of(watch: SessionMonitor) -> dict[str, Any]:
         return {}
     process = None if watch.process is None else process_text(watch.process)
     facts: dict[str, Any] = {PROCESS: process} if process != watch.state.process else {}
-    return facts | ({BEFORE: watch.before} if watch.before != watch.state.before else {})
+    return facts | ({COMPACTIONS_BEFORE: watch.before} if watch.before != watch.state.before else {})

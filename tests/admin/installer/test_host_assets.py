@@ -24,14 +24,14 @@ CASES = [
 
 
 def assets_of(box: Box, host: str, mode: IntegrationMode) -> tuple[Asset, ...]:
-    wish = InstallRequest(
+    request = InstallRequest(
         mode=mode,
         scope="user",
         surroundings=Surroundings(home=str(box.root / "home"), environ={}),
         launcher=str(box.launcher_path),
         python="/usr/bin/python3",
     )
-    return (box.own, *ADAPTERS[host].assets.make(wish))
+    return (box.own, *ADAPTERS[host].assets.make(request))
 
 
 @pytest.mark.parametrize(("host", "mode"), CASES)

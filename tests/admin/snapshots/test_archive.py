@@ -19,7 +19,7 @@ from lifebus_broker.ledger.records import write_notes
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ledger.sqlite.log import SqliteLog
 from lifebus_broker.ports import NewRecord
-from lifebus_broker.snapshots.archive import MEMBERS, open_bundle
+from lifebus_broker.snapshots.archive import MEMBERS, open_archive
 from lifebus_broker.snapshots.cold_boot_error import ColdBootError
 from lifebus_broker.state.stores import Stores, dump_stores, reduce_event
 from lifebus_contract import InvalidRequest, LifebusError, LifecycleEvent
@@ -109,7 +109,7 @@ def test_a_bundle_boots_with_an_empty_environment_elsewhere_as_somebody_else(bun
         )
         assert ran.returncode == 0, ran.stderr
         assert ran.stderr == ""
-        assert json.loads(open_bundle(bundle).content("snapshot.json"))["snapshot_id"] in ran.stdout
+        assert json.loads(open_archive(bundle).content("snapshot.json"))["snapshot_id"] in ran.stdout
         assert list(home.iterdir()) == []
 
 
@@ -120,7 +120,7 @@ def test_a_ledger_is_made_of_a_bundle(settings: Settings, bundle: Path) -> None:
         assert (done.floor, done.head, check_file(other.ledger_path)) == (4, 12, [])
         assert (
             save_campaign(other, directory / "again").snapshot_id
-            == json.loads(open_bundle(bundle).content("snapshot.json"))["snapshot_id"]
+            == json.loads(open_archive(bundle).content("snapshot.json"))["snapshot_id"]
         )
 
 

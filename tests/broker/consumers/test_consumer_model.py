@@ -7,11 +7,17 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from lifebus_broker.consumers.deliveries import ALONE_FROM, Deliveries
 from lifebus_broker.ports import Record
-from lifebus_broker.state.consumer_state import CursorState, Gone, Whole, encode_note, fold_cursor
+from lifebus_broker.state.consumer_state import (
+    ConsumerEvicted,
+    ConsumerState,
+    WholeState,
+    encode_record,
+    reduce_consumer,
+)
 from lifebus_contract.consumers import MAX_TRIES, ConsumerSettings
 
 SETTINGS = ConsumerSettings(max_in_flight=4, ack_wait_ms=10_000, retry_ms=1_000)
-START = CursorState(settings=SETTINGS, client_id="c", epoch="e", scanned=0)
+START = ConsumerState(settings=SETTINGS, client_id="c", epoch="e", scanned=0)
 
 
 class Consumption(RuleBasedStateMachine):
@@ -27,7 +33,7 @@ class Consumption(RuleBasedStateMachine):
         self.given: dict[int, int] = {}
         self.done: set[int] = set()
         self.dead: set[int] = set()
-        self.write(Whole(START))
+        self.write(WholeState(START))
 
     def write(self, note: object) -> None:
         self.notes.append(Record("cursor/n", len(self.notes) + 1, 0, msgspec.json.encode(note)))
@@ -94,7 +100,7 @@ class Consumption(RuleBasedStateMachine):
         progress = self.deliveries.take_progress()
         if progress is not None:
             self.write(progress)
-        durable = fold_cursor(self.notes)
+        durable = reduce_consumer(self.notes)
         assert durable is not None
         assert durable.open == self.deliveries.state.open
         if progress is not None:
@@ -102,12 +108,12 @@ class Consumption(RuleBasedStateMachine):
 
     @rule()
     def everything_is_saved(self) -> None:
-        self.write(Whole(self.deliveries.take_state()))
-        assert fold_cursor(self.notes) == self.deliveries.state
+        self.write(WholeState(self.deliveries.take_state()))
+        assert reduce_consumer(self.notes) == self.deliveries.state
 
     @rule()
     def the_broker_dies(self) -> None:
-        state = fold_cursor(self.notes)
+        state = reduce_consumer(self.notes)
         assert state is not None
         self.deliveries, self.now = Deliveries(state), 0.0
         self.held.clear()
@@ -147,8 +153,8 @@ TestConsumption = Consumption.TestCase
 
 
 def test_notes_of_a_consumer_that_was_evicted_say_nothing() -> None:
-    bodies = [encode_note(Whole(START)), encode_note(Gone())]
-    assert fold_cursor(Record("cursor/n", number, 0, body) for number, body in enumerate(bodies, 1)) is None
+    bodies = [encode_record(WholeState(START)), encode_record(ConsumerEvicted())]
+    assert reduce_consumer(Record("cursor/n", number, 0, body) for number, body in enumerate(bodies, 1)) is None
 
 
 def test_pauses_grow_to_a_minute() -> None:

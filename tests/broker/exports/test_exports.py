@@ -11,8 +11,8 @@ import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lifebus_broker.exports.jsonl_log import JsonlLog, Part
-from lifebus_broker.exports.lines import Head, NoteLine, NoteTip, Tombstone, text_of
+from lifebus_broker.exports.jsonl_log import FileSlice, JsonlLog
+from lifebus_broker.exports.lines import HeadLine, RecordLine, StreamLine, TombstoneLine, text_of
 from lifebus_broker.exports.writer import write_export
 from lifebus_broker.ledger.log import LogLine
 from lifebus_broker.ports import Record
@@ -20,7 +20,7 @@ from lifebus_contract import InvalidRequest, LifebusError, encode_json
 from support.receipts import receipt
 
 LINK = "ab" * 32
-HEAD = Head(
+HEAD = HeadLine(
     adapter_id="codex",
     at_epoch_s=1,
     ended=False,
@@ -47,22 +47,22 @@ class Sample:
     def base(self) -> bytes | None:
         return b'{"facts":[],"story":{"a":1}}' if self.floor else None
 
-    def heads(self) -> Iterator[Head]:
+    def heads(self) -> Iterator[HeadLine]:
         return iter([HEAD] if self.floor else [])
 
-    def tombstones(self) -> Iterator[Tombstone]:
-        return iter([Tombstone(digest="cd" * 8, key="ef" * 16, pruned_at_epoch_s=7)] if self.floor else [])
+    def tombstones(self) -> Iterator[TombstoneLine]:
+        return iter([TombstoneLine(digest="cd" * 8, key="ef" * 16, pruned_at_epoch_s=7)] if self.floor else [])
 
     def lines(self, after: int, through: int) -> Iterator[LogLine]:
         for position in range(after + 1, through + 1):
             yield LogLine(position, None, LINK, encode_json(receipt(position, sequence=position)))
 
-    def journal(self) -> Iterator[NoteTip | NoteLine]:
+    def journal(self) -> Iterator[StreamLine | RecordLine]:
         if self.bodies:
-            yield NoteTip(floor=3, head=3 + len(self.bodies), link=LINK, stream="cursor/ü")
+            yield StreamLine(floor=3, head=3 + len(self.bodies), link=LINK, stream="cursor/ü")
         for number, body in enumerate(self.bodies, 4):
-            yield NoteLine(at_epoch_s=9, body=text_of(body), link=LINK, number=number, stream="cursor/ü")
-        yield NoteTip(floor=5, head=5, link=LINK, stream="empty")
+            yield RecordLine(at_epoch_s=9, body=text_of(body), link=LINK, number=number, stream="cursor/ü")
+        yield StreamLine(floor=5, head=5, link=LINK, stream="empty")
 
     def notes(self, prefix: str) -> Iterator[Record]:
         if "cursor/ü".startswith(prefix):
@@ -173,7 +173,7 @@ def test_what_is_no_export_is_refused(tmp_path: Path, text: bytes) -> None:
 def test_an_export_is_read_out_of_a_larger_file(tmp_path: Path) -> None:
     text = exported(Sample(2, 1500, [b"body"]))
     (tmp_path / "bundle").write_bytes(b"before\n" + text + b"behind\n")
-    log = JsonlLog.open(Part(tmp_path / "bundle", 7, len(text)))
+    log = JsonlLog.open(FileSlice(tmp_path / "bundle", 7, len(text)))
     assert exported(log) == text
 
 

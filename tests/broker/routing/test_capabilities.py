@@ -88,7 +88,7 @@ def test_the_table_and_the_fold_say_what_a_plain_model_says(steps: list[Any]) ->
         model.take(adapter, session, kind, changes)
         made = receipt(adapter, session, kind, *changes)
         held.apply([made])
-        folded.extend(made)
+        folded.apply(made)
     for adapter in ("codex", "claude", "nobody"):
         whole = model.losses(adapter, None)
         assert held.overrides(adapter) == whole == folded.losses((adapter, None), claimed)
@@ -108,9 +108,9 @@ def test_history_that_comes_late_goes_before_what_was_learned_meanwhile(
     held.await_history()
     held.apply(receipts[begun:])
     for one in receipts[: max(begun, folded)]:
-        history.extend(one)
+        history.apply(one)
     for one in receipts:
-        whole.extend(one)
+        whole.apply(one)
     held.take_over(history)
     assert (held.state.adapters, list(held.state.sessions.items())) == (whole.adapters, list(whole.sessions.items()))
     assert held.may_change == bool(whole.sessions)

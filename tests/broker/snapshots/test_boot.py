@@ -16,7 +16,7 @@ from lifebus_broker.snapshots.snapshot import SaveSnapshot, SaveType, encode_sna
 from lifebus_broker.state.stores import dump_stores, pending_of
 from lifebus_contract import FailureClass, RetryClass
 from support.effort import effort
-from support.histories import SESSIONS, folded, history, lines_of
+from support.histories import SESSIONS, history, lines_of, replayed
 from support.snapshots.logs import PINS, HeldLog, booted, log_of, revised, saved, with_pins
 
 DIGESTS = ("facts_ledger_digest", "unlock_state_digest", "story_state_digest", "working_set_digest")
@@ -30,7 +30,7 @@ def test_sl_g1_and_sl_g3_load_of_save_is_identity_and_what_is_pending_comes_back
     seed: int, count: int, save_type: SaveType
 ) -> None:
     log = log_of(seed, count)
-    live = folded(log.kept)
+    live = replayed(log.kept)
 
     snapshot = saved(log, save_type)
     rebuilt = booted(snapshot, log)
@@ -50,7 +50,7 @@ def test_a_log_of_which_a_prefix_was_pruned_boots_from_its_base(seed: int, count
 
     rebuilt = booted(saved(pruned), pruned)
 
-    assert dump_stores(rebuilt.stores) == dump_stores(folded(whole.kept))
+    assert dump_stores(rebuilt.stores) == dump_stores(replayed(whole.kept))
     assert rebuilt.snapshot.event_log_range == (pruned.floor + 1, count)
 
 

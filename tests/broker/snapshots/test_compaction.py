@@ -17,7 +17,7 @@ from lifebus_broker.snapshots.compactions.compaction import (
     encode_compaction,
     view,
 )
-from lifebus_broker.snapshots.compactions.files import DIRECTORY, CompactionFiles, Refused
+from lifebus_broker.snapshots.compactions.files import DIRECTORY, CompactionFiles, RefusedFile
 
 POLICY = "session_recap@1"
 HANDLES = ("a/s@1:" + "0" * 64, "fact@1")
@@ -121,11 +121,11 @@ def test_a_torn_a_changed_and_a_foreign_file_are_named_and_never_believed(tmp_pa
     for contents in (data[:-9], data.replace(b'"receipts":1', b'"receipts":3'), b"", encode_compaction(other)):
         path.write_bytes(contents)
         found = files.read(RECAP.compaction_id)
-        assert isinstance(found, Refused)
+        assert isinstance(found, RefusedFile)
         assert found.name == path.name
     path.unlink()
     path.symlink_to(tmp_path / "elsewhere")
-    assert isinstance(files.read(RECAP.compaction_id), Refused)
+    assert isinstance(files.read(RECAP.compaction_id), RefusedFile)
     (path.parent / "notes.txt").write_text("mine")
     (path.parent / f".{path.name}.1.tmp").write_text("half")
     assert [one.name for one in files.strangers()] == ["notes.txt"]

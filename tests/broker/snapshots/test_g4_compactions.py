@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from lifebus_broker.canonical_json import canonical
 from lifebus_broker.ledger.log import LogLine, LogSource, encode_line
 from lifebus_broker.ports import NewReceipt
-from lifebus_broker.snapshots import state_follower as keeper_module
+from lifebus_broker.snapshots import state_follower as follower_module
 from lifebus_broker.snapshots.boot import cold_boot
-from lifebus_broker.snapshots.capture import save
+from lifebus_broker.snapshots.capture import capture_snapshot
 from lifebus_broker.snapshots.compactions import state_cache
 from lifebus_broker.snapshots.compactions.compaction import Compaction, Purpose, encode_compaction
 from lifebus_broker.snapshots.compactions.files import DIRECTORY, CompactionFiles
@@ -32,7 +32,7 @@ from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.stores import dump_stores
 from lifebus_contract.codec import decode_receipt, load_json
 from support.effort import effort
-from support.histories import folded, histories, history, lines_of
+from support.histories import histories, history, lines_of, replayed
 from support.layering import modules
 from support.logs import MemoryLog
 from support.paths import REPOSITORY
@@ -44,7 +44,7 @@ STEP = 16
 def small_steps() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(state_cache, "CACHE_EVERY", STEP)
-        patch.setattr(keeper_module, "CACHE_EVERY", STEP)
+        patch.setattr(follower_module, "CACHE_EVERY", STEP)
         patch.setattr(os, "fsync", lambda _: None)  # thousands of files, none of which has to survive a power cut
         yield
 
@@ -92,8 +92,8 @@ def test_rule_c3_the_same_handles_and_policy_give_the_same_bytes_whatever_the_st
     entries: list[NewReceipt],
 ) -> None:
     lines = lines_of(entries)
-    whole, again = folded(lines), folded(lines[: len(lines) // 2])
-    folded(lines[len(lines) // 2 :], again)
+    whole, again = replayed(lines), replayed(lines[: len(lines) // 2])
+    replayed(lines[len(lines) // 2 :], again)
     for policy in (SessionRecap(), StateCache()):
         assert list(build_all(policy, whole)) == list(build_all(policy, again))
 
@@ -101,11 +101,11 @@ def test_rule_c3_the_same_handles_and_policy_give_the_same_bytes_whatever_the_st
 def test_g4_compactions_write_no_facts() -> None:
     log = MemoryLog(lines_of(history(1, 3 * STEP + 1)))
     with registry_of(log) as (registry, _):
-        before = dump_stores(folded(log.all_lines))
+        before = dump_stores(replayed(log.all_lines))
         registry.rebuild(None)
         registry.verify()
         registry.delete()
-    assert dump_stores(folded(log.all_lines)) == before
+    assert dump_stores(replayed(log.all_lines)) == before
 
 
 def reachable(start: str) -> set[str]:
@@ -158,12 +158,12 @@ def test_deleting_all_compactions_changes_no_save_and_no_boot(tmp_path: Path) ->
     registry = CompactionRegistry(tmp_path, log)
 
     def saved() -> list[bytes]:
-        keeper = StateFollower(log, CompactionFiles(tmp_path, StateCache.policy_id), writing=False)
-        keeper.advance()
-        snapshots = [save(kind, keeper, log, pins) for kind in SaveType]
+        follower = StateFollower(log, CompactionFiles(tmp_path, StateCache.policy_id), writing=False)
+        follower.advance()
+        snapshots = [capture_snapshot(kind, follower, log, pins) for kind in SaveType]
         for one in snapshots:
-            booted = cold_boot(one, log, pins, (), restart=keeper.stores_at, kept=registry.get)
-            assert dump_stores(booted.stores) == dump_stores(keeper.state)
+            booted = cold_boot(one, log, pins, (), restart=follower.stores_at, kept=registry.get)
+            assert dump_stores(booted.stores) == dump_stores(follower.state)
         return [one.canonical_bytes for one in snapshots]
 
     without = saved()
@@ -186,10 +186,10 @@ def test_rule_c4_what_the_policies_make_contributes_nothing_to_what_clients_get(
 @given(histories(64, least=1))
 def test_rule_c5_every_handle_traces_to_the_facts_ledger_and_every_policy_is_pinned(entries: list[NewReceipt]) -> None:
     lines = lines_of(entries)
-    stores = folded(lines)
+    stores = replayed(lines)
     streams = {handle_of(key, stream) for key, stream in stores.facts.streams.items()}
-    at_boundary = {handle_of(key, one) for key, one in folded(lines[:STEP]).facts.streams.items()}
-    made = [*build_all(SessionRecap(), stores), *build_all(StateCache(), folded(lines[:STEP]))]
+    at_boundary = {handle_of(key, one) for key, one in replayed(lines[:STEP]).facts.streams.items()}
+    made = [*build_all(SessionRecap(), stores), *build_all(StateCache(), replayed(lines[:STEP]))]
     for one in made:
         assert one.compaction_policy_id in POLICIES
         pointers = [handle for handle in one.input_handles if stream_of(handle)]
@@ -198,21 +198,21 @@ def test_rule_c5_every_handle_traces_to_the_facts_ledger_and_every_policy_is_pin
         for handle in set(one.input_handles) - set(pointers):
             kind, _, place = handle.partition("@")
             assert kind in {"log", "receipt"}
-            told = decode_receipt(lines[int(place) - 1].receipt)
+            receipt = decode_receipt(lines[int(place) - 1].receipt)
             assert position_of(handle) is None or int(place) == STEP
-            assert (told.adapter_id, told.harness_session_id) == stream_of(pointers[0])
+            assert (receipt.adapter_id, receipt.harness_session_id) == stream_of(pointers[0])
 
 
 @settings(deadline=None, max_examples=effort(40, 400))
 @given(histories(64, least=1))
 def test_a_recap_counts_what_the_receipts_say(entries: list[NewReceipt]) -> None:
     lines = lines_of(entries)
-    for one in build_all(SessionRecap(), folded(lines)):
+    for one in build_all(SessionRecap(), replayed(lines)):
         recap = load_json(one.output_bytes)
         assert canonical(recap) == one.output_bytes
         key = (recap["adapter_id"], recap["harness_session_id"])
-        told = [decode_receipt(line.receipt) for line in lines]
-        mine = [receipt for receipt in told if (receipt.adapter_id, receipt.harness_session_id) == key]
+        receipts = [decode_receipt(line.receipt) for line in lines]
+        mine = [receipt for receipt in receipts if (receipt.adapter_id, receipt.harness_session_id) == key]
         assert recap["receipts"] == len(mine) == sum(recap["events"].values()) == sum(recap["statuses"].values())
         assert recap["first_at_epoch_s"] == mine[0].at_epoch_s
         assert recap["last_at_epoch_s"] == mine[-1].at_epoch_s
@@ -221,8 +221,8 @@ def test_a_recap_counts_what_the_receipts_say(entries: list[NewReceipt]) -> None
 
 
 def stream_in(line: LogLine) -> tuple[str, str | None]:
-    told = decode_receipt(line.receipt)
-    return told.adapter_id, told.harness_session_id
+    receipt = decode_receipt(line.receipt)
+    return receipt.adapter_id, receipt.harness_session_id
 
 
 def test_a_recap_of_a_session_that_goes_on_is_stale_and_others_are_not() -> None:
@@ -231,7 +231,7 @@ def test_a_recap_of_a_session_that_goes_on_is_stale_and_others_are_not() -> None
         number
         for number in range(20, 80)
         if (key := stream_in(lines[number]))[1] is not None
-        and key in folded(lines[:number]).facts.streams
+        and key in replayed(lines[:number]).facts.streams
         and (number + 1) % STEP
     )
     with tempfile.TemporaryDirectory() as directory:
@@ -255,7 +255,7 @@ def test_a_cache_that_the_log_does_not_reach_back_to_is_stale() -> None:
     with tempfile.TemporaryDirectory() as directory:
         CompactionRegistry(Path(directory), MemoryLog(lines)).rebuild(0)
         floor = 2 * STEP + 1
-        pruned = MemoryLog(lines[floor:], floor, dump_stores(folded(lines[:floor])))
+        pruned = MemoryLog(lines[floor:], floor, dump_stores(replayed(lines[:floor])))
         registry = CompactionRegistry(Path(directory), pruned)
         assert len(registry.invalidate()) == 2
         assert (len(registry.verify().stale), len(registry.verify().right)) == (2, 1)
@@ -274,7 +274,7 @@ def test_what_is_torn_foreign_or_forged_is_wrong_by_name_and_built_again() -> No
         recap.write_bytes(recap.read_bytes()[:-20])
         cache.write_bytes(b"")
         (recap.parent / "stray").write_text("mine")
-        other = next(iter(build_all(SessionRecap(), folded(lines_of(history(7, 5))))))
+        other = next(iter(build_all(SessionRecap(), replayed(lines_of(history(7, 5))))))
         (recap.parent / f"{other.compaction_id}.json").write_bytes(encode_compaction(other))
         verified = registry.verify()
         names = {one.name for one in verified.wrong}
@@ -288,7 +288,7 @@ def test_what_is_torn_foreign_or_forged_is_wrong_by_name_and_built_again() -> No
 
 def test_the_names_of_a_save_are_those_of_what_is_built_later() -> None:
     log = MemoryLog(lines_of(history(8, 2 * STEP + 5)))
-    stores = folded(log.all_lines)
+    stores = replayed(log.all_lines)
     with registry_of(log) as (registry, _):
         registry.rebuild(None)
         there = compactions_in(registry)
@@ -299,7 +299,7 @@ def test_the_names_of_a_save_are_those_of_what_is_built_later() -> None:
     assert (len(session), session - scene <= recaps) == (4, True)
     assert campaign == scene | recaps
     assert compaction_ids(stores, log, recaps=None) == tuple(sorted(campaign))
-    assert compaction_ids(folded(log.all_lines[:STEP]), log) == ()
+    assert compaction_ids(replayed(log.all_lines[:STEP]), log) == ()
     newest = max(stores.facts.streams.items(), key=lambda item: item[1].position if item[0][1] else 0)
     (one,) = build_all(SessionRecap(newest=1), stores)
     assert handle_of(*newest) in one.input_handles

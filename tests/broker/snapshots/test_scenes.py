@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from lifebus_broker.snapshots import state_follower as keeper_module
-from lifebus_broker.snapshots.capture import save
+from lifebus_broker.snapshots import state_follower as follower_module
+from lifebus_broker.snapshots.capture import capture_snapshot
 from lifebus_broker.snapshots.cold_boot_error import ColdBootError
 from lifebus_broker.snapshots.compactions import state_cache
 from lifebus_broker.snapshots.compactions.files import CompactionFiles
@@ -13,7 +13,7 @@ from lifebus_broker.snapshots.compactions.state_cache import StateCache
 from lifebus_broker.snapshots.snapshot import SaveType
 from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.stores import dump_stores
-from support.histories import folded
+from support.histories import replayed
 from support.snapshots.logs import PINS, HeldLog, booted, log_of, saved
 
 SCENE, SESSION, CAMPAIGN = SaveType
@@ -22,7 +22,7 @@ SCENE, SESSION, CAMPAIGN = SaveType
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_cache, "CACHE_EVERY", 16)
-    monkeypatch.setattr(keeper_module, "CACHE_EVERY", 16)
+    monkeypatch.setattr(follower_module, "CACHE_EVERY", 16)
 
 
 @pytest.fixture
@@ -48,13 +48,13 @@ def test_a_scene_boots_from_its_cache_and_without_it_to_the_same_bytes(
     log: HeldLog, tmp_path: Path, *, cached: bool
 ) -> None:
     files = CompactionFiles(tmp_path, StateCache.policy_id) if cached else None
-    keeper = StateFollower(log, files)
-    keeper.advance()
-    snapshot = save(SCENE, keeper, log, PINS)
+    follower = StateFollower(log, files)
+    follower.advance()
+    snapshot = capture_snapshot(SCENE, follower, log, PINS)
 
-    rebuilt = booted(snapshot, log, restart=keeper.stores_at, kept=files.read if files else None)
+    rebuilt = booted(snapshot, log, restart=follower.stores_at, kept=files.read if files else None)
 
-    assert dump_stores(rebuilt.stores) == dump_stores(folded(log.kept))
+    assert dump_stores(rebuilt.stores) == dump_stores(replayed(log.kept))
     assert rebuilt.rebuilt.kept == int(cached)
     assert rebuilt.steps[4].checked == "as they were at position 64"
     assert dump_stores(booted(snapshot, log).stores) == dump_stores(rebuilt.stores)
@@ -65,7 +65,7 @@ def test_a_scene_is_proved_as_long_as_its_own_lines_are_there(log: HeldLog, floo
     snapshot, whole = saved(log, SCENE), saved(log, SESSION)
     pruned = log.prune(floor)
 
-    assert dump_stores(booted(snapshot, pruned).stores) == dump_stores(folded(log.kept))
+    assert dump_stores(booted(snapshot, pruned).stores) == dump_stores(replayed(log.kept))
     with pytest.raises(ColdBootError, match="cannot be proved any more"):
         booted(whole, pruned)
     with pytest.raises(ColdBootError, match="cannot be proved any more"):
@@ -76,7 +76,7 @@ def test_a_cache_that_lies_about_the_state_is_found_out(log: HeldLog) -> None:
     snapshot, other = saved(log, SCENE), log_of(22, 64)
 
     with pytest.raises(ColdBootError) as failed:
-        booted(snapshot, log, restart=lambda _: folded(other.kept))
+        booted(snapshot, log, restart=lambda _: replayed(other.kept))
 
     assert failed.value.step in {6, 8}
 

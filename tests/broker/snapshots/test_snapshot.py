@@ -22,7 +22,7 @@ PINS = {"reducer_version": 1, "manifests": {"codex": "ab" * 32}, "compaction_pol
 
 
 def taken(**changes: Any) -> SaveSnapshot:
-    wishes: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "event_log_range": (3, 9),
         "event_log_hash": "5" * 64,
         "digests": DIGESTS,
@@ -30,7 +30,7 @@ def taken(**changes: Any) -> SaveSnapshot:
         "pins": PINS,
         "compaction_ids": ("ab" * 8, "cd" * 8),
     }
-    return take_snapshot(changes.pop("save_type", SaveType.SESSION), **{**wishes, **changes})
+    return take_snapshot(changes.pop("save_type", SaveType.SESSION), **{**defaults, **changes})
 
 
 def test_a_snapshot_has_exactly_the_documented_fields() -> None:

@@ -1,4 +1,4 @@
-"""The keeper's stores are those of a replay, whatever it began from; a cache is never believed over the log."""
+"""The follower's stores are those of a replay, whatever it began from; a cache is never believed over the log."""
 
 import errno
 from collections.abc import Callable
@@ -12,10 +12,10 @@ from msgspec import structs
 
 from lifebus_broker.canonical_json import sha256_hex
 from lifebus_broker.ledger.log import LogLine, encode_line
-from lifebus_broker.snapshots import state_follower as keeper_module
+from lifebus_broker.snapshots import state_follower as follower_module
 from lifebus_broker.snapshots.compactions import state_cache
 from lifebus_broker.snapshots.compactions.compaction import Compaction, compact
-from lifebus_broker.snapshots.compactions.files import DIRECTORY, CompactionFiles, Refused
+from lifebus_broker.snapshots.compactions.files import DIRECTORY, CompactionFiles, RefusedFile
 from lifebus_broker.snapshots.compactions.state_cache import StateCache, cache_id_at
 from lifebus_broker.snapshots.compactions.state_cache_store import KEPT_CACHES
 from lifebus_broker.snapshots.state_follower import StateFollower
@@ -23,7 +23,7 @@ from lifebus_broker.state.receipt_view import BrokenLog
 from lifebus_broker.state.stores import Stores, dump_stores
 from lifebus_contract import StateConflict
 from lifebus_contract.codec import decode_receipt
-from support.histories import folded, history, lines_of
+from support.histories import history, lines_of, replayed
 from support.logs import MemoryLog
 
 STEP = 8
@@ -32,8 +32,8 @@ STEP = 8
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_cache, "CACHE_EVERY", STEP)
-    monkeypatch.setattr(keeper_module, "CACHE_EVERY", STEP)
-    monkeypatch.setattr(keeper_module, "PIECE", 5)
+    monkeypatch.setattr(follower_module, "CACHE_EVERY", STEP)
+    monkeypatch.setattr(follower_module, "PIECE", 5)
 
 
 def log_of(count: int, seed: int = 0) -> MemoryLog:
@@ -41,8 +41,8 @@ def log_of(count: int, seed: int = 0) -> MemoryLog:
     return MemoryLog(lines_of(history(seed, count)))
 
 
-def replayed(lines: list[LogLine]) -> bytes:
-    return dump_stores(folded(lines))
+def replayed_dump(lines: list[LogLine]) -> bytes:
+    return dump_stores(replayed(lines))
 
 
 def files_in(directory: Path) -> CompactionFiles:
@@ -55,20 +55,20 @@ def cache_path(directory: Path, log: MemoryLog, position: int) -> Path:
 
 def test_the_live_state_is_the_replay_after_every_piece() -> None:
     log = log_of(30)
-    keeper = StateFollower(log)
+    follower = StateFollower(log)
     more = True
     while more:
-        more = keeper.step()
-        assert dump_stores(keeper.state) == replayed(log.all_lines[: keeper.position])
-    assert keeper.position == 30
-    assert dump_stores(keeper.advance()) == replayed(log.all_lines)
+        more = follower.step()
+        assert dump_stores(follower.state) == replayed_dump(log.all_lines[: follower.position])
+    assert follower.position == 30
+    assert dump_stores(follower.advance()) == replayed_dump(log.all_lines)
 
 
 def test_it_goes_as_far_as_it_is_told_and_never_back() -> None:
-    keeper = StateFollower(log_of(30))
-    assert keeper.advance(11).position == 11
-    assert keeper.advance(4).position == 11
-    assert keeper.advance(99).position == 30
+    follower = StateFollower(log_of(30))
+    assert follower.advance(11).position == 11
+    assert follower.advance(4).position == 11
+    assert follower.advance(99).position == 30
 
 
 def test_a_start_reads_what_came_since_the_newest_cache_and_no_more(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_start_reads_what_came_since_the_newest_cache_and_no_more(tmp_path: Pa
     log.read = 0
     again = StateFollower(log, files_in(tmp_path))
     assert again.position == 3 * STEP
-    assert dump_stores(again.advance()) == replayed(log.all_lines)
+    assert dump_stores(again.advance()) == replayed_dump(log.all_lines)
     assert log.read <= 5 + 3  # the tail, and the lines that name the caches
 
 
@@ -94,23 +94,23 @@ def test_the_newest_caches_are_kept_and_older_ones_deleted(tmp_path: Path) -> No
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40))
 def test_the_stores_at_any_position_are_those_of_a_replay(head: int, here: int, position: int) -> None:
     log = log_of(head)
-    keeper = StateFollower(log)
-    keeper.advance(here)
-    before = dump_stores(keeper.state)
+    follower = StateFollower(log)
+    follower.advance(here)
+    before = dump_stores(follower.state)
     if position > head:
         with pytest.raises(StateConflict, match="not in the log"):
-            keeper.stores_at(position)
+            follower.stores_at(position)
     else:
-        assert dump_stores(keeper.stores_at(position)) == replayed(log.all_lines[:position])
-    assert dump_stores(keeper.state) == before
+        assert dump_stores(follower.stores_at(position)) == replayed_dump(log.all_lines[:position])
+    assert dump_stores(follower.state) == before
 
 
 def test_stores_in_the_middle_come_from_the_nearest_cache(tmp_path: Path) -> None:
     log = log_of(3 * STEP + 5)
-    keeper = StateFollower(log, files_in(tmp_path))
-    keeper.advance()
+    follower = StateFollower(log, files_in(tmp_path))
+    follower.advance()
     log.read = 0
-    assert dump_stores(keeper.stores_at(2 * STEP + 3)) == replayed(log.all_lines[: 2 * STEP + 3])
+    assert dump_stores(follower.stores_at(2 * STEP + 3)) == replayed_dump(log.all_lines[: 2 * STEP + 3])
     assert log.read <= 3 + 3
 
 
@@ -118,24 +118,24 @@ def test_a_pruned_log_begins_from_its_base_and_nothing_before_the_floor_can_be_a
     whole = log_of(30)
     base = dump_stores(StateFollower(whole).stores_at(13))
     log = MemoryLog(whole.all_lines[13:], floor=13, base=base)
-    keeper = StateFollower(log)
-    assert keeper.position == 13
-    assert dump_stores(keeper.advance()) == replayed(whole.all_lines)
-    assert dump_stores(keeper.stores_at(13)) == base
+    follower = StateFollower(log)
+    assert follower.position == 13
+    assert dump_stores(follower.advance()) == replayed_dump(whole.all_lines)
+    assert dump_stores(follower.stores_at(13)) == base
     with pytest.raises(StateConflict, match="holds 13 to 30"):
-        keeper.stores_at(12)
+        follower.stores_at(12)
 
 
 def test_a_keeper_that_the_floor_overtook_begins_again_from_the_base() -> None:
     whole = log_of(30)
     log = MemoryLog(whole.all_lines)
-    keeper, asked = StateFollower(log), StateFollower(log)
-    keeper.advance(5)
+    follower, asked = StateFollower(log), StateFollower(log)
+    follower.advance(5)
     asked.advance(5)
     log.dump, log.floor, log.all_lines = dump_stores(asked.stores_at(13)), 13, whole.all_lines[13:]
     assert dump_stores(asked.stores_at(13)) == log.dump
-    assert dump_stores(asked.stores_at(15)) == replayed(whole.all_lines[:15])
-    assert dump_stores(keeper.advance()) == replayed(whole.all_lines)
+    assert dump_stores(asked.stores_at(15)) == replayed_dump(whole.all_lines[:15])
+    assert dump_stores(follower.advance()) == replayed_dump(whole.all_lines)
 
 
 def test_a_base_that_cannot_be_right_is_a_broken_log() -> None:
@@ -156,8 +156,8 @@ def _flipped(data: bytes) -> bytes:
 def _of_other_reducers(data: bytes) -> bytes:
     start, end = data.index(b'"output":') + 9, data.index(b',"output_hash"')
     output = data[start:end].replace(b'"reducer":', b'"reducer":9', 1)
-    told = data[end + 16 : end + 16 + 64]
-    return (data[:start] + output + data[end:]).replace(told, sha256_hex(output).encode())
+    old_hash = data[end + 16 : end + 16 + 64]
+    return (data[:start] + output + data[end:]).replace(old_hash, sha256_hex(output).encode())
 
 
 @pytest.mark.parametrize("damage", [_torn, _flipped, _of_other_reducers, lambda _: b"", lambda _: b"\x00" * 4096])
@@ -169,20 +169,20 @@ def test_a_torn_a_flipped_and_another_versions_cache_are_named_thrown_away_and_w
     path = cache_path(tmp_path, log, 3 * STEP)
     sound = path.read_bytes()
     path.write_bytes(damage(sound))
-    refused: list[Refused] = []
-    keeper = StateFollower(log, files_in(tmp_path), refused.append)
-    assert keeper.position == 2 * STEP
+    refused: list[RefusedFile] = []
+    follower = StateFollower(log, files_in(tmp_path), refused.append)
+    assert follower.position == 2 * STEP
     assert [one.name for one in refused] == [path.stem]
-    assert dump_stores(keeper.advance()) == replayed(log.all_lines)
+    assert dump_stores(follower.advance()) == replayed_dump(log.all_lines)
     assert path.read_bytes() == sound
 
 
 def test_a_cache_of_another_log_is_never_even_looked_for(tmp_path: Path) -> None:
     StateFollower(log_of(3 * STEP, seed=1), files_in(tmp_path)).advance()
     log = log_of(2 * STEP + 1)
-    keeper = StateFollower(log, files_in(tmp_path))
-    assert keeper.position == 0
-    assert dump_stores(keeper.advance()) == replayed(log.all_lines)
+    follower = StateFollower(log, files_in(tmp_path))
+    assert follower.position == 0
+    assert dump_stores(follower.advance()) == replayed_dump(log.all_lines)
 
 
 def forged(log: MemoryLog, position: int, stores: Stores) -> Compaction:
@@ -195,35 +195,35 @@ def test_a_cache_that_holds_another_state_than_it_says_is_thrown_away(tmp_path: 
     log = log_of(2 * STEP + 4)
     files = files_in(tmp_path)
     for lines in (log_of(2 * STEP, seed=1).all_lines, log.all_lines[: 2 * STEP - 1], log.all_lines[: 2 * STEP + 1]):
-        files.write(forged(log, 2 * STEP, folded(lines)))
-        refused: list[Refused] = []
-        keeper = StateFollower(log, files, refused.append)
-        assert dump_stores(keeper.advance()) == replayed(log.all_lines)
+        files.write(forged(log, 2 * STEP, replayed(lines)))
+        refused: list[RefusedFile] = []
+        follower = StateFollower(log, files, refused.append)
+        assert dump_stores(follower.advance()) == replayed_dump(log.all_lines)
         assert len(refused) == 1
 
 
 def stream_in(line: LogLine) -> tuple[str, str | None]:
-    told = decode_receipt(line.receipt)
-    return told.adapter_id, told.harness_session_id
+    receipt = decode_receipt(line.receipt)
+    return receipt.adapter_id, receipt.harness_session_id
 
 
 def test_a_cache_that_the_log_does_not_continue_is_thrown_away_and_the_log_read(tmp_path: Path) -> None:
     log = log_of(4 * STEP)
-    wrong = folded(log.all_lines[: 2 * STEP])
+    wrong = replayed(log.all_lines[: 2 * STEP])
     key = next(key for line in log.all_lines[2 * STEP :] if (key := stream_in(line)) in wrong.facts.streams)
     wrong.facts.streams[key] = structs.replace(wrong.facts.streams[key], link=bytes(32))
     files = files_in(tmp_path)
     files.write(forged(log, 2 * STEP, wrong))
-    refused: list[Refused] = []
-    keeper = StateFollower(log, files, refused.append)
-    assert dump_stores(keeper.advance()) == replayed(log.all_lines)
+    refused: list[RefusedFile] = []
+    follower = StateFollower(log, files, refused.append)
+    assert dump_stores(follower.advance()) == replayed_dump(log.all_lines)
     assert "contradicts" in refused[0].why
     files.write(forged(log, 2 * STEP, wrong))
     reader = StateFollower(log, files, writing=False)
-    assert dump_stores(reader.advance()) == replayed(log.all_lines)
-    assert dump_stores(reader.stores_at(2 * STEP + 1)) == replayed(log.all_lines[: 2 * STEP + 1])
+    assert dump_stores(reader.advance()) == replayed_dump(log.all_lines)
+    assert dump_stores(reader.stores_at(2 * STEP + 1)) == replayed_dump(log.all_lines[: 2 * STEP + 1])
     reader.renew_caches()
-    assert files.read(str(cache_id_at(log, 2 * STEP))) == forged(log, 2 * STEP, folded(log.all_lines[: 2 * STEP]))
+    assert files.read(str(cache_id_at(log, 2 * STEP))) == forged(log, 2 * STEP, replayed(log.all_lines[: 2 * STEP]))
 
 
 def test_a_log_that_does_not_follow_from_its_first_line_is_broken() -> None:
@@ -239,10 +239,10 @@ def test_a_log_that_does_not_follow_from_its_first_line_is_broken() -> None:
 
 def test_a_cache_that_cannot_be_written_is_reported_and_the_keeper_goes_on(tmp_path: Path) -> None:
     (tmp_path / DIRECTORY).write_text("a file stands where the directory should")
-    refused: list[Refused] = []
+    refused: list[RefusedFile] = []
     log = log_of(STEP + 1)
-    keeper = StateFollower(log, files_in(tmp_path), refused.append)
-    assert dump_stores(keeper.advance()) == replayed(log.all_lines)
+    follower = StateFollower(log, files_in(tmp_path), refused.append)
+    assert dump_stores(follower.advance()) == replayed_dump(log.all_lines)
     assert "cannot be written" in refused[0].why
 
 
@@ -258,20 +258,20 @@ def test_caches_that_a_failing_disk_does_not_give_or_take_away_are_done_without(
 
     for name in ("remove", "ids"):
         monkeypatch.setattr(CompactionFiles, name, fail)
-        refused: list[Refused] = []
-        keeper = StateFollower(log, files_in(tmp_path), refused.append)
-        assert dump_stores(keeper.advance()) == replayed(log.all_lines)
+        refused: list[RefusedFile] = []
+        follower = StateFollower(log, files_in(tmp_path), refused.append)
+        assert dump_stores(follower.advance()) == replayed_dump(log.all_lines)
         assert refused
 
 
 def test_the_hash_of_the_log_is_that_of_its_lines_and_costs_only_what_is_new() -> None:
     log = log_of(40)
-    keeper = StateFollower(log)
+    follower = StateFollower(log)
     for through in (0, 3, 17, 17, 30, 40):
-        keeper.advance(through)
+        follower.advance(through)
         for after in (0, max(through - 1, 0) // STEP * STEP):
             lines = log.all_lines[after:through]
-            assert keeper.log_hash(after) == sha256(b"".join(map(encode_line, lines))).hexdigest()
+            assert follower.log_hash(after) == sha256(b"".join(map(encode_line, lines))).hexdigest()
     log.read = 0
-    assert keeper.log_hash(0) == keeper.log_hash(0)
+    assert follower.log_hash(0) == follower.log_hash(0)
     assert log.read == 0

@@ -1,4 +1,4 @@
-"""Whatever is appended, pruned, deleted, damaged or begun again: the stores of the keeper are those of a replay."""
+"""Whatever is appended, pruned, deleted, damaged or begun again: the stores of the follower are those of a replay."""
 
 import shutil
 import tempfile
@@ -9,14 +9,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from lifebus_broker.snapshots import state_follower as keeper_module
+from lifebus_broker.snapshots import state_follower as follower_module
 from lifebus_broker.snapshots.compactions import state_cache
-from lifebus_broker.snapshots.compactions.files import CompactionFiles, Refused
+from lifebus_broker.snapshots.compactions.files import CompactionFiles, RefusedFile
 from lifebus_broker.snapshots.compactions.state_cache import StateCache
 from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.stores import dump_stores
 from support.effort import effort
-from support.histories import folded, history, lines_of
+from support.histories import history, lines_of, replayed
 from support.logs import MemoryLog
 
 STEP = 8
@@ -24,15 +24,15 @@ LONGEST = 160
 
 
 class Keepers(RuleBasedStateMachine):
-    """One log, one keeper after the other over the same directory of caches."""
+    """One log, one follower after the other over the same directory of caches."""
 
     def __init__(self) -> None:
         super().__init__()
         self.patch = pytest.MonkeyPatch()
-        for module in (state_cache, keeper_module):
+        for module in (state_cache, follower_module):
             self.patch.setattr(module, "CACHE_EVERY", STEP)
-        self.patch.setattr(keeper_module, "PIECE", 5)
-        self.directory = Path(tempfile.mkdtemp(prefix="keeper-"))
+        self.patch.setattr(follower_module, "PIECE", 5)
+        self.directory = Path(tempfile.mkdtemp(prefix="follower-"))
         self.files = CompactionFiles(self.directory, StateCache.policy_id)
 
     def teardown(self) -> None:
@@ -47,8 +47,8 @@ class Keepers(RuleBasedStateMachine):
 
     @rule()
     def begin_again(self) -> None:
-        self.refused: list[Refused] = []
-        self.keeper = StateFollower(self.log, self.files, self.refused.append)
+        self.refused: list[RefusedFile] = []
+        self.follower = StateFollower(self.log, self.files, self.refused.append)
 
     @rule(count=st.integers(1, 20))
     def append(self, count: int) -> None:
@@ -57,23 +57,23 @@ class Keepers(RuleBasedStateMachine):
 
     @rule()
     def step(self) -> None:
-        self.keeper.step()
+        self.follower.step()
 
     @rule(through=st.integers(0, LONGEST))
     def advance(self, through: int) -> None:
-        before = self.keeper.position
-        assert self.keeper.advance(through).position == max(before, min(through, self.log.head))
+        before = self.follower.position
+        assert self.follower.advance(through).position == max(before, min(through, self.log.head))
 
     @rule(data=st.data())
     def look_back(self, data: st.DataObject) -> None:
         position = data.draw(st.integers(self.log.floor, self.log.head))
-        assert dump_stores(self.keeper.stores_at(position)) == dump_stores(folded(self.whole[:position]))
+        assert dump_stores(self.follower.stores_at(position)) == dump_stores(replayed(self.whole[:position]))
 
     @rule(data=st.data())
     def prune(self, data: st.DataObject) -> None:
         floor = data.draw(st.integers(self.log.floor, self.log.head))
         if floor:
-            self.log.dump = dump_stores(self.keeper.stores_at(floor))
+            self.log.dump = dump_stores(self.follower.stores_at(floor))
             self.log.all_lines = self.log.all_lines[floor - self.log.floor :]
             self.log.floor = floor
 
@@ -94,14 +94,14 @@ class Keepers(RuleBasedStateMachine):
 
     @rule()
     def compare(self) -> None:
-        assert self.keeper.compare(folded(self.whole[: self.log.head]).facts.streams)
+        assert self.follower.compare(replayed(self.whole[: self.log.head]).facts.streams)
 
     @invariant()
     def the_stores_are_those_of_a_replay(self) -> None:
         if hasattr(self, "log"):
-            state = self.keeper.state
+            state = self.follower.state
             assert self.log.floor <= state.position <= self.log.head
-            assert dump_stores(state) == dump_stores(folded(self.whole[: state.position]))
+            assert dump_stores(state) == dump_stores(replayed(self.whole[: state.position]))
 
 
 Keepers.TestCase.settings = settings(deadline=None, max_examples=effort(25, 200), stateful_step_count=effort(20, 40))

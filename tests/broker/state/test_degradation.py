@@ -1,4 +1,4 @@
-"""A capability that is lost after dispatch: told as a fact, told to who needs it, and remembered until it is back."""
+"""A capability that is lost after dispatch: recorded, reported to who needs it, and remembered until it is back."""
 
 import asyncio
 from collections.abc import Sequence
@@ -100,15 +100,15 @@ async def test_who_requires_what_was_lost_is_told_in_the_same_transaction_whatev
         bus.register("wishful", [EVENT], answering(), requirements=needs(level=RequirementLevel.PREFERRED))
         served(bus, "elsewhere", adapters=["claude"])
         found = await lose(bus, idempotency_key="k1")
-        fact, told = found["watcher"], found["client"]
+        fact, receipt = found["watcher"], found["client"]
         assert set(found) == {"watcher", "client"}
         assert [len(rows) for rows in commits] == [2]
-        assert (told.event, told.status, told.failure_class) == (DEGRADED, "failed", "capability_degraded")
-        assert told.retry_class is RetryClass.RETRY_AFTER_RECONFIGURE
-        assert (told.parent_receipt_id, told.invocation_id) == (fact.receipt_id, fact.invocation_id)
-        assert [one.evidence for one in told.capability_degradations] == ["two polls"]
-        assert [one.code for one in told.warnings] == ["required_capability_lost"]
-        assert told.telemetry_summary == {"emitter": "watcher"}
+        assert (receipt.event, receipt.status, receipt.failure_class) == (DEGRADED, "failed", "capability_degraded")
+        assert receipt.retry_class is RetryClass.RETRY_AFTER_RECONFIGURE
+        assert (receipt.parent_receipt_id, receipt.invocation_id) == (fact.receipt_id, fact.invocation_id)
+        assert [one.evidence for one in receipt.capability_degradations] == ["two polls"]
+        assert [one.code for one in receipt.warnings] == ["required_capability_lost"]
+        assert receipt.telemetry_summary == {"emitter": "watcher"}
         assert client.dispatched == 0
 
 
@@ -145,9 +145,9 @@ async def test_who_serves_the_event_is_asked_and_has_one_receipt_which_says_that
 async def test_who_lost_and_cannot_be_asked_lost_all_the_same(handler: Any) -> None:
     async with bus_box() as bus, asyncio.timeout(SECONDS):
         served(bus, events=[DEGRADED], handler=handler, deadline=0.02)
-        told = (await lose(bus))["client"]
-        assert (told.status, told.failure_class) == ("failed", "capability_degraded")
-        assert len(told.warnings) == 2
+        receipt = (await lose(bus))["client"]
+        assert (receipt.status, receipt.failure_class) == ("failed", "capability_degraded")
+        assert len(receipt.warnings) == 2
 
 
 async def test_the_same_report_again_records_nothing_and_tells_nobody() -> None:
@@ -186,9 +186,9 @@ async def test_later_dispatches_in_the_session_are_refused_until_it_is_back() ->
     async with bus_box() as bus:
         client = served(bus)
         await lose(bus)
-        told = receipts_of((await bus.emit("emitter", [emission()]))[0])["client"]
-        assert (told.status, told.failure_class) == ("failed", FailureClass.CAPABILITY_UNSUPPORTED)
-        assert [one.capability for one in told.capability_degradations] == [OPENING]
+        receipt = receipts_of((await bus.emit("emitter", [emission()]))[0])["client"]
+        assert (receipt.status, receipt.failure_class) == ("failed", FailureClass.CAPABILITY_UNSUPPORTED)
+        assert [one.capability for one in receipt.capability_degradations] == [OPENING]
         wanting = await bus.emit("emitter", [emission(requirements=needs())], dispatch=False)
         assert receipts_of(wanting[0])["emitter"].failure_class is FailureClass.CAPABILITY_UNSUPPORTED
         elsewhere = receipts_of((await bus.emit("emitter", [emission(harness_session_id="s2")]))[0])
@@ -233,8 +233,8 @@ async def test_a_report_without_a_session_counts_in_all_of_them() -> None:
         client = served(bus)
         assert "client" in await lose(bus, harness_session_id=None)
         for session in ("s1", "s2", None):
-            told = receipts_of((await bus.emit("emitter", [emission(harness_session_id=session)]))[0])["client"]
-            assert told.status == "failed"
+            receipt = receipts_of((await bus.emit("emitter", [emission(harness_session_id=session)]))[0])["client"]
+            assert receipt.status == "failed"
         assert client.dispatched == 0
 
 
@@ -290,7 +290,7 @@ def test_whatever_happens_at_once_the_bus_knows_what_its_ledger_says(rounds: lis
 
 
 async def play(rounds: list[list[Any]], *, asked: bool) -> None:
-    """Hand each round to the bus side by side, then compare what it knows with the fold over its ledger."""
+    """Hand each round to the bus side by side, then compare what it knows with a replay of its ledger."""
     async with bus_box() as bus, asyncio.timeout(SECONDS):
         client = served(bus, events=[EVENT, DEGRADED] if asked else [EVENT])
         seen: list[Emission] = []
@@ -301,11 +301,11 @@ async def play(rounds: list[list[Any]], *, asked: bool) -> None:
                     seen.append(fact)
                     tasks.start_soon(bus.emit, "watcher", [fact])
         receipts = await recorded(bus)
-        folded = CapabilityState()
+        replayed = CapabilityState()
         for one in receipts:
-            folded.extend(one)
+            replayed.apply(one)
         whole, *own = [
-            folded.losses(
+            replayed.losses(
                 ("codex", session), lambda adapter, name: claim_of(bus.registry.require(adapter).manifest, name)
             )
             for session in (None, "s1", "s2")
@@ -316,9 +316,9 @@ async def play(rounds: list[list[Any]], *, asked: bool) -> None:
         for one in receipts:
             if one.client_id == client.client_id and one.failure_class is FailureClass.CAPABILITY_DEGRADED:
                 assert one.parent_receipt_id is not None
-                told = {(lost.capability, lost.current_support) for lost in one.capability_degradations}
+                receipt = {(lost.capability, lost.current_support) for lost in one.capability_degradations}
                 root = parents[one.parent_receipt_id]
-                assert told <= {(lost.capability, lost.current_support) for lost in root.capability_degradations}
+                assert receipt <= {(lost.capability, lost.current_support) for lost in root.capability_degradations}
         assert bus.capabilities.expected == 0
 
 

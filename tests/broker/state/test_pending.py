@@ -17,7 +17,7 @@ from lifebus_contract import (
     ReceiptStatus,
     RetryClass,
 )
-from support.histories import folded, lines_of
+from support.histories import lines_of, replayed
 from support.receipts import entry
 
 OPENING, OPENED, CLOSED = LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OPENED, LifecycleEvent.FRAME_ENDED
@@ -29,7 +29,7 @@ Step = dict[str, Any]
 
 def pending(*steps: Step) -> dict[str, Any]:
     """Return what is pending after receipts, by kind; the same after a dump and a load."""
-    stores = folded(lines_of([entry(number, **step) for number, step in enumerate(steps, 1)]))
+    stores = replayed(lines_of([entry(number, **step) for number, step in enumerate(steps, 1)]))
     found = pending_of(stores)
     assert pending_of(load_stores(dump_stores(stores))) == found
     canonical(found)
@@ -118,8 +118,8 @@ def test_a_harness_does_not_wait_beyond_its_frame() -> None:
 
 
 def test_a_question_told_to_clients_as_well_is_one() -> None:
-    told = harness_asks(emitter="lifebus.app_server")
-    assert len(pending(harness_asks(), {**told, "client_id": "bob"})["PENDING_CONSENT"]) == 1
+    asked = harness_asks(emitter="lifebus.app_server")
+    assert len(pending(harness_asks(), {**asked, "client_id": "bob"})["PENDING_CONSENT"]) == 1
 
 
 def test_a_background_client_is_told_late_of_a_question_that_was_answered_and_has_questions_of_its_own() -> None:

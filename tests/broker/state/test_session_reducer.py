@@ -1,4 +1,4 @@
-"""A session's story says once what happened, and forgets late what may still be asked for."""
+"""A session's state says once what happened, and forgets late what may still be asked for."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from lifebus_broker.state.session_state import SessionState
 from lifebus_broker.state.telemetry_keys import APP_SERVER, HOOKS
 from lifebus_contract import LifecycleEvent, PressureLevel, ReceiptStatus, SupportState
 from support.effort import effort
-from support.histories import folded, histories, lines_of
+from support.histories import histories, lines_of, replayed
 from support.receipts import receipt
 
 STARTED, ENDED = LifecycleEvent.SESSION_STARTED, LifecycleEvent.SESSION_ENDED
@@ -26,15 +26,15 @@ Step = tuple[LifecycleEvent, dict[str, Any]]
 """An event, and facts; a fact whose name begins with an underscore is a field of the receipt instead."""
 
 
-def story_of(*steps: Step) -> SessionState:
-    """Return the story after some receipts."""
-    story = SessionState(adapter_id="codex", harness_session_id="s1")
+def state_of(*steps: Step) -> SessionState:
+    """Return the state after some receipts."""
+    state = SessionState(adapter_id="codex", harness_session_id="s1")
     for position, (event, said) in enumerate(steps, 1):
         fields = {name[1:]: value for name, value in said.items() if name.startswith("_")}
         facts = {name: value for name, value in said.items() if not name.startswith("_")}
         made = receipt(position, event=event, telemetry_summary=facts, sequence=position, at_epoch_s=position, **fields)
-        apply_receipt(story, position, made)
-    return story
+        apply_receipt(state, position, made)
+    return state
 
 
 def frame(name: str, **more: Any) -> dict[str, Any]:
@@ -42,57 +42,57 @@ def frame(name: str, **more: Any) -> dict[str, Any]:
 
 
 def test_a_receipt_that_is_known_already_changes_nothing() -> None:
-    story = story_of((STARTED, {}))
-    apply_receipt(story, 1, receipt(1, event=STARTED))
-    assert (story.receipts, story.starts, story.sequence) == (1, 1, 1)
+    state = state_of((STARTED, {}))
+    apply_receipt(state, 1, receipt(1, event=STARTED))
+    assert (state.receipts, state.starts, state.sequence) == (1, 1, 1)
 
 
 def test_an_open_frame_tells_where_it_stands_and_since_when() -> None:
-    story = story_of((OPENED, frame("f1", _harness_task_id="t")), (OPENED, frame("f2", parent_frame_id="f1")))
-    assert [(one.frame_id, one.parent, one.task, one.opened_at_epoch_s, one.position) for one in story.frames] == [
+    state = state_of((OPENED, frame("f1", _harness_task_id="t")), (OPENED, frame("f2", parent_frame_id="f1")))
+    assert [(one.frame_id, one.parent, one.task, one.opened_at_epoch_s, one.position) for one in state.frames] == [
         ("f1", None, "t", 1, 1),
         ("f2", "f1", None, 2, 2),
     ]
-    assert story.course.open_frames == ("f1", "f2")
+    assert state.course.open_frames == ("f1", "f2")
 
 
 def test_the_frames_that_a_session_left_open_are_told_from_those_that_opened_later() -> None:
-    story = story_of((OPENED, frame("f1")), (ENDED, {}), (OPENED, frame("f2")))
-    assert (story.left, story.ended, story.started, story.is_closed) == (("f1",), True, False, False)
-    assert story_of((OPENED, frame("f1")), (ENDED, {}), (STARTED, {})).left == ()
-    assert story_of((OPENED, frame("f1")), (ENDED, {}), (CLOSED, frame("f1"))).is_closed
+    state = state_of((OPENED, frame("f1")), (ENDED, {}), (OPENED, frame("f2")))
+    assert (state.left, state.ended, state.started, state.is_closed) == (("f1",), True, False, False)
+    assert state_of((OPENED, frame("f1")), (ENDED, {}), (STARTED, {})).left == ()
+    assert state_of((OPENED, frame("f1")), (ENDED, {}), (CLOSED, frame("f1"))).is_closed
 
 
 def test_counts_say_how_much_happened() -> None:
-    story = story_of((STARTED, {}), (OPENED, frame("f1")), (CLOSED, frame("f1", _status=ReceiptStatus.SKIPPED)))
-    assert story.by_event == {STARTED: 1, OPENED: 1, CLOSED: 1}
-    assert story.by_status == {ReceiptStatus.OBSERVED: 2, ReceiptStatus.SKIPPED: 1}
-    assert (story.first_at_epoch_s, story.last_at_epoch_s, story.first_position, story.last_position) == (1, 3, 1, 3)
+    state = state_of((STARTED, {}), (OPENED, frame("f1")), (CLOSED, frame("f1", _status=ReceiptStatus.SKIPPED)))
+    assert state.by_event == {STARTED: 1, OPENED: 1, CLOSED: 1}
+    assert state.by_status == {ReceiptStatus.OBSERVED: 2, ReceiptStatus.SKIPPED: 1}
+    assert (state.first_at_epoch_s, state.last_at_epoch_s, state.first_position, state.last_position) == (1, 3, 1, 3)
 
 
 def test_peak_pressure_outlives_what_comes_after_it() -> None:
     high = {"context_pressure": "high", "context_used_tokens": 900, "context_used_pct": 85}
     low = {"context_pressure": "low", "context_used_tokens": 100, "context_used_pct": 9}
-    story = story_of((PRESSED, low), (PRESSED, high), (PRESSED, low))
-    assert (story.level, story.peak) == (PressureLevel.LOW, PressureLevel.HIGH)
-    assert (story.peak_used_tokens, story.peak_used_pct, story.measured) == (900, 85, True)
-    nothing = story_of((PRESSED, {"context_pressure": "made up", "context_used_tokens": None}))
+    state = state_of((PRESSED, low), (PRESSED, high), (PRESSED, low))
+    assert (state.level, state.peak) == (PressureLevel.LOW, PressureLevel.HIGH)
+    assert (state.peak_used_tokens, state.peak_used_pct, state.measured) == (900, 85, True)
+    nothing = state_of((PRESSED, {"context_pressure": "made up", "context_used_tokens": None}))
     assert (nothing.level, nothing.peak, nothing.measured) == (None, None, False)
 
 
 @pytest.mark.parametrize("event", [OPENED, COMPACTED])
 def test_a_signal_of_pressure_stands_until_a_frame_begins_or_the_context_is_rewritten(event: LifecycleEvent) -> None:
     signal = (PRESSED, {"signal": True, "context_pressure": "critical"})
-    assert story_of(signal).signalled
-    assert story_of(signal).level is None
-    assert not story_of(signal, (event, {})).signalled
+    assert state_of(signal).signalled
+    assert state_of(signal).level is None
+    assert not state_of(signal, (event, {})).signalled
 
 
 def test_a_compaction_counts_once_however_many_clients_were_told() -> None:
     one, other = {"_event_id": "e1", "source": "hook:PostCompact"}, {"_event_id": "e2", "source": "rollout"}
-    story = story_of((COMPACTED, one), (COMPACTED, one), (COMPACTED, other))
-    assert (story.compactions, story.compacted_at, story.filed_at_epoch_s) == (2, (1, 3), 3)
-    assert story_of((COMPACTED, other), (COMPACTED, one)).filed_at_epoch_s is None
+    state = state_of((COMPACTED, one), (COMPACTED, one), (COMPACTED, other))
+    assert (state.compactions, state.compacted_at, state.filed_at_epoch_s) == (2, (1, 3), 3)
+    assert state_of((COMPACTED, other), (COMPACTED, one)).filed_at_epoch_s is None
 
 
 def degraded(before: SupportState, now: SupportState, **facts: Any) -> Step:
@@ -103,16 +103,16 @@ def degraded(before: SupportState, now: SupportState, **facts: Any) -> Step:
 def test_a_loss_is_known_by_its_cause_until_it_is_back_and_counted_for_good() -> None:
     loss = degraded(SupportState.NATIVE, SupportState.UNAVAILABLE)
     back = degraded(SupportState.UNAVAILABLE, SupportState.NATIVE)
-    assert [(one.capability, one.cause) for one in story_of(loss).lost] == [("context_pressure", "telemetry_missing")]
-    story = story_of(loss, back)
-    assert (story.lost, story.losses, story.ever_lost) == ((), 1, ("context_pressure",))
-    assert story_of(loss, (ENDED, {})).lost == ()
+    assert [(one.capability, one.cause) for one in state_of(loss).lost] == [("context_pressure", "telemetry_missing")]
+    state = state_of(loss, back)
+    assert (state.lost, state.losses, state.ever_lost) == ((), 1, ("context_pressure",))
+    assert state_of(loss, (ENDED, {})).lost == ()
 
 
 def test_what_clients_are_told_of_a_loss_late_does_not_bring_it_back() -> None:
     loss = degraded(SupportState.NATIVE, SupportState.UNAVAILABLE)
     late = degraded(SupportState.NATIVE, SupportState.UNAVAILABLE, emitter="lifebus.supervisor")
-    assert story_of(loss, degraded(SupportState.UNAVAILABLE, SupportState.NATIVE), late).lost == ()
+    assert state_of(loss, degraded(SupportState.UNAVAILABLE, SupportState.NATIVE), late).lost == ()
 
 
 @pytest.mark.parametrize(
@@ -128,40 +128,40 @@ def test_what_clients_are_told_of_a_loss_late_does_not_bring_it_back() -> None:
 def test_who_tells_of_a_session_outlives_the_process_that_heard_it(
     said: dict[str, Any], hooked: bool, app: bool
 ) -> None:
-    story = story_of((OPENED, frame("f1", **said)))
-    assert (story.hooked, story.app) == (hooked, app)
-    assert not story_of((TICK, said)).app
+    state = state_of((OPENED, frame("f1", **said)))
+    assert (state.hooked, state.app) == (hooked, app)
+    assert not state_of((TICK, said)).app
 
 
 def test_what_an_app_server_told_is_remembered_for_the_hooks_that_come_later() -> None:
     wired = {"_client_id": APP_SERVER}
     turns = [(event, frame(f"f{number}", **wired)) for number in range(200) for event in (OPENED, CLOSED)]
-    story = story_of((STARTED, wired), *turns)
-    assert (STARTED, "") in story.wired
-    assert len(story.wired) == 1 + 2 * MAX_TURNS
-    assert {(OPENED, "f199"), (CLOSED, "f199")} <= set(story.wired)
-    ended = story_of((STARTED, wired), *turns, (ENDED, wired))
+    state = state_of((STARTED, wired), *turns)
+    assert (STARTED, "") in state.wired
+    assert len(state.wired) == 1 + 2 * MAX_TURNS
+    assert {(OPENED, "f199"), (CLOSED, "f199")} <= set(state.wired)
+    ended = state_of((STARTED, wired), *turns, (ENDED, wired))
     assert {(STARTED, ""), (ENDED, ""), (CLOSED, "f199")} <= set(ended.wired)
     assert len(ended.wired) < 20
 
 
 def test_turns_are_remembered_to_tell_an_old_one_from_one_that_nobody_told_of() -> None:
     steps = [(OPENED, frame(f"f{number}")) for number in range(MAX_TURNS + 5)]
-    assert story_of(*steps).turns == tuple(f"f{number}" for number in range(5, MAX_TURNS + 5))
-    assert story_of(*steps, (ENDED, {})).turns[-1] == f"f{MAX_TURNS + 4}"
+    assert state_of(*steps).turns == tuple(f"f{number}" for number in range(5, MAX_TURNS + 5))
+    assert state_of(*steps, (ENDED, {})).turns[-1] == f"f{MAX_TURNS + 4}"
 
 
 def test_the_supervisors_tick_carries_what_a_restart_has_to_know() -> None:
-    story = story_of((TICK, {"harness_process": "7@9", "compactions_before": 3}), (TICK, {}))
-    assert (story.process, story.before) == ("7@9", 3)
+    state = state_of((TICK, {"harness_process": "7@9", "compactions_before": 3}), (TICK, {}))
+    assert (state.process, state.before) == ("7@9", 3)
 
 
 @pytest.mark.parametrize("event", [OPENED, STARTED, PRESSED, COMPACTED])
 def test_what_a_background_client_was_told_long_ago_does_not_happen_again(event: LifecycleEvent) -> None:
     said = frame("f1", context_pressure="high", source="rollout", harness_process="1@1", harness_sequence=1)
     steps: list[Step] = [(event, said), (CLOSED, frame("f1", harness_sequence=2)), (ENDED, {})]
-    before = story_of(*steps)
-    after = story_of(*steps, (event, {**said, "client_background": True, "harness_process": "2@2"}))
+    before = state_of(*steps)
+    after = state_of(*steps, (event, {**said, "client_background": True, "harness_process": "2@2"}))
     assert (after.course, after.frames, after.compactions) == (before.course, before.frames, before.compactions)
     assert (after.level, after.process, after.started, after.starts) == (
         before.level,
@@ -175,13 +175,13 @@ def test_what_a_background_client_was_told_long_ago_does_not_happen_again(event:
 @settings(max_examples=effort(40, 400))
 @given(histories())
 def test_a_story_read_from_the_log_is_the_story_told_live(entries: list[NewReceipt]) -> None:
-    """Receipts in memory and receipts that were read give the same story, however it was kept meanwhile."""
+    """Receipts in memory and receipts that were read give the same state, however it was kept meanwhile."""
     lines = lines_of(entries)
-    stories = folded(lines).story
-    for key in stories:
+    sessions = replayed(lines).sessions
+    for key in sessions:
         live = SessionState(adapter_id=key[0], harness_session_id=key[1])
         for line, made in zip(lines, entries, strict=True):
             if (made.receipt.adapter_id, made.receipt.harness_session_id) == key:
                 sequence = read_receipt(line.receipt, line.position).sequence
                 apply_receipt(live, line.position, msgspec.structs.replace(made.receipt, sequence=sequence))
-        assert stories.get(key) == live
+        assert sessions.get(key) == live

@@ -14,7 +14,7 @@ from lifebus_broker.state.stores import dump_stores, load_stores, pending_of, st
 from lifebus_broker.state.working_set import compile_working_set, encode_working_set
 from lifebus_contract.codec import decode_receipt
 from support.effort import effort
-from support.histories import folded, histories, lines_of
+from support.histories import histories, lines_of, replayed
 
 HISTORIES = effort(200, 2_000)
 PINS = {"contract_version": "lifeloop.v0.2", "manifests": {"codex": "ab" * 32}}
@@ -26,18 +26,18 @@ def test_replaying_twice_gives_the_same_log_and_the_same_digests(entries: list[N
     first, again = lines_of(entries), lines_of(entries)
     assert b"".join(map(encode_line, first)) == b"".join(map(encode_line, again))
     read = [decode_line(encode_line(line)) for line in first]
-    assert store_digests(folded(read), PINS) == store_digests(folded(again), PINS)
-    assert dump_stores(folded(read)) == dump_stores(folded(again))
+    assert store_digests(replayed(read), PINS) == store_digests(replayed(again), PINS)
+    assert dump_stores(replayed(read)) == dump_stores(replayed(again))
 
 
 @settings(max_examples=HISTORIES)
 @given(histories(), st.data())
 def test_replays_from_different_starting_points_converge(entries: list[NewReceipt], data: st.DataObject) -> None:
     lines = lines_of(entries)
-    whole = folded(lines)
+    whole = replayed(lines)
     start = data.draw(st.integers(0, len(lines)), label="start")
-    base = dump_stores(folded(lines[:start]))
-    rest = folded(lines[start:], load_stores(base))
+    base = dump_stores(replayed(lines[:start]))
+    rest = replayed(lines[start:], load_stores(base))
     assert dump_stores(rest) == dump_stores(whole)
     assert store_digests(rest, PINS) == store_digests(whole, PINS)
     assert pending_of(rest) == pending_of(whole)
@@ -48,7 +48,7 @@ def test_replays_from_different_starting_points_converge(entries: list[NewReceip
 @given(histories())
 def test_whatever_is_hashed_is_canonical_by_another_implementation_too(entries: list[NewReceipt]) -> None:
     lines = lines_of(entries)
-    stores = folded(lines)
+    stores = replayed(lines)
     hashed = [dump_stores(stores), encode_working_set(compile_working_set(stores, PINS)), canonical(PINS)]
     hashed += [canonical(msgspec.to_builtins(store_digests(stores, PINS)))]
     hashed += [encode_line(line).removesuffix(b"\n") for line in lines]

@@ -1,4 +1,4 @@
-"""The first step of a session's story, which every row of a ledger carries, and the head that is read off it."""
+"""The first step of a session's state, which every row of a ledger carries, and the head that is read off it."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lifebus_broker.state.session_head import INITIAL, MAX_OPEN_FRAMES, HeadState, advance
+from lifebus_broker.state.session_head import INITIAL, MAX_OPEN_FRAMES, HeadState, next_head
 from lifebus_broker.state.session_reducer import apply_receipt
 from lifebus_broker.state.session_state import SessionState, head_of
 from lifebus_contract import LifecycleEvent, Receipt, ReceiptStatus, Warning, encode_json  # noqa: A004  its own word
@@ -27,7 +27,7 @@ def after(*steps: Step) -> HeadState:
     """Return the state after some receipts."""
     state = INITIAL
     for event, summary in steps:
-        state = advance(state, event, summary)
+        state = next_head(state, event, summary)
     return state
 
 
@@ -75,12 +75,12 @@ def test_facts_of_another_type_are_not_taken_for_ours(summary: dict[str, Any]) -
 
 
 def test_a_head_is_the_shortest_form_of_a_story() -> None:
-    story = SessionState(adapter_id="codex", harness_session_id="s1")
-    assert head_of(story) is None
-    apply_receipt(story, 4, receipt(1, sequence=1, at_epoch_s=10))
-    apply_receipt(story, 9, receipt(2, sequence=2, at_epoch_s=12, event=ENDED, status=ReceiptStatus.SKIPPED))
-    apply_receipt(story, 9, receipt(2, sequence=2, at_epoch_s=12, event=ENDED, status=ReceiptStatus.SKIPPED))
-    assert head_of(story) == SessionHead(
+    state = SessionState(adapter_id="codex", harness_session_id="s1")
+    assert head_of(state) is None
+    apply_receipt(state, 4, receipt(1, sequence=1, at_epoch_s=10))
+    apply_receipt(state, 9, receipt(2, sequence=2, at_epoch_s=12, event=ENDED, status=ReceiptStatus.SKIPPED))
+    apply_receipt(state, 9, receipt(2, sequence=2, at_epoch_s=12, event=ENDED, status=ReceiptStatus.SKIPPED))
+    assert head_of(state) == SessionHead(
         adapter_id="codex",
         harness_session_id="s1",
         sequence=2,

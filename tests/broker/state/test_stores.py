@@ -13,7 +13,7 @@ from msgspec import structs
 
 from lifebus_broker.ledger.log import LogLine
 from lifebus_broker.ports import NewReceipt
-from lifebus_broker.state import session_table as story_state
+from lifebus_broker.state import session_table
 from lifebus_broker.state import stores as stores_module
 from lifebus_broker.state.receipt_view import BrokenLog
 from lifebus_broker.state.stores import (
@@ -27,7 +27,7 @@ from lifebus_broker.state.stores import (
 )
 from lifebus_contract import InternalError, LifecycleEvent, encode_json
 from support.effort import effort
-from support.histories import folded, histories, history, lines_of
+from support.histories import histories, history, lines_of, replayed
 from support.receipts import entry
 
 LINES = lines_of(history(7, 60))
@@ -60,7 +60,7 @@ BROKEN: dict[str, Callable[[LogLine], LogLine]] = {
 def test_a_line_that_does_not_follow_is_refused_by_its_position_and_changes_nothing(
     harm: Callable[[LogLine], LogLine],
 ) -> None:
-    before = folded(LINES[: SESSION_LINE.position - 1])
+    before = replayed(LINES[: SESSION_LINE.position - 1])
     dump, line = dump_stores(before), harm(SESSION_LINE)
     with pytest.raises(BrokenLog, match=f"row {line.position}:") as caught:
         reduce_event(before, line)
@@ -71,7 +71,7 @@ def test_a_line_that_does_not_follow_is_refused_by_its_position_and_changes_noth
 
 def test_a_log_without_sequences_is_that_of_a_ledger_that_numbers_nothing() -> None:
     text = encode_json(entry(1).receipt)
-    stores = folded([LogLine(1, None, sha256(bytes(32) + text).hexdigest(), text)])
+    stores = replayed([LogLine(1, None, sha256(bytes(32) + text).hexdigest(), text)])
     assert stores.facts.streams["codex", "s1"].sequence == 0
     assert dump_stores(load_stores(dump_stores(stores))) == dump_stores(stores)
 
@@ -86,7 +86,7 @@ def test_empty_stores_have_bytes_and_digests_too() -> None:
     assert digests.working_set_digest != store_digests(Stores(), {"contract_version": "x"}).working_set_digest
 
 
-DUMP = dump_stores(folded(LINES))
+DUMP = dump_stores(replayed(LINES))
 BAD_DUMPS: dict[str, bytes] = {
     "nothing": b"",
     "not JSON": DUMP[:-1],
@@ -113,7 +113,7 @@ def test_bytes_that_no_dump_has_are_refused(data: bytes) -> None:
 def test_a_dump_of_other_reducers_is_refused_with_what_to_do() -> None:
     with patch.object(stores_module, "REDUCER_VERSION", REDUCER_VERSION + 1):
         newer = dump_stores(Stores())
-    with pytest.raises(InternalError, match=r"version 2 of the reducers.*fold the log anew") as caught:
+    with pytest.raises(InternalError, match=r"version 2 of the reducers.*replay the log") as caught:
         load_stores(newer)
     assert caught.value.code == "reducer_version"
 
@@ -133,7 +133,7 @@ def test_every_receipt_counts_for_the_digests_also_one_that_left_no_other_trace(
     entries, others = history(seed, 40), history(seed, 40)
     harmed = structs.replace(others[number].receipt, invocation_id="inv_other")
     others[number] = structs.replace(others[number], receipt=harmed)
-    one, other = (store_digests(folded(lines_of(each)), {}) for each in (entries, others))
+    one, other = (store_digests(replayed(lines_of(each)), {}) for each in (entries, others))
     assert one.facts_ledger_digest != other.facts_ledger_digest
 
 
@@ -142,39 +142,42 @@ def test_every_receipt_counts_for_the_digests_also_one_that_left_no_other_trace(
 def test_a_copy_goes_its_own_way(entries: list[NewReceipt], data: st.DataObject) -> None:
     lines = lines_of(entries)
     cut = data.draw(st.integers(0, len(lines) - 1), label="cut")
-    first = folded(lines[:cut])
+    first = replayed(lines[:cut])
     dump, copy = dump_stores(first), first.copy()
-    folded(lines[cut:], copy)
+    replayed(lines[cut:], copy)
     assert dump_stores(first) == dump
-    assert dump_stores(folded(lines[cut:], first)) == dump_stores(copy)
+    assert dump_stores(replayed(lines[cut:], first)) == dump_stores(copy)
 
 
 @settings(max_examples=effort(60, 600))
 @given(histories(), st.integers(1, 4))
 def test_when_sessions_are_sealed_changes_no_answer(entries: list[NewReceipt], seal_at: int) -> None:
     lines = lines_of(entries)
-    plain = folded(lines)
-    with patch.object(story_state, "SEAL_AT", seal_at):
-        sealed = folded(lines)
+    plain = replayed(lines)
+    with patch.object(session_table, "SEAL_AT", seal_at):
+        sealed = replayed(lines)
     assert dump_stores(sealed) == dump_stores(plain)
     assert store_digests(sealed, {}) == store_digests(plain, {})
     assert pending_of(sealed) == pending_of(plain)
-    assert [sealed.story.get(key) for key in sealed.story] == [plain.story.get(key) for key in plain.story]
-    assert len(sealed.story) == len(plain.story)
-    assert sealed.story.get(("codex", "nobody")) is None
+    assert [sealed.sessions.get(key) for key in sealed.sessions] == [plain.sessions.get(key) for key in plain.sessions]
+    assert len(sealed.sessions) == len(plain.sessions)
+    assert sealed.sessions.get(("codex", "nobody")) is None
 
 
 @settings(max_examples=effort(40, 400))
 @given(histories())
 def test_sessions_do_not_touch_each_other(entries: list[NewReceipt]) -> None:
-    whole = folded(lines_of(entries))
-    for adapter_id, session in whole.story:
+    whole = replayed(lines_of(entries))
+    for adapter_id, session in whole.sessions:
         alone = [one for one in entries if _stream(one) == (adapter_id, session)]
-        story, own = whole.story.get((adapter_id, session)), folded(lines_of(alone)).story.get((adapter_id, session))
-        assert story is not None
+        state, own = (
+            whole.sessions.get((adapter_id, session)),
+            replayed(lines_of(alone)).sessions.get((adapter_id, session)),
+        )
+        assert state is not None
         assert own is not None
-        assert (story.by_event, story.course, story.lost) == (own.by_event, own.course, own.lost)
-        assert [one.frame_id for one in story.frames] == [one.frame_id for one in own.frames]
+        assert (state.by_event, state.course, state.lost) == (own.by_event, own.course, own.lost)
+        assert [one.frame_id for one in state.frames] == [one.frame_id for one in own.frames]
 
 
 def test_a_session_that_is_over_costs_little() -> None:
@@ -184,7 +187,7 @@ def test_a_session_that_is_over_costs_little() -> None:
         events = (LifecycleEvent.FRAME_OPENED, LifecycleEvent.FRAME_ENDED)
         entries += [entry(number, event=event, telemetry_summary={"frame_id": frame}) for event in events]
     entries.append(entry(999, event=LifecycleEvent.SESSION_ENDED))
-    assert len(dump_stores(folded(lines_of(entries)))) < 1_024
+    assert len(dump_stores(replayed(lines_of(entries)))) < 1_024
 
 
 def _stream(one: NewReceipt) -> tuple[str, str | None]:

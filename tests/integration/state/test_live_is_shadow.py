@@ -101,7 +101,7 @@ def replayed(daemon: Daemon) -> Stores:
 
 
 def stories_of(stores: Stores) -> list[SessionState]:
-    return [story for story in map(stores.story.get, stores.story) if story is not None]
+    return [story for story in map(stores.sessions.get, stores.sessions) if story is not None]
 
 
 async def compare(daemon: Daemon) -> Stores:
@@ -112,15 +112,15 @@ async def compare(daemon: Daemon) -> Stores:
         await daemon.supervisor.watches.refresh(watch, 0.0)
     stores = await anyio.to_thread.run_sync(replayed, daemon)
     live = daemon.bus.capabilities.state
-    assert live.adapters == stores.unlock.adapters
-    assert list(live.sessions.items()) == list(stores.unlock.sessions.items())
+    assert live.adapters == stores.capabilities.adapters
+    assert list(live.sessions.items()) == list(stores.capabilities.sessions.items())
     for watch in daemon.supervisor.watches:
-        assert watch.state == stores.story.get(watch.key)
+        assert watch.state == stores.sessions.get(watch.key)
     assert sorted(map(head_of, stories_of(stores)), key=str) == sorted(await daemon.bus.ledger.sessions(), key=str)
     assert daemon.follower is not None
     await daemon.follower.use(lambda keeper, _: keeper.advance())
-    for key in stores.story:
-        assert await daemon.follower.known(key) == (stores.position, stores.story.get(key))
+    for key in stores.sessions:
+        assert await daemon.follower.known(key) == (stores.position, stores.sessions.get(key))
     return stores
 
 
@@ -148,4 +148,4 @@ async def test_what_the_broker_knows_is_a_fold_over_its_log(watched: Sequence[Li
     assert sum(bool(story.wired) for story in stories) == 2 * len(HOOKED)
     assert sum(story.hooked for story in stories) >= len(HOOKED)
     assert any(story.questions for story in stories)
-    assert stores.unlock.sessions
+    assert stores.capabilities.sessions

@@ -29,7 +29,7 @@ from lifebus_supervisor.daemon import lifecycle
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.jobs import state_follower as keeping_module
 from support.bus_box import emission
-from support.histories import folded, history
+from support.histories import history, replayed
 from support.receipts import append, entry
 from support.running import running_bus, settings_in, short_directory
 
@@ -63,9 +63,9 @@ async def write_ledger(home: Path, count: int, *more: Any, prune: int = 0) -> St
     with SqliteLog(settings.ledger_path) as log:
         lines = list(log.lines(0, log.head))
     if prune:
-        await ledger.prune(prune, dump_stores(folded(lines[:prune])))
+        await ledger.prune(prune, dump_stores(replayed(lines[:prune])))
     await ledger.aclose()
-    return folded(lines)
+    return replayed(lines)
 
 
 async def caught_up(daemon: Daemon) -> Stores:
@@ -95,7 +95,7 @@ async def test_the_live_state_equals_a_replay_after_each_start_and_each_receipt(
             for number in range(3):
                 await daemon.bus.emit("alice", [emission(harness_session_id=f"new{number}")])
                 with SqliteLog(daemon.settings.ledger_path) as log:
-                    replay = folded(log.lines(0, log.head))
+                    replay = replayed(log.lines(0, log.head))
                 assert dump_stores(await caught_up(daemon)) == dump_stores(replay)
 
 
@@ -131,9 +131,9 @@ async def test_sessions_are_supervised_as_before_also_where_their_first_receipts
     async with running_bus(directory=home, retention=KEPT) as daemon:
         await taken_up(daemon)
         with anyio.fail_after(10):
-            while len(daemon.supervisor.watches) < sum(not story.is_closed for story in whole.story.at_hand()):
+            while len(daemon.supervisor.watches) < sum(not story.is_closed for story in whole.sessions.active()):
                 await anyio.lowlevel.checkpoint()
-        for story in whole.story.at_hand():
+        for story in whole.sessions.active():
             watch = daemon.supervisor.watches.get((story.adapter_id, story.harness_session_id))
             if story.is_closed:
                 continue
@@ -209,7 +209,9 @@ async def test_doors_do_not_wait_for_a_long_replay_and_what_they_answer_meanwhil
         assert overrides("codex", "back") == overrides("codex", "ended") == {}
         live = await caught_up(daemon)
         for session in ("kept", "back", "ended", "fresh"):
-            assert daemon.bus.capabilities.state.words(("codex", session)) == live.unlock.words(("codex", session))
+            assert daemon.bus.capabilities.state.reported(("codex", session)) == live.capabilities.reported(
+                ("codex", session)
+            )
 
 
 def note_first(monkeypatch: pytest.MonkeyPatch, order: list[str], owner: Any, name: str) -> None:
@@ -243,7 +245,7 @@ async def test_a_forged_cache_is_compared_with_the_ledgers_own_heads_thrown_away
     with SqliteLog(settings_in(home).ledger_path) as log:
         name = state_cache.cache_id_at(log, 2 * STEP)
         touched = {key for key, one in log.newest().items() if one.position > 2 * STEP}
-        wrong = folded(log.lines(0, 2 * STEP))
+        wrong = replayed(log.lines(0, 2 * STEP))
     sound = files.read(str(name))
     assert isinstance(sound, Compaction)
     untouched = next(key for key, one in wrong.facts.streams.items() if key not in touched and one.position < 2 * STEP)

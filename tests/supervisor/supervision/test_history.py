@@ -54,7 +54,7 @@ async def test_a_restart_behind_what_was_folded_knows_all_that_was_known(tmp_pat
         stores = stores_of(path)
 
         async def known(key: tuple[str, str]) -> tuple[int, SessionState | None]:
-            return stores.position, stores.story.get(key)
+            return stores.position, stores.sessions.get(key)
 
         stage.restart().watches.known = known
         await stage.supervisor.recover()
@@ -91,7 +91,7 @@ async def test_a_harness_does_not_wait_for_history_that_is_long_in_coming(tmp_pa
 
         async def busy(key: tuple[str, str]) -> tuple[int, SessionState | None]:
             await folded.wait()
-            return stores.position, stores.story.get(key)
+            return stores.position, stores.sessions.get(key)
 
         stage.restart().watches.known = busy
         with anyio.fail_after(10):

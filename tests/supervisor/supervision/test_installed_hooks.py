@@ -5,14 +5,14 @@ from pathlib import Path
 
 import msgspec
 
-from lifebus_admin.installer.records import Record
+from lifebus_admin.installer.records import InstallRecord
 from lifebus_supervisor.supervision.installed_hooks import InstalledHooks, installed_hooks
 
 
 def write_record(state: Path, name: str, *users: str) -> None:
     folder = state / "hooks" / "records"
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.json").write_bytes(msgspec.json.encode(Record(path=f"/{name}", users=users)))
+    (folder / f"{name}.json").write_bytes(msgspec.json.encode(InstallRecord(path=f"/{name}", users=users)))
 
 
 def test_native_hooks_for_all_projects_alone_count(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from lifebus_adapters.shared.assets import (
 )
 from lifebus_adapters.shared.telemetry import Surroundings
 from lifebus_admin.installer.installer import Report, apply, plan_install, plan_removal
-from lifebus_admin.installer.plan import Plan
+from lifebus_admin.installer.plan import InstallPlan
 from lifebus_admin.installer.status import Status, inspect
 from lifebus_broker.disk import Disk
 from lifebus_contract import IntegrationMode
@@ -88,7 +88,9 @@ class Box:
         self.settings_path.chmod(mode)
         return self.settings_path
 
-    def plan(self, assets: Sequence[Asset] | None = None, *, removal: bool = False, adapter_id: str = "claude") -> Plan:
+    def plan(
+        self, assets: Sequence[Asset] | None = None, *, removal: bool = False, adapter_id: str = "claude"
+    ) -> InstallPlan:
         request = InstallRequest(
             mode=IntegrationMode.NATIVE_HOOK,
             scope="user",

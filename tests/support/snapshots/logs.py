@@ -8,7 +8,7 @@ from lifebus_adapters import ADAPTERS
 from lifebus_broker.ledger.log import LogLine, LogSource
 from lifebus_broker.ports import Record
 from lifebus_broker.snapshots.boot import Booted, cold_boot
-from lifebus_broker.snapshots.capture import save
+from lifebus_broker.snapshots.capture import capture_snapshot
 from lifebus_broker.snapshots.compactions.naming import POLICIES
 from lifebus_broker.snapshots.frozen import FrozenMap, freeze_map, thaw
 from lifebus_broker.snapshots.pins import pins_of
@@ -16,7 +16,7 @@ from lifebus_broker.snapshots.revisions import REVISIONS, Revision, encode_revis
 from lifebus_broker.snapshots.snapshot import SaveSnapshot, SaveType
 from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.stores import REDUCER_VERSION, dump_stores
-from support.histories import folded, history, lines_of
+from support.histories import history, lines_of, replayed
 
 PINS = pins_of(
     [adapter.registered.manifest for adapter in ADAPTERS.values()],
@@ -56,7 +56,7 @@ class HeldLog:
 
     def prune(self, floor: int) -> "HeldLog":
         """Return the same log without the lines up to `floor`."""
-        stores = folded(self.kept[:floor])
+        stores = replayed(self.kept[:floor])
         return HeldLog(self.kept[floor:], floor, dump_stores(stores), list(self.written))
 
 
@@ -67,15 +67,15 @@ def log_of(seed: int, count: int) -> HeldLog:
 
 def saved(log: LogSource, save_type: SaveType = SaveType.SESSION, pins: FrozenMap = PINS) -> SaveSnapshot:
     """Save at the end of a log."""
-    keeper = StateFollower(log)
-    keeper.advance()
-    return save(save_type, keeper, log, pins)
+    follower = StateFollower(log)
+    follower.advance()
+    return capture_snapshot(save_type, follower, log, pins)
 
 
-def booted(snapshot: SaveSnapshot, log: LogSource, **wishes: Any) -> Booted:
-    """Boot in the tests' environment, unless other pins are wished for."""
-    pins = wishes.pop("pins", PINS)
-    return cold_boot(snapshot, log, pins, log.notes(REVISIONS), **wishes)
+def booted(snapshot: SaveSnapshot, log: LogSource, **options: Any) -> Booted:
+    """Boot in the tests' environment, unless `options` has other pins."""
+    pins = options.pop("pins", PINS)
+    return cold_boot(snapshot, log, pins, log.notes(REVISIONS), **options)
 
 
 def with_pins(**changes: Any) -> FrozenMap:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from lifebus_broker.exports.lines import Head, NoteLine, NoteTip, Tombstone, text_of
+from lifebus_broker.exports.lines import HeadLine, RecordLine, StreamLine, TombstoneLine, text_of
 from lifebus_broker.ledger.sqlite.log import SqliteLog
 from lifebus_broker.ledger.sqlite.store import Store
 
@@ -26,31 +26,31 @@ _NOTES: Final = "SELECT at_epoch_s, body, link, number FROM notes WHERE id = ? A
 class SqliteExport(SqliteLog):
     """Implements `exports.writing.ExportSource` on a ledger file that is not written meanwhile."""
 
-    def heads(self) -> Iterator[Head]:
+    def heads(self) -> Iterator[HeadLine]:
         """Return the streams of receipts of which something was pruned."""
         with self._reading():
             for found in self._execute(_HEADS):
                 yield _head(*found)
 
-    def tombstones(self) -> Iterator[Tombstone]:
+    def tombstones(self) -> Iterator[TombstoneLine]:
         """Return the keys whose receipts were pruned."""
         with self._reading():
             for digest, key, pruned in self._execute(_TOMBSTONES):
-                yield Tombstone(digest=digest.hex(), key=key.hex(), pruned_at_epoch_s=pruned)
+                yield TombstoneLine(digest=digest.hex(), key=key.hex(), pruned_at_epoch_s=pruned)
 
-    def journal(self) -> Iterator[NoteTip | NoteLine]:
+    def journal(self) -> Iterator[StreamLine | RecordLine]:
         """Return the streams of the journal, each before its kept notes."""
         with self._reading():
             for stream, floor, head, floor_link, name in self._execute(_STREAMS).fetchall():
-                yield NoteTip(floor=floor, head=head, link=floor_link.hex(), stream=name)
+                yield StreamLine(floor=floor, head=head, link=floor_link.hex(), stream=name)
                 for at, body, link, number in self._execute(_NOTES, (stream, floor)):
-                    yield NoteLine(at_epoch_s=at, body=text_of(body), link=link.hex(), number=number, stream=name)
+                    yield RecordLine(at_epoch_s=at, body=text_of(body), link=link.hex(), number=number, stream=name)
 
 
-def _head(adapter: str, session: str, first: int, since: int, position: int, *row: Any) -> Head:
+def _head(adapter: str, session: str, first: int, since: int, position: int, *row: Any) -> HeadLine:
     """Return what `_HEADS` selects as a line."""
     sequence, at, event, status, ended, frames, harness_sequence, link = row
-    return Head(
+    return HeadLine(
         adapter_id=adapter,
         at_epoch_s=at,
         ended=bool(ended),

@@ -15,7 +15,7 @@ import apsw
 import msgspec
 from msgspec.structs import force_setattr
 
-from lifebus_broker.exports.lines import Head, NoteLine, NoteTip, Tombstone, body_of
+from lifebus_broker.exports.lines import HeadLine, RecordLine, StreamLine, TombstoneLine, body_of
 from lifebus_broker.exports.writer import ExportSource
 from lifebus_broker.ledger.batching import Batch, emitter_key_of, key_of
 from lifebus_broker.ledger.log import LogLine
@@ -67,14 +67,14 @@ def _write_past(source: ExportSource, execute: Execute) -> None:
         _write_head(execute, number, head, source.floor)
     for one in source.tombstones():
         _insert(execute, _TOMBSTONE, _tombstone(one), f"the tombstone {one.key}")
-    tips = (item for item in source.journal() if isinstance(item, NoteTip))
+    tips = (item for item in source.journal() if isinstance(item, StreamLine))
     for number, tip in enumerate(tips, 1):
         link = bytes.fromhex(tip.link)
         values = (number, tip.stream, tip.floor, tip.floor, 0, link, link)
         _insert(execute, _NOTES, values, f"the notes `{tip.stream[:64]}`")
 
 
-def _write_head(execute: Execute, number: int, head: Head, floor: int) -> None:
+def _write_head(execute: Execute, number: int, head: HeadLine, floor: int) -> None:
     where = f"the head of {head.adapter_id[:64]}/{head.session[:64]}"
     if not head.first_position <= head.position <= floor:
         raise _refuse(f"{where}: its positions do not lie up to the floor {floor}")
@@ -86,7 +86,7 @@ def _write_head(execute: Execute, number: int, head: Head, floor: int) -> None:
     _insert(execute, _BASE_ROW, row, where)
 
 
-def _tombstone(one: Tombstone) -> tuple[object, ...]:
+def _tombstone(one: TombstoneLine) -> tuple[object, ...]:
     return bytes.fromhex(one.key), bytes.fromhex(one.digest), one.pruned_at_epoch_s
 
 
@@ -145,13 +145,13 @@ def _keys(receipts: list[Receipt]) -> list[str]:
     return own + [key for key in map(emitter_key_of, keyed) if key is not None]
 
 
-def _note_batches(items: Iterator[NoteTip | NoteLine]) -> Iterator[list[NoteLine]]:
+def _note_batches(items: Iterator[StreamLine | RecordLine]) -> Iterator[list[RecordLine]]:
     """Yield the notes stream by stream, and see that every stream is as long as it says."""
-    tip: NoteTip | None = None
-    batch: list[NoteLine] = []
+    tip: StreamLine | None = None
+    batch: list[RecordLine] = []
     number = 0
     for item in items:
-        if isinstance(item, NoteTip):
+        if isinstance(item, StreamLine):
             yield batch
             _require_end(tip, number)
             tip, batch, number = item, [], item.floor
@@ -167,12 +167,12 @@ def _note_batches(items: Iterator[NoteTip | NoteLine]) -> Iterator[list[NoteLine
     _require_end(tip, number)
 
 
-def _require_end(tip: NoteTip | None, number: int) -> None:
+def _require_end(tip: StreamLine | None, number: int) -> None:
     if tip is not None and number != tip.head:
         raise _refuse(f"the notes `{tip.stream[:64]}` end with {number}, not with {tip.head}")
 
 
-def _write_notes(store: Store, items: list[NoteLine]) -> None:
+def _write_notes(store: Store, items: list[RecordLine]) -> None:
     """Draft notes of one stream anew, compare their links, and commit them."""
     if not items:
         return

@@ -24,7 +24,7 @@ _SUFFIX: Final = ".json"
 _NAME: Final = re.compile(r"[0-9a-f]{16}\.json")
 
 
-class Refused(Struct, frozen=True):
+class RefusedFile(Struct, frozen=True):
     """A file that is no compaction: its name, and why."""
 
     name: str
@@ -42,32 +42,34 @@ class CompactionFiles:
         """Return the names of the compactions that may be there, sorted."""
         return sorted(path.stem for path in self._directory.glob(f"*{_SUFFIX}") if _NAME.fullmatch(path.name))
 
-    def read(self, compaction_id: str) -> Compaction | Refused | None:
+    def read(self, compaction_id: str) -> Compaction | RefusedFile | None:
         """Return a compaction, or why its file is none; None where there is no file."""
         path = self._path(compaction_id)
         try:
             data = read_file(path, MAX_FILE_BYTES)
         except OSError as fault:
-            return Refused(path.name, f"it cannot be read: {fault.strerror}")
+            return RefusedFile(path.name, f"it cannot be read: {fault.strerror}")
         if data is None:
             return None
         if len(data) > MAX_FILE_BYTES:
-            return Refused(path.name, "it is too large")
+            return RefusedFile(path.name, "it is too large")
         try:
             compaction = decode_compaction(data)
         except ValueError as fault:
-            return Refused(path.name, str(fault))
+            return RefusedFile(path.name, str(fault))
         if (compaction.compaction_policy_id, compaction.compaction_id) != (self._policy_id, compaction_id):
             other = f"{compaction.compaction_policy_id}/{compaction.compaction_id}"
-            return Refused(path.name, f"it holds another compaction, {other[:128]}")
+            return RefusedFile(path.name, f"it holds another compaction, {other[:128]}")
         return compaction
 
-    def strangers(self) -> list[Refused]:
+    def strangers(self) -> list[RefusedFile]:
         """Return the files that have no compaction's name; what somebody is writing now is none of them."""
         if not self._directory.is_dir():
             return []
         found = (path.name for path in self._directory.iterdir() if not _NAME.fullmatch(path.name))
-        return [Refused(name, "a compaction has another name") for name in sorted(found) if not name.endswith(".tmp")]
+        return [
+            RefusedFile(name, "a compaction has another name") for name in sorted(found) if not name.endswith(".tmp")
+        ]
 
     def write(self, compaction: Compaction) -> None:
         """Keep a compaction; durable when this returns."""

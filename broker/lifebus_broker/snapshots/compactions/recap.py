@@ -33,7 +33,7 @@ class SessionRecap:
 
     def inputs(self, stores: Stores) -> Iterator[tuple[str, ...]]:
         """Yield the handles of each session's recap, those of the session that changed last first."""
-        open_ = {(story.adapter_id, story.harness_session_id): story for story in stores.story.at_hand()}
+        open_ = {(story.adapter_id, story.harness_session_id): story for story in stores.sessions.active()}
         for key, stream in self._sessions(stores):
             waiting = _waiting(open_[key]) if key in open_ else ()
             yield tuple(sorted({handle_of(key, stream), *map(receipt_handle, waiting)}))
@@ -45,7 +45,7 @@ class SessionRecap:
             ValueError: the handles name no session of the stores.
         """
         (key,) = {key for key in map(stream_of, handles) if key is not None}
-        story = stores.story.get((key[0], key[1] or ""))
+        story = stores.sessions.get((key[0], key[1] or ""))
         if story is None:
             raise ValueError(f"there is no session `{key[1]}` of {key[0]}")
         return canonical(_recap(story))

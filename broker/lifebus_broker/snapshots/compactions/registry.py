@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from lifebus_broker.ledger.log import LogSource
 from lifebus_broker.snapshots.compactions.compaction import Compaction, Purpose, compaction_id_of, view
-from lifebus_broker.snapshots.compactions.files import CompactionFiles, Refused
+from lifebus_broker.snapshots.compactions.files import CompactionFiles, RefusedFile
 from lifebus_broker.snapshots.compactions.handles import is_current, position_of, stream_of
 from lifebus_broker.snapshots.compactions.policy import Policy, build
 from lifebus_broker.snapshots.compactions.recap import SessionRecap
@@ -28,7 +28,7 @@ _RECAP: Final = SessionRecap()
 _CACHE: Final = StateCache()
 
 
-class Rebuilt(Struct, frozen=True):
+class RebuildCounts(Struct, frozen=True):
     """What a rebuild did: how many compactions it built, found as they should be, and deleted."""
 
     built: int
@@ -36,12 +36,12 @@ class Rebuilt(Struct, frozen=True):
     deleted: int
 
 
-class Verified(Struct, frozen=True):
+class VerifyReport(Struct, frozen=True):
     """What a check found: the names of the compactions that are right and of the stale ones, and what is wrong."""
 
     right: list[str]
     stale: list[str]
-    wrong: list[Refused]
+    wrong: list[RefusedFile]
 
 
 class CompactionRegistry:
@@ -53,7 +53,7 @@ class CompactionRegistry:
         self._caches = CompactionFiles(state_dir, StateCache.policy_id)
         self._keeper = StateFollower(source, self._caches, writing=False)
 
-    def found(self) -> Iterator[Compaction | Refused]:
+    def found(self) -> Iterator[Compaction | RefusedFile]:
         """Yield the compactions that are there, and of files that are none why."""
         for files in (self._recaps, self._caches):
             for name in files.ids():
@@ -62,7 +62,7 @@ class CompactionRegistry:
                     yield compaction
             yield from files.strangers()
 
-    def get(self, compaction_id: str) -> Compaction | Refused | None:
+    def get(self, compaction_id: str) -> Compaction | RefusedFile | None:
         """Return one compaction, or why its file is none; None where there is no such file."""
         return self._recaps.read(compaction_id) or self._caches.read(compaction_id)
 
@@ -91,7 +91,7 @@ class CompactionRegistry:
                 return kept if isinstance(kept, Compaction) else build(_RECAP, stores, handles)
         return None
 
-    def rebuild(self, recaps: int | None = SAVED_RECAPS) -> Rebuilt:
+    def rebuild(self, recaps: int | None = SAVED_RECAPS) -> RebuildCounts:
         """Build what is missing, stale or cannot be believed, and delete what is needed no more.
 
         Then there are the recaps of so many sessions, those that changed last (of None, of all), and the newest caches.
@@ -106,12 +106,12 @@ class CompactionRegistry:
             self._recaps.write(build(policy, stores, wanted[name]))
         made, there, gone = self._keeper.renew_caches()
         kept = len(wanted.keys() & sound)
-        return Rebuilt(len(wanted) - kept + made, kept + there, deleted + gone)
+        return RebuildCounts(len(wanted) - kept + made, kept + there, deleted + gone)
 
-    def verify(self) -> Verified:
+    def verify(self) -> VerifyReport:
         """Build every compaction that is there again, from the log alone, and compare the bytes."""
         keeper = StateFollower(self._source)
-        verified = Verified([], [], [one for one in self.found() if isinstance(one, Refused)])
+        verified = VerifyReport([], [], [one for one in self.found() if isinstance(one, RefusedFile)])
         sound = list(self._sound())
         for cache in sorted((one for one in sound if one.purpose is Purpose.CONTEXT_CACHE), key=_place_of):
             stores = keeper.advance(_place_of(cache))
@@ -139,16 +139,16 @@ class CompactionRegistry:
         return not all(is_current(handle, stores.facts) for handle in pointers)
 
     def _judge(
-        self, compaction: Compaction, policy: Policy, stores: Stores, made: set[tuple[str, ...]], verified: Verified
+        self, compaction: Compaction, policy: Policy, stores: Stores, made: set[tuple[str, ...]], verified: VerifyReport
     ) -> None:
         """Say of one compaction what it is; `made` is what the policy makes of these stores."""
         name = compaction.compaction_id
         if self._is_stale(compaction, stores):
             verified.stale.append(name)
         elif compaction.input_handles not in made:
-            verified.wrong.append(Refused(name, "it was not made of this log"))
+            verified.wrong.append(RefusedFile(name, "it was not made of this log"))
         elif build(policy, stores, compaction.input_handles) != compaction:
-            verified.wrong.append(Refused(name, "built again from the log, it has other bytes"))
+            verified.wrong.append(RefusedFile(name, "built again from the log, it has other bytes"))
         else:
             verified.right.append(name)
 

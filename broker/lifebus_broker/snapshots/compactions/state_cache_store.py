@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Final
 
 from lifebus_broker.ledger.log import LogSource
-from lifebus_broker.snapshots.compactions.files import CompactionFiles, Refused
+from lifebus_broker.snapshots.compactions.files import CompactionFiles, RefusedFile
 from lifebus_broker.snapshots.compactions.policy import build
 from lifebus_broker.snapshots.compactions.state_cache import StateCache, boundaries, cache_id_at
 from lifebus_broker.state.stores import Stores, load_stores
@@ -24,7 +24,7 @@ class StateCacheStore:
     """
 
     def __init__(
-        self, source: LogSource, files: CompactionFiles, refused: Callable[[Refused], None], *, writing: bool
+        self, source: LogSource, files: CompactionFiles, refused: Callable[[RefusedFile], None], *, writing: bool
     ) -> None:
         self._source, self._files, self._refused, self._writing = source, files, refused, writing
         self._distrusted: set[str] = set()
@@ -62,7 +62,7 @@ class StateCacheStore:
 
     def throw_away(self, name: str, why: str) -> None:
         """Believe a cache no more, and delete it."""
-        self._refused(Refused(name, why))
+        self._refused(RefusedFile(name, why))
         self._distrusted.add(name)
         if self._writing:
             with suppress(OSError):  # it is not believed in any case
@@ -73,7 +73,7 @@ class StateCacheStore:
         try:
             return set(self._files.ids())
         except OSError as fault:
-            self._refused(Refused(_POLICY.policy_id, f"the caches cannot be listed: {fault.strerror}"))
+            self._refused(RefusedFile(_POLICY.policy_id, f"the caches cannot be listed: {fault.strerror}"))
             return set()
 
     def _read(self, name: str, position: int) -> Stores | None:
@@ -83,7 +83,7 @@ class StateCacheStore:
         found = self._files.read(name)
         if found is None:
             return None
-        if isinstance(found, Refused):
+        if isinstance(found, RefusedFile):
             self.throw_away(name, found.why)
             return None
         try:
@@ -105,7 +105,7 @@ class StateCacheStore:
                 self._distrusted.discard(cache.compaction_id)
                 self._files.remove(set(self._files.ids()) - self._lasting().keys())
             except OSError as fault:
-                self._refused(Refused(cache.compaction_id, f"the cache cannot be written: {fault.strerror}"))
+                self._refused(RefusedFile(cache.compaction_id, f"the cache cannot be written: {fault.strerror}"))
 
     def _lasting(self) -> dict[str, int]:
         """Return the names of the newest caches that the log can have, the oldest first, and their positions."""

@@ -8,7 +8,7 @@ import msgspec
 from lifebus.cli.admin.hook_options import harness_names, place_here
 
 if TYPE_CHECKING:
-    from lifebus_admin.harnesses.install_status import Standing
+    from lifebus_admin.harnesses.install_status import InstallStatus
     from lifebus_transports.messages.status import BrokerStatus, HarnessStatus
 
 
@@ -37,7 +37,7 @@ def harness_findings(status: "BrokerStatus | None") -> Iterator[CheckResult]:
 
 def hook_findings() -> Iterator[CheckResult]:
     """Yield how the hooks stand that are installed here, one finding an installation."""
-    from lifebus_admin.harnesses.install_status import standing_of  # noqa: PLC0415
+    from lifebus_admin.harnesses.install_status import install_status  # noqa: PLC0415
     from lifebus_admin.harnesses.target import installed_targets  # noqa: PLC0415
 
     place = place_here()
@@ -47,7 +47,7 @@ def hook_findings() -> Iterator[CheckResult]:
         yield CheckResult(check="hooks", state="warn", evidence="no hooks are installed", fix=fix)
         return
     for target in targets:
-        yield _standing_finding(standing_of(place, target))
+        yield _standing_finding(install_status(place, target))
 
 
 def _launcher_findings() -> Iterator[CheckResult]:
@@ -65,7 +65,7 @@ def _launcher_findings() -> Iterator[CheckResult]:
         )
 
 
-def _standing_finding(standing: "Standing") -> CheckResult:
+def _standing_finding(standing: "InstallStatus") -> CheckResult:
     from lifebus_adapters import ADAPTERS  # noqa: PLC0415
 
     target = standing.target

@@ -12,8 +12,8 @@ from lifebus.cli.terminal import put_table
 
 if TYPE_CHECKING:
     from lifebus.client import Bus
-    from lifebus_admin.harnesses.canary import Outcome, Trial
-    from lifebus_admin.harnesses.target import Place, Target
+    from lifebus_admin.harnesses.canary import Trial, TrialOutcome
+    from lifebus_admin.harnesses.target import HostEnvironment, Target
     from lifebus_contract import Receipt
 
 
@@ -29,7 +29,7 @@ class Canary(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
-def send_canaries(place: "Place", targets: "Sequence[Target]", connection: ConnectionOptions) -> list[Canary]:
+def send_canaries(place: "HostEnvironment", targets: "Sequence[Target]", connection: ConnectionOptions) -> list[Canary]:
     """Run every installed hook with a canary, wait for the receipts, and return what became of each.
 
     Raises:
@@ -54,7 +54,7 @@ def send_canaries(place: "Place", targets: "Sequence[Target]", connection: Conne
     return on_bus(connection, sent)
 
 
-async def _run(trials: "dict[str, Trial]", environ: dict[str, str]) -> "dict[str, Outcome]":
+async def _run(trials: "dict[str, Trial]", environ: dict[str, str]) -> "dict[str, TrialOutcome]":
     import anyio.to_thread  # noqa: PLC0415
 
     from lifebus_admin.harnesses.canary import run_trial  # noqa: PLC0415
@@ -91,7 +91,7 @@ def _is_canary(receipt: "Receipt") -> bool:
     return receipt.event.value == "supervisor.tick" and "canary" in receipt.telemetry_summary
 
 
-def _canary(trial: "Trial", outcome: "Outcome | None", *, arrived: bool) -> Canary:
+def _canary(trial: "Trial", outcome: "TrialOutcome | None", *, arrived: bool) -> Canary:
     target = trial.target
     note = trial.reason or ""
     if outcome is not None and outcome.exit_code is None:

@@ -13,7 +13,7 @@ from lifebus.cli.connection import present_settings
 from lifebus.cli.exit_codes import UsageError
 
 if TYPE_CHECKING:
-    from lifebus_admin.harnesses.target import Place, Target
+    from lifebus_admin.harnesses.target import HostEnvironment, Target
 
 _MODES: Final = ["native_hook", "launcher_wrapper", "manual_skill"]
 _SCOPES: Final = ["user", "project"]
@@ -144,7 +144,7 @@ def project_of(directory: Path | None) -> str | None:
     return str(directory.resolve())
 
 
-def place_here() -> "Place":
+def place_here() -> "HostEnvironment":
     """Return this user's directories.
 
     Raises:
@@ -152,12 +152,12 @@ def place_here() -> "Place":
     """
     import lifebus  # noqa: PLC0415
     from lifebus_adapters.shared.telemetry import Surroundings  # noqa: PLC0415
-    from lifebus_admin.harnesses.target import Place, real_python  # noqa: PLC0415
+    from lifebus_admin.harnesses.target import HostEnvironment, real_python  # noqa: PLC0415
     from lifebus_transports.directories import default_data_dir, home_directory  # noqa: PLC0415
 
     sources = Path(lifebus.__file__).parent
     settings = present_settings()
-    return Place(
+    return HostEnvironment(
         surroundings=Surroundings(home=str(home_directory()), environ=dict(os.environ)),
         data_dir=default_data_dir().absolute(),
         state_dir=settings.state_dir,

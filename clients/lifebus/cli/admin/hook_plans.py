@@ -8,10 +8,10 @@ import msgspec
 from lifebus.cli.terminal import clean, paint, put
 
 if TYPE_CHECKING:
-    from lifebus_admin.harnesses.target import Place, Target
+    from lifebus_admin.harnesses.target import HostEnvironment, Target
     from lifebus_admin.harnesses.versions import Installed
     from lifebus_admin.installer.installer import Report
-    from lifebus_admin.installer.plan import FilePlan, Plan
+    from lifebus_admin.installer.plan import FilePlan, InstallPlan
 
 _COLORS = {"+": "green", "-": "red", "@": "cyan"}
 _DONE = {"create": "made", "change": "changed", "remove": "removed", "keep": "kept"}
@@ -20,7 +20,9 @@ _DONE = {"create": "made", "change": "changed", "remove": "removed", "keep": "ke
 class Proposal:
     """One target, its plan, and what became of it."""
 
-    def __init__(self, place: "Place", target: "Target", plan: "Plan", *, notes: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, place: "HostEnvironment", target: "Target", plan: "InstallPlan", *, notes: tuple[str, ...] = ()
+    ) -> None:
         self.place = place
         self.target = target
         self.plan = plan
@@ -101,7 +103,7 @@ class Proposal:
         }
 
 
-def propose_install(place: "Place", target: "Target", *, skip_unknown: bool = False) -> Proposal:
+def propose_install(place: "HostEnvironment", target: "Target", *, skip_unknown: bool = False) -> Proposal:
     """Return what installing would do; with a refusal where the harness does not know one of the hooks.
 
     Raises:
@@ -132,7 +134,7 @@ def propose_install(place: "Place", target: "Target", *, skip_unknown: bool = Fa
     return proposal
 
 
-def propose_removal(place: "Place", target: "Target") -> Proposal:
+def propose_removal(place: "HostEnvironment", target: "Target") -> Proposal:
     """Return what removing would do.
 
     Raises:
@@ -143,7 +145,7 @@ def propose_removal(place: "Place", target: "Target") -> Proposal:
     return Proposal(place, target, planned(place, target, installs=False))
 
 
-def _twin_notes(place: "Place", target: "Target") -> tuple[str, ...]:
+def _twin_notes(place: "HostEnvironment", target: "Target") -> tuple[str, ...]:
     """Say where else the same hooks are: the harness runs both, and each reports."""
     from lifebus_admin.harnesses.target import installed_targets  # noqa: PLC0415
 

@@ -27,8 +27,8 @@ from lifebus.cli.terminal import clean, paint, put, put_json, say
 if TYPE_CHECKING:
     from lifebus.cli.admin.hook_plans import Proposal
     from lifebus_adapters.shared.hook_trust import HookTrust
-    from lifebus_admin.harnesses.install_status import Launcher, Standing
-    from lifebus_admin.harnesses.target import Place, Target
+    from lifebus_admin.harnesses.install_status import InstallStatus, LauncherStatus
+    from lifebus_admin.harnesses.target import HostEnvironment, Target
     from lifebus_admin.installer.status import FileStatus
 
 _WITHOUT_ASKING = "--yes does it without asking, --dry-run only shows it"
@@ -103,13 +103,13 @@ def status(*harnesses: str, project: Path | None = None, json: bool = False) -> 
         project: A project whose settings are looked at, too.
         json: Answer in JSON.
     """
-    from lifebus_admin.harnesses.install_status import launcher_health, standing_of  # noqa: PLC0415
+    from lifebus_admin.harnesses.install_status import install_status, launcher_health  # noqa: PLC0415
 
     place = place_here()
     targets = _installed(place, harnesses, project)
     if not targets:
         return _nothing_installed(json=json)
-    standings, launcher = [standing_of(place, target) for target in targets], launcher_health(place)
+    standings, launcher = [install_status(place, target) for target in targets], launcher_health(place)
     if json:
         put_json(plain_standing(standings, launcher))
     else:
@@ -142,7 +142,7 @@ def try_out(
     return ExitCode.OK if all(one.arrived is not False for one in canaries) else ExitCode.NEGATIVE
 
 
-def _installed(place: "Place", harnesses: tuple[str, ...], project: Path | None) -> "list[Target]":
+def _installed(place: "HostEnvironment", harnesses: tuple[str, ...], project: Path | None) -> "list[Target]":
     """Return what is installed, of the named harnesses or of all."""
     from lifebus_admin.harnesses.target import installed_targets  # noqa: PLC0415
 
@@ -195,7 +195,7 @@ _TRUST_MEANINGS: Final = {
 }
 
 
-def plain_standing(standings: "Sequence[Standing]", launcher: "Launcher") -> dict[str, Any]:
+def plain_standing(standings: "Sequence[InstallStatus]", launcher: "LauncherStatus") -> dict[str, Any]:
     """Return every installation and the launcher as plain data."""
     return {
         "installations": [
@@ -205,7 +205,7 @@ def plain_standing(standings: "Sequence[Standing]", launcher: "Launcher") -> dic
     }
 
 
-def show_standing(standings: "Sequence[Standing]", launcher: "Launcher") -> None:
+def show_standing(standings: "Sequence[InstallStatus]", launcher: "LauncherStatus") -> None:
     """Print every installation, and the launcher where one is needed."""
     lines = [line for one in standings for line in _lines(one)]
     if _needs_launcher(standings):
@@ -214,23 +214,23 @@ def show_standing(standings: "Sequence[Standing]", launcher: "Launcher") -> None
         put(line)
 
 
-def is_sound(standings: "Sequence[Standing]", launcher: "Launcher") -> bool:
+def is_sound(standings: "Sequence[InstallStatus]", launcher: "LauncherStatus") -> bool:
     """Whether every installation, and the launcher where one is needed, works."""
     runs = launcher.problem is None and launcher.files.state == "present"
     return all(_is_sound(one) for one in standings) and (runs or not _needs_launcher(standings))
 
 
-def _needs_launcher(standings: "Sequence[Standing]") -> bool:
+def _needs_launcher(standings: "Sequence[InstallStatus]") -> bool:
     return any(one.target.mode.value != "manual_skill" for one in standings)
 
 
-def _is_sound(standing: "Standing") -> bool:
+def _is_sound(standing: "InstallStatus") -> bool:
     trusted = all(hook.state == "trusted" for hook in standing.trust or ())
     there = standing.files.state == "present" and not standing.files.problems
     return there and trusted and standing.trust_problem is None
 
 
-def _lines(standing: "Standing") -> Iterator[str]:
+def _lines(standing: "InstallStatus") -> Iterator[str]:
     yield paint(standing.target.label, "bold")
     for file in standing.files.files:
         yield from _file_lines(file)
@@ -264,7 +264,7 @@ def _trust_lines(adapter_id: str, trust: "Sequence[HookTrust]", problem: str | N
         yield f"  to trust them: {harness.trust.remedy}"
 
 
-def _launcher_lines(launcher: "Launcher") -> Iterator[str]:
+def _launcher_lines(launcher: "LauncherStatus") -> Iterator[str]:
     yield paint("launcher", "bold")
     for file in launcher.files.files:
         yield from _file_lines(file)

@@ -18,7 +18,7 @@ from lifebus_admin.installer.formats.layout import Splice, newline_of, spliced
 from lifebus_admin.installer.formats.removals import CUT, removals
 from lifebus_admin.installer.formats.settings_diff import Path, lookup
 from lifebus_admin.installer.formats.yaml_nodes import (
-    Child,
+    YamlEntry,
     children,
     compose,
     content_end,
@@ -93,7 +93,7 @@ class YamlText:
             cut = self._block_cuts(node, inside, gone, start if ours_to_drop else None)
         return None if cut is None else splices + cut
 
-    def _block_cuts(self, node: Any, inside: list[Child], gone: set[int], start: int | None) -> list[Splice] | None:
+    def _block_cuts(self, node: Any, inside: list[YamlEntry], gone: set[int], start: int | None) -> list[Splice] | None:
         cuts = [Splice(self._first_line(inside[place]), self._line_after(inside[place].node)) for place in sorted(gone)]
         if len(gone) < len(inside):
             return cuts
@@ -107,7 +107,9 @@ class YamlText:
             return [Splice(begin, end)]
         return cuts if rest.strip() else None
 
-    def _flow_cuts(self, node: Any, inside: list[Child], gone: set[int], *, ours_to_drop: bool) -> list[Splice] | None:
+    def _flow_cuts(
+        self, node: Any, inside: list[YamlEntry], gone: set[int], *, ours_to_drop: bool
+    ) -> list[Splice] | None:
         begin = node.start_mark.index + 1
         if len(gone) == len(inside):
             if ours_to_drop and not self._text[begin:].startswith(" "):
@@ -127,7 +129,7 @@ class YamlText:
             cuts.append(Splice(*cut))
         return cuts
 
-    def _put(self, node: Any, child: Child, value: Any) -> Splice:
+    def _put(self, node: Any, child: YamlEntry, value: Any) -> Splice:
         end = content_end(child.node)
         if kind_of(node) == "flow":
             return Splice(child.node.start_mark.index, end, json.dumps(value, ensure_ascii=False))
@@ -196,7 +198,7 @@ class YamlText:
         place = node.start_mark.index + 1
         return [Splice(place, place, " " + ", ".join(texts))]
 
-    def _filled(self, child: Child, value: Any) -> Splice:
+    def _filled(self, child: YamlEntry, value: Any) -> Splice:
         """Put a value below a key that has nothing after its colon."""
         column = self._column(child.start) + _UNIT
         text = " " * column + _MARK + self._newline + self._block(value, column)
@@ -212,13 +214,13 @@ class YamlText:
         text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=1 << 30).rstrip("\n")
         return self._newline.join(" " * column + line for line in text.split("\n"))
 
-    def _dash(self, child: Child) -> int:
+    def _dash(self, child: YamlEntry) -> int:
         before = self._text[: child.start].rstrip(" \t\r\n")
         if not before.endswith("-"):
             raise SettingsConflict(self._name, "a comment or a tag stands between a dash and its element")
         return len(before) - 1
 
-    def _first_line(self, child: Child) -> int:
+    def _first_line(self, child: YamlEntry) -> int:
         first = child.start if child.key is not None else self._dash(child)
         start = self._line_start(first)
         if self._text[start:first].strip(" "):

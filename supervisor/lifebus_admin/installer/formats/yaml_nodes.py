@@ -24,7 +24,7 @@ _MERGE: Final = "tag:yaml.org,2002:merge"
 _ALIAS: Final = "tag:lifebus,alias"
 
 
-class Child(Struct):
+class YamlEntry(Struct):
     """A member (with its key) or an element of a container, which begins at `start`: at the key's or its own text."""
 
     key: Any
@@ -112,13 +112,13 @@ def is_nothing(node: Any) -> bool:
     return isinstance(node, yaml.ScalarNode) and node.tag == _NULL and node.value == ""
 
 
-def children(node: Any) -> list[Child]:
+def children(node: Any) -> list[YamlEntry]:
     """Return the members or elements of a container in their order."""
     if isinstance(node, yaml.MappingNode):
         pairs = cast("Iterable[tuple[Any, Any]]", node.value)
-        return [Child(key.value, key.start_mark.index, value) for key, value in pairs]
+        return [YamlEntry(key.value, key.start_mark.index, value) for key, value in pairs]
     if isinstance(node, yaml.SequenceNode):
-        return [Child(None, child.start_mark.index, child) for child in cast("Iterable[Any]", node.value)]
+        return [YamlEntry(None, child.start_mark.index, child) for child in cast("Iterable[Any]", node.value)]
     return []
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from lifebus_broker.ledger.batching import emitter_key_of, frames_text, key_of, state_from
 from lifebus_broker.ledger.sqlite.checksums import unguarded
 from lifebus_broker.ledger.sqlite.schema import MARK_EVERY, MISREAD, executor, meta_of, snapshot
-from lifebus_broker.state.session_head import INITIAL, HeadState, advance
+from lifebus_broker.state.session_head import INITIAL, HeadState, next_head
 from lifebus_broker.state.stream_digests import NO_LINK, link_after, sequence_after
 from lifebus_contract import Receipt
 
@@ -150,7 +150,7 @@ class RowsCheck:
         before = self._seen.get(row.stream) or self._before(row)
         session = receipt.harness_session_id
         sequence = sequence_after(before.sequence, session)
-        state = advance(before.state, receipt.event, receipt.telemetry_summary)
+        state = next_head(before.state, receipt.event, receipt.telemetry_summary)
         link = link_after(before.link, row.receipt)
         self._compare(row, "link (hash chain)", row.link, link)
         self._compare(row, "previous position", row.previous, before.position)
