@@ -189,14 +189,12 @@ _FILES: Final[_Rows] = {
 """Ledgers, exports, directories and locks."""
 
 _RENEWAL: Final[_Rows] = {
-    "bad_expiry": ErrorCode(
-        _INVALID, "a continuation client's answer has no expiry where it should", also=(_REJECTED,)
-    ),
+    "bad_expiry": ErrorCode(_INVALID, "a continuation client's answer has no expiry where it should"),
     "claimed": ErrorCode(_CONFLICT, "another session has claimed the continuation"),
     "expired": ErrorCode(_REJECTED, "a token had expired when it came"),
     "lost": ErrorCode(_REJECTED, "a continuation expired, or was handed over too often"),
     "no_thread": ErrorCode(_INVALID, "an answer names no thread", also=(_REJECTED,)),
-    "no_token": ErrorCode(_INVALID, "an answer holds no token", also=(_REJECTED,)),
+    "no_token": ErrorCode(_INVALID, "an answer holds no token"),
     "other_thread": ErrorCode(_REJECTED, "an answer names another thread"),
     "pending": ErrorCode(_CONFLICT, "a continuation of this session waits already"),
     "several_continuations": ErrorCode(_OPERATOR, "several continuations wait in the directory"),

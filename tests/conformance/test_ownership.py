@@ -56,8 +56,8 @@ def test_the_core_imports_no_client_and_no_adapter(path: Path) -> None:
     assert imported.isdisjoint({"lifebus", "lifebus_adapters", "lifebus_transports", "lifebus_supervisor"})
 
 
-NOTES = {"gone", "item", "line", "note"}
-"""What the core calls a note of its own journal, also in an export, whose body is lifebus's and no client's."""
+NOTES = {"gone", "item", "line", "note", "record"}
+"""What the core calls a record of its own journal, also in an export, whose body is lifebus's and no client's."""
 
 
 def test_only_rendering_and_checking_ever_touch_a_body() -> None:
