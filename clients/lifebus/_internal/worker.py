@@ -54,8 +54,16 @@ async def serve(connection: Connection, registration: Serve, handler: Handler, o
                 tasks.cancel_scope.cancel()
                 with anyio.CancelScope(shield=True):
                     await _leave(connection)
-    except* LifebusError as group:
-        raise group.exceptions[0] from None
+    except BaseExceptionGroup as group:  # before 3.11.4 an error raised in `except*` arrives in a group of its own
+        raise _refusal_in(group) from None
+
+
+def _refusal_in(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the refusal that a group holds, alone or in further groups; else the group itself."""
+    found: BaseException = group
+    while isinstance(found, BaseExceptionGroup) and len(found.exceptions) == 1:
+        found = found.exceptions[0]
+    return found if isinstance(found, LifebusError) else group
 
 
 class _Dispatches:

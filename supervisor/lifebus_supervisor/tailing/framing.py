@@ -11,11 +11,15 @@ from lifebus_transports.framing.lines import LineFramer
 _NEWLINE: Final = b"\n"
 _EDGES: Final = b" \t\r\n\0"
 """What surrounds a record and is no part of it: line ends, and the NULs that a crash can leave in a file."""
-_INSIDE: Final = rb'(?:[^"\\\n]++|\\[^\n])*+'
+_INSIDE: Final = rb'[^"\\\n]*(?:\\[^\n][^"\\\n]*)*'
 _TEXT: Final = re.compile(_INSIDE)
 """What stands inside a JSON string, as far as it goes: a line end is never part of one."""
-_PLAIN: Final = re.compile(rb'(?:[^"{}]++|"' + _INSIDE + rb'")*+')
-"""What stands between braces: whole strings, and whatever is outside of strings."""
+_PLAIN: Final = re.compile(rb'[^"{}]*(?:"' + _INSIDE + rb'"[^"{}]*)*')
+"""What stands between braces: whole strings, and whatever is outside of strings.
+
+No two ways lead through the same text, so that the plain quantifiers are linear; possessive ones around groups match
+wrongly before Python 3.11.5.
+"""
 _AWAITS_VALUE: Final = frozenset(b"[:,")
 _SPACES: Final = frozenset(b" \t\r\n")
 _QUOTE, _OPEN, _BACKSLASH = b'"{\\'

@@ -10,6 +10,7 @@ from unittest import mock
 import anyio
 
 from lifebus_transports.processes import Commands, CommandSpec
+from support.fork_server import fork_server
 from support.leftovers import MARK, Watch
 
 SECONDS = 20.0
@@ -38,6 +39,7 @@ async def until(condition: Callable[[], bool]) -> None:
 @asynccontextmanager
 async def nothing_left() -> AsyncIterator[None]:
     """Fail unless, when the block is over, no process of it, no zombie and no descriptor is left."""
+    fork_server()  # it stays for the next test
     watch = Watch()
     with mock.patch.dict(os.environ, {MARK: watch.mark}):
         yield
