@@ -1,5 +1,6 @@
 """What the documents say is true: the example runs, what they name exists, their tables are those of the code."""
 
+import importlib
 import json
 import os
 import re
@@ -18,7 +19,9 @@ from lifebus_transports.messages.verbs import VERBS
 from support.harness_matrix import README, matrix, split
 from support.paths import REPOSITORY
 from support.running import connected, running_bus
-from support.sources import DOCUMENTS, offenders
+from support.sources import DOCUMENTS, offenders, text_of
+
+IMPORT = re.compile(r"^from ([\w.]+) import ([\w, ]+)$", re.MULTILINE)
 
 
 def examples(text: str) -> list[str]:
@@ -120,6 +123,14 @@ def test_every_file_that_a_document_names_exists() -> None:
         offenders(DOCUMENTS, lambda text: [name for name in named.findall(text) if not (REPOSITORY / name).exists()])
         == {}
     )
+
+
+def test_every_import_in_an_example_of_the_documents_resolves() -> None:
+    found = [line for path in DOCUMENTS for block in examples(text_of(path)) for line in IMPORT.findall(block)]
+    assert ("lifebus_broker.state.stores", "Stores") in {(module, names.split(",")[0]) for module, names in found}
+    for module, names in found:
+        missing = [name for name in re.split(r",\s*", names) if not hasattr(importlib.import_module(module), name)]
+        assert missing == [], module
 
 
 def test_every_make_target_that_the_documents_name_exists() -> None:
