@@ -1,0 +1,170 @@
+"""A third adaptor, which calls the API in its own process: every verb of the table passes through it."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+import lifebus
+from lifebus_contract import FailureClass, LifebusError, decode_msgpack, encode_msgpack, validate
+from lifebus_supervisor.api.api import Api, Message
+from lifebus_supervisor.daemon.composition import Daemon
+from lifebus_transports.messages.verbs import VERBS, Access, find_verb
+from support.broker_process import until
+from support.golden import golden
+from support.integration.observing import EVENT, signal
+from support.running import running_bus
+
+
+class InProcess:
+    """The adaptor: plain data in and out.  `called` names the verbs that passed."""
+
+    def __init__(self, api: Api, identity: str = "test", *, is_operator: bool = True) -> None:
+        self.identity, self.is_operator = identity, is_operator
+        self.called: set[str] = set()
+        self._api = api
+
+    def send(self, number: int, verb: str, body: object) -> bool:
+        """Take no messages outside a stream."""
+        return False
+
+    async def call(self, verb: str, body: dict[str, Any] | None = None, *, in_reply_to: int = 0) -> Any:
+        """Return the answer as it would stand on the wire."""
+        self.called.add(verb)
+        spec = find_verb(verb)
+        answer = await self._api.call(self, verb, validate(body or {}, spec.body), in_reply_to=in_reply_to)
+        encoded = encode_msgpack(answer)
+        decode_msgpack(encoded, spec.answer)  # it is of the type that the table names
+        return decode_msgpack(encoded, object)
+
+    @asynccontextmanager
+    async def stream(self, verb: str, body: dict[str, Any]) -> AsyncGenerator[Any]:
+        """Yield the messages that follow the answer."""
+        self.called |= {verb, "leave"}
+        async with self._api.stream(self, verb, validate(body, find_verb(verb).body)) as messages:
+            yield messages
+
+
+def emission(session: str = "s1") -> dict[str, Any]:
+    request = lifebus.make_request("session.started", "codex", session=session)
+    return {"client_id": "test", "emissions": [{"request": msgspec.to_builtins(request)}]}
+
+
+async def test_every_verb_of_the_table_passes_through_an_adaptor_in_this_process() -> None:
+    async with running_bus() as daemon:
+        bus = InProcess(daemon.api)
+        await record_and_read(bus)
+        await observe_and_follow(bus)
+        await consume(bus)
+        await serve(bus, daemon)
+        await keep(bus, daemon)
+    assert bus.called == set(VERBS)
+
+
+async def record_and_read(bus: InProcess) -> None:
+    assert await bus.call("ping") == {}
+    (result,) = (await bus.call("emit", emission()))["results"]
+    assert result["positions"] == [1]
+    assert (await bus.call("negotiate", {"adapter_id": "codex", "requirements": []}))["outcome"] == "satisfied"
+    assert [row[0] for row in (await bus.call("backfill", {"after": 0}))["rows"]] == [1]
+    assert [head["sequence"] for head in await bus.call("sessions")] == [1]
+    assert (await bus.call("verify"))["checked"] == 1
+    assert await bus.call("marker", {"nonce": "n"}) == {}
+    assert len((await bus.call("tick", {"client_id": "test"}))["receipts"]) == 1
+    assert (await bus.call("status"))["ledger"]["head"] == 2
+    assert "codex" in [manifest["adapter_id"] for manifest in await bus.call("manifests")]
+
+
+async def observe_and_follow(bus: InProcess) -> None:
+    seen = msgspec.to_builtins(signal(), builtin_types=(bytes,))
+    batch = {"client_id": "test", "adapter_id": "codex", "origin": "o", "first": 1, "observations": [seen]}
+    assert await bus.call("observe", batch) == {"through": 1}
+    page = await bus.call("signals", {"adapter_id": "codex", "thread": seen["thread"]})
+    assert [row[1] for row in page["rows"]] == [EVENT]
+    assert len((await bus.call("threads", {"adapter_id": "codex"}))["threads"]) == 1
+
+
+async def consume(bus: InProcess) -> None:
+    name = {"cursor": "n"}
+    assert (await bus.call("consume", {**name, "client_id": "test", "after": 0}))["attached"]
+    fetched = await bus.call("fetch", {**name, "limit": 2})
+    assert [delivery[0] for delivery in fetched["deliveries"]] == [1, 2]
+    assert await bus.call("ack", {**name, "epoch": fetched["epoch"], "positions": [1]}) == {"settled": 1}
+    assert await bus.call("nack", {**name, "epoch": fetched["epoch"], "positions": [2]}) == {"settled": 1}
+    assert await bus.call("release", name) == {}
+    assert [one["position"] for one in await bus.call("cursors", {})] == [1]
+    assert await bus.call("letters", name) == {"letters": [], "complete": True}
+    assert (await bus.call("reset", {**name, "after": 0}))["position"] == 0
+    assert await bus.call("evict", name) == {}
+
+
+async def serve(bus: InProcess, daemon: Daemon) -> None:
+    async with (
+        bus.stream("serve", {"client_id": "w", "events": ["session.started"]}) as messages,
+        anyio.create_task_group() as tasks,
+    ):
+        assert [client["client_id"] for client in await bus.call("clients")] == ["w"]
+        tasks.start_soon(bus.call, "emit", emission("s2"))
+        message: Message = await anext(messages)
+        assert message.verb == "dispatch"
+        await bus.call("response", {"response": golden("response", "minimal")}, in_reply_to=message.number)
+    assert await bus.call("clients") == []
+    assert daemon.bus.ledger.head == 3
+
+
+async def keep(bus: InProcess, daemon: Daemon) -> None:
+    follower = daemon.follower
+    assert follower is not None
+    await until(follower.taken_up.is_set)
+    assert (await bus.call("resume"))["position"] == 3
+    saved = await bus.call("save", {"save_type": "SESSION"})
+    assert saved["position"] == 3
+    with pytest.raises(LifebusError, match="no revision was written"):
+        await bus.call("revise", {"snapshot_id": saved["snapshot_id"], "reason": "nothing has changed"})
+    assert (await bus.call("prune", {"through": 1}))["floor"] == 1
+    assert (await bus.call("state"))["position"] == 1
+
+
+async def test_a_peer_that_is_no_operator_may_not_change_what_is_kept_for_everybody() -> None:
+    refused: set[str] = set()
+    async with running_bus() as daemon:
+        guest = InProcess(daemon.api, "guest", is_operator=False)
+        bodies: dict[str, dict[str, Any]] = {
+            "reset": {"cursor": "n"},
+            "evict": {"cursor": "n"},
+            "save": {"save_type": "SESSION"},
+            "revise": {"snapshot_id": "0" * 16, "reason": "x"},
+            "prune": {"through": 1},
+        }
+        for verb, body in bodies.items():
+            with pytest.raises(LifebusError) as refusal:
+                await guest.call(verb, body)
+            if refusal.value.failure_class is FailureClass.OPERATOR_REQUIRED:
+                refused.add(verb)
+        assert (await guest.call("status"))["ledger"]["head"] == 0
+    assert refused == {verb.name for verb in VERBS.values() if verb.access is Access.OPERATOR}
+
+
+async def test_a_stream_ends_when_another_peer_takes_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lifebus_supervisor.api.api._RENEW_S", 0.01)
+    registration = {"client_id": "w", "events": ["session.started"]}
+    async with running_bus(backend="memory") as daemon:
+        first, second = InProcess(daemon.api, "first"), InProcess(daemon.api, "second")
+        with anyio.fail_after(20):
+            async with first.stream("serve", registration) as messages, second.stream("serve", registration):
+                assert [message async for message in messages] == []
+                assert [client["client_id"] for client in await first.call("clients")] == ["w"]
+        assert await first.call("clients") == []
+
+
+async def test_a_caller_that_gives_up_leaves_its_call_to_end_by_itself() -> None:
+    async with running_bus() as daemon:
+        bus = InProcess(daemon.api)
+        await bus.call("consume", {"cursor": "n", "client_id": "test"})
+        with anyio.move_on_after(0.05):
+            await bus.call("fetch", {"cursor": "n", "wait_ms": 200})
+        await until(lambda: not +daemon.api._under_way)
+        assert await bus.call("ping") == {}
