@@ -40,10 +40,11 @@ class Child:
     """A started child.  Runs on the event loop that made it; whoever makes one awaits `end` in any case.
 
     `halted` is set when it has ended (then `exited` is set, too) or is to be ended; `quiet` when both of its outputs
-    are closed.  `on_output` gets what it writes to stdout; `errors` keeps the end of what it writes to stderr.
+    are closed.  `on_output` gets what it writes to stdout; `errors` keeps the end of what it writes to stderr, which
+    goes where the caller's goes if `keep_errors` is false.
     """
 
-    def __init__(self, spec: CommandSpec, on_output: Callable[[bytes], None]) -> None:
+    def __init__(self, spec: CommandSpec, on_output: Callable[[bytes], None], *, keep_errors: bool = True) -> None:
         """Start the child.
 
         Raises:
@@ -64,7 +65,7 @@ class Child:
                 spec.argv,
                 stdin=self._stdin_end,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                stderr=subprocess.PIPE if keep_errors else None,
                 bufsize=0,
                 cwd=spec.cwd,
                 env=self._environment,
@@ -77,10 +78,9 @@ class Child:
         self._open()
 
     def _open(self) -> None:
-        self._outputs = {
-            cast("IO[bytes]", self._process.stdout).fileno(): self._on_output,
-            cast("IO[bytes]", self._process.stderr).fileno(): self.errors.add,
-        }
+        self._outputs = {cast("IO[bytes]", self._process.stdout).fileno(): self._on_output}
+        if self._process.stderr is not None:
+            self._outputs[self._process.stderr.fileno()] = self.errors.add
         self._listening = set(self._outputs)
         for descriptor in (*self._outputs, self._stdin):
             os.set_blocking(descriptor, False)
@@ -176,8 +176,8 @@ class Child:
             _log.error("child_cannot_be_killed", pid=self.pid)
         for descriptor in tuple(self._listening):
             self._stop_reading(descriptor)
-        for stream in (self._process.stdout, self._process.stderr):
-            cast("IO[bytes]", stream).close()
+        for stream in filter(None, (self._process.stdout, self._process.stderr)):
+            stream.close()
         self._end_input()
         os.close(self._stdin_end)
 
