@@ -20,7 +20,7 @@ from lifebus_supervisor.configuration.settings import TelemetrySettings, TickSet
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.daemon.lifecycle import running
 from lifebus_supervisor.supervision.emissions import emissions_of
-from lifebus_supervisor.supervision.evaluation import Finding
+from lifebus_supervisor.supervision.findings import SupervisionFinding
 from support.running import connected, settings_in, short_directory
 
 HOOK = Path(lifebus.__path__[0]) / "hook.py"
@@ -172,8 +172,8 @@ async def test_what_a_session_has_lost_is_known_to_the_first_who_asks_after_a_re
             manifest = daemon.bus.registry.require("codex").manifest
             gone = lost(manifest, Cause.TELEMETRY_MISSING, "no file", 1, {})
             findings = [
-                Finding(event=LifecycleEvent.SESSION_STARTED, telemetry={}),
-                Finding(event=LifecycleEvent.CAPABILITY_DEGRADED, telemetry={}, degradations=gone),
+                SupervisionFinding(event=LifecycleEvent.SESSION_STARTED, telemetry={}),
+                SupervisionFinding(event=LifecycleEvent.CAPABILITY_DEGRADED, telemetry={}, degradations=gone),
             ]
             await daemon.bus.emit("test", emissions_of(findings, manifest, ("codex", SESSION), daemon.bus.ids))
         async with running(settings_in(directory)) as daemon, connected(daemon) as bus:

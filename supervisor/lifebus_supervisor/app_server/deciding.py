@@ -21,48 +21,46 @@ from lifebus_broker.state.session_state import OpenFrame
 from lifebus_broker.state.telemetry_keys import PROCESS
 from lifebus_broker.state.telemetry_keys import SOURCE as FROM
 from lifebus_contract import LifecycleEvent
-from lifebus_supervisor.supervision.emissions import tick_finding
-from lifebus_supervisor.supervision.evaluation import (
-    GRACE_TICKS,
-    Finding,
-    closings,
-    left_behind,
-    proved_compactions,
-    turn_end,
-)
-from lifebus_supervisor.supervision.session_monitor import EndSeen, SessionMonitor, process_text
-from lifebus_supervisor.supervision.wire import SOURCE, Waiting
+from lifebus_supervisor.supervision.endings import abandoned_turn, frame_closings, turn_end
+from lifebus_supervisor.supervision.evaluation import proved_compactions
+from lifebus_supervisor.supervision.findings import GRACE_TICKS, SupervisionFinding, tick_finding
+from lifebus_supervisor.supervision.monitor.deferred import SOURCE, DeferredFact
+from lifebus_supervisor.supervision.monitor.process import process_text
+from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
+from lifebus_supervisor.supervision.monitor.turns import EndSeen
 
 _MOVED: Final = "the thread was resumed in another app-server"
 _FOLLOWED: Final = "another turn of the thread began"
 
 
-def leaves_to_hooks(watch: SessionMonitor, *, installed: bool) -> bool:
+def leaves_to_hooks(monitor: SessionMonitor, *, installed: bool) -> bool:
     """Whether hooks tell of a session, or will: they came, or are installed, and are not known to be silent."""
-    silent = any(one.cause == Cause.HOOKS_SILENT.value for one in watch.state.lost)
-    return (watch.hooked or installed) and not silent
+    silent = any(one.cause == Cause.HOOKS_SILENT.value for one in monitor.state.lost)
+    return (monitor.is_hooked or installed) and not silent
 
 
-def findings_of(watch: SessionMonitor, fact: AppServerFact, mark: str, *, moved: bool = False) -> list[Finding]:
-    """Return what is to be recorded of a fact now; token counts and what hooks tell are the watch's business.
+def findings_of(
+    monitor: SessionMonitor, fact: AppServerFact, mark: str, *, moved: bool = False
+) -> list[SupervisionFinding]:
+    """Return what is to be recorded of a fact now; token counts, and what hooks tell, are left to the monitor.
 
     `mark` says which fact it is of all that were told, `moved` that the session's process is not the one known so far.
     """
-    found: Iterable[Finding] = ()
+    found: Iterable[SupervisionFinding] = ()
     match fact:
         case ThreadOpened():
-            found = _opened(watch, fact, mark, moved=moved)
+            found = _opened(monitor, fact, mark, moved=moved)
         case ThreadClosed():
-            found = _closed(watch, fact)
+            found = _closed(monitor, fact)
         case TurnStarted():
-            found = _turn_started(watch, fact)
+            found = _turn_started(monitor, fact)
         case TurnEnded() if fact.frame_id is not None:
-            found = turn_end(watch, fact.frame_id, EndSeen(fact, SOURCE, 0))
+            found = turn_end(monitor, fact.frame_id, EndSeen(fact, SOURCE, 0))
         case Compacted():
-            found = proved_compactions(watch)
+            found = proved_compactions(monitor)
         case ErrorSeen():
-            told = tick_finding(**fact.details, **{FROM: f"{SOURCE}:error"})
-            found = [_in_frame(told, fact.frame_id, f"error:{fact.key}")]
+            seen = tick_finding(**fact.details, **{FROM: f"{SOURCE}:error"})
+            found = [_in_frame(seen, fact.frame_id, f"error:{fact.key}")]
         case OperatorAsked() | OperatorAnswered():
             found = [_operator(fact)]
         case _:
@@ -70,60 +68,67 @@ def findings_of(watch: SessionMonitor, fact: AppServerFact, mark: str, *, moved:
     return list(found)
 
 
-def due(watch: SessionMonitor, tick: int, *, to_hooks: bool) -> tuple[list[Waiting], list[Waiting]]:
-    """Return which of the waiting facts are to be decided now, and which wait on.
+def due(
+    monitor: SessionMonitor, tick: int, *, to_hooks: bool
+) -> tuple[tuple[DeferredFact, ...], tuple[DeferredFact, ...]]:
+    """Return which of the deferred facts are to be decided now, and which wait on.
 
     Those that a hook told are gone.  All others are due where hooks have turned out to be silent; else the end of a
     thread takes with it what came before, once the hook had its time.
     """
-    waiting = [] if watch.wire is None else [one for one in watch.wire.waiting if not _is_told(watch, one)]
+    waiting = tuple(one for one in monitor.deferred if not _is_settled(monitor, one))
     if not to_hooks:
-        return waiting, []
+        return waiting, ()
     ends = [number for number, one in enumerate(waiting) if isinstance(one.fact, ThreadClosed)]
     ripe = [number for number in ends if tick - waiting[number].tick >= GRACE_TICKS]
     until = ripe[-1] + 1 if ripe else 0
     return waiting[:until], waiting[until:]
 
 
-def gap(messages: int, missed: int, mark: str) -> Finding:
+def gap(messages: int, missed: int, mark: str) -> SupervisionFinding:
     """Return that an observer could not see this many messages and bytes."""
     facts: dict[str, Any] = {FROM: SOURCE, "missed_messages": messages, "missed_bytes": missed}
-    return Finding(event=LifecycleEvent.RECEIPT_GAP_DETECTED, telemetry=facts, key=f"lost:{mark}")
+    return SupervisionFinding(event=LifecycleEvent.RECEIPT_GAP_DETECTED, telemetry=facts, key=f"lost:{mark}")
 
 
-def _opened(watch: SessionMonitor, fact: ThreadOpened, mark: str, *, moved: bool) -> list[Finding]:
+def _opened(monitor: SessionMonitor, fact: ThreadOpened, mark: str, *, moved: bool) -> list[SupervisionFinding]:
     """Return that a session began; a thread is started only once, and may be resumed very often."""
-    if watch.state.started and not (moved and fact.how == "resumed"):
+    if monitor.state.started and not (moved and fact.how == "resumed"):
         return []
     facts: dict[str, Any] = {FROM: f"{SOURCE}:{fact.method}", "thread": fact.how}
     if fact.model is not None:
         facts["model"] = fact.model[:128]
-    if watch.process is not None:
-        facts[PROCESS] = process_text(watch.process)  # so that a broker which starts again knows who must be alive
-    left = closings(watch, _MOVED, SOURCE) if moved else iter(())
+    if monitor.process.harness is not None:
+        facts[PROCESS] = process_text(
+            monitor.process.harness
+        )  # so that a broker which starts again knows who must be alive
+    left = frame_closings(monitor, _MOVED, SOURCE) if moved else iter(())
     key = f"resumed:{mark}" if fact.how == "resumed" else "started:"
-    return [*left, Finding(event=LifecycleEvent.SESSION_STARTED, telemetry=facts, key=key)]
+    return [*left, SupervisionFinding(event=LifecycleEvent.SESSION_STARTED, telemetry=facts, key=key)]
 
 
-def _closed(watch: SessionMonitor, fact: ThreadClosed) -> list[Finding]:
-    if watch.state.last_event is None or watch.state.ended:
+def _closed(monitor: SessionMonitor, fact: ThreadClosed) -> list[SupervisionFinding]:
+    if monitor.state.last_event is None or monitor.state.ended:
         return []
     facts: dict[str, Any] = {"session_end": fact.how, "evidence": fact.evidence, FROM: SOURCE, **fact.details}
-    return [*closings(watch, fact.evidence, SOURCE), Finding(event=LifecycleEvent.SESSION_ENDED, telemetry=facts)]
+    return [
+        *frame_closings(monitor, fact.evidence, SOURCE),
+        SupervisionFinding(event=LifecycleEvent.SESSION_ENDED, telemetry=facts),
+    ]
 
 
-def _turn_started(watch: SessionMonitor, fact: TurnStarted) -> Iterator[Finding]:
-    if fact.frame_id is None or fact.frame_id in watch.state.turns:
+def _turn_started(monitor: SessionMonitor, fact: TurnStarted) -> Iterator[SupervisionFinding]:
+    if fact.frame_id is None or fact.frame_id in monitor.state.turns:
         return
-    for old in watch.state.frames:
+    for old in monitor.state.frames:
         if old.parent is None:
-            yield from left_behind(watch, old, _FOLLOWED, SOURCE)
+            yield from abandoned_turn(monitor, old, _FOLLOWED, SOURCE)
     facts: dict[str, Any] = {FROM: f"{SOURCE}:turn/started"} | ({"compacting": True} if fact.compacting else {})
-    opening = Finding(event=LifecycleEvent.FRAME_OPENED, telemetry=facts)
+    opening = SupervisionFinding(event=LifecycleEvent.FRAME_OPENED, telemetry=facts)
     yield _in_frame(opening, fact.frame_id, f"opened:{fact.frame_id}")
 
 
-def _operator(fact: OperatorAsked | OperatorAnswered) -> Finding:
+def _operator(fact: OperatorAsked | OperatorAnswered) -> SupervisionFinding:
     """Return a question to a person, or what became of it: never what it says."""
     answer = fact if isinstance(fact, OperatorAnswered) else None
     outcome = "asked" if answer is None else answer.outcome
@@ -141,19 +146,19 @@ def _operator(fact: OperatorAsked | OperatorAnswered) -> Finding:
     return _in_frame(finding, fact.frame_id, f"operator:{outcome}:{fact.frame_id}:{fact.item_id}:{number}")
 
 
-def _in_frame(finding: Finding, frame_id: str | None, key: str) -> Finding:
+def _in_frame(finding: SupervisionFinding, frame_id: str | None, key: str) -> SupervisionFinding:
     frame = None if frame_id is None else OpenFrame(frame_id=frame_id, task=frame_id)
-    return Finding(event=finding.event, telemetry=finding.telemetry, frame=frame, key=key)
+    return SupervisionFinding(event=finding.event, telemetry=finding.telemetry, frame=frame, key=key)
 
 
-def _is_told(watch: SessionMonitor, waiting: Waiting) -> bool:
-    """Whether a hook told what waits, or nobody ever will."""
-    match waiting.fact:
+def _is_settled(monitor: SessionMonitor, deferred: DeferredFact) -> bool:
+    """Whether a hook told what was deferred, or nobody ever will."""
+    match deferred.fact:
         case ThreadOpened():
-            return watch.state.started
+            return monitor.state.started
         case ThreadClosed():
-            return watch.state.ended or watch.state.starts > waiting.starts
+            return monitor.state.ended or monitor.state.starts > deferred.starts
         case TurnStarted() as turn:
-            return turn.frame_id in watch.state.turns or (turn.compacting and watch.hooked)
-        case TurnEnded() as turn:  # a frame that a hook opened is closed by what the watch knows
-            return turn.frame_id in watch.state.turns
+            return turn.frame_id in monitor.state.turns or (turn.compacting and monitor.is_hooked)
+        case TurnEnded() as turn:  # the monitor closes a frame that a hook opened
+            return turn.frame_id in monitor.state.turns

@@ -97,7 +97,7 @@ def compose_core(
         tasks=tasks,
         max_dispatches=settings.limits.dispatches,
     )
-    supervisor = compose_supervisor(settings, bus, ADAPTERS)
+    supervisor, recorder = compose_supervisor(settings, bus, ADAPTERS)
     follower = compose_keeping(settings, bus, supervisor)
     consumers = Consumers(ConsumerTable(ledger, tasks, time.monotonic), time.monotonic)
     snapshots = Snapshots(settings, bus, follower)
@@ -110,7 +110,7 @@ def compose_core(
         signals=signals,
         supervisor=supervisor,
         follower=follower,
-        observations=Observations(signals, AppServerIntake(bus, supervisor), registry),
+        observations=Observations(signals, AppServerIntake(bus, supervisor, recorder), registry),
         consumers=consumers,
         snapshots=snapshots,
         retention=_compose_retention(settings, ledger, follower, snapshots, consumers),
@@ -183,7 +183,7 @@ def _publish_commits(core: Core, receipts: ReceiptPublisher) -> None:
     """Have every commit published; the supervisor sees it after those who subscribed."""
     fanout, epoch = core.bus.fanout, core.bus.ledger.epoch
     fanout.listen(lambda rows: receipts.publish(epoch, rows))
-    fanout.listen(core.supervisor.note)
+    fanout.listen(core.supervisor.on_commit)
     fanout.listen_transient(lambda row: receipts.publish_transient(epoch, row))
     core.signals.listen(partial(receipts.publish_signals, core.signals.epoch))
 

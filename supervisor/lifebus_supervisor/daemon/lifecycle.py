@@ -20,7 +20,7 @@ from lifebus_supervisor.daemon.process import set_up_process
 from lifebus_supervisor.daemon.sockets import claim_sockets
 from lifebus_supervisor.daemon.storage import close_ledger, hold_state, open_ledger, open_signals
 from lifebus_supervisor.renewal.composing import start_renewals
-from lifebus_supervisor.supervision.composition import start_supervision, take_up
+from lifebus_supervisor.supervision.composition import recover_sessions, start_supervision
 from lifebus_supervisor.supervision.reloading import reload_manifests
 from lifebus_transports.processes import Commands
 from lifebus_transports.runtime_dir import take_runtime_dir
@@ -85,7 +85,7 @@ async def _recover(core: Core) -> None:
     if follower is not None:
         fanout.listen(follower.note)
         tasks.start_soon(follower.run)
-    await take_up(core.supervisor, follower, tasks)
+    await recover_sessions(core.supervisor, follower, tasks)
     await core.snapshots.start(fanout, tasks)
     await core.consumers.open(fanout)
     add_command_clients(core.settings, core.bus.clients, tasks)

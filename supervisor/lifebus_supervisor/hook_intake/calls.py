@@ -33,7 +33,7 @@ class HookSupervision(Protocol):
         """Return the emissions as they are to be recorded, merged with what is known already."""
         ...
 
-    def heard(self, call: HookCall, reading: HookReading, outcomes: Sequence[EmissionOutcome]) -> None:
+    def hook_seen(self, call: HookCall, reading: HookReading, outcomes: Sequence[EmissionOutcome]) -> None:
         """Take in a call that has been recorded."""
         ...
 
@@ -45,7 +45,7 @@ class Unsupervised:
         """Return the emissions as they are."""
         return reading.emissions
 
-    def heard(self, call: HookCall, reading: HookReading, outcomes: Sequence[EmissionOutcome]) -> None:
+    def hook_seen(self, call: HookCall, reading: HookReading, outcomes: Sequence[EmissionOutcome]) -> None:
         """Do nothing."""
 
 
@@ -92,7 +92,7 @@ class HookCalls:
         late = call.spooled_at_epoch_s is not None
         emissions = await self._supervision.admit(call, reading)
         outcomes = await self._emit(emissions, dispatch=not late)
-        self._supervision.heard(call, reading, outcomes)
+        self._supervision.hook_seen(call, reading, outcomes)
         return _NOTHING if late else await _beside(call, adapter.render, call, _deliveries(emissions, outcomes))
 
     async def _emit(self, emissions: Sequence[Emission], *, dispatch: bool) -> list[EmissionOutcome]:

@@ -57,7 +57,7 @@ def compose_keeping(settings: Settings, bus: Bus, supervisor: Supervisor) -> "St
         return None
     keeping = StateFollowerTask(settings.ledger_path, settings.state_dir, ledger.head, bus.capabilities.take_over)
     bus.capabilities.await_history()
-    supervisor.watches.known = keeping.known
+    supervisor.monitors.known = keeping.known
     return keeping
 
 

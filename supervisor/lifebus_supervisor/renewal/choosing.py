@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from lifebus_supervisor.renewal.records import Continuation, State
+from lifebus_supervisor.renewal.records import Continuation, ContinuationState
 
 
-class Start(Struct, frozen=True, kw_only=True):
+class RenewalStart(Struct, frozen=True, kw_only=True):
     """A session that starts: under which profile, of which adapter, where."""
 
     profile: str
@@ -16,25 +16,31 @@ class Start(Struct, frozen=True, kw_only=True):
     cwd: str | None = None
 
 
-class Chosen(Struct, frozen=True):
+class ChosenContinuation(Struct, frozen=True):
     """The one that the session gets."""
 
     record: Continuation
 
 
-class Several(Struct, frozen=True):
+class SeveralContinuations(Struct, frozen=True):
     """Too many that might be meant: nobody but an operator can say which, so none is used."""
 
     count: int
 
 
-class Lost(Struct, frozen=True):
+class LostContinuation(Struct, frozen=True):
     """The one that the session would have got, had it come in time."""
 
     record: Continuation
 
 
-def choose(records: Sequence[Continuation], start: Start) -> Chosen | Several | Lost | None:
+Choice = ChosenContinuation | SeveralContinuations | LostContinuation
+"""What a session start may come to where something was kept for it."""
+
+
+def choose(
+    records: Sequence[Continuation], start: RenewalStart
+) -> ChosenContinuation | SeveralContinuations | LostContinuation | None:
     """Return what a session start gets, None for nothing.
 
     What the session has claimed already comes first, then what was prepared in it, then what was prepared in its
@@ -42,19 +48,19 @@ def choose(records: Sequence[Continuation], start: Start) -> Chosen | Several | 
     """
     own = [one for one in records if one.profile == start.profile and one.adapter_id == start.adapter_id]
     for one in own:
-        if one.state is State.CLAIMED and one.claimed_by == start.session:
-            return Chosen(one)
-    waiting = [one for one in own if one.state is State.PENDING]
+        if one.state is ContinuationState.CLAIMED and one.claimed_by == start.session:
+            return ChosenContinuation(one)
+    waiting = [one for one in own if one.state is ContinuationState.PENDING]
     meant = _meant(waiting, start)
     if len(meant) > 1:
-        return Several(len(meant))
+        return SeveralContinuations(len(meant))
     if meant:
-        return Chosen(meant[0])
-    late = _meant([one for one in own if one.state is State.EXPIRED], start)
-    return Lost(late[-1]) if late else None
+        return ChosenContinuation(meant[0])
+    late = _meant([one for one in own if one.state is ContinuationState.EXPIRED], start)
+    return LostContinuation(late[-1]) if late else None
 
 
-def _meant(records: Sequence[Continuation], start: Start) -> list[Continuation]:
+def _meant(records: Sequence[Continuation], start: RenewalStart) -> list[Continuation]:
     """Return those of the session, else those of its directory."""
     same = [one for one in records if start.session in {one.session, one.claimed_by}]
     return same or [one for one in records if start.cwd is not None and one.cwd == start.cwd]

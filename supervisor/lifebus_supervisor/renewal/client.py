@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 from lifebus_broker.ports import Evidence
 from lifebus_contract import CallbackRequest, FailureClass, InvalidRequest, LifebusError
 from lifebus_supervisor.renewal.answers import Prepared, read_prepared, read_recommendation, read_thread
-from lifebus_supervisor.renewal.profile import PLACE, RenewalSettings
+from lifebus_supervisor.renewal.profile import TOKEN_ARGUMENT, RenewalSettings
 from lifebus_supervisor.renewal.records import Continuation
 from lifebus_transports.processes import CommandSpec, Failure, Finished
 from lifebus_transports.processes.outcomes import evidence_of, fault_of
@@ -21,7 +21,7 @@ _PIECE: Final = 8
 """So many characters in a row of a token are too many."""
 
 
-class Runner(Protocol):
+class CommandRunner(Protocol):
     """Someone who runs a command once (lifebus_transports.processes)."""
 
     def __call__(self, spec: CommandSpec, stdin: bytes, seconds: float, /) -> Awaitable[Finished]:
@@ -32,7 +32,7 @@ class Runner(Protocol):
 class RenewalClient:
     """Asks the client of one profile; `run` runs its commands."""
 
-    def __init__(self, settings: RenewalSettings, run: Runner) -> None:
+    def __init__(self, settings: RenewalSettings, run: CommandRunner) -> None:
         self._settings = settings
         self._run = run
 
@@ -82,7 +82,7 @@ class RenewalClient:
         }
         given = settings.hand_over == "argument"
         if given:
-            argv = (argv[0], *(part.replace(PLACE, token) for part in argv[1:]))
+            argv = (argv[0], *(part.replace(TOKEN_ARGUMENT, token) for part in argv[1:]))
         else:
             more["token"] = token
         finished = await self._ask("consume", argv, settings.consume_ms, moment, more, evidence)

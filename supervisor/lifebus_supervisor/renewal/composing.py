@@ -14,7 +14,7 @@ from lifebus_broker.routing.clients import CallbackClient
 from lifebus_broker.routing.renewal import Posture, posture_of
 from lifebus_contract import CallbackRequest, LifebusError
 from lifebus_supervisor.configuration.settings import Settings
-from lifebus_supervisor.renewal.client import RenewalClient, Runner
+from lifebus_supervisor.renewal.client import CommandRunner, RenewalClient
 from lifebus_supervisor.renewal.flow import EVENTS, RenewalFlow
 from lifebus_supervisor.renewal.profile import RenewalSettings
 from lifebus_supervisor.renewal.recovery import left_by, recover
@@ -28,7 +28,7 @@ _SLACK_S: Final = 5.0
 _log = structlog.get_logger("lifebus.renewal")
 
 
-async def start_renewals(settings: Settings, bus: Bus, run: Runner, tasks: TaskGroup) -> tuple[RenewalFlow, ...]:
+async def start_renewals(settings: Settings, bus: Bus, run: CommandRunner, tasks: TaskGroup) -> tuple[RenewalFlow, ...]:
     """Register the clients of all enabled profiles and go on with what was left; nothing without profiles."""
     store = open_store(settings.state_dir)
     flows = tuple(_flow(one, bus, store, run) for one in settings.renewals)
@@ -41,7 +41,7 @@ async def start_renewals(settings: Settings, bus: Bus, run: Runner, tasks: TaskG
     return flows
 
 
-def _flow(settings: RenewalSettings, bus: Bus, store: ContinuationStore, run: Runner) -> RenewalFlow:
+def _flow(settings: RenewalSettings, bus: Bus, store: ContinuationStore, run: CommandRunner) -> RenewalFlow:
     client = RenewalClient(settings, run)
     return RenewalFlow(settings, store, client, posture=partial(_posture, bus), ids=bus.ids, clock=time.time)
 

@@ -34,10 +34,10 @@ from lifebus_contract import (
     error_for,
 )
 from lifebus_contract.ids import PAYLOAD
-from lifebus_supervisor.renewal.choosing import Chosen, Lost, Several, Start
+from lifebus_supervisor.renewal.choosing import ChosenContinuation, LostContinuation, RenewalStart, SeveralContinuations
 from lifebus_supervisor.renewal.client import RenewalClient
 from lifebus_supervisor.renewal.profile import RenewalSettings
-from lifebus_supervisor.renewal.records import Continuation, State
+from lifebus_supervisor.renewal.records import Continuation, ContinuationState
 from lifebus_supervisor.renewal.store import ContinuationStore
 
 CLAIM: Final = "clm_"
@@ -116,7 +116,7 @@ class RenewalFlow:
         expires = min(intent.expires_at, prepared.expires_at or intent.expires_at)
         kept = structs.replace(
             intent,
-            state=State.PENDING,
+            state=ContinuationState.PENDING,
             thread=prepared.thread,
             token=prepared.token,
             size=size,
@@ -150,9 +150,9 @@ class RenewalFlow:
         thread = await self._client.consume(record, moment, evidence)
         if thread != record.thread:
             why = "the client reports no thread" if thread is None else "the client reports another thread"
-            await _beside(self.store.finish, record, State.REJECTED, why)
+            await _beside(self.store.finish, record, ContinuationState.REJECTED, why)
             raise _rejected(why, "no_thread" if thread is None else "other_thread")
-        await _beside(self.store.finish, record, State.CONSUMED)
+        await _beside(self.store.finish, record, ContinuationState.CONSUMED)
         return self.told(record, USED)
 
     def told(self, record: Continuation, kind: str) -> CallbackResponse:
@@ -185,7 +185,7 @@ class RenewalFlow:
         if not await self._client.recommend(moment, evidence):
             evidence["decision"] = "none"
             for one in found:
-                if one.state is State.PREPARING:
+                if one.state is ContinuationState.PREPARING:
                     await _beside(self.store.give_up, one)
             return CallbackResponse.ok()
         evidence["decision"] = "renew"
@@ -198,7 +198,7 @@ class RenewalFlow:
     async def _continue(self, moment: CallbackRequest, session: str, evidence: Evidence) -> CallbackResponse:
         """Give a session that starts the token that waits for it."""
         cwd = moment.metadata.get("cwd")
-        start = Start(
+        start = RenewalStart(
             profile=self.settings.profile,
             adapter_id=moment.adapter_id,
             session=session,
@@ -210,14 +210,14 @@ class RenewalFlow:
                 raise _refused(posture)
             return CallbackResponse.ok()
         match await _beside(self.store.claim, start, self._ids.make(CLAIM), moment):
-            case Chosen(record):
+            case ChosenContinuation(record):
                 return await self.hand_over(record, moment, evidence)
-            case Several(count):
+            case SeveralContinuations(count):
                 detail = f"{count} continuations wait in this directory; drop all but one"
                 raise CapabilityRefused(
                     detail, failure_class=FailureClass.OPERATOR_REQUIRED, code="several_continuations"
                 )
-            case Lost(record):
+            case LostContinuation(record):
                 evidence["payload_id"] = record.payload_id
                 raise self.lost(record)
             case _:
@@ -230,7 +230,7 @@ class RenewalFlow:
             profile=self.settings.profile,
             client_id=self.settings.client_id,
             adapter_id=moment.adapter_id,
-            state=State.PREPARING,
+            state=ContinuationState.PREPARING,
             created_at=now,
             expires_at=now + self.settings.ttl_s,
             session=moment.harness_session_id,

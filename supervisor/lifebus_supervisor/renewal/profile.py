@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 from lifebus_contract.fields import Identifier
 from lifebus_supervisor.renewal.records import MAX_TOKEN_BYTES
 
-PLACE: Final = "{token}"
+TOKEN_ARGUMENT: Final = "{token}"  # noqa: S105  a placeholder
 """The argument, or the part of one, in whose place the token is put where a profile says so."""
 
 _OWN: Final = "lifebus."
@@ -73,10 +73,10 @@ class RenewalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise ValueError(f"`client_id` must not begin with `{_OWN}`")
         for name in ("recommend", "prepare", "consume"):
             _check_command(name, getattr(self, name))
-        placed = any(PLACE in part for part in self.consume[1:])
+        placed = any(TOKEN_ARGUMENT in part for part in self.consume[1:])
         if placed is not (self.hand_over == "argument"):
             rule = "needs" if self.hand_over == "argument" else "must not hold"
-            raise ValueError(f'`consume` {rule} `{PLACE}` with `hand_over = "{self.hand_over}"`')
+            raise ValueError(f'`consume` {rule} `{TOKEN_ARGUMENT}` with `hand_over = "{self.hand_over}"`')
 
     def __str__(self) -> str:
         return f"{self.profile}({self.adapter},{self.client_id})"
@@ -93,7 +93,7 @@ def _check_command(name: str, argv: tuple[str, ...]) -> None:
         raise ValueError(f"`{name}` has an empty program or a NUL character")
     if "/" in program and not program.startswith("/"):
         raise ValueError(f"`{name}`: a program is an absolute path or found in PATH, not `{program[:64]}`")
-    if name != "consume" and any(PLACE in part for part in argv):
-        raise ValueError(f"`{name}` gets no `{PLACE}`; only `consume` does")
-    if PLACE in program:
-        raise ValueError(f"`{name}`: `{PLACE}` cannot be the program")
+    if name != "consume" and any(TOKEN_ARGUMENT in part for part in argv):
+        raise ValueError(f"`{name}` gets no `{TOKEN_ARGUMENT}`; only `consume` does")
+    if TOKEN_ARGUMENT in program:
+        raise ValueError(f"`{name}`: `{TOKEN_ARGUMENT}` cannot be the program")

@@ -17,7 +17,7 @@ MAX_RECORD_BYTES: Final = 8 * MAX_TOKEN_BYTES
 """Largest file of a record: JSON writes some characters as six."""
 
 
-class State(StrEnum):
+class ContinuationState(StrEnum):
     """How far a renewal has come; the last three hold no token any more."""
 
     PREPARING = "preparing"
@@ -31,7 +31,7 @@ class State(StrEnum):
     EXPIRED = "expired"
 
 
-LIVE: Final = frozenset({State.PENDING, State.CLAIMED})
+LIVE: Final = frozenset({ContinuationState.PENDING, ContinuationState.CLAIMED})
 """The states that hold a token."""
 
 
@@ -47,7 +47,7 @@ class Continuation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     profile: Identifier
     client_id: Identifier
     adapter_id: Identifier
-    state: State
+    state: ContinuationState
     created_at: Count
     expires_at: Count
     version: Literal[1] = 1
@@ -77,7 +77,7 @@ class Continuation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Whether it has expired: at the second that it names."""
         return now >= self.expires_at
 
-    def ended(self, state: State, at: int, note: str | None = None) -> "Continuation":
+    def ended(self, state: ContinuationState, at: int, note: str | None = None) -> "Continuation":
         """Return what is left of it: everything but the token."""
         return structs.replace(self, state=state, token=None, ended_at=at, note=None if note is None else note[:1024])
 

@@ -12,9 +12,9 @@ from lifebus_broker.routing.invocation import explain
 from lifebus_broker.routing.receipts import with_evidence
 from lifebus_contract import CallbackRequest, CallbackResponse, Emission, FailureClass, LifebusError, TransportError
 from lifebus_contract.codec import decode_receipt
-from lifebus_supervisor.renewal.choosing import Chosen
+from lifebus_supervisor.renewal.choosing import ChosenContinuation
 from lifebus_supervisor.renewal.flow import PREPARED, USED, RenewalFlow
-from lifebus_supervisor.renewal.records import Continuation, State
+from lifebus_supervisor.renewal.records import Continuation, ContinuationState
 
 _log = structlog.get_logger("lifebus.renewal")
 
@@ -69,7 +69,7 @@ class _Recovery:
         """Do what is still to be done for the record, and write the receipts that are missing."""
         record = self._record
         if record.prepared_at is not None:
-            if record.state is State.PREPARING:
+            if record.state is ContinuationState.PREPARING:
                 await self._try(PREPARED, record.prepared_at, self._prepare)
                 return
             await self._tell_once(PREPARED, record.prepared_at, self._flow.told(record, PREPARED), {})
@@ -78,11 +78,11 @@ class _Recovery:
         await anyio.to_thread.run_sync(self._flow.store.mark_told, record)
 
     async def _finish(self, record: Continuation, moment: CallbackRequest) -> None:
-        if record.state is State.CLAIMED:
+        if record.state is ContinuationState.CLAIMED:
             await self._try(USED, moment, self._hand_over)
-        elif record.state is State.CONSUMED:
+        elif record.state is ContinuationState.CONSUMED:
             await self._tell_once(USED, moment, self._flow.told(record, USED), {})
-        elif record.state is State.REJECTED:
+        elif record.state is ContinuationState.REJECTED:
             await self._tell_once(USED, moment, self._flow.lost(record), {})
 
     async def _prepare(self, moment: CallbackRequest, evidence: Evidence) -> CallbackResponse:
@@ -90,7 +90,7 @@ class _Recovery:
 
     async def _hand_over(self, moment: CallbackRequest, evidence: Evidence) -> CallbackResponse:
         found = await anyio.to_thread.run_sync(self._flow.store.claim_again, self._record)
-        if isinstance(found, Chosen):
+        if isinstance(found, ChosenContinuation):
             return await self._flow.hand_over(found.record, moment, evidence)
         raise self._flow.lost(self._record)
 

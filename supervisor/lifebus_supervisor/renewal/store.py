@@ -16,9 +16,15 @@ from msgspec import structs
 
 from lifebus_broker.disk import Disk
 from lifebus_contract import BrokerBusy, CallbackRequest, InvalidRequest, StateConflict
-from lifebus_supervisor.renewal.choosing import Chosen, Lost, Several, Start, choose
+from lifebus_supervisor.renewal.choosing import (
+    ChosenContinuation,
+    LostContinuation,
+    RenewalStart,
+    SeveralContinuations,
+    choose,
+)
 from lifebus_supervisor.renewal.files import RecordFiles
-from lifebus_supervisor.renewal.records import LIVE, MAX_TOKEN_BYTES, Continuation, State
+from lifebus_supervisor.renewal.records import LIVE, MAX_TOKEN_BYTES, Continuation, ContinuationState
 
 DIRECTORY: Final = "continuations"
 """The store's directory in the state directory."""
@@ -75,8 +81,8 @@ class ContinuationStore:
             records, strange = self._fresh()
             for one in records:
                 same = one.profile == intent.profile and one.adapter_id == intent.adapter_id
-                if same and one.session == intent.session and one.state in {*LIVE, State.PREPARING}:
-                    if one.state is State.PREPARING:
+                if same and one.session == intent.session and one.state in {*LIVE, ContinuationState.PREPARING}:
+                    if one.state is ContinuationState.PREPARING:
                         return one
                     raise StateConflict("a continuation of this session waits already", code="pending")
             self._add(intent, records, strange)
@@ -93,7 +99,9 @@ class ContinuationStore:
         _check(record)
         with self._files.locked():
             records, strange = self._fresh()
-            kept = any(one.payload_id == record.payload_id and one.state is not State.PREPARING for one in records)
+            kept = any(
+                one.payload_id == record.payload_id and one.state is not ContinuationState.PREPARING for one in records
+            )
             if not kept:
                 for one in records:
                     if one.slot == record.slot and one.state not in LIVE:
@@ -107,40 +115,40 @@ class ContinuationStore:
             if any(one == intent for one in self._fresh()[0]):
                 self._files.remove(intent)
 
-    def look(self, start: Start) -> bool:
+    def look(self, start: RenewalStart) -> bool:
         """Whether a session start would get something, or be told that it cannot."""
         with self._files.locked():
             return choose(self._fresh()[0], start) is not None
 
     def claim(
-        self, start: Start, claim_id: str, moment: CallbackRequest | None = None
-    ) -> Chosen | Several | Lost | None:
+        self, start: RenewalStart, claim_id: str, moment: CallbackRequest | None = None
+    ) -> ChosenContinuation | SeveralContinuations | LostContinuation | None:
         """Give a session start its token: under a new claim id, or under that of a claim whose end is not known.
 
         What is lost is told once.  `moment` is kept for the receipt.
         """
         with self._files.locked():
             found = choose(self._fresh()[0], start)
-            if isinstance(found, Lost):
-                self._files.replace(found.record.ended(State.REJECTED, self._now(), _OVER))
-            if not isinstance(found, Chosen):
+            if isinstance(found, LostContinuation):
+                self._files.replace(found.record.ended(ContinuationState.REJECTED, self._now(), _OVER))
+            if not isinstance(found, ChosenContinuation):
                 return found
             record = found.record
             return self._hand_out(
                 structs.replace(
                     record,
-                    state=State.CLAIMED,
+                    state=ContinuationState.CLAIMED,
                     claim_id=record.claim_id or claim_id,
                     claimed_by=start.session,
                     claimed_at=moment or record.claimed_at,
                 )
             )
 
-    def claim_again(self, record: Continuation) -> Chosen | Lost | None:
+    def claim_again(self, record: Continuation) -> ChosenContinuation | LostContinuation | None:
         """Go on with a claim whose end is not known; None where it has come to its end meanwhile."""
         with self._files.locked():
             for one in self._fresh()[0]:
-                if one.payload_id == record.payload_id and one.state is State.CLAIMED:
+                if one.payload_id == record.payload_id and one.state is ContinuationState.CLAIMED:
                     return self._hand_out(one)
             return None
 
@@ -156,25 +164,25 @@ class ContinuationStore:
                     continue
                 if one.claimed_by is not None:
                     raise StateConflict(f"session `{one.claimed_by[:64]}` has claimed it", code="claimed")
-                taken = structs.replace(one, state=State.CLAIMED, claim_id=one.claim_id or claim_id)
+                taken = structs.replace(one, state=ContinuationState.CLAIMED, claim_id=one.claim_id or claim_id)
                 self._files.replace(taken)
                 return taken
             return None
 
-    def finish(self, record: Continuation, state: State, note: str | None = None) -> None:
+    def finish(self, record: Continuation, state: ContinuationState, note: str | None = None) -> None:
         """Say what became of a claimed token: it is gone then.  Said again, it changes nothing."""
         with self._files.locked():
             for one in self._fresh()[0]:
-                if one.payload_id == record.payload_id and one.state is State.CLAIMED:
+                if one.payload_id == record.payload_id and one.state is ContinuationState.CLAIMED:
                     self._files.replace(one.ended(state, self._now(), note))
 
     def mark_told(self, record: Continuation) -> None:
         """Forget the moments of a record whose receipts are in the ledger; that of a claim stays until it has ended."""
         with self._files.locked():
             for one in self._fresh()[0]:
-                if one.payload_id != record.payload_id or one.state is State.PREPARING:
+                if one.payload_id != record.payload_id or one.state is ContinuationState.PREPARING:
                     continue
-                claimed_at = one.claimed_at if one.state is State.CLAIMED else None
+                claimed_at = one.claimed_at if one.state is ContinuationState.CLAIMED else None
                 if (one.prepared_at, one.claimed_at) != (None, claimed_at):
                     self._files.replace(structs.replace(one, prepared_at=None, claimed_at=claimed_at))
 
@@ -187,14 +195,14 @@ class ContinuationStore:
                     return one
             return None
 
-    def _hand_out(self, claimed: Continuation) -> Chosen | Lost:
+    def _hand_out(self, claimed: Continuation) -> ChosenContinuation | LostContinuation:
         """Count that a claimed token is handed over, once more than before, and not without end."""
         if claimed.handed_over >= MOST_TRIES:
-            self._files.replace(claimed.ended(State.REJECTED, self._now(), _TOO_OFTEN))
-            return Lost(claimed)
+            self._files.replace(claimed.ended(ContinuationState.REJECTED, self._now(), _TOO_OFTEN))
+            return LostContinuation(claimed)
         counted = structs.replace(claimed, handed_over=claimed.handed_over + 1)
         self._files.replace(counted)
-        return Chosen(counted)
+        return ChosenContinuation(counted)
 
     def _add(self, record: Continuation, records: Sequence[Continuation], strange: Sequence[str]) -> None:
         """Write a new record; in a full store the oldest that is over makes room."""
@@ -212,14 +220,16 @@ class ContinuationStore:
         """
         now = self._now()
         records, strange = self._files.read()
-        answered = {one.payload_id for one in records if one.state is not State.PREPARING}
+        answered = {one.payload_id for one in records if one.state is not ContinuationState.PREPARING}
         kept: list[Continuation] = []
         for one in records:
-            asked_in_vain = one.state is State.PREPARING and (one.is_over(now) or one.payload_id in answered)
+            asked_in_vain = one.state is ContinuationState.PREPARING and (
+                one.is_over(now) or one.payload_id in answered
+            )
             if asked_in_vain or now >= one.expires_at + KEPT_S:
                 self._files.remove(one)
             elif one.state in LIVE and one.is_over(now):
-                kept.append(one.ended(State.EXPIRED, now, _OVER))
+                kept.append(one.ended(ContinuationState.EXPIRED, now, _OVER))
                 self._files.replace(kept[-1])
             else:
                 kept.append(one)

@@ -1,4 +1,4 @@
-"""Supervision put together from settings, and its tasks: recovery, ticks, and waking up when files change."""
+"""Supervision put together from settings, and its tasks: recovery, ticks, and early passes when files change."""
 
 import os
 import time
@@ -12,51 +12,55 @@ from lifebus_adapters.adapter import Adapter
 from lifebus_adapters.shared.telemetry import Surroundings
 from lifebus_broker.routing.bus import Bus
 from lifebus_broker.state.degradation import SilenceLimits
+from lifebus_supervisor.app_server.recorder import AppServerRecorder
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.jobs.state_follower import StateFollowerTask
 from lifebus_supervisor.supervision.environment import Environment, SupervisorLimits
 from lifebus_supervisor.supervision.installed_hooks import InstalledHooks
+from lifebus_supervisor.supervision.monitor_table import MonitorTable
 from lifebus_supervisor.supervision.supervisor import Supervisor
-from lifebus_supervisor.supervision.ticks import Waker, run_ticks
-from lifebus_supervisor.tailing.events import Found, WatchedFile
-from lifebus_supervisor.tailing.watcher import Watcher
+from lifebus_supervisor.supervision.ticks import WakeSignal, run_ticks
+from lifebus_supervisor.tailing.events import FileStatus, FileUpdate
+from lifebus_supervisor.tailing.tailer import Tailer
 from lifebus_transports.directories import home_directory
 from lifebus_transports.processes.identity import is_alive
 
-_TAKE_UP_S: Final = 0.2
-"""How long doors stay shut while what was recorded is read; what takes longer is read with open doors."""
+_RECOVERY_S: Final = 0.2
+"""How long servers stay closed while open sessions are recovered; what takes longer goes on while they serve."""
 
 
-class NoFiles:
-    """A watcher where telemetry is not to be read."""
+class NoTelemetry:
+    """Stands for telemetry that is not to be read."""
 
     def follow(self, adapter_id: str, session: str, path: str) -> bool:  # noqa: ARG002  as the protocol has it
-        """Watch nothing."""
+        """Follow nothing."""
         return False
 
     def forget(self, adapter_id: str, session: str) -> None:
-        """Have nothing to forget."""
+        """Do nothing."""
 
-    async def poll(self) -> Sequence[Found]:
+    async def poll(self) -> Sequence[FileUpdate]:
         """Return nothing."""
         return ()
 
-    def files(self) -> Sequence[WatchedFile]:
+    def files(self) -> Sequence[FileStatus]:
         """Return nothing."""
         return ()
 
     async def changes(self) -> AsyncIterator[None]:
-        """End at once: nothing is watched."""
+        """End at once."""
         never: tuple[None, ...] = ()
         for change in never:
             yield change
 
 
-def compose_supervisor(settings: Settings, bus: Bus, adapters: Mapping[str, Adapter]) -> Supervisor:
-    """Return the supervisor of a bus, with the watcher that the settings ask for."""
-    watcher: Watcher | NoFiles = NoFiles()
+def compose_supervisor(
+    settings: Settings, bus: Bus, adapters: Mapping[str, Adapter]
+) -> tuple[Supervisor, AppServerRecorder]:
+    """Return the supervisor of a bus, with the telemetry that the settings ask for; and the recorder of app-servers."""
+    telemetry: Tailer | NoTelemetry = NoTelemetry()
     if settings.telemetry.enabled:
-        watcher = Watcher(
+        telemetry = Tailer(
             {name: adapter.sources for name, adapter in adapters.items()},
             Surroundings(home=str(home_directory()), environ=dict(os.environ)),
             uid=os.geteuid(),
@@ -75,46 +79,50 @@ def compose_supervisor(settings: Settings, bus: Bus, adapters: Mapping[str, Adap
         ),
         abandon_s=silence.abandon_s,
     )
-    world = Environment(
+    environment = Environment(
         now=time.monotonic,
         epoch=time.time,
         is_alive=is_alive,
         hooks_installed=InstalledHooks(settings.state_dir),
     )
-    return Supervisor(bus, watcher, limits, world)
+    monitors = MonitorTable(bus.ledger, bus.capabilities.apply, environment.epoch)
+    recorder = AppServerRecorder(bus, monitors, environment)
+    supervisor = Supervisor(
+        bus, telemetry, limits, environment, monitors, at_tick_end=recorder.record_due, wake=WakeSignal()
+    )
+    return supervisor, recorder
 
 
-async def take_up(supervisor: Supervisor, keeping: StateFollowerTask | None, tasks: TaskGroup) -> None:
-    """Take up the open sessions where the keeper has them, so that whoever comes in sees what they have lost."""
+async def recover_sessions(supervisor: Supervisor, follower: StateFollowerTask | None, tasks: TaskGroup) -> None:
+    """Supervise the sessions that are open, once their state is known, so that new callers see what they have lost."""
     done = anyio.Event()
 
     async def recover() -> None:
-        if keeping is not None:
-            await keeping.taken_up.wait()
+        if follower is not None:
+            await follower.taken_up.wait()
         await supervisor.recover()
         done.set()
 
     tasks.start_soon(recover)
-    with anyio.move_on_after(_TAKE_UP_S):
-        if keeping is None or await keeping.wait_if_near():
+    with anyio.move_on_after(_RECOVERY_S):
+        if follower is None or await follower.wait_if_near():
             await done.wait()
 
 
 def start_supervision(supervisor: Supervisor, settings: Settings, tasks: TaskGroup) -> None:
-    """Tick, and look early where files change."""
-    waker = Waker()
-    supervisor.wake = waker.wake
+    """Tick at each interval, and make early passes where files change."""
     if not settings.ticks.enabled:
         return
-    tasks.start_soon(_tick_for_ever, supervisor, settings, waker)
+    tasks.start_soon(_tick_for_ever, supervisor, settings)
     if settings.telemetry.wake:
-        tasks.start_soon(_wake_on_changes, supervisor, waker)
+        tasks.start_soon(_wake_on_changes, supervisor)
 
 
-async def _tick_for_ever(supervisor: Supervisor, settings: Settings, waker: Waker) -> None:
-    await run_ticks(supervisor, interval=settings.ticks.interval_ms / 1000, now=time.monotonic, wait=waker.wait)
+async def _tick_for_ever(supervisor: Supervisor, settings: Settings) -> None:
+    interval_s = settings.ticks.interval_ms / 1000
+    await run_ticks(supervisor, interval=interval_s, now=time.monotonic, wait=supervisor.wake.wait)
 
 
-async def _wake_on_changes(supervisor: Supervisor, waker: Waker) -> None:
-    async for _ in supervisor.watcher.changes():
-        waker.wake()
+async def _wake_on_changes(supervisor: Supervisor) -> None:
+    async for _ in supervisor.telemetry.changes():
+        supervisor.wake.set()

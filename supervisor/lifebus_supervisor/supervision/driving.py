@@ -1,4 +1,4 @@
-"""Ticks that others drive: an external supervisor asks for a look, and gets back what it found.
+"""Ticks that others drive: an external supervisor asks for one, and gets back what it found.
 
 See docs/contract.md 2.6.
 """
@@ -10,7 +10,7 @@ from lifebus_transports.messages.ticks import Tick, TickAnswer
 
 
 async def drive(supervisor: Supervisor, bus: Bus, asked: Tick) -> TickAnswer:
-    """Take a look, record that it was asked for, and return what it found.
+    """Tick, record that it was asked for, and return what the tick found.
 
     Without an adapter the tick counts for every adapter with a live session, or the first one known if none has any.
 
@@ -19,10 +19,10 @@ async def drive(supervisor: Supervisor, bus: Bus, asked: Tick) -> TickAnswer:
         LifebusError: the ledger refused.
     """
     named = () if asked.adapter_id is None else (bus.registry.require(asked.adapter_id),)
-    looked = await supervisor.tick()
+    result = await supervisor.tick()
     adapters = named or _live(supervisor, bus)
     emissions = [
-        supervisor.tick_emission(one, asked.session or "", sessions=looked.sessions, observed=len(looked.rows))
+        supervisor.tick_emission(one, asked.session or "", sessions=result.sessions, observed=len(result.rows))
         for one in adapters
     ]
     outcomes = await bus.emit(asked.client_id, emissions)
@@ -31,19 +31,19 @@ async def drive(supervisor: Supervisor, bus: Bus, asked: Tick) -> TickAnswer:
             refusal = outcome.refusal
             raise error_for(refusal.failure_class, refusal.detail, retry_class=refusal.retry_class, code=refusal.code)
     rows = [row for outcome in outcomes for row in outcome.rows]
-    rows += [row for row in looked.rows if _is_asked(row.adapter_id, row.harness_session_id, asked)]
+    rows += [row for row in result.rows if _is_asked(row.adapter_id, row.harness_session_id, asked)]
     return TickAnswer(
         receipts=tuple(row.receipt for row in rows),
         positions=tuple(row.position for row in rows),
-        sessions=looked.sessions,
-        files=looked.files,
-        degraded=looked.degraded,
+        sessions=result.sessions,
+        files=result.files,
+        degraded=result.degraded,
     )
 
 
 def _live(supervisor: Supervisor, bus: Bus) -> tuple[RegisteredAdapter, ...]:
     """Return the adapters that have a live session; the first one known where none has."""
-    live = {watch.key[0] for watch in supervisor.watches if watch.is_live}
+    live = {monitor.key[0] for monitor in supervisor.monitors if monitor.is_live}
     known = bus.registry.all()
     return tuple(one for one in known if one.manifest.adapter_id in live) or known[:1]
 

@@ -1,8 +1,10 @@
-"""Findings of supervision as emissions, as the one door takes them.  Pure: ids come from the given source."""
+"""Findings of supervision as emissions, in the form in which the bus takes everything.  Pure.
+
+Ids come from the given source.
+"""
 
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Any
 
 from lifebus_contract import (
     CONTRACT_VERSION,
@@ -13,23 +15,22 @@ from lifebus_contract import (
     FrameContext,
     IdSource,
     IntegrationMode,
-    LifecycleEvent,
 )
 from lifebus_contract.ids import EVENT, INVOCATION
-from lifebus_supervisor.supervision.evaluation import Finding
-from lifebus_supervisor.supervision.session_monitor import Key
+from lifebus_supervisor.supervision.findings import SupervisionFinding
+from lifebus_supervisor.supervision.monitor.session_monitor import SessionKey
 
 
 def emissions_of(
-    findings: Sequence[Finding],
+    findings: Sequence[SupervisionFinding],
     manifest: AdapterManifest,
-    key: Key,
+    key: SessionKey,
     ids: IdSource,
     *,
     invocation_id: str | None = None,
     mode: IntegrationMode | None = None,
 ) -> list[Emission]:
-    """Return the findings of one look at a session as emissions of one invocation, in order."""
+    """Return the findings of one evaluation of a session as emissions of one invocation, in order."""
     invocation = invocation_id or ids.make(INVOCATION)
     return [_emission(one, manifest, key, ids, invocation, mode or mode_of(manifest)) for one in findings]
 
@@ -41,14 +42,13 @@ def mode_of(manifest: AdapterManifest) -> IntegrationMode:
     return manifest.integration_modes[0]
 
 
-def tick_finding(**facts: Any) -> Finding:
-    """Return a tick with what it saw; None values are left out."""
-    told = {name: value for name, value in facts.items() if value is not None}
-    return Finding(event=LifecycleEvent.SUPERVISOR_TICK, telemetry=told)
-
-
 def _emission(  # noqa: PLR0917  what every emission is made of
-    finding: Finding, manifest: AdapterManifest, key: Key, ids: IdSource, invocation: str, mode: IntegrationMode
+    finding: SupervisionFinding,
+    manifest: AdapterManifest,
+    key: SessionKey,
+    ids: IdSource,
+    invocation: str,
+    mode: IntegrationMode,
 ) -> Emission:
     adapter_id, session = key
     frame = finding.frame
@@ -71,7 +71,7 @@ def _emission(  # noqa: PLR0917  what every emission is made of
     return Emission(request=request, telemetry=telemetry, degradations=finding.degradations)
 
 
-def _context(finding: Finding) -> FrameContext | None:
+def _context(finding: SupervisionFinding) -> FrameContext | None:
     frame = finding.frame
     if frame is None:
         return None
@@ -81,6 +81,7 @@ def _context(finding: Finding) -> FrameContext | None:
 
 def _key(session: str, key: str) -> str:
     """Return a key that is short and unlike that of any other session."""
+    # A finding's key may hold ids of any length; idempotency keys may not.
     kind = key.partition(":")[0]
     digest = sha256((session + chr(0) + key).encode()).hexdigest()[:32]
     return f"supervision:{kind}:{digest}"

@@ -1,6 +1,6 @@
-"""What supervision needs from outside: files to watch, clocks, processes, and how patient it is to be."""
+"""What supervision needs from outside: telemetry files, clocks, processes, and how long it is to wait for each."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -9,43 +9,42 @@ from lifebus_adapters.adapter import CallerProcess
 from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.state.degradation import SilenceLimits
 from lifebus_broker.state.pressure import Thresholds
-from lifebus_supervisor.tailing.events import Found, WatchedFile
+from lifebus_supervisor.tailing.events import FileStatus, FileUpdate
+
+TickEnd = Callable[[int], Awaitable[tuple[StoredReceipt, ...]]]
+"""Records what can wait no longer at the end of the tick of a number, with the supervisor's lock held; returns the rows
+that it wrote (lifebus_supervisor.app_server.recorder)."""
 
 
-class Watching(Protocol):
-    """Someone who watches telemetry files (lifebus_supervisor.tailing.watcher)."""
+class TelemetryTail(Protocol):
+    """Reads telemetry files as they grow (lifebus_supervisor.tailing.tailer)."""
 
     def follow(self, adapter_id: str, session: str, path: str) -> bool:
-        """Watch the file that a hook named; False when it is no telemetry file of the adapter."""
+        """Read the file that a hook named; False when it is no telemetry file of the adapter."""
         ...
 
     def forget(self, adapter_id: str, session: str) -> None:
-        """Stop watching a session's files."""
+        """Stop reading a session's files."""
         ...
 
-    async def poll(self) -> Sequence[Found]:
-        """Return the news of every file, and every standing problem."""
+    async def poll(self) -> Sequence[FileUpdate]:
+        """Return what is new in every file, and every standing problem."""
         ...
 
-    def files(self) -> Sequence[WatchedFile]:
-        """Return how each watched file is."""
+    def files(self) -> Sequence[FileStatus]:
+        """Return how each file is."""
         ...
 
     def changes(self) -> AsyncIterator[None]:
-        """Wake up when files may have changed; a hint, and no more."""
-        ...
-
-
-class Companion(Protocol):
-    """Someone who decides about sessions beside supervision (lifebus_supervisor.app_server)."""
-
-    async def settle(self, tick: int) -> tuple[StoredReceipt, ...]:
-        """Record what can wait no longer, at the end of a tick; return the rows.  The supervisor's lock is held."""
+        """Yield when files may have changed; a hint, and no more."""
         ...
 
 
 class SupervisorLimits(Struct, frozen=True, kw_only=True):
-    """Thresholds and silence limits; `interval_s` is the time between two ticks."""
+    """Thresholds and silence limits; `interval_s` is the time between two ticks.
+
+    `abandon_s` is how long a session whose process is unknown may be silent before it counts as abandoned.
+    """
 
     interval_s: float = 2.0
     thresholds: Thresholds = Thresholds()
@@ -54,7 +53,7 @@ class SupervisorLimits(Struct, frozen=True, kw_only=True):
 
 
 class Environment(Struct, frozen=True, kw_only=True):
-    """What supervision asks of the world: clocks in seconds, processes, and whether hooks are installed.
+    """The clocks in seconds, the processes, and the installed hooks.
 
     `now` is monotonic, `epoch` the wall clock.  `is_alive` says whether a process lives, `hooks_installed` whether an
     adapter's hooks are installed.

@@ -1,79 +1,88 @@
-"""From the news of files to what the watches know."""
+"""From the updates of telemetry files to what the monitors know."""
 
 from collections.abc import Sequence
 
+from lifebus_supervisor.supervision.monitor import compactions, telemetry
+from lifebus_supervisor.supervision.monitor.session_monitor import SessionKey, SessionMonitor
 from lifebus_supervisor.supervision.monitor_table import MonitorTable
-from lifebus_supervisor.supervision.session_monitor import Key, SessionMonitor
-from lifebus_supervisor.tailing.events import Found, Problem
+from lifebus_supervisor.tailing.events import FileProblem, FileUpdate
 
 
-def match_news(found: Sequence[Found], watches: MonitorTable) -> list[tuple[SessionMonitor, Found]]:
-    """Return each piece of news with the sessions it is about.
+def match_updates(updates: Sequence[FileUpdate], monitors: MonitorTable) -> list[tuple[SessionMonitor, FileUpdate]]:
+    """Return each update with the sessions it is about.
 
-    A session that nobody knew gets a quiet watch.  What is wrong with a database concerns all sessions that it has told
-    of; a problem with a file that belongs to nobody is nobody's.
+    A session that nobody knew gets a monitor of which only history is known.  What is wrong with a database concerns
+    all sessions that it has told of; a problem with a file that belongs to nobody is nobody's.
     """
-    matched: list[tuple[SessionMonitor, Found]] = []
-    for news in found:
-        sessions = _told_of(news)
+    matched: list[tuple[SessionMonitor, FileUpdate]] = []
+    for update in updates:
+        sessions = _sessions_of(update)
         for session in sorted(sessions):
-            watch = watches.get((news.adapter_id, session))
-            if watch is None and news.facts:
-                watch = watches.open((news.adapter_id, session))
-                watch.quiet = True
-            if watch is not None:
-                matched.append((watch, news))
-        if news.session is None:
-            matched += [(watch, news) for watch in watches if _shares(watch, news) and watch.key[1] not in sessions]
+            monitor = monitors.get((update.adapter_id, session))
+            if monitor is None and update.facts:
+                monitor = monitors.open((update.adapter_id, session))
+                monitor.telemetry = telemetry.with_history_only(monitor.telemetry, True)
+            if monitor is not None:
+                matched.append((monitor, update))
+        if update.session is None:  # a database of many sessions
+            others = (one for one in monitors if _has_file(one, update) and one.key[1] not in sessions)
+            matched += [(monitor, update) for monitor in others]
     return matched
 
 
-def take_news(matched: Sequence[tuple[SessionMonitor, Found]], *, tick: int, now: float, settle_s: float) -> None:
-    """Let the watches take the facts; `settle_s` is for how long after a hook its telemetry may be on the way."""
-    for watch, news in matched:
-        if watch.key[1] in _told_of(news):
-            _take_facts(watch, news, tick=tick, now=now, settle_s=settle_s)
-        if news.problem is None:
-            if news.facts or news.path not in watch.files:
-                watch.files.pop(news.path, None)  # the one that told last stands last
-            watch.files[news.path] = news.unreadable_run
-        if news.problem or news.unreadable_run:
-            watch.problem = news.evidence or f"{news.source_id}: {news.unreadable_run} unreadable records in a row"
+def ingest(matched: Sequence[tuple[SessionMonitor, FileUpdate]], *, tick: int, now: float, settle_s: float) -> None:
+    """Let the monitors take the updates; `settle_s` is for how long after a hook its telemetry may be on the way."""
+    for monitor, update in matched:
+        if monitor.key[1] in _sessions_of(update):
+            _ingest_facts(monitor, update, tick=tick, now=now, settle_s=settle_s)
+        if update.problem is None:
+            monitor.telemetry = telemetry.on_read(
+                monitor.telemetry, update.path, update.unreadable_run, has_facts=bool(update.facts)
+            )
+        if update.problem or update.unreadable_run:
+            unreadable = f"{update.source_id}: {update.unreadable_run} unreadable records in a row"
+            monitor.telemetry = telemetry.on_problem(monitor.telemetry, update.evidence or unreadable)
 
 
-def note_problems(matched: Sequence[tuple[SessionMonitor, Found]], watches: MonitorTable) -> None:
+def count_problems(matched: Sequence[tuple[SessionMonitor, FileUpdate]], monitors: MonitorTable) -> None:
     """Count, once a tick, for how many polls the sessions have been without their telemetry.
 
     Of several files the one that told last counts.  One that was never there is not missed before the first turn.
     """
-    problems: dict[Key, dict[str, Problem]] = {}
-    for watch, news in matched:
-        if news.problem is not None:
-            problems.setdefault(watch.key, {})[news.path] = news.problem
-    for watch in watches:
-        its, newest = problems.get(watch.key, {}), next(reversed(watch.files), None)
-        problem = its.get(newest) if newest is not None else next(iter(its.values()), None)
-        due = newest is not None or bool(watch.state.turns)
-        watch.missing = watch.missing + 1 if due and problem not in {None, "hung"} else 0
-        watch.hung = watch.hung + 1 if due and problem == "hung" else 0
+    problems: dict[SessionKey, dict[str, FileProblem]] = {}
+    for monitor, update in matched:
+        if update.problem is not None:
+            problems.setdefault(monitor.key, {})[update.path] = update.problem
+    for monitor in monitors:
+        own, newest = problems.get(monitor.key, {}), monitor.telemetry.newest_file
+        problem = own.get(newest) if newest is not None else next(iter(own.values()), None)
+        is_due = newest is not None or bool(monitor.state.turns)
+        monitor.telemetry = telemetry.on_polled(
+            monitor.telemetry,
+            missing=is_due and problem not in {None, "hung"},
+            hung=is_due and problem == "hung",
+        )
 
 
-def _take_facts(watch: SessionMonitor, news: Found, *, tick: int, now: float, settle_s: float) -> None:
-    if watch.quiet and (not news.history or (watch.state.last_event is not None and not watch.state.ended)):
-        watch.quiet = False
-    settled = watch.hook_at is None or now - watch.hook_at > settle_s
-    for fact in news.facts:
-        if fact.session == watch.key[1]:
-            watch.take(fact, news.source_id, tick, settled=settled, history=news.history)
-    if news.grown:
-        watch.grown_at, watch.idle_ticks = now, 0
-    if news.history:
-        watch.settle_proofs()
+def _ingest_facts(monitor: SessionMonitor, update: FileUpdate, *, tick: int, now: float, settle_s: float) -> None:
+    is_known_open = monitor.state.last_event is not None and not monitor.state.ended
+    if not update.history or is_known_open:
+        monitor.telemetry = telemetry.with_history_only(monitor.telemetry, False)
+    hook_at = monitor.hooks.last_hook_at
+    settled = hook_at is None or now - hook_at > settle_s
+    for fact in update.facts:
+        if fact.session == monitor.key[1]:
+            monitor.observe(fact, update.source_id, tick, settled=settled, history=update.history)
+    if update.grown:
+        monitor.telemetry = telemetry.on_growth(monitor.telemetry, now)
+        monitor.idle_ticks = 0
+    if update.history:
+        monitor.compactions = compactions.on_history_read(monitor.compactions)
 
 
-def _told_of(news: Found) -> set[str]:
-    return {fact.session for fact in news.facts} | ({news.session} if news.session else set())
+def _sessions_of(update: FileUpdate) -> set[str]:
+    return {fact.session for fact in update.facts} | ({update.session} if update.session else set())
 
 
-def _shares(watch: SessionMonitor, news: Found) -> bool:
-    return watch.key[0] == news.adapter_id and news.path in watch.files
+def _has_file(monitor: SessionMonitor, update: FileUpdate) -> bool:
+    return monitor.key[0] == update.adapter_id and update.path in monitor.telemetry.files

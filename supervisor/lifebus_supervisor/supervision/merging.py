@@ -1,4 +1,4 @@
-"""What a hook tells, beside what is known already: one fact gives one receipt, whoever tells it first.  Pure."""
+"""What a hook tells, merged with what is known already: one fact gives one receipt, whoever tells it first.  Pure."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -9,8 +9,10 @@ from lifebus_adapters.adapter import HookReading
 from lifebus_broker.state.telemetry_keys import LEVEL, SIGNAL, SOURCE
 from lifebus_contract import FRAME_EVENTS, AdapterManifest, Emission, IdSource, IntegrationMode, LifecycleEvent
 from lifebus_supervisor.supervision.emissions import emissions_of
-from lifebus_supervisor.supervision.evaluation import LEFT_OPEN, closings, pressure_facts
-from lifebus_supervisor.supervision.session_monitor import MATCH_S, SessionMonitor
+from lifebus_supervisor.supervision.endings import LEFT_OPEN, frame_closings
+from lifebus_supervisor.supervision.evaluation import pressure_facts
+from lifebus_supervisor.supervision.monitor.compactions import MATCH_S
+from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
 
 NEEDS_HISTORY: Final = frozenset(
     {
@@ -26,42 +28,41 @@ _OPENS: Final = frozenset({LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OP
 
 
 def merge(
-    watch: SessionMonitor, reading: HookReading, manifest: AdapterManifest, ids: IdSource, epoch_s: int
+    monitor: SessionMonitor, reading: HookReading, manifest: AdapterManifest, ids: IdSource, epoch_s: int
 ) -> tuple[Emission, ...]:
     """Return the emissions of a hook call as they are to be recorded.
 
     A compaction that a file has proved already is left out, and so are the second opening of a nested frame and what an
-    app-server told first.  Pressure
-    that a harness signals without numbers gets the newest numbers, and is left out while such a signal stands.  The
-    end of a session closes its open frames first.
+    app-server told first.  Pressure that a harness signals without numbers gets the newest numbers, and is left out
+    while such a signal stands.  The end of a session closes its open frames first.
     """
     merged: list[Emission] = []
-    for told in reading.emissions:
-        emission = _placed(watch, told)
+    for original in reading.emissions:
+        emission = _with_parent(monitor, original)
         event = emission.request.event
-        proved = event is LifecycleEvent.CONTEXT_COMPACTED and _is_proved(watch, epoch_s)
-        if proved or _is_open(watch, emission) or _is_told(watch, emission):
+        proved = event is LifecycleEvent.CONTEXT_COMPACTED and _is_recorded(monitor, epoch_s)
+        if proved or _is_reopening(monitor, emission) or _is_known(monitor, emission):
             continue
         if event is LifecycleEvent.CONTEXT_PRESSURE_OBSERVED:
-            if not watch.state.signalled:
-                merged.append(_with(emission, _signal_facts(watch, reading.hook)))
+            if not monitor.state.signalled:
+                merged.append(_with(emission, _signal_facts(monitor, reading.hook)))
             continue
         if event is LifecycleEvent.CONTEXT_COMPACTED:
             merged.append(_with(emission, {SOURCE: f"hook:{reading.hook}"}))
             continue
-        if _ends_session(event, merged):
-            merged.extend(_closed_first(watch, emission, manifest, ids))
+        if _begins_session_end(event, merged):
+            merged.extend(_frame_ends(monitor, emission, manifest, ids))
         merged.append(emission)
     return tuple(merged)
 
 
-def _is_proved(watch: SessionMonitor, epoch_s: int) -> bool:
+def _is_recorded(monitor: SessionMonitor, epoch_s: int) -> bool:
     """Whether the newest compaction on record came from a file, just now, and no other is known."""
-    filed = watch.state.filed_at_epoch_s
-    return filed is not None and epoch_s - filed <= MATCH_S and watch.untold <= 0
+    filed = monitor.state.filed_at_epoch_s
+    return filed is not None and epoch_s - filed <= MATCH_S and monitor.unrecorded_compactions <= 0
 
 
-def _placed(watch: SessionMonitor, emission: Emission) -> Emission:
+def _with_parent(monitor: SessionMonitor, emission: Emission) -> Emission:
     """Return a nested frame's event inside the frame that it really stands in.
 
     Codex names a sub-agent's own turn where the turn around it is meant; only an open frame can have another inside.
@@ -69,7 +70,7 @@ def _placed(watch: SessionMonitor, emission: Emission) -> Emission:
     context = emission.request.frame_context
     if context is None or context.parent_frame_id is None:
         return emission
-    frames = watch.state.frames
+    frames = monitor.state.frames
     known = next((frame.parent for frame in frames if frame.frame_id == context.frame_id), None)
     around = [frame.frame_id for frame in frames if frame.parent is None]
     parent = known or (context.parent_frame_id if context.parent_frame_id in around or not around else around[-1])
@@ -79,38 +80,41 @@ def _placed(watch: SessionMonitor, emission: Emission) -> Emission:
     return structs.replace(emission, request=request)
 
 
-def _is_open(watch: SessionMonitor, emission: Emission) -> bool:
-    """Whether a hook tells again of a nested frame that is open: a sub-agent's start and its prompt are one."""
+def _is_reopening(monitor: SessionMonitor, emission: Emission) -> bool:
+    """Whether a hook opens a nested frame that is open already: a sub-agent's start and its prompt are one opening."""
     request = emission.request
     if request.event not in _OPENS or request.frame_context is None or request.frame_context.parent_frame_id is None:
         return False
-    return any(frame.frame_id == request.frame_context.frame_id for frame in watch.state.frames)
+    return any(frame.frame_id == request.frame_context.frame_id for frame in monitor.state.frames)
 
 
-def _is_told(watch: SessionMonitor, emission: Emission) -> bool:
-    """Whether an app-server told the same before; of what begins, the hook's first word is still for the clients."""
+def _is_known(monitor: SessionMonitor, emission: Emission) -> bool:
+    """Whether an app-server told the same before.
+
+    `session.starting` and `frame.opening` of such a beginning are kept: clients deliver their payloads there.
+    """
     request = emission.request
     frame = "" if request.frame_context is None else request.frame_context.frame_id
     match request.event:
         case LifecycleEvent.SESSION_STARTED:
-            return watch.state.started and (request.event, "") in watch.state.wired
+            return monitor.state.started and (request.event, "") in monitor.state.wired
         case LifecycleEvent.SESSION_ENDING | LifecycleEvent.SESSION_ENDED:
-            return watch.state.ended and (LifecycleEvent.SESSION_ENDED, "") in watch.state.wired
-        case LifecycleEvent.FRAME_OPENED if (request.event, frame) in watch.state.wired:
+            return monitor.state.ended and (LifecycleEvent.SESSION_ENDED, "") in monitor.state.wired
+        case LifecycleEvent.FRAME_OPENED if (request.event, frame) in monitor.state.wired:
             return True
         case event if event in FRAME_EVENTS:
-            return (LifecycleEvent.FRAME_ENDED, frame) in watch.state.wired
+            return (LifecycleEvent.FRAME_ENDED, frame) in monitor.state.wired
         case _:
             return False
 
 
-def _signal_facts(watch: SessionMonitor, hook: str) -> dict[str, Any]:
-    level = watch.state.level
+def _signal_facts(monitor: SessionMonitor, hook: str) -> dict[str, Any]:
+    level = monitor.state.level
     return {
         LEVEL: None if level is None else level.value,
         SIGNAL: True,
         SOURCE: f"hook:{hook}",
-        **pressure_facts(watch),
+        **pressure_facts(monitor),
     }
 
 
@@ -118,21 +122,21 @@ def _with(emission: Emission, facts: dict[str, Any]) -> Emission:
     return structs.replace(emission, telemetry={**emission.telemetry, **facts})
 
 
-def _ends_session(event: LifecycleEvent, before: Sequence[Emission]) -> bool:
-    """Whether this is the first word of a session's end."""
+def _begins_session_end(event: LifecycleEvent, before: Sequence[Emission]) -> bool:
+    """Whether this is the first emission about a session's end; `before` came in the same call."""
     if event is LifecycleEvent.SESSION_ENDING:
         return True
-    said = {emission.request.event for emission in before}
-    return event is LifecycleEvent.SESSION_ENDED and LifecycleEvent.SESSION_ENDING not in said
+    events = {emission.request.event for emission in before}
+    return event is LifecycleEvent.SESSION_ENDED and LifecycleEvent.SESSION_ENDING not in events
 
 
-def _closed_first(watch: SessionMonitor, ending: Emission, manifest: AdapterManifest, ids: IdSource) -> list[Emission]:
+def _frame_ends(monitor: SessionMonitor, ending: Emission, manifest: AdapterManifest, ids: IdSource) -> list[Emission]:
     """Return the ends of the frames that are still open, in the invocation of the session's end."""
-    findings = list(closings(watch, LEFT_OPEN)) if watch.loaded else []
+    findings = list(frame_closings(monitor, LEFT_OPEN)) if monitor.loaded else []
     return emissions_of(
         findings,
         manifest,
-        watch.key,
+        monitor.key,
         ids,
         invocation_id=ending.request.invocation_id,
         mode=IntegrationMode.NATIVE_HOOK,

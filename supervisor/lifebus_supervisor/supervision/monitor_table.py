@@ -1,8 +1,8 @@
-"""The sessions under supervision, and how their stories keep up with the ledger.
+"""The sessions under supervision, and how each monitor keeps up with the ledger.
 
-A receipt that continues what a watch knows is applied at once; where something lies between, the watch reads the
-session's rows from the ledger, behind what somebody else has folded already.  Either way the state is the fold over the
-rows and nothing else.
+A receipt that continues what a monitor knows is applied at once.  Where something lies between, the monitor reads the
+session's rows from the ledger, behind what somebody else has reduced already.  Either way its state is the reduction of
+the rows and nothing else.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -16,19 +16,22 @@ from lifebus_broker.state.receipt_view import ReceiptLike, read_receipt
 from lifebus_broker.state.session_reducer import is_app
 from lifebus_broker.state.session_state import SessionState
 from lifebus_contract import LifebusError
-from lifebus_supervisor.supervision.session_monitor import Key, SessionMonitor, process_of
+from lifebus_supervisor.supervision.monitor import hooks, process
+from lifebus_supervisor.supervision.monitor.session_monitor import SessionKey, SessionMonitor
 
-Known = Callable[[Key], Awaitable[tuple[int, SessionState | None]]]
-"""Returns a session's story as of a position that is folded already, None where it had no receipt until then."""
+KnownState = Callable[[SessionKey], Awaitable[tuple[int, SessionState | None]]]
+"""Returns a session's state as of a position that is reduced already, None where it had no receipt until then."""
 
-MAX_WATCHES: Final = 4_096
-"""Most sessions under supervision; of more, those that are over or only a file, then the first ones are forgotten."""
+MAX_MONITORS: Final = 4_096
+"""Most sessions under supervision; of more, those that are over or only history, then the first ones are forgotten."""
+
+_PAGE_ROWS: Final = 512
 
 
 class MonitorTable:
-    """The watches, by adapter and session.
+    """The monitors, by adapter and session.
 
-    `learn` is given the receipts that are read as history.  `known`, where somebody sets it, says from which story and
+    `learn` is given the receipts that are read as history.  `known`, where somebody sets it, says from which state and
     position on a session's rows have to be read.
     """
 
@@ -38,95 +41,94 @@ class MonitorTable:
         self._ledger = ledger
         self._epoch = epoch
         self._learn = learn
-        self._watches: dict[Key, SessionMonitor] = {}
-        self.known: Known | None = None
+        self._monitors: dict[SessionKey, SessionMonitor] = {}
+        self.known: KnownState | None = None
 
     def __iter__(self) -> Iterator[SessionMonitor]:
-        return iter(tuple(self._watches.values()))
+        return iter(tuple(self._monitors.values()))
 
     def __len__(self) -> int:
-        return len(self._watches)
+        return len(self._monitors)
 
-    def get(self, key: Key) -> SessionMonitor | None:
-        """Return the watch of a session, if there is one."""
-        return self._watches.get(key)
+    def get(self, key: SessionKey) -> SessionMonitor | None:
+        """Return the monitor of a session, if there is one."""
+        return self._monitors.get(key)
 
-    def open(self, key: Key) -> SessionMonitor:
-        """Return the watch of a session, made where there was none."""
-        watch = self._watches.get(key)
-        if watch is None:
-            watch = self._watches[key] = SessionMonitor(
+    def open(self, key: SessionKey) -> SessionMonitor:
+        """Return the monitor of a session, made where there was none."""
+        monitor = self._monitors.get(key)
+        if monitor is None:
+            monitor = self._monitors[key] = SessionMonitor(
                 state=SessionState(adapter_id=key[0], harness_session_id=key[1])
             )
-            if len(self._watches) > MAX_WATCHES:
-                self.drop(next((one for one in self._watches.values() if not one.is_live), next(iter(self))))
-        return watch
+            if len(self._monitors) > MAX_MONITORS:
+                self.drop(next((one for one in self._monitors.values() if not one.is_live), next(iter(self))))
+        return monitor
 
-    def drop(self, watch: SessionMonitor) -> None:
+    def drop(self, monitor: SessionMonitor) -> None:
         """Forget a session; the ledger remembers it."""
-        self._watches.pop(watch.key, None)
+        self._monitors.pop(monitor.key, None)
 
-    def note(self, rows: Sequence[StoredReceipt], strangers: dict[Key, None]) -> None:
-        """Note which sessions have new rows, those without a watch in `strangers`; called for every commit."""
-        watches = self._watches
+    def on_commit(self, rows: Sequence[StoredReceipt], unmonitored: dict[SessionKey, None]) -> None:
+        """Take note of which sessions have new rows, those without a monitor in `unmonitored`."""
+        monitors = self._monitors  # every commit of the bus passes here
         for row in rows:
             if row.harness_session_id is None:
                 continue
             key = (row.adapter_id, row.harness_session_id)
-            watch = watches.get(key)
-            if watch is not None:
-                watch.newest = row.position
-            elif len(strangers) < MAX_WATCHES:
-                strangers[key] = None
+            monitor = monitors.get(key)
+            if monitor is not None:
+                monitor.newest = row.position
+            elif len(unmonitored) < MAX_MONITORS:
+                unmonitored[key] = None
 
-    def apply(self, watch: SessionMonitor, rows: Iterable[StoredReceipt], now: float) -> None:
-        """Apply rows that continue what the watch knows; the others wait for `refresh`."""
+    def apply(self, monitor: SessionMonitor, rows: Iterable[StoredReceipt], now: float) -> None:
+        """Apply rows that continue what the monitor knows; the others wait for `refresh`."""
         for row in rows:
-            watch.newest = max(watch.newest, row.position)
-            if (row.adapter_id, row.harness_session_id) != watch.key or row.position <= watch.position:
+            monitor.newest = max(monitor.newest, row.position)
+            if (row.adapter_id, row.harness_session_id) != monitor.key or row.position <= monitor.position:
                 continue
-            if row.sequence is None or row.sequence == watch.state.sequence + 1:
-                if not watch.loaded and row.sequence == 1:
-                    watch.load(now, self._epoch())
-                self._apply(watch, row, now)
+            # Receipts of other clients may stand between: only the session's own sequence shows that none is missing.
+            if row.sequence is None or row.sequence == monitor.state.sequence + 1:
+                if not monitor.loaded and row.sequence == 1:
+                    monitor.load(now, self._epoch())
+                self._apply(monitor, row, now)
 
-    async def refresh(self, watch: SessionMonitor, now: float, patience: float | None = None) -> None:
-        """Read what the ledger knows of a session beyond what the watch knows; of what was pruned, what is left.
+    async def refresh(self, monitor: SessionMonitor, now: float, patience: float | None = None) -> None:
+        """Read what the ledger knows of a session beyond what the monitor knows; of what was pruned, what is left.
 
-        With `patience`, in seconds, a watch stays as it is where what was folded is longer in coming.
+        With `patience`, in seconds, a monitor stays as it is where the reduced state is longer in coming.
         """
         with anyio.move_on_after(patience) as waiting:
-            await self._begin(watch)
+            await self._begin(monitor)
         if waiting.cancelled_caught:
             return
-        while not watch.loaded or watch.position < watch.newest:
-            page = await self._ledger.read(Query(after=watch.position, limit=512, session=watch.key))
+        while not monitor.loaded or monitor.position < monitor.newest:
+            page = await self._ledger.read(Query(after=monitor.position, limit=_PAGE_ROWS, session=monitor.key))
             for row in page.rows:
-                if row.position > watch.position:
-                    self._apply(watch, row, now if watch.loaded else None)
-            watch.position = max(watch.position, page.next)
+                if row.position > monitor.position:  # others may have applied rows while the page was read
+                    self._apply(monitor, row, now if monitor.loaded else None)
+            monitor.position = max(monitor.position, page.next)
             if page.complete:
-                if not watch.loaded:
-                    watch.load(now, self._epoch())
-                watch.newest = watch.position
-        if watch.process is None:
-            watch.process = process_of(watch.state.process)
+                if not monitor.loaded:
+                    monitor.load(now, self._epoch())
+                monitor.newest = monitor.position
+        monitor.process = process.on_recorded(monitor.process, monitor.state.process)
 
-    async def _begin(self, watch: SessionMonitor) -> None:
-        """Begin with what was folded already; where nobody can say, the rows are read from the first one."""
-        if self.known is None or watch.position:
+    async def _begin(self, monitor: SessionMonitor) -> None:
+        """Begin with what was reduced already; where nobody can say, the rows are read from the first one."""
+        if self.known is None or monitor.position:
             return
         with suppress(LifebusError):
-            position, story = await self.known(watch.key)
-            if not watch.position:
-                watch.begin(position, story)
+            position, state = await self.known(monitor.key)
+            if not monitor.position:
+                monitor.begin(position, state)
 
-    def _apply(self, watch: SessionMonitor, row: StoredReceipt, now: float | None) -> None:
-        """Fold one row; `now` is None where it is history."""
-        told = read_receipt(row.receipt, row.position)
-        watch.apply(row.position, told)
+    def _apply(self, monitor: SessionMonitor, row: StoredReceipt, now: float | None) -> None:
+        """Reduce one row; `now` is None where it is history."""
+        receipt = read_receipt(row.receipt, row.position)
+        monitor.apply(row.position, receipt)
         if now is None:
-            self._learn([told])
-        if is_app(told):
-            watch.app = not watch.hooked
-            watch.heard_at = now if now is not None else watch.heard_at
+            self._learn([receipt])
+        if is_app(receipt):
+            monitor.hooks = hooks.on_app(monitor.hooks, hooked=monitor.is_hooked, now=now)

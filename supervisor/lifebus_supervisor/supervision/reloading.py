@@ -1,4 +1,4 @@
-"""Manifests read again while the broker runs: what an adapter no longer claims is lost, and said so."""
+"""Manifests read again while the broker runs: what an adapter no longer claims is recorded as lost."""
 
 import time
 
@@ -12,7 +12,7 @@ from lifebus_broker.state.telemetry_keys import CAUSE
 from lifebus_contract import AdapterManifest, LifebusError, LifecycleEvent
 from lifebus_supervisor.configuration.adapters import configured_adapters
 from lifebus_supervisor.configuration.settings import Settings
-from lifebus_supervisor.supervision.evaluation import Finding
+from lifebus_supervisor.supervision.findings import SupervisionFinding
 from lifebus_supervisor.supervision.supervisor import Supervisor
 
 _EVIDENCE = "the manifest was read again and claims otherwise"
@@ -29,7 +29,7 @@ async def reload_manifests(settings: Settings, bus: Bus, supervisor: Supervisor)
         read = await anyio.to_thread.run_sync(configured_adapters, settings)
         before = bus.registry.replace(read.all())
     except LifebusError as fault:
-        _log.error("reload_refused", detail=fault.detail[:512])
+        _log.error("manifests_not_reloaded", detail=fault.detail[:512])
         return 0
     old = {one.manifest.adapter_id: one.manifest for one in before}
     changed = 0
@@ -39,13 +39,13 @@ async def reload_manifests(settings: Settings, bus: Bus, supervisor: Supervisor)
         if finding is not None:
             changed += 1
             await supervisor.record_for_adapter(manifest.adapter_id, [finding])
-    _log.info("reloaded", adapters=len(bus.registry.all()), changed=changed)
+    _log.info("manifests_reloaded", adapters=len(bus.registry.all()), changed=changed)
     return changed
 
 
-def _finding(old: AdapterManifest | None, new: AdapterManifest) -> Finding | None:
+def _finding(old: AdapterManifest | None, new: AdapterManifest) -> SupervisionFinding | None:
     changes = () if old is None else shrinkage(old, new, at_epoch_s=int(time.time()), evidence=_EVIDENCE)
     if not changes:
         return None
     facts = {CAUSE: Cause.MANIFEST_CHANGED.value, "evidence": _EVIDENCE}
-    return Finding(event=LifecycleEvent.CAPABILITY_DEGRADED, telemetry=facts, degradations=changes)
+    return SupervisionFinding(event=LifecycleEvent.CAPABILITY_DEGRADED, telemetry=facts, degradations=changes)

@@ -2,8 +2,8 @@
 
 See docs/contract.md 2.6.
 
-Between ticks the loop may be woken for an early look, which counts nothing: silence is measured in ticks alone.  Early
-looks rest four times as long as they took, so that no number of calls makes the broker look all the time.
+Between ticks the loop may be woken for an early pass, which counts nothing: silence is measured in ticks alone.  After
+an early pass the loop rests four times as long as it took, so that wake-ups cannot keep the broker busy all the time.
 """
 
 from collections.abc import Awaitable, Callable
@@ -12,53 +12,53 @@ from typing import Final, Protocol
 import anyio
 import structlog
 
-_REST: Final = 4
+_REST_FACTOR: Final = 4
 
 _log = structlog.get_logger("lifebus.ticks")
 
 
-class Ticked(Protocol):
+class Tickable(Protocol):
     """Something that is ticked."""
 
     async def tick(self) -> object:
         """Do what is due at each interval."""
         ...
 
-    async def observe(self) -> object:
-        """Take an early look."""
+    async def poll_early(self) -> object:
+        """Make an early pass."""
         ...
 
 
-class Waker:
-    """A call for an early look; calls that come before it is answered are one."""
+class WakeSignal:
+    """A request for an early pass; requests that come before it is answered are one."""
 
     def __init__(self) -> None:
         self._event = anyio.Event()
 
-    def wake(self) -> None:
-        """Ask for an early look."""
+    def set(self) -> None:
+        """Ask for an early pass."""
         self._event.set()
 
     async def wait(self, seconds: float) -> bool:
-        """Wait for a call, at most so many seconds; return whether one came."""
+        """Wait for a request, at most so many seconds; return whether one came."""
         with anyio.move_on_after(max(0.0, seconds)):
             await self._event.wait()
-        woken = self._event.is_set()
-        if woken:
-            self._event = anyio.Event()
-        return woken
+        is_set = self._event.is_set()
+        if is_set:
+            self._event = anyio.Event()  # an event cannot be cleared
+        return is_set
 
 
 def next_due(due: float, started: float, interval: float) -> float:
     """Return when the tick after the one that was due, and started a little or much later, is due.
 
-    It stays in step; where whole intervals were missed, the late tick was the one that catches up for all of them.
+    It stays in step; where whole intervals were missed, the late tick stands for all of them.
     """
     return (due if started - due < interval else started) + interval
 
 
 async def run_ticks(
-    ticked: Ticked,
+    target: Tickable,
     *,
     interval: float,
     now: Callable[[], float],
@@ -67,19 +67,17 @@ async def run_ticks(
 ) -> None:
     """Tick for ever.  `now` is a monotonic clock in seconds; `wait` waits at most so long, True if it was woken.
 
-    `rest` waits out the whole time.
-
-    A tick that fails is logged and is not the last one.
+    `rest` waits out the whole time.  A tick that fails is logged, and the next one is made all the same.
     """
     due = now() + interval
     while True:
-        woken = await wait(due - now()) and now() < due  # whoever wakes all the time must not keep the tick away
+        woken = await wait(due - now()) and now() < due  # constant wake-ups must not keep the tick away
         started = now()
         try:
-            await (ticked.observe() if woken else ticked.tick())
+            await (target.poll_early() if woken else target.tick())
         except Exception:  # noqa: BLE001  one bad tick must not end supervision
             _log.exception("tick_failed")
         if woken:
-            await rest(max(0.0, min(_REST * (now() - started), due - now())))
+            await rest(max(0.0, min(_REST_FACTOR * (now() - started), due - now())))
         else:
             due = next_due(due, started, interval)

@@ -1,7 +1,7 @@
 """Blocking calls aside from the event loop, where a call that never returns does no harm.
 
 A worker thread of anyio is waited for when the program ends, and a read from a file system that hangs would keep the
-broker alive for ever.  So each `Aside` has at most one thread, and the program ends without it.
+broker alive for ever.  So each `BlockingCall` has at most one thread, and the program ends without it.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ import anyio
 T = TypeVar("T")
 
 
-class Aside(Generic[T]):
+class BlockingCall(Generic[T]):
     """One blocking call at a time, in a thread of its own.  Its result waits until it is taken, however late."""
 
     def __init__(self, name: str) -> None:

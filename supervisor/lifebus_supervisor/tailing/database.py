@@ -18,8 +18,8 @@ from urllib.parse import quote
 import apsw
 
 from lifebus_adapters.shared.telemetry import DatabaseReader, Fact, Question
-from lifebus_supervisor.tailing.decode import Heard, Hearing
-from lifebus_supervisor.tailing.safe_open import Place, Unusable, check, opened
+from lifebus_supervisor.tailing.decode import Decoder, ReadResult
+from lifebus_supervisor.tailing.safe_open import FilePlace, UnusableFile, check_status, open_checked
 
 _MAGIC: Final = b"SQLite format 3\0"
 _WAL_VERSION: Final = 2
@@ -36,10 +36,10 @@ _Mark = tuple[tuple[int, ...] | None, ...]
 _Answers = list[tuple[Question, list[tuple[Any, ...]]]]
 
 
-class Database:
+class DatabaseTail:
     """A database that is asked again when it or its log has changed, or when an answer was as long as it may be."""
 
-    def __init__(self, hearing: Hearing, make_reader: Callable[[], DatabaseReader], *, uid: int, history: bool) -> None:
+    def __init__(self, hearing: Decoder, make_reader: Callable[[], DatabaseReader], *, uid: int, history: bool) -> None:
         """Watch a database; `history` says whether what it holds at first is old."""
         self.hearing = hearing
         self.size = 0
@@ -52,7 +52,7 @@ class Database:
         self._settled = False
         self.is_behind = False
 
-    def is_news(self, place: Place, status: os.stat_result, now: float) -> bool:  # noqa: ARG002  a file's is alike
+    def is_news(self, place: FilePlace, status: os.stat_result, now: float) -> bool:  # noqa: ARG002  a file's is alike
         """Whether to ask: something changed since the last answers, or may have."""
         return self.is_behind or not self._settled or self._asked != _mark(place.path)
 
@@ -60,14 +60,14 @@ class Database:
         """Note that there is no such file now: whatever appears is new."""
         self._absent = True
 
-    def read(self, place: Place, now: float, late: Callable[[], bool]) -> list[Heard]:
+    def read(self, place: FilePlace, now: float, late: Callable[[], bool]) -> list[ReadResult]:
         """Ask what is new; a query is stopped when it is `late`.
 
         Raises:
             Unusable: the file cannot be opened, is no database, or SQLite cannot read it now.
         """
         mark = _mark(place.path)
-        with opened(place, self._uid) as (file, status):
+        with open_checked(place, self._uid) as (file, status):
             header = os.pread(file, 100, 0)
         if self._identity != (status.st_dev, status.st_ino):
             self._start_again(status)
@@ -76,7 +76,7 @@ class Database:
         options = self._options(place.path, header)
         try:
             answers = self._ask(place.path, options, late)
-        except Unusable:
+        except UnusableFile:
             if options == _IMMUTABLE and _mark(place.path) != mark:
                 return []
             raise
@@ -100,18 +100,18 @@ class Database:
             finally:
                 connection.close()
         except apsw.Error as fault:
-            raise Unusable("unreadable", _evidence(fault)) from fault
+            raise UnusableFile("unreadable", _evidence(fault)) from fault
 
     def _options(self, path: str, header: bytes) -> str:
         """Return how to open the file so that nothing is created beside it."""
         if not header.startswith(_MAGIC):
-            raise Unusable("unreadable", "not a SQLite database")
+            raise UnusableFile("unreadable", "not a SQLite database")
         if _WAL_VERSION not in header[18:20]:
             return ""
         if not self._has_log(f"{path}-wal"):
             return _IMMUTABLE
         if not self._has_log(f"{path}-shm"):
-            raise Unusable("unreadable", "the database's log has no index; only its owner may make one")
+            raise UnusableFile("unreadable", "the database's log has no index; only its owner may make one")
         return "&readonly_shm=1"
 
     def _has_log(self, path: str) -> bool:
@@ -119,10 +119,10 @@ class Database:
             status = os.lstat(path)
         except FileNotFoundError:
             return False
-        check(status, self._uid)
+        check_status(status, self._uid)
         return status.st_size > 0
 
-    def _hear(self, answers: _Answers, mark: _Mark, now: float) -> list[Heard]:
+    def _hear(self, answers: _Answers, mark: _Mark, now: float) -> list[ReadResult]:
         facts: list[Fact] = []
         skipped = self.hearing.skipped
         for question, rows in answers:
@@ -132,7 +132,7 @@ class Database:
         self._settled = now - self.changed_at > _SETTLED_S
         self.is_behind = any(len(rows) >= question.limit for question, rows in answers)
         self.size = sum(part[2] for part in mark if part)
-        heard = Heard(
+        heard = ReadResult(
             facts=tuple(facts),
             grown=0 if self._history else sum(len(rows) for _, rows in answers),
             skipped=self.hearing.skipped - skipped,

@@ -12,7 +12,7 @@ from lifebus_contract import InvalidRequest
 _LOG: Final[structlog.stdlib.BoundLogger] = structlog.get_logger("lifebus.watching")
 
 
-class Heard(Struct, frozen=True, kw_only=True):
+class ReadResult(Struct, frozen=True, kw_only=True):
     """What one reading of a file brought (see `Found`)."""
 
     facts: tuple[Fact, ...] = ()
@@ -26,7 +26,7 @@ class Heard(Struct, frozen=True, kw_only=True):
         return bool(self.facts or self.grown or self.skipped)
 
 
-class Defects:
+class DefectLog:
     """Logs the first failure of a source's reader that is a fault of ours, and no other."""
 
     def __init__(self, adapter_id: str, source_id: str) -> None:
@@ -40,10 +40,10 @@ class Defects:
             _LOG.error("telemetry_reader_defect", fault=type(fault).__name__, **self._source)
 
 
-class Hearing:
+class Decoder:
     """Counts records: read, skipped, and unreadable ones in a row."""
 
-    def __init__(self, defects: Defects) -> None:
+    def __init__(self, defects: DefectLog) -> None:
         self._defects = defects
         self.records = 0
         self.skipped = 0

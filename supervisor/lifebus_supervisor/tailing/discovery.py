@@ -11,22 +11,22 @@ from typing import Final
 
 from msgspec import Struct
 
-from lifebus_supervisor.tailing.listing import Folders
-from lifebus_supervisor.tailing.safe_open import Place, Unusable, joined
+from lifebus_supervisor.tailing.listing import FolderListing
+from lifebus_supervisor.tailing.safe_open import FilePlace, UnusableFile, join_path
 
-SWEPT: Final = 128
+SWEPT_PER_POLL: Final = 128
 """How many files that are known and not watched are looked at in each poll."""
 
 
-class Sighting(Struct, frozen=True):
+class DiscoveredFile(Struct, frozen=True):
     """A file that was seen: where, how many of its bytes are old (None: all), and when it was changed."""
 
-    place: Place
+    place: FilePlace
     history: int | None = None
     changed_at: float = 0.0
 
 
-class Tree:
+class SourceRoot:
     """One root of a source.  `shown` is the root as its user writes it; its own links are resolved once it exists.
 
     Without a pattern, the root is the file.
@@ -37,27 +37,27 @@ class Tree:
         self._pattern = pattern
         self._root: str | None = None
         self._was_absent = False
-        self._folders: Folders | None = None
+        self._folders: FolderListing | None = None
         self._fresh: deque[tuple[tuple[str, str], bool]] = deque()
         self._known: OrderedDict[tuple[str, str], int | None] = OrderedDict()
 
     @property
-    def fault(self) -> Unusable | None:
+    def fault(self) -> UnusableFile | None:
         """Why the root cannot be listed, None where it can or is not there."""
         return self._folders.fault if self._folders else None
 
-    def place_of(self, path: str) -> Place | None:
+    def place_of(self, path: str) -> FilePlace | None:
         """Return where a path is if it lies below this root, by either of the root's names."""
         if not self._resolve():
             return None
         if self._folders is None:
             return self._single if path in {self.shown, self._root} else None
         for root in (self.shown, self._root or ""):
-            if path.startswith(joined(root, "")):
-                return self._place(path[len(joined(root, "")) :])
+            if path.startswith(join_path(root, "")):
+                return self._place(path[len(join_path(root, "")) :])
         return None
 
-    def history_of(self, place: Place) -> int | None:
+    def history_of(self, place: FilePlace) -> int | None:
         """Return how many bytes of a file that is not watched are old, None where nothing tells."""
         if self._folders is None or place.root != self._root:
             return None
@@ -73,7 +73,7 @@ class Tree:
             return []
         return self._folders.paths() if self._folders else [self._single.root]
 
-    def look(self, now: float, late: Callable[[], bool], is_watched: Callable[[str], bool]) -> Iterator[Sighting]:
+    def look(self, now: float, late: Callable[[], bool], is_watched: Callable[[str], bool]) -> Iterator[DiscoveredFile]:
         """Yield files that match and are not watched: all that are new, and some of the others in turn.
 
         What is not reached before it is `late` comes first the next time.
@@ -88,23 +88,23 @@ class Tree:
             self._was_absent, self._root = True, None
         while self._fresh and not late():
             known, appeared = self._fresh.popleft()
-            yield from self._sight(self._place(joined(*known)), known, is_watched, appeared=appeared)
+            yield from self._sight(self._place(join_path(*known)), known, is_watched, appeared=appeared)
         for known in list(self._some()):
             if late():
                 break
             if self._folders.lists(*known):
-                yield from self._sight(self._place(joined(*known)), known, is_watched, appeared=False)
+                yield from self._sight(self._place(join_path(*known)), known, is_watched, appeared=False)
             else:
                 del self._known[known]
 
     def _some(self) -> Iterator[tuple[str, str]]:
         """Yield the known files whose turn it is."""
-        for known, _ in zip(self._known, range(SWEPT), strict=False):
+        for known, _ in zip(self._known, range(SWEPT_PER_POLL), strict=False):
             yield known
 
     def _sight(
-        self, place: Place, known: tuple[str, str], is_watched: Callable[[str], bool], *, appeared: bool
-    ) -> Iterator[Sighting]:
+        self, place: FilePlace, known: tuple[str, str], is_watched: Callable[[str], bool], *, appeared: bool
+    ) -> Iterator[DiscoveredFile]:
         """Look at one file, remember its size, and let it wait for its next turn."""
         before = self._known.pop(known, None)
         if is_watched(place.path):
@@ -118,7 +118,7 @@ class Tree:
             return
         self._known[known] = status.st_size
         history = 0 if appeared else status.st_size if before is None else before
-        yield Sighting(place, history, status.st_mtime)
+        yield DiscoveredFile(place, history, status.st_mtime)
 
     def _resolve(self) -> bool:
         if self._root is None:
@@ -127,13 +127,15 @@ class Tree:
             except OSError:
                 self._was_absent = True
                 return False
-            self._folders = Folders(self._root, self._pattern, appeared=self._was_absent) if self._pattern else None
+            self._folders = (
+                FolderListing(self._root, self._pattern, appeared=self._was_absent) if self._pattern else None
+            )
         return True
 
     @property
-    def _single(self) -> Place:
+    def _single(self) -> FilePlace:
         root, _, name = (self._root or "").rpartition("/")
-        return Place(root or "/", name, self.shown)
+        return FilePlace(root or "/", name, self.shown)
 
-    def _place(self, below: str) -> Place:
-        return Place(self._root or "", below, joined(self.shown, below))
+    def _place(self, below: str) -> FilePlace:
+        return FilePlace(self._root or "", below, join_path(self.shown, below))

@@ -6,12 +6,12 @@ from msgspec import Struct
 
 from lifebus_adapters.shared.telemetry import Fact
 
-Problem = Literal["missing", "refused", "hung", "unreadable"]
+FileProblem = Literal["missing", "refused", "hung", "unreadable"]
 """Why a file cannot be watched: it is not there; it is not a plain file of ours; its file system does not answer; or
 reading it fails."""
 
 
-class WatchLimits(Struct, frozen=True, kw_only=True):
+class TailLimits(Struct, frozen=True, kw_only=True):
     """How much watching may cost.
 
     `max_files` are watched for each source, and records of more than `record_bytes` skipped.  One poll reads at most
@@ -26,7 +26,7 @@ class WatchLimits(Struct, frozen=True, kw_only=True):
     recent_s: int = 1800
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class FileUpdate(Struct, frozen=True, kw_only=True):
     """What one poll found in one file: news, or a problem that stands.
 
     `session` is the one that a hook or the path's name tells; the facts name theirs in any case, and a database's is
@@ -47,11 +47,11 @@ class Found(Struct, frozen=True, kw_only=True):
     skipped: int = 0
     unreadable_run: int = 0
     history: bool = False
-    problem: Problem | None = None
+    problem: FileProblem | None = None
     evidence: str = ""
 
 
-class WatchedFile(Struct):
+class FileStatus(Struct):
     """How a watched file is: its size in bytes (a database's with its log), and seconds since it grew.
 
     `age_s` is None for a file that was never there.  `records` were read since watching began (rows of a database),

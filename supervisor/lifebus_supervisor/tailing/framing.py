@@ -38,7 +38,7 @@ class Framer(Protocol):
         ...
 
 
-class Lines:
+class RecordLines:
     """One record a line.  Empty lines are nothing; a line of more than `limit` bytes is skipped to its end."""
 
     def __init__(self, limit: int) -> None:
@@ -55,7 +55,7 @@ class Lines:
         return [record for record in found if record]
 
 
-class Objects:
+class RecordObjects:
     """JSON objects one after the other, in any layout.  An object of more than `limit` bytes is skipped to its end.
 
     A program that dies leaves half an object behind.  The next one is found again where the half one turns out not to
@@ -159,4 +159,4 @@ def _end_of(pattern: re.Pattern[bytes], chunk: bytes, position: int) -> int:
 
 def framer_for(form: Literal["lines", "objects"], limit: int) -> Framer:
     """Return a fresh framer for files of a form; records of more than `limit` bytes are skipped."""
-    return Lines(limit) if form == "lines" else Objects(limit)
+    return RecordLines(limit) if form == "lines" else RecordObjects(limit)

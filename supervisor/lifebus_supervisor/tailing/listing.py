@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Final
 
-from lifebus_supervisor.tailing.safe_open import Unusable, joined, trouble
+from lifebus_supervisor.tailing.safe_open import UnusableFile, join_path, unusable_for
 
 NEWEST_DATES: Final = 3
 """How many folders of a level are looked into where they are named by year, month or day."""
@@ -48,11 +48,11 @@ class _Folder:
         return any(len(tail) == 1 and fnmatchcase(name, tail[0]) for tail in self.tails)
 
 
-class Folders:
+class FolderListing:
     """All folders of a pattern.  `fault` is why the root cannot be listed; `is_gone`, that it is not there any more."""
 
     def __init__(self, root: str, pattern: str, *, appeared: bool) -> None:
-        self.fault: Unusable | None = None
+        self.fault: UnusableFile | None = None
         self.is_gone = False
         self._root = root
         self._folders = {"": _Folder("", _closed({tuple(pattern.split("/"))}), appeared)}
@@ -74,7 +74,7 @@ class Folders:
         for part in parts:
             if folder is None or not folder.is_listed:
                 break
-            inner = self._folders.get(joined(folder.below, part))
+            inner = self._folders.get(join_path(folder.below, part))
             if inner is None:
                 return part not in folder.old | folder.folders and bool(_inner(folder.tails, part))
             folder = inner
@@ -105,7 +105,7 @@ class Folders:
                 return []
             names, inner, old = _listing(self._path(folder.below), folder.tails)
         except OSError as fault:
-            self._failed(folder, trouble(fault))
+            self._failed(folder, unusable_for(fault))
             return []
         if not folder.below:
             self.fault = None
@@ -113,20 +113,20 @@ class Folders:
         files += [(folder.below, name, appeared) for name in sorted(names - folder.files)]
         folder.changed_ns, folder.settled = status.st_mtime_ns, now - status.st_mtime > _SETTLED_S
         for gone in folder.folders - inner.keys():
-            self._drop(joined(folder.below, gone))
+            self._drop(join_path(folder.below, gone))
         added = [
-            _Folder(joined(folder.below, name), tails, appeared and name not in folder.old)
+            _Folder(join_path(folder.below, name), tails, appeared and name not in folder.old)
             for name, tails in inner.items()
-            if joined(folder.below, name) not in self._folders
+            if join_path(folder.below, name) not in self._folders
         ]
         self._folders |= {new.below: new for new in added}
         folder.files, folder.folders, folder.old = frozenset(names), frozenset(inner), old
         return [new.below for new in added]
 
     def _path(self, below: str) -> str:
-        return joined(self._root, below) if below else self._root
+        return join_path(self._root, below) if below else self._root
 
-    def _failed(self, folder: _Folder, fault: Unusable) -> None:
+    def _failed(self, folder: _Folder, fault: UnusableFile) -> None:
         """Forget a folder that is gone; one that cannot be listed now is tried again."""
         if not folder.below:
             self.fault = fault if fault.problem != "missing" else None
@@ -137,7 +137,7 @@ class Folders:
     def _drop(self, below: str) -> None:
         folder = self._folders.pop(below, None)
         for name in folder.folders if folder else ():
-            self._drop(joined(below, name))
+            self._drop(join_path(below, name))
 
 
 def _listing(path: str, tails: _Tails) -> tuple[set[str], dict[str, _Tails], frozenset[str]]:

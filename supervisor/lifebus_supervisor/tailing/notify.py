@@ -12,9 +12,9 @@ import anyio
 import structlog
 import watchfiles
 
-from lifebus_supervisor.tailing.blocking_call import Aside
+from lifebus_supervisor.tailing.blocking_call import BlockingCall
 
-MOST_FOLDERS: Final = 512
+MAX_FOLDERS: Final = 512
 """How many folders are watched; the system's notices are a limited good."""
 
 _APART_S: Final = 0.2
@@ -25,14 +25,14 @@ _STEP_MS: Final = 50
 _LOG: Final[structlog.stdlib.BoundLogger] = structlog.get_logger("lifebus.watching")
 
 
-async def wakes(folders: Callable[[], Sequence[str]]) -> AsyncGenerator[None, None]:
+async def folder_changes(folders: Callable[[], Sequence[str]]) -> AsyncGenerator[None, None]:
     """Yield when something happens in one of the folders, at most every 200 ms, until watching becomes impossible.
 
     `folders` is asked again and again: they come and go, and that is something happening too.
     """
     first = True
     while True:
-        notices = _Notices(_some(folders))
+        notices = _Notifications(_some(folders))
         try:
             while first or notices.folders == _some(folders):
                 first = False
@@ -48,17 +48,17 @@ async def wakes(folders: Callable[[], Sequence[str]]) -> AsyncGenerator[None, No
 
 
 def _some(folders: Callable[[], Sequence[str]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(folders()))[:MOST_FOLDERS]
+    return tuple(dict.fromkeys(folders()))[:MAX_FOLDERS]
 
 
-class _Notices:
+class _Notifications:
     """The notices about one set of folders."""
 
     def __init__(self, folders: tuple[str, ...]) -> None:
         self.folders = folders
         self._stop = threading.Event()
         self._changes = _changes(folders, self._stop)
-        self._aside: Aside[bool] = Aside("watch changes")
+        self._aside: BlockingCall[bool] = BlockingCall("watch changes")
 
     async def wait(self) -> bool | None:
         """Wait a second, or until something happens; return whether it did, None where watching is impossible."""

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from lifebus_supervisor.tailing.events import Problem
+from lifebus_supervisor.tailing.events import FileProblem
 
 _FOLDER: Final = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -21,21 +21,21 @@ _KINDS: Final = {
 }
 
 
-class Unusable(Exception):
+class UnusableFile(Exception):
     """A file cannot be read now: which problem it is, and what shows it."""
 
-    def __init__(self, problem: Problem, evidence: str) -> None:
+    def __init__(self, problem: FileProblem, evidence: str) -> None:
         super().__init__(evidence)
-        self.problem: Problem = problem
+        self.problem: FileProblem = problem
         self.evidence = evidence
 
 
-def joined(below: str, name: str) -> str:
+def join_path(below: str, name: str) -> str:
     """Return the path of a name in a folder that is given by its own path, which is empty for a root."""
     return f"{below.rstrip('/')}/{name}" if below else name
 
 
-class Place(Struct, frozen=True):
+class FilePlace(Struct, frozen=True):
     """Where a file is: below a root whose own links are resolved, and the path as its user would write it."""
 
     root: str
@@ -45,23 +45,23 @@ class Place(Struct, frozen=True):
     @property
     def path(self) -> str:
         """The path to use."""
-        return joined(self.root, self.below)
+        return join_path(self.root, self.below)
 
 
-def check(status: os.stat_result, uid: int) -> None:
+def check_status(status: os.stat_result, uid: int) -> None:
     """Refuse everything but a plain file that belongs to a user.
 
     Raises:
         Unusable: refused, and why.
     """
     if not stat.S_ISREG(status.st_mode):
-        raise Unusable("refused", _KINDS.get(stat.S_IFMT(status.st_mode), "not a plain file"))
+        raise UnusableFile("refused", _KINDS.get(stat.S_IFMT(status.st_mode), "not a plain file"))
     if status.st_uid != uid:
-        raise Unusable("refused", f"owned by user {status.st_uid}")
+        raise UnusableFile("refused", f"owned by user {status.st_uid}")
 
 
 @contextmanager
-def opened(place: Place, uid: int) -> Generator[tuple[int, os.stat_result], None, None]:
+def open_checked(place: FilePlace, uid: int) -> Generator[tuple[int, os.stat_result], None, None]:
     """Open a file for reading, one folder after the other, and check what was really opened.
 
     Raises:
@@ -70,19 +70,19 @@ def opened(place: Place, uid: int) -> Generator[tuple[int, os.stat_result], None
     try:
         file = _open(place)
     except OSError as fault:
-        raise trouble(fault) from fault
+        raise unusable_for(fault) from fault
     try:
         status = os.fstat(file)
-        check(status, uid)
+        check_status(status, uid)
         yield file, status
     except OSError as fault:
-        raise trouble(fault) from fault
+        raise unusable_for(fault) from fault
     finally:
         with suppress(OSError):
             os.close(file)
 
 
-def _open(place: Place) -> int:
+def _open(place: FilePlace) -> int:
     *folders, name = place.below.split("/")
     here = os.open(place.root, _FOLDER)
     try:
@@ -95,11 +95,11 @@ def _open(place: Place) -> int:
         os.close(here)
 
 
-def trouble(fault: OSError) -> Unusable:
+def unusable_for(fault: OSError) -> UnusableFile:
     """Return what an error of the operating system means for watching."""
     name = errno.errorcode.get(fault.errno or 0, "unknown error")
     if fault.errno == errno.ENOENT:
-        return Unusable("missing", "no such file")
+        return UnusableFile("missing", "no such file")
     if fault.errno in {errno.ELOOP, errno.ENOTDIR}:
-        return Unusable("refused", "a symbolic link on the way, or a folder that is none")
-    return Unusable("unreadable", name)
+        return UnusableFile("refused", "a symbolic link on the way, or a folder that is none")
+    return UnusableFile("unreadable", name)

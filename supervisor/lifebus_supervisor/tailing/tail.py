@@ -8,10 +8,10 @@ from itertools import islice
 from typing import Final
 
 from lifebus_adapters.shared.telemetry import Fact, RecordReader
-from lifebus_supervisor.tailing.decode import Heard, Hearing
-from lifebus_supervisor.tailing.events import WatchLimits
+from lifebus_supervisor.tailing.decode import Decoder, ReadResult
+from lifebus_supervisor.tailing.events import TailLimits
 from lifebus_supervisor.tailing.framing import Framer
-from lifebus_supervisor.tailing.safe_open import Place, Unusable, joined, opened
+from lifebus_supervisor.tailing.safe_open import FilePlace, UnusableFile, join_path, open_checked
 
 _CHUNK: Final = 256 * 1024
 _MOST_NAMES: Final = 16_384
@@ -19,15 +19,15 @@ _ANCHOR: Final = 64
 """How many bytes before the offset are compared with what stood there: a file can be written anew in its place."""
 
 
-class Tail:
+class FileTail:
     """A file by its device, inode and offset.  A new inode, a shorter file or other bytes mean: from the beginning."""
 
     def __init__(
         self,
-        hearing: Hearing,
+        hearing: Decoder,
         make_reader: Callable[[], RecordReader],
         make_framer: Callable[[], Framer],
-        limits: WatchLimits,
+        limits: TailLimits,
         *,
         uid: int,
         history: int | None,
@@ -50,7 +50,7 @@ class Tail:
         """Whether there is more to read than one poll takes."""
         return self._offset < self.size
 
-    def is_news(self, place: Place, status: os.stat_result, now: float) -> bool:  # noqa: ARG002  a database's is alike
+    def is_news(self, place: FilePlace, status: os.stat_result, now: float) -> bool:  # noqa: ARG002  a database's is alike
         """Whether the file is to be opened: it is not as it was at the last reading, or was not read to its end."""
         return self.is_behind or self._seen != _look_of(status)
 
@@ -58,14 +58,14 @@ class Tail:
         """Note that there is no such file now: whatever appears is new."""
         self._absent = True
 
-    def read(self, place: Place, now: float, late: Callable[[], bool]) -> list[Heard]:  # noqa: ARG002  as above
+    def read(self, place: FilePlace, now: float, late: Callable[[], bool]) -> list[ReadResult]:  # noqa: ARG002  as above
         """Read on, up to the limit of one poll and while it is not `late`; history and what is new stand apart.
 
         Raises:
             Unusable: the file cannot be opened or read.
         """
-        heard: list[Heard] = []
-        with opened(place, self._uid) as (file, status):
+        heard: list[ReadResult] = []
+        with open_checked(place, self._uid) as (file, status):
             if self._is_another(file, status):
                 heard += self._read_moved(place, status, late)
                 if self.is_behind:
@@ -81,27 +81,27 @@ class Tail:
             return True
         return os.pread(file, len(self._anchor), self._offset - len(self._anchor)) != self._anchor
 
-    def _read_moved(self, place: Place, status: os.stat_result, late: Callable[[], bool]) -> list[Heard]:
+    def _read_moved(self, place: FilePlace, status: os.stat_result, late: Callable[[], bool]) -> list[ReadResult]:
         """Read the rest of a file that another one has replaced, if it only got another name, as rotated logs do."""
-        heard: list[Heard] = []
+        heard: list[ReadResult] = []
         moved = None if self._identity in (None, (status.st_dev, status.st_ino)) else self._moved(place)
         self.size = self._offset
-        with suppress(Unusable):
+        with suppress(UnusableFile):
             if moved is not None:
-                with opened(moved, self._uid) as (file, old):
+                with open_checked(moved, self._uid) as (file, old):
                     if not self._is_another(file, old):
                         heard += self._read_on(file, late)
                         self.size = max(old.st_size, self._offset)
         return [part for part in heard if part.is_news]
 
-    def _moved(self, place: Place) -> Place | None:
+    def _moved(self, place: FilePlace) -> FilePlace | None:
         """Return where the file is now that was read last, if it is still in its folder."""
         folder, _, _ = place.below.rpartition("/")
         _, inode = self._identity or (0, 0)
-        with suppress(OSError), os.scandir(joined(place.root, folder) if folder else place.root) as entries:
+        with suppress(OSError), os.scandir(join_path(place.root, folder) if folder else place.root) as entries:
             for entry in islice(entries, _MOST_NAMES):
                 if entry.inode() == inode:
-                    return Place(place.root, joined(folder, entry.name), place.shown)
+                    return FilePlace(place.root, join_path(folder, entry.name), place.shown)
         return None
 
     def _start_again(self, status: os.stat_result) -> None:
@@ -118,7 +118,7 @@ class Tail:
         self._anchor = b""
         self.hearing.start_again()
 
-    def _read_on(self, file: int, late: Callable[[], bool]) -> Iterator[Heard]:
+    def _read_on(self, file: int, late: Callable[[], bool]) -> Iterator[ReadResult]:
         """Read history, if there is some left, and what is new; after an error, what was read before still counts."""
         begin, history = self._offset, self._history or 0
         end = begin + self._limits.poll_bytes
@@ -131,7 +131,7 @@ class Tail:
             if self._offset == begin:
                 raise
 
-    def _read_to(self, file: int, end: int, late: Callable[[], bool]) -> Heard:
+    def _read_to(self, file: int, end: int, late: Callable[[], bool]) -> ReadResult:
         """Read up to an offset and return what that brought."""
         facts: list[Fact] = []
         start, skipped = self._offset, self.hearing.skipped
@@ -140,7 +140,7 @@ class Tail:
             if not data:
                 break
             self._take(data, facts)
-        return Heard(
+        return ReadResult(
             facts=tuple(facts),
             grown=max(0, self._offset - max(start, self.size, self._history or 0)),
             skipped=self.hearing.skipped - skipped,

@@ -108,14 +108,14 @@ async def compare(daemon: Daemon) -> Stores:
     """Compare all that the broker knows with a replay, and return that."""
     await daemon.supervisor.tick()
     await until(lambda: not daemon.bus.dispatches)
-    for watch in daemon.supervisor.watches:
-        await daemon.supervisor.watches.refresh(watch, 0.0)
+    for monitor in daemon.supervisor.monitors:
+        await daemon.supervisor.monitors.refresh(monitor, 0.0)
     stores = await anyio.to_thread.run_sync(replayed, daemon)
     live = daemon.bus.capabilities.state
     assert live.adapters == stores.capabilities.adapters
     assert list(live.sessions.items()) == list(stores.capabilities.sessions.items())
-    for watch in daemon.supervisor.watches:
-        assert watch.state == stores.sessions.get(watch.key)
+    for monitor in daemon.supervisor.monitors:
+        assert monitor.state == stores.sessions.get(monitor.key)
     assert sorted(map(head_of, stories_of(stores)), key=str) == sorted(await daemon.bus.ledger.sessions(), key=str)
     assert daemon.follower is not None
     await daemon.follower.use(lambda keeper, _: keeper.advance())

@@ -131,15 +131,15 @@ async def test_sessions_are_supervised_as_before_also_where_their_first_receipts
     async with running_bus(directory=home, retention=KEPT) as daemon:
         await taken_up(daemon)
         with anyio.fail_after(10):
-            while len(daemon.supervisor.watches) < sum(not story.is_closed for story in whole.sessions.active()):
+            while len(daemon.supervisor.monitors) < sum(not story.is_closed for story in whole.sessions.active()):
                 await anyio.lowlevel.checkpoint()
         for story in whole.sessions.active():
-            watch = daemon.supervisor.watches.get((story.adapter_id, story.harness_session_id))
+            monitor = daemon.supervisor.monitors.get((story.adapter_id, story.harness_session_id))
             if story.is_closed:
                 continue
-            assert watch is not None
-            assert watch.loaded
-            assert watch.state == story
+            assert monitor is not None
+            assert monitor.loaded
+            assert monitor.state == story
             assert story.first_position < 200 or whole.position > 200
 
 

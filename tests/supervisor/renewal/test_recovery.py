@@ -10,7 +10,7 @@ import pytest
 import lifebus
 from lifebus_broker.ledger.memory import MemoryLedger
 from lifebus_contract import CallbackRequest, FrameClass, FrameContext
-from lifebus_supervisor.renewal.records import Continuation, State
+from lifebus_supervisor.renewal.records import Continuation, ContinuationState
 from lifebus_supervisor.renewal.store import open_store
 from support.broker_process import until
 from support.supervisor.kept import pending, start
@@ -35,14 +35,14 @@ def record(payload_id: str = "pay_1") -> Continuation:
     )
 
 
-def left(directory: Path, state: State) -> None:
+def left(directory: Path, state: ContinuationState) -> None:
     """Leave a store as a broker does that ends before it has written the receipts."""
     store = open_store(directory / "state")
     store.keep(record())
-    if state is not State.PENDING:
+    if state is not ContinuationState.PENDING:
         store.claim(start("s2", profile="codex-renewal"), "clm_1", moment("session.started", "s2"))
         (claimed,) = store.records()[0]
-        if state is not State.CLAIMED:
+        if state is not ContinuationState.CLAIMED:
             store.finish(claimed, state, "why")
 
 
@@ -61,14 +61,14 @@ USED = ("session.started", "renewal.continuation")
 @pytest.mark.parametrize(
     ("state", "expected"),
     [
-        (State.PENDING, [PREPARED]),
-        (State.CLAIMED, [PREPARED, USED]),
-        (State.CONSUMED, [PREPARED, USED]),
-        (State.REJECTED, [PREPARED, ("session.started", "payload_rejected")]),
+        (ContinuationState.PENDING, [PREPARED]),
+        (ContinuationState.CLAIMED, [PREPARED, USED]),
+        (ContinuationState.CONSUMED, [PREPARED, USED]),
+        (ContinuationState.REJECTED, [PREPARED, ("session.started", "payload_rejected")]),
     ],
 )
 async def test_receipts_that_a_crash_left_unwritten_are_written_once(
-    tmp_path: Path, state: State, expected: list[tuple[str, str]]
+    tmp_path: Path, state: ContinuationState, expected: list[tuple[str, str]]
 ) -> None:
     left(tmp_path, state)
     ledger = MemoryLedger(entropy=os.urandom)
@@ -83,7 +83,7 @@ def _settled(on: Renewing) -> Callable[[], bool]:
 
     def settled() -> bool:
         (one,) = on.flow.store.records()[0]
-        return one.state is not State.CLAIMED and one.prepared_at is None
+        return one.state is not ContinuationState.CLAIMED and one.prepared_at is None
 
     return settled
 
@@ -103,7 +103,7 @@ async def test_receipts_that_are_in_the_ledger_are_not_written_again(tmp_path: P
 
 
 async def test_a_use_that_fails_again_and_again_is_told_each_time_and_ends(tmp_path: Path) -> None:
-    left(tmp_path, State.CLAIMED)
+    left(tmp_path, ContinuationState.CLAIMED)
     ledger, book = MemoryLedger(entropy=os.urandom), Book()
     book.fails["consume"] = failing(7)
     for times in range(1, 5):
@@ -138,7 +138,7 @@ async def test_a_preparation_that_fails_and_then_works_is_told_both_times(tmp_pa
     store.begin(
         Continuation(
             payload_id="pay_1", profile="codex-renewal", client_id="example", adapter_id="codex", session="s1",
-            cwd="/work", state=State.PREPARING, created_at=1, expires_at=FAR,
+            cwd="/work", state=ContinuationState.PREPARING, created_at=1, expires_at=FAR,
             prepared_at=moment("frame.ended", "s1"),
         )
     )  # fmt: skip

@@ -8,9 +8,9 @@ import pytest
 
 from lifebus_broker.disk import Disk
 from lifebus_contract import BrokerBusy, InvalidRequest, LifebusError, StateConflict
-from lifebus_supervisor.renewal.choosing import Chosen, Lost, Several
+from lifebus_supervisor.renewal.choosing import ChosenContinuation, LostContinuation, SeveralContinuations
 from lifebus_supervisor.renewal.files import RecordFiles
-from lifebus_supervisor.renewal.records import MAX_TOKEN_BYTES, State
+from lifebus_supervisor.renewal.records import MAX_TOKEN_BYTES, ContinuationState
 from lifebus_supervisor.renewal.store import KEPT_S, MOST_TRIES
 from support.supervisor.kept import NOW, TTL, Clock, intent, pending, start, states, store_in
 
@@ -39,10 +39,10 @@ def test_a_token_is_given_to_one_start_once(tmp_path: Path) -> None:
     store = store_in(tmp_path)
     store.keep(pending())
     found = store.claim(start("s2"), "claim_1")
-    assert isinstance(found, Chosen)
+    assert isinstance(found, ChosenContinuation)
     assert (found.record.token, found.record.claim_id, found.record.handed_over) == ("secret", "claim_1", 1)
     assert store.claim(start("s3"), "claim_2") is None
-    store.finish(found.record, State.CONSUMED)
+    store.finish(found.record, ContinuationState.CONSUMED)
     assert store.claim(start("s2"), "claim_3") is None
     assert states(store) == [("pay_1", "consumed")]
 
@@ -53,9 +53,9 @@ def test_a_claim_whose_end_is_not_known_goes_on_under_the_same_id(tmp_path: Path
     store.claim(start("s2"), "claim_1")
     for number in range(2, MOST_TRIES + 1):
         again = store_in(tmp_path).claim(start("s2"), f"claim_{number}")
-        assert isinstance(again, Chosen)
+        assert isinstance(again, ChosenContinuation)
         assert (again.record.claim_id, again.record.handed_over) == ("claim_1", number)
-    assert isinstance(store.claim(start("s2"), "claim_9"), Lost)
+    assert isinstance(store.claim(start("s2"), "claim_9"), LostContinuation)
     assert states(store) == [("pay_1", "rejected")]
 
 
@@ -65,8 +65,8 @@ def test_no_token_is_left_in_a_file_once_it_is_used_dropped_or_over(tmp_path: Pa
     for number, token in enumerate(["first", "second", "third"]):
         store.keep(pending(f"pay_{number}", f"t{number}", token, session=f"s{number}", cwd=f"/{number}"))
     found = store.claim(start("new", "/0"), "claim_1")
-    assert isinstance(found, Chosen)
-    store.finish(found.record, State.CONSUMED)
+    assert isinstance(found, ChosenContinuation)
+    store.finish(found.record, ContinuationState.CONSUMED)
     store.drop("p", "t1")
     clock.now = NOW + TTL
     store.sweep()
@@ -92,8 +92,8 @@ def test_what_is_over_makes_place_for_a_new_token_of_the_thread(tmp_path: Path) 
     store = store_in(tmp_path)
     store.keep(pending())
     found = store.claim(start(), "claim_1")
-    assert isinstance(found, Chosen)
-    store.finish(found.record, State.CONSUMED)
+    assert isinstance(found, ChosenContinuation)
+    store.finish(found.record, ContinuationState.CONSUMED)
     store.keep(pending("pay_2"))
     assert states(store) == [("pay_2", "pending")]
 
@@ -139,7 +139,7 @@ def test_a_full_store_forgets_what_is_over_and_refuses_more(tmp_path: Path, monk
         store.keep(pending("pay_3", "t3", session="c"))
     taken = store.take("p", "t1", "claim_1")
     assert taken is not None
-    store.finish(taken, State.CONSUMED)
+    store.finish(taken, ContinuationState.CONSUMED)
     store.keep(pending("pay_3", "t3", session="c"))
     assert states(store) == [("pay_2", "pending"), ("pay_3", "pending")]
 
@@ -157,13 +157,13 @@ def test_the_session_goes_before_the_directory_and_strangers_are_not_chosen_betw
     store = store_in(tmp_path)
     store.keep(pending("pay_1", "t1", session="s1"))
     store.keep(pending("pay_2", "t2", session="s2"))
-    assert store.claim(start("s3"), "claim_1") == Several(2)
+    assert store.claim(start("s3"), "claim_1") == SeveralContinuations(2)
     assert [state for _, state in states(store)] == ["pending", "pending"]
     mine = store.claim(start("s2", "/somewhere/else"), "claim_2")
-    assert isinstance(mine, Chosen)
+    assert isinstance(mine, ChosenContinuation)
     assert mine.record.payload_id == "pay_2"
     other = store.claim(start("s3"), "claim_3")
-    assert isinstance(other, Chosen)
+    assert isinstance(other, ChosenContinuation)
     assert other.record.payload_id == "pay_1"
 
 
@@ -181,7 +181,7 @@ def test_a_token_that_expired_is_told_of_once_to_whom_it_was_meant_for(tmp_path:
     store = store_in(tmp_path, clock=clock)
     store.keep(pending())
     clock.now = NOW + TTL
-    assert isinstance(store.claim(start(), "claim_1"), Lost)
+    assert isinstance(store.claim(start(), "claim_1"), LostContinuation)
     assert store.claim(start(), "claim_2") is None
 
 
@@ -194,7 +194,7 @@ def test_an_operator_takes_a_token_that_no_session_has(tmp_path: Path) -> None:
     assert again is not None
     assert again.claim_id == "claim_1"
     assert store.claim(start(), "claim_3") is None
-    store.finish(taken, State.CONSUMED)
+    store.finish(taken, ContinuationState.CONSUMED)
     assert store.take("p", "t1", "claim_4") is None
 
 

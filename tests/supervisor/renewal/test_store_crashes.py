@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from lifebus_broker.disk import Disk
 from lifebus_contract import LifebusError
-from lifebus_supervisor.renewal.choosing import Chosen
-from lifebus_supervisor.renewal.records import Continuation, State
+from lifebus_supervisor.renewal.choosing import ChosenContinuation
+from lifebus_supervisor.renewal.records import Continuation, ContinuationState
 from lifebus_supervisor.renewal.store import ContinuationStore
 from support.installer.crashing_disk import Crash
 from support.supervisor.kept import intent, pending, start, states, store_in
@@ -51,19 +51,19 @@ class Run:
             assert strange == []
             (record,) = records or (self.store.begin(intent(f"pay_{self.name}")),)
             match record.state:
-                case State.PREPARING:
+                case ContinuationState.PREPARING:
                     token = self.client.prepare(record.payload_id)
                     self.store.keep(pending(record.payload_id, token=token))
-                case State.PENDING | State.CLAIMED:
+                case ContinuationState.PENDING | ContinuationState.CLAIMED:
                     self._use()
                 case _:
                     return
 
     def _use(self) -> None:
         found = self.store.claim(start("s2"), f"claim_{self.name}")
-        assert isinstance(found, Chosen)
+        assert isinstance(found, ChosenContinuation)
         self.client.consume(str(found.record.claim_id), str(found.record.token))
-        self.store.finish(found.record, State.CONSUMED)
+        self.store.finish(found.record, ContinuationState.CONSUMED)
 
 
 def steps(tmp_path: Path) -> int:
@@ -119,7 +119,7 @@ def test_a_disk_that_refuses_leaves_the_token_that_was_there(
         with pytest.raises(OSError, match="No space"):
             store.keep(pending("pay_2", "t2", session="s9")) if call == "link" else store.claim(start(), "claim_1")
     assert [(one.payload_id, one.token) for one in store.records()[0]] == [("pay_1", "secret")]
-    assert isinstance(store.claim(start(), "claim_2"), Chosen)
+    assert isinstance(store.claim(start(), "claim_2"), ChosenContinuation)
 
 
 def _in_children(count: int, work: Callable[[int], None]) -> list[int]:
@@ -182,13 +182,13 @@ def test_whatever_is_done_a_token_goes_to_one_session_and_none_is_overwritten(
             _keep(store, record, held, thread)
         elif command == "claim":
             found = store.claim(start(f"n{session}", f"/{thread}"), f"claim_{number}")
-            if isinstance(found, Chosen):
+            if isinstance(found, ChosenContinuation):
                 claims.setdefault(str(found.record.token), set()).add(str(found.record.claim_id))
                 assert held[int(str(found.record.thread)[1:])] == found.record.token
         elif command == "finish":
             for one in store.records()[0]:
-                if one.thread == f"t{thread}" and one.state is State.CLAIMED:
-                    store.finish(one, State.CONSUMED)
+                if one.thread == f"t{thread}" and one.state is ContinuationState.CLAIMED:
+                    store.finish(one, ContinuationState.CONSUMED)
                     del held[thread]
         elif command == "drop":
             store.drop("p", f"t{thread}")
@@ -212,4 +212,4 @@ def _keep(store: ContinuationStore, record: Continuation, held: dict[int, str], 
 
 def _lost(store: ContinuationStore) -> set[str]:
     """Return the tokens that were handed over too often: their records are rejected."""
-    return {f"token {one.payload_id[4:]}" for one in store.records()[0] if one.state is State.REJECTED}
+    return {f"token {one.payload_id[4:]}" for one in store.records()[0] if one.state is ContinuationState.REJECTED}

@@ -48,7 +48,7 @@ async def test_ticks_that_are_driven_alone_do_all_that_ticks_do(tmp_path: Path) 
     async with supervised(tmp_path) as stage:
         await stage.hook("codex", START)
         await driven(stage)
-        stage.dead |= {watch.process for watch in stage.supervisor.watches if watch.process is not None}
+        stage.dead |= {one.process.harness for one in stage.supervisor.monitors if one.process.harness is not None}
         found = [event for _ in range(3) for event, _ in await driven(stage)]
         assert "session.ended" in found
 

@@ -181,7 +181,7 @@ async def test_a_resumed_session_is_live_again_and_watched(tmp_path: Path) -> No
         await running_turn(stage)
         await stage.hook("codex", END)
         await stage.tick(6)
-        assert len(stage.supervisor.watches) == 0
+        assert len(stage.supervisor.monitors) == 0
         assert stage.files.forgotten == [("codex", SESSION)]
         await stage.hook("codex", START | {"source": "resume"})
         await stage.hook("codex", prompt("t2"))

@@ -9,7 +9,7 @@ from lifebus_broker.ledger.sqlite.log import SqliteLog
 from lifebus_broker.state.session_state import SessionState
 from lifebus_broker.state.stores import Stores, dump_stores, load_stores, reduce_event
 from lifebus_contract import InternalError
-from lifebus_supervisor.supervision.monitor_table import Known
+from lifebus_supervisor.supervision.monitor_table import KnownState
 from support.supervisor.supervised import Stage, supervised
 
 SESSION = "s1"
@@ -22,14 +22,14 @@ def called(hook: str, turn: str | None = None) -> dict[str, str]:
 
 
 async def lived(stage: Stage) -> SessionState:
-    """Let a session have a turn and begin another; return its story."""
+    """Let a session have a turn and begin another; return its state."""
     for call in (called("SessionStart"), called("UserPromptSubmit", "t1"), called("Stop", "t1")):
         await stage.hook("codex", call)
     await stage.tick(2)
     await stage.hook("codex", called("UserPromptSubmit", "t2"))
-    watch = stage.supervisor.watches.get(KEY)
-    assert watch is not None
-    return watch.state
+    monitor = stage.supervisor.monitors.get(KEY)
+    assert monitor is not None
+    return monitor.state
 
 
 def stores_of(path: Path, through: int | None = None) -> Stores:
@@ -45,7 +45,7 @@ def stores_of(path: Path, through: int | None = None) -> Stores:
 @pytest.mark.parametrize("kept", ["everything", "the end", "nothing"])
 async def test_a_restart_behind_what_was_folded_knows_all_that_was_known(tmp_path: Path, kept: str) -> None:
     async with supervised(tmp_path) as stage:
-        story = await lived(stage)
+        state = await lived(stage)
         head = stage.bus.ledger.head
         floor = {"everything": 0, "the end": head - 1, "nothing": head}[kept]
         path = tmp_path / "ledger.db"
@@ -56,13 +56,13 @@ async def test_a_restart_behind_what_was_folded_knows_all_that_was_known(tmp_pat
         async def known(key: tuple[str, str]) -> tuple[int, SessionState | None]:
             return stores.position, stores.sessions.get(key)
 
-        stage.restart().watches.known = known
+        stage.restart().monitors.known = known
         await stage.supervisor.recover()
-        watch = stage.supervisor.watches.get(KEY)
-        assert watch is not None
-        assert watch.state == story
-        assert (watch.hooked, watch.had_a_turn, watch.app) == (True, True, False)
-        assert [frame.frame_id for frame in watch.state.frames] == ["t2"]
+        monitor = stage.supervisor.monitors.get(KEY)
+        assert monitor is not None
+        assert monitor.state == state
+        assert (monitor.is_hooked, monitor.had_a_turn, monitor.hooks.by_app) == (True, True, False)
+        assert [frame.frame_id for frame in monitor.state.frames] == ["t2"]
 
 
 async def unable(_: tuple[str, str]) -> tuple[int, SessionState | None]:
@@ -70,37 +70,37 @@ async def unable(_: tuple[str, str]) -> tuple[int, SessionState | None]:
 
 
 @pytest.mark.parametrize("known", [None, unable], ids=["nobody", "somebody who cannot say"])
-async def test_without_anybody_who_folded_it_what_is_left_is_read(tmp_path: Path, known: Known | None) -> None:
+async def test_without_anybody_who_folded_it_what_is_left_is_read(tmp_path: Path, known: KnownState | None) -> None:
     async with supervised(tmp_path) as stage:
-        story = await lived(stage)
-        floor = story.frames[-1].position - 1
+        state = await lived(stage)
+        floor = state.frames[-1].position - 1
         await stage.bus.ledger.prune(floor, dump_stores(stores_of(tmp_path / "ledger.db", floor)))
-        stage.restart().watches.known = known
+        stage.restart().monitors.known = known
         await stage.supervisor.recover()
-        watch = stage.supervisor.watches.get(KEY)
-        assert watch is not None
-        assert watch.loaded
-        assert (watch.state.frames, watch.state.sequence) == (story.frames, story.sequence)
-        assert watch.state.receipts < story.receipts
+        monitor = stage.supervisor.monitors.get(KEY)
+        assert monitor is not None
+        assert monitor.loaded
+        assert (monitor.state.frames, monitor.state.sequence) == (state.frames, state.sequence)
+        assert monitor.state.receipts < state.receipts
 
 
-async def test_a_harness_does_not_wait_for_history_that_is_long_in_coming(tmp_path: Path) -> None:
+async def test_a_harness_does_not_wait_for_histate_that_is_long_in_coming(tmp_path: Path) -> None:
     async with supervised(tmp_path) as stage:
-        story, folded = await lived(stage), anyio.Event()
+        state, folded = await lived(stage), anyio.Event()
         stores = stores_of(tmp_path / "ledger.db")
 
         async def busy(key: tuple[str, str]) -> tuple[int, SessionState | None]:
             await folded.wait()
             return stores.position, stores.sessions.get(key)
 
-        stage.restart().watches.known = busy
+        stage.restart().monitors.known = busy
         with anyio.fail_after(10):
             receipts = await stage.hook("codex", called("PreCompact", "t2") | {"trigger": "auto"})
         assert [receipt.event for receipt in receipts] == ["context.pressure_observed"]
-        assert [watch.loaded for watch in stage.supervisor.watches] == [False]
+        assert [monitor.loaded for monitor in stage.supervisor.monitors] == [False]
         folded.set()
         await stage.tick()
-        (watch,) = stage.supervisor.watches
-        assert watch.loaded
-        assert watch.state.frames == story.frames
-        assert watch.state.signalled
+        (monitor,) = stage.supervisor.monitors
+        assert monitor.loaded
+        assert monitor.state.frames == state.frames
+        assert monitor.state.signalled

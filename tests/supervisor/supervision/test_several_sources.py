@@ -12,19 +12,19 @@ from lifebus_adapters.shared.telemetry import Activity, Compacted, Usage
 from lifebus_contract import CallbackResponse, DispatchEnvelope, LifecycleEvent, Receipt
 from lifebus_supervisor.supervision import monitor_table as table
 from lifebus_supervisor.supervision.emissions import emissions_of
-from lifebus_supervisor.supervision.evaluation import Finding
+from lifebus_supervisor.supervision.findings import SupervisionFinding
 from lifebus_supervisor.supervision.recording import CLIENT_ID
-from lifebus_supervisor.supervision.supervisor import Looked
-from lifebus_supervisor.tailing.events import Found
+from lifebus_supervisor.supervision.supervisor import PassResult
+from lifebus_supervisor.tailing.events import FileUpdate
 from support.supervisor.supervised import Stage, facts_of, supervised
 
 SESSION = "s1"
 START = {"hook_event_name": "SessionStart", "session_id": SESSION, "source": "startup"}
 
 
-def found(path: str, **changes: Any) -> Found:
+def found(path: str, **changes: Any) -> FileUpdate:
     settings: dict[str, Any] = {"adapter_id": "codex", "source_id": "rollout", "session": SESSION}
-    return Found(path=path, **settings | changes)
+    return FileUpdate(path=path, **settings | changes)
 
 
 def losses(receipts: list[Receipt]) -> list[tuple[object, str]]:
@@ -111,7 +111,7 @@ async def test_what_was_polled_survives_a_look_that_fails(tmp_path: Path, monkey
             raise OSError
 
         with monkeypatch.context() as patched:
-            patched.setattr(stage.supervisor.watches, "refresh", broken)
+            patched.setattr(stage.supervisor.monitors, "refresh", broken)
             with pytest.raises(OSError):  # noqa: PT011  it is the one above
                 await stage.supervisor.tick()
         assert facts_of(await stage.tick()) == ["context.pressure_observed"]
@@ -121,7 +121,9 @@ async def test_findings_that_come_to_nothing_do_not_fill_the_ledger(tmp_path: Pa
     async with supervised(tmp_path) as stage:
         await stage.hook("codex", START)
         await stage.tick(2)
-        known = Finding(event=LifecycleEvent.SUPERVISOR_TICK, telemetry={"other": "content"}, key="compacted:1")
+        known = SupervisionFinding(
+            event=LifecycleEvent.SUPERVISOR_TICK, telemetry={"other": "content"}, key="compacted:1"
+        )
         manifest = stage.bus.registry.require("codex").manifest
         await stage.bus.emit(CLIENT_ID, emissions_of([known], manifest, ("codex", SESSION), stage.bus.ids))
         stage.files.put(found("/f", facts=(Compacted(session=SESSION, key="1"),)))
@@ -131,7 +133,7 @@ async def test_findings_that_come_to_nothing_do_not_fill_the_ledger(tmp_path: Pa
 async def test_a_live_session_is_not_given_up_for_files_that_nobody_uses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table, "MAX_WATCHES", 4)
+    monkeypatch.setattr(table, "MAX_MONITORS", 4)
     async with supervised(tmp_path) as stage:
         await stage.hook("codex", START)
         await stage.tick()
@@ -140,8 +142,8 @@ async def test_a_live_session_is_not_given_up_for_files_that_nobody_uses(
                 found(f"/{number}", session=f"q{number}", facts=(Activity(session=f"q{number}"),), history=True)
             )
         await stage.tick()
-        assert stage.supervisor.watches.get(("codex", SESSION)) is not None
-        assert len(stage.supervisor.watches) == 4
+        assert stage.supervisor.monitors.get(("codex", SESSION)) is not None
+        assert len(stage.supervisor.monitors) == 4
 
 
 async def lose_in_many_sessions(stage: Stage, count: int) -> None:
@@ -175,7 +177,7 @@ async def test_one_look_answers_all_who_asked_before_it_began(tmp_path: Path) ->
         polls = 0
         poll = stage.files.poll
 
-        async def counted() -> Sequence[Found]:
+        async def counted() -> Sequence[FileUpdate]:
             nonlocal polls
             polls += 1
             await anyio.lowlevel.checkpoint()
@@ -183,7 +185,7 @@ async def test_one_look_answers_all_who_asked_before_it_began(tmp_path: Path) ->
 
         stage.files.poll = counted  # type: ignore[method-assign]
         stage.files.put(found("/f", facts=(Usage(session=SESSION, used_tokens=9, used_source="x", window_tokens=10),)))
-        looked: list[Looked] = []
+        looked: list[PassResult] = []
 
         async def ask() -> None:
             looked.append(await stage.supervisor.tick())

@@ -17,7 +17,7 @@ from lifebus_contract import (
     encode_json,
 )
 from lifebus_supervisor.supervision.silence import PATIENT_TICKS
-from lifebus_supervisor.tailing.events import Found, Problem
+from lifebus_supervisor.tailing.events import FileProblem, FileUpdate
 from support.adapters.calls import call, ids
 from support.supervisor.supervised import Stage, facts_of, supervised
 
@@ -45,8 +45,8 @@ async def one_turn(stage: Stage) -> None:
     await stage.tick(3)
 
 
-def missing(problem: Problem = "missing") -> Found:
-    return Found(
+def missing(problem: FileProblem = "missing") -> FileUpdate:
+    return FileUpdate(
         adapter_id="codex", source_id="rollout", path="/t/s1", session=SESSION, problem=problem, evidence="no such file"
     )
 
@@ -184,7 +184,7 @@ async def test_one_missing_poll_is_not_enough(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("problem", ["hung", "refused", "unreadable"])
-async def test_a_file_that_cannot_be_had_is_as_good_as_missing(tmp_path: Path, problem: Problem) -> None:
+async def test_a_file_that_cannot_be_had_is_as_good_as_missing(tmp_path: Path, problem: FileProblem) -> None:
     async with supervised(tmp_path) as stage:
         await one_turn(stage)
         stage.files.standing = [missing(problem=problem)]

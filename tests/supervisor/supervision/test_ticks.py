@@ -5,7 +5,7 @@ from collections.abc import Callable
 import anyio
 import pytest
 
-from lifebus_supervisor.supervision.ticks import Waker, next_due, run_ticks
+from lifebus_supervisor.supervision.ticks import WakeSignal, next_due, run_ticks
 
 INTERVAL = 2.0
 
@@ -16,8 +16,8 @@ class Loop:
     def __init__(self, *, ticks: int, takes: Callable[[int], float] = lambda _: 0.0, woken: int = 0) -> None:
         self.seconds = 0.0
         self.at: list[float] = []
-        self.observed = 0
-        self.look_s, self.wake_s = 0.0, 0.3
+        self.early_passes = 0
+        self.pass_s, self.wake_s = 0.0, 0.3
         self._ticks, self._takes, self._woken = ticks, takes, woken
         self._enough = anyio.Event()
 
@@ -36,9 +36,9 @@ class Loop:
         self.at.append(self.seconds)
         self.seconds += self._takes(len(self.at))
 
-    async def observe(self) -> None:
-        self.observed += 1
-        self.seconds += self.look_s
+    async def poll_early(self) -> None:
+        self.early_passes += 1
+        self.seconds += self.pass_s
 
     async def rest(self, seconds: float) -> None:
         self.seconds += seconds
@@ -70,14 +70,14 @@ async def test_a_tick_that_is_a_little_late_does_not_move_the_next() -> None:
 async def test_whoever_wakes_the_loop_all_the_time_keeps_no_tick_away() -> None:
     loop = Loop(ticks=3, woken=40)
     assert len(await loop.run()) == 3
-    assert 0 < loop.observed < 40
+    assert 0 < loop.early_passes < 40
 
 
-async def test_early_looks_take_a_small_part_of_the_time_however_often_they_are_asked_for() -> None:
+async def test_early_passes_take_a_small_part_of_the_time_however_often_they_are_asked_for() -> None:
     loop = Loop(ticks=3, woken=1_000)
-    loop.look_s, loop.wake_s = 0.1, 0.0
+    loop.pass_s, loop.wake_s = 0.1, 0.0
     assert await loop.run() == pytest.approx([2.0, 4.0, 6.0], abs=0.11)
-    assert loop.observed * loop.look_s <= 6.0 / 4
+    assert loop.early_passes * loop.pass_s <= 6.0 / 4
 
 
 async def test_a_tick_that_fails_is_not_the_last() -> None:
@@ -97,8 +97,8 @@ def test_the_next_tick_is_in_step_or_an_interval_away(due: float, started: float
 
 
 async def test_calls_before_a_wait_are_one() -> None:
-    waker = Waker()
-    waker.wake()
-    waker.wake()
-    assert await waker.wait(10.0)
-    assert not await waker.wait(0.0)
+    signal = WakeSignal()
+    signal.set()
+    signal.set()
+    assert await signal.wait(10.0)
+    assert not await signal.wait(0.0)

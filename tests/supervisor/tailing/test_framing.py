@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lifebus_supervisor.tailing.framing import Framer, Lines, Objects, framer_for
+from lifebus_supervisor.tailing.framing import Framer, RecordLines, RecordObjects, framer_for
 
 LIMIT = 40
 
@@ -44,8 +44,8 @@ def test_any_split_of_any_bytes_gives_the_same_records_and_the_same_count(
 @given(stream=STREAMS)
 def test_one_byte_at_a_time_is_a_split_like_any_other(stream: bytes) -> None:
     pieces = [stream[place : place + 1] for place in range(len(stream))]
-    assert fed(Lines(LIMIT), *pieces) == fed(Lines(LIMIT), stream)
-    assert fed(Objects(LIMIT), *pieces) == fed(Objects(LIMIT), stream)
+    assert fed(RecordLines(LIMIT), *pieces) == fed(RecordLines(LIMIT), stream)
+    assert fed(RecordObjects(LIMIT), *pieces) == fed(RecordObjects(LIMIT), stream)
 
 
 VALUES = st.recursive(
@@ -69,7 +69,7 @@ def test_concatenated_objects_come_out_as_they_went_in(
     texts = [
         json.dumps(each, indent=indent, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass") for each in objects
     ]
-    records, skipped = fed(Objects(1_000_000), glue.encode().join(texts))
+    records, skipped = fed(RecordObjects(1_000_000), glue.encode().join(texts))
     assert records == texts
     assert skipped == 0
 
@@ -78,32 +78,32 @@ def test_concatenated_objects_come_out_as_they_went_in(
 @given(texts=st.lists(st.binary(min_size=1, max_size=30).filter(lambda text: not set(text) & set(b" \t\r\n\0"))))
 def test_lines_come_out_as_they_went_in_whatever_ends_them(texts: list[bytes]) -> None:
     for end in (b"\n", b"\r\n", b"\n\n", b"\0\n"):
-        assert fed(Lines(LIMIT), b"".join(text + end for text in texts)) == (texts, 0)
+        assert fed(RecordLines(LIMIT), b"".join(text + end for text in texts)) == (texts, 0)
 
 
 def test_half_a_line_is_kept() -> None:
-    lines = Lines(LIMIT)
+    lines = RecordLines(LIMIT)
     assert lines.feed(b"one\ntw") == [b"one"]
     assert lines.feed(b"o\nthree") == [b"two"]
     assert lines.feed(b"\n") == [b"three"]
 
 
 def test_the_nuls_that_a_crash_leaves_are_no_part_of_a_line() -> None:
-    assert fed(Lines(LIMIT), b'{"a":1}\n\0\0\0\0{"b":2}\n\0\0\n') == ([b'{"a":1}', b'{"b":2}'], 0)
+    assert fed(RecordLines(LIMIT), b'{"a":1}\n\0\0\0\0{"b":2}\n\0\0\n') == ([b'{"a":1}', b'{"b":2}'], 0)
 
 
 def test_a_line_over_the_limit_is_skipped_to_its_end_and_counted_once() -> None:
-    lines = Lines(4)
+    lines = RecordLines(4)
     assert fed(lines, b"12345", b"6789\n1234\n", b"x" * 100) == ([b"1234"], 2)
     assert fed(lines, b"x" * 100 + b"\nab\n") == ([b"ab"], 2)
 
 
 def test_what_is_skipped_is_not_held_in_memory() -> None:
-    for framer, start in ((Lines(1_000), b""), (Objects(1_000), b'{"a": "')):
+    for framer, start in ((RecordLines(1_000), b""), (RecordObjects(1_000), b'{"a": "')):
         framer.feed(start)
         for _ in range(100):
             framer.feed(b"x" * 10_000)
-            kept = vars(framer) | (vars(framer._lines) if isinstance(framer, Lines) else {})
+            kept = vars(framer) | (vars(framer._lines) if isinstance(framer, RecordLines) else {})
             held = [value for value in kept.values() if isinstance(value, bytes | bytearray)]
             assert held
             assert sum(map(len, held)) <= 1_000
@@ -111,7 +111,7 @@ def test_what_is_skipped_is_not_held_in_memory() -> None:
 
 def test_an_object_over_the_limit_is_skipped_to_its_end_and_counted_once() -> None:
     huge = json.dumps({"a": {"b": ['}{\\"' * 20]}}).encode()
-    assert fed(Objects(LIMIT), b'{"n":1}', huge[:50], huge[50:], b'{"n":2}') == ([b'{"n":1}', b'{"n":2}'], 1)
+    assert fed(RecordObjects(LIMIT), b'{"n":1}', huge[:50], huge[50:], b'{"n":2}') == ([b'{"n":1}', b'{"n":2}'], 1)
 
 
 @pytest.mark.parametrize(
@@ -125,16 +125,16 @@ def test_an_object_over_the_limit_is_skipped_to_its_end_and_counted_once() -> No
     ],
 )
 def test_half_an_object_does_not_hide_the_next_one(half: bytes) -> None:
-    records, skipped = fed(Objects(LIMIT), half + b'\n{"n":\n  1}\n{"n":2}')
+    records, skipped = fed(RecordObjects(LIMIT), half + b'\n{"n":\n  1}\n{"n":2}')
     assert records == [half, b'{"n":\n  1}', b'{"n":2}']
     assert skipped == 0
 
 
 @pytest.mark.parametrize("half", [b'{"a":', b'{"a": [', b'{"a": [1,'])
 def test_half_an_object_that_awaits_a_value_costs_the_next_object_only(half: bytes) -> None:
-    records, _ = fed(Objects(LIMIT), half + b'\n{"n":1}\n{"n":2}\n{"n":3}')
+    records, _ = fed(RecordObjects(LIMIT), half + b'\n{"n":1}\n{"n":2}\n{"n":3}')
     assert records[1:] == [b'{"n":2}', b'{"n":3}']
 
 
 def test_text_between_objects_is_nothing() -> None:
-    assert fed(Objects(LIMIT), b'] "} , x {"n":1} } {"n":2}') == ([b'{"n":1}', b'{"n":2}'], 0)
+    assert fed(RecordObjects(LIMIT), b'] "} , x {"n":1} } {"n":2}') == ([b'{"n":1}', b'{"n":2}'], 0)

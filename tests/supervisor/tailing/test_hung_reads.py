@@ -143,11 +143,11 @@ async def test_two_polls_at_once_are_one_after_the_other(tmp_path: Path) -> None
 
 _HANGING = """
 import asyncio, threading
-from lifebus_supervisor.tailing.blocking_call import Aside
+from lifebus_supervisor.tailing.blocking_call import BlockingCall
 async def main():
-    aside = Aside("stuck")
-    aside.start(threading.Event().wait)
-    print(await aside.wait(0.01))
+    call = BlockingCall("stuck")
+    call.start(threading.Event().wait)
+    print(await call.wait(0.01))
 asyncio.run(main())
 """
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lifebus_supervisor.tailing.discovery import SWEPT
+from lifebus_supervisor.tailing.discovery import SWEPT_PER_POLL
 from lifebus_supervisor.tailing.listing import NEWEST_DATES
 from support.supervisor.tailing_box import Box, line, source, write
 
@@ -74,12 +74,12 @@ async def test_old_files_are_looked_at_a_few_at_a_time(tmp_path: Path, monkeypat
     await settled(box)
     with counted(monkeypatch) as calls:
         assert await box.poll() == []
-    assert calls == {"lstat": SWEPT + 1}
+    assert calls == {"lstat": SWEPT_PER_POLL + 1}
 
 
 async def test_an_old_file_that_is_written_again_is_found_in_its_turn(tmp_path: Path) -> None:
     box = Box(tmp_path)
-    for number in range(SWEPT * 3):
+    for number in range(SWEPT_PER_POLL * 3):
         write(tmp_path / f"{number}.jsonl", line(number))
         os.utime(tmp_path / f"{number}.jsonl", (0, 0))
     await settled(box)

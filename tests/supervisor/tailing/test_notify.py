@@ -132,4 +132,4 @@ async def test_no_thread_is_left_when_nobody_listens_any_more(tmp_path: Path) ->
 
 
 def test_the_folders_that_are_watched_are_limited() -> None:
-    assert len(waking._some(lambda: [str(number) for number in range(10_000)])) == waking.MOST_FOLDERS
+    assert len(waking._some(lambda: [str(number) for number in range(10_000)])) == waking.MAX_FOLDERS

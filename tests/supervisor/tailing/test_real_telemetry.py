@@ -10,8 +10,8 @@ import pytest
 
 from lifebus_adapters import ADAPTERS
 from lifebus_adapters.shared.telemetry import Fact, RecordReader, Source, Surroundings
-from lifebus_supervisor.tailing.events import Found, WatchLimits
-from lifebus_supervisor.tailing.watcher import Watcher
+from lifebus_supervisor.tailing.events import FileUpdate, TailLimits
+from lifebus_supervisor.tailing.tailer import Tailer
 from support.paths import CAPTURES
 
 HOMES = {"codex": ".codex/sessions/2026/11/21", "claude": ".claude/projects/-home-dev-project"}
@@ -26,11 +26,11 @@ def source_of(adapter_id: str) -> Source:
     return next(source for source in ADAPTERS[adapter_id].sources if source.form == "lines")
 
 
-def watcher_of(home: Path, adapter_id: str) -> Watcher:
-    return Watcher(
+def watcher_of(home: Path, adapter_id: str) -> Tailer:
+    return Tailer(
         {adapter_id: [source_of(adapter_id)]},
         Surroundings(home=str(home), environ={}),
-        limits=WatchLimits(read_s=60),
+        limits=TailLimits(read_s=60),
         uid=os.getuid(),
         now=time.time,
     )
@@ -41,7 +41,7 @@ def told_at_rest(adapter_id: str, path: Path, contents: bytes) -> list[Fact]:
     return [fact for record in contents.splitlines() for fact in reader.read(record)]
 
 
-def facts(found: Sequence[Found]) -> list[Fact]:
+def facts(found: Sequence[FileUpdate]) -> list[Fact]:
     return [fact for news in found for fact in news.facts]
 
 

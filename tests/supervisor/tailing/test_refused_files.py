@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from lifebus_supervisor.tailing.safe_open import Place, Unusable, opened
+from lifebus_supervisor.tailing.safe_open import FilePlace, UnusableFile, open_checked
 from support.supervisor.tailing_box import Box, line, problems, source, tokens_in, write
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
@@ -104,7 +104,10 @@ async def test_a_watcher_for_another_user_refuses_our_files(tmp_path: Path) -> N
 def test_what_is_checked_is_what_was_opened_not_what_the_name_meant_before(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     descriptors = psutil.Process().num_fds()
-    with pytest.raises(Unusable, match="named pipe"), opened(Place(str(tmp_path), "pipe", "pipe"), os.getuid()):
+    with (
+        pytest.raises(UnusableFile, match="named pipe"),
+        open_checked(FilePlace(str(tmp_path), "pipe", "pipe"), os.getuid()),
+    ):
         pass
     assert psutil.Process().num_fds() == descriptors
 

@@ -22,7 +22,7 @@ from lifebus_contract import (
     SupportState,
     validate,
 )
-from lifebus_supervisor.tailing.events import Found
+from lifebus_supervisor.tailing.events import FileUpdate
 from support.adapters.calls import CAPTURE_FILES, captured, events, hooks_of, ids
 from support.adapters.hook_bus import hook_bus, receipts
 from support.adapters.proofs import PROMPT, START, STOP, Proof
@@ -115,7 +115,7 @@ async def losses_are_told_by_supervision(adapter_id: str) -> None:
         for payload in (START, PROMPT, STOP):
             await stage.hook(adapter_id, payload)
         session, source = START["session_id"], source_of(adapter_id).source_id
-        gone = Found(adapter_id=adapter_id, source_id=source, path="/t", session=session, problem="missing")
+        gone = FileUpdate(adapter_id=adapter_id, source_id=source, path="/t", session=session, problem="missing")
         stage.files.standing.append(gone)
         told = [one for one in await stage.tick(6) if one.event is LifecycleEvent.CAPABILITY_DEGRADED]
     (receipt,) = told

@@ -30,7 +30,7 @@ class Observer:
         intake: AppServerIntake | None = None,
     ) -> None:
         self.stage = stage
-        self.intake = intake or AppServerIntake(stage.bus, stage.supervisor)
+        self.intake = intake or AppServerIntake(stage.bus, stage.supervisor, stage.recorder)
         self.reader = AppServerStream()
         self.sent: list[tuple[int, ObservedFact | ObservedLoss | ObservedExit]] = []
         self._origin = origin

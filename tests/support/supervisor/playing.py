@@ -13,7 +13,7 @@ from msgspec import structs
 from lifebus_adapters import ADAPTERS, HookCall
 from lifebus_adapters.shared.telemetry import Surroundings
 from lifebus_contract import Receipt
-from lifebus_supervisor.tailing.watcher import Watcher
+from lifebus_supervisor.tailing.tailer import Tailer
 from support.adapters.calls import captured
 from support.supervisor.supervised import HARNESS, INTERVAL_S, Stage
 
@@ -62,7 +62,7 @@ async def play(stage: Stage, capture: Path, home: Path) -> list[Receipt]:
     environ = {"GEMINI_TELEMETRY_OUTFILE": str(home / LOG)}
     surroundings = Surroundings(home=str(home), environ=environ)
     sources = {name: adapter.sources for name, adapter in ADAPTERS.items()}
-    stage.restart(Watcher(sources, surroundings, uid=os.geteuid(), now=time.time))
+    stage.restart(Tailer(sources, surroundings, uid=os.geteuid(), now=time.time))
     script = moments(capture, home)
     begun = next(at for at, _, _ in script if at)
     for at, _, what in script:
@@ -91,10 +91,10 @@ async def _pass_time(stage: Stage, until: float) -> None:
 
 async def _call(stage: Stage, call: HookCall) -> None:
     """Call a hook, and look at the files at once where supervision asks for it."""
-    before = stage.woken
+    before = stage.wake.count
     await stage.call(call)
-    if stage.woken > before:
-        await stage.supervisor.observe()
+    if stage.wake.count > before:
+        await stage.supervisor.poll_early()
 
 
 def told(receipts: list[Receipt]) -> str:

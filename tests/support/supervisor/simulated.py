@@ -165,7 +165,7 @@ class Life:
 
     async def _do_observe(self, _: int) -> None:
         if not self.down:
-            await self.stage.supervisor.observe()
+            await self.stage.supervisor.poll_early()
 
     async def _do_restart(self, size: int) -> None:
         await self._do_down(size)
@@ -185,7 +185,7 @@ class Life:
             await self._drain()
         await self.stage.supervisor.recover()
         if size > 2:
-            await self.stage.supervisor.observe()
+            await self.stage.supervisor.poll_early()
         await self._drain()
 
     async def _drain(self) -> None:

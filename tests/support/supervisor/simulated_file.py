@@ -7,7 +7,7 @@ import anyio
 from lifebus_adapters.shared.telemetry import Fact, Usage
 from lifebus_broker.state.pressure import Thresholds, next_level
 from lifebus_contract import PressureLevel
-from lifebus_supervisor.tailing.events import Found, WatchedFile
+from lifebus_supervisor.tailing.events import FileStatus, FileUpdate
 
 SESSION = "s1"
 WINDOW = 1_000
@@ -30,12 +30,12 @@ class File:
 
     def forget(self, adapter_id: str, session: str) -> None: ...
 
-    async def poll(self) -> Sequence[Found]:
+    async def poll(self) -> Sequence[FileUpdate]:
         old, new = self.lines[self.offset : self.history], self.lines[max(self.offset, self.history) :]
         self.offset = len(self.lines)
         self._note([*old, *new])
         return [
-            Found(
+            FileUpdate(
                 adapter_id="codex",
                 source_id="rollout",
                 path="/t/s1",
@@ -58,7 +58,7 @@ class File:
         if level is not held:
             self.levels.append(level)
 
-    def files(self) -> Sequence[WatchedFile]:
+    def files(self) -> Sequence[FileStatus]:
         return ()
 
     async def changes(self) -> AsyncIterator[None]:

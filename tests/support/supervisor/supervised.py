@@ -17,10 +17,13 @@ from lifebus_broker.routing.fan_out import Fanout
 from lifebus_broker.routing.registry import Registry
 from lifebus_contract import Receipt
 from lifebus_contract.codec import decode_receipt
+from lifebus_supervisor.app_server.recorder import AppServerRecorder
 from lifebus_supervisor.hook_intake.calls import HookCalls
-from lifebus_supervisor.supervision.environment import Environment, SupervisorLimits, Watching
-from lifebus_supervisor.supervision.supervisor import Looked, Supervisor
-from lifebus_supervisor.tailing.events import Found, WatchedFile
+from lifebus_supervisor.supervision.environment import Environment, SupervisorLimits, TelemetryTail
+from lifebus_supervisor.supervision.monitor_table import MonitorTable
+from lifebus_supervisor.supervision.supervisor import PassResult, Supervisor
+from lifebus_supervisor.supervision.ticks import WakeSignal
+from lifebus_supervisor.tailing.events import FileStatus, FileUpdate
 from support.adapters.calls import call, ids
 
 INTERVAL_S = 2.0
@@ -33,10 +36,10 @@ class MadeUpFiles:
     def __init__(self) -> None:
         self.followed: list[tuple[str, str, str]] = []
         self.forgotten: list[tuple[str, str]] = []
-        self.standing: list[Found] = []
-        self._news: list[Found] = []
+        self.standing: list[FileUpdate] = []
+        self._news: list[FileUpdate] = []
 
-    def put(self, found: Found) -> None:
+    def put(self, found: FileUpdate) -> None:
         self._news.append(found)
 
     def follow(self, adapter_id: str, session: str, path: str) -> bool:
@@ -46,11 +49,11 @@ class MadeUpFiles:
     def forget(self, adapter_id: str, session: str) -> None:
         self.forgotten.append((adapter_id, session))
 
-    async def poll(self) -> Sequence[Found]:
+    async def poll(self) -> Sequence[FileUpdate]:
         news, self._news = self._news, []
         return [*news, *self.standing]
 
-    def files(self) -> Sequence[WatchedFile]:
+    def files(self) -> Sequence[FileStatus]:
         return ()
 
     async def changes(self) -> AsyncIterator[None]:
@@ -72,6 +75,15 @@ class Clock:
         return 1_800_000_000.0 + self.seconds + self.jumped
 
 
+class CountingSignal(WakeSignal):
+    """Counts the requests for an early pass."""
+
+    count = 0
+
+    def set(self) -> None:
+        self.count += 1
+
+
 class Stage:
     """One supervised bus.  Every step returns the receipts that it added."""
 
@@ -82,28 +94,34 @@ class Stage:
         self.limits = limits
         self.dead: set[CallerProcess] = set()
         self.installed: set[str] = set()
-        self.woken = 0
+        self.wake = CountingSignal()
         self.transient: list[Receipt] = []
         self._calls = 0
         self.supervisor = self.restart()
         bus.fanout.listen_transient(lambda row: self.transient.append(decode_receipt(row.receipt)))
 
-    def restart(self, watcher: Watching | None = None) -> Supervisor:
+    def restart(self, telemetry: TelemetryTail | None = None) -> Supervisor:
         """Forget all that is not in the ledger, as a broker that starts again does."""
-        world = Environment(
+        environment = Environment(
             now=self.clock.now,
             epoch=self.clock.epoch,
             is_alive=lambda process: process not in self.dead,
             hooks_installed=lambda adapter_id: adapter_id in self.installed,
         )
         self.files = MadeUpFiles()
-        self.supervisor = Supervisor(self.bus, watcher or self.files, self.limits, world)
-        self.supervisor.wake = self._wake
-        self.bus.fanout.listen(self.supervisor.note)
+        monitors = MonitorTable(self.bus.ledger, self.bus.capabilities.apply, environment.epoch)
+        self.recorder = AppServerRecorder(self.bus, monitors, environment)
+        self.supervisor = Supervisor(
+            self.bus,
+            telemetry or self.files,
+            self.limits,
+            environment,
+            monitors,
+            at_tick_end=self.recorder.record_due,
+            wake=self.wake,
+        )
+        self.bus.fanout.listen(self.supervisor.on_commit)
         return self.supervisor
-
-    def _wake(self) -> None:
-        self.woken += 1
 
     async def hook(self, adapter_id: str, payload: dict[str, Any], **changes: Any) -> list[Receipt]:
         return (await self.answered(adapter_id, payload, **changes))[0]
@@ -125,7 +143,7 @@ class Stage:
 
     def news(self, adapter_id: str, session: str, *facts: Fact, grown: int = 100, **changes: Any) -> None:
         settings: dict[str, Any] = {"source_id": "rollout", "path": f"/telemetry/{session}"} | changes
-        self.files.put(Found(adapter_id=adapter_id, session=session, facts=facts, grown=grown, **settings))
+        self.files.put(FileUpdate(adapter_id=adapter_id, session=session, facts=facts, grown=grown, **settings))
 
     async def tick(self, count: int = 1) -> list[Receipt]:
         """Let the interval pass and tick, so often."""
@@ -137,7 +155,7 @@ class Stage:
 
     async def observe(self) -> list[Receipt]:
         before = self.bus.ledger.head
-        looked: Looked = await self.supervisor.observe()
+        looked: PassResult = await self.supervisor.poll_early()
         receipts = await self.since(before)
         assert len(looked.rows) == len(receipts)
         return receipts

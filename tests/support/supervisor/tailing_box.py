@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from lifebus_adapters.shared.telemetry import Activity, DatabaseReader, Fact, RecordReader, Source, Surroundings, Usage
 from lifebus_contract import InvalidRequest
-from lifebus_supervisor.tailing.events import Found, WatchLimits
-from lifebus_supervisor.tailing.watcher import Watcher
+from lifebus_supervisor.tailing.events import FileUpdate, TailLimits
+from lifebus_supervisor.tailing.tailer import Tailer
 
 
 class NumberReader:
@@ -69,16 +69,16 @@ class Box:
     ) -> None:
         self.root = root
         self.ahead = 0.0
-        self.watcher = Watcher(
+        self.watcher = Tailer(
             {"codex": sources or (source(root),)},
             Surroundings(home=str(root), environ={}),
-            limits=WatchLimits(**{"read_s": 60.0, **limits}),
+            limits=TailLimits(**{"read_s": 60.0, **limits}),
             uid=os.getuid() if uid is None else uid,
             now=lambda: time.time() + self.ahead,
             discover=discover,
         )
 
-    async def poll(self) -> list[Found]:
+    async def poll(self) -> list[FileUpdate]:
         return list(await self.watcher.poll())
 
     async def tokens(self) -> list[int]:
@@ -88,11 +88,11 @@ class Box:
         return self.watcher.follow("codex", session, str(self.root / name))
 
 
-def tokens_in(found: Sequence[Found]) -> list[int]:
+def tokens_in(found: Sequence[FileUpdate]) -> list[int]:
     return [fact.used_tokens for news in found for fact in news.facts if isinstance(fact, Usage)]
 
 
-def problems(found: Sequence[Found]) -> Mapping[str, str]:
+def problems(found: Sequence[FileUpdate]) -> Mapping[str, str]:
     return {Path(news.path).name: news.problem for news in found if news.problem}
 
 

@@ -221,7 +221,7 @@ def _read_token(most: int) -> str:
 def _record(settings: "RenewalSettings", thread: str, token: str, ttl_s: int) -> "Continuation":
     from lifebus.requests import new_id  # noqa: PLC0415
     from lifebus_contract.ids import PAYLOAD  # noqa: PLC0415
-    from lifebus_supervisor.renewal.records import Continuation, State  # noqa: PLC0415
+    from lifebus_supervisor.renewal.records import Continuation, ContinuationState  # noqa: PLC0415
 
     if not 0 < len(thread) <= 256 or not thread.isprintable():  # noqa: PLR2004  an identifier's length
         raise UsageError("a thread has 1 to 256 printable characters")
@@ -231,7 +231,7 @@ def _record(settings: "RenewalSettings", thread: str, token: str, ttl_s: int) ->
         profile=settings.profile,
         client_id=settings.client_id,
         adapter_id=settings.adapter,
-        state=State.PENDING,
+        state=ContinuationState.PENDING,
         created_at=now,
         expires_at=now + ttl_s,
         thread=thread,
@@ -242,14 +242,14 @@ def _record(settings: "RenewalSettings", thread: str, token: str, ttl_s: int) ->
 
 def _take(store: "ContinuationStore", profile: str, thread: str) -> ExitCode:
     from lifebus.requests import new_id  # noqa: PLC0415
-    from lifebus_supervisor.renewal.records import State  # noqa: PLC0415
+    from lifebus_supervisor.renewal.records import ContinuationState  # noqa: PLC0415
 
     record = store.take(profile, thread, new_id("clm_"))
     if record is None:
         say("no token waits for this thread")
         return ExitCode.NEGATIVE
     _write(str(record.token))
-    store.finish(record, State.CONSUMED, "taken by hand")
+    store.finish(record, ContinuationState.CONSUMED, "taken by hand")
     return ExitCode.OK
 
 

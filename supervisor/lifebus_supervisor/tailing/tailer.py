@@ -13,34 +13,34 @@ import anyio
 import structlog
 
 from lifebus_adapters.shared.telemetry import Source, Surroundings
-from lifebus_supervisor.tailing.blocking_call import Aside
-from lifebus_supervisor.tailing.entries import Entry
-from lifebus_supervisor.tailing.events import Found, WatchedFile, WatchLimits
-from lifebus_supervisor.tailing.notify import wakes
-from lifebus_supervisor.tailing.source import SourceFiles, Wish
+from lifebus_supervisor.tailing.blocking_call import BlockingCall
+from lifebus_supervisor.tailing.events import FileStatus, FileUpdate, TailLimits
+from lifebus_supervisor.tailing.notify import folder_changes
+from lifebus_supervisor.tailing.source import FollowRequest, SourceFiles
+from lifebus_supervisor.tailing.tracked_file import TrackedFile
 
 _LONGEST_PATH: Final = 4096
 _LOG: Final[structlog.stdlib.BoundLogger] = structlog.get_logger("lifebus.watching")
 
 
-class _Watched:
+class _TailedSource:
     """One source: its files, the thread that reads them, and what the loop knows of them meanwhile."""
 
     def __init__(self, files: SourceFiles) -> None:
         self.files = files
-        self.aside: Aside[list[Found]] = Aside(f"watch {files.adapter_id} {files.source.source_id}")
-        self.wishes: dict[Wish, None] = {}
-        self.entries: Sequence[Entry] = ()
+        self.aside: BlockingCall[list[FileUpdate]] = BlockingCall(f"watch {files.adapter_id} {files.source.source_id}")
+        self.wishes: dict[FollowRequest, None] = {}
+        self.entries: Sequence[TrackedFile] = ()
         self.folders: Sequence[str] = ()
         self.hangs = False
 
-    def problem_of(self, entry: Entry) -> str | None:
+    def problem_of(self, entry: TrackedFile) -> str | None:
         """Return what is wrong with a file, as far as is known."""
         if self.hangs:
             return "hung"
         return entry.problem.problem if entry.problem else None
 
-    async def poll(self, now: float, within_s: float) -> Sequence[Found]:
+    async def poll(self, now: float, within_s: float) -> Sequence[FileUpdate]:
         """Read what is new, or say of every file that its file system hangs."""
         if self.hangs and not self.aside.is_done:
             return self._all_hung()
@@ -52,8 +52,8 @@ class _Watched:
             return self._all_hung()
         return self._taken()
 
-    def _taken(self) -> Sequence[Found]:
-        found: Sequence[Found] = ()
+    def _taken(self) -> Sequence[FileUpdate]:
+        found: Sequence[FileUpdate] = ()
         try:
             found = self.aside.take()
         except Exception as fault:  # noqa: BLE001  one source's defect must not end the watching of the others
@@ -62,11 +62,11 @@ class _Watched:
         self.entries, self.folders = self.files.entries(), self.files.folders()
         return found
 
-    def _all_hung(self) -> list[Found]:
+    def _all_hung(self) -> list[FileUpdate]:
         where = [(entry.place.shown, entry.session) for entry in self.entries]
         source = self.files.source
         return [
-            Found(
+            FileUpdate(
                 adapter_id=self.files.adapter_id,
                 source_id=source.source_id,
                 path=path,
@@ -78,7 +78,7 @@ class _Watched:
         ]
 
 
-class Watcher:
+class Tailer:
     """Watches the telemetry of harnesses.  `sources` are each adapter's, by its id.
 
     `uid` is the user whose files are read.  `now` is the time in seconds since the epoch: it is compared with the time
@@ -90,14 +90,14 @@ class Watcher:
         sources: Mapping[str, Sequence[Source]],
         surroundings: Surroundings,
         *,
-        limits: WatchLimits = WatchLimits(),  # noqa: B008  it cannot change
+        limits: TailLimits = TailLimits(),  # noqa: B008  it cannot change
         uid: int,
         now: Callable[[], float],
         discover: bool = True,
     ) -> None:
         self._limits, self._now = limits, now
         self._sources = [
-            _Watched(SourceFiles(adapter_id, source, surroundings, limits, uid=uid, discover=discover))
+            _TailedSource(SourceFiles(adapter_id, source, surroundings, limits, uid=uid, discover=discover))
             for adapter_id, its in sources.items()
             for source in its
         ]
@@ -108,11 +108,11 @@ class Watcher:
 
         Nothing is looked at yet: the file may appear later.
         """
-        if not _is_plain(path):
+        if not _is_plain_path(path):
             return False
         for watched in self._sources:
             if watched.files.adapter_id == adapter_id and watched.files.source.is_ours(path):
-                self._wish(watched, Wish(session=session, path=path))
+                self._wish(watched, FollowRequest(session=session, path=path))
                 return True
         return False
 
@@ -120,24 +120,24 @@ class Watcher:
         """Stop watching a session's files once they were read to their end one more time."""
         for watched in self._sources:
             if watched.files.adapter_id == adapter_id:
-                self._wish(watched, Wish(session=session))
+                self._wish(watched, FollowRequest(session=session))
 
-    def _wish(self, watched: _Watched, wish: Wish) -> None:
+    def _wish(self, watched: _TailedSource, wish: FollowRequest) -> None:
         """Note a wish for the next poll, the newest last; the oldest are dropped where a source hangs for long."""
         watched.wishes.pop(wish, None)
         watched.wishes[wish] = None
         if len(watched.wishes) > self._limits.max_files:
             del watched.wishes[next(iter(watched.wishes))]
 
-    async def poll(self) -> Sequence[Found]:
+    async def poll(self) -> Sequence[FileUpdate]:
         """Return every file with news, and every file with a problem that stands, each time.
 
         Takes at most the deadline of one poll; a source that does not answer is ``hung`` until it does, and is left
         alone until then.
         """
-        found: list[Found] = []
+        found: list[FileUpdate] = []
 
-        async def poll_one(watched: _Watched) -> None:
+        async def poll_one(watched: _TailedSource) -> None:
             found.extend(await watched.poll(self._now(), self._limits.read_s))
 
         async with self._polling, anyio.create_task_group() as tasks:
@@ -145,12 +145,12 @@ class Watcher:
                 tasks.start_soon(poll_one, watched)
         return found
 
-    def files(self) -> Sequence[WatchedFile]:
+    def files(self) -> Sequence[FileStatus]:
         """Return the watched files as the last poll left them."""
         return [self._file(watched, entry) for watched in self._sources for entry in watched.entries]
 
-    def _file(self, watched: _Watched, entry: Entry) -> WatchedFile:
-        return WatchedFile(
+    def _file(self, watched: _TailedSource, entry: TrackedFile) -> FileStatus:
+        return FileStatus(
             adapter_id=watched.files.adapter_id,
             source_id=watched.files.source.source_id,
             path=entry.place.shown,
@@ -168,12 +168,14 @@ class Watcher:
         It is a hint: it may come for nothing or not at all, and ends where watching is impossible.  The poll is the
         truth.
         """
-        async with aclosing(wakes(lambda: [folder for watched in self._sources for folder in watched.folders])) as its:
+        async with aclosing(
+            folder_changes(lambda: [folder for watched in self._sources for folder in watched.folders])
+        ) as its:
             async for _ in its:
                 yield
 
 
-def _is_plain(path: str) -> bool:
+def _is_plain_path(path: str) -> bool:
     """Whether a path is absolute and without detours."""
     parts = path.split("/")
     return (

@@ -4,15 +4,15 @@ import os
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from lifebus_supervisor.tailing.decode import Defects, Heard, Hearing
-from lifebus_supervisor.tailing.safe_open import Place, Unusable, check, trouble
+from lifebus_supervisor.tailing.decode import Decoder, DefectLog, ReadResult
+from lifebus_supervisor.tailing.safe_open import FilePlace, UnusableFile, check_status, unusable_for
 
 
-class Following(Protocol):
+class IncrementalReader(Protocol):
     """How a file is read: `Tail` or `Database`.  `is_behind` says that there is more than one poll could take."""
 
     @property
-    def hearing(self) -> Hearing:
+    def hearing(self) -> Decoder:
         """What its reader made of the records."""
         ...
 
@@ -31,7 +31,7 @@ class Following(Protocol):
         """Whether there is more to read than one poll takes."""
         ...
 
-    def is_news(self, place: Place, status: os.stat_result, now: float) -> bool:
+    def is_news(self, place: FilePlace, status: os.stat_result, now: float) -> bool:
         """Whether to open the file."""
         ...
 
@@ -39,7 +39,7 @@ class Following(Protocol):
         """Note that there is no such file now."""
         ...
 
-    def read(self, place: Place, now: float, late: Callable[[], bool]) -> list[Heard]:
+    def read(self, place: FilePlace, now: float, late: Callable[[], bool]) -> list[ReadResult]:
         """Read what is new; history and what came since stand apart.
 
         Raises:
@@ -48,14 +48,14 @@ class Following(Protocol):
         ...
 
 
-class Entry:
+class TrackedFile:
     """A file that is watched, or at rest.
 
     A file that is `followed` was named by a hook.  One that is `ending` is read to its end once more, and then rests:
     it keeps its place, so that a session that is resumed is read on and not again.
     """
 
-    def __init__(self, place: Place, following: Following, session: str | None, uid: int) -> None:
+    def __init__(self, place: FilePlace, following: IncrementalReader, session: str | None, uid: int) -> None:
         self.place = place
         self.path = place.path
         self.session = session
@@ -63,7 +63,7 @@ class Entry:
         self.ending = False
         self.resting = False
         self.grew_at: float | None = None
-        self.problem: Unusable | None = None
+        self.problem: UnusableFile | None = None
         self.missing_since: float | None = None
         self._following = following
         self._uid = uid
@@ -74,7 +74,7 @@ class Entry:
         return self._following.size
 
     @property
-    def hearing(self) -> Hearing:
+    def hearing(self) -> Decoder:
         """What the reader made of the records."""
         return self._following.hearing
 
@@ -82,13 +82,13 @@ class Entry:
         """Watch the file, also if its session had ended."""
         self.ending = self.resting = False
 
-    def poll(self, now: float, late: Callable[[], bool], defects: Defects) -> list[Heard]:
+    def poll(self, now: float, late: Callable[[], bool], defects: DefectLog) -> list[ReadResult]:
         """Look at the file and read what is new; return what that brought, nothing where nothing is to be said.
 
         The problem, if there is one now, stands in `problem`; where it does, or did until now, something is to be said.
         """
         stood, self.problem = self.problem, None
-        heard: list[Heard] = []
+        heard: list[ReadResult] = []
         is_first = False
         try:
             if self._is_news(now) and not late():
@@ -96,11 +96,11 @@ class Entry:
                 is_first = self.grew_at is None
                 if is_first or any(part.grown for part in heard):
                     self.grew_at = self._following.changed_at
-        except Unusable as fault:
+        except UnusableFile as fault:
             self.problem = fault
         except Exception as fault:  # noqa: BLE001  a defect of a reader must not end the watching of other files
             defects.log(fault)
-            self.problem = Unusable("unreadable", f"defect of the reader: {type(fault).__name__}")
+            self.problem = UnusableFile("unreadable", f"defect of the reader: {type(fault).__name__}")
         self._note_absence(now)
         if self.ending and (self.problem is not None or not self._following.is_behind):
             self.resting = True
@@ -110,8 +110,8 @@ class Entry:
         try:
             status = os.lstat(self.path)
         except OSError as fault:
-            raise trouble(fault) from fault
-        check(status, self._uid)
+            raise unusable_for(fault) from fault
+        check_status(status, self._uid)
         return self._following.is_news(self.place, status, now)
 
     def _note_absence(self, now: float) -> None:
@@ -122,4 +122,4 @@ class Entry:
             self._following.note_absence()
 
 
-_NOTHING: Final = Heard()
+_NOTHING: Final = ReadResult()

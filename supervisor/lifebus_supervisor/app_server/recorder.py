@@ -1,0 +1,102 @@
+"""What is recorded for app-servers: findings, and facts that were deferred to hooks until no hook can tell them."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+import structlog
+
+from lifebus_broker.ports import StoredReceipt
+from lifebus_broker.routing.bus import Bus
+from lifebus_broker.state.telemetry_keys import APP_SERVER
+from lifebus_contract import AdapterManifest, BrokerBusy, IntegrationMode
+from lifebus_supervisor.app_server.deciding import due, findings_of, leaves_to_hooks
+from lifebus_supervisor.supervision.emissions import emissions_of, mode_of
+from lifebus_supervisor.supervision.environment import Environment
+from lifebus_supervisor.supervision.findings import SupervisionFinding
+from lifebus_supervisor.supervision.monitor.deferred import DeferredFact
+from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
+from lifebus_supervisor.supervision.monitor_table import MonitorTable
+
+CLIENT_ID: Final = APP_SERVER
+"""The client under whose name facts from app-servers are recorded."""
+
+_BUDGET_S: Final = 1.0
+"""How long callback clients may take over one fact, in seconds."""
+
+_RETRYABLE: Final = frozenset({"busy", "disk_full", "closed"})
+
+_log = structlog.get_logger("lifebus.app_server")
+
+
+class AppServerRecorder:
+    """Records for app-servers; whoever calls holds the supervisor's lock."""
+
+    def __init__(self, bus: Bus, monitors: MonitorTable, environment: Environment) -> None:
+        self._bus = bus
+        self._monitors = monitors
+        self._environment = environment
+
+    def leaves_to_hooks(self, monitor: SessionMonitor) -> bool:
+        """Whether what hooks tell too is left to them."""
+        return leaves_to_hooks(monitor, installed=self._environment.hooks_installed(monitor.key[0]))
+
+    async def record(
+        self, monitor: SessionMonitor, findings: Sequence[SupervisionFinding], manifest: AdapterManifest
+    ) -> tuple[StoredReceipt, ...]:
+        """Record findings of a session; return the rows.
+
+        Raises:
+            BrokerBusy: not now; some of them may be recorded.
+        """
+        if not findings:
+            return ()
+        rows = await self.emit(findings, manifest, monitor.key[1])
+        self._monitors.apply(monitor, rows, self._environment.now())
+        return rows
+
+    async def record_facts(
+        self, monitor: SessionMonitor, facts: Sequence[DeferredFact], manifest: AdapterManifest
+    ) -> tuple[StoredReceipt, ...]:
+        """Record what follows from deferred facts, one after the other; return the rows.
+
+        Raises:
+            BrokerBusy: not now; some of them may be recorded.
+        """
+        rows: tuple[StoredReceipt, ...] = ()
+        for one in facts:  # what the first one records decides what the next one means
+            rows += await self.record(monitor, findings_of(monitor, one.fact, one.mark), manifest)
+        return rows
+
+    async def record_due(self, tick: int) -> tuple[StoredReceipt, ...]:
+        """Record what was deferred and can wait no longer, at the end of a tick; return the rows."""
+        rows: tuple[StoredReceipt, ...] = ()
+        for monitor in self._monitors:
+            registered = self._bus.registry.get(monitor.key[0])
+            if not monitor.deferred or registered is None:
+                continue
+            await self._monitors.refresh(monitor, self._environment.now())
+            ready, waiting = due(monitor, tick, to_hooks=self.leaves_to_hooks(monitor))
+            with suppress(BrokerBusy):
+                rows += await self.record_facts(monitor, ready, registered.manifest)
+                monitor.deferred = waiting
+        return rows
+
+    async def emit(
+        self, findings: Sequence[SupervisionFinding], manifest: AdapterManifest, session: str
+    ) -> tuple[StoredReceipt, ...]:
+        """Record findings of a session, or of none where it is empty; return the rows.
+
+        Raises:
+            BrokerBusy: not now; some of them may be recorded.
+        """
+        known = IntegrationMode.REFERENCE_ADAPTER in manifest.integration_modes
+        mode = IntegrationMode.REFERENCE_ADAPTER if known else mode_of(manifest)
+        emissions = emissions_of(findings, manifest, (manifest.adapter_id, session), self._bus.ids, mode=mode)
+        outcomes = await self._bus.emit(CLIENT_ID, emissions, budget=_BUDGET_S)
+        for outcome in outcomes:
+            if outcome.refusal is not None and outcome.refusal.code in _RETRYABLE:
+                raise BrokerBusy(outcome.refusal.detail, code="busy")
+            if outcome.refusal is not None:  # another observer told the same in other words
+                _log.debug("fact_refused", code=outcome.refusal.code, failure=outcome.refusal.failure_class.value)
+        return tuple(row for outcome in outcomes for row in outcome.rows)

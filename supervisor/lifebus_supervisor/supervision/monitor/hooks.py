@@ -1,0 +1,92 @@
+"""When hooks and apps were last heard of a session, and the work that telemetry shows without them.  Pure."""
+
+from typing import Final
+
+from msgspec import Struct, structs
+
+from lifebus_adapters.shared.telemetry import Activity, Fact, TurnStarted
+
+ENOUGH_TICKS: Final = 2
+"""In how many ticks telemetry must show work outside any frame before it counts: a file's last lines come late."""
+
+
+class HookState(Struct, frozen=True, kw_only=True):
+    """Who tells of a session, and when.  Times are monotonic seconds, ticks are numbers of the tick loop."""
+
+    # The name of the last hook, empty where none came in this process.
+    last_hook: str = ""
+    # When it came.
+    last_hook_at: float | None = None
+    # When anybody was last heard: a hook, an app, an app-server.
+    heard_at: float | None = None
+    # Whether an app tells of the session by itself, without hooks.
+    by_app: bool = False
+    # The first tick in which telemetry showed work that no hook told of, None while there is none.
+    uncovered_since_tick: int | None = None
+    # The last such tick.
+    uncovered_last_tick: int | None = None
+    # How many ticks showed such work.
+    uncovered_ticks: int = 0
+
+    @property
+    def proves_silence(self) -> bool:
+        """Whether enough ticks showed work that no hook told of."""
+        return self.uncovered_ticks >= ENOUGH_TICKS and self.uncovered_since_tick is not None
+
+
+def on_hook(state: HookState, hook: str, now: float) -> HookState:
+    """Take a hook: what telemetry showed before is covered."""
+    return structs.replace(
+        state,
+        last_hook=hook,
+        last_hook_at=now,
+        heard_at=now,
+        uncovered_since_tick=None,
+        uncovered_last_tick=None,
+        uncovered_ticks=0,
+    )
+
+
+def on_hooked_session(state: HookState) -> HookState:
+    """Take that hooks tell of the session: it is no app's."""
+    return structs.replace(state, by_app=False) if state.by_app else state
+
+
+def on_app(state: HookState, *, hooked: bool, now: float | None) -> HookState:
+    """Take a receipt of an app; `hooked` says that hooks tell of the session as well, `now` is None for history."""
+    return structs.replace(state, by_app=not hooked, heard_at=state.heard_at if now is None else now)
+
+
+def on_heard(state: HookState, now: float) -> HookState:
+    """Take a sign of life of somebody who is no hook."""
+    return structs.replace(state, heard_at=now)
+
+
+def on_fact(
+    state: HookState, fact: Fact, tick: int, *, in_frame: bool, in_turn: bool, settled: bool, history: bool
+) -> HookState:
+    """Take one fact of the telemetry, as evidence of work that no hook told of.
+
+    `in_frame` says that a frame is open on record, `in_turn` that the file's newest turn is on record; `settled` that
+    the last hook is long enough ago for the file to have caught up with it, `history` that the fact is old.
+    """
+    if history or not settled or in_frame:
+        return state
+    match fact:
+        case TurnStarted(frame_id=None, compacting=False):
+            return _with_work(state, tick)
+        case Activity() if not in_turn:
+            return _with_work(state, tick)
+        case _:
+            return state
+
+
+def _with_work(state: HookState, tick: int) -> HookState:
+    if state.uncovered_last_tick == tick:
+        return state
+    return structs.replace(
+        state,
+        uncovered_since_tick=tick if state.uncovered_since_tick is None else state.uncovered_since_tick,
+        uncovered_last_tick=tick,
+        uncovered_ticks=state.uncovered_ticks + 1,
+    )

@@ -1,0 +1,185 @@
+"""One supervised session: what the ledger says of it, and what was seen since.
+
+The ledger's state outlives the process.  Everything else is evidence that has not become a receipt yet, and is gathered
+again after a restart.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from lifebus_adapters.adapter import CallerProcess
+from lifebus_adapters.shared.telemetry import Compacted, Fact
+from lifebus_broker.state.receipt_view import ReceiptLike
+from lifebus_broker.state.session_reducer import apply_receipt
+from lifebus_broker.state.session_state import SessionState
+from lifebus_broker.state.telemetry_keys import FRAME
+from lifebus_contract import LifecycleEvent
+from lifebus_supervisor.supervision.monitor import compactions, hooks, process, telemetry, turns
+from lifebus_supervisor.supervision.monitor.compactions import CompactionState
+from lifebus_supervisor.supervision.monitor.deferred import DeferredFact
+from lifebus_supervisor.supervision.monitor.hooks import HookState
+from lifebus_supervisor.supervision.monitor.process import ProcessState
+from lifebus_supervisor.supervision.monitor.telemetry import TelemetryState
+from lifebus_supervisor.supervision.monitor.turns import TurnState
+
+SessionKey = tuple[str, str]
+"""(adapter_id, harness_session_id)."""
+
+_FRAME_OPENS: Final = frozenset({LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OPENED})
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionMonitor:
+    """One session.  Times are monotonic seconds; ticks are numbers of the tick loop."""
+
+    # What the ledger says of the session up to `position`; changed by `apply` alone.
+    state: SessionState
+    # The ledger's position up to which `state` holds.
+    position: int = 0
+    # The position of the session's newest row, as far as commits have told.
+    newest: int = 0
+    # Whether `state` holds all that the ledger knew at `loaded_at`.
+    loaded: bool = False
+    loaded_at: float = 0.0
+    process: ProcessState = field(default_factory=ProcessState)
+    telemetry: TelemetryState = field(default_factory=TelemetryState)
+    compactions: CompactionState = field(default_factory=CompactionState)
+    turns: TurnState = field(default_factory=TurnState)
+    hooks: HookState = field(default_factory=HookState)
+    # Facts of an app-server that wait for the hooks that tell the same, oldest first.
+    deferred: tuple[DeferredFact, ...] = ()
+    # Consecutive ticks without news, after which a session that is over is forgotten.
+    idle_ticks: int = 0
+    # How often in a row recording findings changed nothing, because they were refused or known.
+    futile_attempts: int = 0
+    # No findings are recorded before this tick.
+    paused_until_tick: int = 0
+
+    @property
+    def key(self) -> SessionKey:
+        """Adapter and session."""
+        return self.state.adapter_id, self.state.harness_session_id
+
+    @property
+    def is_hooked(self) -> bool:
+        """Whether hooks have told of the session, in this process or one before."""
+        return self.state.hooked or self.hooks.last_hook_at is not None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the session is under way: it has not ended, or a frame was opened after its end."""
+        if self.telemetry.only_history:
+            return False
+        return not self.state.ended or bool({frame.frame_id for frame in self.state.frames} - set(self.state.left))
+
+    @property
+    def had_a_turn(self) -> bool:
+        """Whether a turn began and is over."""
+        return bool(set(self.state.turns) - {frame.frame_id for frame in self.state.frames})
+
+    @property
+    def unrecorded_compactions(self) -> int:
+        """How many compactions are proved that are not recorded; below 0 where hooks were faster."""
+        return self.compactions.unrecorded(self.state.compactions)
+
+    def begin(self, position: int, state: SessionState | None) -> None:
+        """Begin with what was reduced already up to a position."""
+        self.position = position
+        self.newest = max(self.newest, position)
+        if state is not None:
+            self.state = state
+            if state.app and not self.is_hooked:
+                self.hooks = hooks.on_app(self.hooks, hooked=False, now=None)
+            else:
+                self.hooks = hooks.on_hooked_session(self.hooks)
+
+    def apply(self, position: int, receipt: ReceiptLike) -> None:
+        """Take one more receipt of the ledger."""
+        apply_receipt(self.state, position, receipt)
+        self.position = position
+        frame = receipt.telemetry_summary.get(FRAME)
+        if isinstance(frame, str) and receipt.event in _FRAME_OPENS:
+            self.turns = turns.on_opened(self.turns, frame)
+        # An end that is read as history may be followed by a resume, whose processes are known already.
+        if receipt.event is LifecycleEvent.SESSION_ENDED and self.loaded:
+            self.process = process.on_session_ended(self.process)
+
+    def load(self, now: float, epoch_s: float) -> None:
+        """Take that the state holds all that the ledger knows; `epoch_s` is the wall-clock time."""
+        self.loaded, self.loaded_at = True, now
+        state = self.state
+        self.compactions = compactions.on_loaded(
+            self.compactions,
+            recorded=state.compactions,
+            recent=sum(epoch_s - at <= compactions.MATCH_S for at in state.compacted_at),
+            before=state.before,
+            is_new=state.last_event is None,
+        )
+
+    def hook_seen(self, hook: str, now: float) -> None:
+        """Take a hook: nothing is silent, and what telemetry showed before is covered."""
+        self.hooks = hooks.on_hook(self.hooks, hook, now)
+        self.turns = turns.on_hook(self.turns)
+        self.process = process.on_hook(self.process)
+
+    def called_by(self, caller: CallerProcess | None) -> None:
+        """Take the process that called a hook; the session goes on, whatever was announced or found before."""
+        self.process = process.on_exit_announced(process.on_call(self.process, caller), None)
+        self.hooks = hooks.on_hooked_session(self.hooks)
+        self.mark_active()
+
+    def app_server_seen(self, server: CallerProcess | None, now: float) -> None:
+        """Take that an app-server tells of the session; its process is the harness."""
+        self.process = process.on_identified(self.process, server)
+        self.hooks = hooks.on_hooked_session(hooks.on_heard(self.hooks, now))
+        self.mark_active()
+
+    def mark_active(self) -> None:
+        """Take that somebody tells of the session now: more than a file's history is known."""
+        self.telemetry = telemetry.with_history_only(self.telemetry, False)
+        self.idle_ticks = 0
+
+    def observe(self, fact: Fact, source: str, tick: int, *, settled: bool, history: bool) -> None:
+        """Take one fact of the telemetry; `source` is the kind of file it stood in.
+
+        `settled` says that the last hook is long enough ago for the file to have caught up with it; `history` that the
+        fact stood in the file before anybody read it, so that it proves nothing about now.
+        """
+        state = self.state
+        self.telemetry = telemetry.on_fact(self.telemetry, fact, tick)
+        if isinstance(fact, Compacted):
+            is_old = history and (self.telemetry.only_history or self.compactions.new_to_ledger)
+            self.compactions = compactions.on_proof(self.compactions, fact, source, is_old=is_old)
+        self.turns = turns.on_fact(self.turns, fact, source, tick, state.frames, state.turns, history=history)
+        self.hooks = hooks.on_fact(
+            self.hooks,
+            fact,
+            tick,
+            in_frame=bool(state.frames),
+            in_turn=self.turns.newest in state.turns,
+            settled=settled,
+            history=history,
+        )
+
+    def check_process(self, is_alive: Callable[[CallerProcess], bool], *, settled: bool) -> bool | None:
+        """Look the processes up, once a tick; return whether one lives, None where nobody knows.
+
+        `settled` says that the last hook is long enough ago for a helper that called it to be gone.
+        """
+        if settled and self.process.candidate is not None:
+            self.process = process.settle_candidate(self.process, is_alive(self.process.candidate))
+        living = frozenset(one for one in self.process.known if is_alive(one))
+        self.process, alive = process.with_alive(self.process, living)
+        if self.is_live and self.loaded:
+            self.process = process.on_liveness(self.process, alive)
+        return alive
+
+    def prepare_evaluation(self, tick: int, *, awaits_hook: bool) -> None:
+        """Bring the evidence up to date with the ledger; `awaits_hook` says that a hook tells of compactions too."""
+        recorded = self.state.compactions
+        self.compactions = compactions.on_evaluation(
+            self.compactions, recorded=recorded, tick=tick, awaits_hook=awaits_hook
+        )
+        if not self.state.ended:  # late evidence of how a frame ended is still needed after the session's end
+            self.turns = turns.on_evaluation(self.turns, self.state.frames)

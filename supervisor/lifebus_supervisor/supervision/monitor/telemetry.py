@@ -1,0 +1,101 @@
+"""What the telemetry files of a session say of its context window, and how the files themselves are.  Pure."""
+
+from msgspec import Struct, structs
+
+from lifebus_adapters.shared.telemetry import Fact, Usage, WindowKnown
+
+
+class TelemetryState(Struct, frozen=True, kw_only=True):
+    """The newest numbers, and the health of the files.  Ticks are numbers of the tick loop, times monotonic seconds."""
+
+    # The newest usage of the context.
+    usage: Usage | None = None
+    # The tick of the first usage: a window may be told a moment later.
+    first_usage_tick: int | None = None
+    # The window (tokens, source) that the harness told of itself, apart from any usage.
+    declared_window: tuple[int, str] | None = None
+    # The last window (tokens, source) that came with a usage; it holds until another one comes.
+    last_window: tuple[int, str | None] | None = None
+    # How many unreadable records stand in a row at the end of each file of the session, by path; the last to tell last.
+    files: dict[str, int] = {}
+    # When a file last grew.
+    grown_at: float | None = None
+    # Consecutive ticks without the session's file.
+    missing_polls: int = 0
+    # Consecutive ticks in which the file system did not answer.
+    hung_polls: int = 0
+    # The evidence for the last problem, for receipts.
+    problem: str = ""
+    # Whether nothing but old records of a file is known of the session: nothing is recorded of it then.
+    only_history: bool = False
+
+    @property
+    def unreadable(self) -> int:
+        """How many unreadable records stand in a row at the end of one of its files."""
+        return max(self.files.values(), default=0)
+
+    @property
+    def newest_file(self) -> str | None:
+        """The path of the file that told last."""
+        return next(reversed(self.files), None)
+
+    @property
+    def window(self) -> tuple[int | None, str | None]:
+        """The window and its source: what the user set, then what the harness told, then what the file gives."""
+        usage = self.usage
+        if usage is not None and (usage.window_source or "").startswith("override"):
+            return usage.window_tokens, usage.window_source
+        if self.declared_window is not None:
+            return self.declared_window
+        if usage is not None and usage.window_tokens:
+            return usage.window_tokens, usage.window_source
+        return self.last_window or (None, None)
+
+
+def on_fact(state: TelemetryState, fact: Fact, tick: int) -> TelemetryState:
+    """Take the numbers of one fact; facts without any change nothing."""
+    match fact:
+        case Usage():
+            return structs.replace(
+                state,
+                usage=fact,
+                first_usage_tick=tick if state.first_usage_tick is None else state.first_usage_tick,
+                last_window=(fact.window_tokens, fact.window_source) if fact.window_tokens else state.last_window,
+            )
+        case WindowKnown():
+            return structs.replace(state, declared_window=(fact.window_tokens, fact.window_source))
+        case _:
+            return state
+
+
+def on_read(state: TelemetryState, path: str, unreadable_run: int, *, has_facts: bool) -> TelemetryState:
+    """Take a read of a file that ended with `unreadable_run` unreadable records."""
+    files = dict(state.files)
+    if has_facts or path not in files:
+        files.pop(path, None)  # dictionaries keep their order: what told last has to stand last
+    files[path] = unreadable_run
+    return structs.replace(state, files=files)
+
+
+def on_problem(state: TelemetryState, evidence: str) -> TelemetryState:
+    """Take what shows that a file, or its last record, cannot be read."""
+    return structs.replace(state, problem=evidence)
+
+
+def on_growth(state: TelemetryState, now: float) -> TelemetryState:
+    """Take that a file grew."""
+    return structs.replace(state, grown_at=now)
+
+
+def on_polled(state: TelemetryState, *, missing: bool, hung: bool) -> TelemetryState:
+    """Count one tick with or without the session's file."""
+    missing_polls = state.missing_polls + 1 if missing else 0
+    hung_polls = state.hung_polls + 1 if hung else 0
+    if (missing_polls, hung_polls) == (state.missing_polls, state.hung_polls):
+        return state
+    return structs.replace(state, missing_polls=missing_polls, hung_polls=hung_polls)
+
+
+def with_history_only(state: TelemetryState, only_history: bool) -> TelemetryState:
+    """Return the state of a session of which nothing but old records is known, or something more."""
+    return state if state.only_history is only_history else structs.replace(state, only_history=only_history)
