@@ -20,7 +20,7 @@ from lifebus_supervisor.supervision.installed_hooks import InstalledHooks
 from lifebus_supervisor.supervision.monitor_table import MonitorTable
 from lifebus_supervisor.supervision.supervisor import Supervisor
 from lifebus_supervisor.supervision.ticks import WakeSignal, run_ticks
-from lifebus_supervisor.tailing.events import FileStatus, FileUpdate
+from lifebus_supervisor.tailing.events import FileUpdate, TailedFile
 from lifebus_supervisor.tailing.tailer import Tailer
 from lifebus_transports.directories import home_directory
 from lifebus_transports.processes.identity import is_alive
@@ -43,7 +43,7 @@ class NoTelemetry:
         """Return nothing."""
         return ()
 
-    def files(self) -> Sequence[FileStatus]:
+    def files(self) -> Sequence[TailedFile]:
         """Return nothing."""
         return ()
 

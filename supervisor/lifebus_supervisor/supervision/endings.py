@@ -50,8 +50,8 @@ def _silence_evidence(monitor: SessionMonitor, moment: Moment, abandon_s: int) -
         return None
     silent_s = moment.epoch_s - monitor.state.last_at_epoch_s
     grown_at = monitor.telemetry.grown_at
-    grows = grown_at is not None and moment.now - grown_at < abandon_s
-    supervised_s = moment.now - max(monitor.hooks.heard_at or 0.0, monitor.loaded_at)
+    grows = grown_at is not None and moment.monotonic_s - grown_at < abandon_s
+    supervised_s = moment.monotonic_s - max(monitor.hooks.heard_at or 0.0, monitor.loaded_at)
     if silent_s < abandon_s or grows or supervised_s < min(abandon_s, _AWAKE_S):
         return None
     return f"nothing was heard for {silent_s} s, and the process is unknown"

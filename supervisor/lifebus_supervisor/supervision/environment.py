@@ -9,7 +9,7 @@ from lifebus_adapters.adapter import CallerProcess
 from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.state.degradation import SilenceLimits
 from lifebus_broker.state.pressure import Thresholds
-from lifebus_supervisor.tailing.events import FileStatus, FileUpdate
+from lifebus_supervisor.tailing.events import FileUpdate, TailedFile
 
 TickEnd = Callable[[int], Awaitable[tuple[StoredReceipt, ...]]]
 """Records what can wait no longer at the end of the tick of a number, with the supervisor's lock held; returns the rows
@@ -31,7 +31,7 @@ class TelemetryTail(Protocol):
         """Return what is new in every file, and every standing problem."""
         ...
 
-    def files(self) -> Sequence[FileStatus]:
+    def files(self) -> Sequence[TailedFile]:
         """Return how each file is."""
         ...
 

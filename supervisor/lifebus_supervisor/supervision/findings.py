@@ -15,7 +15,7 @@ class Moment(Struct, frozen=True, kw_only=True):
     """When an evaluation is made: the tick's number, monotonic seconds, and wall-clock seconds, which are data only."""
 
     tick: int
-    now: float
+    monotonic_s: float
     epoch_s: int
 
 

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
 from lifebus_supervisor.supervision.supervisor import Supervisor
-from lifebus_supervisor.tailing.events import FileStatus
+from lifebus_supervisor.tailing.events import TailedFile
 from lifebus_transports.messages.status import HarnessStatus
 
 
 def harness_statuses(supervisor: Supervisor, now: float, epoch_s: float) -> tuple[HarnessStatus, ...]:
     """Return the status of every harness that was seen; `now` is monotonic, `epoch_s` wall-clock, in seconds."""
     monitors: dict[str, list[SessionMonitor]] = {}
-    files: dict[str, list[FileStatus]] = {}
+    files: dict[str, list[TailedFile]] = {}
     for monitor in supervisor.monitors:
         if monitor.state.sequence or monitor.hooks.last_hook_at is not None or monitor.is_live:
             monitors.setdefault(monitor.key[0], []).append(monitor)
@@ -27,7 +27,7 @@ def harness_statuses(supervisor: Supervisor, now: float, epoch_s: float) -> tupl
 def _status(
     adapter_id: str,
     monitors: Sequence[SessionMonitor],
-    files: Sequence[FileStatus],
+    files: Sequence[TailedFile],
     times: tuple[float, float, int | None],
 ) -> HarnessStatus:
     now, epoch_s, ticked = times

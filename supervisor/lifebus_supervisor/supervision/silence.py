@@ -62,7 +62,7 @@ def source_health(monitor: SessionMonitor, moment: Moment, *, hooks_expected: bo
     hooks, telemetry = monitor.hooks, monitor.telemetry
     silent_s = 0.0
     if hooks.by_app and monitor.state.frames and hooks.heard_at is not None:
-        silent_s = moment.now - hooks.heard_at
+        silent_s = moment.monotonic_s - hooks.heard_at
     return Health(
         missing_polls=telemetry.missing_polls if _is_missed(monitor) else 0,
         hung_polls=telemetry.hung_polls,
@@ -106,7 +106,7 @@ def _evidence(monitor: SessionMonitor, moment: Moment) -> dict[Cause, str]:
     since = (
         ("no hook since the broker started" if monitor.is_hooked else "no hook ever came")
         if hooks.last_hook_at is None
-        else f"last hook {hooks.last_hook} {moment.now - hooks.last_hook_at:.0f} s ago"
+        else f"last hook {hooks.last_hook} {moment.monotonic_s - hooks.last_hook_at:.0f} s ago"
     )
     ticks = _uncovered_ticks(monitor, moment)
     missing = "no answer from the file system" if telemetry.hung_polls else "telemetry file missing"

@@ -99,7 +99,7 @@ class Supervisor:
 
     def moment(self) -> Moment:
         """Return when it is."""
-        return Moment(tick=self.ticks, now=self.environment.now(), epoch_s=int(self.environment.epoch()))
+        return Moment(tick=self.ticks, monotonic_s=self.environment.now(), epoch_s=int(self.environment.epoch()))
 
     def on_commit(self, rows: Sequence[StoredReceipt]) -> None:
         """Take note of committed rows; a listener of the fan-out."""

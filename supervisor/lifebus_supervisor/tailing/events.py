@@ -51,7 +51,7 @@ class FileUpdate(Struct, frozen=True, kw_only=True):
     evidence: str = ""
 
 
-class FileStatus(Struct):
+class TailedFile(Struct):
     """How a watched file is: its size in bytes (a database's with its log), and seconds since it grew.
 
     `age_s` is None for a file that was never there.  `records` were read since watching began (rows of a database),

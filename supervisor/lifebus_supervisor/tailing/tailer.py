@@ -14,7 +14,7 @@ import structlog
 
 from lifebus_adapters.shared.telemetry import Source, Surroundings
 from lifebus_supervisor.tailing.blocking_call import BlockingCall
-from lifebus_supervisor.tailing.events import FileStatus, FileUpdate, TailLimits
+from lifebus_supervisor.tailing.events import FileUpdate, TailedFile, TailLimits
 from lifebus_supervisor.tailing.notify import folder_changes
 from lifebus_supervisor.tailing.source import FollowRequest, SourceFiles
 from lifebus_supervisor.tailing.tracked_file import TrackedFile
@@ -145,12 +145,12 @@ class Tailer:
                 tasks.start_soon(poll_one, watched)
         return found
 
-    def files(self) -> Sequence[FileStatus]:
+    def files(self) -> Sequence[TailedFile]:
         """Return the watched files as the last poll left them."""
         return [self._file(watched, entry) for watched in self._sources for entry in watched.entries]
 
-    def _file(self, watched: _TailedSource, entry: TrackedFile) -> FileStatus:
-        return FileStatus(
+    def _file(self, watched: _TailedSource, entry: TrackedFile) -> TailedFile:
+        return TailedFile(
             adapter_id=watched.files.adapter_id,
             source_id=watched.files.source.source_id,
             path=entry.place.shown,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lifebus_supervisor.tailing.events import FileStatus
+from lifebus_supervisor.tailing.events import TailedFile
 from support.supervisor.tailing_box import Box, line, problems, tokens_in, write
 
 
@@ -236,7 +236,7 @@ async def test_files_tells_how_each_file_is(tmp_path: Path) -> None:
     assert (there.size, there.records, there.skipped, there.problem) == (log.stat().st_size, 2, 1, None)
     assert there.age_s is not None
     assert 60 <= there.age_s < 90
-    assert absent == FileStatus(
+    assert absent == TailedFile(
         adapter_id="codex",
         source_id="log",
         path=str(tmp_path / "t.jsonl"),

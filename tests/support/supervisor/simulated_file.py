@@ -7,7 +7,7 @@ import anyio
 from lifebus_adapters.shared.telemetry import Fact, Usage
 from lifebus_broker.state.pressure import Thresholds, next_level
 from lifebus_contract import PressureLevel
-from lifebus_supervisor.tailing.events import FileStatus, FileUpdate
+from lifebus_supervisor.tailing.events import FileUpdate, TailedFile
 
 SESSION = "s1"
 WINDOW = 1_000
@@ -58,7 +58,7 @@ class File:
         if level is not held:
             self.levels.append(level)
 
-    def files(self) -> Sequence[FileStatus]:
+    def files(self) -> Sequence[TailedFile]:
         return ()
 
     async def changes(self) -> AsyncIterator[None]:

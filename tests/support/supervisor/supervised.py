@@ -23,7 +23,7 @@ from lifebus_supervisor.supervision.environment import Environment, SupervisorLi
 from lifebus_supervisor.supervision.monitor_table import MonitorTable
 from lifebus_supervisor.supervision.supervisor import PassResult, Supervisor
 from lifebus_supervisor.supervision.ticks import WakeSignal
-from lifebus_supervisor.tailing.events import FileStatus, FileUpdate
+from lifebus_supervisor.tailing.events import FileUpdate, TailedFile
 from support.adapters.calls import call, ids
 
 INTERVAL_S = 2.0
@@ -53,7 +53,7 @@ class MadeUpFiles:
         news, self._news = self._news, []
         return [*news, *self.standing]
 
-    def files(self) -> Sequence[FileStatus]:
+    def files(self) -> Sequence[TailedFile]:
         return ()
 
     async def changes(self) -> AsyncIterator[None]:
