@@ -88,7 +88,7 @@ async def flood(ledger: SqliteLedger, work: list[NewReceipt], batch: int) -> lis
             nonlocal left
             waits.append(time.perf_counter() - begun)
             left -= 1
-            if any(result.row is None or result.replayed for result in results):
+            if any(result.stored is None or result.replayed for result in results):
                 finished.set_exception(RuntimeError("a row was not recorded"))
             elif todo:
                 send()

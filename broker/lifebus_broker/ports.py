@@ -80,9 +80,9 @@ class StoredReceipt(Struct, frozen=True, kw_only=True):
 
 
 class AppendResult(Struct, frozen=True, kw_only=True):
-    """What became of one entry: a row (`replayed` when it was there before), or a refusal."""
+    """What became of one new receipt: it is stored (`replayed` when it was there before), or refused."""
 
-    row: StoredReceipt | None = None
+    stored: StoredReceipt | None = None
     replayed: bool = False
     refusal: Refusal | None = None
 
@@ -218,11 +218,11 @@ class Ledger(Protocol):
         """The side log in the same file."""
         ...
 
-    def append(self, entries: Sequence[NewReceipt], done: Callable[[list[AppendResult]], None]) -> Refusal | None:
-        """Take the entries for one atomic append, in order; call `done` on the event loop once they are committed.
+    def append(self, receipts: Sequence[NewReceipt], done: Callable[[list[AppendResult]], None]) -> Refusal | None:
+        """Take receipts for one atomic append, in order; call `done` on the event loop once they are committed.
 
         Returns a refusal, and never calls `done`, when the queue is full, the disk is full or the ledger is closed.
-        `done` gets one `AppendResult` an entry.  All new rows of one call are committed in one transaction.
+        `done` gets one `AppendResult` a receipt.  All new ones of one call are committed in one transaction.
         """
         ...
 

@@ -68,6 +68,6 @@ async def invoke_once(settings: Settings, emitter: str, envelope: DispatchEnvelo
     (outcome,) = outcomes
     refusal = outcome.refusal
     if refusal is None:
-        return Invoked(receipts=tuple(row.receipt for row in outcome.rows))
+        return Invoked(receipts=tuple(row.receipt for row in outcome.stored))
     fault = error_for(refusal.failure_class, refusal.detail, retry_class=refusal.retry_class, code=refusal.code)
     return Invoked(receipts=(), fault=fault)

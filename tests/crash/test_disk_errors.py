@@ -51,7 +51,7 @@ class Run:
 
     def _acknowledge(self, answers: list[AppendResult]) -> None:
         where = self.late if self.fault else self.acknowledged
-        where += [answer.row.receipt for answer in answers if answer.row is not None]
+        where += [answer.stored.receipt for answer in answers if answer.stored is not None]
 
     async def _settled(self, ledger: SqliteLedger) -> None:
         """Wait until the queue is empty or the ledger has failed."""

@@ -98,7 +98,7 @@ class Run:
 
     def _take_rows(self, answers: list[AppendResult]) -> None:
         self.refused += _refused(answers)
-        self.rows += [answer.row.receipt for answer in answers if answer.row]
+        self.rows += [answer.stored.receipt for answer in answers if answer.stored]
 
     def _take_notes(self, answer: Any) -> None:
         self.refused += _refused(answer)

@@ -45,7 +45,7 @@ def work(store: Store, chance: random.Random, acknowledged: dict[str, bytes]) ->
         written = notes.add([NewRecord("a", b"n%d" % n) for n in range(first, first + 3)], 0) if notes else []
         store.write(draft, notes)
         acknowledged |= {f"note {note.number}": note.body for note in written}
-        acknowledged |= {f"k{n}": answer.row.receipt for n, answer in enumerate(answers, first) if answer.row}
+        acknowledged |= {f"k{n}": answer.stored.receipt for n, answer in enumerate(answers, first) if answer.stored}
         if chance.random() < 0.2:
             store.checkpoint()
         if chance.random() < 0.1:

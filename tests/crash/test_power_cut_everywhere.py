@@ -46,8 +46,8 @@ def write(store: Store, many: int) -> Known:
         notes = NoteDraft(store.notes.tip_of)
         (note,) = notes.add([NewRecord("a", b"note %d" % number)], 0)
         store.write(draft, notes)
-        assert answer.row is not None
-        known |= {f"k{number}": answer.row.receipt, f"note {note.number}": note.body}
+        assert answer.stored is not None
+        known |= {f"k{number}": answer.stored.receipt, f"note {note.number}": note.body}
     return known
 
 

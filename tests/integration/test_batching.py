@@ -114,11 +114,11 @@ async def test_a_busy_broker_is_asked_again_even_without_a_key() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         append, refusals = daemon.bus.ledger.append, [3]
 
-        def full(entries: Any, done: Any) -> Any:
+        def full(receipts: Any, done: Any) -> Any:
             if refusals[0]:
                 refusals[0] -= 1
                 return BUSY
-            return append(entries, done)
+            return append(receipts, done)
 
         daemon.bus.ledger.append = full  # type: ignore[method-assign]  # a full ledger is the point
         results = await bus.emit([frame(idempotency_key=None), frame(idempotency_key=None)])

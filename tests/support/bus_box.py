@@ -117,7 +117,7 @@ async def hang(_: DispatchEnvelope) -> CallbackResponse:
 def receipts_of(outcome: EmissionOutcome) -> dict[str, Receipt]:
     """Return the receipts of an outcome by client; there is one each."""
     assert outcome.refusal is None, outcome.refusal
-    found = [decode_receipt(row.receipt) for row in outcome.rows]
+    found = [decode_receipt(row.receipt) for row in outcome.stored]
     by_client = {receipt.client_id: receipt for receipt in found}
     assert len(by_client) == len(found)
     return by_client

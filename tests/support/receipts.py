@@ -64,7 +64,7 @@ async def recorded(ledger: Ledger, entries: Sequence[NewReceipt]) -> list[Stored
     answers = await append(ledger, entries)
     assert [answer.refusal for answer in answers] == [None] * len(entries)
     assert not any(answer.replayed for answer in answers)
-    return [answer.row for answer in answers if answer.row is not None]
+    return [answer.stored for answer in answers if answer.stored is not None]
 
 
 async def every_row(ledger: Ledger, **query: Any) -> list[StoredReceipt]:

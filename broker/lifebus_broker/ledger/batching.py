@@ -67,11 +67,11 @@ def state_from(ended: int, frames: str | None, harness_sequence: int | None) -> 
     return HeadState(ended=bool(ended), harness_sequence=harness_sequence, open_frames=open_frames)
 
 
-def weight_of(entries: Sequence[NewReceipt]) -> int:
+def weight_of(receipts: Sequence[NewReceipt]) -> int:
     """Return about how many bytes the receipts will take; a queue is bounded by it."""
     weight = 0
-    for entry in entries:
-        receipt = entry.receipt
+    for new in receipts:
+        receipt = new.receipt
         items = len(receipt.payload_receipts) + len(receipt.capability_degradations) + len(receipt.warnings)
         weight += 640 + 320 * items + 64 * len(receipt.telemetry_summary)
     return weight
@@ -105,12 +105,12 @@ class Batch:
         self._known = dict(known)
         self._added: list[Sequence[NewReceipt]] = []
 
-    def add(self, entries: Sequence[NewReceipt]) -> list[AppendResult]:
+    def add(self, receipts: Sequence[NewReceipt]) -> list[AppendResult]:
         """Draft one append; the answers hold once the transaction is committed."""
-        self._added.append(entries)
+        self._added.append(receipts)
         results: list[AppendResult] = []
-        for entry in entries:
-            receipt, digest, raw = entry.receipt, entry.digest, entry.receipt.idempotency_key
+        for new in receipts:
+            receipt, digest, raw = new.receipt, new.digest, new.receipt.idempotency_key
             if raw is None or digest is None:
                 results.append(self._place(receipt, None, None))
                 continue
@@ -121,10 +121,10 @@ class Batch:
                 continue
             result = self._place(receipt, key, digest)
             results.append(result)
-            if result.row is not None:
-                self._known[key] = (digest, result.row)
+            if result.stored is not None:
+                self._known[key] = (digest, result.stored)
                 if EMITTER in receipt.telemetry_summary:
-                    self._file_for_emitter(receipt, digest, result.row)
+                    self._file_for_emitter(receipt, digest, result.stored)
         return results
 
     def _file_for_emitter(self, receipt: Receipt, digest: bytes, row: StoredReceipt) -> None:
@@ -136,9 +136,9 @@ class Batch:
 
     def withdraw(self) -> None:
         """Take the sequences off the receipts again: the transaction did not happen."""
-        for entries in self._added:
-            for entry in entries:
-                force_setattr(entry.receipt, "sequence", None)
+        for receipts in self._added:
+            for new in receipts:
+                force_setattr(new.receipt, "sequence", None)
 
     def _place(self, receipt: Receipt, key: str | None, digest: bytes | None) -> AppendResult:
         """Give the receipt its position, sequence and link, and note what has to be stored."""
@@ -172,11 +172,11 @@ class Batch:
             position=position, adapter_id=adapter, harness_session_id=session, sequence=sequence, receipt=text
         )
         self.rows.append(row)
-        return AppendResult(row=row)
+        return AppendResult(stored=row)
 
 
 def _answer(known: Known, key: str, digest: bytes) -> AppendResult:
     """Return what an entry gets whose key is known (docs/contract.md 6.5)."""
     if not is_same_content(known[0], digest):
         return conflicting(key)
-    return PRUNED if known[1] is None else AppendResult(row=known[1], replayed=True)
+    return PRUNED if known[1] is None else AppendResult(stored=known[1], replayed=True)

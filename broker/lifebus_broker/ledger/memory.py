@@ -204,13 +204,13 @@ class MemoryLedger:
             emitter = receipt.telemetry_summary.get(EMITTER)
             if isinstance(emitter, str):
                 self._keys.setdefault((emitter, *scope[1:]), (entry.digest, self._head))
-        return AppendResult(row=self._keep(receipt, text, entry.digest if scope is not None else None))
+        return AppendResult(stored=self._keep(receipt, text, entry.digest if scope is not None else None))
 
     def _known(self, key: str, known: tuple[bytes, int], digest: bytes) -> AppendResult:
         if known[0] != digest:
             return conflicting(key)
         row = self._row_at(known[1])
-        return PRUNED if row is None else AppendResult(row=row, replayed=True)
+        return PRUNED if row is None else AppendResult(stored=row, replayed=True)
 
     def _keep(self, receipt: Receipt, text: bytes, digest: bytes | None) -> StoredReceipt:
         row = StoredReceipt(
@@ -254,7 +254,7 @@ class MemoryLedger:
     def _deliver(self, results: list[AppendResult], done: Callable[[list[AppendResult]], None]) -> None:
         """Acknowledge, then publish (docs/ledger.md D1)."""
         done(results)
-        new = [result.row for result in results if result.row is not None and not result.replayed]
+        new = [result.stored for result in results if result.stored is not None and not result.replayed]
         if new and self._committed is not None:
             self._committed(new)
 

@@ -22,7 +22,7 @@ from lifebus_broker.routing.ordered_groups import ordered_groups
 from lifebus_broker.routing.placement import NO_SLOTS_USED
 from lifebus_broker.routing.receipts import missing_range
 from lifebus_broker.routing.registry import Registry
-from lifebus_broker.routing.router import Plan, Router
+from lifebus_broker.routing.router import Delivery, Plan, Router
 from lifebus_broker.routing.slots import SlotUse
 from lifebus_contract import (
     CapabilityRequest,
@@ -128,11 +128,10 @@ class Bus:
         plan = self.router.plan_failure(client_id, emission, refusal)
         if plan.receipt is None:
             return EmissionOutcome(refusal=plan.refusal)
-        result = await self._dispatcher.append([new_receipt(plan.receipt, emission)])
-        if isinstance(result, Refusal):
-            return EmissionOutcome(refusal=result)
-        (one,) = result
-        return EmissionOutcome(rows=() if one.row is None else (one.row,), replayed=one.replayed, refusal=one.refusal)
+        results = await self._dispatcher.append([new_receipt(plan.receipt, emission)])
+        if isinstance(results, Refusal):
+            return EmissionOutcome(refusal=results)
+        return _outcome_of(results[0])
 
     def publish_transient(self, client_id: str, emission: Emission) -> Receipt:
         """Fan out a receipt that is neither stored nor numbered, and return it (docs/contract.md 2.6).
@@ -192,27 +191,27 @@ class Bus:
 
     def _append(self, emissions: Sequence[Emission], plans: Sequence[Plan], done: Done) -> None:
         """Append what no client is asked about, all in one transaction."""
-        entries = [
+        receipts = [
             new_receipt(plan.receipt, emission)
             for plan, emission in zip(plans, emissions, strict=True)
             if plan.receipt is not None
         ]
-        if not entries:
+        if not receipts:
             done([EmissionOutcome(refusal=plan.refusal) for plan in plans])
             return
         acknowledge = partial(_acknowledge, plans, done)
         if self.capabilities.may_change:
-            acknowledge = partial(self._apply_then, entries, acknowledge)
-        refusal = self.ledger.append(entries, acknowledge)
+            acknowledge = partial(self._apply_then, receipts, acknowledge)
+        refusal = self.ledger.append(receipts, acknowledge)
         if refusal is not None:
             done([EmissionOutcome(refusal=plan.refusal or refusal) for plan in plans])
 
     def _apply_then(
-        self, entries: Sequence[NewReceipt], then: Callable[[list[AppendResult]], None], appended: list[AppendResult]
+        self, receipts: Sequence[NewReceipt], then: Callable[[list[AppendResult]], None], results: list[AppendResult]
     ) -> None:
         """A session that ended has lost nothing any more."""
-        self.capabilities.apply(recorded_receipts(entries, appended))
-        then(appended)
+        self.capabilities.apply(recorded_receipts(receipts, results))
+        then(results)
 
     def _start(
         self, client_id: str, emissions: Sequence[Emission], done: Done, budget: float | None, dispatch: bool
@@ -295,16 +294,23 @@ _BROKEN = EmissionOutcome(
 )
 
 
-def _acknowledge(plans: Sequence[Plan], done: Done, appended: list[AppendResult]) -> None:
+def _acknowledge(plans: Sequence[Plan], done: Done, results: list[AppendResult]) -> None:
     """Match what the ledger did to the emissions it was done for."""
-    results = iter(appended)
+    by_receipt = iter(results)
     outcomes: list[EmissionOutcome] = []
     for plan in plans:
         if plan.receipt is None:
             outcomes.append(EmissionOutcome(refusal=plan.refusal))
             continue
-        one = next(results)
-        rows: tuple[StoredReceipt, ...] = () if one.row is None else (one.row,)
-        deliveries = plan.deliveries if one.refusal is None else ()
-        outcomes.append(EmissionOutcome(rows=rows, replayed=one.replayed, refusal=one.refusal, deliveries=deliveries))
+        outcomes.append(_outcome_of(next(by_receipt), plan.deliveries))
     done(outcomes)
+
+
+def _outcome_of(result: AppendResult, deliveries: tuple[Delivery, ...] = ()) -> EmissionOutcome:
+    """Return the outcome of an emission that has one receipt; a refused one delivers nothing."""
+    return EmissionOutcome(
+        stored=() if result.stored is None else (result.stored,),
+        replayed=result.replayed,
+        refusal=result.refusal,
+        deliveries=deliveries if result.refusal is None else (),
+    )

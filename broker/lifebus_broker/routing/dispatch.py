@@ -38,12 +38,12 @@ _SESSION_ENDED: Final = LifecycleEvent.SESSION_ENDED
 
 
 class EmissionOutcome(Struct, frozen=True, kw_only=True):
-    """What became of one emission: recorded rows and payloads to deliver, or a refusal.
+    """What became of one emission: stored receipts and payloads to deliver, or a refusal.
 
     `parent` is the receipt that the next event of the same invocation names as its parent; `used` its slot use.
     """
 
-    rows: tuple[StoredReceipt, ...] = ()
+    stored: tuple[StoredReceipt, ...] = ()
     replayed: bool = False
     deliveries: tuple[Delivery, ...] = ()
     refusal: Refusal | None = None
@@ -111,7 +111,7 @@ class Dispatcher:
             stored[name] = entry[1]
         mine = stored.get(planned.client_id)
         if mine is not None and planned.plan.receipt is None and _is_by(mine, planned.client_id):
-            return EmissionOutcome(rows=(mine,), replayed=True)  # recorded when nobody wanted it
+            return EmissionOutcome(stored=(mine,), replayed=True)  # recorded when nobody wanted it
         return await self._perform(planned, stored)
 
     async def _perform(self, planned: PlannedEmission, stored: dict[str, StoredReceipt]) -> EmissionOutcome:
@@ -134,30 +134,30 @@ class Dispatcher:
                 await dispatch.start_background(client)
         return outcome
 
-    async def append(self, entries: Sequence[NewReceipt], *, apply: bool = False) -> list[AppendResult] | Refusal:
+    async def append(self, receipts: Sequence[NewReceipt], *, apply: bool = False) -> list[AppendResult] | Refusal:
         """Append and wait until it is durable, or return why it was refused.
 
         With `apply` the table of capabilities hears of the new receipts before anybody else does.
         """
         finished = anyio.Event()
-        result: list[AppendResult] = []
+        results: list[AppendResult] = []
         table = self.router.capabilities
 
         def done(appended: list[AppendResult]) -> None:
-            result.extend(appended)
+            results.extend(appended)
             if apply:
                 table.expected -= 1
-                table.apply(recorded_receipts(entries, appended))
+                table.apply(recorded_receipts(receipts, results))
             finished.set()
 
-        refusal = self._ledger.append(entries, done)
+        refusal = self._ledger.append(receipts, done)
         if refusal is not None:
             return refusal
         if apply:
             table.expected += 1  # `done` is called in a later turn of the loop at the earliest
         with anyio.CancelScope(shield=True):  # handed over: it will be durable whether or not anybody waits
             await finished.wait()
-        return result
+        return results
 
 
 class _Dispatch:
@@ -168,7 +168,7 @@ class _Dispatch:
         self._dispatcher = dispatcher
         self._planned = planned
         self._used = planned.plan.used
-        self._appended: list[AppendResult] = []
+        self._results: list[AppendResult] = []
         self._deliveries: list[Delivery] = list(planned.plan.deliveries)
         self._first = planned.plan.receipt.receipt_id if planned.plan.receipt is not None else None
         self._parent = self._first or planned.parent
@@ -281,24 +281,26 @@ class _Dispatch:
 
     async def _record(self, *receipts: Receipt) -> None:
         """Append receipts in one transaction; the first refusal is the dispatch's."""
-        entries = [new_receipt(receipt, self._planned.emission) for receipt in receipts]
-        result = await self._dispatcher.append(entries, apply=self._apply)
-        if isinstance(result, Refusal):
-            self._refusal = self._refusal or result
+        new = [new_receipt(receipt, self._planned.emission) for receipt in receipts]
+        results = await self._dispatcher.append(new, apply=self._apply)
+        if isinstance(results, Refusal):
+            self._refusal = self._refusal or results
             return
-        self._appended.extend(result)
-        for one in result:
-            self._refusal = self._refusal or one.refusal
+        self._results.extend(results)
+        for result in results:
+            self._refusal = self._refusal or result.refusal
 
     def outcome(self) -> EmissionOutcome:
         """Return what became of the emission."""
         if self._refusal is not None:
-            unsafe = self._planned.emission.request.idempotency_key is None and any(one.row for one in self._appended)
-            return EmissionOutcome(refusal=_as_partial(self._refusal) if unsafe else self._refusal)
-        rows = [*self.replayed, *(one.row for one in self._appended if one.row is not None)]
+            # With a key the caller may just ask again; without one, what is stored already would be stored twice.
+            has_key = self._planned.emission.request.idempotency_key is not None
+            safe = has_key or not any(result.stored for result in self._results)
+            return EmissionOutcome(refusal=self._refusal if safe else _as_partial(self._refusal))
+        stored = [*self.replayed, *(result.stored for result in self._results if result.stored is not None)]
         return EmissionOutcome(
-            rows=tuple(sorted(rows, key=lambda row: row.position)),
-            replayed=bool(rows) and all(one.replayed for one in self._appended),
+            stored=tuple(sorted(stored, key=lambda one: one.position)),
+            replayed=bool(stored) and all(result.replayed for result in self._results),
             deliveries=tuple(self._deliveries),
             parent=self._first,
             used=self._used,
@@ -306,22 +308,24 @@ class _Dispatch:
 
 
 def new_receipt(receipt: Receipt, emission: Emission) -> NewReceipt:
-    """Return the ledger entry of a receipt; the digest of what was asked goes with an idempotency key."""
+    """Return the receipt as the ledger takes it; the digest of what was asked goes with an idempotency key."""
     if receipt.idempotency_key is None:
         return NewReceipt(receipt=receipt)
     return NewReceipt(receipt=receipt, digest=request_digest(emission))
 
 
-def recorded_receipts(entries: Sequence[NewReceipt], appended: Sequence[AppendResult]) -> list[Receipt]:
+def recorded_receipts(receipts: Sequence[NewReceipt], results: Sequence[AppendResult]) -> list[Receipt]:
     """Return the receipts that an append recorded; not those that were there before."""
     return [
-        entry.receipt for entry, one in zip(entries, appended, strict=True) if one.row is not None and not one.replayed
+        new.receipt
+        for new, result in zip(receipts, results, strict=True)
+        if result.stored is not None and not result.replayed
     ]
 
 
-def _is_by(row: StoredReceipt, client_id: str) -> bool:
-    """Whether a row is a client's own, and not another's filed under its key as well."""
-    return decode_receipt(row.receipt).client_id == client_id
+def _is_by(stored: StoredReceipt, client_id: str) -> bool:
+    """Whether a stored receipt is a client's own, and not another's filed under its key as well."""
+    return decode_receipt(stored.receipt).client_id == client_id
 
 
 def _as_partial(refusal: Refusal) -> Refusal:

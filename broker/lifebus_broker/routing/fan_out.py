@@ -1,4 +1,4 @@
-"""Fan-out of committed rows to whoever listens in this process: the receipt door, tests, in-process followers.
+"""Fan-out of committed receipts to whoever listens in this process: the receipt door, tests, in-process followers.
 
 Publishing comes after commit and acknowledgement, so what a listener missed is always in the ledger
 (docs/ledger.md D1).
@@ -16,7 +16,7 @@ T = TypeVar("T")
 _log = structlog.get_logger("lifebus.fanout")
 
 Listener = Callable[[Sequence[StoredReceipt]], None]
-"""Called on the event loop with the rows of one commit, in position order; must not block."""
+"""Called on the event loop with the receipts of one commit, in position order; must not block."""
 
 TransientListener = Callable[[StoredReceipt], None]
 """Called on the event loop with one receipt that no ledger keeps; must not block."""
@@ -46,30 +46,30 @@ class Fanout:
         self._transient.append(listener)
         return lambda: self._transient.remove(listener)
 
-    def publish_transient(self, row: StoredReceipt) -> None:
+    def publish_transient(self, transient: StoredReceipt) -> None:
         """Hand a receipt that no ledger keeps, of position 0, to those who listen to such."""
         self.transient += 1
         for listener in tuple(self._transient):
-            self._tell(listener, row)
+            self._call(listener, transient)
 
-    def publish(self, rows: Sequence[StoredReceipt]) -> None:
-        """Hand the rows of one commit to every listener; one that fails does not hurt the others."""
+    def publish(self, stored: Sequence[StoredReceipt]) -> None:
+        """Hand the receipts of one commit to every listener; one that fails does not hurt the others."""
         changed = self._changed
-        for row in rows:
-            if row.sequence is not None and row.harness_session_id is not None:
-                changed[row.adapter_id, row.harness_session_id] = row.sequence
+        for receipt in stored:
+            if receipt.sequence is not None and receipt.harness_session_id is not None:
+                changed[receipt.adapter_id, receipt.harness_session_id] = receipt.sequence
         for listener in tuple(self._listeners):
-            self._tell(listener, rows)
+            self._call(listener, stored)
 
     def take_changed(self) -> dict[tuple[str, str], int]:
         """Return the newest sequence of each session that changed since the last call."""
         changed, self._changed = self._changed, {}
         return changed
 
-    def _tell(self, listener: Callable[[T], None], what: T) -> None:
+    def _call(self, listener: Callable[[T], None], argument: T) -> None:
         """Call a listener, which is not trusted with the others' receipts."""
         try:
-            listener(what)
+            listener(argument)
         except Exception:  # noqa: BLE001  one that fails does not hurt the others
             self.failures += 1
             _log.exception("listener_failed")

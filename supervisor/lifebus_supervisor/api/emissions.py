@@ -42,8 +42,8 @@ def _result(outcome: EmissionOutcome) -> EmitResult:
     if outcome.refusal is not None:
         return EmitResult(refusal=_refusal(outcome.refusal))
     return EmitResult(
-        receipts=tuple([row.receipt for row in outcome.rows]),
-        positions=tuple([row.position for row in outcome.rows]),
+        receipts=tuple([row.receipt for row in outcome.stored]),
+        positions=tuple([row.position for row in outcome.stored]),
         replayed=outcome.replayed,
         deliveries=tuple([DeliveredPayload(payload=payload, slot=slot) for payload, slot in outcome.deliveries]),
     )

@@ -30,7 +30,7 @@ async def drive(supervisor: Supervisor, bus: Bus, asked: Tick) -> TickAnswer:
         if outcome.refusal is not None:
             refusal = outcome.refusal
             raise error_for(refusal.failure_class, refusal.detail, retry_class=refusal.retry_class, code=refusal.code)
-    rows = [row for outcome in outcomes for row in outcome.rows]
+    rows = [row for outcome in outcomes for row in outcome.stored]
     rows += [row for row in result.rows if _is_asked(row.adapter_id, row.harness_session_id, asked)]
     return TickAnswer(
         receipts=tuple(row.receipt for row in rows),

@@ -66,7 +66,7 @@ class Recorder:
         whole = [tick_finding(observed=len(findings), **facts), *findings]
         outcomes = await self._emit(whole, registered.manifest, monitor)
         self._pace(monitor, outcomes[1:], tick)
-        rows = tuple(row for outcome in outcomes for row in outcome.rows)
+        rows = tuple(row for outcome in outcomes for row in outcome.stored)
         self._monitors.apply(monitor, rows, self._now())
         return rows
 

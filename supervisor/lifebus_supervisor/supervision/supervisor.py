@@ -127,7 +127,7 @@ class Supervisor:
             if not reading.display:
                 monitor.hook_seen(reading.hook, now)
             monitor.called_by(call.process)
-        self.monitors.apply(monitor, (row for outcome in outcomes for row in outcome.rows), now)
+        self.monitors.apply(monitor, (row for outcome in outcomes for row in outcome.stored), now)
         if reading.transcript is not None:
             self.telemetry.follow(call.adapter_id, reading.session, reading.transcript)
         for fact in reading.facts:

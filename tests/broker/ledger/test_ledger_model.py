@@ -78,12 +78,12 @@ class LedgerMachine(RuleBasedStateMachine):
         answers = self.runner.run(append(self.ledger, entries))
         counts = {place: sum(_place(row) == place for row in self.rows) for place, _, _ in new}
         for (place, _, _), answer in zip(new, answers, strict=True):
-            assert answer.row is not None
+            assert answer.stored is not None
             assert not answer.replayed
             counts[place] += 1
-            assert answer.row.sequence == (counts[place] if place[1] else None)
-            assert answer.row.position == len(self.rows) + 1
-            self.rows.append(answer.row)
+            assert answer.stored.sequence == (counts[place] if place[1] else None)
+            assert answer.stored.position == len(self.rows) + 1
+            self.rows.append(answer.stored)
 
     @precondition(lambda self: self.rows)
     @rule(data=st.data(), changed=st.booleans())
@@ -102,7 +102,7 @@ class LedgerMachine(RuleBasedStateMachine):
             assert answer.refusal.code == "history_pruned"
         else:
             assert answer.replayed
-            assert answer.row == row
+            assert answer.stored == row
 
     @rule()
     def crash(self) -> None:

@@ -70,7 +70,7 @@ async def test_it_comes_back_with_everything_and_goes_on_counting(path: Path) ->
     assert await every_row(ledger) == rows
     assert list(heads_of(rows).values()) == sorted(await ledger.sessions(), key=lambda head: head.first_position)
     (again,) = await append(ledger, [entry(999, key="k7")])
-    assert again == AppendResult(row=rows[7], replayed=True)
+    assert again == AppendResult(stored=rows[7], replayed=True)
     (row,) = await recorded(ledger, [entry(50, harness_session_id="s1")])
     assert (row.position, row.sequence) == (51, 14)
     await ledger.aclose()
@@ -136,7 +136,7 @@ async def test_appends_larger_than_one_statement_stay_one_transaction(path: Path
     rows = await recorded(ledger, [entry(n, key=f"k{n}") for n in range(1300)])
     assert [row.sequence for row in rows] == list(range(1, 1301))
     again = await append(ledger, [entry(n, key=f"k{n}") for n in range(1300)])
-    assert [answer.row for answer in again] == rows
+    assert [answer.stored for answer in again] == rows
     assert await ledger.verify() == []
     await ledger.aclose()
 
@@ -171,7 +171,7 @@ async def test_many_at_once_with_the_same_keys_record_each_key_once(path: Path) 
         batch = [entry(n, key=f"k{n}", digest=digest) for n, digest in zip(keys, digests, strict=True)]
         assert ledger.append(batch, answers.extend) is None
     await append(ledger, [])
-    new = [answer.row for answer in answers if answer.row is not None and not answer.replayed]
+    new = [answer.stored for answer in answers if answer.stored is not None and not answer.replayed]
     assert [row.position for row in new] == list(range(1, len(new) + 1))
     assert [row.sequence for row in new] == list(range(1, len(new) + 1))
     assert len(new) == 40

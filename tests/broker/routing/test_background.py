@@ -115,8 +115,8 @@ async def test_a_key_that_comes_again_asks_no_background_client_again() -> None:
         (after,) = await bus.emit("emitter", [told])
         await settled(bus)
         assert gate.asked == 1
-        assert first.rows == during.rows
-        assert [row.position for row in after.rows] == [1, 2]
+        assert first.stored == during.stored
+        assert [row.position for row in after.stored] == [1, 2]
         assert during.replayed
         assert after.replayed
 

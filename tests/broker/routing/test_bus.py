@@ -19,9 +19,9 @@ def refuse_appends(bus: Bus, *, after: int = 0) -> Callable[[], None]:
     """Let the ledger be full once it has taken so many appends; return the call that ends this."""
     append, taken = bus.ledger.append, [0]
 
-    def full(entries: Sequence[NewReceipt], done: Callable[[list[AppendResult]], None]) -> Refusal | None:
+    def full(receipts: Sequence[NewReceipt], done: Callable[[list[AppendResult]], None]) -> Refusal | None:
         taken[0] += 1
-        return append(entries, done) if taken[0] <= after else BUSY
+        return append(receipts, done) if taken[0] <= after else BUSY
 
     bus.ledger.append = full  # type: ignore[method-assign]  # a full ledger is the point
 
@@ -99,7 +99,7 @@ async def test_a_key_that_comes_again_returns_the_stored_bytes_and_asks_nobody()
         fact = emission(idempotency_key="k1")
         (first,) = await bus.emit("emitter", [fact])
         (again,) = await bus.emit("emitter", [fact])
-        assert (again.rows, again.replayed, first.replayed) == (first.rows, True, False)
+        assert (again.stored, again.replayed, first.replayed) == (first.stored, True, False)
         assert client.dispatched == 1
         assert (len(first.deliveries), again.deliveries) == (1, ())
 
@@ -123,7 +123,7 @@ async def test_the_same_key_at_once_asks_the_client_once() -> None:
         fact = emission(idempotency_key="k1")
         async with asyncio.TaskGroup() as tasks:
             several = [tasks.create_task(bus.emit("emitter", [fact])) for _ in range(5)]
-        rows = {task.result()[0].rows for task in several}
+        rows = {task.result()[0].stored for task in several}
         assert (len(rows), client.dispatched, len(await recorded(bus))) == (1, 1, 1)
 
 
@@ -133,7 +133,7 @@ async def test_a_key_that_was_recorded_without_clients_is_not_dispatched_to_one_
         (first,) = await bus.emit("emitter", [fact])
         client = bus.register("client", [EVENT], answering())
         (again,) = await bus.emit("emitter", [fact])
-        assert (again.rows, again.replayed, client.dispatched) == (first.rows, True, 0)
+        assert (again.stored, again.replayed, client.dispatched) == (first.stored, True, 0)
 
 
 @pytest.mark.parametrize("served", [True, False], ids=["with a client", "without a client"])

@@ -33,7 +33,7 @@ async def test_the_same_failure_again_is_known_by_its_key() -> None:
         broken = tick(idempotency_key="k1")
         first = await bus.record_failure("hooks", broken, NONSENSE)
         again = await bus.record_failure("hooks", broken, NONSENSE)
-        assert (first.replayed, again.replayed, again.rows) == (False, True, first.rows)
+        assert (first.replayed, again.replayed, again.stored) == (False, True, first.stored)
         other = await bus.record_failure("hooks", Emission(request=request(idempotency_key="k1")), NONSENSE)
         assert other.refusal is not None
         assert other.refusal.failure_class is FailureClass.STATE_CONFLICT
@@ -54,7 +54,7 @@ async def test_a_failure_that_cannot_be_recorded_is_a_refusal(gone: str) -> None
         broken = tick(adapter_id="nobody") if gone == "adapter" else tick()
         outcome = await bus.record_failure("hooks", broken, NONSENSE)
         assert outcome.refusal is not None
-        assert outcome.rows == ()
+        assert outcome.stored == ()
 
 
 async def test_a_transient_receipt_is_told_with_neither_position_nor_sequence_and_not_stored() -> None:

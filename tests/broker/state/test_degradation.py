@@ -158,7 +158,7 @@ async def test_the_same_report_again_records_nothing_and_tells_nobody() -> None:
         (first,) = await bus.emit("watcher", [lost])
         served(bus, "newcomer")
         (again,) = await bus.emit("watcher", [lost])
-        assert (again.replayed, again.rows) == (True, first.rows)
+        assert (again.replayed, again.stored) == (True, first.stored)
         assert (len(await recorded(bus)), both.dispatched) == (3, 1)
 
 
@@ -215,11 +215,11 @@ async def test_a_session_that_ends_while_a_loss_is_on_its_way_has_lost_nothing()
         ended = anyio.Event()
         append = bus.ledger.append
 
-        def appending(entries: Any, done: Any) -> Any:
-            if entries[0].receipt.event is DEGRADED:  # the next turn of the loop is not the one that calls `done`
+        def appending(receipts: Any, done: Any) -> Any:
+            if receipts[0].receipt.event is DEGRADED:  # the next turn of the loop is not the one that calls `done`
                 end = emission(event=LifecycleEvent.SESSION_ENDED)
                 asyncio.get_running_loop().call_soon(bus.submit, "emitter", [end], lambda _: ended.set())
-            return append(entries, done)
+            return append(receipts, done)
 
         bus.ledger.append = appending  # type: ignore[method-assign]
         await lose(bus)

@@ -107,4 +107,4 @@ async def test_with_every_lock_deleted_the_one_that_is_behind_stops_and_no_posit
     await second.aclose()
     assert verify(path) == []
     rows = read_ledger(path, tmp_path / "copy")
-    assert [row.receipt for row in rows] == [answer.row.receipt for answer in acknowledged if answer.row]
+    assert [row.receipt for row in rows] == [answer.stored.receipt for answer in acknowledged if answer.stored]

@@ -61,7 +61,7 @@ class HookBus:
 
 
 def receipts(outcomes: Sequence[EmissionOutcome]) -> list[Receipt]:
-    return [decode_json(row.receipt, Receipt) for outcome in outcomes for row in outcome.rows]
+    return [decode_json(row.receipt, Receipt) for outcome in outcomes for row in outcome.stored]
 
 
 @asynccontextmanager

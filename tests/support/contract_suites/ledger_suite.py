@@ -91,7 +91,7 @@ class LedgerContract:
         async with opened(committed=published.extend) as ledger:
             (first,) = await recorded(ledger, [entry(1, key="a")])
             (again,) = await append(ledger, [entry(2, key="a", at_epoch_s=5)])
-            assert again == AppendResult(row=first, replayed=True)
+            assert again == AppendResult(stored=first, replayed=True)
             (next_row,) = await recorded(ledger, [entry(3, key="b")])
             assert (next_row.position, next_row.sequence) == (2, 2 if ledger.durable else None)
             await append(ledger, [])
@@ -100,16 +100,16 @@ class LedgerContract:
     async def test_a_key_repeated_within_one_append_is_recorded_once(self, opened: Open) -> None:
         async with opened() as ledger:
             first, again, other = await append(ledger, [entry(1, key="a"), entry(2, key="a"), entry(3)])
-            assert again == AppendResult(row=first.row, replayed=True)
-            assert other.row is not None
-            assert other.row.position == 2
+            assert again == AppendResult(stored=first.stored, replayed=True)
+            assert other.stored is not None
+            assert other.stored.position == 2
 
     async def test_a_key_with_other_content_is_a_conflict_and_takes_no_number(self, opened: Open) -> None:
         async with opened() as ledger:
             await recorded(ledger, [entry(1, key="a")])
             (answer,) = await append(ledger, [entry(2, key="a", digest=OTHER_DIGEST)])
             assert answer.refusal is not None
-            assert answer.row is None
+            assert answer.stored is None
             assert answer.refusal.failure_class is FailureClass.STATE_CONFLICT
             assert answer.refusal.code == "duplicate_id_conflict"
             assert ledger.head == 1
@@ -120,9 +120,9 @@ class LedgerContract:
         async with opened() as ledger:
             await recorded(ledger, [entry(1, key="a")])
             bad, good = await append(ledger, [entry(2, key="a", digest=OTHER_DIGEST), entry(3, key="b")])
-            assert bad.row is None
-            assert good.row is not None
-            assert good.row.position == 2
+            assert bad.stored is None
+            assert good.stored is not None
+            assert good.stored.position == 2
 
     async def test_keys_belong_to_a_client_and_an_adapter(self, opened: Open) -> None:
         async with opened() as ledger:
@@ -142,8 +142,8 @@ class LedgerContract:
             assert bad.refusal is not None
             assert bad.refusal.failure_class is FailureClass.INVALID_REQUEST
             assert bad.refusal.retry_class is RetryClass.DO_NOT_RETRY
-            assert good.row is not None
-            assert (good.row.position, good.row.sequence) in ((1, 1), (1, None))
+            assert good.stored is not None
+            assert (good.stored.position, good.stored.sequence) in ((1, 1), (1, None))
 
     async def test_find_tells_known_keys_from_unknown_ones(self, opened: Open) -> None:
         async with opened() as ledger:
@@ -304,7 +304,7 @@ class LedgerContract:
                 assert ledger.append([entry(number)], answers.extend) is None
             await ledger.aclose()
             await ledger.aclose()
-            assert [answer.row.position for answer in answers if answer.row] == list(range(1, 21))
+            assert [answer.stored.position for answer in answers if answer.stored] == list(range(1, 21))
             refusal = ledger.append([entry(99)], answers.extend)
             assert refusal is not None
             assert (refusal.code, refusal.retry_class) == ("closed", RetryClass.SAFE_RETRY)

@@ -125,7 +125,7 @@ def _repeat(draft: Batch, line: LogLine, receipt: Receipt) -> None:
     force_setattr(receipt, "sequence", None)
     digest = None if line.digest is None else bytes.fromhex(line.digest)
     (result,) = draft.add([NewReceipt(receipt=receipt, digest=digest)])
-    row = result.row
+    row = result.stored
     if row is None or result.replayed:
         raise _refuse(f"{where}: its idempotency key was there before")
     if row.position != line.position:

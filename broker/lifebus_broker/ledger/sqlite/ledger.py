@@ -33,7 +33,7 @@ from lifebus_contract import BrokerBusy, InternalError, LifebusError
 from lifebus_contract.views import LedgerStatus, SessionHead
 
 MAX_QUEUED: Final = 4096
-"""Most entries that wait for a commit; one more append is refused as busy."""
+"""Most receipts that wait for a commit; one more append is refused as busy."""
 
 MAX_QUEUED_WEIGHT: Final = 32 * 1024 * 1024
 """Most estimated bytes that wait for a commit."""
@@ -132,9 +132,9 @@ class SqliteLedger:
         """The side log in the same file."""
         return self._journal
 
-    def append(self, entries: Sequence[NewReceipt], done: Callable[[list[AppendResult]], None]) -> Refusal | None:
+    def append(self, receipts: Sequence[NewReceipt], done: Callable[[list[AppendResult]], None]) -> Refusal | None:
         """Queue one atomic append; `done` is called once it is committed (ports.Ledger.append)."""
-        count, weight = len(entries), weight_of(entries)
+        count, weight = len(receipts), weight_of(receipts)
         if self._refusal is not None:
             return self._refusal
         if count > MAX_QUEUED or weight > MAX_QUEUED_WEIGHT:
@@ -143,7 +143,7 @@ class SqliteLedger:
             return BUSY
         self._queued += count
         self._weight += weight
-        self._writer.submit(Job(entries, done, weight))
+        self._writer.submit(Job(receipts, done, weight))
         return None
 
     async def find(self, scopes: Sequence[tuple[str, str, str]]) -> list[tuple[bytes, StoredReceipt | None] | None]:
