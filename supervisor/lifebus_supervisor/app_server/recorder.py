@@ -99,4 +99,4 @@ class AppServerRecorder:
                 raise BrokerBusy(outcome.refusal.detail, code="busy")
             if outcome.refusal is not None:  # another observer told the same in other words
                 _log.debug("fact_refused", code=outcome.refusal.code, failure=outcome.refusal.failure_class.value)
-        return tuple(row for outcome in outcomes for row in outcome.rows)
+        return tuple(row for outcome in outcomes for row in outcome.stored)
