@@ -1,4 +1,4 @@
-"""What a save costs: the snapshot's bytes and the time it takes, and the bundle that boots on another machine."""
+"""What a save costs: the snapshot's bytes and the time it takes, and the archive that boots on another machine."""
 
 import asyncio
 import subprocess
@@ -32,7 +32,7 @@ class Saved:
 
 
 def collect(ledgers: Sequence[Ledger], say: Callable[[str], None]) -> dict[Ledger, dict[str, Saved]]:
-    """Measure each type of save, and the bundle, on each ledger."""
+    """Measure each type of save, and the archive, on each ledger."""
     found: dict[Ledger, dict[str, Saved]] = {}
     for receipts, sessions in ledgers:
         with broker(config=KEEP_ALL) as running:
@@ -50,10 +50,10 @@ def _save(running: Broker) -> dict[str, Saved]:
         each: Saved(live_s=seconds, command_s=_run(running, "save", each.lower()), size=size)
         for each, (seconds, size) in live.items()
     }
-    bundle = running.state_dir.with_name("bundle")
-    seconds = _run(running, "save", "campaign", "--to", str(bundle))
+    archive = running.state_dir.with_name("archive")
+    seconds = _run(running, "save", "campaign", "--to", str(archive))
     running.start()
-    return saved | {"bundle": Saved(live_s=0.0, command_s=seconds, size=bundle.stat().st_size)}
+    return saved | {"archive": Saved(live_s=0.0, command_s=seconds, size=archive.stat().st_size)}
 
 
 async def _save_live(running: Broker) -> dict[str, tuple[float, int]]:

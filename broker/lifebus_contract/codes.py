@@ -161,7 +161,7 @@ _STATE: Final[_Rows] = {
     "no_compaction": ErrorCode(_INVALID, "there is no such compaction"),
     "compaction_refused": ErrorCode(_INVALID, "the compaction cannot be had"),
     "cold_boot": ErrorCode(_CONFLICT, "a boot stopped at one of its steps; the detail says which and why"),
-    "bundle_damaged": ErrorCode(_INVALID, "a snapshot's bundle is not what was written"),
+    "bundle_damaged": ErrorCode(_INVALID, "a snapshot's archive is not what was written"),
     "dump_broken": ErrorCode(_INTERNAL, "a dump of the state cannot be read"),
     "log_broken": ErrorCode(_INTERNAL, "a receipt in the log contradicts those before it"),
     "reducer_version": ErrorCode(_INTERNAL, "the state was made by another version of the reducers"),

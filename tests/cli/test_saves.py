@@ -208,11 +208,11 @@ def test_rebuilding_tells_the_first_difference(saved: Shell) -> None:
 
 
 def test_a_campaign_is_one_file_that_boots_without_its_ledger(saved: Shell, alone: Shell, tmp_path: Path) -> None:
-    bundle = tmp_path / "one.campaign"
-    assert saved.call("save", "campaign", "--to", str(bundle)).code == 0
+    archive = tmp_path / "one.campaign"
+    assert saved.call("save", "campaign", "--to", str(archive)).code == 0
     elsewhere = Shell(tmp_path)
 
-    ran = elsewhere.call("boot", str(bundle), "--json")
+    ran = elsewhere.call("boot", str(archive), "--json")
 
     assert ran.code == 0
     assert ran.json["resume"] == saved.call("boot", "--json").json["resume"]

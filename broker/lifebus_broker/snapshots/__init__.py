@@ -1,3 +1,1 @@
-"""Saving and loading: snapshots, pins, cold boot (docs/ledger.md, "Snapshots")."""
-
-__all__: list[str] = []
+"""Snapshots of the state: taking, keeping and booting them; what follows the log; compactions (docs/ledger.md)."""

@@ -1,8 +1,8 @@
-"""The bundle of a campaign: all that a cold boot needs, in one file that has the same bytes each time (docs/ledger.md).
+"""The archive of a campaign: all that a cold boot needs, in one file with the same bytes each time (docs/ledger.md).
 
 It is a tar archive of exactly the members of `MEMBERS` in their order, none of them compressed, with nothing of the
-time or the machine in their headers.  Whatever differs from that in a byte is refused.  Nothing is ever unpacked:
-members are read where they lie.
+time or the machine in their headers.  An archive that differs from that in one byte is refused.  Nothing is ever
+unpacked: members are read in place.
 """
 
 import tarfile
@@ -68,7 +68,7 @@ class _Manifest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ArchiveWriter:
-    """Writes a bundle into an empty file that can be read back: the members in their order, then `finish`."""
+    """Writes an archive into an empty file that can be read back: the members in their order, then `finish`."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -83,6 +83,7 @@ class ArchiveWriter:
     def member(self, name: str) -> Generator[Callable[[bytes], object]]:
         """Yield what writes a member piece by piece; its size need not be known before."""
         start, hashed = self._file.tell(), sha256()
+        # Room for the header, which is written last: it holds the size.
         self._file.write(bytes(_BLOCK))
 
         def write(data: bytes) -> None:
@@ -106,7 +107,7 @@ class ArchiveWriter:
 
 
 class Archive(Struct, frozen=True):
-    """A bundle: where its members lie, and what the manifest says of them."""
+    """A archive: the byte range of each member, and what the manifest says of it."""
 
     path: Path
     parts: dict[str, FileSlice]
@@ -147,7 +148,7 @@ class Archive(Struct, frozen=True):
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file begins as a bundle does.
+    """Whether a file begins as an archive does.
 
     Raises:
         LifebusError: it cannot be read.
@@ -160,10 +161,10 @@ def is_archive(path: Path) -> bool:
 
 
 def open_archive(path: Path) -> Archive:
-    """Return a bundle of which every header, name, size and gap is as it is written; the members are not read.
+    """Return an archive of which every header, name, size and gap is as it is written; the members are not read.
 
     Raises:
-        InvalidRequest: it is no bundle, or not a whole one.
+        InvalidRequest: it is no archive, or not a whole one.
         LifebusError: it cannot be read.
     """
     parts: dict[str, FileSlice] = {}
@@ -175,8 +176,8 @@ def open_archive(path: Path) -> Archive:
                 raise _damaged(path, "after the manifest there is something else than its end")
     except OSError as fault:
         raise LifebusError(f"{path}: {fault.strerror}", code="unreadable") from fault
-    bundle = Archive(path, parts, {})
-    return Archive(path, parts, _read_manifest(bundle).files)
+    archive = Archive(path, parts, {})
+    return Archive(path, parts, _read_manifest(archive).files)
 
 
 def _next_part(path: Path, file: BinaryIO, name: str, most: int) -> FileSlice:
@@ -186,7 +187,8 @@ def _next_part(path: Path, file: BinaryIO, name: str, most: int) -> FileSlice:
         size = tarfile.TarInfo.frombuf(raw, "utf-8", "strict").size
         canonical_header = _header(name, size)
     except (tarfile.HeaderError, ValueError, OverflowError):
-        raise _damaged(path, f"it is no bundle: the member `{name}` does not stand where it should") from None
+        raise _damaged(path, f"it is no archive: the member `{name}` does not stand where it should") from None
+    # One header alone is right, so that an archive has one form: no other owner, time, or type of member.
     if canonical_header != raw:
         raise _damaged(path, f"the member `{name}` does not stand where it should, or its header is another")
     if not 0 <= size <= most:
@@ -198,18 +200,18 @@ def _next_part(path: Path, file: BinaryIO, name: str, most: int) -> FileSlice:
     return FileSlice(path, start, size)
 
 
-def _read_manifest(bundle: Archive) -> _Manifest:
-    content = b"".join(_chunks(bundle.parts[MANIFEST]))
+def _read_manifest(archive: Archive) -> _Manifest:
+    content = b"".join(_chunks(archive.parts[MANIFEST]))
     try:
         manifest = msgspec.json.decode(content, type=_Manifest)
         is_canonical = canonical(msgspec.to_builtins(manifest)) == content
     except (msgspec.DecodeError, ValueError, RecursionError):
-        raise _damaged(bundle.path, "its manifest cannot be read") from None
-    sizes = {name: part.size for name, part in bundle.parts.items() if name != MANIFEST}
+        raise _damaged(archive.path, "its manifest cannot be read") from None
+    sizes = {name: part.size for name, part in archive.parts.items() if name != MANIFEST}
     if not is_canonical or manifest.format != FORMAT:
-        raise _damaged(bundle.path, "its manifest is of a form that this program does not know")
+        raise _damaged(archive.path, "its manifest is of a form that this program does not know")
     if {name: one.bytes for name, one in manifest.files.items()} != sizes:
-        raise _damaged(bundle.path, "its manifest names other members or other sizes")
+        raise _damaged(archive.path, "its manifest names other members or other sizes")
     return manifest
 
 

@@ -1,4 +1,4 @@
-"""Cold boot: a snapshot and the log in, byte-identical stores out, or a plain refusal (docs/ledger.md, "Cold boot").
+"""Cold boot: a snapshot and the log in, equal stores out, or an error that says why (docs/ledger.md, "Cold boot").
 
 The twelve steps run in this order, pins before the log is touched.  Each leaves a record of what was
 checked; the first that fails ends the boot.  Nothing is written anywhere.
@@ -49,20 +49,20 @@ def cold_boot(
     pins: FrozenMap | None,
     revisions: Iterable[Record],
     *,
-    restart: StoresAt | None = None,
+    stores_at: StoresAt | None = None,
     kept: ReadCompaction | None = None,
     done: Callable[[Step], None] | None = None,
 ) -> Booted:
     """Rebuild the stores of a snapshot from the log alone, and prove that they are the ones that were saved.
 
-    `pins` are those of this environment, `revisions` the notes of the stream ``pins``.  `restart` shortens the way to
-    a snapshot whose lines begin behind others; without it those are read as well.  `kept` finds the compactions that
-    are in files, to compare them.  `done` is told each step at once.  Blocks.
+    `pins` are those of this environment, `revisions` the records of the stream ``pins``.  `stores_at` shortens the way
+    to a snapshot whose lines begin behind others; without it those are read as well.  `kept` reads compactions from
+    files, to compare them.  `done` is called after each step.  Blocks.
 
     Raises:
         ColdBootError: something is not as it was; nothing has changed anywhere.
     """
-    boot = _Boot(snapshot, source, restart, CompactionVerifier(snapshot, kept), done or (lambda _: None))
+    boot = _Boot(snapshot, source, stores_at, CompactionVerifier(snapshot, kept), done or (lambda _: None))
     boot.load_snapshot()
     check = boot.compare_pins(pins, revisions)
     boot.load_log()
@@ -86,7 +86,7 @@ def cold_boot(
 
 
 class _Boot:
-    """One cold boot under way; a method a step."""
+    """One cold boot; each step is a method."""
 
     stores: Stores
     working_set: WorkingSet
@@ -96,13 +96,13 @@ class _Boot:
         self,
         snapshot: SaveSnapshot,
         source: LogSource,
-        restart: StoresAt | None,
-        rebuilding: CompactionVerifier,
+        stores_at: StoresAt | None,
+        compactions: CompactionVerifier,
         done: Callable[[Step], None],
     ) -> None:
         self.steps: list[Step] = []
-        self._snapshot, self._source, self._restart = snapshot, source, restart
-        self._rebuilding, self._done = rebuilding, done
+        self._snapshot, self._source, self._restart = snapshot, source, stores_at
+        self._compactions, self._done = compactions, done
         self._first, self._last = snapshot.event_log_range
 
     def load_snapshot(self) -> None:
@@ -145,7 +145,7 @@ class _Boot:
         try:
             found = hash_segment(self._source, self._first - 1, self._last)
             for _ in read_segment(self._source, self._last, min(self._last + 1, self._source.head)):
-                pass  # the line behind the last one is another
+                pass  # reading the next line checks that it stands in its own place
         except BadLine as fault:
             within = fault.position <= self._last
             bad = first_bad_line(self._before(), self._source, fault.position) if within else fault
@@ -158,7 +158,7 @@ class _Boot:
     def initialise(self) -> None:
         """Step 5: empty stores, or those before the range where the range does not begin with the log."""
         self.stores = self._before()
-        self._rebuilding.see(self.stores)
+        self._compactions.visit(self.stores)
         self._record("empty" if self.stores.position == 0 else f"as they were at position {self.stores.position}")
 
     def replay(self) -> None:
@@ -166,7 +166,7 @@ class _Boot:
         try:
             for line in read_segment(self._source, self.stores.position, self._last):
                 reduce_event(self.stores, line)
-                self._rebuilding.see(self.stores)
+                self._compactions.visit(self.stores)
         except (BadLine, BrokenLog) as fault:
             raise self._failed(_reason(fault), fault.position) from None
         self._record(f"{self._last + 1 - self._first} lines")
@@ -203,7 +203,7 @@ class _Boot:
     def rebuild_compactions(self) -> VerifiedCompactions:
         """Step 12: the compactions that the snapshot names, and no others, follow from the log."""
         try:
-            rebuilt = self._rebuilding.finish(self.stores)
+            rebuilt = self._compactions.finish(self.stores)
         except ValueError as fault:
             raise self._failed(str(fault)) from None
         stale = f", {len(rebuilt.stale)} files hold something else" if rebuilt.stale else ""

@@ -1,4 +1,4 @@
-"""Take a snapshot of where a keeper is: digests and pointers, and not a byte written (docs/ledger.md, "Snapshots")."""
+"""Take a snapshot of where a follower is: digests and pointers; nothing is written (docs/ledger.md, "Snapshots")."""
 
 from typing import Final
 
@@ -14,11 +14,11 @@ from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.stores import pending_of, store_digests
 
 RECAPS: Final = {SaveType.SCENE: 0, SaveType.SESSION: SAVED_RECAPS, SaveType.CAMPAIGN: None}
-"""Of how many sessions, those that changed last, a save names the recaps; None is all of them."""
+"""Of how many sessions, those that changed last, a snapshot names the recaps; None is all of them."""
 
 
-def capture_snapshot(save_type: SaveType, keeper: StateFollower, source: LogSource, pins: FrozenMap) -> SaveSnapshot:
-    """Return the snapshot of the stores where the keeper is; the same place gives the same bytes.
+def capture_snapshot(save_type: SaveType, follower: StateFollower, source: LogSource, pins: FrozenMap) -> SaveSnapshot:
+    """Return the snapshot of the stores where the follower is; the same position gives the same bytes.
 
     A scene's range begins behind the newest state cache before it, the others' with the log.  Blocks; nothing is
     written.
@@ -26,13 +26,13 @@ def capture_snapshot(save_type: SaveType, keeper: StateFollower, source: LogSour
     Raises:
         LifebusError: the log cannot be read, or was pruned meanwhile.
     """
-    stores, floor = keeper.state, source.floor
+    stores, floor = follower.state, source.floor
     last = stores.position
     after = max(floor, boundary(max(last - 1, 0))) if save_type is SaveType.SCENE else floor
     return take_snapshot(
         save_type,
         event_log_range=(after + 1, last),
-        event_log_hash=keeper.log_hash(after),
+        event_log_hash=follower.log_hash(after),
         digests=structs.asdict(store_digests(stores, thaw(pins))),
         pending_state=pending_of(stores),
         pins=pins,

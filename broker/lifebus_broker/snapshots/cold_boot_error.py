@@ -25,19 +25,19 @@ STEPS: Final = (
 )
 """The twelve steps, in their order."""
 
-_DAMAGED: Final = "the log was damaged or changed: `lifebus ledger verify` may say more; restore a backup or a bundle"
+_DAMAGED: Final = "the log was damaged or changed: `lifebus ledger verify` may say more; restore a backup or an archive"
 _DIFFERENT: Final = (
     "the lines are those that were saved, so the base of pruned ones is damaged or the reducer is another:"
-    " restore a backup or a bundle, or boot with the version of lifebus that saved"
+    " restore a backup or an archive, or boot with the version of lifebus that saved"
 )
 _ADVICE: Final = {
     1: "take another snapshot; `lifebus snapshots ls` lists them",
     2: "if the change is meant, write it down: `lifebus boot --revise REASON`",
     3: "take a snapshot of which the log still holds every line; `lifebus snapshots ls` marks them",
     4: _DAMAGED,
-    5: "what was kept in place of pruned lines is damaged: restore a backup or a bundle",
+    5: "what was kept in place of pruned lines is damaged: restore a backup or an archive",
     6: _DAMAGED,
-    12: "`lifebus snapshots verify` after deleting the directory `compactions` tells whether the log is sound",
+    12: "`lifebus snapshots verify` after deleting the directory `compactions` says whether the log is sound",
 }
 
 

@@ -26,7 +26,7 @@ class VerifiedCompactions(Struct, frozen=True, kw_only=True):
 
 
 class CompactionVerifier:
-    """Builds the compactions of a snapshot while its log is replayed; `see` the stores before, at each line, and after.
+    """Builds a snapshot's compactions while its log is replayed: `visit` gets the stores before it and at each line.
 
     They are built one at a time and compared, never all held.
     """
@@ -42,7 +42,7 @@ class CompactionVerifier:
         self._same = 0
         self._stale: list[str] = []
 
-    def see(self, stores: Stores) -> None:
+    def visit(self, stores: Stores) -> None:
         """Build the state cache, if it is the one of these stores."""
         if stores.position and stores.position == self._cache_at:
             self._build(StateCache(), stores)

@@ -61,7 +61,7 @@ class SnapshotFiles:
         return sorted(sound, key=_newest_first), refused
 
     def write(self, snapshot: SaveSnapshot) -> bool:
-        """Keep a snapshot, durable when this returns, and drop those of its type that are too old.
+        """Store a snapshot, durable when this returns, and remove those of its type that are too old.
 
         Returns False where the same one was kept already, and then writes nothing.
         """
@@ -74,8 +74,9 @@ class SnapshotFiles:
         return True
 
     def _drop_old(self, newest: SaveSnapshot) -> None:
-        """Drop all but the newest of a type; what lies ahead of the one just saved is of a history that is gone."""
+        """Remove all but the newest of a type; snapshots ahead of the newest belong to a history that is gone."""
         others = [one for one in self.all()[0] if one.save_type is newest.save_type and one != newest]
+        # Those ahead sort behind all others, and so are removed.
         others.sort(key=lambda one: one.timestamp_event_id > newest.timestamp_event_id)
         for old in others[KEPT - 1 :]:
             remove_file(self._directory / f"{old.snapshot_id}{_SUFFIX}")

@@ -1,4 +1,4 @@
-"""Fold a whole log once, and see on the way whether snapshots of it are what it says (docs/ledger.md SL-G2)."""
+"""Replays a whole log once, and checks on the way whether snapshots of it are what it says (docs/ledger.md SL-G2)."""
 
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
@@ -12,10 +12,10 @@ from lifebus_broker.snapshots.snapshot import SaveSnapshot
 from lifebus_broker.state.stores import Stores, load_stores, pending_of, reduce_event, store_digests
 from lifebus_contract import BrokerBusy, LifebusError
 
-Progress = Callable[[int, int], None]
-"""Told now and then how many lines of how many are done."""
+OnProgress = Callable[[int, int], None]
+"""Called now and then with how many lines are done, and of how many."""
 
-_TELL_EVERY: Final = 4096
+_REPORT_EVERY: Final = 4096
 
 
 class LogProof:
@@ -25,20 +25,21 @@ class LogProof:
         self.stores = Stores()
         self.faults: list[str] = []
         self._source = source
-        self._witnesses = [_Witness(one) for one in snapshots]
+        self._checks = [_SnapshotCheck(one) for one in snapshots]
 
-    def run(self, progress: Progress) -> None:
-        """Fold the base and every line; stop at the first that does not follow.
+    def run(self, progress: OnProgress) -> None:
+        """Apply the base and every line; stop at the first that does not follow.
 
         Raises:
             BrokerBusy: lines were pruned meanwhile; begin again.
         """
         floor, head = self._source.floor, self._source.head
         if self._begin(floor):
-            self._fold(floor, head, progress)
+            self._replay(floor, head, progress)
+        # Lines that were pruned under way look missing, although nothing is wrong.
         if self._source.floor != floor:
             raise BrokerBusy("receipts were pruned while they were read; try again", code="busy")
-        self.faults += [fault for one in self._witnesses for fault in one.judge(floor, self.stores.position)]
+        self.faults += [fault for one in self._checks for fault in one.faults(floor, self.stores.position)]
 
     def _begin(self, floor: int) -> bool:
         """Take the stores before the first line; return whether there are any."""
@@ -54,13 +55,13 @@ class LogProof:
             return False
         return True
 
-    def _fold(self, floor: int, head: int, progress: Progress) -> None:
+    def _replay(self, floor: int, head: int, progress: OnProgress) -> None:
         try:
             for line in read_segment(self._source, floor, head):
                 reduce_event(self.stores, line)
-                for witness in self._witnesses:
-                    witness.see(line, self.stores)
-                if line.position % _TELL_EVERY == 0:
+                for check in self._checks:
+                    check.visit(line, self.stores)
+                if line.position % _REPORT_EVERY == 0:
                     progress(line.position - floor, head - floor)
         except BadLine as fault:
             self.faults.append(f"fold: row {fault.position}: {fault}")
@@ -68,8 +69,8 @@ class LogProof:
             self.faults.append(f"fold: {fault.detail}")
 
 
-class _Witness:
-    """Watches a log pass, and compares it with what a snapshot says of it."""
+class _SnapshotCheck:
+    """Compares a log, line by line, with what a snapshot says of it."""
 
     def __init__(self, snapshot: SaveSnapshot) -> None:
         self._snapshot = snapshot
@@ -77,15 +78,15 @@ class _Witness:
         self._hash = sha256()
         self._wrong: list[str] = []
 
-    def see(self, line: LogLine, stores: Stores) -> None:
+    def visit(self, line: LogLine, stores: Stores) -> None:
         """Take the next line and the stores after it."""
         if self._first <= line.position <= self._last:
             self._hash.update(encode_line(line))
             if line.position == self._last:
                 self._compare(stores)
 
-    def judge(self, floor: int, reached: int) -> Iterator[str]:
-        """Yield what is wrong with the snapshot; one of what was pruned, or never reached, cannot be judged."""
+    def faults(self, floor: int, reached: int) -> Iterator[str]:
+        """Yield what is wrong with the snapshot; one of what was pruned, or never reached, cannot be checked."""
         if self._first <= floor < self._last or self._last > reached:
             return
         for what in self._wrong:

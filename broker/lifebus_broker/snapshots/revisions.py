@@ -1,6 +1,6 @@
 """Revisions: that an operator said that pins may change, from what to what, and why (docs/ledger.md G6).
 
-A revision is a note in the journal, written by an operator's explicit act and by nothing else.
+A revision is a record in the journal, written by an operator's explicit act and by nothing else.
 """
 
 from collections.abc import Iterable
@@ -54,7 +54,7 @@ _Text = Annotated[str, Meta(min_length=1, max_length=1024)]
 
 
 class _Stored(Struct, frozen=True, forbid_unknown_fields=True, rename={"before": "from", "after": "to"}):
-    """A revision as a note holds it; `pins` names what changes."""
+    """A revision as a record of the journal holds it; `pins` names what changes."""
 
     actor: _Text
     before: dict[str, Any]
@@ -86,7 +86,7 @@ def encode_revision(revision: Revision) -> bytes:
 
 
 def decode_revision(body: bytes) -> Revision:
-    """Return the record that a note holds.
+    """Return the revision that a record holds.
 
     Raises:
         ValueError: it is none, or contradicts itself.
@@ -107,11 +107,11 @@ def decode_revision(body: bytes) -> Revision:
     return revision
 
 
-def check_pins(stored: FrozenMap | None, today: FrozenMap | None, notes: Iterable[Record]) -> PinCheck:
+def check_pins(stored: FrozenMap | None, today: FrozenMap | None, records: Iterable[Record]) -> PinCheck:
     """Return how the stored pins lead to today's: they are equal, or revisions lead from the one to the other.
 
-    The notes are those of the stream `REVISIONS`, in order.  Each record whose `from` is what was reached so far is
-    applied, all of them, so that an operator's last word counts.
+    The records are those of the stream `REVISIONS`, in order.  Each record whose `from` is what was reached so far is
+    applied, all of them, so that an operator's latest decision counts.
 
     Raises:
         PinMismatch: no pins, or a difference that no chain of revisions explains.
@@ -124,7 +124,7 @@ def check_pins(stored: FrozenMap | None, today: FrozenMap | None, notes: Iterabl
     changes = changes_between(stored, today)
     if not changes:
         return PinCheck(revisions=(), changes=())
-    applied, reached = _follow(stored, notes)
+    applied, reached = _follow(stored, records)
     left = changes_between(reached, today)
     if left:
         so_far = f", after {len(applied)} revisions" if applied else ""
@@ -132,7 +132,7 @@ def check_pins(stored: FrozenMap | None, today: FrozenMap | None, notes: Iterabl
     return PinCheck(revisions=applied, changes=changes)
 
 
-def revise(stored: FrozenMap, today: FrozenMap, notes: Iterable[Record], *, reason: str, actor: str) -> Revision:
+def revise(stored: FrozenMap, today: FrozenMap, records: Iterable[Record], *, reason: str, actor: str) -> Revision:
     """Return the record that leads from where the stored pins are by now to today's.
 
     Raises:
@@ -140,7 +140,7 @@ def revise(stored: FrozenMap, today: FrozenMap, notes: Iterable[Record], *, reas
         ValueError: they are there already, or reason or actor is empty or too long.
     """
     try:
-        check_pins(stored, today, notes)
+        check_pins(stored, today, records)
     except PinMismatch as fault:
         if fault.reached is None:
             raise
@@ -150,14 +150,14 @@ def revise(stored: FrozenMap, today: FrozenMap, notes: Iterable[Record], *, reas
     raise ValueError("the pins lead to today's already")
 
 
-def _follow(pins: FrozenMap, notes: Iterable[Record]) -> tuple[tuple[Revision, ...], FrozenMap]:
+def _follow(pins: FrozenMap, records: Iterable[Record]) -> tuple[tuple[Revision, ...], FrozenMap]:
     """Return the records that apply one after the other, and the pins after them."""
     applied: list[Revision] = []
-    for note in notes:
+    for record in records:
         try:
-            revision = decode_revision(note.body)
+            revision = decode_revision(record.body)
         except ValueError as fault:
-            raise PinMismatch(f"the revision {note.number} in the journal is damaged: {fault}") from None
+            raise PinMismatch(f"the revision {record.number} in the journal is damaged: {fault}") from None
         if not changes_between(pins, revision.before):
             applied.append(revision)
             pins = revision.after

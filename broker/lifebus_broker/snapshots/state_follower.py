@@ -1,7 +1,7 @@
-"""The stores kept in step with the log: the newest cache that is right, then the lines behind it, one by one.
+"""Follows the log: starts from the newest sound cache, then applies the lines behind it, one by one.
 
-A cache is only ever a shorter way: it is found by what the log says, checked by its hash, and compared with the log
-again; where it does not fit it is thrown away, and the log is read instead.
+A cache only saves time: it is found by what the log says, checked by its hash, and compared with the log again.  One
+that does not fit is rejected, and the log is read instead.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,19 +17,19 @@ from lifebus_broker.state.stores import Stores, load_stores, reduce_event
 from lifebus_broker.state.stream_digests import Stream, StreamKey
 from lifebus_contract import InternalError, StateConflict
 
-PIECE: Final = 1_024
-"""Most lines that one step takes, so that nobody who waits for the thread, or for the disk, waits long."""
+BATCH: Final = 1_024
+"""Most lines that one step applies, so that other users of the thread and of the disk do not wait long."""
 
-HASH_PIECE: Final = 4_096
-"""Most lines that one piece of a hash takes."""
+HASH_BATCH: Final = 4_096
+"""Most lines that one step of a hash reads."""
 
 
 class StateFollower:
-    """Keeps the stores of one log.  Every method blocks; one thread at a time.
+    """The stores of one log, as far as it has been read.  Every method blocks; one thread at a time.
 
-    Without `files` no cache is read and none is written; without `writing` caches are only read, unless one is asked
-    to renew them.  `refused` is told of each cache that was not believed, or could not be written; the keeper goes on
-    without it.
+    Without `files` no cache is read and none is written; without `writing` caches are only read, unless one is running
+    to renew them.  `refused` is called with each cache that was rejected, or could not be written; the follower goes
+    on without it.
     """
 
     def __init__(
@@ -41,31 +41,29 @@ class StateFollower:
         writing: bool = True,
     ) -> None:
         self._source = source
-        self._shelf = (
-            None if files is None else StateCacheStore(source, files, refused or _say_nothing, writing=writing)
-        )
+        self._caches = None if files is None else StateCacheStore(source, files, refused or _ignore, writing=writing)
         self._stores: Stores | None = None
-        self._began: str | None = None
+        self._cache_id: str | None = None
         self._hashes: dict[int, _LogHash] = {}
 
     @property
     def state(self) -> Stores:
-        """The stores where the keeper is now: not to be changed, and as they are only until the next step.
+        """The stores at the present position: not to be changed, and valid only until the next step.
 
         Raises:
             BrokenLog: the base is not what the log was pruned to.
         """
         if self._stores is None or self._stores.position < self._source.floor:
-            self._stores, self._began = self._nearest(self._source.head)
+            self._stores, self._cache_id = self._nearest(self._source.head)
         return self._stores
 
     @property
     def position(self) -> int:
-        """Up to which line the keeper has read."""
+        """The position of the last line that was applied."""
         return self.state.position
 
     def step(self, through: int | None = None) -> bool:
-        """Read up to `PIECE` lines more, as far as `through` or the log's end; return whether there are more.
+        """Apply up to `BATCH` lines more, as far as `through` or the log's end; return whether there are more.
 
         At each of the newest boundaries a cache is written.
 
@@ -78,22 +76,23 @@ class StateFollower:
             return False
         next_boundary = boundary(stores.position) + CACHE_EVERY
         try:
-            _replay(stores, self._source, min(stores.position + PIECE, goal, next_boundary))
+            _replay(stores, self._source, min(stores.position + BATCH, goal, next_boundary))
         except BrokenLog as fault:
-            self._blame(self._began, fault)
+            self._reject(self._cache_id, fault)
             self._stores = None
             return True
         except InternalError as fault:
             if fault.code != "history_pruned":
                 raise
-            self._stores = None  # what came before has become the base
+            # The lines before were pruned meanwhile, and their state has become the base.
+            self._stores = None
             return True
-        if self._shelf is not None and stores.position == next_boundary:
-            self._shelf.keep(stores)
+        if self._caches is not None and stores.position == next_boundary:
+            self._caches.write(stores)
         return stores.position < goal
 
     def advance(self, through: int | None = None) -> Stores:
-        """Read as far as `through`, or to the log's end, and return the stores where the keeper is then.
+        """Apply lines as far as `through`, or to the log's end, and return the stores there.
 
         Raises:
             BrokenLog: as `step`.
@@ -105,15 +104,15 @@ class StateFollower:
     def compare(self, heads: Mapping[StreamKey, Stream]) -> bool:
         """Compare the facts ledger with where the log's owner has its streams now; return whether they say the same.
 
-        If not, the cache that the keeper began from is thrown away, and it begins again.
+        If not, the cache that the follower started from is rejected, and it starts again.
 
         Raises:
-            BrokenLog: as `step`; also where no cache can be blamed.
+            BrokenLog: as `step`; also where no cache was used.
         """
         stores = self.advance(max((stream.position for stream in heads.values()), default=0))
         if stores.facts.streams == heads:
             return True
-        self._blame(self._began, BrokenLog(stores.position, "its streams are not where the ledger has them"))
+        self._reject(self._cache_id, BrokenLog(stores.position, "its streams are not where the ledger has them"))
         self._stores = None
         return False
 
@@ -130,6 +129,7 @@ class StateFollower:
                 f"position {position} is not in the log, which holds {floor} to {head}", code="no_position"
             )
         here = self._stores
+        # Going on from here is cheaper only if no cache lies nearer to the position.
         if here is not None and max(floor, boundary(position)) <= here.position <= position:
             return _replay(here.copy(), self._source, position)
         while True:
@@ -137,41 +137,41 @@ class StateFollower:
             try:
                 return _replay(stores, self._source, position)
             except BrokenLog as fault:
-                self._blame(name, fault)
+                self._reject(name, fault)
 
     def renew_caches(self) -> tuple[int, int, int]:
-        """Write the newest caches where they are missing or cannot be believed, and delete all others.
+        """Write the newest caches where they are missing or wrong, and delete all others.
 
         Return how many were written, were there, and were deleted.
         """
-        return (0, 0, 0) if self._shelf is None else self._shelf.renew(self.stores_at)
+        return (0, 0, 0) if self._caches is None else self._caches.renew(self.stores_at)
 
     def log_hash(self, after: int) -> str:
-        """Return the SHA-256 of the log's lines from the one behind `after` to where the keeper is.
+        """Return the SHA-256 of the log's lines from the one behind `after` to the present position.
 
-        Whoever asks again pays for what is new alone, as long as `after` is the log's floor or the newest boundary.
+        A later call hashes only the new lines, as long as `after` is the log's floor or the newest boundary.
         """
         return self._hash_after(after).reach(self._source, self.position)
 
-    def hash_piece(self, after: int) -> bool:
-        """Bring what `log_hash` will return nearer by up to `HASH_PIECE` lines; return whether more are missing."""
+    def hash_batch(self, after: int) -> bool:
+        """Hash up to `HASH_BATCH` lines more of what `log_hash` will need; return whether more are missing."""
         hashed = self._hash_after(after)
-        hashed.reach(self._source, min(hashed.through + HASH_PIECE, self.position))
+        hashed.reach(self._source, min(hashed.through + HASH_BATCH, self.position))
         return hashed.through < self.position
 
     def _hash_after(self, after: int) -> "_LogHash":
-        """Return the running hash behind a position; those that nobody will ask for again are forgotten."""
+        """Return the running hash behind a position; those that cannot be needed again are dropped."""
         position = self.position
-        asked = self._hashes.get(after)
-        if asked is None or asked.through > position:
-            asked = _LogHash(after)
+        running = self._hashes.get(after)
+        if running is None or running.through > position:
+            running = _LogHash(after)
         lasting = {after, self._source.floor, boundary(max(position - 1, 0))}
-        self._hashes = {start: one for start, one in self._hashes.items() if start in lasting} | {after: asked}
-        return asked
+        self._hashes = {start: one for start, one in self._hashes.items() if start in lasting} | {after: running}
+        return running
 
     def _nearest(self, through: int) -> tuple[Stores, str | None]:
         """Return stores at or before a position and the name of the cache that they came from, if it was one."""
-        found = None if self._shelf is None else self._shelf.nearest(through)
+        found = None if self._caches is None else self._caches.nearest(through)
         return found or (self._base(), None)
 
     def _base(self) -> Stores:
@@ -187,11 +187,11 @@ class StateFollower:
             raise BrokenLog(floor, f"the base of the pruned lines is one of {stores.position}")
         return stores
 
-    def _blame(self, name: str | None, fault: BrokenLog) -> None:
-        """Throw away the cache that the log contradicts; where there was none, it is the log that is broken."""
-        if name is None or self._shelf is None:
+    def _reject(self, name: str | None, fault: BrokenLog) -> None:
+        """Reject the cache that the log contradicts; without a cache it is the log that is broken."""
+        if name is None or self._caches is None:
             raise fault
-        self._shelf.throw_away(name, f"the log contradicts it: {fault.detail}")
+        self._caches.reject(name, f"the log contradicts it: {fault.detail}")
 
 
 class _LogHash:
@@ -209,12 +209,12 @@ class _LogHash:
         return self._hash.hexdigest()
 
 
-def _say_nothing(_: RefusedFile) -> None:
-    """Let a cache be refused in silence."""
+def _ignore(_: RefusedFile) -> None:
+    """Do nothing."""
 
 
 def _replay(stores: Stores, source: LogSource, through: int) -> Stores:
-    """Fold the lines behind the stores up to a position, and return the same stores.
+    """Apply the lines behind the stores up to a position, and return the same stores.
 
     Raises:
         BrokenLog: a line is missing, or does not continue what came before.

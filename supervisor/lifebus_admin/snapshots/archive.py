@@ -1,4 +1,4 @@
-"""Save a campaign as one file, and boot it where nothing else of it is (docs/ledger.md, "The campaign bundle")."""
+"""Save a campaign as one file, and boot it where nothing else of it is (docs/ledger.md, "The campaign archive")."""
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -42,40 +42,40 @@ def save_campaign(settings: Settings, target: Path) -> SaveSnapshot:
         keeper = StateFollower(source, caches, writing=False)
         keeper.advance()
         snapshot = capture_snapshot(SaveType.CAMPAIGN, keeper, source, pins)
-        bundle = ArchiveWriter(file)
-        bundle.put(SNAPSHOT, encode_snapshot(snapshot))
-        bundle.put(PINS, canonical(thaw(pins)))
-        with bundle.member(COMPACTIONS) as write:
+        archive = ArchiveWriter(file)
+        archive.put(SNAPSHOT, encode_snapshot(snapshot))
+        archive.put(PINS, canonical(thaw(pins)))
+        with archive.member(COMPACTIONS) as write:
             for compaction in _compactions(keeper, snapshot):
                 write(encode_compaction(compaction))
-        with bundle.member(LEDGER) as write:
+        with archive.member(LEDGER) as write:
             write_export(source, REDUCER_VERSION, write)
-        bundle.finish()
+        archive.finish()
     return snapshot
 
 
 def boot_campaign(settings: Settings, file: Path, done: Callable[[Step], None] | None = None) -> Booted:
-    """Boot a campaign from its bundle alone: no ledger is needed here, and nothing is written.
+    """Boot a campaign from its archive alone: no ledger is needed here, and nothing is written.
 
     Raises:
         ColdBootError: something is not as it was.
-        InvalidRequest: it is no bundle, or one of its members is not what the manifest says.
+        InvalidRequest: it is no archive, or one of its members is not what the manifest says.
         LifebusError: it cannot be read.
     """
-    bundle = open_archive(regular_file(file, "bundle"))
+    archive = open_archive(regular_file(file, "archive"))
     try:
-        snapshot = decode_snapshot(bundle.content(SNAPSHOT))
+        snapshot = decode_snapshot(archive.content(SNAPSHOT))
     except ValueError as fault:
         raise ColdBootError(1, None, f"{SNAPSHOT}: {fault}") from None
-    _check_pins(bundle, snapshot)
+    _check_pins(archive, snapshot)
     pins = pins_here(configured_adapters(settings))
-    log, kept = bundle.log(), _ArchivedCompactions(bundle)
+    log, kept = archive.log(), _ArchivedCompactions(archive)
     revisions = (note for note in log.notes(REVISIONS))
     booted = cold_boot(snapshot, log, pins, revisions, kept=kept.find, done=done)
     if booted.rebuilt.stale or booted.rebuilt.kept != len(snapshot.compaction_ids):
         raise ColdBootError(12, None, f"{COMPACTIONS} does not hold what follows from the log")
     for name in (COMPACTIONS, LEDGER):
-        bundle.check(name)
+        archive.check(name)
     return booted
 
 
@@ -87,25 +87,25 @@ def _compactions(keeper: StateFollower, snapshot: SaveSnapshot) -> Iterator[Comp
         yield from build_all(StateCache(), keeper.stores_at(place), wanted)
 
 
-def _check_pins(bundle: Archive, snapshot: SaveSnapshot) -> None:
-    if bundle.content(PINS) != canonical(thaw(snapshot.pins_snapshot)):
-        raise InvalidRequest(f"{bundle.path}: `{PINS}` is not what the snapshot says", code="bundle_damaged")
+def _check_pins(archive: Archive, snapshot: SaveSnapshot) -> None:
+    if archive.content(PINS) != canonical(thaw(snapshot.pins_snapshot)):
+        raise InvalidRequest(f"{archive.path}: `{PINS}` is not what the snapshot says", code="bundle_damaged")
 
 
 class _ArchivedCompactions:
-    """The compactions of a bundle by their names; looked for when the first one is asked for, after the log's proof."""
+    """The compactions of an archive by name; they are indexed at the first read, after the log's proof."""
 
-    def __init__(self, bundle: Archive) -> None:
-        self._bundle = bundle
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
 
     def find(self, compaction_id: str) -> Compaction | None:
         """Return the compaction of that name."""
         offset = self._offsets.get(compaction_id)
-        return None if offset is None else _decoded(next(self._bundle.compactions(offset))[1])
+        return None if offset is None else _decoded(next(self._archive.compactions(offset))[1])
 
     @cached_property
     def _offsets(self) -> dict[str, int]:
-        return {_decoded(line).compaction_id: offset for offset, line in self._bundle.compactions()}
+        return {_decoded(line).compaction_id: offset for offset, line in self._archive.compactions()}
 
 
 def _decoded(line: bytes) -> Compaction:

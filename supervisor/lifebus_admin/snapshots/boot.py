@@ -52,7 +52,7 @@ def boot_saved(saved: Saved, snapshot: SaveSnapshot, done: Callable[[Step], None
         saved.log,
         saved.pins,
         saved.log.notes(REVISIONS),
-        restart=saved.keeper.stores_at,
+        stores_at=saved.keeper.stores_at,
         kept=saved.compactions.get,
         done=done,
     )
@@ -61,7 +61,7 @@ def boot_saved(saved: Saved, snapshot: SaveSnapshot, done: Callable[[Step], None
 
 
 def boot_here(settings: Settings, which: str | None, done: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """Boot a snapshot of the state directory, or a bundle, and return what was visible then, as plain data.
+    """Boot a snapshot of the state directory, or an archive, and return what was visible then, as plain data.
 
     `done` is told each step as plain data.
 

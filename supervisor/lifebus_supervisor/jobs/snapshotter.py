@@ -146,7 +146,7 @@ class Snapshotter:
 
     async def _hash(self) -> None:
         """Hash the log up to where the keeper is, piece by piece with rests between."""
-        while await self._use(lambda keeper, log: keeper.hash_piece(log.floor)):  # noqa: ASYNC110  each time it works
+        while await self._use(lambda keeper, log: keeper.hash_batch(log.floor)):  # noqa: ASYNC110  each time it works
             await anyio.sleep(_PIECE_REST_S)
 
     async def _save(self, save_type: SaveType) -> SaveAnswer:

@@ -54,7 +54,7 @@ async def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def bundle(settings: Settings, tmp_path: Path) -> Path:
+def archive(settings: Settings, tmp_path: Path) -> Path:
     save_campaign(settings, tmp_path / "one.campaign")
     return tmp_path / "one.campaign"
 
@@ -71,9 +71,9 @@ def test_saving_twice_gives_identical_bytes_and_writes_nothing_else(settings: Se
     }
 
 
-def test_a_bundle_boots_without_its_ledger(settings: Settings, bundle: Path) -> None:
+def test_an_archive_boots_without_its_ledger(settings: Settings, archive: Path) -> None:
     shutil.rmtree(settings.state_dir)
-    booted = boot_campaign(settings, bundle)
+    booted = boot_campaign(settings, archive)
     assert (booted.snapshot.timestamp_event_id, booted.stores.position) == (12, 12)
     assert len(booted.steps) == 12
     assert booted.rebuilt.kept == booted.rebuilt.built == 3
@@ -81,13 +81,13 @@ def test_a_bundle_boots_without_its_ledger(settings: Settings, bundle: Path) -> 
 
 
 @pytest.mark.parametrize("other_user", [False, True])
-def test_a_bundle_boots_with_an_empty_environment_elsewhere_as_somebody_else(bundle: Path, other_user: bool) -> None:
+def test_an_archive_boots_with_an_empty_environment_elsewhere_as_somebody_else(archive: Path, other_user: bool) -> None:
     if other_user and os.geteuid() != 0:
         pytest.skip("only root may become another user")
     with short_directory() as directory:
         directory.chmod(0o755)
         moved = directory / "moved.campaign"
-        shutil.copyfile(bundle, moved)
+        shutil.copyfile(archive, moved)
         moved.chmod(0o644)
         home = directory / "home"
         home.mkdir(mode=0o755)
@@ -109,37 +109,37 @@ def test_a_bundle_boots_with_an_empty_environment_elsewhere_as_somebody_else(bun
         )
         assert ran.returncode == 0, ran.stderr
         assert ran.stderr == ""
-        assert json.loads(open_archive(bundle).content("snapshot.json"))["snapshot_id"] in ran.stdout
+        assert json.loads(open_archive(archive).content("snapshot.json"))["snapshot_id"] in ran.stdout
         assert list(home.iterdir()) == []
 
 
-def test_a_ledger_is_made_of_a_bundle(settings: Settings, bundle: Path) -> None:
+def test_a_ledger_is_made_of_an_archive(settings: Settings, archive: Path) -> None:
     with short_directory() as directory:
         other = settings_in(directory)
-        done = bring_in(other, bundle, "f" * 32, replace=False)
+        done = bring_in(other, archive, "f" * 32, replace=False)
         assert (done.floor, done.head, check_file(other.ledger_path)) == (4, 12, [])
         assert (
             save_campaign(other, directory / "again").snapshot_id
-            == json.loads(open_archive(bundle).content("snapshot.json"))["snapshot_id"]
+            == json.loads(open_archive(archive).content("snapshot.json"))["snapshot_id"]
         )
 
 
-def test_it_is_a_plain_archive_of_five_files(bundle: Path) -> None:
-    with tarfile.open(bundle) as archive:
-        assert archive.getnames() == list(MEMBERS)
-        assert {(one.mtime, one.uid, one.gid, one.mode) for one in archive} == {(0, 0, 0, 0o600)}
+def test_it_is_a_plain_tar_file_of_five_files(archive: Path) -> None:
+    with tarfile.open(archive) as tar:
+        assert tar.getnames() == list(MEMBERS)
+        assert {(one.mtime, one.uid, one.gid, one.mode) for one in tar} == {(0, 0, 0, 0o600)}
 
 
-def repacked(bundle: Path, change: Callable[[list[tuple[tarfile.TarInfo, bytes]]], None]) -> Path:
+def repacked(archive: Path, change: Callable[[list[tuple[tarfile.TarInfo, bytes]]], None]) -> Path:
     """The archive packed anew with something changed."""
-    with tarfile.open(bundle) as archive:
-        members = [(info, (archive.extractfile(info) or io.BytesIO()).read()) for info in archive]
+    with tarfile.open(archive) as tar:
+        members = [(info, (tar.extractfile(info) or io.BytesIO()).read()) for info in tar]
     change(members)
-    target = bundle.with_name("changed")
-    with tarfile.open(target, "w", format=tarfile.GNU_FORMAT) as archive:
+    target = archive.with_name("changed")
+    with tarfile.open(target, "w", format=tarfile.GNU_FORMAT) as tar:
         for info, content in members:
             info.size = len(content) if info.isreg() else 0
-            archive.addfile(info, io.BytesIO(content))
+            tar.addfile(info, io.BytesIO(content))
     return target
 
 
@@ -170,16 +170,16 @@ def renamed(info: tarfile.TarInfo, name: str) -> tarfile.TarInfo:
     ],
 )
 def test_an_archive_of_anything_else_is_refused(
-    settings: Settings, bundle: Path, change: Callable[[list[tuple[tarfile.TarInfo, bytes]]], None]
+    settings: Settings, archive: Path, change: Callable[[list[tuple[tarfile.TarInfo, bytes]]], None]
 ) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        boot_campaign(settings, repacked(bundle, change))
+        boot_campaign(settings, repacked(archive, change))
     assert caught.value.code == "bundle_damaged"
 
 
-def test_a_bundle_that_is_cut_off_or_has_a_byte_changed_is_refused(settings: Settings, bundle: Path) -> None:
-    whole = bytearray(bundle.read_bytes())
-    changed = bundle.with_name("changed")
+def test_an_archive_that_is_cut_off_or_has_a_byte_changed_is_refused(settings: Settings, archive: Path) -> None:
+    whole = bytearray(archive.read_bytes())
+    changed = archive.with_name("changed")
     for size in range(0, len(whole), 1511):
         changed.write_bytes(whole[:size])
         with pytest.raises(LifebusError):
@@ -192,9 +192,9 @@ def test_a_bundle_that_is_cut_off_or_has_a_byte_changed_is_refused(settings: Set
         whole[place] ^= 1
 
 
-def test_a_changed_receipt_is_named_by_its_position(settings: Settings, bundle: Path) -> None:
-    whole = bundle.read_bytes()
-    changed = bundle.with_name("changed")
+def test_a_changed_receipt_is_named_by_its_position(settings: Settings, archive: Path) -> None:
+    whole = archive.read_bytes()
+    changed = archive.with_name("changed")
     changed.write_bytes(whole.replace(b'"evt_000008"', b'"evt_000009"', 1))
     with pytest.raises(ColdBootError) as caught:
         boot_campaign(settings, changed)
@@ -202,7 +202,7 @@ def test_a_changed_receipt_is_named_by_its_position(settings: Settings, bundle: 
 
 
 @pytest.mark.parametrize("content", [None, b"", b"hello" * 999, b"\0" * 4096])
-def test_what_is_no_bundle_is_refused(settings: Settings, tmp_path: Path, content: bytes | None) -> None:
+def test_what_is_no_archive_is_refused(settings: Settings, tmp_path: Path, content: bytes | None) -> None:
     file = tmp_path / "file"
     if content is None:
         file.mkdir()
@@ -212,9 +212,9 @@ def test_what_is_no_bundle_is_refused(settings: Settings, tmp_path: Path, conten
         boot_campaign(settings, file)
 
 
-def test_a_campaign_overwrites_nothing(settings: Settings, bundle: Path) -> None:
-    before = bundle.read_bytes()
+def test_a_campaign_overwrites_nothing(settings: Settings, archive: Path) -> None:
+    before = archive.read_bytes()
     with pytest.raises(LifebusError) as caught:
-        save_campaign(settings, bundle)
+        save_campaign(settings, archive)
     assert caught.value.code == "exists"
-    assert bundle.read_bytes() == before
+    assert archive.read_bytes() == before

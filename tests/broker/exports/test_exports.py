@@ -172,8 +172,8 @@ def test_what_is_no_export_is_refused(tmp_path: Path, text: bytes) -> None:
 
 def test_an_export_is_read_out_of_a_larger_file(tmp_path: Path) -> None:
     text = exported(Sample(2, 1500, [b"body"]))
-    (tmp_path / "bundle").write_bytes(b"before\n" + text + b"behind\n")
-    log = JsonlLog.open(FileSlice(tmp_path / "bundle", 7, len(text)))
+    (tmp_path / "archive").write_bytes(b"before\n" + text + b"behind\n")
+    log = JsonlLog.open(FileSlice(tmp_path / "archive", 7, len(text)))
     assert exported(log) == text
 
 

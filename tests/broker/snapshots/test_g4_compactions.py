@@ -162,7 +162,7 @@ def test_deleting_all_compactions_changes_no_save_and_no_boot(tmp_path: Path) ->
         follower.advance()
         snapshots = [capture_snapshot(kind, follower, log, pins) for kind in SaveType]
         for one in snapshots:
-            booted = cold_boot(one, log, pins, (), restart=follower.stores_at, kept=registry.get)
+            booted = cold_boot(one, log, pins, (), stores_at=follower.stores_at, kept=registry.get)
             assert dump_stores(booted.stores) == dump_stores(follower.state)
         return [one.canonical_bytes for one in snapshots]
 

@@ -52,7 +52,7 @@ def test_a_scene_boots_from_its_cache_and_without_it_to_the_same_bytes(
     follower.advance()
     snapshot = capture_snapshot(SCENE, follower, log, PINS)
 
-    rebuilt = booted(snapshot, log, restart=follower.stores_at, kept=files.read if files else None)
+    rebuilt = booted(snapshot, log, stores_at=follower.stores_at, kept=files.read if files else None)
 
     assert dump_stores(rebuilt.stores) == dump_stores(replayed(log.kept))
     assert rebuilt.rebuilt.kept == int(cached)
@@ -76,7 +76,7 @@ def test_a_cache_that_lies_about_the_state_is_found_out(log: HeldLog) -> None:
     snapshot, other = saved(log, SCENE), log_of(22, 64)
 
     with pytest.raises(ColdBootError) as failed:
-        booted(snapshot, log, restart=lambda _: replayed(other.kept))
+        booted(snapshot, log, stores_at=lambda _: replayed(other.kept))
 
     assert failed.value.step in {6, 8}
 

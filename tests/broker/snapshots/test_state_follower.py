@@ -33,7 +33,7 @@ STEP = 8
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_cache, "CACHE_EVERY", STEP)
     monkeypatch.setattr(follower_module, "CACHE_EVERY", STEP)
-    monkeypatch.setattr(follower_module, "PIECE", 5)
+    monkeypatch.setattr(follower_module, "BATCH", 5)
 
 
 def log_of(count: int, seed: int = 0) -> MemoryLog:

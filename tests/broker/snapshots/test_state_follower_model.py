@@ -31,7 +31,7 @@ class Keepers(RuleBasedStateMachine):
         self.patch = pytest.MonkeyPatch()
         for module in (state_cache, follower_module):
             self.patch.setattr(module, "CACHE_EVERY", STEP)
-        self.patch.setattr(follower_module, "PIECE", 5)
+        self.patch.setattr(follower_module, "BATCH", 5)
         self.directory = Path(tempfile.mkdtemp(prefix="follower-"))
         self.files = CompactionFiles(self.directory, StateCache.policy_id)
 

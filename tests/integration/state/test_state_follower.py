@@ -42,7 +42,7 @@ LOST = "event:frame.opening"
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_cache, "CACHE_EVERY", STEP)
     monkeypatch.setattr(keeper_module, "CACHE_EVERY", STEP)
-    monkeypatch.setattr(keeper_module, "PIECE", 16)
+    monkeypatch.setattr(keeper_module, "BATCH", 16)
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ class Compaction(Struct, frozen=True, kw_only=True):
     """One derived view.
 
     `input_handles` name all that it was made of, sorted: pointers into the facts ledger and the log.  `output_bytes` is
-    canonical JSON.  `allowmention_handles` are those inputs that clients may be told of; without any, they get nothing.
+    canonical JSON.  `allowmention_handles` are those inputs that clients may learn of; without any, they get nothing.
 
     Raises:
         ValueError: it is not what its name, its hash or its allow-list says.

@@ -1,4 +1,4 @@
-"""Which compactions belong to a save: their names alone, from the stores and the log (docs/ledger.md, "Snapshots")."""
+"""Which compactions belong to a snapshot: names alone, from the stores and the log (docs/ledger.md, "Snapshots")."""
 
 from typing import Final
 

@@ -25,7 +25,7 @@ class Policy(Protocol):
         ...
 
     def mentionable(self, handles: tuple[str, ...]) -> tuple[str, ...]:
-        """Return those of the handles that clients may be told of; none, unless the policy says so.
+        """Return those of the handles that may be mentioned to clients; none, unless the policy says so.
 
         See docs/ledger.md C4.
         """

@@ -1,4 +1,4 @@
-"""`session_recap@1`: what a session came to, in a few lines that anybody can read, taken from its story alone.
+"""`session_recap@1`: what a session came to, in a few lines that anybody can read, made of its state alone.
 
 Times are those of receipts; the clock is never asked, so the same receipts give the same recap for ever.
 """
@@ -21,8 +21,8 @@ from lifebus_broker.state.stream_digests import Stream
 class SessionRecap:
     """The policy (`policy.Policy`): one recap a session, of all or of those `newest` that changed last.
 
-    A recap is made of the session's stream and of the receipts that still wait for something.  It says nothing that a
-    client may be told: a harness's session is no other client's business, unless somebody says so.
+    A recap is made of the session's stream and of the receipts that still wait for something.  None of its handles
+    may be mentioned to clients: a session is no other client's business, unless somebody allows it.
     """
 
     policy_id: ClassVar[str] = "session_recap@1"
@@ -33,7 +33,7 @@ class SessionRecap:
 
     def inputs(self, stores: Stores) -> Iterator[tuple[str, ...]]:
         """Yield the handles of each session's recap, those of the session that changed last first."""
-        open_ = {(story.adapter_id, story.harness_session_id): story for story in stores.sessions.active()}
+        open_ = {(state.adapter_id, state.harness_session_id): state for state in stores.sessions.active()}
         for key, stream in self._sessions(stores):
             waiting = _waiting(open_[key]) if key in open_ else ()
             yield tuple(sorted({handle_of(key, stream), *map(receipt_handle, waiting)}))
@@ -45,10 +45,10 @@ class SessionRecap:
             ValueError: the handles name no session of the stores.
         """
         (key,) = {key for key in map(stream_of, handles) if key is not None}
-        story = stores.sessions.get((key[0], key[1] or ""))
-        if story is None:
+        state = stores.sessions.get((key[0], key[1] or ""))
+        if state is None:
             raise ValueError(f"there is no session `{key[1]}` of {key[0]}")
-        return canonical(_recap(story))
+        return canonical(_recap(state))
 
     def mentionable(self, handles: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG002  as the protocol has it
         """Return nothing."""
@@ -64,37 +64,37 @@ def _position(item: tuple[SessionKey, Stream]) -> int:
     return item[1].position
 
 
-def _waiting(story: SessionState) -> list[int]:
+def _waiting(state: SessionState) -> list[int]:
     """Return the positions of the receipts that opened what is still open."""
-    waiting = [frame.position for frame in story.frames] + [question.position for question in story.questions]
-    return waiting + [handout.position for handout in story.handouts]
+    waiting = [frame.position for frame in state.frames] + [question.position for question in state.questions]
+    return waiting + [handout.position for handout in state.handouts]
 
 
-def _recap(story: SessionState) -> dict[str, Any]:
+def _recap(state: SessionState) -> dict[str, Any]:
     """Return the recap as plain data."""
     return {
-        "adapter_id": story.adapter_id,
-        "compactions": story.compactions,
-        "ended": story.ended,
-        "events": {event.value: count for event, count in story.by_event.items()},
-        "first_at_epoch_s": story.first_at_epoch_s,
-        "first_position": story.first_position,
-        "harness_session_id": story.harness_session_id,
-        "last_at_epoch_s": story.last_at_epoch_s,
-        "last_position": story.last_position,
-        "losses": {"ever": story.ever_lost, "now": msgspec.to_builtins(story.lost), "times": story.losses},
-        "payloads": {status.value: count for status, count in story.by_payload.items()},
+        "adapter_id": state.adapter_id,
+        "compactions": state.compactions,
+        "ended": state.ended,
+        "events": {event.value: count for event, count in state.by_event.items()},
+        "first_at_epoch_s": state.first_at_epoch_s,
+        "first_position": state.first_position,
+        "harness_session_id": state.harness_session_id,
+        "last_at_epoch_s": state.last_at_epoch_s,
+        "last_position": state.last_position,
+        "losses": {"ever": state.ever_lost, "now": msgspec.to_builtins(state.lost), "times": state.losses},
+        "payloads": {status.value: count for status, count in state.by_payload.items()},
         "peak": {
-            "level": None if story.peak is None else story.peak.value,
-            "used_pct": story.peak_used_pct,
-            "used_tokens": story.peak_used_tokens,
+            "level": None if state.peak is None else state.peak.value,
+            "used_pct": state.peak_used_pct,
+            "used_tokens": state.peak_used_tokens,
         },
         "pending": {
-            "frames": msgspec.to_builtins(story.frames),
-            "payloads": msgspec.to_builtins(story.handouts),
-            "questions": msgspec.to_builtins(story.questions),
+            "frames": msgspec.to_builtins(state.frames),
+            "payloads": msgspec.to_builtins(state.handouts),
+            "questions": msgspec.to_builtins(state.questions),
         },
-        "receipts": story.receipts,
-        "starts": story.starts,
-        "statuses": {status.value: count for status, count in story.by_status.items()},
+        "receipts": state.receipts,
+        "starts": state.starts,
+        "statuses": {status.value: count for status, count in state.by_status.items()},
     }

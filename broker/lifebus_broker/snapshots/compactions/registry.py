@@ -51,7 +51,7 @@ class CompactionRegistry:
         self._source = source
         self._recaps = CompactionFiles(state_dir, SessionRecap.policy_id)
         self._caches = CompactionFiles(state_dir, StateCache.policy_id)
-        self._keeper = StateFollower(source, self._caches, writing=False)
+        self._follower = StateFollower(source, self._caches, writing=False)
 
     def found(self) -> Iterator[Compaction | RefusedFile]:
         """Yield the compactions that are there, and of files that are none why."""
@@ -71,12 +71,12 @@ class CompactionRegistry:
 
         A recap is stale once its session got another receipt, a state cache once the log does not reach back to it.
         """
-        stores = self._keeper.advance()
+        stores = self._follower.advance()
         return tuple(one.compaction_id for one in self._sound() if self._is_stale(one, stores))
 
     def view(self) -> tuple[Compaction, ...]:
         """Return what clients may be given of the compactions that are there and not stale (docs/ledger.md C4)."""
-        stores = self._keeper.advance()
+        stores = self._follower.advance()
         return view(one for one in self._sound() if not self._is_stale(one, stores))
 
     def current(self, session: SessionKey) -> Compaction | None:
@@ -84,7 +84,7 @@ class CompactionRegistry:
 
         So nothing stale is ever presented (docs/ledger.md I4).
         """
-        stores = self._keeper.advance()
+        stores = self._follower.advance()
         for handles in _RECAP.inputs(stores):
             if any(stream_of(handle) == session for handle in handles):
                 kept = self._recaps.read(compaction_id_of(_RECAP.purpose, _RECAP.policy_id, handles))
@@ -98,28 +98,28 @@ class CompactionRegistry:
         """
         self._recaps.remove_unfinished()
         self._caches.remove_unfinished()
-        stores, policy = self._keeper.advance(), SessionRecap(recaps)
+        stores, policy = self._follower.advance(), SessionRecap(recaps)
         wanted = {compaction_id_of(policy.purpose, policy.policy_id, made): made for made in policy.inputs(stores)}
         sound = {one.compaction_id for one in self._sound() if one.purpose is Purpose.RECAP}
         deleted = self._recaps.remove(set(self._recaps.ids()) - wanted.keys())
         for name in wanted.keys() - sound:
             self._recaps.write(build(policy, stores, wanted[name]))
-        made, there, gone = self._keeper.renew_caches()
+        made, there, gone = self._follower.renew_caches()
         kept = len(wanted.keys() & sound)
         return RebuildCounts(len(wanted) - kept + made, kept + there, deleted + gone)
 
     def verify(self) -> VerifyReport:
         """Build every compaction that is there again, from the log alone, and compare the bytes."""
-        keeper = StateFollower(self._source)
+        follower = StateFollower(self._source)
         verified = VerifyReport([], [], [one for one in self.found() if isinstance(one, RefusedFile)])
         sound = list(self._sound())
         for cache in sorted((one for one in sound if one.purpose is Purpose.CONTEXT_CACHE), key=_place_of):
-            stores = keeper.advance(_place_of(cache))
-            self._judge(cache, _CACHE, stores, set(_CACHE.inputs(stores)), verified)
-        stores = keeper.advance()
+            stores = follower.advance(_place_of(cache))
+            self._check(cache, _CACHE, stores, set(_CACHE.inputs(stores)), verified)
+        stores = follower.advance()
         made = set(_RECAP.inputs(stores))
         for recap in (one for one in sound if one.purpose is Purpose.RECAP):
-            self._judge(recap, _RECAP, stores, made, verified)
+            self._check(recap, _RECAP, stores, made, verified)
         return verified
 
     def delete(self, names: Container[str] | None = None) -> int:
@@ -138,7 +138,7 @@ class CompactionRegistry:
         pointers = [handle for handle in compaction.input_handles if stream_of(handle) is not None]
         return not all(is_current(handle, stores.facts) for handle in pointers)
 
-    def _judge(
+    def _check(
         self, compaction: Compaction, policy: Policy, stores: Stores, made: set[tuple[str, ...]], verified: VerifyReport
     ) -> None:
         """Say of one compaction what it is; `made` is what the policy makes of these stores."""

@@ -50,9 +50,9 @@ def boundaries(floor: int, through: int) -> range:
 
 def handles_at(line: LogLine) -> tuple[str, ...]:
     """Return the handles of the cache after a line that stands at a boundary."""
-    told = read_receipt(line.receipt, line.position)
-    stream = Stream(line.position, told.sequence or 0, bytes.fromhex(line.link))
-    return _handles((told.adapter_id, told.harness_session_id), stream)
+    receipt = read_receipt(line.receipt, line.position)
+    stream = Stream(line.position, receipt.sequence or 0, bytes.fromhex(line.link))
+    return _handles((receipt.adapter_id, receipt.harness_session_id), stream)
 
 
 def cache_id_at(source: LogSource, position: int) -> str | None:

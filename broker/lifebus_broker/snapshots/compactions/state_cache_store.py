@@ -1,4 +1,4 @@
-"""The state caches of one log: found by what the log says, checked, renewed, thrown away where they cannot be right."""
+"""The state caches of one log: found by what the log says, checked, renewed, rejected where they are wrong."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,14 +20,14 @@ _POLICY: Final = StateCache()
 class StateCacheStore:
     """The caches of `source` in `files`; without `writing` they are only read, unless one is asked to renew them.
 
-    `refused` is told of each cache that was not believed, or could not be written.  Every method blocks.
+    `refused` is called with each cache that was rejected, or could not be written.  Every method blocks.
     """
 
     def __init__(
         self, source: LogSource, files: CompactionFiles, refused: Callable[[RefusedFile], None], *, writing: bool
     ) -> None:
         self._source, self._files, self._refused, self._writing = source, files, refused, writing
-        self._distrusted: set[str] = set()
+        self._rejected: set[str] = set()
 
     def nearest(self, through: int) -> tuple[Stores, str] | None:
         """Return the stores of the newest cache at or before a position, and its name; None where there is none."""
@@ -39,20 +39,20 @@ class StateCacheStore:
                 return stores, name
         return None
 
-    def keep(self, stores: Stores) -> None:
+    def write(self, stores: Stores) -> None:
         """Write the cache of the stores, if it is one of the newest."""
         if self._writing and stores.position in boundaries(self._source.floor, self._source.head)[:KEPT_CACHES]:
             self._write(stores)
 
     def renew(self, stores_at: Callable[[int], Stores]) -> tuple[int, int, int]:
-        """Write the newest caches where they are missing or cannot be believed, and delete all others.
+        """Write the newest caches where they are missing or wrong, and delete all others.
 
         Return how many were written, were there, and were deleted.
 
         Raises:
             OSError: a file cannot be deleted.
         """
-        wanted, made = self._lasting(), 0
+        wanted, made = self._newest(), 0
         deleted = self._files.remove(set(self._files.ids()) - wanted.keys())
         for name, position in wanted.items():
             if self._read(name, position) is None:
@@ -60,16 +60,16 @@ class StateCacheStore:
                 made += 1
         return made, len(wanted) - made, deleted
 
-    def throw_away(self, name: str, why: str) -> None:
-        """Believe a cache no more, and delete it."""
+    def reject(self, name: str, why: str) -> None:
+        """Use a cache no more, and delete it."""
         self._refused(RefusedFile(name, why))
-        self._distrusted.add(name)
+        self._rejected.add(name)
         if self._writing:
-            with suppress(OSError):  # it is not believed in any case
+            with suppress(OSError):  # it is not used again in any case
                 self._files.remove([name])
 
     def _kept(self) -> set[str]:
-        """Return the names of the caches that are there; none, where nobody can tell."""
+        """Return the names of the caches that are there; none where the directory cannot be read."""
         try:
             return set(self._files.ids())
         except OSError as fault:
@@ -77,22 +77,23 @@ class StateCacheStore:
             return set()
 
     def _read(self, name: str, position: int) -> Stores | None:
-        """Return the stores that a cache holds; one that cannot be believed is thrown away."""
-        if name in self._distrusted:
+        """Return the stores that a cache holds; one that is wrong is rejected."""
+        if name in self._rejected:
             return None
         found = self._files.read(name)
         if found is None:
             return None
         if isinstance(found, RefusedFile):
-            self.throw_away(name, found.why)
+            self.reject(name, found.why)
             return None
         try:
             stores = load_stores(found.output_bytes)
         except InternalError as fault:
-            self.throw_away(name, fault.detail)
+            self.reject(name, fault.detail)
             return None
+        # The hash of a file proves its bytes, not that they are the state of this log.
         if stores.position != position or found.input_handles not in _POLICY.inputs(stores):
-            self.throw_away(name, f"it does not hold the state at {position} of this log")
+            self.reject(name, f"it does not hold the state at {position} of this log")
             return None
         return stores
 
@@ -102,12 +103,12 @@ class StateCacheStore:
             cache = build(_POLICY, stores, handles)
             try:
                 self._files.write(cache)
-                self._distrusted.discard(cache.compaction_id)
-                self._files.remove(set(self._files.ids()) - self._lasting().keys())
+                self._rejected.discard(cache.compaction_id)
+                self._files.remove(set(self._files.ids()) - self._newest().keys())
             except OSError as fault:
                 self._refused(RefusedFile(cache.compaction_id, f"the cache cannot be written: {fault.strerror}"))
 
-    def _lasting(self) -> dict[str, int]:
+    def _newest(self) -> dict[str, int]:
         """Return the names of the newest caches that the log can have, the oldest first, and their positions."""
         positions = boundaries(self._source.floor, self._source.head)[:KEPT_CACHES]
         named = {cache_id_at(self._source, position): position for position in reversed(positions)}

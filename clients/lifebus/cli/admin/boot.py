@@ -30,7 +30,7 @@ def boot(
     """Boot a snapshot from the log alone, prove every byte, and show what was open then; nothing is written.
 
     Args:
-        which: The snapshot's id, its file, or a bundle; the newest snapshot unless told.
+        which: The snapshot's id, its file, or an archive; the newest snapshot unless told.
         check: Only check: print the twelve steps.
         live: Ask the running broker what is open now, and boot nothing.
         rebuild: Build a new ledger from the snapshot and the log alone, and compare it with this one byte for byte.
@@ -46,7 +46,7 @@ def boot(
     settings = present_settings()
     if revise is not None:
         if which is not None and Path(which).is_file() and not which.endswith(".json"):
-            raise UsageError("--revise: a bundle stays as it is; `lifebus ledger import` takes its log in first")
+            raise UsageError("--revise: an archive stays as it is; `lifebus ledger import` takes its log in first")
         _tell_revision(_revise(settings, which, revise, connection), json=connection.json)
     if rebuild:
         return _rebuild(settings, which, json=connection.json)

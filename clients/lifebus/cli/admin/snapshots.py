@@ -104,14 +104,14 @@ def save(which: str, /, *, to: Path | None = None, connection: ConnectionOptions
 
     Args:
         which: How much is saved: scene, session or campaign, each all of the one before and more.
-        to: With campaign: write the bundle into this new file, all that is needed to boot on another machine.
+        to: With campaign: write the archive into this new file, all that is needed to boot on another machine.
         connection: Where the broker is, and the form of the answer.
     """
     save_type = _TYPES[parse_choice("save", which, list(_TYPES))]
     if to is not None:
         if save_type != "CAMPAIGN":
             raise UsageError(f"--to: only a campaign is written into a file: lifebus save campaign --to {to}")
-        return _bundle(to, json=connection.json)
+        return _archive(to, json=connection.json)
     answer = _save(save_type, connection)
     if connection.json:
         put_json(answer)
@@ -121,7 +121,7 @@ def save(which: str, /, *, to: Path | None = None, connection: ConnectionOptions
     return ExitCode.OK
 
 
-def _bundle(to: Path, *, json: bool) -> ExitCode:
+def _archive(to: Path, *, json: bool) -> ExitCode:
     """Write a campaign as one file, beside a broker or without one."""
     from lifebus_admin.snapshots.archive import save_campaign  # noqa: PLC0415
 
