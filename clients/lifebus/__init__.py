@@ -7,7 +7,7 @@
         async for receipt in bus.receipts(session=("codex", "s1"), since="start"):
             ...
 
-Names are loaded when they are first used, so that `lifebus version` and hooks do not pay for sockets.
+Names are loaded when they are first used, so that `lifebus version` and hooks do not load sockets.
 """
 
 from importlib import import_module

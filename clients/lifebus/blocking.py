@@ -54,7 +54,7 @@ __all__ = ["BlockingBus", "BlockingDeliveries", "BlockingSignals", "BlockingSubs
 T = TypeVar("T")
 
 _END: Final = object()
-_LOOK_S: Final = 0.5
+_POLL_S: Final = 0.5
 
 
 class _Blocking(Generic[T]):
@@ -299,7 +299,7 @@ class BlockingBus:
         return self._portal.call(self._bus.state)
 
     def save(self, save_type: SaveTypeName) -> SaveAnswer:
-        """Have the broker take a snapshot now; see `Saves.save`.
+        """Have the broker take a snapshot now; see `Snapshots.save`.
 
         Raises:
             LifebusError: the ledger is kept in memory, or the snapshot cannot be written.
@@ -307,7 +307,7 @@ class BlockingBus:
         return self._portal.call(self._bus.saves.save, save_type)
 
     def resume(self) -> State:
-        """Return what is open now, to go on from after a restart; see `Saves.resume`.
+        """Return what is open now, to go on from after a restart; see `Snapshots.resume`.
 
         Raises:
             LifebusError: the ledger is kept in memory, or the broker has not read it yet.
@@ -337,7 +337,7 @@ class BlockingBus:
 
 async def _cancel_when(stop: threading.Event, scope: anyio.CancelScope) -> None:
     """Cancel once the event of another thread is set."""
-    while not await anyio.to_thread.run_sync(stop.wait, _LOOK_S, abandon_on_cancel=True):
+    while not await anyio.to_thread.run_sync(stop.wait, _POLL_S, abandon_on_cancel=True):
         pass
     scope.cancel()
 

@@ -51,7 +51,7 @@ from lifebus_transports.messages.status import BrokerStatus
 from lifebus_transports.messages.ticks import Tick, TickAnswer
 from lifebus_transports.messages.workers import ClientInfo, Serve
 
-_PATIENCE: Final = {"verify": 100}
+_TIMEOUT_FACTORS: Final = {"verify": 100}
 """Verbs that may take many times the bus's deadline."""
 
 
@@ -85,7 +85,7 @@ class TickResult(Struct, frozen=True, kw_only=True):
 class Bus:
     """A connection to a broker.  Made by `connect`; safe for many tasks of one event loop at once.
 
-    `cursors` is the care of named consumers, `ledger` that of the ledger, `saves` that of its saves.
+    `cursors` administers named consumers, `ledger` the ledger; `saves` takes snapshots and resumes from them.
     """
 
     def __init__(self, connection: Connection, client_id: str, timeout: float) -> None:
@@ -106,8 +106,8 @@ class Bus:
     ) -> Emitted | list[Emitted]:
         """Record one lifecycle moment, or several in order, and return when it is durable.
 
-        Callers of the same tick share one message.  "Busy" is met by asking again until the timeout, and so is
-        silence where every emission carries an idempotency key, which cannot record anything twice.
+        Callers of the same tick share one message.  A busy broker is asked again until the timeout, and so
+        is a silent one where every emission carries an idempotency key, which cannot record anything twice.
 
         Raises:
             LifebusError: one emission was refused, or no answer came.  In a list a refusal stands in its place.
@@ -129,17 +129,19 @@ class Bus:
         return EmitAnswer(results=tuple(await outbox.record(body.emissions, seconds=self.timeout)))
 
     async def ask(self, verb: str, body: bytes, *, more: float = 0.0) -> bytes:
-        """Ask any verb of the request door and return the answer as it came, for bridges to other protocols.
+        """Ask any verb of the broker and return the answer as it came, for bridges to other protocols.
 
-        Both are MessagePack (docs/wire-protocol.md).  Nothing is asked twice.  The answer may take `more` seconds
-        than others, where the question asks the broker to wait.
+        Both are MessagePack (docs/wire-protocol.md).  It is sent once.  The answer may take `more` seconds
+        than others, where the request has the broker wait.
 
         Raises:
-            LifebusError: the question is too large, was refused, or got no answer.
+            LifebusError: the request is too large, was refused, or got no answer.
         """
-        if len(body) > MAX_MESSAGE_BYTES:  # the door would hang up on all questions of this connection
-            raise InvalidRequest(f"a question may take {MAX_MESSAGE_BYTES} bytes", code="too_large")
-        return await self._connection.ask_encoded(verb, body, timeout=self.timeout * _PATIENCE.get(verb, 1) + more)
+        if len(body) > MAX_MESSAGE_BYTES:  # the broker would drop every open request of this connection
+            raise InvalidRequest(f"a request may take {MAX_MESSAGE_BYTES} bytes", code="too_large")
+        return await self._connection.ask_encoded(
+            verb, body, timeout=self.timeout * _TIMEOUT_FACTORS.get(verb, 1) + more
+        )
 
     async def tick(self, adapter_id: str | None = None, session: str | None = None) -> TickResult:
         """Have the broker look at its harnesses now, and return what it observed (docs/contract.md 2.6).
@@ -218,8 +220,8 @@ class Bus:
             StateConflict: the name is known with another filter; in the block: another connection consumes it now.
             LifebusError: the broker refused, or no answer came.
         """
-        wish = consume_request(name, self.client_id, settings or ConsumerSettings(), since)
-        return consume(self._connection, wish, self.timeout)
+        request = consume_request(name, self.client_id, settings or ConsumerSettings(), since)
+        return consume(self._connection, request, self.timeout)
 
     def receipts(
         self,
@@ -316,7 +318,7 @@ class Bus:
 
         A large ledger takes minutes: the deadline is a hundred times the bus's.
         """
-        patience = self.timeout * _PATIENCE["verify"]
+        patience = self.timeout * _TIMEOUT_FACTORS["verify"]
         return await self._connection.ask("verify", Verify(tail=tail), VerifyAnswer, timeout=patience)
 
     async def _record(self, emissions: Sequence[Emission]) -> list[Emitted]:

@@ -39,8 +39,8 @@ _FETCH_MS: Final = 5_000
 _MOST: Final = 256
 _MOST_POSITIONS: Final = 1024
 _PAUSE_S: Final = (0.02, 2.0)
-_PASSING: Final = frozenset({"detached", "disk_full"})
-"""Codes of refusals after which asking again may help, beside those of a busy broker."""
+_TRANSIENT: Final = frozenset({"detached", "disk_full"})
+"""Codes of refusals after which a retry may succeed, beside those of a busy broker."""
 
 _log = structlog.get_logger("lifebus.consumer")
 
@@ -82,13 +82,13 @@ class Deliveries:
     A gap counts as known when the next item is asked for.
     """
 
-    def __init__(self, connection: Connection, wish: Consume, timeout: float) -> None:
+    def __init__(self, connection: Connection, request: Consume, timeout: float) -> None:
         self._connection = connection
-        self._wish = wish
+        self._request = request
         self._timeout = timeout
         self._ready: deque[Delivery] = deque()
-        self._question: asyncio.Future[bytes] | None = None
-        self._came_at = 0.0
+        self._pending_fetch: asyncio.Future[bytes] | None = None
+        self._arrived_at = 0.0
         self._lost: ConsumerGap | None = None
         self._ended = False
 
@@ -100,9 +100,9 @@ class Deliveries:
             if self._ended:
                 raise StopAsyncIteration
             if self._lost is not None:
-                await self._cross(self._lost)
-            if self._ready and time.monotonic() < self._came_at + self._wish.settings.ack_wait_ms / 1000:
-                return self._ready.popleft()  # later the broker has handed them out again
+                await self._skip_gap(self._lost)
+            if self._ready and time.monotonic() < self._arrived_at + self._request.settings.ack_wait_ms / 1000:
+                return self._ready.popleft()  # after that the broker has handed them out again
             await self._fetch()
             if self._lost is not None:
                 return _gap(self._lost)
@@ -116,9 +116,9 @@ class Deliveries:
     def unseen(self) -> tuple[int, ...]:
         """The positions of what has come and was never returned."""
         positions = [one.position for one in self._ready]
-        question = self._question
-        if question is not None and question.done() and not question.cancelled() and question.exception() is None:
-            positions += [found.position for found in decode_msgpack(question.result(), FetchAnswer).deliveries]
+        pending = self._pending_fetch
+        if pending is not None and pending.done() and not pending.cancelled() and pending.exception() is None:
+            positions += [found.position for found in decode_msgpack(pending.result(), FetchAnswer).deliveries]
         return tuple(positions)
 
     async def ack(self, deliveries: Iterable[Delivery | Position]) -> None:
@@ -127,8 +127,8 @@ class Deliveries:
         Raises:
             StateConflict: another connection consumes this name now, or it was evicted.
         """
-        for epoch, positions in _parts(deliveries):
-            await self._settle("ack", Ack(cursor=self._wish.cursor, epoch=epoch, positions=positions))
+        for epoch, positions in _by_message(deliveries):
+            await self._settle("ack", Ack(cursor=self._request.cursor, epoch=epoch, positions=positions))
 
     async def nack(self, deliveries: Iterable[Delivery | Position], delay: float | None = None) -> None:
         """Ask to have these again, after a delay in seconds, or the usual growing pause.
@@ -137,8 +137,8 @@ class Deliveries:
             StateConflict: another connection consumes this name now, or it was evicted.
         """
         delay_ms = None if delay is None else int(delay * 1000)
-        for epoch, positions in _parts(deliveries):
-            body = Nack(cursor=self._wish.cursor, epoch=epoch, positions=positions, delay_ms=delay_ms)
+        for epoch, positions in _by_message(deliveries):
+            body = Nack(cursor=self._request.cursor, epoch=epoch, positions=positions, delay_ms=delay_ms)
             await self._settle("nack", body)
 
     async def state(self) -> State:
@@ -151,7 +151,7 @@ class Deliveries:
             LifebusError: the broker keeps no state, or another connection consumes this name now.
         """
         ask = partial(self._connection.ask, "state", answer=StatePage, timeout=self._timeout)
-        state = await fetch_state(lambda body: self._insist(partial(ask, body)))
+        state = await fetch_state(lambda body: self._retry(partial(ask, body)))
         if self._lost is not None:
             self._lost = structs.replace(self._lost, epoch=state.epoch, until=max(state.position, self._lost.until))
         return state
@@ -159,75 +159,75 @@ class Deliveries:
     async def aclose(self) -> None:
         """Stop: the iterator is done then."""
         self._ended = True
-        if self._question is not None:
-            self._question.cancel()
+        if self._pending_fetch is not None:
+            self._pending_fetch.cancel()
 
     async def attach(self, seconds: float | None = None) -> None:
-        """Be the connection that consumes, or stay it; the broker's answer is awaited for some seconds.
+        """Become the connection that consumes, or renew the lease; wait so many seconds for the answer.
 
-        A broker that knows of no fetch was restarted and will never answer ours, which came before this question.
+        A broker that knows of no fetch was restarted and will never answer ours, which was sent before this request.
 
         Raises:
             LifebusError: the broker refused, or did not answer.
         """
-        question = self._question
-        info = await self._connection.ask("consume", self._wish, ConsumerInfo, timeout=seconds or self._timeout)
-        if question is not None and not info.fetching and not question.done():
-            question.set_exception(DeadlineExceeded("the broker was restarted"))
+        pending = self._pending_fetch
+        info = await self._connection.ask("consume", self._request, ConsumerInfo, timeout=seconds or self._timeout)
+        if pending is not None and not info.fetching and not pending.done():
+            pending.set_exception(DeadlineExceeded("the broker was restarted"))
 
     async def _fetch(self) -> None:
-        answer = await self._insist(self._fetch_once)
+        answer = await self._retry(self._fetch_once)
         self._ready = deque(Delivery(self, answer.epoch, found) for found in answer.deliveries)
         self._lost = answer.lost
 
     async def _fetch_once(self) -> FetchAnswer:
-        """Return the answer to the open question; who is cancelled leaves it open: what is handed out is not lost."""
-        if self._question is None:
-            limit = min(self._wish.settings.max_in_flight, _MOST)
-            body = Fetch(cursor=self._wish.cursor, limit=limit, wait_ms=_FETCH_MS)
-            self._question = self._connection.post("fetch", encode_msgpack(body))
-            self._question.add_done_callback(self._note_arrival)
-        question = self._question
+        """Return the answer to the open fetch; a cancelled caller leaves it open, so that nothing is lost."""
+        if self._pending_fetch is None:
+            limit = min(self._request.settings.max_in_flight, _MOST)
+            body = Fetch(cursor=self._request.cursor, limit=limit, wait_ms=_FETCH_MS)
+            self._pending_fetch = self._connection.post("fetch", encode_msgpack(body))
+            self._pending_fetch.add_done_callback(self._note_arrival)
+        pending = self._pending_fetch
         try:
             with anyio.fail_after(self._timeout + _FETCH_MS / 1000):
-                raw = await asyncio.shield(question)
+                raw = await asyncio.shield(pending)
         except (TimeoutError, LifebusError) as fault:
-            self._question = None
-            question.cancel()
+            self._pending_fetch = None
+            pending.cancel()
             if isinstance(fault, TimeoutError):
                 raise DeadlineExceeded("no answer to `fetch`") from None
             raise
-        self._question = None
+        self._pending_fetch = None
         return decode_msgpack(raw, FetchAnswer)
 
-    def _note_arrival(self, question: "asyncio.Future[bytes]") -> None:
-        self._came_at = time.monotonic()
-        if not question.cancelled():
-            question.exception()  # looked at: nobody may be waiting when it comes
+    def _note_arrival(self, pending: "asyncio.Future[bytes]") -> None:
+        self._arrived_at = time.monotonic()
+        if not pending.cancelled():
+            pending.exception()  # retrieved: asyncio would log it where no caller is waiting
 
-    async def _cross(self, lost: ConsumerGap) -> None:
+    async def _skip_gap(self, lost: ConsumerGap) -> None:
         """Tell the broker that the loss is known."""
         self._ready.clear()
-        await self._settle("ack", Ack(cursor=self._wish.cursor, epoch=lost.epoch, through=lost.until))
+        await self._settle("ack", Ack(cursor=self._request.cursor, epoch=lost.epoch, through=lost.until))
         self._lost = None
 
     async def _settle(self, verb: str, body: Ack | Nack) -> None:
         try:
-            await self._insist(partial(self._connection.ask, verb, body, AckAnswer, timeout=self._timeout))
+            await self._retry(partial(self._connection.ask, verb, body, AckAnswer, timeout=self._timeout))
         except LifebusError as fault:
-            if fault.code != "epoch_changed":  # what is of another history is told by the next fetch
+            if fault.code != "epoch_changed":  # the next fetch reports the other history as a gap
                 raise
 
-    async def _insist(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask until the broker answers, over its restarts; who asks often spreads out by full jitter."""
+    async def _retry(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask until the broker answers, over its restarts; full jitter spreads out many clients that ask at once."""
         backoff = Backoff(*_PAUSE_S)
         while True:
             try:
                 return await ask()
             except LifebusError as fault:
-                if not _passes_by(fault):
+                if not _is_transient(fault):
                     raise
-                await backoff.rest()
+                await backoff.wait()
                 if fault.code == "detached":
                     await self._attach_again()
 
@@ -235,26 +235,26 @@ class Deliveries:
         try:
             await self.attach()
         except LifebusError as fault:
-            if not _passes_by(fault):
+            if not _is_transient(fault):
                 raise
 
 
 @asynccontextmanager
-async def consume(connection: Connection, wish: Consume, timeout: float) -> AsyncGenerator[Deliveries]:  # noqa: ASYNC109  in seconds
+async def consume(connection: Connection, request: Consume, timeout: float) -> AsyncGenerator[Deliveries]:  # noqa: ASYNC109  in seconds
     """Consume under a name inside a block; at its end what was not acknowledged is given back.
 
     Raises:
         LifebusError: the broker refused.
     """
-    if wish.cursor in connection.consuming:
-        raise InvalidRequest(f"this connection consumes `{wish.cursor}` already", code="already_consuming")
-    deliveries = Deliveries(connection, wish, timeout)
+    if request.cursor in connection.consuming:
+        raise InvalidRequest(f"this connection consumes `{request.cursor}` already", code="already_consuming")
+    deliveries = Deliveries(connection, request, timeout)
     failure: Exception | None = None
-    connection.consuming.add(wish.cursor)
+    connection.consuming.add(request.cursor)
     try:
         await deliveries.attach()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_stay, deliveries)
+            tasks.start_soon(_renew_lease, deliveries)
             try:
                 yield deliveries
             except Exception as fault:  # noqa: BLE001  raised again outside of the group, which would wrap it
@@ -263,29 +263,29 @@ async def consume(connection: Connection, wish: Consume, timeout: float) -> Asyn
         if failure is not None:
             raise failure
     finally:
-        connection.consuming.discard(wish.cursor)
+        connection.consuming.discard(request.cursor)
         await deliveries.aclose()
         with anyio.CancelScope(shield=True):
-            await _leave(connection, wish.cursor, deliveries.unseen)
+            await _release(connection, request.cursor, deliveries.unseen)
 
 
-async def _stay(deliveries: Deliveries) -> None:
-    """Renew the lease each second; a refusal for good is told by the next fetch or acknowledgement."""
+async def _renew_lease(deliveries: Deliveries) -> None:
+    """Renew the lease each second; a final refusal is raised by the next fetch or acknowledgement."""
     while True:
         await anyio.sleep(_REFRESH_S)
         try:
             await deliveries.attach(_REFRESH_S)
         except LifebusError as fault:
-            if not _passes_by(fault):
+            if not _is_transient(fault):
                 return
-            _log.warning("broker_silent", code=fault.code)
+            _log.warning("lease_unanswered", code=fault.code)
 
 
-async def _leave(connection: Connection, cursor: str, unseen: tuple[int, ...]) -> None:
+async def _release(connection: Connection, cursor: str, unseen: tuple[int, ...]) -> None:
     try:
         await connection.ask("release", Release(cursor=cursor, unseen=unseen), Nothing, timeout=0.2)
     except LifebusError:
-        _log.info("left_without_answer")
+        _log.info("release_unanswered")
 
 
 def consume_request(
@@ -294,7 +294,7 @@ def consume_request(
     settings: ConsumerSettings,
     since: "Position | int | datetime | str | None",
 ) -> Consume:
-    """Return what the broker is asked for."""
+    """Return the request that attaches a consumer."""
     match since:
         case Position(epoch, position):
             return Consume(cursor=name, client_id=client_id, settings=settings, after=position, epoch=epoch)
@@ -307,12 +307,12 @@ def consume_request(
             return Consume(cursor=name, client_id=client_id, settings=settings, after=after)
 
 
-def _passes_by(fault: LifebusError) -> bool:
-    """Whether the same question may succeed later."""
-    return isinstance(fault, BrokerBusy | DeadlineExceeded) or fault.code in _PASSING
+def _is_transient(fault: LifebusError) -> bool:
+    """Whether the same request may succeed later."""
+    return isinstance(fault, BrokerBusy | DeadlineExceeded) or fault.code in _TRANSIENT
 
 
-def _parts(deliveries: Iterable[Delivery | Position]) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _by_message(deliveries: Iterable[Delivery | Position]) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Yield epoch and positions, as many as go into one message."""
     by_epoch: dict[str, list[int]] = {}
     for one in deliveries:

@@ -1,4 +1,4 @@
-"""How the named consumers stand, and their care: reset, evict, dead letters (docs/consuming.md)."""
+"""Named consumers: their positions and lag, reset, eviction, dead letters (docs/consuming.md)."""
 
 from lifebus._internal.connection import Connection
 from lifebus_contract.consumers import ConsumerInfo, DeadLetter

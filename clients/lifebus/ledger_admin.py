@@ -1,12 +1,12 @@
-"""The care of a running broker's ledger (docs/ledger.md, "Commands")."""
+"""The administration of a running broker's ledger (docs/ledger.md, "Commands")."""
 
 from typing import Final
 
 from lifebus._internal.connection import Connection
 from lifebus_transports.messages.ledger import Prune, PruneAnswer
 
-_PATIENCE: Final = 100
-"""How many times the bus's deadline the broker may take to fold what is dropped."""
+_TIMEOUT_FACTOR: Final = 100
+"""How many times the bus's deadline a prune may take: the state of what is dropped is computed first."""
 
 
 class LedgerAdmin:
@@ -16,10 +16,10 @@ class LedgerAdmin:
         self._connection, self._timeout = connection, timeout
 
     async def prune(self, through: int) -> PruneAnswer:
-        """Have the broker drop every receipt up to a position; who still wanted one is told of a gap.
+        """Have the broker drop every receipt up to a position; a consumer that still wanted one gets a gap.
 
         Raises:
             InvalidRequest: there is no such receipt, or the ledger is kept in memory.
         """
-        patience = self._timeout * _PATIENCE
-        return await self._connection.ask("prune", Prune(through=through), PruneAnswer, timeout=patience)
+        timeout = self._timeout * _TIMEOUT_FACTOR
+        return await self._connection.ask("prune", Prune(through=through), PruneAnswer, timeout=timeout)

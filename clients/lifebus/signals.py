@@ -1,7 +1,7 @@
-"""Signals of app-servers as an async iterator that never misses one unknowingly (docs/signals.md).
+"""Signals of app-servers as an async iterator that misses none without saying so (docs/signals.md).
 
-Join: subscribe, wait for a marker that proves the pipe live, ask where the threads stand, fetch what is missing, and go
-live.
+Join: subscribe, wait for a marker that proves the stream live, ask for the heads of the threads, fetch what is missing,
+and go live.
 """
 
 import fnmatch
@@ -102,7 +102,7 @@ class Signals(Follower):
     async def _join(self) -> None:
         """Open the feed, prove it live, and find out where the threads stand."""
         try:
-            await self._listen((self._views.topic, SIGNAL_BEACON_TOPIC))
+            await self._subscribe((self._views.topic, SIGNAL_BEACON_TOPIC))
             while not self._views.placed:
                 await self._more()
         except BaseException:
@@ -128,7 +128,7 @@ class Signals(Follower):
             place = self._views.cursors()[found.thread].position if item.until is None else item.until
             self.cursors[found.thread] = Position(found.epoch, place)
             return msgspec.structs.replace(item, thread=found.thread)
-        if self._until_head and self._views.is_late(found):
+        if self._until_head and self._views.is_newer(found):
             return None
         cursor = self.cursors[found.thread] = Position(found.epoch, item.sequence)
         if self._event is not None and not self._event.match(item.event_type):
@@ -143,7 +143,7 @@ class Signals(Follower):
         )
         return received if self._where is None or self._where(received) else None
 
-    def _hear(self, topic: bytes, epoch: str, body: bytes) -> None:
+    def _on_message(self, topic: bytes, epoch: str, body: bytes) -> None:
         if topic == SIGNAL_BEACON_TOPIC:
             self._views.note_beacon(_beacons.decode(body))
         elif len(self._ready) >= _MAX_READY:

@@ -7,12 +7,12 @@ from lifebus.state import State, fetch_state
 from lifebus_transports.messages.snapshots import Revise, ReviseAnswer, Save, SaveAnswer, SaveTypeName
 from lifebus_transports.messages.state import StatePage
 
-_PATIENCE = 20
+_TIMEOUT_FACTOR = 20
 """How many times the bus's deadline a save may take."""
 
 
 class Snapshots:
-    """The saves of a broker; every call is bounded by `timeout` seconds, a save by twenty times as many."""
+    """The snapshots of a broker; every call is bounded by `timeout` seconds, taking one by twenty times as many."""
 
     def __init__(self, connection: Connection, timeout: float) -> None:
         self._connection, self._timeout = connection, timeout
@@ -23,8 +23,8 @@ class Snapshots:
         Raises:
             LifebusError: the ledger is kept in memory, or the snapshot cannot be written.
         """
-        patience = self._timeout * _PATIENCE
-        return await self._connection.ask("save", Save(save_type=save_type), SaveAnswer, timeout=patience)
+        timeout = self._timeout * _TIMEOUT_FACTOR
+        return await self._connection.ask("save", Save(save_type=save_type), SaveAnswer, timeout=timeout)
 
     async def resume(self) -> State:
         """Return what is open now, to go on from after a restart: live sessions, what is weaker, what is pending.

@@ -1,4 +1,4 @@
-"""The state that stands for receipts which are no longer kept: what was so at a place in the ledger's order."""
+"""The state that stands for receipts which are no longer kept, as it was at one position of the ledger."""
 
 from collections.abc import Awaitable, Callable
 from hashlib import sha256

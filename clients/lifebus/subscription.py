@@ -1,6 +1,6 @@
-"""Receipts as an async iterator that never misses one unknowingly (docs/wire-protocol.md, "Joining without a hole").
+"""Receipts as an async iterator that misses none without saying so (docs/wire-protocol.md, "Joining without a hole").
 
-Join: subscribe, wait for a marker that proves the pipe live, then fetch the backfill from the cursor, then go live.
+Join: subscribe, wait for a marker that proves the stream live, then fetch the backfill from the cursor, then go live.
 Whatever the live stream loses, the view notices and the ledger fills.
 """
 
@@ -131,7 +131,7 @@ class Subscription(Follower):
             status = await self._connection.ask("status", Nothing(), BrokerStatus, timeout=self._timeout)
             durable = status.ledger.durability != "none"
             session = self._session if durable else None
-            await self._listen((ALL_TOPIC if session is None else session_topic(*session), BEACON_TOPIC))
+            await self._subscribe((ALL_TOPIC if session is None else session_topic(*session), BEACON_TOPIC))
             view = View(epoch=status.ledger.epoch, position=0, session=session)
             await self._place(view)
         except BaseException:
@@ -186,9 +186,9 @@ class Subscription(Follower):
     async def _page(self, query: Backfill) -> BackfillPage:
         return await self._read("backfill", query, BackfillPage)
 
-    def _hear(self, topic: bytes, epoch: str, body: bytes) -> None:
+    def _on_message(self, topic: bytes, epoch: str, body: bytes) -> None:
         if self._view is None:
-            return  # the ledger has it
+            return  # the backfill of the join brings it
         if topic == BEACON_TOPIC:
             self._view.note_beacon(_beacons.decode(body))
         else:

@@ -1,4 +1,4 @@
-"""Transient receipts as they are told: what no ledger keeps, and what may therefore be missed.
+"""Transient receipts as they are published: no ledger keeps them, so they may be missed.
 
 See docs/contract.md 2.6.
 """
@@ -45,18 +45,18 @@ class Ticks(Follower):
         return self._ready.popleft()
 
     async def _join(self) -> None:
-        """Open the feed and wait until it reaches here, so that what is told from now on is heard.
+        """Open the feed and wait until it reaches here, so that what is published from now on arrives.
 
         Raises:
             TransportError: the broker's stream does not reach here.
         """
         try:
-            await self._listen((self._topic,))
+            await self._subscribe((self._topic,))
         except BaseException:
             await self.aclose()
             raise
 
-    def _hear(self, topic: bytes, epoch: str, body: bytes) -> None:  # noqa: ARG002  there is one topic and no history
+    def _on_message(self, topic: bytes, epoch: str, body: bytes) -> None:  # noqa: ARG002  there is one topic and no history
         for row in _rows.decode(body):
             if len(self._ready) >= _MAX_READY:
                 self._ready.popleft()

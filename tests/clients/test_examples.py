@@ -66,8 +66,8 @@ async def test_the_command_example_delivers_into_a_frame(protocol: str) -> None:
 
 def test_every_example_is_run_here_and_short() -> None:
     names = {path.stem for path in EXAMPLES.glob("*.py")}
-    longer = {"thread_sync"}  # run, and killed, in tests/crash
-    assert names == {*OUTPUT, "command", "serve", *longer}
+    elsewhere = {"thread_sync", "harness"}  # in tests/crash and tests/adapters/test_new_harness.py
+    assert names == {*OUTPUT, "command", "serve", *elsewhere}
     for path in [EXAMPLES / f"{name}.py" for name in names - longer]:
         code = [line for line in path.read_text().splitlines() if line.strip()]
         assert len(code) <= 14, path.name

@@ -1,4 +1,4 @@
-"""How long to rest before asking again: full jitter within a bound that doubles, so that many who ask spread out."""
+"""How long to wait before a retry: full jitter within a bound that doubles, so that many clients spread out."""
 
 import random
 from collections.abc import Callable
@@ -22,10 +22,10 @@ class Backoff:
         bound, self._bound = self._bound, min(2 * self._bound, self._longest)
         return self._draw(0, bound)
 
-    async def rest(self) -> None:
+    async def wait(self) -> None:
         """Wait as long as the next pause is."""
         await anyio.sleep(self.next())
 
     def reset(self) -> None:
-        """Begin again with the shortest pause: somebody answered."""
+        """Begin again with the shortest pause, after an answer."""
         self._bound = self._first

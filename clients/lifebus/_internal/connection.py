@@ -1,4 +1,4 @@
-"""One connection to the request door: questions out, answers matched by correlation id."""
+"""One connection to the broker's request socket: requests out, answers matched by correlation id."""
 
 import asyncio
 import itertools
@@ -47,23 +47,23 @@ class Connection:
             close()
         self._reader.close()
         self._socket.close()
-        pending, self._pending = self._pending, {}
+        pending, self._pending = self._pending, {}  # done callbacks change the table while this loop runs
         for future in pending.values():
             if not future.done():
                 future.set_exception(TransportError("the connection was closed before the answer came"))
 
-    async def ask(self, verb: str, body: Document, answer: type[T], *, timeout: float) -> T:  # noqa: ASYNC109  a deadline is part of every question
-        """Return the answer to one question.
+    async def ask(self, verb: str, body: Document, answer: type[T], *, timeout: float) -> T:  # noqa: ASYNC109  a deadline is part of every request
+        """Return the answer to one request.
 
         Raises:
-            DeadlineExceeded: no answer within `timeout` seconds; what became of the question is unknown.
+            DeadlineExceeded: no answer within `timeout` seconds; what became of the request is unknown.
             BrokerBusy: this side's or the broker's queue is full.
             LifebusError: the broker refused.
         """
         return decode_msgpack(await self.ask_encoded(verb, encode_msgpack(body), timeout=timeout), answer)
 
     async def ask_encoded(self, verb: str, body: bytes, *, timeout: float) -> bytes:  # noqa: ASYNC109  as `ask`
-        """Return the answer to one question as it came, both sides being MessagePack.
+        """Return the answer to one request as it came, both sides being MessagePack.
 
         Raises:
             LifebusError: as `ask`.
@@ -78,17 +78,18 @@ class Connection:
             future.cancel()
 
     def post(self, verb: str, body: bytes) -> "asyncio.Future[bytes]":
-        """Send an encoded question and return the future of its raw answer; cancelling it forgets the question.
+        """Send an encoded request and return the future of its raw answer; cancelling it forgets the request.
 
         Raises:
-            BrokerBusy: too many questions are open, or the broker does not read.
+            BrokerBusy: too many requests are open, or the broker does not read.
             TransportError: the connection is closed.
         """
         if len(self._pending) >= _MAX_PENDING:
-            raise _busy("too many questions are waiting for an answer")
+            raise _busy("too many requests are waiting for an answer")
         number = next(self._numbers)
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._pending[number] = future
+        # Whatever ends the future frees its number: the answer, a refusal, or a caller that was cancelled.
         future.add_done_callback(lambda _: self._pending.pop(number, None))
         try:
             self.push(number, verb, body)
@@ -110,7 +111,7 @@ class Connection:
             raise _busy("the broker does not read") from None
         except zmq.ZMQError:
             raise TransportError("the connection is closed", code="closed") from None
-        self._reader.poke()
+        self._reader.poke()  # sending may consume the edge that announces a message to read
 
     def _receive(self, frames: Frames) -> None:
         if len(frames) != 2:  # noqa: PLR2004  header and body

@@ -30,15 +30,16 @@ class Feed:
         self.closed = False
         self._connection = connection
         loop = asyncio.get_running_loop()
-        self._receive = weakref.WeakMethod(receive, lambda _: _soon(loop, self.close))
+        # The loop holds the feed by its reader: a strong reference here would keep a dropped owner alive for good.
+        self._receive = weakref.WeakMethod(receive, lambda _: _close_soon(loop, self.close))
         self._socket = connected_socket(connection.context, zmq.SUB, connection.runtime_dir / "receipts.ipc")
         for topic in topics:
             self._socket.setsockopt(zmq.SUBSCRIBE, topic)
-        self._reader = SocketReader(self._socket, self._take)
+        self._reader = SocketReader(self._socket, self._on_frames)
         connection.closing.add(self.close)
 
-    async def prove(self, nonce: str, heard: Callable[[], bool], timeout: float) -> None:  # noqa: ASYNC109  in seconds
-        """Ask for the marker with this nonce until it is heard: the subscription may not have reached the broker yet.
+    async def confirm(self, nonce: str, arrived: Callable[[], bool], timeout: float) -> None:  # noqa: ASYNC109  in seconds
+        """Ask for the marker with this nonce until it arrives: the subscription may not have reached the broker yet.
 
         Raises:
             DeadlineExceeded: the broker does not answer.
@@ -46,7 +47,7 @@ class Feed:
         """
         answered = False
         with anyio.move_on_after(timeout):
-            while not heard():
+            while not arrived():
                 await self._connection.ask("marker", Marker(nonce=nonce), Nothing, timeout=timeout)
                 answered = True
                 with anyio.move_on_after(_MARKER_WAIT_S):
@@ -54,7 +55,7 @@ class Feed:
                 self.wake.clear()
         if not answered:
             raise DeadlineExceeded(f"no answer to `marker` within {timeout:g} s")
-        if not heard():
+        if not arrived():
             raise TransportError("the broker answers, but its receipt stream does not reach here", code="no_stream")
 
     def close(self) -> None:
@@ -66,14 +67,14 @@ class Feed:
             self._socket.close()
             self.wake.set()
 
-    def _take(self, frames: Frames) -> None:
+    def _on_frames(self, frames: Frames) -> None:
         receive = self._receive()
         if receive is not None:
             receive(frames)
             self.wake.set()
 
 
-def _soon(loop: asyncio.AbstractEventLoop, close: Callable[[], None]) -> None:
+def _close_soon(loop: asyncio.AbstractEventLoop, close: Callable[[], None]) -> None:
     """Close on the loop: the collector may run in any thread, or after the loop's end."""
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(close)

@@ -21,7 +21,7 @@ _FRAMES: Final = 3
 
 
 class Follower(ABC):
-    """Hears the messages of a few topics.  Dropping it frees its socket; `aclose` frees it at once."""
+    """Receives the messages of a few topics.  Dropping it frees its socket; `aclose` frees it at once."""
 
     def __init__(self, connection: Connection, timeout: float) -> None:
         self._connection = connection
@@ -36,14 +36,14 @@ class Follower(ABC):
         self._close_feed()
 
     @abstractmethod
-    def _hear(self, topic: bytes, epoch: str, body: bytes) -> None:
+    def _on_message(self, topic: bytes, epoch: str, body: bytes) -> None:
         """Take one published message; runs on the event loop and never waits."""
 
     def _close_feed(self) -> None:
         if self._feed is not None:
             self._feed.close()
 
-    async def _listen(self, topics: Iterable[bytes]) -> None:
+    async def _subscribe(self, topics: Iterable[bytes]) -> None:
         """Open the feed and wait until it reaches here.
 
         Raises:
@@ -53,7 +53,7 @@ class Follower(ABC):
         self._marked = False
         nonce = new_id("m").lower()
         feed = self._feed = Feed(self._connection, (*topics, marker_topic(nonce)), self._receive)
-        await feed.prove(nonce, lambda: self._marked, self._timeout)
+        await feed.confirm(nonce, lambda: self._marked, self._timeout)
 
     async def _wait(self) -> None:
         """Wait for a message.
@@ -62,7 +62,7 @@ class Follower(ABC):
             TransportError: the connection is closed.
         """
         feed = self._open_feed()
-        feed.wake.clear()
+        feed.wake.clear()  # nothing awaits between the caller's check and here, so no message is missed
         await feed.wake.wait()
 
     def _open_feed(self) -> Feed:
@@ -71,17 +71,18 @@ class Follower(ABC):
         return self._feed
 
     async def _read(self, verb: str, body: Document, answer: type[T]) -> T:
-        """Ask the ledger until the broker answers; a storm of askers spreads out by full jitter.
+        """Ask the ledger until the broker answers; full jitter spreads out many clients that ask at once.
 
-        A broker that ends may swallow a question, so that the first try is short; a slow ledger gets ever more time.
+        A broker that ends may lose a request, so the first attempt is short; a slow ledger then gets more time.
         """
-        backoff, patience = Backoff(*_PAUSE_S), _ATTEMPT_S
+        backoff, attempt_s = Backoff(*_PAUSE_S), _ATTEMPT_S
         while True:
             try:
-                return await self._connection.ask(verb, body, answer, timeout=min(patience, self._timeout))
+                return await self._connection.ask(verb, body, answer, timeout=min(attempt_s, self._timeout))
             except (BrokerBusy, DeadlineExceeded) as fault:
-                await backoff.rest()
-                patience = patience * 2 if isinstance(fault, DeadlineExceeded) else patience
+                await backoff.wait()
+                if isinstance(fault, DeadlineExceeded):
+                    attempt_s *= 2
 
     def _receive(self, frames: Frames) -> None:
         if len(frames) != _FRAMES:
@@ -90,4 +91,4 @@ class Follower(ABC):
         if topic.startswith(b"m/"):
             self._marked = True
         else:
-            self._hear(topic, epoch.decode("ascii"), body)
+            self._on_message(topic, epoch.decode("ascii"), body)

@@ -1,4 +1,4 @@
-"""Emissions on their way: those of one tick share a message, and silence is met by asking again."""
+"""Emissions under way: those of one tick of the event loop share a message, and what is not answered is sent again."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ _ATTEMPT_S: Final = 1.0
 _PAUSE_S: Final = (0.05, 1.0)
 
 
-class _Question(Struct, eq=False):
+class _PendingEmission(Struct, eq=False):
     """One emission that waits for its result; `messages` are those it went out with, one a try."""
 
     emission: Emission
@@ -39,7 +39,7 @@ class _Question(Struct, eq=False):
 class _Message(Struct, eq=False):
     """One message under way, and who waits for its answer."""
 
-    questions: Sequence[_Question]
+    pending: Sequence[_PendingEmission]
     answer: "asyncio.Future[bytes]"
 
 
@@ -49,13 +49,13 @@ class Outbox:
     def __init__(self, connection: Connection, client_id: str) -> None:
         self._connection = connection
         self._client_id = client_id
-        self._waiting: list[_Question] = []
+        self._waiting: list[_PendingEmission] = []
 
     async def record(self, emissions: Sequence[Emission], *, seconds: float) -> list[EmitResult]:
         """Return the results, in order; a refusal stands in the place of its emission.
 
-        Where every emission carries an idempotency key, silence is met by asking again.  The first answer counts,
-        whichever try it belongs to: only that of the first try may bring payloads to deliver.
+        Where every emission carries an idempotency key, they are sent again until an answer comes.  The first answer
+        counts, whichever attempt it belongs to: only that of the first attempt may bring payloads to deliver.
 
         Raises:
             DeadlineExceeded: no answer within `seconds`; what became of the emissions is unknown.
@@ -63,48 +63,48 @@ class Outbox:
         keyed = all(emission.request.idempotency_key for emission in emissions)
         loop = asyncio.get_running_loop()
         deadline, backoff = loop.time() + seconds, Backoff(*_PAUSE_S)
-        questions = [self._ask(emission) for emission in emissions]
+        pending = [self._enqueue(emission) for emission in emissions]
         try:
             while True:
                 left = deadline - loop.time()
-                await _settled(questions, min(_ATTEMPT_S, left) if keyed else left)
-                open_ones = [question for question in questions if _is_open(question)]
+                await _settled(pending, min(_ATTEMPT_S, left) if keyed else left)
+                open_ones = [one for one in pending if _is_open(one)]
                 left = deadline - loop.time()
-                if not open_ones or (left <= 0 and all(question.result.done() for question in open_ones)):
-                    return [question.result.result() for question in questions]
+                if not open_ones or (left <= 0 and all(one.result.done() for one in open_ones)):
+                    return [one.result.result() for one in pending]
                 if left <= 0:
                     raise DeadlineExceeded(f"no acknowledgement within {seconds:g} s; it may be recorded")
                 await asyncio.sleep(min(left, backoff.next()))
-                self._ask_again(open_ones)
+                self._resend(open_ones)
         finally:
-            _forget(questions)
+            _abandon(pending)
 
-    def _ask(self, emission: Emission) -> _Question:
+    def _enqueue(self, emission: Emission) -> _PendingEmission:
         """Put an emission into the message of this tick."""
-        question = _Question(emission, asyncio.get_running_loop().create_future())
-        self._queue(question)
-        return question
+        one = _PendingEmission(emission, asyncio.get_running_loop().create_future())
+        self._queue(one)
+        return one
 
-    def _ask_again(self, questions: Iterable[_Question]) -> None:
-        for question in questions:
-            if question.result.done():
-                if not _is_open(question):
+    def _resend(self, pending: Iterable[_PendingEmission]) -> None:
+        for one in pending:
+            if one.result.done():
+                if not _is_open(one):
                     continue
-                question.result = asyncio.get_running_loop().create_future()
-            self._queue(question)
+                one.result = asyncio.get_running_loop().create_future()
+            self._queue(one)
 
-    def _queue(self, question: _Question) -> None:
+    def _queue(self, one: _PendingEmission) -> None:
         if not self._waiting:
-            asyncio.get_running_loop().call_soon(self._flush)
-        self._waiting.append(question)
+            asyncio.get_running_loop().call_soon(self._flush)  # after every caller of this tick has queued
+        self._waiting.append(one)
 
     def _flush(self) -> None:
         waiting, self._waiting = self._waiting, []
         for start in range(0, len(waiting), _BATCH):
-            self._send([question for question in waiting[start : start + _BATCH] if not question.result.done()])
+            self._send([one for one in waiting[start : start + _BATCH] if not one.result.done()])
 
-    def _send(self, batch: list[_Question]) -> None:
-        """Send one message; halve it when it cannot be sent, so that one emission hurts no neighbour."""
+    def _send(self, batch: list[_PendingEmission]) -> None:
+        """Send one message; halve it when it cannot be sent, so that one emission fails alone."""
         if not batch:
             return
         try:
@@ -115,12 +115,12 @@ class Outbox:
             _refuse(batch, fault)
         else:
             message = _Message(batch, answer)
-            for question in batch:
-                question.messages += (message,)
+            for one in batch:
+                one.messages += (message,)
             answer.add_done_callback(lambda _: self._settle(message))
 
-    def _encode(self, batch: list[_Question]) -> bytes:
-        body = Emit(client_id=self._client_id, emissions=tuple([question.emission for question in batch]))
+    def _encode(self, batch: list[_PendingEmission]) -> bytes:
+        body = Emit(client_id=self._client_id, emissions=tuple([one.emission for one in batch]))
         try:
             encoded = encode_msgpack(body)
         except (msgspec.MsgspecError, ValueError, TypeError, RecursionError, OverflowError) as fault:
@@ -133,14 +133,14 @@ class Outbox:
             )
         return encoded
 
-    def _halve(self, batch: Sequence[_Question], fault: InvalidRequest) -> None:
-        """Send a refused message as two, until the one emission that is to blame stands alone."""
+    def _halve(self, batch: Sequence[_PendingEmission], fault: InvalidRequest) -> None:
+        """Send a refused message as two, until the one emission at fault is alone in its message."""
         if len(batch) == 1:
             _refuse(batch, fault)
             return
         middle = len(batch) // 2
         for half in (batch[:middle], batch[middle:]):
-            self._send([question for question in half if not question.result.done()])
+            self._send([one for one in half if not one.result.done()])
 
     def _settle(self, message: _Message) -> None:
         """Give every caller of a message its own result."""
@@ -148,44 +148,44 @@ class Outbox:
             return
         fault = message.answer.exception()
         if isinstance(fault, InvalidRequest):
-            self._halve(message.questions, fault)
+            self._halve(message.pending, fault)
         elif fault is not None:
-            _refuse(message.questions, fault)
+            _refuse(message.pending, fault)
         else:
             results = decode_msgpack(message.answer.result(), EmitAnswer).results
-            for question, result in zip(message.questions, results, strict=True):
-                if not question.result.done():
-                    question.result.set_result(result)
+            for one, result in zip(message.pending, results, strict=True):
+                if not one.result.done():
+                    one.result.set_result(result)
 
 
-async def _settled(questions: Sequence[_Question], seconds: float) -> None:
-    """Wait until every question has a result, at most so long."""
+async def _settled(pending: Sequence[_PendingEmission], seconds: float) -> None:
+    """Wait until every one has a result, at most so long."""
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds
-    for question in questions:
-        if not question.result.done():
-            await asyncio.wait((question.result,), timeout=max(0.0, until - loop.time()))
+    for one in pending:
+        if not one.result.done():
+            await asyncio.wait((one.result,), timeout=max(0.0, until - loop.time()))
 
 
-def _is_open(question: _Question) -> bool:
-    """Whether asking again is the way on: no result yet, or nothing was stored for now."""
-    if not question.result.done():
+def _is_open(one: _PendingEmission) -> bool:
+    """Whether it is to be sent again: no result yet, or the broker was busy and stored nothing."""
+    if not one.result.done():
         return True
-    refusal = question.result.result().refusal
+    refusal = one.result.result().refusal
     return refusal is not None and refusal.code == "busy"
 
 
-def _refuse(questions: Iterable[_Question], fault: BaseException) -> None:
+def _refuse(pending: Iterable[_PendingEmission], fault: BaseException) -> None:
     known = fault if isinstance(fault, LifebusError) else TransportError(f"no answer: {type(fault).__name__}")
-    for question in questions:
-        if not question.result.done():
-            question.result.set_result(EmitResult(refusal=RefusalInfo.of(known)))
+    for one in pending:
+        if not one.result.done():
+            one.result.set_result(EmitResult(refusal=RefusalInfo.of(known)))
 
 
-def _forget(questions: Iterable[_Question]) -> None:
-    """Give up what is still open, and the answers that nobody waits for any more."""
-    for question in questions:
-        question.result.cancel()
-        for message in question.messages:
-            if not message.answer.done() and all(other.result.done() for other in message.questions):
+def _abandon(pending: Iterable[_PendingEmission]) -> None:
+    """Cancel what is still open, and the answers that no caller waits for any more."""
+    for one in pending:
+        one.result.cancel()
+        for message in one.messages:
+            if not message.answer.done() and all(other.result.done() for other in message.pending):
                 message.answer.cancel()

@@ -1,7 +1,7 @@
-"""What a follower of signals has applied of each thread and what it must still ask: a plain state machine without I/O.
+"""What a follower of signals has applied of each thread, and what it must still fetch.  Pure.
 
-Every thread is a line of numbers of its own.  Rows and beacons show what is missing in it; who missed a beacon does not
-know which threads it named, and asks where all of them stand.
+Every thread counts its signals by itself.  Rows and beacons show what is missing in it; a follower that missed a beacon
+does not know which threads it named, and asks where all of them stand.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,7 +36,7 @@ class ThreadItem(Struct, frozen=True):
     item: SignalRow | Gap
 
 
-class _Line(Struct):
+class _ThreadState(Struct):
     """One thread: its view, and where a follower that does not wait for more stops."""
 
     thread: str
@@ -63,10 +63,12 @@ class ThreadViews:
         self._since = {thread or "": since} if isinstance(since, Position) else since
         self._tail = last
         self._epoch = ""
-        self._lines: dict[bytes, _Line] = {}
+        self._threads: dict[bytes, _ThreadState] = {}
         self._behind: dict[bytes, None] = {}
         self._beacon: int | None = None
-        self._doubts, self._settled, self._asked = 1, 0, 0
+        self._doubts = 1  # how often something showed that heads may be unknown
+        self._asked = 0  # the doubts that the request under way answers
+        self._settled = 0  # the doubts that are answered
 
     @property
     def placed(self) -> bool:
@@ -77,17 +79,17 @@ class ThreadViews:
     def at_head(self) -> bool:
         """Whether everything is applied that there was when the lines were placed."""
         return self.placed and all(
-            line.view.epoch == self._epoch and line.view.position >= line.last for line in self._lines.values()
+            state.view.epoch == self._epoch and state.view.position >= state.last for state in self._threads.values()
         )
 
     def cursors(self) -> dict[str, Position]:
         """Return the place that each thread has reached."""
-        return {line.thread: Position(line.view.epoch, line.view.position) for line in self._lines.values()}
+        return {state.thread: Position(state.view.epoch, state.view.position) for state in self._threads.values()}
 
-    def is_late(self, item: ThreadItem) -> bool:
+    def is_newer(self, item: ThreadItem) -> bool:
         """Whether an item came after the lines were placed."""
-        line = self._lines[signal_topic(self.adapter_id, item.thread)]
-        return isinstance(item.item, SignalRow) and item.item.sequence > line.last
+        state = self._threads[signal_topic(self.adapter_id, item.thread)]
+        return isinstance(item.item, SignalRow) and item.item.sequence > state.last
 
     def ask(self) -> ThreadsQuery | SignalBackfill | None:
         """Return the next question, or None when there is nothing to ask; its answer goes to `place` or `fill`."""
@@ -95,13 +97,13 @@ class ThreadViews:
             self._asked = self._doubts
             return ThreadsQuery(adapter_id=self.adapter_id, thread=self.thread)
         for topic in self._behind:
-            line = self._lines[topic]
-            line.view.expect_page()
+            state = self._threads[topic]
+            state.view.expect_page()
             return SignalBackfill(
                 adapter_id=self.adapter_id,
-                thread=line.thread,
-                epoch=line.view.epoch,
-                after=line.view.position,
+                thread=state.thread,
+                epoch=state.view.epoch,
+                after=state.view.position,
                 limit=_PAGE,
             )
         return None
@@ -113,8 +115,8 @@ class ThreadViews:
             self._start(heads)
         elif heads.epoch != self._epoch:
             self._epoch = heads.epoch
-            for topic, line in self._lines.items():
-                line.view.lose()
+            for topic, state in self._threads.items():
+                state.view.lose()
                 self._behind[topic] = None
         for head in heads.threads:
             self._note_head(signal_topic(self.adapter_id, head.thread), head.head)
@@ -122,29 +124,29 @@ class ThreadViews:
     def fill(self, page: SignalPage) -> list[ThreadItem]:
         """Take the page that was asked for; return what follows, gaps in their place."""
         topic = next(iter(self._behind))
-        line = self._lines[topic]
-        if page.epoch != line.view.epoch:
-            line.last = page.head
+        state = self._threads[topic]
+        if page.epoch != state.view.epoch:
+            state.last = page.head
             self._doubts += page.epoch != self._epoch
-        items = self._items(line, line.view.fill(page))
+        items = self._items(state, state.view.fill(page))
         del self._behind[topic]
-        self._note(topic, line)
+        self._note(topic, state)
         return items
 
     def offer(self, topic: bytes, epoch: str, rows: Iterable[SignalRow]) -> list[ThreadItem]:
         """Take live rows; return those that follow what was applied."""
-        line = self._line(topic)
+        state = self._thread_of(topic)
         if epoch != self._epoch:
             self._doubts += self.placed
-        items = self._items(line, line.view.offer(epoch, rows))
-        self._note(topic, line)
+        items = self._items(state, state.view.offer(epoch, rows))
+        self._note(topic, state)
         return items
 
     def lose(self, topic: bytes) -> None:
         """Forget live rows that could not be kept; the log has them."""
-        line = self._line(topic)
-        line.view.lose()
-        self._note(topic, line)
+        state = self._thread_of(topic)
+        state.view.lose()
+        self._note(topic, state)
 
     def note_beacon(self, beacon: SignalBeacon) -> None:
         """Compare the heads with what was applied: the loss of a last signal shows here."""
@@ -165,16 +167,16 @@ class ThreadViews:
         if self.thread is not None:
             known.setdefault(self.topic, ThreadHead(self.thread, 0, 0))
         for topic, head in known.items():
-            heard = topic in self._lines
-            line = self._line(topic)
-            line.last = head.head
-            line.view.epoch, line.view.position = self._beginning(head)
-            line.view.behind = heard or Position(heads.epoch, head.head) != Position(
-                line.view.epoch, line.view.position
+            heard = topic in self._threads
+            state = self._thread_of(topic)
+            state.last = head.head
+            state.view.epoch, state.view.position = self._beginning(head)
+            state.view.behind = heard or Position(heads.epoch, head.head) != Position(
+                state.view.epoch, state.view.position
             )
-        for topic, line in self._lines.items():
-            line.view.epoch = line.view.epoch or heads.epoch
-            self._note(topic, line)
+        for topic, state in self._threads.items():
+            state.view.epoch = state.view.epoch or heads.epoch
+            self._note(topic, state)
 
     def _beginning(self, head: ThreadHead) -> tuple[str, int]:
         if self._tail is not None:
@@ -186,25 +188,25 @@ class ThreadViews:
             return cursor.epoch, cursor.position
         return self._epoch, self._since if isinstance(self._since, int) else 0
 
-    def _line(self, topic: bytes) -> _Line:
-        """Return a thread's line; a new one begins before its first signal."""
-        line = self._lines.get(topic)
-        if line is None:
+    def _thread_of(self, topic: bytes) -> _ThreadState:
+        """Return a thread's state; that of a new thread begins before its first signal."""
+        state = self._threads.get(topic)
+        if state is None:
             view = NumberedView[SignalRow](epoch=self._epoch, position=0)
             view.behind = False
-            line = self._lines[topic] = _Line(read_signal_topic(topic), view, 0)
-        return line
+            state = self._threads[topic] = _ThreadState(read_signal_topic(topic), view, 0)
+        return state
 
     def _note_head(self, topic: bytes, head: int) -> None:
-        line = self._line(topic)
-        line.view.note_head(head)
-        self._note(topic, line)
+        state = self._thread_of(topic)
+        state.view.note_head(head)
+        self._note(topic, state)
 
-    def _note(self, topic: bytes, line: _Line) -> None:
-        if line.view.behind:
+    def _note(self, topic: bytes, state: _ThreadState) -> None:
+        if state.view.behind:
             self._behind[topic] = None
         else:
             self._behind.pop(topic, None)
 
-    def _items(self, line: _Line, applied: Iterable[SignalRow | Gap]) -> list[ThreadItem]:
-        return [ThreadItem(line.thread, line.view.epoch, item) for item in applied]
+    def _items(self, state: _ThreadState, applied: Iterable[SignalRow | Gap]) -> list[ThreadItem]:
+        return [ThreadItem(state.thread, state.view.epoch, item) for item in applied]

@@ -1,4 +1,4 @@
-"""What a subscriber has applied and what it must still fetch: a plain state machine without I/O.
+"""What a subscriber has applied, and what it must still fetch.  Pure.
 
 See docs/wire-protocol.md, "Joining without a hole".
 
@@ -42,7 +42,7 @@ class Position(Struct, frozen=True):
 
 
 class Gap(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Receipts or signals that this subscriber will never see, said out loud.
+    """Receipts or signals that this subscriber will never see.
 
     `after` is the last position it had, `until` the last lost one (None when the history itself is another one).
     `state_at` is the position of the state that stands for what is lost, where there is one: `state()` of whatever
@@ -64,7 +64,7 @@ class Placed(Protocol):
 
     @property
     def position(self) -> int:
-        """Its number: 1, 2, 3 … in the order that the rows are told in."""
+        """Its number: 1, 2, 3 … in the order in which the rows are published."""
         ...
 
 
@@ -120,7 +120,7 @@ class NumberedView(Generic[R]):
         self._held: deque[R] = deque()
 
     def expect_page(self) -> None:
-        """Note that the next page is asked for now: what is heard from here on may be newer than the page."""
+        """Note that the next page is asked for now: what arrives from here on may be newer than the page."""
         self._doubt = False
 
     def offer(self, epoch: str, rows: Iterable[R]) -> list[R]:
@@ -136,7 +136,7 @@ class NumberedView(Generic[R]):
     def fill(self, page: PageOf[R]) -> list[R | Gap]:
         """Take the page that was asked for; return what follows, gaps in their place.
 
-        A complete page ends the catching up, unless something heard since the question may be newer than the page.
+        A complete page ends the catching up, unless what arrived since the request may be newer than the page.
         """
         if page.epoch != self.epoch:
             return [self._start_over(page)]
@@ -149,6 +149,7 @@ class NumberedView(Generic[R]):
             if row.position > self.position:
                 result.extend(self._step(row))
         self.position = max(self.position, page.next)
+        # A head or row that arrived since the page was asked for may lie behind its end: then one more page is due.
         if page.complete and not self._doubt:
             self.behind = False
             held, self._held = self._held, deque()
@@ -177,7 +178,7 @@ class NumberedView(Generic[R]):
 
     def _hold(self, rows: Iterable[R]) -> None:
         self._held.extend(rows)
-        if len(self._held) > _MAX_HELD:
+        if len(self._held) > _MAX_HELD:  # bounded: the ledger has what is dropped here
             self.lose()
 
     def _apply(self, rows: Iterable[R]) -> list[R]:
@@ -198,7 +199,7 @@ class NumberedView(Generic[R]):
         return applied
 
     def _step(self, row: R) -> Sequence[R | Gap]:
-        """Apply a row of a page, which the ledger promises to be the next; say so if it is not."""
+        """Apply a row of a page, which the ledger promises to be the next; return a gap before it if it is not."""
         follows, before = self._follows(row), self.position
         self._advance(row)
         if follows:

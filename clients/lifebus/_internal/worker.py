@@ -48,12 +48,12 @@ async def serve(connection: Connection, registration: Serve, handler: Handler, o
             try:
                 await connection.ask("serve", registration, Nothing, timeout=_FIRST_S)
                 on_ready()
-                await _stay(connection, registration)
+                await _keep_registered(connection, registration)
             finally:
                 connection.on_push = None
                 tasks.cancel_scope.cancel()
                 with anyio.CancelScope(shield=True):
-                    await _leave(connection)
+                    await _unregister(connection)
     except BaseExceptionGroup as group:  # before 3.11.4 an error raised in `except*` arrives in a group of its own
         raise _refusal_in(group) from None
 
@@ -82,7 +82,7 @@ class _Dispatches:
         if self._running >= _MAX_RUNNING:
             self._reply(number, BrokerBusy("the worker is at its limit", code="busy"))
             return
-        self._running += 1
+        self._running += 1  # here, not in the task: many dispatches may come before the first task runs
         self._tasks.start_soon(self._answer, number, body)
 
     async def _answer(self, number: int, body: bytes) -> None:
@@ -114,18 +114,18 @@ class _Dispatches:
             _log.warning("response_dropped", reason="the broker does not read")
 
 
-async def _stay(connection: Connection, registration: Serve) -> None:
+async def _keep_registered(connection: Connection, registration: Serve) -> None:
     """Renew the registration each second; after a broker restart that registers anew."""
     while True:
         await anyio.sleep(_REFRESH_S)
         try:
             await connection.ask("serve", registration, Nothing, timeout=_REFRESH_S)
         except (DeadlineExceeded, BrokerBusy):
-            _log.warning("broker_silent")
+            _log.warning("registration_unanswered")
 
 
-async def _leave(connection: Connection) -> None:
+async def _unregister(connection: Connection) -> None:
     try:
         await connection.ask("leave", Nothing(), Nothing, timeout=0.2)
     except LifebusError:
-        _log.info("left_without_answer")
+        _log.info("unregister_unanswered")

@@ -77,7 +77,7 @@ class ObservationSender:
         except DeadlineExceeded:
             return False
         except LifebusError:
-            await self._backoff.rest()
+            await self._backoff.wait()
         else:
             self._queue.acknowledge(answer.through)
             self._backoff.reset()
