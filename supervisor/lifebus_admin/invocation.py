@@ -8,7 +8,7 @@ import anyio
 from msgspec import Struct
 
 from lifebus_broker.ledger.memory import MemoryLedger
-from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.clients import CallbackClient
 from lifebus_broker.routing.dispatch import EmissionOutcome
 from lifebus_broker.routing.fan_out import Fanout
@@ -45,7 +45,7 @@ async def invoke_once(settings: Settings, emitter: str, envelope: DispatchEnvelo
     fanout = Fanout()
     outcomes: list[EmissionOutcome] = []
     async with anyio.create_task_group() as tasks:
-        bus = Bus(
+        bus = EventBus(
             registry=configured_adapters(settings),
             ledger=MemoryLedger(entropy=os.urandom, committed=fanout.publish),
             fanout=fanout,

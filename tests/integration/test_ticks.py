@@ -10,7 +10,7 @@ import zmq
 import lifebus
 import lifebus.blocking
 from lifebus.client import TickResult
-from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.transitions import transition
 from lifebus_contract import (
     AdapterUnavailable,
@@ -32,7 +32,7 @@ TICK = LifecycleEvent.SUPERVISOR_TICK
 OPENING = "event:frame.opening"
 
 
-def look(bus: Bus, session: str | None = "s1", adapter: str = "codex") -> Receipt:
+def look(bus: EventBus, session: str | None = "s1", adapter: str = "codex") -> Receipt:
     """What the built-in loop does when it observed nothing."""
     request = lifebus.make_request(TICK, adapter, session=session)
     return bus.publish_transient("lifebus.supervisor", Emission(request=request))
@@ -155,7 +155,7 @@ async def test_a_tick_of_an_unknown_adapter_is_refused() -> None:
 async def test_a_driven_tick_is_what_the_supervisor_makes_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Tick] = []
 
-    async def supervise(_: Supervisor, __: Bus, tick: Tick) -> TickAnswer:
+    async def supervise(_: Supervisor, __: EventBus, tick: Tick) -> TickAnswer:
         asked.append(tick)
         return TickAnswer(receipts=(), positions=(), sessions=3, files=2, degraded=1)
 

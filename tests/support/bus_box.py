@@ -11,7 +11,7 @@ import anyio
 from lifebus_adapters import ADAPTERS
 from lifebus_broker.ledger.memory import MemoryLedger
 from lifebus_broker.ports import Query
-from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.dispatch import EmissionOutcome
 from lifebus_broker.routing.fan_out import Fanout
 from lifebus_broker.routing.registry import Registry
@@ -35,11 +35,11 @@ _NUMBERS = count(1)
 
 
 @asynccontextmanager
-async def bus_box(**options: Any) -> AsyncIterator[Bus]:
+async def bus_box(**options: Any) -> AsyncIterator[EventBus]:
     """A bus with the built-in adapters; its clock stands still."""
     fanout = Fanout()
     async with anyio.create_task_group() as tasks:
-        yield Bus(
+        yield EventBus(
             registry=Registry([adapter.registered for adapter in ADAPTERS.values()]),
             ledger=MemoryLedger(entropy=os.urandom, committed=fanout.publish),
             fanout=fanout,
@@ -123,6 +123,6 @@ def receipts_of(outcome: EmissionOutcome) -> dict[str, Receipt]:
     return by_client
 
 
-async def recorded(bus: Bus) -> list[Receipt]:
+async def recorded(bus: EventBus) -> list[Receipt]:
     page = await bus.ledger.read(Query(limit=1_000))
     return [decode_receipt(row.receipt) for row in page.rows]

@@ -8,7 +8,7 @@ import structlog
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
-from lifebus_broker.consumers.deliveries import Deliveries
+from lifebus_broker.consumers.deliveries import DeliveryState
 from lifebus_broker.consumers.filters import any_may_pass, passes, queries_of_parts, query_after
 from lifebus_broker.consumers.journal import ConsumerLog
 from lifebus_broker.ports import Ledger, Query, StoredReceipt
@@ -44,7 +44,7 @@ class Consumer:
         records: int = 0,
     ) -> None:
         self.name = name
-        self.deliveries = Deliveries(state)
+        self.deliveries = DeliveryState(state)
         self.log = ConsumerLog(name, ledger.journal, tasks, lambda: self.deliveries, records)
         self._ledger, self._now = ledger, now
         self._fetch_lock = anyio.Lock()
@@ -120,7 +120,7 @@ class Consumer:
             LifebusError: it cannot be made durable now.
         """
         self._take_turn()
-        self.deliveries = Deliveries(state)
+        self.deliveries = DeliveryState(state)
         self.log.rewrite()
         await self.log.saved()
 
@@ -291,5 +291,5 @@ class Consumer:
             return
         past = self.deliveries.state  # of another history: none of its open positions means anything here
         self._take_turn()
-        self.deliveries = Deliveries(msgspec.structs.replace(past, epoch=gap.epoch, scanned=gap.until, open={}))
+        self.deliveries = DeliveryState(msgspec.structs.replace(past, epoch=gap.epoch, scanned=gap.until, open={}))
         self.log.rewrite()

@@ -19,7 +19,7 @@ SAVE_EVERY: Final = 4096
 """Positions scanned without a match after which the progress is saved all the same."""
 
 
-class Deliveries:
+class DeliveryState:
     """The deliveries of one consumer.  `scanned` is the ledger position up to which it has read."""
 
     def __init__(self, state: ConsumerState) -> None:

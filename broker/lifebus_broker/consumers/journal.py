@@ -11,7 +11,7 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
-from lifebus_broker.consumers.deliveries import Deliveries
+from lifebus_broker.consumers.deliveries import DeliveryState
 from lifebus_broker.ledger.records import write_notes
 from lifebus_broker.ports import Journal, NewRecord
 from lifebus_broker.state.consumer_state import ConsumerEvicted, WholeState, encode_record
@@ -39,7 +39,7 @@ class ConsumerLog:
     """
 
     def __init__(
-        self, name: str, journal: Journal, tasks: TaskGroup, deliveries: Callable[[], Deliveries], records: int
+        self, name: str, journal: Journal, tasks: TaskGroup, deliveries: Callable[[], DeliveryState], records: int
     ) -> None:
         self._name, self._journal, self._tasks, self._deliveries = name, journal, tasks, deliveries
         self._records = records

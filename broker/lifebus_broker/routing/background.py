@@ -9,7 +9,7 @@ from anyio.abc import TaskGroup
 MOST: Final = 256
 """Most dispatches to background clients under way at once; more are refused as busy."""
 
-Scope = tuple[str, str, str]
+DispatchKey = tuple[str, str, str]
 """Whose key it is: client id, adapter id, idempotency key (docs/contract.md 6.5)."""
 
 _log = structlog.get_logger("lifebus.background")
@@ -21,13 +21,13 @@ class Background:
     def __init__(self, tasks: TaskGroup) -> None:
         self.running = 0
         self._tasks = tasks
-        self._under_way: set[Scope] = set()
+        self._under_way: set[DispatchKey] = set()
 
-    def has(self, scope: Scope) -> bool:
+    def has(self, scope: DispatchKey) -> bool:
         """Whether a dispatch under this key is under way."""
         return scope in self._under_way
 
-    def start(self, work: Callable[[], Awaitable[None]], scope: Scope | None) -> bool:
+    def start(self, work: Callable[[], Awaitable[None]], scope: DispatchKey | None) -> bool:
         """Start work, under a key if it has one; False when too much is under way already."""
         if self.running >= MOST:
             return False
@@ -37,7 +37,7 @@ class Background:
         self._tasks.start_soon(self._run, work, scope)
         return True
 
-    async def _run(self, work: Callable[[], Awaitable[None]], scope: Scope | None) -> None:
+    async def _run(self, work: Callable[[], Awaitable[None]], scope: DispatchKey | None) -> None:
         try:
             await work()
         except Exception:  # noqa: BLE001  a defect of ours costs this dispatch, not everybody's bus

@@ -15,14 +15,14 @@ from anyio.abc import TaskGroup
 from lifebus_broker.ports import AppendResult, Ledger, NewReceipt, Refusal, StoredReceipt
 from lifebus_broker.routing.background import Background
 from lifebus_broker.routing.capabilities import CapabilityTable
-from lifebus_broker.routing.clients import CallbackClient, ClientTable, FunctionInvoker, Handler
+from lifebus_broker.routing.clients import CallbackClient, ClientHandler, ClientTable, FunctionInvoker
 from lifebus_broker.routing.dispatch import Dispatcher, EmissionOutcome, PlannedEmission, new_receipt, recorded_receipts
 from lifebus_broker.routing.fan_out import Fanout
 from lifebus_broker.routing.ordered_groups import ordered_groups
 from lifebus_broker.routing.placement import NO_SLOTS_USED
 from lifebus_broker.routing.receipts import missing_range
 from lifebus_broker.routing.registry import Registry
-from lifebus_broker.routing.router import Delivery, Plan, Router
+from lifebus_broker.routing.router import PlacedPayload, Plan, Router
 from lifebus_broker.routing.slots import SlotUse
 from lifebus_contract import (
     CapabilityRequest,
@@ -41,7 +41,7 @@ _log = structlog.get_logger("lifebus.bus")
 _MAX_EVIDENCE = 10_000
 
 
-class Bus:
+class EventBus:
     """The broker.  Runs on one event loop; `tasks` is the task group that owns dispatches.
 
     `fanout` is the one whose `publish` the ledger calls with committed rows.  `clock` returns wall-clock seconds.
@@ -81,7 +81,7 @@ class Bus:
         self,
         client_id: str,
         events: Sequence[LifecycleEvent],
-        handler: Handler,
+        handler: ClientHandler,
         *,
         requirements: Sequence[CapabilityRequest] = (),
         adapters: Sequence[str] = (),
@@ -306,7 +306,7 @@ def _acknowledge(plans: Sequence[Plan], done: Done, results: list[AppendResult])
     done(outcomes)
 
 
-def _outcome_of(result: AppendResult, deliveries: tuple[Delivery, ...] = ()) -> EmissionOutcome:
+def _outcome_of(result: AppendResult, deliveries: tuple[PlacedPayload, ...] = ()) -> EmissionOutcome:
     """Return the outcome of an emission that has one receipt; a refused one delivers nothing."""
     return EmissionOutcome(
         stored=() if result.stored is None else (result.stored,),

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from lifebus_broker.ports import Evidence, Invoker
 from lifebus_contract import CallbackResponse, CapabilityRequest, DispatchEnvelope, LifecycleEvent, RequirementLevel
 
-Handler = Callable[[DispatchEnvelope], Awaitable[CallbackResponse]]
+ClientHandler = Callable[[DispatchEnvelope], Awaitable[CallbackResponse]]
 """An in-process callback client."""
 
 
 class FunctionInvoker:
     """Invokes an in-process async function."""
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(self, handler: ClientHandler) -> None:
         self._handler = handler
 
     async def invoke(self, envelope: DispatchEnvelope, evidence: Evidence) -> CallbackResponse:  # noqa: ARG002  a function has none

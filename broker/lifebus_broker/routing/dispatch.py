@@ -14,12 +14,12 @@ import structlog
 from msgspec import Struct, structs
 
 from lifebus_broker.ports import AppendResult, Evidence, Ledger, NewReceipt, Refusal, StoredReceipt, is_same_content
-from lifebus_broker.routing.background import Background, Scope
+from lifebus_broker.routing.background import Background, DispatchKey
 from lifebus_broker.routing.clients import CallbackClient
 from lifebus_broker.routing.invocation import ask
 from lifebus_broker.routing.placement import NO_SLOTS_USED
 from lifebus_broker.routing.receipts import as_client_emission, request_digest, with_evidence
-from lifebus_broker.routing.router import Delivery, Plan, Router
+from lifebus_broker.routing.router import PlacedPayload, Plan, Router
 from lifebus_broker.routing.slots import SlotUse
 from lifebus_contract import (
     CONTRACT_VERSION,
@@ -45,7 +45,7 @@ class EmissionOutcome(Struct, frozen=True, kw_only=True):
 
     stored: tuple[StoredReceipt, ...] = ()
     replayed: bool = False
-    deliveries: tuple[Delivery, ...] = ()
+    deliveries: tuple[PlacedPayload, ...] = ()
     refusal: Refusal | None = None
     parent: str | None = None
     used: SlotUse = NO_SLOTS_USED
@@ -72,7 +72,7 @@ class Dispatcher:
         self.router = router
         self.background = background
         self._ledger = ledger
-        self._under_way: dict[Scope, anyio.Event] = {}
+        self._under_way: dict[DispatchKey, anyio.Event] = {}
 
     async def dispatch(self, planned: PlannedEmission) -> EmissionOutcome:
         """Record the plan's receipt, ask its clients, record each answer; return when all of that is durable.
@@ -169,7 +169,7 @@ class _Dispatch:
         self._planned = planned
         self._used = planned.plan.used
         self._results: list[AppendResult] = []
-        self._deliveries: list[Delivery] = list(planned.plan.deliveries)
+        self._deliveries: list[PlacedPayload] = list(planned.plan.deliveries)
         self._first = planned.plan.receipt.receipt_id if planned.plan.receipt is not None else None
         self._parent = self._first or planned.parent
         self._client_emission = as_client_emission(planned.emission, planned.client_id)

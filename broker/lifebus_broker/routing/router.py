@@ -42,7 +42,7 @@ from lifebus_contract import (
 )
 from lifebus_contract.ids import EVENT, RECEIPT
 
-Delivery = tuple[PayloadEnvelope, Slot]
+PlacedPayload = tuple[PayloadEnvelope, Slot]
 """A payload that is to be delivered, and the slot it goes to."""
 
 
@@ -60,7 +60,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     registered: RegisteredAdapter | None = None
     clients: Sequence[CallbackClient] = ()
     loss_receipts: tuple[Receipt, ...] = ()
-    deliveries: tuple[Delivery, ...] = ()
+    deliveries: tuple[PlacedPayload, ...] = ()
     used: SlotUse = NO_SLOTS_USED
 
 

@@ -3,7 +3,7 @@
 from functools import partial
 
 from lifebus_broker.ports import Refusal
-from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.dispatch import EmissionOutcome
 from lifebus_broker.routing.negotiation import negotiate
 from lifebus_contract import Negotiation
@@ -16,7 +16,7 @@ from lifebus_transports.messages.emissions import DeliveredPayload, Emit, EmitAn
 class Emissions:
     """Serves `emit` and `negotiate` on a bus."""
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: EventBus) -> None:
         self._bus = bus
 
     def handlers(self) -> Handlers:

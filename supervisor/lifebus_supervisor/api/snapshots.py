@@ -11,7 +11,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from lifebus_broker.ledger.log import LogSource
-from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.fan_out import Fanout
 from lifebus_broker.snapshots.files import find_snapshot
 from lifebus_broker.snapshots.frozen import FrozenMap
@@ -42,7 +42,7 @@ class Snapshots:
     `follower` is None where the ledger is kept in memory: then nothing is saved, and the verbs are refused.
     """
 
-    def __init__(self, settings: Settings, bus: Bus, follower: StateFollowerTask | None) -> None:
+    def __init__(self, settings: Settings, bus: EventBus, follower: StateFollowerTask | None) -> None:
         self._bus, self._follower = bus, follower
         self._files = snapshot_files(settings)
         self._mark = RunningMark(settings.state_dir / _MARK)

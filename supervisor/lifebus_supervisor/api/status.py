@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.clients import CallbackClient
 from lifebus_contract import CONTRACT_VERSION, AdapterManifest
 from lifebus_supervisor.api.calls import Call
@@ -25,7 +25,7 @@ class Status:
 
     def __init__(
         self,
-        bus: Bus,
+        bus: EventBus,
         runtime_dir: Path,
         *,
         counters: Callable[[], Mapping[str, int]],

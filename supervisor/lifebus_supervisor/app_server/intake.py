@@ -14,7 +14,7 @@ import msgspec
 from lifebus_adapters.adapter import CallerProcess
 from lifebus_adapters.app_server import AppServerFact, ThreadClosed, ThreadOpened
 from lifebus_adapters.shared.telemetry import Compacted, TurnEnded, TurnStarted, Usage
-from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.bus import EventBus
 from lifebus_contract import AdapterManifest, InvalidRequest
 from lifebus_supervisor.app_server.deciding import due, findings_of, gap
 from lifebus_supervisor.app_server.recorder import AppServerRecorder
@@ -32,7 +32,7 @@ _SHARED: Final = (ThreadOpened, ThreadClosed, TurnStarted, TurnEnded)
 class AppServerIntake:
     """Takes what observers tell beside signals, and makes receipts of it (`LifecycleIntake`)."""
 
-    def __init__(self, bus: Bus, supervisor: Supervisor, recorder: AppServerRecorder) -> None:
+    def __init__(self, bus: EventBus, supervisor: Supervisor, recorder: AppServerRecorder) -> None:
         self._bus = bus
         self._supervisor = supervisor
         self._recorder = recorder

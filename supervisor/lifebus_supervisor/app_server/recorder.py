@@ -7,7 +7,7 @@ from typing import Final
 import structlog
 
 from lifebus_broker.ports import StoredReceipt
-from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.state.telemetry_keys import APP_SERVER
 from lifebus_contract import AdapterManifest, BrokerBusy, IntegrationMode
 from lifebus_supervisor.app_server.deciding import due, findings_of, leaves_to_hooks
@@ -32,7 +32,7 @@ _log = structlog.get_logger("lifebus.app_server")
 class AppServerRecorder:
     """Records for app-servers; whoever calls holds the supervisor's lock."""
 
-    def __init__(self, bus: Bus, monitors: MonitorTable, environment: Environment) -> None:
+    def __init__(self, bus: EventBus, monitors: MonitorTable, environment: Environment) -> None:
         self._bus = bus
         self._monitors = monitors
         self._environment = environment

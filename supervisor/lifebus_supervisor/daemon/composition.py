@@ -15,7 +15,7 @@ from lifebus_broker.consumers.table import ConsumerTable
 from lifebus_broker.ledger.retention_clock import AgeClock, elapsed_s
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ports import Ledger
-from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.fan_out import Fanout
 from lifebus_broker.routing.registry import Registry
 from lifebus_broker.signals.log import SignalLog
@@ -56,7 +56,7 @@ class Core:
     settings: Settings
     halt: Halt
     tasks: TaskGroup
-    bus: Bus
+    bus: EventBus
     signals: SignalLog
     supervisor: Supervisor
     follower: StateFollowerTask | None
@@ -88,7 +88,7 @@ def compose_core(
     tasks: TaskGroup,
 ) -> Core:
     """Make everything that needs no socket; nothing of it runs yet."""
-    bus = Bus(
+    bus = EventBus(
         registry=registry,
         ledger=ledger,
         fanout=fanout,

@@ -9,7 +9,7 @@ import anyio.to_thread
 import structlog
 
 from lifebus_adapters.adapter import Adapter, Delivery, HookAnswer, HookCall, HookReading
-from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.dispatch import EmissionOutcome
 from lifebus_broker.state.telemetry_keys import HOOKS
 from lifebus_contract import AdapterManifest, BrokerBusy, Emission, IdSource, InvalidRequest, LifebusError
@@ -58,7 +58,7 @@ class HookCalls:
 
     def __init__(
         self,
-        bus: Bus,
+        bus: EventBus,
         adapters: Mapping[str, Adapter],
         budget: float,
         clock: Callable[[], float] = time.monotonic,

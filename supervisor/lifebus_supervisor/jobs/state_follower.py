@@ -14,7 +14,7 @@ import structlog
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ledger.sqlite.log import SqliteLog
 from lifebus_broker.ports import StoredReceipt
-from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.snapshots.compactions.files import CompactionFiles, RefusedFile
 from lifebus_broker.snapshots.compactions.state_cache import StateCache, boundary
 from lifebus_broker.snapshots.state_follower import StateFollower
@@ -47,7 +47,7 @@ _FINISH_S: Final = 1.0
 _log = structlog.get_logger("lifebus.keeper")
 
 
-def compose_keeping(settings: Settings, bus: Bus, supervisor: Supervisor) -> "StateFollowerTask | None":
+def compose_keeping(settings: Settings, bus: EventBus, supervisor: Supervisor) -> "StateFollowerTask | None":
     """Return the keeper of a bus's ledger file, on which its capabilities and its supervisor stand from now on.
 
     A ledger in memory has no history when it begins, and so needs no keeper: None.

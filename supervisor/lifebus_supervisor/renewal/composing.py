@@ -9,7 +9,7 @@ import anyio.to_thread
 import structlog
 from anyio.abc import TaskGroup
 
-from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.clients import CallbackClient
 from lifebus_broker.routing.renewal import Posture, posture_of
 from lifebus_contract import CallbackRequest, LifebusError
@@ -28,7 +28,9 @@ _SLACK_S: Final = 5.0
 _log = structlog.get_logger("lifebus.renewal")
 
 
-async def start_renewals(settings: Settings, bus: Bus, run: CommandRunner, tasks: TaskGroup) -> tuple[RenewalFlow, ...]:
+async def start_renewals(
+    settings: Settings, bus: EventBus, run: CommandRunner, tasks: TaskGroup
+) -> tuple[RenewalFlow, ...]:
     """Register the clients of all enabled profiles and go on with what was left; nothing without profiles."""
     store = open_store(settings.state_dir)
     flows = tuple(_flow(one, bus, store, run) for one in settings.renewals)
@@ -41,7 +43,7 @@ async def start_renewals(settings: Settings, bus: Bus, run: CommandRunner, tasks
     return flows
 
 
-def _flow(settings: RenewalSettings, bus: Bus, store: ContinuationStore, run: CommandRunner) -> RenewalFlow:
+def _flow(settings: RenewalSettings, bus: EventBus, store: ContinuationStore, run: CommandRunner) -> RenewalFlow:
     client = RenewalClient(settings, run)
     return RenewalFlow(settings, store, client, posture=partial(_posture, bus), ids=bus.ids, clock=time.time)
 
@@ -61,7 +63,7 @@ def _client(flow: RenewalFlow) -> CallbackClient:
     )
 
 
-def _posture(bus: Bus, moment: CallbackRequest) -> Posture:
+def _posture(bus: EventBus, moment: CallbackRequest) -> Posture:
     losses = bus.capabilities.overrides(moment.adapter_id, moment.harness_session_id)
     return posture_of(bus.registry.require(moment.adapter_id), losses)
 

@@ -7,7 +7,7 @@ import structlog
 from msgspec import structs
 
 from lifebus_broker.ports import Evidence
-from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.invocation import explain
 from lifebus_broker.routing.receipts import with_evidence
 from lifebus_contract import CallbackRequest, CallbackResponse, Emission, FailureClass, LifebusError, TransportError
@@ -34,7 +34,7 @@ async def left_by(flow: RenewalFlow) -> tuple[str, ...]:
     return tuple(one.payload_id for one in records if one.profile == flow.settings.profile)
 
 
-async def recover(flow: RenewalFlow, bus: Bus, left: Sequence[str]) -> None:
+async def recover(flow: RenewalFlow, bus: EventBus, left: Sequence[str]) -> None:
     """Go on with what was left, one after the other.
 
     What cannot be gone on with stays as it is; the next start of its session, or of the broker, tries again.
@@ -60,7 +60,7 @@ async def _find(flow: RenewalFlow, payload_id: str) -> Continuation | None:
 class _Recovery:
     """One record that was left."""
 
-    def __init__(self, flow: RenewalFlow, bus: Bus, record: Continuation) -> None:
+    def __init__(self, flow: RenewalFlow, bus: EventBus, record: Continuation) -> None:
         self._flow = flow
         self._bus = bus
         self._record = record

@@ -10,7 +10,7 @@ from anyio.abc import TaskGroup
 
 from lifebus_adapters.adapter import Adapter
 from lifebus_adapters.shared.telemetry import Surroundings
-from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.state.degradation import SilenceLimits
 from lifebus_supervisor.app_server.recorder import AppServerRecorder
 from lifebus_supervisor.configuration.settings import Settings
@@ -55,7 +55,7 @@ class NoTelemetry:
 
 
 def compose_supervisor(
-    settings: Settings, bus: Bus, adapters: Mapping[str, Adapter]
+    settings: Settings, bus: EventBus, adapters: Mapping[str, Adapter]
 ) -> tuple[Supervisor, AppServerRecorder]:
     """Return the supervisor of a bus, with the telemetry that the settings ask for; and the recorder of app-servers."""
     telemetry: Tailer | NoTelemetry = NoTelemetry()

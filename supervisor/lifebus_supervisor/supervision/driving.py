@@ -3,13 +3,13 @@
 See docs/contract.md 2.6.
 """
 
-from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.bus import EventBus
 from lifebus_contract import RegisteredAdapter, error_for
 from lifebus_supervisor.supervision.supervisor import Supervisor
 from lifebus_transports.messages.ticks import Tick, TickAnswer
 
 
-async def drive(supervisor: Supervisor, bus: Bus, asked: Tick) -> TickAnswer:
+async def drive(supervisor: Supervisor, bus: EventBus, asked: Tick) -> TickAnswer:
     """Tick, record that it was asked for, and return what the tick found.
 
     Without an adapter the tick counts for every adapter with a live session, or the first one known if none has any.
@@ -41,7 +41,7 @@ async def drive(supervisor: Supervisor, bus: Bus, asked: Tick) -> TickAnswer:
     )
 
 
-def _live(supervisor: Supervisor, bus: Bus) -> tuple[RegisteredAdapter, ...]:
+def _live(supervisor: Supervisor, bus: EventBus) -> tuple[RegisteredAdapter, ...]:
     """Return the adapters that have a live session; the first one known where none has."""
     live = {monitor.key[0] for monitor in supervisor.monitors if monitor.is_live}
     known = bus.registry.all()

@@ -7,7 +7,7 @@ import anyio
 import structlog
 
 from lifebus_broker.ports import StoredReceipt
-from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.dispatch import EmissionOutcome
 from lifebus_broker.state.telemetry_keys import COMPACTIONS_BEFORE, PROCESS, SUPERVISOR
 from lifebus_contract import AdapterManifest
@@ -35,7 +35,7 @@ _log = structlog.get_logger("lifebus.supervisor")
 class Recorder:
     """Records what was found.  `now` returns monotonic seconds."""
 
-    def __init__(self, bus: Bus, monitors: MonitorTable, now: Callable[[], float]) -> None:
+    def __init__(self, bus: EventBus, monitors: MonitorTable, now: Callable[[], float]) -> None:
         self._bus = bus
         self._monitors = monitors
         self._now = now

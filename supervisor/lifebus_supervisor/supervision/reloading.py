@@ -5,7 +5,7 @@ import time
 import anyio.to_thread
 import structlog
 
-from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.transitions import shrinkage
 from lifebus_broker.state.degradation import Cause
 from lifebus_broker.state.telemetry_keys import CAUSE
@@ -19,7 +19,7 @@ _EVIDENCE = "the manifest was read again and claims otherwise"
 _log = structlog.get_logger("lifebus.reload")
 
 
-async def reload_manifests(settings: Settings, bus: Bus, supervisor: Supervisor) -> int:
+async def reload_manifests(settings: Settings, bus: EventBus, supervisor: Supervisor) -> int:
     """Read the configured manifests again; return how many adapters claim otherwise now.
 
     Each change is a `capability.degraded` of the adapter, and of every live session of it.  Manifests that cannot be

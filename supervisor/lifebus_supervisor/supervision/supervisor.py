@@ -14,7 +14,7 @@ from msgspec import Struct
 from lifebus_adapters.adapter import HookCall, HookReading
 from lifebus_adapters.shared.telemetry import HOOK_SOURCE
 from lifebus_broker.ports import StoredReceipt
-from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.claims import claim_of
 from lifebus_broker.routing.dispatch import EmissionOutcome
 from lifebus_broker.state.receipt_view import BrokenLog
@@ -71,7 +71,7 @@ class Supervisor:
 
     def __init__(
         self,
-        bus: Bus,
+        bus: EventBus,
         telemetry: TelemetryTail,
         limits: SupervisorLimits,
         environment: Environment,

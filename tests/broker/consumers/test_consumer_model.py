@@ -5,7 +5,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from lifebus_broker.consumers.deliveries import ALONE_FROM, Deliveries
+from lifebus_broker.consumers.deliveries import ALONE_FROM, DeliveryState
 from lifebus_broker.ports import Record
 from lifebus_broker.state.consumer_state import (
     ConsumerEvicted,
@@ -28,7 +28,7 @@ class Consumption(RuleBasedStateMachine):
         self.head = 0
         self.now = 0.0
         self.notes: list[Record] = []
-        self.deliveries = Deliveries(START)
+        self.deliveries = DeliveryState(START)
         self.held: set[int] = set()
         self.given: dict[int, int] = {}
         self.done: set[int] = set()
@@ -115,7 +115,7 @@ class Consumption(RuleBasedStateMachine):
     def the_broker_dies(self) -> None:
         state = reduce_consumer(self.notes)
         assert state is not None
-        self.deliveries, self.now = Deliveries(state), 0.0
+        self.deliveries, self.now = DeliveryState(state), 0.0
         self.held.clear()
         settled = {position for position in self.given if position <= state.scanned and position not in state.open}
         self.done &= settled
@@ -158,7 +158,7 @@ def test_notes_of_a_consumer_that_was_evicted_say_nothing() -> None:
 
 
 def test_pauses_grow_to_a_minute() -> None:
-    deliveries, pauses, now = Deliveries(START), list[float](), 0.0
+    deliveries, pauses, now = DeliveryState(START), list[float](), 0.0
     for _ in range(MAX_TRIES):
         deliveries.deliver(1, now)
         deliveries.nack([1], now)

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from lifebus_broker.ports import Evidence
-from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.clients import CallbackClient
 from lifebus_contract import (
     CallbackResponse,
@@ -44,7 +44,7 @@ class Gate:
         return await self._answer(envelope)
 
 
-async def settled(bus: Bus) -> dict[str, Receipt]:
+async def settled(bus: EventBus) -> dict[str, Receipt]:
     """Return all receipts by client once nothing is under way."""
     async with asyncio.timeout(SECONDS):
         while bus.dispatches:  # noqa: ASYNC110  a counter, which tells nobody

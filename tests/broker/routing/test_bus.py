@@ -8,14 +8,14 @@ import pytest
 
 from lifebus_broker.ledger.refusals import BUSY
 from lifebus_broker.ports import AppendResult, NewReceipt, Refusal
-from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.bus import EventBus
 from lifebus_contract import CallbackResponse, DispatchEnvelope, Emission, FailureClass, LifecycleEvent
 from support.bus_box import EVENT, answering, bus_box, emission, payload, receipts_of, recorded
 
 SECONDS = 10
 
 
-def refuse_appends(bus: Bus, *, after: int = 0) -> Callable[[], None]:
+def refuse_appends(bus: EventBus, *, after: int = 0) -> Callable[[], None]:
     """Let the ledger be full once it has taken so many appends; return the call that ends this."""
     append, taken = bus.ledger.append, [0]
 

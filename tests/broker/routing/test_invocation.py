@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from lifebus_broker.ports import Refusal
-from lifebus_broker.routing.clients import CallbackClient, FunctionInvoker, Handler
+from lifebus_broker.routing.clients import CallbackClient, ClientHandler, FunctionInvoker
 from lifebus_broker.routing.invocation import ask, explain
 from lifebus_contract import (
     CallbackResponse,
@@ -22,7 +22,7 @@ from support.bus_box import EVENT, answering, hang, raising, request
 ENVELOPE = DispatchEnvelope(schema_version="lifeloop.v0.2", request=request())
 
 
-def client(handler: Handler) -> CallbackClient:
+def client(handler: ClientHandler) -> CallbackClient:
     return CallbackClient(client_id="client", events=frozenset({EVENT}), invoker=FunctionInvoker(handler))
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from lifebus_broker.ports import StoredReceipt
-from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.claims import claim_of
 from lifebus_broker.routing.transitions import transition
 from lifebus_broker.state.capability_state import CapabilityState
@@ -46,11 +46,11 @@ def needs(capability: str = OPENING, level: RequirementLevel = RequirementLevel.
     return [CapabilityRequest(capability=capability, level=level)]
 
 
-def served(bus: Bus, name: str = "client", *, events: Sequence[LifecycleEvent] = (EVENT,), **options: Any) -> Any:
+def served(bus: EventBus, name: str = "client", *, events: Sequence[LifecycleEvent] = (EVENT,), **options: Any) -> Any:
     return bus.register(name, events, options.pop("handler", answering()), requirements=needs(), **options)
 
 
-async def lose(bus: Bus, *changes: Change, **fields: Any) -> dict[str, Any]:
+async def lose(bus: EventBus, *changes: Change, **fields: Any) -> dict[str, Any]:
     (outcome,) = await bus.emit("watcher", [report(*(changes or (LOST,)), **fields)])
     return dict(receipts_of(outcome))
 

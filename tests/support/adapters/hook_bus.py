@@ -11,7 +11,7 @@ from msgspec import structs
 from lifebus_adapters import ADAPTERS, HookAnswer, HookCall
 from lifebus_broker.ledger.memory import MemoryLedger
 from lifebus_broker.ports import Ledger, Query, StoredReceipt
-from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.dispatch import EmissionOutcome
 from lifebus_broker.routing.fan_out import Fanout
 from lifebus_broker.routing.registry import Registry
@@ -31,7 +31,7 @@ from support.adapters.calls import call, ids
 class HookBus:
     """A bus with the built-in adapters, and the receipts that it fanned out."""
 
-    def __init__(self, bus: Bus, published: list[StoredReceipt]) -> None:
+    def __init__(self, bus: EventBus, published: list[StoredReceipt]) -> None:
         self.bus = bus
         self._published = published
 
@@ -73,6 +73,8 @@ async def hook_bus(ledger: Ledger | None = None) -> AsyncIterator[HookBus]:
     registry = Registry(adapter.registered for adapter in ADAPTERS.values())
     kept = ledger or MemoryLedger(entropy=os.urandom, committed=fanout.publish)
     async with anyio.create_task_group() as tasks:
-        bus = Bus(registry=registry, ledger=kept, fanout=fanout, ids=ids(), clock=lambda: 1_800_000_000.0, tasks=tasks)
+        bus = EventBus(
+            registry=registry, ledger=kept, fanout=fanout, ids=ids(), clock=lambda: 1_800_000_000.0, tasks=tasks
+        )
         yield HookBus(bus, published)
         tasks.cancel_scope.cancel()

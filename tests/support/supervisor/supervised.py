@@ -12,7 +12,7 @@ from lifebus_adapters import ADAPTERS, CallerProcess, HookAnswer, HookCall
 from lifebus_adapters.shared.telemetry import Fact
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ports import Query
-from lifebus_broker.routing.bus import Bus
+from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.fan_out import Fanout
 from lifebus_broker.routing.registry import Registry
 from lifebus_contract import Receipt
@@ -87,7 +87,7 @@ class CountingSignal(WakeSignal):
 class Stage:
     """One supervised bus.  Every step returns the receipts that it added."""
 
-    def __init__(self, bus: Bus, clock: Clock, limits: SupervisorLimits) -> None:
+    def __init__(self, bus: EventBus, clock: Clock, limits: SupervisorLimits) -> None:
         self.bus = bus
         self.clock = clock
         self.files = MadeUpFiles()
@@ -178,7 +178,7 @@ async def supervised(directory: Path, limits: SupervisorLimits | None = None) ->
     try:
         async with anyio.create_task_group() as tasks:
             clock = Clock()
-            bus = Bus(registry=registry, ledger=ledger, fanout=fanout, ids=ids(), clock=clock.epoch, tasks=tasks)
+            bus = EventBus(registry=registry, ledger=ledger, fanout=fanout, ids=ids(), clock=clock.epoch, tasks=tasks)
             yield Stage(bus, clock, limits or SupervisorLimits())
             tasks.cancel_scope.cancel()
     finally:
