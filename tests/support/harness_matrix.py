@@ -42,7 +42,8 @@ def _cells(registered: RegisteredAdapter) -> list[str]:
 
 
 def _events(manifest: AdapterManifest, names: tuple[str, ...]) -> str:
-    supports = [manifest.lifecycle_events[LifecycleEvent(name)].support for name in names]
+    claims = [manifest.lifecycle_events.get(LifecycleEvent(name)) for name in names]
+    supports = [SupportState.UNAVAILABLE if claim is None else claim.support for claim in claims]
     return "–" if set(supports) == {SupportState.UNAVAILABLE} else ", ".join(s for s in SupportState if s in supports)
 
 
