@@ -5,6 +5,8 @@ from typing import Final, Protocol, Self
 
 from msgspec import Struct
 
+from lifebus_broker.ledger.log import LedgerLog
+from lifebus_broker.ledger.retention import Limits, PruneDecision
 from lifebus_contract import (
     CallbackResponse,
     DispatchEnvelope,
@@ -192,10 +194,30 @@ class Journal(Protocol):
         ...
 
 
+class LedgerCapabilities(Struct, frozen=True, kw_only=True):
+    """What a ledger can do beside recording; whoever needs what it lacks refuses and names it.
+
+    `durable`: a recorded receipt survives the process; without it every `sequence` is null.
+    `snapshots`: there is a history to follow, to save and to boot.
+    `retention`: receipts are dropped by the settings or by an operator; without it the ledger bounds itself.
+    `local_file`: commands may read the ledger, and change it, where no broker runs.
+    """
+
+    durable: bool
+    snapshots: bool
+    retention: bool
+    local_file: bool
+
+    @property
+    def lacking(self) -> tuple[str, ...]:
+        """The names of what it cannot do."""
+        return tuple(name for name in self.__struct_fields__ if not getattr(self, name))
+
+
 class Ledger(Protocol):
     """Where receipts are recorded: number and store together, acknowledge after commit (docs/ledger.md, "Durability").
 
-    Every implementation passes the one contract suite in tests/contract_suites/.
+    Every implementation passes the one contract suite in tests/support/contract_suites/.
     """
 
     @property
@@ -204,13 +226,18 @@ class Ledger(Protocol):
         ...
 
     @property
-    def durable(self) -> bool:
-        """Whether a recorded receipt survives the process; without it every `sequence` is null."""
+    def capabilities(self) -> LedgerCapabilities:
+        """What this ledger can do beside recording; it never changes."""
         ...
 
     @property
     def head(self) -> int:
         """The position of the newest committed row, 0 when there is none."""
+        ...
+
+    @property
+    def newest_epoch_s(self) -> int | None:
+        """The latest time of any receipt, in seconds since the epoch; None when there never was one."""
         ...
 
     @property
@@ -254,6 +281,38 @@ class Ledger(Protocol):
 
         Raises:
             LifebusError: the ledger is closed, or its disk takes no writes now.
+        """
+        ...
+
+    async def plan_prune(self, limits: Limits, now_epoch_s: int) -> PruneDecision | None:
+        """Return what exceeds the limits now, None when everything may stay; nothing is written.
+
+        Raises:
+            LifebusError: the ledger cannot be read.
+        """
+        ...
+
+    async def expire(self, before_epoch_s: int) -> None:
+        """Forget the keys of receipts that were pruned before a second.
+
+        Raises:
+            LifebusError: the ledger is closed, or takes no writes now.
+        """
+        ...
+
+    async def usage(self) -> int:
+        """Return how many bytes the ledger takes where it is kept."""
+        ...
+
+    def bound(self, *, keep: int, spare: int) -> None:
+        """Keep working files small beside `keep` bytes (0 is any size), and leave `spare` bytes of the disk free."""
+        ...
+
+    def open_log(self) -> LedgerLog:
+        """Return the log from its beginning, to be read while the ledger is written; blocks.
+
+        Raises:
+            InternalError: it cannot be read.
         """
         ...
 

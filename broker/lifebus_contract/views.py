@@ -23,10 +23,11 @@ class SessionHead(Struct, frozen=True, kw_only=True):
     harness_sequence: int | None
 
 
-class LedgerStatus(Struct, frozen=True, kw_only=True):
+class LedgerStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How the ledger is: what it promises and whether it takes writes.
 
-    `writable` is false while the disk is full; `durability` is ``none``, ``full`` or ``relaxed``.
+    `writable` is false while the disk is full; `durability` is ``none``, ``full`` or ``relaxed``.  `lacks` names what
+    this ledger cannot do: ``durable``, ``snapshots``, ``retention``, ``local_file``; it is left out where it is empty.
     """
 
     backend: str
@@ -38,3 +39,4 @@ class LedgerStatus(Struct, frozen=True, kw_only=True):
     queued: int
     size_bytes: int
     library: str
+    lacks: tuple[str, ...] = ()

@@ -1,13 +1,13 @@
 """One dispatch without a broker: the router, its rules and a command, on a ledger that is gone afterwards."""
 
-import os
 import random
 import time
+from contextlib import aclosing
 
 import anyio
 from msgspec import Struct
 
-from lifebus_broker.ledger.memory import MemoryLedger
+from lifebus_broker.ledger.factory import open_unkept
 from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.clients import CallbackClient
 from lifebus_broker.routing.dispatch import EmissionOutcome
@@ -44,10 +44,10 @@ async def invoke_once(settings: Settings, emitter: str, envelope: DispatchEnvelo
     """
     fanout = Fanout()
     outcomes: list[EmissionOutcome] = []
-    async with anyio.create_task_group() as tasks:
+    async with aclosing(await open_unkept(committed=fanout.publish)) as ledger, anyio.create_task_group() as tasks:
         bus = EventBus(
             registry=configured_adapters(settings),
-            ledger=MemoryLedger(entropy=os.urandom, committed=fanout.publish),
+            ledger=ledger,
             fanout=fanout,
             ids=IdSource(lambda: time.time_ns() // 1_000_000, random.SystemRandom().randbytes),
             clock=time.time,

@@ -69,7 +69,7 @@ class Subscribing(RuleBasedStateMachine):
         self.readers = [Reader(self.ledger.epoch, session) for session in FILTERS]
 
     async def open(self) -> SqliteLedger:
-        return await SqliteLedger.open(self.path, committed=self.published.extend, relaxed=True)
+        return await SqliteLedger.open(self.path, committed=self.published.extend, durability="relaxed")
 
     @property
     def path(self) -> Path:
@@ -124,7 +124,7 @@ class Subscribing(RuleBasedStateMachine):
     def a_subscriber_takes_the_state(self, who: int) -> None:
         reader = self.readers[who]
         if reader.page is None and reader.told and isinstance(reader.told[-1], Gap):
-            states = States(self.ledger, partial(state_at_floor, self.path, lambda: freeze_map({})))
+            states = States(self.ledger, partial(state_at_floor, self.ledger.open_log, lambda: freeze_map({})))
             page = self.runner.run(states.answer(StateQuery()))
             assert page.position == max(self.floors)
             if page.position > reader.view.position:

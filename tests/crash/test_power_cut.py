@@ -14,6 +14,7 @@ from lifebus_broker.ledger.batching import Batch, key_of
 from lifebus_broker.ledger.record_batch import NoteDraft
 from lifebus_broker.ledger.sqlite import store as sqlite_store
 from lifebus_broker.ledger.sqlite.checks.verify import verify
+from lifebus_broker.ledger.sqlite.schema import Durability
 from lifebus_broker.ledger.sqlite.store import Store
 from lifebus_broker.ports import NewRecord
 from support.crash.disks import ForgetfulDisk
@@ -62,7 +63,7 @@ def run_until_cut(
     chance: random.Random,
     acknowledged: dict[str, bytes],
     *,
-    relaxed: bool = False,
+    durability: Durability = "full",
     lies: bool = False,
 ) -> Path:
     """Work in `directory` until the power goes; return a directory with what is left."""
@@ -70,7 +71,7 @@ def run_until_cut(
     disk.load(directory)
     store = None
     try:
-        store = Store.open(directory / "ledger.db", epoch=EPOCH, relaxed=relaxed, vfs=disk.name)
+        store = Store.open(directory / "ledger.db", epoch=EPOCH, durability=durability, vfs=disk.name)
         work(store, chance, acknowledged)
     except apsw.Error:
         assert disk.is_cut
@@ -132,9 +133,9 @@ def test_nothing_acknowledged_is_lost_by_two_power_cuts_in_a_row(tmp_path: Path,
     store.close()
 
 
-@pytest.mark.parametrize("weakness", ["relaxed", "lies"])
+@pytest.mark.parametrize("weakness", [{"durability": "relaxed"}, {"lies": True}], ids=["relaxed", "lies"])
 def test_the_test_notices_a_ledger_that_does_not_sync_and_a_disk_that_lies(
-    tmp_path: Path, weakness: str, record_property: Callable[[str, object], None]
+    tmp_path: Path, weakness: dict[str, Any], record_property: Callable[[str, object], None]
 ) -> None:
     lost = 0
     for seed in range(20):
@@ -142,7 +143,7 @@ def test_the_test_notices_a_ledger_that_does_not_sync_and_a_disk_that_lies(
         directory = tmp_path / f"n{seed}"
         directory.mkdir()
         acknowledged: dict[str, bytes] = {}
-        left = run_until_cut(directory, 90, chance, acknowledged, **{weakness: True})
+        left = run_until_cut(directory, 90, chance, acknowledged, **weakness)
         found: list[str] = list(acknowledged)
         with suppress(apsw.Error):  # a disk that lies may leave no database at all
             found = missing(left / "ledger.db", acknowledged)

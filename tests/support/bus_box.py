@@ -1,15 +1,15 @@
-"""A bus without doors, on a ledger in memory, and clients that do as they are told."""
+"""A bus without doors, on a ledger that is not kept, and clients that do as they are told."""
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from itertools import count
 from typing import Any
 
 import anyio
 
 from lifebus_adapters import ADAPTERS
-from lifebus_broker.ledger.memory import MemoryLedger
+from lifebus_broker.ledger.factory import open_unkept
 from lifebus_broker.ports import Query
 from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.dispatch import EmissionOutcome
@@ -38,10 +38,10 @@ _NUMBERS = count(1)
 async def bus_box(**options: Any) -> AsyncIterator[EventBus]:
     """A bus with the built-in adapters; its clock stands still."""
     fanout = Fanout()
-    async with anyio.create_task_group() as tasks:
+    async with aclosing(await open_unkept(committed=fanout.publish)) as ledger, anyio.create_task_group() as tasks:
         yield EventBus(
             registry=Registry([adapter.registered for adapter in ADAPTERS.values()]),
-            ledger=MemoryLedger(entropy=os.urandom, committed=fanout.publish),
+            ledger=ledger,
             fanout=fanout,
             ids=IdSource(lambda: NOW * 1_000, os.urandom),
             clock=lambda: NOW,

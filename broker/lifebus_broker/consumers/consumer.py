@@ -152,7 +152,7 @@ class Consumer:
         Call `skip_pruned` first: without it, pruned receipts that the filter excludes count as well.
         """
         status, deliveries = self._ledger.status(), self.deliveries
-        after, state_at = deliveries.position, status.floor if self._ledger.durable else None
+        after, state_at = deliveries.position, status.floor if self._ledger.capabilities.durable else None
         if status.epoch != deliveries.epoch:
             return ConsumerGap(
                 epoch=status.epoch, after=after, until=status.floor, reason="epoch_changed", state_at=state_at

@@ -82,7 +82,8 @@ class Batch:
 
     `tip_of` returns the committed tip of a stream; `known` holds what keys of this transaction turned out to
     stand for already.  `values` is the flat list of bindings of the rows, `streams` that of new streams,
-    `seconds` that of newly begun seconds and `aliases` that of further keys of rows.
+    `seconds` that of newly begun seconds and `aliases` that of further keys of rows.  Unless `numbered`, receipts
+    get no sequence.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Batch:
         head: int,
         newest_second: int,
         known: Mapping[str, Known],
+        numbered: bool = True,
     ) -> None:
         self.head, self.newest_second = head, newest_second
         self.values: list[object] = []
@@ -103,6 +105,7 @@ class Batch:
         self.bytes = 0
         self._tip_of = tip_of
         self._known = dict(known)
+        self._numbered = numbered
         self._added: list[Sequence[NewReceipt]] = []
 
     def add(self, receipts: Sequence[NewReceipt]) -> list[AppendResult]:
@@ -145,7 +148,7 @@ class Batch:
         adapter, session = place = (receipt.adapter_id, receipt.harness_session_id)
         tip = self.tips.get(place) or self._tip_of(place)
         sequence = sequence_after(tip.sequence, session)
-        if sequence is not None:
+        if sequence is not None and self._numbered:
             force_setattr(receipt, "sequence", sequence)
         try:
             text = encode_json(receipt)
@@ -169,7 +172,7 @@ class Batch:
         self.tips[place] = Tip(tip.stream, position, sequence or 0, link, state, frames)
         self.bytes += len(text)
         row = StoredReceipt(
-            position=position, adapter_id=adapter, harness_session_id=session, sequence=sequence, receipt=text
+            position=position, adapter_id=adapter, harness_session_id=session, sequence=receipt.sequence, receipt=text
         )
         self.rows.append(row)
         return AppendResult(stored=row)

@@ -4,12 +4,15 @@ As JSON lines a log is the same wherever it comes from, a ledger file or an expo
 """
 
 from collections.abc import Iterator
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 import msgspec
 from msgspec import Struct
 
-from lifebus_broker.ports import Record
+from lifebus_broker.state.stream_digests import Stream, StreamKey
+
+if TYPE_CHECKING:
+    from lifebus_broker.ports import Record  # which names `LedgerLog` as what a ledger lends
 
 _HEX_BYTES: Final = 64
 
@@ -87,9 +90,33 @@ class LogSource(Protocol):
         """Return the lines with positions above `after` up to `through`, in order."""
         ...
 
-    def notes(self, prefix: str) -> Iterator[Record]:
+    def notes(self, prefix: str) -> Iterator["Record"]:
         """Return the kept notes of the streams whose name begins with `prefix`, by stream and number."""
         ...
+
+
+class LedgerLog(LogSource, Protocol):
+    """The log of a ledger while that is written: what `LogSource` says is as of the moment of asking.
+
+    Used by one thread at a time.  A context manager, which closes it.
+    """
+
+    @property
+    def epoch(self) -> str:
+        """The random id of this history, as 32 hex digits."""
+        ...
+
+    def newest(self) -> dict[StreamKey, Stream]:
+        """Return where every stream is, as of one moment, from the ledger's own tables."""
+        ...
+
+    def close(self) -> None:
+        """Release what was opened."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
 
 
 def _is_hex(text: str, digits: int) -> bool:

@@ -7,13 +7,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from lifebus_admin.ledger_files.checks import check_file
-from lifebus_admin.ledger_files.files import held_ledger, new_file, regular_file, telling, unfinished_file
+from lifebus_admin.ledger_files.files import held_ledger, ledger_file, new_file, regular_file, telling, unfinished_file
 from lifebus_admin.ledger_files.info import LedgerInfo, look_at
 from lifebus_broker.atomic_files import sync_directory
 from lifebus_broker.ledger.sqlite.copy import bring_up_to_date, compact, copy_ledger, renew
 from lifebus_broker.ledger.sqlite.swap import next_path, settle
 from lifebus_contract import LifebusError
-from lifebus_supervisor.configuration.ledger_file import companions_of, ledger_file
 from lifebus_supervisor.configuration.settings import Settings
 
 
@@ -75,7 +74,7 @@ def put_in_place(settings: Settings, path: Path, build: Callable[[Path], None], 
             os.fsync(written.fileno())
         unfinished.rename(next_path(path))
         sync_directory(path.parent)
-    aside = settle(path, companions_of(settings))
+    aside = settle(path, settings.ledger_companions)
     return Replaced(epoch=info.epoch, head=info.head, floor=info.floor, aside=None if aside is None else str(aside))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from lifebus_admin.ledger_files.files import regular_file, telling
+from lifebus_admin.ledger_files.files import ledger_file, regular_file, telling
 from lifebus_admin.ledger_files.info import look_at
 from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.exporter import SqliteExport
@@ -18,7 +18,6 @@ from lifebus_broker.state.session_state import head_of
 from lifebus_broker.state.stores import Stores, load_stores
 from lifebus_broker.state.stream_digests import NO_RECEIPT, Stream
 from lifebus_contract import LifebusError
-from lifebus_supervisor.configuration.ledger_file import ledger_file
 from lifebus_supervisor.configuration.settings import Settings
 
 Watch = Callable[[str, int, int], None]

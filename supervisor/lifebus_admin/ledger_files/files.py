@@ -8,12 +8,21 @@ from pathlib import Path
 import apsw
 
 from lifebus_broker.atomic_files import sync_directory
+from lifebus_broker.ledger import factory
 from lifebus_broker.ledger.sqlite.copy import is_in_use
-from lifebus_broker.ledger.sqlite.swap import files_of, next_path
+from lifebus_broker.ledger.sqlite.swap import files_of, next_path, settle_files
 from lifebus_contract import BrokerBusy, LifebusError
-from lifebus_supervisor.configuration.ledger_file import ledger_file, settle_ledger
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_transports.runtime_dir import ensure_private_directory, hold_lock, take_runtime_dir
+
+
+def ledger_file(settings: Settings) -> Path:
+    """Return the ledger file that the settings name; it need not be there.
+
+    Raises:
+        LifebusError: the settings name none.
+    """
+    return factory.ledger_file(settings.ledger_location)
 
 
 def regular_file(path: Path, what: str = "ledger") -> Path:
@@ -78,7 +87,7 @@ def held_ledger(settings: Settings) -> Generator[Path]:
                 f"{fault.detail}\nthis needs the ledger for itself: end the broker (SIGTERM, or Ctrl-C) and try again"
             )
             raise _held(detail) from None
-        settle_ledger(settings)
+        settle_files(path, settings.ledger_companions)
         if _is_taken(path):
             raise _held(f"{path} is open in another process, perhaps a broker whose locks were deleted; end it")
         yield path

@@ -6,18 +6,17 @@ from typing import Final
 
 from msgspec import Struct
 
-from lifebus_admin.ledger_files.files import held_ledger, regular_file, telling
+from lifebus_admin.ledger_files.files import held_ledger, ledger_file, regular_file, telling
 from lifebus_admin.ledger_files.info import LedgerInfo, look_at
 from lifebus_broker.ledger.retention import Limits
 from lifebus_broker.ledger.sqlite.log import SqliteLog
 from lifebus_broker.ledger.sqlite.store import Store
-from lifebus_broker.ledger.sqlite.usage import plan_cut
+from lifebus_broker.ledger.sqlite.usage import decide_prune
 from lifebus_broker.snapshots.compactions.files import CompactionFiles
 from lifebus_broker.snapshots.compactions.state_cache import StateCache
 from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.stores import dump_stores
 from lifebus_contract import InvalidRequest
-from lifebus_supervisor.configuration.ledger_file import ledger_file
 from lifebus_supervisor.configuration.settings import Settings
 
 _DAY_S: Final = 86_400
@@ -67,7 +66,7 @@ def plan_prune(settings: Settings, now_epoch_s: int, wish: PruneWish) -> PrunePl
             raise InvalidRequest(f"there is no receipt {through}; the newest is {info.head}", code="no_position")
         return PrunePlan(info=info, through=max(through, info.floor))
     with telling(path):
-        cut = plan_cut(path, wish.limits(now_epoch_s), now_epoch_s)
+        cut = decide_prune(path, wish.limits(now_epoch_s), now_epoch_s)
     return PrunePlan(info=info, through=info.floor if cut is None else cut.floor)
 
 

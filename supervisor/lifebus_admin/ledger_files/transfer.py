@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lifebus_admin.ledger_files.backup import Replaced, put_in_place
-from lifebus_admin.ledger_files.files import held_ledger, new_file, regular_file, telling, unfinished_file
+from lifebus_admin.ledger_files.files import held_ledger, ledger_file, new_file, regular_file, telling, unfinished_file
 from lifebus_admin.ledger_files.info import look_at
 from lifebus_broker.exports.damage import open_export
 from lifebus_broker.exports.jsonl_log import FileSlice, JsonlLog
@@ -17,7 +17,6 @@ from lifebus_broker.ledger.sqlite.importer import build_ledger
 from lifebus_broker.snapshots.archive import LEDGER, is_archive, open_archive
 from lifebus_broker.state.stores import REDUCER_VERSION
 from lifebus_contract import LifebusError
-from lifebus_supervisor.configuration.ledger_file import ledger_file
 from lifebus_supervisor.configuration.settings import Settings
 
 

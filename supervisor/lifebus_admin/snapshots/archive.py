@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
 
-from lifebus_admin.ledger_files.files import new_file, regular_file
+from lifebus_admin.ledger_files.files import ledger_file, new_file, regular_file
 from lifebus_admin.ledger_files.transfer import export_source
 from lifebus_broker.canonical_json import canonical
 from lifebus_broker.exports.writer import write_export
@@ -24,7 +24,6 @@ from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.stores import REDUCER_VERSION
 from lifebus_contract import InvalidRequest
 from lifebus_supervisor.configuration.adapters import configured_adapters
-from lifebus_supervisor.configuration.ledger_file import ledger_file
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.jobs.state_directory import pins_here
 

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from lifebus_admin.ledger_files.files import regular_file, telling
+from lifebus_admin.ledger_files.files import ledger_file, regular_file, telling
 from lifebus_broker.exports.jsonl_log import JsonlLog
 from lifebus_broker.exports.lines import HeadLine, RecordLine, StreamLine, TombstoneLine
 from lifebus_broker.exports.writer import ExportSource, write_export
@@ -38,7 +38,6 @@ from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.stores import REDUCER_VERSION, Stores
 from lifebus_broker.state.working_set import compile_working_set, encode_working_set
 from lifebus_supervisor.configuration.adapters import configured_adapters
-from lifebus_supervisor.configuration.ledger_file import ledger_file
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.jobs.state_directory import pins_here, snapshot_files
 

@@ -39,7 +39,7 @@ class Reads:
             page = _page_of_another_epoch(ledger.epoch, status.head, status.floor)
         else:
             page = await ledger.read(query_of(body, body.after))
-        return page_of(page, has_state=ledger.durable)
+        return page_of(page, has_state=ledger.capabilities.durable)
 
     async def _sessions(self, _: Call, body: SessionsQuery) -> Sequence[SessionHead]:
         return await self._ledger.sessions(body.session)

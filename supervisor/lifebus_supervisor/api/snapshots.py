@@ -48,7 +48,7 @@ class Snapshots:
         self._mark = RunningMark(settings.state_dir / _MARK)
         self._resumes = States(bus.ledger, self._compile_now)
         self._states = States(
-            bus.ledger, partial(state_at_floor, settings.ledger_path, self._pins), lambda: bus.ledger.status().floor
+            bus.ledger, partial(state_at_floor, bus.ledger.open_log, self._pins), lambda: bus.ledger.status().floor
         )
         self._snapshotter = None
         if follower is not None:

@@ -2,7 +2,6 @@
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Final
 
 import anyio
@@ -10,7 +9,7 @@ import anyio.to_thread
 import msgspec
 from msgspec import Struct
 
-from lifebus_broker.ledger.sqlite.log import SqliteLog
+from lifebus_broker.ledger.log import LedgerLog
 from lifebus_broker.ports import Ledger
 from lifebus_broker.snapshots.frozen import FrozenMap, thaw
 from lifebus_broker.state.stores import Stores, load_stores, store_digests
@@ -68,7 +67,7 @@ class States:
         wanted = self._newest() if position is None else position
         if wanted is not None and wanted in self._kept:
             return self._kept[wanted]
-        if not self._ledger.durable:
+        if not self._ledger.capabilities.durable:
             raise InvalidRequest("this ledger is not durable and keeps no state", code="no_state")
         compiled = await self._read()
         if position not in (None, compiled.position):
@@ -94,16 +93,16 @@ def compile_state(stores: Stores, pins: FrozenMap) -> Compiled:
     return Compiled(stores.position, encode_working_set(compile_working_set(stores, plain)), digests)
 
 
-async def state_at_floor(path: Path, pins: Callable[[], FrozenMap]) -> Compiled:
-    """Return the working set where the log of a ledger file begins.
+async def state_at_floor(open_log: Callable[[], LedgerLog], pins: Callable[[], FrozenMap]) -> Compiled:
+    """Return the working set where the log of a ledger begins.
 
     Raises:
-        LifebusError: the file cannot be read.
+        LifebusError: the ledger cannot be read.
     """
-    return await anyio.to_thread.run_sync(_compile_base, path, pins())
+    return await anyio.to_thread.run_sync(_compile_base, open_log, pins())
 
 
-def _compile_base(path: Path, pins: FrozenMap) -> Compiled:
-    with SqliteLog(path) as log:
+def _compile_base(open_log: Callable[[], LedgerLog], pins: FrozenMap) -> Compiled:
+    with open_log() as log:
         dump = log.base()
     return compile_state(Stores() if dump is None else load_stores(dump), pins)

@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
+from lifebus_broker.ledger.backends import DEFAULT_BACKEND, Backend, LedgerLocation
 from lifebus_broker.state.pressure import Thresholds
 from lifebus_contract import CapabilityRequest, LifecycleEvent
 from lifebus_contract.fields import Identifier
@@ -20,7 +21,7 @@ _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")
 class LedgerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where receipts are recorded.  `memory` promises nothing beyond the process (docs/reliability.md)."""
 
-    backend: Literal["sqlite", "memory"] = "sqlite"
+    backend: Backend = DEFAULT_BACKEND
     path: Annotated[str, Meta(min_length=1)] = "auto"
     """The SQLite file; ``auto`` is ``ledger.db`` in the state directory."""
 
@@ -175,8 +176,18 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def ledger_path(self) -> Path:
-        """The SQLite file in use."""
+        """Where the ledger is, if it is kept."""
         return self.state_dir / "ledger.db" if self.ledger.path == "auto" else Path(self.ledger.path).expanduser()
+
+    @property
+    def ledger_location(self) -> LedgerLocation:
+        """Which ledger is in use, as the broker's factory of ledgers takes it."""
+        return LedgerLocation(self.ledger.backend, self.ledger_path)
+
+    @property
+    def ledger_companions(self) -> tuple[Path, ...]:
+        """What lies beside the ledger and speaks of its history alone: the snapshots; caches prove themselves."""
+        return (self.state_dir / "snapshots",)
 
     @property
     def writer_locks(self) -> tuple[Path, ...]:

@@ -13,7 +13,6 @@ from anyio.abc import TaskGroup
 from lifebus_adapters import ADAPTERS
 from lifebus_broker.consumers.table import ConsumerTable
 from lifebus_broker.ledger.retention_clock import AgeClock, elapsed_s
-from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ports import Ledger
 from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.fan_out import Fanout
@@ -161,7 +160,7 @@ def _compose_api(core: Core, receipts: ReceiptPublisher, count: Callable[[], Map
 def _compose_retention(
     settings: Settings, ledger: Ledger, follower: StateFollowerTask | None, snapshots: Snapshots, consumers: Consumers
 ) -> RetentionTask | None:
-    if not isinstance(ledger, SqliteLedger) or follower is None:
+    if not ledger.capabilities.retention or follower is None:
         return None
 
     async def after_prune() -> Sequence[str]:
@@ -172,7 +171,6 @@ def _compose_retention(
     return RetentionTask(
         settings.retention,
         ledger,
-        settings.ledger_path,
         base_at=follower.dump_at,
         losers=after_prune,
         clock=AgeClock(time.time, elapsed_s, ledger.newest_epoch_s),

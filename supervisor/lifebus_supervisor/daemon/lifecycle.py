@@ -65,7 +65,7 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
         ledger = await open_ledger(settings, fanout, halt)
         stack.push_async_callback(close_ledger, ledger)
         tasks = await stack.enter_async_context(anyio.create_task_group())
-        signals = await open_signals(settings.signals, ledger)
+        signals = await open_signals(settings, ledger, stack)
         core = compose_core(settings, halt, registry, ledger=ledger, fanout=fanout, signals=signals, tasks=tasks)
         await _recover(core)
         daemon = compose_daemon(core, stack)

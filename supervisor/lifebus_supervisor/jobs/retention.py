@@ -2,17 +2,13 @@
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
 from typing import Final
 
 import anyio
-import anyio.to_thread
-import apsw
 import structlog
 
 from lifebus_broker.ledger.retention import Limits, PruneDecision
-from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
-from lifebus_broker.ledger.sqlite.usage import bytes_on_disk, plan_cut
+from lifebus_broker.ports import Ledger
 from lifebus_contract import InvalidRequest, LifebusError
 from lifebus_supervisor.configuration.settings import RetentionSettings
 from lifebus_transports.messages.ledger import Prune, PruneAnswer
@@ -29,7 +25,7 @@ _log = structlog.get_logger("lifebus.retention")
 
 
 class RetentionTask:
-    """Keeps a ledger file within its limits.
+    """Keeps a ledger within its limits.
 
     `base_at` returns the dump of the stores after a receipt, which stands for all that are dropped up to there.
     `losers` names the named consumers that lost something because it was dropped before they had settled it.
@@ -39,14 +35,13 @@ class RetentionTask:
     def __init__(
         self,
         settings: RetentionSettings,
-        ledger: SqliteLedger,
-        path: Path,
+        ledger: Ledger,
         *,
         base_at: Callable[[int], Awaitable[bytes]],
         losers: Callable[[], Awaitable[Sequence[str]]],
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._settings, self._ledger, self._path = settings, ledger, path
+        self._settings, self._ledger = settings, ledger
         self._base_at, self._losers, self._clock = base_at, losers, clock
         self._bytes = 0
         self._forget_at = 0.0
@@ -63,14 +58,14 @@ class RetentionTask:
 
         What cannot be done now, because the disk or the ledger does not let it, is logged and tried at the next look.
         """
-        self._bytes = await anyio.to_thread.run_sync(bytes_on_disk, self._path)
+        self._bytes = await self._ledger.usage()
         now = int(self._clock())
         try:
-            cut = await anyio.to_thread.run_sync(plan_cut, self._path, limits_of(self._settings), now)
+            cut = await self._ledger.plan_prune(limits_of(self._settings), now)
             if cut is not None:
                 await self._cut(cut, now)
             await self._forget_keys(now)
-        except (apsw.Error, LifebusError) as fault:
+        except LifebusError as fault:
             _log.warning("retention_failed", fault=type(fault).__name__, detail=str(fault)[:200])
             return None
         return cut
@@ -122,7 +117,7 @@ class RetentionTask:
         most = self._bytes + max(self._settings.keep_mb * _MIB // _GROWN, _MIB)
         while (left := end - anyio.current_time()) > 0:
             await anyio.sleep(min(left, _GLANCE_S))
-            grown = await anyio.to_thread.run_sync(bytes_on_disk, self._path) > most
+            grown = await self._ledger.usage() > most
             if grown or not self._ledger.status().writable:
                 return
 

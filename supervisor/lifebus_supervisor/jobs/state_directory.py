@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
-from lifebus_broker.ledger.log import LogSource
-from lifebus_broker.ledger.sqlite.log import SqliteLog
+from lifebus_broker.ledger.factory import open_log
+from lifebus_broker.ledger.log import LedgerLog, LogSource
 from lifebus_broker.routing.registry import Registry
 from lifebus_broker.snapshots.capture import capture_snapshot
 from lifebus_broker.snapshots.compactions.files import CompactionFiles
@@ -22,7 +22,6 @@ from lifebus_broker.snapshots.pins import pins_of
 from lifebus_broker.snapshots.snapshot import SaveSnapshot, SaveType
 from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.stores import REDUCER_VERSION
-from lifebus_contract import LifebusError
 from lifebus_supervisor.configuration.adapters import configured_adapters
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_transports.messages.snapshots import SaveAnswer, SaveTypeName
@@ -31,7 +30,7 @@ from lifebus_transports.messages.snapshots import SaveAnswer, SaveTypeName
 class Saved(Struct, frozen=True):
     """A state directory that is open to be saved or booted."""
 
-    log: SqliteLog
+    log: LedgerLog
     keeper: StateFollower
     snapshots: SnapshotFiles
     compactions: CompactionRegistry
@@ -98,13 +97,8 @@ def open_saved(settings: Settings) -> Generator[Saved]:
     Raises:
         LifebusError: there is no ledger file, or it cannot be read.
     """
-    if settings.ledger.backend != "sqlite":
-        raise LifebusError("the ledger is kept in memory: there is nothing to save or to boot", code="configuration")
-    if not settings.ledger_path.is_file():
-        detail = f"{settings.ledger_path}: there is no such ledger; `lifebus config` shows where it is looked for"
-        raise LifebusError(detail, code="unreadable")
-    caches = CompactionFiles(settings.state_dir, StateCache.policy_id)
-    with SqliteLog(settings.ledger_path) as log:
+    with open_log(settings.ledger_location) as log:
+        caches = CompactionFiles(settings.state_dir, StateCache.policy_id)
         yield Saved(
             log=log,
             keeper=StateFollower(log, caches, writing=False),

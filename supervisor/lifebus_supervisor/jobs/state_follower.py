@@ -11,8 +11,7 @@ import anyio
 import anyio.to_thread
 import structlog
 
-from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
-from lifebus_broker.ledger.sqlite.log import SqliteLog
+from lifebus_broker.ledger.log import LedgerLog
 from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.snapshots.compactions.files import CompactionFiles, RefusedFile
@@ -48,14 +47,14 @@ _log = structlog.get_logger("lifebus.keeper")
 
 
 def compose_keeping(settings: Settings, bus: EventBus, supervisor: Supervisor) -> "StateFollowerTask | None":
-    """Return the keeper of a bus's ledger file, on which its capabilities and its supervisor stand from now on.
+    """Return the follower of a bus's ledger, on which its capabilities and its supervisor stand from now on.
 
-    A ledger in memory has no history when it begins, and so needs no keeper: None.
+    A ledger without snapshots has no history when it begins, and so needs no follower: None.
     """
     ledger = bus.ledger
-    if not isinstance(ledger, SqliteLedger):
+    if not ledger.capabilities.snapshots:
         return None
-    keeping = StateFollowerTask(settings.ledger_path, settings.state_dir, ledger.head, bus.capabilities.take_over)
+    keeping = StateFollowerTask(ledger.open_log, settings.state_dir, ledger.head, bus.capabilities.take_over)
     bus.capabilities.await_history()
     supervisor.monitors.known = keeping.known
     return keeping
@@ -70,21 +69,25 @@ class StateFollowerTask:
     """
 
     def __init__(
-        self, ledger_path: Path, state_dir: Path, head: int, take_over: Callable[[CapabilityState], None]
+        self,
+        open_log: Callable[[], LedgerLog],
+        state_dir: Path,
+        head: int,
+        take_over: Callable[[CapabilityState], None],
     ) -> None:
         self.taken_up = anyio.Event()
         self.doors_open = anyio.Event()
         self._measured = anyio.Event()
         self.refused = 0
         self.broken: str | None = None
-        self._path = ledger_path
+        self._open_log = open_log
         self._files = CompactionFiles(state_dir, StateCache.policy_id)
         self._first = self._head = head
         self._position = 0
         self._take_over = take_over
         self._news = anyio.Event()
         self._one, self._one_dump = anyio.CapacityLimiter(1), anyio.CapacityLimiter(1)
-        self._open: tuple[StateFollower, SqliteLog] | None = None
+        self._open: tuple[StateFollower, LedgerLog] | None = None
         self._closed = False
         self._refusals: list[RefusedFile] = []
 
@@ -117,7 +120,7 @@ class StateFollowerTask:
         await self.taken_up.wait()
         return True
 
-    async def use(self, work: Callable[[StateFollower, SqliteLog], T]) -> T:
+    async def use(self, work: Callable[[StateFollower, LedgerLog], T]) -> T:
         """Return what `work` returns of the keeper and the log, in the keeper's thread; one at a time.
 
         Raises:
@@ -199,17 +202,17 @@ class StateFollowerTask:
             _log.debug("taken_up", position=self._position, caches_refused=self.refused)
         return more
 
-    def _in_thread(self, work: Callable[[StateFollower, SqliteLog], T]) -> T:
+    def _in_thread(self, work: Callable[[StateFollower, LedgerLog], T]) -> T:
         if self._closed:
             raise InternalError(self.broken or "the keeper has stopped", code="closed")
         if self._open is None:
-            log = SqliteLog(self._path)
+            log = self._open_log()
             self._files.remove_unfinished()
             self._open = (StateFollower(log, self._files, self._refusals.append), log)
         return work(*self._open)
 
     def _dump_at(self, position: int) -> bytes:
-        with SqliteLog(self._path) as log:
+        with self._open_log() as log:
             return dump_stores(StateFollower(log, self._files, writing=False).stores_at(position))
 
     def _close(self) -> None:

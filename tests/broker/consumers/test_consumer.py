@@ -1,51 +1,62 @@
 """A named consumer at work when the journal refuses, and how little of the ledger it looks at."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
 from lifebus_broker.consumers import table as consumer_table
 from lifebus_broker.consumers.table import ConsumerTable
-from lifebus_broker.ledger.memory import MemoryLedger
-from lifebus_broker.ledger.memory_journal import MemoryJournal
 from lifebus_broker.ledger.refusals import DISK_FULL
-from lifebus_broker.ports import NewRecord, Page, Query, Record, Refusal
+from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
+from lifebus_broker.ports import Journal, NewRecord, Page, Query, Record, Refusal
 from lifebus_contract import BrokerBusy, LifebusError
 from lifebus_contract.consumers import ConsumerInfo, ConsumerSettings
+from support.contract_suites.journal_suite import noted
 from support.receipts import entry, recorded
 
 
-class RefusingJournal(MemoryJournal):
-    """Refuses while it is `full`, at once or when the write would have been done."""
+class RefusingJournal:
+    """A journal that refuses while it is `full`, at once or when the write would have been done."""
 
-    full = False
-    late = False
+    def __init__(self, journal: Journal) -> None:
+        self.full = self.late = False
+        self._journal = journal
+        self.read, self.streams, self.drop = journal.read, journal.streams, journal.drop
 
     def append(self, notes: Sequence[NewRecord], done: Callable[[list[Record] | Refusal], None]) -> Refusal | None:
         if not self.full:
-            return super().append(notes, done)
+            return self._journal.append(notes, done)
         if not self.late:
             return DISK_FULL
-        return super().append([], lambda _: done(DISK_FULL))
+        return self._journal.append([], lambda _: done(DISK_FULL))
 
 
-class CountingLedger(MemoryLedger):
+class CountingLedger(SqliteLedger):
     """Counts the questions; its journal may refuse."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
         self.questions: list[Query] = []
-        self.refusing = RefusingJournal(lambda: 0)
+        self.refusing = RefusingJournal(super().journal)
 
     @property
-    def journal(self) -> RefusingJournal:
+    def journal(self) -> Journal:
         return self.refusing
 
     async def read(self, query: Query) -> Page:
         self.questions.append(query)
         return await super().read(query)
+
+
+@asynccontextmanager
+async def counting_ledger(directory: Path) -> AsyncIterator[CountingLedger]:
+    async with aclosing(await CountingLedger.open(directory / "ledger.db", durability="relaxed")) as ledger:
+        yield ledger
 
 
 async def reloaded(ledger: CountingLedger) -> ConsumerInfo:
@@ -57,61 +68,62 @@ async def reloaded(ledger: CountingLedger) -> ConsumerInfo:
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["at once", "at the write"])
-async def test_what_the_journal_refused_is_never_missed_by_what_it_took_later(late: bool) -> None:
-    ledger = CountingLedger()
-    await recorded(ledger, [entry(number) for number in range(6)])
-    async with anyio.create_task_group() as tasks:
-        table = ConsumerTable(ledger, tasks, itertools.count().__next__)
-        settings = ConsumerSettings(max_in_flight=2, ack_wait_ms=3_600_000)
-        consumer = await table.open("n", settings, client_id="c", epoch=None, after=0)
-        ledger.refusing.full, ledger.refusing.late = True, late
-        result = await consumer.fetch(2, 0)
-        assert [row.position for row, _ in result.items] == [1, 2]
-        with pytest.raises(LifebusError, match="full"):
-            await consumer.acknowledge(ledger.epoch, [2], 0)
-        ledger.refusing.full = False
-        assert (await reloaded(ledger)).position == 0
-        result = await consumer.fetch(2, 0)
-        assert [row.position for row, _ in result.items] == [3]
-        await consumer.acknowledge(ledger.epoch, [3], 0)
-        after = await reloaded(ledger)
-        assert (after.position, after.scanned, after.open) == (0, 3, 1), "position 1 is still to be done"
+async def test_what_the_journal_refused_is_never_missed_by_what_it_took_later(tmp_path: Path, late: bool) -> None:
+    async with counting_ledger(tmp_path) as ledger:
+        await recorded(ledger, [entry(number) for number in range(6)])
+        async with anyio.create_task_group() as tasks:
+            table = ConsumerTable(ledger, tasks, itertools.count().__next__)
+            settings = ConsumerSettings(max_in_flight=2, ack_wait_ms=3_600_000)
+            consumer = await table.open("n", settings, client_id="c", epoch=None, after=0)
+            ledger.refusing.full, ledger.refusing.late = True, late
+            result = await consumer.fetch(2, 0)
+            assert [row.position for row, _ in result.items] == [1, 2]
+            with pytest.raises(LifebusError, match="full"):
+                await consumer.acknowledge(ledger.epoch, [2], 0)
+            ledger.refusing.full = False
+            assert (await reloaded(ledger)).position == 0
+            result = await consumer.fetch(2, 0)
+            assert [row.position for row, _ in result.items] == [3]
+            await consumer.acknowledge(ledger.epoch, [3], 0)
+            after = await reloaded(ledger)
+            assert (after.position, after.scanned, after.open) == (0, 3, 1), "position 1 is still to be done"
 
 
-async def test_a_fetch_asks_for_what_came_since_the_last_one_only() -> None:
-    ledger = CountingLedger()
-    await recorded(ledger, [entry(number) for number in range(500)])
-    async with anyio.create_task_group() as tasks:
-        table = ConsumerTable(ledger, tasks, itertools.count().__next__)
-        settings = ConsumerSettings(sessions=(("codex", "rare"),))
-        consumer = await table.open("n", settings, client_id="c", epoch=None, after=0)
-        assert (await consumer.fetch(10, 0)).items == ()
-        asked = len(ledger.questions)
-        assert (await consumer.fetch(10, 0)).items == ()
-        assert len(ledger.questions) == asked, "nothing came: there is nothing to look at"
-        await recorded(ledger, [entry(501), entry(502, harness_session_id="rare")])
-        result = await consumer.fetch(10, 0)
-        assert [row.position for row, _ in result.items] == [502]
-        assert [query.after for query in ledger.questions[asked:]] == [500]
+async def test_a_fetch_asks_for_what_came_since_the_last_one_only(tmp_path: Path) -> None:
+    async with counting_ledger(tmp_path) as ledger:
+        await recorded(ledger, [entry(number) for number in range(500)])
+        async with anyio.create_task_group() as tasks:
+            table = ConsumerTable(ledger, tasks, itertools.count().__next__)
+            settings = ConsumerSettings(sessions=(("codex", "rare"),))
+            consumer = await table.open("n", settings, client_id="c", epoch=None, after=0)
+            assert (await consumer.fetch(10, 0)).items == ()
+            asked = len(ledger.questions)
+            assert (await consumer.fetch(10, 0)).items == ()
+            assert len(ledger.questions) == asked, "nothing came: there is nothing to look at"
+            await recorded(ledger, [entry(501), entry(502, harness_session_id="rare")])
+            result = await consumer.fetch(10, 0)
+            assert [row.position for row, _ in result.items] == [502]
+            assert [query.after for query in ledger.questions[asked:]] == [500]
 
 
-async def test_notes_that_cannot_be_read_keep_the_broker_from_starting_and_say_whose_they_are() -> None:
-    ledger = CountingLedger()
-    ledger.journal.append([NewRecord("cursor/mirror", b'{"note":"from the future"}')], lambda _: None)
-    async with anyio.create_task_group() as tasks:
-        with pytest.raises(LifebusError, match="cursor `mirror`") as refused:
-            await ConsumerTable(ledger, tasks, lambda: 0.0).load()
-    assert refused.value.code == "ledger_damaged"
+async def test_notes_that_cannot_be_read_keep_the_broker_from_starting_and_say_whose_they_are(tmp_path: Path) -> None:
+    async with counting_ledger(tmp_path) as ledger:
+        await noted(ledger.journal, ("cursor/mirror", b'{"note":"from the future"}'))
+        async with anyio.create_task_group() as tasks:
+            with pytest.raises(LifebusError, match="cursor `mirror`") as refused:
+                await ConsumerTable(ledger, tasks, lambda: 0.0).load()
+        assert refused.value.code == "ledger_damaged"
 
 
-async def test_there_is_an_end_to_the_number_of_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumer_table, "MAX_CONSUMERS", 2)
-    async with anyio.create_task_group() as tasks:
-        table = ConsumerTable(CountingLedger(), tasks, lambda: 0.0)
-        for name in ("a", "b"):
-            await table.open(name, ConsumerSettings(), client_id="c", epoch=None, after=None)
-        with pytest.raises(BrokerBusy, match="evict one"):
+async def test_there_is_an_end_to_the_number_of_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with counting_ledger(tmp_path) as ledger:
+        monkeypatch.setattr(consumer_table, "MAX_CONSUMERS", 2)
+        async with anyio.create_task_group() as tasks:
+            table = ConsumerTable(ledger, tasks, lambda: 0.0)
+            for name in ("a", "b"):
+                await table.open(name, ConsumerSettings(), client_id="c", epoch=None, after=None)
+            with pytest.raises(BrokerBusy, match="evict one"):
+                await table.open("c", ConsumerSettings(), client_id="c", epoch=None, after=None)
+            await table.evict("a")
             await table.open("c", ConsumerSettings(), client_id="c", epoch=None, after=None)
-        await table.evict("a")
-        await table.open("c", ConsumerSettings(), client_id="c", epoch=None, after=None)
-        assert [consumer.name for consumer in table.all()] == ["b", "c"]
+            assert [consumer.name for consumer in table.all()] == ["b", "c"]

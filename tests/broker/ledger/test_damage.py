@@ -192,7 +192,7 @@ async def test_an_older_copy_of_the_file_is_not_taken_for_the_present_one(path: 
 async def test_who_relaxes_has_no_witness_and_is_accused_of_nothing(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     for number in range(2):
-        ledger = await SqliteLedger.open(path, relaxed=True)
+        ledger = await SqliteLedger.open(path, durability="relaxed")
         await recorded(ledger, [entry(number)])
         await ledger.aclose()
     assert not path.with_name("ledger.db-witness").exists()

@@ -98,7 +98,7 @@ async def test_appends_are_refused_while_the_disk_is_short_and_go_on_when_there_
 ) -> None:
     free = 100 * MIB
     monkeypatch.setattr(sqlite_module, "room_on", lambda _: (free, 10_000 * MIB))
-    monkeypatch.setattr(sqlite_chores, "_LOOK_S", 0.01)
+    monkeypatch.setattr(sqlite_chores, "_MEASURE_S", 0.01)
     ledger = await SqliteLedger.open(path)
     ledger.bound(keep=0, spare=64 * MIB)
     await recorded(ledger, keyed(range(10)))

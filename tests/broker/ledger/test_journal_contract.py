@@ -1,15 +1,14 @@
-"""Both journals keep the same promises; what only the durable one does is here as well."""
+"""The journal keeps the same promises whether its file is kept or not; what only a kept one does is here as well."""
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 import apsw
 import pytest
 
-from lifebus_broker.ledger.memory import MemoryLedger
-from lifebus_broker.ledger.memory_journal import MemoryJournal
+from lifebus_broker.ledger.factory import open_unkept
 from lifebus_broker.ledger.record_batch import MAX_QUEUED_NOTES
 from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
@@ -23,25 +22,15 @@ def stands() -> float:
     return AT + 0.9
 
 
-class TestMemoryJournal(JournalContract):
+class TestUnkeptJournal(JournalContract):
     @pytest.fixture
-    def opened(self) -> Open:
+    def opened(self, tmp_path: Path) -> Open:
         @asynccontextmanager
         async def open_it() -> AsyncIterator[Ledger]:
-            ledger = MemoryLedger(clock=stands)
-            yield ledger
-            await ledger.aclose()
+            async with aclosing(await open_unkept(tmp_path, clock=stands)) as ledger:
+                yield ledger
 
         return open_it
-
-    async def test_it_keeps_a_bounded_number_of_bytes(self) -> None:
-        journal = MemoryJournal(stands, max_bytes=1000)
-        await noted(journal, ("a", b"x" * 400), ("b", b""))
-        refusal = journal.append([NewRecord("a", b"x" * 400)], lambda _: None)
-        assert refusal is not None
-        assert refusal.code == "disk_full"
-        await journal.drop("a", 1)
-        await noted(journal, ("a", b"x" * 400))
 
 
 class TestSqliteJournal(JournalContract):

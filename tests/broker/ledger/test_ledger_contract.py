@@ -1,47 +1,83 @@
-"""Both ledgers keep the same promises."""
+"""The ledger keeps the same promises whether its file is kept or not."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from lifebus_broker.ledger import memory
-from lifebus_broker.ledger.memory import MemoryLedger
+from lifebus_broker.ledger.factory import open_unkept
+from lifebus_broker.ledger.retention import Limits
+from lifebus_broker.ledger.sqlite import ledger as sqlite_ledger
+from lifebus_broker.ledger.sqlite import maintenance
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ports import Ledger, StoredReceipt
 from support.contract_suites.ledger_suite import LedgerContract, Open
-from support.receipts import DIGEST, entry, every_row, keyed, recorded
+from support.integration.following import until
+from support.receipts import DIGEST, append, every_row, keyed, recorded
 
 Committed = Callable[[list[StoredReceipt]], None]
 
 
-class TestMemoryLedger(LedgerContract):
+def names(directory: Path) -> list[str]:
+    return [path.name for path in directory.iterdir()]
+
+
+class TestUnkeptLedger(LedgerContract):
     @pytest.fixture
-    def opened(self) -> Open:
+    def opened(self, tmp_path: Path) -> Open:
         @asynccontextmanager
         async def open_it(committed: Committed | None = None) -> AsyncIterator[Ledger]:
-            ledger = MemoryLedger(committed=committed)
-            yield ledger
-            await ledger.aclose()
+            async with aclosing(await open_unkept(tmp_path, committed=committed)) as ledger:
+                yield ledger
 
         return open_it
 
-    async def test_it_keeps_the_newest_rows_and_keys_only(self) -> None:
-        ledger = MemoryLedger(max_rows=4, max_keys=6)
-        rows = await recorded(ledger, keyed(range(10)))
-        assert await every_row(ledger, after=6) == rows[6:]
-        assert ledger.status().floor == 6
-        found = await ledger.find([("alice", "codex", f"k{number:06d}") for number in (3, 4, 9)])
-        assert found == [None, (DIGEST, None), (DIGEST, rows[9])]
+    async def test_nothing_is_left_of_it(self, opened: Open, tmp_path: Path) -> None:
+        async with opened() as ledger:
+            await recorded(ledger, keyed(range(10)))
+            epoch = ledger.epoch
+            assert names(tmp_path)
+        assert names(tmp_path) == []
+        async with opened() as ledger:
+            assert (ledger.head, ledger.epoch == epoch) == (0, False)
 
-    async def test_it_keeps_a_bounded_number_of_bytes(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(memory, "MAX_BYTES", 2000)
-        ledger = MemoryLedger()
-        await recorded(ledger, [entry(number) for number in range(20)])
-        assert 0 < ledger.status().size_bytes <= 2000
-        assert ledger.status().floor > 0
-        assert await ledger.verify() == []
+    async def test_what_one_that_was_killed_left_is_removed_by_the_next(self, opened: Open, tmp_path: Path) -> None:
+        (tmp_path / "ledger-not-kept-1").mkdir()
+        (tmp_path / "ledger-not-kept-1" / "ledger.db").write_bytes(b"left")
+        (tmp_path / "other").mkdir()
+        async with opened():
+            assert not (tmp_path / "ledger-not-kept-1").exists()
+        assert names(tmp_path) == ["other"]
+
+    async def test_it_says_what_it_lacks(self, opened: Open) -> None:
+        async with opened() as ledger:
+            status = ledger.status()
+            assert (status.backend, status.durability) == ("memory", "none")
+            assert status.lacks == ("durable", "snapshots", "retention", "local_file")
+
+    async def test_it_keeps_the_newest_rows_only_and_no_key_for_ever(
+        self, opened: Open, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sqlite_ledger, "NOT_KEPT_BYTES", 2 * 1_048_576)
+        monkeypatch.setattr(maintenance, "_MEASURE_S", 0.01)
+        async with opened() as ledger:
+            for first in range(0, 12_000, 500):
+                await recorded(ledger, keyed(range(first, first + 500)))
+            await until(lambda: ledger.status().floor > 4_000)
+            floor = ledger.status().floor
+            await recorded(ledger, keyed([20_000]))
+            async with asyncio.timeout(10):
+                while await ledger.plan_prune(Limits(keep_bytes=2 * 1_048_576), 0):
+                    await append(ledger, [])  # the writer looks after each transaction
+            rows = await every_row(ledger, after=ledger.status().floor)
+            assert len(rows) >= ledger.head - floor - 1_000
+            newest, unknown = await ledger.find([("alice", "codex", "k011999"), ("alice", "codex", "k999999")])
+            assert (newest, unknown) == ((DIGEST, rows[-2]), None)
+            with ledger.open_log() as log:
+                assert log.base() is None, "nobody dumped what the dropped receipts said"
+            assert await ledger.verify() == []
 
 
 class TestSqliteLedger(LedgerContract):
@@ -56,3 +92,7 @@ class TestSqliteLedger(LedgerContract):
                 await ledger.aclose()
 
         return open_it
+
+    async def test_it_lacks_nothing(self, opened: Open) -> None:
+        async with opened() as ledger:
+            assert ledger.status().lacks == ()

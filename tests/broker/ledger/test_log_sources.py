@@ -1,14 +1,14 @@
-"""Both ledgers can be read as a log; what only a file can say is here as well."""
+"""Every ledger can be read as a log; what only a file can say is here as well."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 import apsw
 import pytest
 
+from lifebus_broker.ledger.factory import open_unkept
 from lifebus_broker.ledger.log import LogSource
-from lifebus_broker.ledger.memory import MemoryLedger
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ledger.sqlite.log import SqliteLog
 from lifebus_broker.ports import Ledger
@@ -17,21 +17,16 @@ from support.contract_suites.log_suite import LogContract, Open
 from support.receipts import keyed, recorded
 
 
-class TestMemoryLedger(LogContract):
+class TestUnkeptLedger(LogContract):
     @pytest.fixture
-    def opened(self) -> Open:
+    def opened(self, tmp_path: Path) -> Open:
         @asynccontextmanager
         async def open_it() -> AsyncIterator[tuple[Ledger, LogSource]]:
-            ledger = MemoryLedger()
-            yield ledger, ledger
-            await ledger.aclose()
+            async with aclosing(await open_unkept(tmp_path)) as ledger:
+                with ledger.open_log() as log:
+                    yield ledger, log
 
         return open_it
-
-    async def test_a_floor_that_moved_by_itself_has_no_base(self) -> None:
-        ledger = MemoryLedger(max_rows=4)
-        await recorded(ledger, keyed(range(10)))
-        assert (ledger.floor, ledger.base()) == (6, None)
 
 
 class TestSqliteLog(LogContract):

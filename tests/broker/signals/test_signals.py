@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from lifebus_broker.ledger.memory_journal import MemoryJournal
+from lifebus_broker.ledger.factory import open_unkept
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ports import Journal
 from lifebus_broker.signals.log import SignalLog, StoredSignal
@@ -34,6 +34,18 @@ class Listening:
         self.log = log
         self.told: list[tuple[str, str, list[int]]] = []
         log.listen(self._hear)
+        self._enforcing, self._enforce = False, log._enforce
+        log._enforce = self._watched  # type: ignore[method-assign]
+
+    @property
+    def is_within_quota(self) -> bool:
+        """Whether everything that is too much is dropped and counted."""
+        return not (self._enforcing or self.log._is_due())
+
+    async def _watched(self) -> None:
+        self._enforcing = True
+        await self._enforce()
+        self._enforcing = False
 
     def _hear(self, adapter_id: str, thread: str, signals: Sequence[StoredSignal]) -> None:
         self.told.append((adapter_id, thread, [one.sequence for one in signals]))
@@ -60,8 +72,10 @@ async def on_slow_disk(directory: Path) -> AsyncIterator[tuple[SlowDisk, Listeni
     disk.unregister()
 
 
-def in_memory() -> MemoryJournal:
-    return MemoryJournal(lambda: 1_700_000_000.0)
+@asynccontextmanager
+async def unkept_journal(clock: Callable[[], float] = lambda: 1_700_000_000.0) -> AsyncIterator[Journal]:
+    async with aclosing(await open_unkept(clock=clock)) as ledger:
+        yield ledger.journal
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -71,7 +85,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 async def test_what_is_published_is_what_can_be_read_each_threads_signals_together() -> None:
-    async with listening(in_memory()) as it:
+    async with unkept_journal() as journal, listening(journal) as it:
         await it.log.record("o", 4, "codex", [Seen("a"), Seen("b"), Seen("a"), Seen("")])
         await it.log.record("o", 5, "claude", [Seen("a")])
         assert it.told == [("codex", "a", [1, 2]), ("codex", "b", [1]), ("codex", "", [1]), ("claude", "a", [1])]
@@ -107,29 +121,32 @@ async def test_a_full_queue_is_busy_and_what_was_refused_can_come_again(tmp_path
 
 
 async def test_observers_are_refused_while_what_is_too_much_cannot_be_dropped_fast_enough() -> None:
-    log = await SignalLog.open(in_memory(), epoch="e1", keep_bytes=MIB)  # nobody runs its `keep`
-    megabyte = [Seen("a", signal=b"x" * 100_000)] * 10
-    for number in range(1, 9):
-        await log.record("o", number, "codex", megabyte)
-    with pytest.raises(BrokerBusy, match="dropped"):
-        await log.record("o", 9, "codex", megabyte)
-    assert (log.stored, log.through("o")) == (80, 8)
+    async with unkept_journal() as journal:
+        log = await SignalLog.open(journal, epoch="e1", keep_bytes=MIB)  # nobody runs its `keep`
+        megabyte = [Seen("a", signal=b"x" * 100_000)] * 10
+        for number in range(1, 9):
+            await log.record("o", number, "codex", megabyte)
+        with pytest.raises(BrokerBusy, match="dropped"):
+            await log.record("o", 9, "codex", megabyte)
+        assert (log.stored, log.through("o")) == (80, 8)
 
 
 async def test_a_listener_that_fails_costs_neither_the_observer_nor_the_others_anything() -> None:
-    def fail(*_: object) -> None:
-        raise ValueError("a defect")
+    async with unkept_journal() as journal:
 
-    log = await SignalLog.open(in_memory(), epoch="e1", keep_bytes=MIB)
-    log.listen(fail)
-    it = Listening(log)
-    async with asyncio.timeout(20):
-        await log.record("o", 1, "codex", [Seen("a"), Seen("b")])
-    assert it.told == [("codex", "a", [1]), ("codex", "b", [1])]
+        def fail(*_: object) -> None:
+            raise ValueError("a defect")
+
+        log = await SignalLog.open(journal, epoch="e1", keep_bytes=MIB)
+        log.listen(fail)
+        it = Listening(log)
+        async with asyncio.timeout(20):
+            await log.record("o", 1, "codex", [Seen("a"), Seen("b")])
+        assert it.told == [("codex", "a", [1]), ("codex", "b", [1])]
 
 
 async def test_a_caller_that_is_cancelled_has_recorded_all_the_same() -> None:
-    async with listening(in_memory()) as it:
+    async with unkept_journal() as journal, listening(journal) as it:
         recording = asyncio.ensure_future(it.log.record("o", 1, "codex", [Seen("a")]))
         await asyncio.sleep(0)
         recording.cancel()
@@ -138,16 +155,16 @@ async def test_a_caller_that_is_cancelled_has_recorded_all_the_same() -> None:
 
 
 async def test_origins_are_known_after_a_restart_however_many_batches_they_sent() -> None:
-    journal = in_memory()
-    async with listening(journal) as it:
-        await it.log.record("quiet", 7, "codex", [])
-        for number in range(1, 1_400):
-            await it.log.record(f"o{number % 3}", number, "codex", [Seen("a")])
-        await until(lambda: it.log._summarised > 1_000)
-    (notes,) = [one for one in await journal.streams("observed") if one.stream == "observed"]
-    assert notes.head - notes.floor < 1_000
-    async with listening(journal) as again:
-        assert [again.log.through(name) for name in ("quiet", "o0", "o1", "o2")] == [7, 1_398, 1_399, 1_397]
+    async with unkept_journal() as journal:
+        async with listening(journal) as it:
+            await it.log.record("quiet", 7, "codex", [])
+            for number in range(1, 1_400):
+                await it.log.record(f"o{number % 3}", number, "codex", [Seen("a")])
+            await until(lambda: it.log._summarised > 1_000)
+        (notes,) = [one for one in await journal.streams("observed") if one.stream == "observed"]
+        assert notes.head - notes.floor < 1_000
+        async with listening(journal) as again:
+            assert [again.log.through(name) for name in ("quiet", "o0", "o1", "o2")] == [7, 1_398, 1_399, 1_397]
 
 
 @settings(max_examples=40, deadline=None)
@@ -157,42 +174,40 @@ async def test_origins_are_known_after_a_restart_however_many_batches_they_sent(
 async def test_what_is_kept_stays_within_its_bound_and_every_thread_is_whole_above_its_floor(
     batches: list[tuple[str, int, int]],
 ) -> None:
-    journal = in_memory()
-    recorded = dict.fromkeys("abcd", 0)
-    async with listening(journal, keep_bytes=MIB) as it:
-        for place, (thread, count, size) in enumerate(batches, 1):
-            await it.log.record("o", place, "codex", [Seen(thread, signal=b"x" * size)] * count)
-            recorded[thread] += count
-        await until(lambda: not it.log._is_due())
-        await asyncio.sleep(0)
-        kept = await journal.streams("signal/")
-        assert sum(one.bytes for one in kept) <= 3 * MIB  # as much again comes between two looks
-        for tip in await it.log.threads("codex"):
-            page = await it.log.read("codex", tip.thread, tip.floor, 1_024)
-            assert [one.sequence for one in page.signals][:5] == list(range(tip.floor + 1, tip.head + 1))[:5]
-            assert tip.head == recorded[tip.thread]
-    assert it.log.dropped == sum(one.floor for one in kept)
+    async with unkept_journal() as journal:
+        recorded = dict.fromkeys("abcd", 0)
+        async with listening(journal, keep_bytes=MIB) as it:
+            for place, (thread, count, size) in enumerate(batches, 1):
+                await it.log.record("o", place, "codex", [Seen(thread, signal=b"x" * size)] * count)
+                recorded[thread] += count
+            await until(lambda: it.is_within_quota)
+            kept = await journal.streams("signal/")
+            assert sum(one.bytes for one in kept) <= 3 * MIB  # as much again comes between two looks
+            for tip in await it.log.threads("codex"):
+                page = await it.log.read("codex", tip.thread, tip.floor, 1_024)
+                assert [one.sequence for one in page.signals][:5] == list(range(tip.floor + 1, tip.head + 1))[:5]
+                assert tip.head == recorded[tip.thread]
+        assert it.log.dropped == sum(one.floor for one in kept)
 
 
 async def test_who_spoke_last_is_known_after_a_restart_too() -> None:
     now = [1_700_000_000.0]
-    journal = MemoryJournal(lambda: now[0])
-    names = [f"t{number:03}" for number in range(RECENT + 20)]
-    async with listening(journal, keep_bytes=64 * MIB) as it:
-        for number, name in enumerate(reversed(names), 1):
-            now[0] += 1
-            await it.log.record("o", number, "codex", [Seen(name, signal=b"x" * 50_000)])
-    async with listening(journal, keep_bytes=2 * MIB) as again:  # less room than before
-        await until(lambda: again.log.dropped)
-        await until(lambda: not again.log._is_due())
-        gone = [tip.thread for tip in await again.log.threads("codex") if tip.floor]
-        assert gone == names[-len(gone) :]
-        assert 10 <= len(gone) < 20
+    async with unkept_journal(lambda: now[0]) as journal:
+        names = [f"t{number:03}" for number in range(RECENT + 20)]
+        async with listening(journal, keep_bytes=64 * MIB) as it:
+            for number, name in enumerate(reversed(names), 1):
+                now[0] += 1
+                await it.log.record("o", number, "codex", [Seen(name, signal=b"x" * 50_000)])
+        async with listening(journal, keep_bytes=2 * MIB) as again:  # less room than before
+            await until(lambda: again.log.dropped)
+            await until(lambda: again.is_within_quota)
+            gone = [tip.thread for tip in await again.log.threads("codex") if tip.floor]
+            assert gone == names[-len(gone) :]
+            assert 10 <= len(gone) < 20
 
 
 async def test_a_cursor_below_what_is_kept_gets_no_part_of_it() -> None:
-    journal = in_memory()
-    async with listening(journal) as it:
+    async with unkept_journal() as journal, listening(journal) as it:
         await it.log.record("o", 1, "codex", [Seen("a")] * 10)
         await journal.drop("signal/codex/a", 4)
         gone = await it.log.read("codex", "a", 3, 10)
@@ -202,7 +217,7 @@ async def test_a_cursor_below_what_is_kept_gets_no_part_of_it() -> None:
 
 
 async def test_a_thread_that_is_forgotten_goes_on_with_its_numbers() -> None:
-    async with listening(in_memory()) as it:
+    async with unkept_journal() as journal, listening(journal) as it:
         await it.log.record("o", 1, "codex", [Seen("a"), Seen("ab"), Seen("a")])
         await it.log.forget("codex", "a")
         await it.log.record("o", 2, "codex", [Seen("a")])

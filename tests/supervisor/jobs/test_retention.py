@@ -27,7 +27,7 @@ def retaining(ledger: SqliteLedger, path: Path, names: Iterable[str] = (), **set
         return base_at(path, position)
 
     limits = RetentionSettings(**{**NO_LIMITS, **settings})
-    return RetentionTask(limits, ledger, path, base_at=base, losers=losers, clock=lambda: NOW)
+    return RetentionTask(limits, ledger, base_at=base, losers=losers, clock=lambda: NOW)
 
 
 async def fill(ledger: SqliteLedger, first: int, many: int, **changes: object) -> None:

@@ -1,14 +1,14 @@
 """What a broker finds of renewals when it starts: unfinished ones are gone on with, missing receipts written once."""
 
-import os
 from collections.abc import Callable
+from contextlib import aclosing
 from pathlib import Path
 
 import anyio
 import pytest
 
 import lifebus
-from lifebus_broker.ledger.memory import MemoryLedger
+from lifebus_broker.ledger.factory import open_unkept
 from lifebus_contract import CallbackRequest, FrameClass, FrameContext
 from lifebus_supervisor.renewal.records import Continuation, ContinuationState
 from lifebus_supervisor.renewal.store import open_store
@@ -70,12 +70,12 @@ USED = ("session.started", "renewal.continuation")
 async def test_receipts_that_a_crash_left_unwritten_are_written_once(
     tmp_path: Path, state: ContinuationState, expected: list[tuple[str, str]]
 ) -> None:
-    left(tmp_path, state)
-    ledger = MemoryLedger(entropy=os.urandom)
-    for _ in range(3):
-        async with renewing(tmp_path, ledger=ledger) as on:
-            await until(_settled(on))
-            assert await told(on) == expected
+    async with aclosing(await open_unkept()) as ledger:
+        left(tmp_path, state)
+        for _ in range(3):
+            async with renewing(tmp_path, ledger=ledger) as on:
+                await until(_settled(on))
+                assert await told(on) == expected
 
 
 def _settled(on: Renewing) -> Callable[[], bool]:
@@ -89,68 +89,71 @@ def _settled(on: Renewing) -> Callable[[], bool]:
 
 
 async def test_receipts_that_are_in_the_ledger_are_not_written_again(tmp_path: Path) -> None:
-    ledger = MemoryLedger(entropy=os.urandom)
-    async with renewing(tmp_path, ledger=ledger) as on:
-        await on.call({"hook_event_name": "Stop", "session_id": "s1", "turn_id": "t1", "cwd": "/work"})
-        await until(lambda: on.states == ["pending"])
-        await on.call({"hook_event_name": "SessionStart", "session_id": "s2", "source": "startup", "cwd": "/work"})
-        await until(lambda: on.states == ["consumed"] and on.bus.bus.dispatches == 0)
-        before = await told(on)
-    assert before == [PREPARED, USED]
-    async with renewing(tmp_path, ledger=ledger) as on:
-        await until(_settled(on))
-        assert await told(on) == before
+    async with aclosing(await open_unkept()) as ledger:
+        async with renewing(tmp_path, ledger=ledger) as on:
+            await on.call({"hook_event_name": "Stop", "session_id": "s1", "turn_id": "t1", "cwd": "/work"})
+            await until(lambda: on.states == ["pending"])
+            await on.call({"hook_event_name": "SessionStart", "session_id": "s2", "source": "startup", "cwd": "/work"})
+            await until(lambda: on.states == ["consumed"] and on.bus.bus.dispatches == 0)
+            before = await told(on)
+        assert before == [PREPARED, USED]
+        async with renewing(tmp_path, ledger=ledger) as on:
+            await until(_settled(on))
+            assert await told(on) == before
 
 
 async def test_a_use_that_fails_again_and_again_is_told_each_time_and_ends(tmp_path: Path) -> None:
-    left(tmp_path, ContinuationState.CLAIMED)
-    ledger, book = MemoryLedger(entropy=os.urandom), Book()
-    book.fails["consume"] = failing(7)
-    for times in range(1, 5):
+    async with aclosing(await open_unkept()) as ledger:
+        book = Book()
+        left(tmp_path, ContinuationState.CLAIMED)
+        book.fails["consume"] = failing(7)
+        for times in range(1, 5):
+            async with renewing(tmp_path, book, ledger) as on:
+                await until(lambda: len(book.asked) == times and on.flow.store.records()[0][0].handed_over == times + 1)  # noqa: B023
+                await until(lambda: on.bus.bus.ledger.head == times + 1)  # noqa: B023
         async with renewing(tmp_path, book, ledger) as on:
-            await until(lambda: len(book.asked) == times and on.flow.store.records()[0][0].handed_over == times + 1)  # noqa: B023
-            await until(lambda: on.bus.bus.ledger.head == times + 1)  # noqa: B023
-    async with renewing(tmp_path, book, ledger) as on:
-        await until(lambda: on.bus.bus.ledger.head == 6)
-        assert [failure for _, failure in await told(on)] == ["renewal.reset_prepare", *["payload_rejected"] * 5]
-    assert len({question["claim_id"] for question in book.asked}) == 1
-    assert len(book.asked) == 4
+            await until(lambda: on.bus.bus.ledger.head == 6)
+            assert [failure for _, failure in await told(on)] == ["renewal.reset_prepare", *["payload_rejected"] * 5]
+        assert len({question["claim_id"] for question in book.asked}) == 1
+        assert len(book.asked) == 4
 
 
 async def test_a_broker_that_stops_in_the_middle_says_so_and_the_next_one_completes_the_use(tmp_path: Path) -> None:
-    ledger, book = MemoryLedger(entropy=os.urandom), Book()
-    async with renewing(tmp_path, book, ledger) as on:
-        await on.call({"hook_event_name": "Stop", "session_id": "s1", "turn_id": "t1", "cwd": "/work"})
-        await until(lambda: on.states == ["pending"] and on.bus.bus.dispatches == 0)
-        book.holds["consume"] = anyio.Event()
-        await on.call({"hook_event_name": "SessionStart", "session_id": "s2", "source": "startup", "cwd": "/work"})
-        await until(lambda: book.steps[-1] == "consume")
-    book.holds.clear()
-    async with renewing(tmp_path, book, ledger) as on:
-        await until(_settled(on))
-        assert await told(on) == [PREPARED, ("session.started", "transport_error"), USED]
-        assert on.states == ["consumed"]
-    assert len({question["claim_id"] for question in book.asked if question["step"] == "consume"}) == 1
+    async with aclosing(await open_unkept()) as ledger:
+        book = Book()
+        async with renewing(tmp_path, book, ledger) as on:
+            await on.call({"hook_event_name": "Stop", "session_id": "s1", "turn_id": "t1", "cwd": "/work"})
+            await until(lambda: on.states == ["pending"] and on.bus.bus.dispatches == 0)
+            book.holds["consume"] = anyio.Event()
+            await on.call({"hook_event_name": "SessionStart", "session_id": "s2", "source": "startup", "cwd": "/work"})
+            await until(lambda: book.steps[-1] == "consume")
+        book.holds.clear()
+        async with renewing(tmp_path, book, ledger) as on:
+            await until(_settled(on))
+            assert await told(on) == [PREPARED, ("session.started", "transport_error"), USED]
+            assert on.states == ["consumed"]
+        assert len({question["claim_id"] for question in book.asked if question["step"] == "consume"}) == 1
 
 
 async def test_a_preparation_that_fails_and_then_works_is_told_both_times(tmp_path: Path) -> None:
-    store = open_store(tmp_path / "state")
-    store.begin(
-        Continuation(
-            payload_id="pay_1", profile="codex-renewal", client_id="example", adapter_id="codex", session="s1",
-            cwd="/work", state=ContinuationState.PREPARING, created_at=1, expires_at=FAR,
-            prepared_at=moment("frame.ended", "s1"),
-        )
-    )  # fmt: skip
-    ledger, book = MemoryLedger(entropy=os.urandom), Book()
-    book.fails["prepare"] = failing()
-    async with renewing(tmp_path, book, ledger) as on:
-        await until(lambda: on.bus.bus.ledger.head == 1)
-    book.fails.clear()
-    async with renewing(tmp_path, book, ledger) as on:
-        await until(lambda: on.bus.bus.ledger.head == 2)
-        assert await told(on) == [("frame.ended", "payload_rejected"), PREPARED]
-        assert on.states == ["pending"]
+    async with aclosing(await open_unkept()) as ledger:
+        book = Book()
+        store = open_store(tmp_path / "state")
+        store.begin(
+            Continuation(
+                payload_id="pay_1", profile="codex-renewal", client_id="example", adapter_id="codex", session="s1",
+                cwd="/work", state=ContinuationState.PREPARING, created_at=1, expires_at=FAR,
+                prepared_at=moment("frame.ended", "s1"),
+            )
+        )  # fmt: skip
+        book.fails["prepare"] = failing()
+        async with renewing(tmp_path, book, ledger) as on:
+            await until(lambda: on.bus.bus.ledger.head == 1)
+        book.fails.clear()
+        async with renewing(tmp_path, book, ledger) as on:
+            await until(lambda: on.bus.bus.ledger.head == 2)
+            assert await told(on) == [("frame.ended", "payload_rejected"), PREPARED]
+            assert on.states == ["pending"]
 
 
 async def test_records_of_a_profile_that_is_no_longer_configured_are_left_alone(tmp_path: Path) -> None:

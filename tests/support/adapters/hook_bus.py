@@ -1,15 +1,14 @@
 """Native hook calls through adapter, bus and back: what the hook door does, without the door."""
 
-import os
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import Any
 
 import anyio
 from msgspec import structs
 
 from lifebus_adapters import ADAPTERS, HookAnswer, HookCall
-from lifebus_broker.ledger.memory import MemoryLedger
+from lifebus_broker.ledger.factory import open_unkept
 from lifebus_broker.ports import Ledger, Query, StoredReceipt
 from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.dispatch import EmissionOutcome
@@ -66,15 +65,17 @@ def receipts(outcomes: Sequence[EmissionOutcome]) -> list[Receipt]:
 
 @asynccontextmanager
 async def hook_bus(ledger: Ledger | None = None) -> AsyncIterator[HookBus]:
-    """Run a bus, in memory unless a ledger is given."""
+    """Run a bus, on a ledger of its own that is not kept unless one is given."""
     published: list[StoredReceipt] = []
     fanout = Fanout()
     fanout.listen(published.extend)
     registry = Registry(adapter.registered for adapter in ADAPTERS.values())
-    kept = ledger or MemoryLedger(entropy=os.urandom, committed=fanout.publish)
-    async with anyio.create_task_group() as tasks:
+    async with AsyncExitStack() as stack:
+        if ledger is None:
+            ledger = await stack.enter_async_context(aclosing(await open_unkept(committed=fanout.publish)))
+        tasks = await stack.enter_async_context(anyio.create_task_group())
         bus = EventBus(
-            registry=registry, ledger=kept, fanout=fanout, ids=ids(), clock=lambda: 1_800_000_000.0, tasks=tasks
+            registry=registry, ledger=ledger, fanout=fanout, ids=ids(), clock=lambda: 1_800_000_000.0, tasks=tasks
         )
         yield HookBus(bus, published)
         tasks.cancel_scope.cancel()

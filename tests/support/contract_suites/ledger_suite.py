@@ -47,7 +47,7 @@ class LedgerContract:
         async with opened() as ledger:
             sessions = ["s1", "s2", "s1", None, "s1", "s2"]
             rows = await recorded(ledger, [entry(n, harness_session_id=name) for n, name in enumerate(sessions)])
-            expected = [1, 1, 2, None, 3, 2] if ledger.durable else [None] * 6
+            expected = [1, 1, 2, None, 3, 2] if ledger.capabilities.durable else [None] * 6
             assert [row.sequence for row in rows] == expected
 
     async def test_one_session_id_of_two_adapters_is_two_sessions(self, opened: Open) -> None:
@@ -93,7 +93,7 @@ class LedgerContract:
             (again,) = await append(ledger, [entry(2, key="a", at_epoch_s=5)])
             assert again == AppendResult(stored=first, replayed=True)
             (next_row,) = await recorded(ledger, [entry(3, key="b")])
-            assert (next_row.position, next_row.sequence) == (2, 2 if ledger.durable else None)
+            assert (next_row.position, next_row.sequence) == (2, 2 if ledger.capabilities.durable else None)
             await append(ledger, [])
             assert [row.position for row in published] == [1, 2]
 
@@ -315,7 +315,7 @@ class LedgerContract:
             status = ledger.status()
             assert (status.epoch, status.head, status.floor, status.queued) == (ledger.epoch, 1, 0, 0)
             assert status.writable
-            assert (status.durability == "none") is not ledger.durable
+            assert (status.durability == "none") is not ledger.capabilities.durable
             assert len(ledger.epoch) == len(bytes.fromhex(ledger.epoch)) * 2 == 32
 
 

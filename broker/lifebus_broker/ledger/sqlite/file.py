@@ -14,7 +14,7 @@ from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.file_system import check_file_system
 from lifebus_broker.ledger.sqlite.format import FORMAT, format_of
 from lifebus_broker.ledger.sqlite.reader import Reader
-from lifebus_broker.ledger.sqlite.schema import MISREAD, executor, open_writer
+from lifebus_broker.ledger.sqlite.schema import MISREAD, Durability, executor, open_writer
 from lifebus_broker.ledger.sqlite.store import Store
 from lifebus_broker.ledger.sqlite.watermark import HighWaterMark, testimony_beside
 from lifebus_contract import InternalError
@@ -36,13 +36,18 @@ _ADVICE: Final = (
 
 
 class LedgerFile(Struct, frozen=True, kw_only=True):
-    """An open ledger file; `relaxed` when the last commits may be lost in a power cut."""
+    """An open ledger file."""
 
     path: Path
     vfs: str | None
-    relaxed: bool
+    durability: Durability
     store: Store
     reader: Reader
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the file outlives its ledger."""
+        return self.durability != "none"
 
     def close(self, *, failed: bool = False) -> None:
         """Close both connections, the writing one last, because it tidies up unless the disk `failed`; blocks."""
@@ -50,7 +55,7 @@ class LedgerFile(Struct, frozen=True, kw_only=True):
         self.store.close(failed=failed)
 
 
-async def open_file(path: Path, *, epoch: str, relaxed: bool, vfs: str | None) -> LedgerFile:
+async def open_file(path: Path, *, epoch: str, durability: Durability, vfs: str | None) -> LedgerFile:
     """Open the file, or create it with this epoch, in a thread, and check its newest rows.
 
     Who is cancelled meanwhile waits for the thread and leaves the file closed.
@@ -59,7 +64,7 @@ async def open_file(path: Path, *, epoch: str, relaxed: bool, vfs: str | None) -
         InternalError: the file cannot be read, is of another format or on a file system that no ledger may be on, or
             its tail is damaged.
     """
-    opening = asyncio.get_running_loop().run_in_executor(None, _open, path, epoch, relaxed, vfs)
+    opening = asyncio.get_running_loop().run_in_executor(None, _open, path, epoch, durability, vfs)
     try:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:
@@ -70,26 +75,28 @@ async def open_file(path: Path, *, epoch: str, relaxed: bool, vfs: str | None) -
         raise
 
 
-def _open(path: Path, epoch: str, relaxed: bool, vfs: str | None) -> LedgerFile:
+def _open(path: Path, epoch: str, durability: Durability, vfs: str | None) -> LedgerFile:
     """Open both connections; what is in the file is checked before anything is written to it.  Blocks."""
     if vfs is None:
         check_file_system(path)
     try:
         was_there = path.exists()  # who wants to begin anew takes the file away
         with ExitStack() as undo:
-            connection = open_writer(path, relaxed=relaxed, vfs=vfs)
+            connection = open_writer(path, durability=durability, vfs=vfs)
             undo.callback(_leave, connection)
             is_current = format_of(connection) == FORMAT
             if is_current:
                 _check(path, vfs)
             elif was_there:
                 _check_older(path, connection)
-            store = Store(connection, epoch, None if relaxed else HighWaterMark.beside(path))
+            numbered = durability != "none"
+            mark = HighWaterMark.beside(path) if durability == "full" else None  # it may claim only what is durable
+            store = Store(connection, epoch, mark, numbered=numbered)
             if not is_current:
                 _check(path, vfs)
-            reader = Reader(path, vfs=vfs)
+            reader = Reader(path, vfs=vfs, numbered=numbered)
             undo.pop_all()
-            return LedgerFile(path=path, vfs=vfs, relaxed=relaxed, store=store, reader=reader)
+            return LedgerFile(path=path, vfs=vfs, durability=durability, store=store, reader=reader)
     except apsw.Error as fault:
         what = f"cannot be opened: {type(fault).__name__}: {str(fault)[:200]}"
         raise InternalError(f"the ledger {path.name} {what}; {_ADVICE}", code="ledger_failed") from fault

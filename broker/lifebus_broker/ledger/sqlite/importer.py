@@ -44,11 +44,11 @@ def build_ledger(source: ExportSource, path: Path, epoch: str) -> None:
         InvalidRequest: the export does not follow (code ``export_damaged``); the text names the first bad position.
         apsw.Error: the file cannot be written.
     """
-    with closing(open_writer(path, relaxed=True)) as connection:  # who asked syncs it when it is whole
+    with closing(open_writer(path, durability="relaxed")) as connection:  # who asked syncs it when it is whole
         create(connection, epoch)
         with connection:
             _write_past(source, executor(connection))
-    with closing(Store.open(path, epoch=epoch, relaxed=True)) as store:
+    with closing(Store.open(path, epoch=epoch, durability="relaxed")) as store:
         lines = source.lines(source.floor, source.head)
         while batch := list(islice(lines, _BATCH)):
             _write_lines(store, batch)

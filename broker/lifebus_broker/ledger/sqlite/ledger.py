@@ -5,6 +5,7 @@ See docs/ledger.md, "Durability".
 
 import asyncio
 import os
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -17,18 +18,31 @@ import anyio.to_thread
 import apsw
 import structlog
 
+from lifebus_broker.ledger.backends import KEPT, NOT_KEPT
 from lifebus_broker.ledger.batching import weight_of
 from lifebus_broker.ledger.lookups import Lookups
 from lifebus_broker.ledger.refusals import BUSY, CLOSED, DISK_FULL, FAILED, OVERSIZED
+from lifebus_broker.ledger.retention import Limits, PruneDecision
 from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.file import UNTRUSTED, LedgerFile, open_file
 from lifebus_broker.ledger.sqlite.journal import SqliteJournal
+from lifebus_broker.ledger.sqlite.log import SqliteLog
 from lifebus_broker.ledger.sqlite.maintenance import room_on
-from lifebus_broker.ledger.sqlite.schema import check_library
+from lifebus_broker.ledger.sqlite.schema import Durability, check_library
 from lifebus_broker.ledger.sqlite.store import Store
 from lifebus_broker.ledger.sqlite.tombstones import expired_tombstones
+from lifebus_broker.ledger.sqlite.usage import bytes_on_disk, decide_prune
 from lifebus_broker.ledger.sqlite.writer import Answers, Job, Reports, Task, Writer, refused
-from lifebus_broker.ports import AppendResult, NewReceipt, Page, Query, Refusal, StoredReceipt
+from lifebus_broker.ports import (
+    AppendResult,
+    Journal,
+    LedgerCapabilities,
+    NewReceipt,
+    Page,
+    Query,
+    Refusal,
+    StoredReceipt,
+)
 from lifebus_contract import BrokerBusy, InternalError, LifebusError
 from lifebus_contract.views import LedgerStatus, SessionHead
 
@@ -37,6 +51,9 @@ MAX_QUEUED: Final = 4096
 
 MAX_QUEUED_WEIGHT: Final = 32 * 1024 * 1024
 """Most estimated bytes that wait for a commit."""
+
+NOT_KEPT_BYTES: Final = 256 * 1024 * 1024
+"""About how many bytes of receipts are there at most where nothing is kept; then the oldest go."""
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -56,7 +73,7 @@ class SqliteLedger:
         """Take over an opened file; must run on the event loop.  Use `open`."""
         self._file, self._reader = file, file.reader
         self._publish, self._fault, self._clock = committed, failed, clock
-        self._head, self._floor = file.store.head, file.store.floor
+        self._head = file.store.head
         self._loop = asyncio.get_running_loop()
         self._one_reader = anyio.CapacityLimiter(1)
         self._lookups = Lookups(lambda scopes: self._in_thread(self._reader.find, scopes, limiter=self._one_reader))
@@ -72,6 +89,7 @@ class SqliteLedger:
                 failed=lambda fault: self._tell(self._on_failed, fault),
             ),
             partial(room_on, file.path.parent),
+            None if file.is_kept else partial(decide_prune, file.path, Limits(keep_bytes=NOT_KEPT_BYTES), 0),
         )
         self._journal = SqliteJournal(
             refusal=lambda: self._refusal,
@@ -91,20 +109,21 @@ class SqliteLedger:
         committed: Callable[[list[StoredReceipt]], None] | None = None,
         failed: Callable[[Exception], None] | None = None,
         clock: Callable[[], float] = time.time,
-        relaxed: bool = False,
+        durability: Durability = "full",
         vfs: str | None = None,
     ) -> Self:
         """Open or create the ledger file and check the tail of its chain.
 
         `committed` gets the new rows of each transaction, after the `done` of its appends; `failed` gets the error
-        after which nothing is acknowledged any more; `clock` stamps notes, in seconds since the epoch.  `relaxed`
-        trades the last moments before a power cut for speed.
+        after which nothing is acknowledged any more; `clock` stamps notes, in seconds since the epoch.  With
+        ``relaxed`` durability a power cut may take the last moments; with ``none`` receipts get no sequence, the oldest
+        are dropped at `NOT_KEPT_BYTES`, and the directory of the file is removed at the end.
 
         Raises:
             InternalError: SQLite is too old, the file cannot be read, is of another format, or its tail is damaged.
         """
         check_library(apsw.sqlite_lib_version())
-        file = await open_file(path, epoch=entropy(16).hex(), relaxed=relaxed, vfs=vfs)
+        file = await open_file(path, epoch=entropy(16).hex(), durability=durability, vfs=vfs)
         return cls(file, committed, failed, clock)
 
     @property
@@ -113,9 +132,9 @@ class SqliteLedger:
         return self._file.store.epoch
 
     @property
-    def durable(self) -> bool:
-        """True: an acknowledged receipt survives the process, and unless relaxed a power cut."""
-        return True
+    def capabilities(self) -> LedgerCapabilities:
+        """What this ledger can do beside recording."""
+        return KEPT if self._file.is_kept else NOT_KEPT
 
     @property
     def head(self) -> int:
@@ -128,7 +147,7 @@ class SqliteLedger:
         return self._file.store.newest_second or None
 
     @property
-    def journal(self) -> SqliteJournal:
+    def journal(self) -> Journal:
         """The side log in the same file."""
         return self._journal
 
@@ -163,13 +182,25 @@ class SqliteLedger:
 
     async def verify(self, *, tail: int | None = None) -> list[str]:
         """Check chain, sequences, keys and heads, of the last `tail` rows or of all; return what is wrong."""
-        return await self._in_thread(verify, self._file.path, tail, self._file.vfs)
+        check = partial(verify, numbered=self._file.is_kept)
+        return await self._in_thread(check, self._file.path, tail, self._file.vfs)
 
     async def prune(self, keep_after: int, base: bytes) -> int:
         """Move the floor; the rows below it are deleted piece by piece between later commits (ports.Ledger.prune)."""
         at = int(self._clock())
-        self._floor = await self._write(lambda store: store.prune_to(keep_after, base, at))
-        return self._floor
+        floor: int = await self._write(lambda store: store.prune_to(keep_after, base, at))
+        return floor
+
+    async def plan_prune(self, limits: Limits, now_epoch_s: int) -> PruneDecision | None:
+        """Return what exceeds the limits now, read on a connection of its own (ports.Ledger.plan_prune)."""
+        try:
+            return await anyio.to_thread.run_sync(decide_prune, self._file.path, limits, now_epoch_s, self._file.vfs)
+        except apsw.Error as fault:  # nobody was promised anything: no reason to end the ledger
+            raise InternalError(f"the ledger cannot be read: {type(fault).__name__}", code="ledger_failed") from fault
+
+    async def usage(self) -> int:
+        """Return what the files take together: database, write-ahead log and its index."""
+        return await anyio.to_thread.run_sync(bytes_on_disk, self._file.path)
 
     async def expire(self, before_epoch_s: int) -> None:
         """Forget the keys of receipts that were pruned before a second, in pieces between the commits.
@@ -189,18 +220,23 @@ class SqliteLedger:
         """
         self._writer.bound(keep, spare)
 
+    def open_log(self) -> SqliteLog:
+        """Return the log on a connection of its own (ports.Ledger.open_log)."""
+        return SqliteLog(self._file.path, self._file.vfs)
+
     def status(self) -> LedgerStatus:
         """Return how the ledger is, without I/O."""
         return LedgerStatus(
-            backend="sqlite",
-            durability="relaxed" if self._file.relaxed else "full",
+            backend="sqlite" if self._file.is_kept else "memory",
+            durability=self._file.durability,
             epoch=self.epoch,
             head=self._head,
-            floor=self._floor,
+            floor=self._file.store.floor,
             writable=self._refusal is None,
             queued=self._queued + self._journal.queued,
             size_bytes=self._file.store.size_bytes,
             library=f"SQLite {apsw.sqlite_lib_version()}",
+            lacks=self.capabilities.lacking,
         )
 
     async def aclose(self) -> None:
@@ -227,6 +263,8 @@ class SqliteLedger:
             self._file.close(failed=self._refusal is FAILED)
         except apsw.Error as fault:  # all that was acknowledged is in the log; the next open finds it there
             _LOG.error("ledger.close_failed", error=type(fault).__name__)
+        if not self._file.is_kept:
+            shutil.rmtree(self._file.path.parent, ignore_errors=True)
 
     async def _in_thread(
         self, work: Callable[[*Ts], T], *arguments: *Ts, limiter: anyio.CapacityLimiter | None = None

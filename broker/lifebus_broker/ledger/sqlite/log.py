@@ -107,7 +107,7 @@ class SqliteLog:
                 return None
             body: bytes = found[0][0]
             if sha256(body).digest() == found[0][1]:
-                return body
+                return body or None  # a ledger that drops receipts by itself has no dump for them
         raise self._damaged("the base is not what its hash says")
 
     def lines(self, after: int, through: int) -> Iterator[LogLine]:

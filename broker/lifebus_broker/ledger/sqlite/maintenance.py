@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from lifebus_broker.ledger.retention import is_short
+from lifebus_broker.ledger.retention import PruneDecision, is_short
 from lifebus_broker.ledger.sqlite.store import Store
 
 CHECKPOINT_BYTES: Final = 16 * 1024 * 1024
@@ -19,10 +19,13 @@ CHECKPOINT_BYTES: Final = 16 * 1024 * 1024
 Room = Callable[[], tuple[int, int]]
 """Returns how many bytes of a file system are free, and how many there are."""
 
+Surplus = Callable[[], PruneDecision | None]
+"""Returns what a file holds too much, None when it is within its bound; blocks."""
+
 _IDLE_CHECKPOINT_BYTES: Final = 1024 * 1024
 _LEAST_LOG_BYTES: Final = 4 * 1024 * 1024
 _IDLE_S: Final = 0.2
-_LOOK_S: Final = 1.0
+_MEASURE_S: Final = 1.0
 _ROWS_A_PIECE: Final = 128
 _MOST_PIECES: Final = 4
 """After a commit of so many rows one piece more is deleted at once, up to so many pieces."""
@@ -35,12 +38,20 @@ class Maintenance:
     what frees disk goes on.
     """
 
-    def __init__(self, store: Store, room: Room, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        store: Store,
+        room: Room,
+        now: Callable[[], float] = time.monotonic,
+        *,
+        surplus: Surplus | None = None,
+    ) -> None:
+        self._surplus, self._trim_at, self._trimmed_epoch_s = surplus, 0.0, 0
         self.short = False
         self._spare, self._log_bytes = 0, CHECKPOINT_BYTES
         self._store, self._room, self._now = store, room, now
-        self._rest_until = self._look_at = 0.0
-        self._looked_bytes = 0
+        self._rest_until = self._measure_at = 0.0
+        self._measured_bytes = 0
 
     def bound(self, keep: int, spare: int) -> None:
         """Keep the write-ahead log small beside `keep` bytes (0 for any size), and leave `spare` bytes free."""
@@ -51,17 +62,19 @@ class Maintenance:
         """Return for how many seconds work may be waited for, None for ever, before `next_act` is asked while idle."""
         store = self._store
         if full:
-            return _LOOK_S
+            return _MEASURE_S
         if self._frees:
             return 0
         if store.log_bytes > _IDLE_CHECKPOINT_BYTES:
             return _IDLE_S
-        return _LOOK_S if self.short or store.log_is_long else None
+        return _MEASURE_S if self.short or store.log_is_long else None
 
     def next_act(self, rows: int, *, full: bool) -> Callable[[], object] | None:
         """Return what is to be done now that `rows` rows were committed (0 while idle), None where nothing is."""
         store = self._store
         idle = not rows
+        if self._may_trim:
+            return self._trim
         if store.log_bytes > self._log_bytes:
             return lambda: store.checkpoint(self._log_bytes)
         if full:
@@ -75,9 +88,27 @@ class Maintenance:
     def look(self) -> None:
         """Find out how much room is left: now and then, and when as much was written as would matter."""
         now, written = self._now(), self._store.log_bytes
-        if now >= self._look_at or abs(written - self._looked_bytes) > _IDLE_CHECKPOINT_BYTES:
-            self._look_at, self._looked_bytes = now + _LOOK_S, written
+        if now >= self._measure_at or abs(written - self._measured_bytes) > _IDLE_CHECKPOINT_BYTES:
+            self._measure_at, self._measured_bytes = now + _MEASURE_S, written
             self.short = bool(self._spare) and is_short(*self._room(), self._spare)
+
+    @property
+    def _may_trim(self) -> bool:
+        """Whether a file that bounds itself may hold too much by now; what was cut before is deleted first."""
+        is_done = self._store.pruned == self._store.floor
+        return self._surplus is not None and is_done and self._now() >= self._trim_at
+
+    def _trim(self) -> None:
+        """Drop the oldest receipts of a file that nobody prunes, and of their keys those of the trim before the last.
+
+        So keys are known for longer than their receipts are kept, and do not grow without bound either.
+        """
+        decision = None if self._surplus is None else self._surplus()
+        self._trim_at = self._now() + _MEASURE_S
+        if decision is not None:
+            self._store.forget_tombstones(self._trimmed_epoch_s)
+            self._trimmed_epoch_s = int(time.time())
+            self._store.prune_to(decision.floor, b"", self._trimmed_epoch_s)
 
     @property
     def _frees(self) -> bool:

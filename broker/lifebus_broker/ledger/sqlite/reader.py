@@ -78,7 +78,9 @@ _FILTERS: Final = {
 class Reader:
     """Owns the read-only connection.  Every method blocks and may raise `apsw.Error`; one at a time."""
 
-    def __init__(self, path: Path, *, vfs: str | None = None) -> None:
+    def __init__(self, path: Path, *, vfs: str | None = None, numbered: bool = True) -> None:
+        """Open the file; unless `numbered`, no sequence is told."""
+        self._numbered = numbered
         self.connection = open_reader(path, vfs=vfs)
         self._execute = executor(self.connection)
 
@@ -90,7 +92,7 @@ class Reader:
         """Return digest and row of each (client_id, adapter_id, idempotency_key)."""
         keys = [key_of(*scope) for scope in scopes]
         with self._snapshot() as meta:
-            known = sql.known(self._execute, keys, meta.floor)
+            known = sql.known(self._execute, keys, meta.floor, numbered=self._numbered)
             if meta.pruned:
                 known |= find_buried(self._execute, [key for key in keys if key not in known])
         return [known.get(key) for key in keys]
@@ -98,9 +100,9 @@ class Reader:
     def sessions(self, session: tuple[str, str] | None) -> list[SessionHead]:
         """Return the heads of all sessions in the order of their newest rows, or of one."""
         if session is None:
-            return [_head(found) for found in self._execute(_ALL_HEADS).fetchall()]
+            return [_head(found, self._numbered) for found in self._execute(_ALL_HEADS).fetchall()]
         names = {"adapter": session[0], "session": session[1]}
-        return [_head(found) for found in self._execute(_ONE_HEAD, names).fetchall()]
+        return [_head(found, self._numbered) for found in self._execute(_ONE_HEAD, names).fetchall()]
 
     def page(self, query: Query) -> Page:
         """Return one page of rows."""
@@ -174,7 +176,7 @@ class Reader:
             size += len(values[4])
             if rows and (size > query.max_bytes or len(rows) >= min(query.limit, _MAX_LIMIT)):
                 return rows, True
-            rows.append(sql.to_row(*values))
+            rows.append(sql.to_row(*values, numbered=self._numbered))
         return rows, False
 
 
@@ -200,7 +202,7 @@ class _Meta(Struct, frozen=True):
         )
 
 
-def _head(found: Sequence[Any]) -> SessionHead:
+def _head(found: Sequence[Any], numbered: bool) -> SessionHead:
     """Return what `_HEADS` selects as a head."""
     adapter, session, sequence, first, last, event, status, started, at, *folded = found
     try:
@@ -211,7 +213,7 @@ def _head(found: Sequence[Any]) -> SessionHead:
     return SessionHead(
         adapter_id=adapter,
         harness_session_id=session,
-        sequence=sequence,
+        sequence=sequence if numbered else 0,
         receipts=sequence,
         first_position=first,
         last_position=last,

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import apsw
 import msgspec
@@ -33,6 +33,9 @@ MISREAD: Final = (
 An error of the disk is none of these: what it holds is unknown.
 """
 
+Durability = Literal["full", "relaxed", "none"]
+"""What a commit survives: ``full`` a power cut, ``relaxed`` the end of the process, ``none`` nothing at all."""
+
 Execute = Callable[..., Any]
 """`apsw.Cursor.execute`: a statement, its values; a cursor over what it selects."""
 
@@ -47,6 +50,7 @@ _PAGE_BYTES: Final = 4096
 _WRITER_CACHE_KIB: Final = 65_536
 _READER_CACHE_KIB: Final = 8_192
 _BUSY_MS: Final = 5000
+_SYNCHRONOUS: Final[dict[Durability, str]] = {"full": "FULL", "relaxed": "NORMAL", "none": "OFF"}
 
 
 def check_library(version: str) -> None:
@@ -62,7 +66,7 @@ def check_library(version: str) -> None:
         )
 
 
-def open_writer(path: Path, *, relaxed: bool = False, vfs: str | None = None) -> apsw.Connection:
+def open_writer(path: Path, *, durability: Durability = "full", vfs: str | None = None) -> apsw.Connection:
     """Open the ledger file for its only writer, creating it empty and private if it is not there.
 
     Raises:
@@ -73,9 +77,11 @@ def open_writer(path: Path, *, relaxed: bool = False, vfs: str | None = None) ->
     connection = apsw.Connection(str(path), vfs=vfs, statementcachesize=64)
     return _prepared(
         connection,
-        "synchronous = EXTRA",  # or the first journal may come back after a power cut and undo everything
+        "synchronous = OFF"
+        if durability == "none"
+        else "synchronous = EXTRA",  # or the first journal may come back after a power cut and undo everything
         "journal_mode = WAL",
-        "synchronous = NORMAL" if relaxed else "synchronous = FULL",
+        f"synchronous = {_SYNCHRONOUS[durability]}",
         "fullfsync = ON",
         "checkpoint_fullfsync = ON",
         "wal_autocheckpoint = 0",  # the writer does it by hand: SQLite swallows the errors of its own

@@ -89,7 +89,7 @@ def insert_all(execute: Execute, statement: str, columns: int, values: Sequence[
             start += step
 
 
-def known(execute: Execute, keys: list[str], floor: int) -> dict[str, Known]:
+def known(execute: Execute, keys: list[str], floor: int, *, numbered: bool = True) -> dict[str, Known]:
     """Return digest and row of the keys that are there; of the receipts below the floor the digest only.
 
     Raises:
@@ -100,7 +100,7 @@ def known(execute: Execute, keys: list[str], floor: int) -> dict[str, Known]:
         digest = unguarded(key, stored, position)
         if digest is None:
             raise apsw.CorruptError(f"the digest or position of an idempotency key is damaged (row {position})")
-        found[key] = (digest, to_row(position, *rest) if position > floor else None)
+        found[key] = (digest, to_row(position, *rest, numbered=numbered) if position > floor else None)
     return found
 
 
@@ -114,13 +114,15 @@ def select_all(execute: Execute, statement: str, values: Sequence[object]) -> li
     return found
 
 
-def to_row(position: int, adapter_id: str, session: str, sequence: int | None, receipt: bytes) -> StoredReceipt:
-    """Return what `ROW` selects as a row."""
+def to_row(
+    position: int, adapter_id: str, session: str, sequence: int | None, receipt: bytes, *, numbered: bool
+) -> StoredReceipt:
+    """Return what `ROW` selects as a row; its sequence only where the ledger claims sequences."""
     return StoredReceipt(
         position=position,
         adapter_id=adapter_id,
         harness_session_id=session or None,
-        sequence=sequence,
+        sequence=sequence if numbered else None,
         receipt=receipt,
     )
 

@@ -19,7 +19,7 @@ from lifebus_broker.ledger.record_batch import NoteDraft
 from lifebus_broker.ledger.sqlite import statements as sql
 from lifebus_broker.ledger.sqlite.format import create, set_meta
 from lifebus_broker.ledger.sqlite.records import NoteTable
-from lifebus_broker.ledger.sqlite.schema import executor, impatient, open_writer
+from lifebus_broker.ledger.sqlite.schema import Durability, executor, impatient, open_writer
 from lifebus_broker.ledger.sqlite.tombstones import Tombstones
 from lifebus_broker.ledger.sqlite.watermark import HighWaterMark, Watermark
 from lifebus_broker.state.stream_digests import StreamKey
@@ -56,13 +56,18 @@ class Store:
     can be cut off once nothing else is to be done.
     """
 
-    def __init__(self, connection: apsw.Connection, epoch: str, witness: HighWaterMark | None = None) -> None:
+    def __init__(
+        self, connection: apsw.Connection, epoch: str, witness: HighWaterMark | None = None, *, numbered: bool = True
+    ) -> None:
         """Read what is in the file, or create it with this epoch; a `witness` is told of every commit.
+
+        Unless `numbered`, receipts get no sequence; their places in their sessions are counted all the same.
 
         Raises:
             InternalError: the file is of another format.
         """
         self.connection, self._witness = connection, witness
+        self.numbered = numbered
         self._execute = executor(connection)
         create(connection, epoch)
         meta = dict(self._all("SELECT key, value FROM meta"))
@@ -89,13 +94,13 @@ class Store:
             self.checkpoint()
 
     @classmethod
-    def open(cls, path: Path, *, epoch: str, relaxed: bool = False, vfs: str | None = None) -> Self:
+    def open(cls, path: Path, *, epoch: str, durability: Durability = "full", vfs: str | None = None) -> Self:
         """Open the file unchecked, or create it with this epoch, and without a witness.
 
         Raises:
             InternalError: the file is of another format.
         """
-        connection = open_writer(path, relaxed=relaxed, vfs=vfs)
+        connection = open_writer(path, durability=durability, vfs=vfs)
         try:
             return cls(connection, epoch)
         except BaseException:
@@ -123,7 +128,7 @@ class Store:
     def lookup(self, keys: Iterable[str]) -> dict[str, Known]:
         """Return what the keys stand for, where they are known."""
         wanted = list(keys)
-        return self.tombstones.find(wanted) | sql.known(self._execute, wanted, self.floor)
+        return self.tombstones.find(wanted) | sql.known(self._execute, wanted, self.floor, numbered=self.numbered)
 
     def write(self, draft: Batch, notes: NoteDraft | None = None) -> None:
         """Commit receipts and notes together; a key that is known already raises `apsw.ConstraintError`."""
@@ -204,6 +209,12 @@ class Store:
             self.tombstones.remove(stones, before_epoch_s)
         self.tombstones.look()
         self._frames += len(stones)
+
+    def forget_tombstones(self, before_epoch_s: int) -> None:
+        """Remove every tombstone that bears a second before this one, in one transaction."""
+        with self._transaction():
+            self.tombstones.forget(before_epoch_s)
+        self.tombstones.look()
 
     def drop_notes(self, stream: str, through: int) -> tuple[int, bool]:
         """Drop a piece of the oldest notes of a stream up to a number; return the floor and whether more are left."""

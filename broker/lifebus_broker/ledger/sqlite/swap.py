@@ -9,10 +9,11 @@ import os
 import shutil
 import time
 from collections.abc import Sequence
+from glob import escape
 from pathlib import Path
 from typing import Final
 
-from lifebus_broker.atomic_files import sync_directory
+from lifebus_broker.atomic_files import remove_unfinished, sync_directory
 from lifebus_broker.ledger.sqlite.watermark import witness_path
 
 _WAL, _SHM = "-wal", "-shm"
@@ -53,6 +54,21 @@ def settle(path: Path, companions: Sequence[Path] = ()) -> Path | None:
     coming.replace(path)
     sync_directory(path.parent)
     return aside
+
+
+def settle_files(path: Path, companions: Sequence[Path] = ()) -> None:
+    """Settle the ledger at `path`, and remove what was left unfinished beside it.
+
+    The caller holds the lock; blocks.
+
+    Raises:
+        OSError: it cannot be done now.
+    """
+    settle(path, companions)
+    remove_unfinished(path.parent, path.name)
+    for left in path.parent.glob(f".{escape(path.name)}.*.tmp-*"):
+        if not left.with_name(left.name.rpartition("-")[0]).exists():
+            left.unlink(missing_ok=True)
 
 
 def _move_aside(path: Path, companions: Sequence[Path]) -> Path:

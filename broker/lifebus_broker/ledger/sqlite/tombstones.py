@@ -35,6 +35,7 @@ _NEW: Final = "INSERT OR REPLACE INTO tombstones VALUES "
 _FIND: Final = "SELECT key, digest, pruned_at_epoch_s, checksum FROM tombstones WHERE key IN "
 _ANY: Final = "SELECT EXISTS (SELECT 1 FROM tombstones)"
 _REMOVE: Final = "DELETE FROM tombstones WHERE key = ? AND pruned_at_epoch_s < ?"
+_FORGET_BEFORE: Final = "DELETE FROM tombstones WHERE pruned_at_epoch_s < ?"
 _EXPIRED: Final = "SELECT key FROM tombstones WHERE key > ? AND pruned_at_epoch_s < ? ORDER BY key LIMIT ?"
 
 
@@ -76,6 +77,10 @@ class Tombstones:
         """Remove tombstones that were put here before a second."""
         for stone in stones:
             self._execute(_REMOVE, (stone, before_epoch_s))
+
+    def forget(self, before_epoch_s: int) -> None:
+        """Remove all tombstones that were put here before a second."""
+        self._execute(_FORGET_BEFORE, (before_epoch_s,))
 
     def look(self) -> None:
         """Find out again whether there are any."""

@@ -23,7 +23,7 @@ def bytes_on_disk(path: Path) -> int:
     return sum(_size(path.with_name(path.name + ending)) for ending in ("", "-wal", "-shm"))
 
 
-def plan_cut(path: Path, limits: Limits, now_epoch_s: int, vfs: str | None = None) -> PruneDecision | None:
+def decide_prune(path: Path, limits: Limits, now_epoch_s: int, vfs: str | None = None) -> PruneDecision | None:
     """Return what is to be dropped from a ledger file now, None when everything may stay; blocks.
 
     Raises:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from lifebus_broker.ledger.batching import Batch, Known, emitter_key_of, key_of
 from lifebus_broker.ledger.record_batch import NoteDraft
 from lifebus_broker.ledger.refusals import BUSY, DISK_FULL
-from lifebus_broker.ledger.sqlite.maintenance import Maintenance, Room
+from lifebus_broker.ledger.sqlite.maintenance import Maintenance, Room, Surplus
 from lifebus_broker.ledger.sqlite.store import Store
 from lifebus_broker.ports import AppendResult, NewReceipt, NewRecord, Record, Refusal, StoredReceipt
 
@@ -78,11 +78,14 @@ def refused(job: Job | NoteJob, refusal: Refusal) -> Any:
 
 
 class Writer:
-    """Runs `store` in its own thread, from `start` until `stop` or the first error; `room` looks at its file system."""
+    """Runs `store` in its own thread, from `start` until `stop` or the first error.
 
-    def __init__(self, store: Store, reports: Reports, room: Room) -> None:
+    `room` measures its file system, `surplus` says what a file that bounds itself holds too much (`Maintenance`).
+    """
+
+    def __init__(self, store: Store, reports: Reports, room: Room, surplus: Surplus | None = None) -> None:
         self._store = store
-        self._chores = Maintenance(store, room)
+        self._chores = Maintenance(store, room, surplus=surplus)
         self._reports = reports
         self._queue: SimpleQueue[_Item | None] = SimpleQueue()
         self._held: _Item | None = None
@@ -190,7 +193,9 @@ class Writer:
 
     def _attempt(self, jobs: list[Job | NoteJob], known: Mapping[str, Known]) -> tuple[Answers, list[StoredReceipt]]:
         store = self._store
-        draft = Batch(store.tip_of, head=store.head, newest_second=store.newest_second, known=known)
+        draft = Batch(
+            store.tip_of, head=store.head, newest_second=store.newest_second, known=known, numbered=store.numbered
+        )
         notes = NoteDraft(store.notes.tip_of)
         answers: Answers = []
         try:

@@ -33,8 +33,8 @@ def info(file: Path | None = None, /, *, json: _Json = False) -> ExitCode:
         file: Another ledger file, a backup for instance.
         json: Answer in JSON.
     """
+    from lifebus_admin.ledger_files.files import ledger_file  # noqa: PLC0415
     from lifebus_admin.ledger_files.info import look_at  # noqa: PLC0415
-    from lifebus_supervisor.configuration.ledger_file import ledger_file  # noqa: PLC0415
 
     settings = present_settings()
     found = look_at(file or ledger_file(settings), beside=None if file else settings.state_dir)
@@ -142,8 +142,8 @@ def export(file: Annotated[str, Parameter(allow_leading_hyphen=True)], /) -> Exi
     Args:
         file: The file to write, which must not be there yet; - for stdout.
     """
+    from lifebus_admin.ledger_files.files import ledger_file  # noqa: PLC0415
     from lifebus_admin.ledger_files.transfer import export_to, write_out  # noqa: PLC0415
-    from lifebus_supervisor.configuration.ledger_file import ledger_file  # noqa: PLC0415
 
     settings = present_settings()
     if file == "-":
@@ -240,8 +240,8 @@ def _prune(settings: "Settings", plan: "PrunePlan", connection: ConnectionOption
 
 def _settled(settings: "Settings") -> "LedgerInfo":
     """Return what the ledger is once the rows are gone that a broker deletes piece by piece."""
+    from lifebus_admin.ledger_files.files import ledger_file  # noqa: PLC0415
     from lifebus_admin.ledger_files.info import look_at  # noqa: PLC0415
-    from lifebus_supervisor.configuration.ledger_file import ledger_file  # noqa: PLC0415
 
     end = time.monotonic() + _PATIENCE_S
     while (info := look_at(ledger_file(settings))).deleting and time.monotonic() < end:

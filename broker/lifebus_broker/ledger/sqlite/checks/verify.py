@@ -23,11 +23,12 @@ _MOST: Final = 20
 _Check = Callable[[], list[str]]
 
 
-def verify(path: Path, tail: int | None = None, vfs: str | None = None) -> list[str]:
+def verify(path: Path, tail: int | None = None, vfs: str | None = None, *, numbered: bool = True) -> list[str]:
     """Return what is wrong with the newest `tail` rows, or with everything in the file; at most 20 findings.
 
     Each names the first bad place, in the order of positions.  With a `tail` also the tables' definitions, the ledger's
-    own values, the base, the ends of the journal's streams and what was acknowledged last are looked at.
+    own values, the base, the ends of the journal's streams and what was acknowledged last are looked at.  `numbered`
+    says whether receipts claim their sequences.
 
     Raises:
         apsw.Error: the file cannot be read at all.
@@ -43,7 +44,7 @@ def verify(path: Path, tail: int | None = None, vfs: str | None = None) -> list[
             return [_unreadable("the file", fault)]
         if wrong:
             return wrong
-        rows = RowsCheck(connection)
+        rows = RowsCheck(connection, numbered=numbered)
         wrong += _found("rows", lambda: rows.run(tail, _MOST))
         wrong += _found("notes", lambda: check_ends(connection))
         if tail is None:

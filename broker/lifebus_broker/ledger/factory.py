@@ -1,0 +1,112 @@
+"""Open the ledger that the settings name; nobody else knows which backend that is."""
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import anyio.to_thread
+
+from lifebus_broker.ledger.backends import LedgerLocation
+from lifebus_broker.ledger.log import LedgerLog
+from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
+from lifebus_broker.ledger.sqlite.log import SqliteLog
+from lifebus_broker.ledger.sqlite.swap import settle_files
+from lifebus_broker.ports import Ledger, StoredReceipt
+from lifebus_contract import LifebusError
+
+_UNKEPT: Final = "ledger-not-kept-"
+
+
+async def open_ledger(
+    location: LedgerLocation,
+    *,
+    companions: Sequence[Path] = (),
+    scratch: Path | None = None,
+    committed: Callable[[list[StoredReceipt]], None] | None = None,
+    failed: Callable[[Exception], None] | None = None,
+    entropy: Callable[[int], bytes] = os.urandom,
+    clock: Callable[[], float] = time.time,
+) -> Ledger:
+    """Open the ledger to write it; the caller holds the locks that keep other writers out.
+
+    A replacement that was cut off is finished first; `companions` are what else speaks of the history before, and go
+    with it.  A ledger that is not kept has its files in `scratch` while it is open (`open_unkept`).  `committed`,
+    `failed` and `clock` are as for `SqliteLedger.open`.
+
+    Raises:
+        InternalError: it cannot be opened, or is damaged.
+        OSError: a replacement cannot be finished now.
+    """
+    if location.file is None:
+        return await open_unkept(scratch, committed=committed, failed=failed, entropy=entropy, clock=clock)
+    # what was decided before a kill comes first: else two histories would be mixed
+    await anyio.to_thread.run_sync(settle_files, location.path.resolve(), companions)
+    return await SqliteLedger.open(location.path, entropy=entropy, committed=committed, failed=failed, clock=clock)
+
+
+async def open_unkept(
+    scratch: Path | None = None,
+    *,
+    committed: Callable[[list[StoredReceipt]], None] | None = None,
+    failed: Callable[[Exception], None] | None = None,
+    entropy: Callable[[int], bytes] = os.urandom,
+    clock: Callable[[], float] = time.time,
+) -> Ledger:
+    """Open a new ledger that is gone when it is closed.
+
+    `scratch` is a directory of the caller's alone: what a process that was killed left in it is removed.  Without one
+    the system's directory for temporary files is taken.
+
+    Raises:
+        InternalError: it cannot be opened.
+        OSError: there is no room for it.
+    """
+    directory = await anyio.to_thread.run_sync(_make_directory, scratch)
+    try:
+        return await SqliteLedger.open(
+            directory / "ledger.db",
+            entropy=entropy,
+            committed=committed,
+            failed=failed,
+            clock=clock,
+            durability="none",
+        )
+    except BaseException:
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
+
+
+def open_log(location: LedgerLocation) -> LedgerLog:
+    """Open the log of the ledger, beside a broker or without one; blocks.
+
+    Raises:
+        LifebusError: no such file is kept, or it cannot be read.
+    """
+    path = ledger_file(location, "nothing to save or to boot")
+    if not path.is_file():
+        detail = f"{location.path}: there is no such ledger; `lifebus config` shows where it is looked for"
+        raise LifebusError(detail, code="unreadable")
+    return SqliteLog(path)
+
+
+def ledger_file(location: LedgerLocation, lacking: str = "no file") -> Path:
+    """Return the file of the ledger, which need not be there; links are followed.
+
+    Raises:
+        LifebusError: there is none to open; the text ends in what is `lacking` therefore.
+    """
+    if location.file is None:
+        raise LifebusError(f"the ledger is kept in memory: there is {lacking}", code="configuration")
+    return location.file.resolve()  # what replaces it must not replace a link to it
+
+
+def _make_directory(scratch: Path | None) -> Path:
+    """Return a new private directory, once what an earlier process left is removed."""
+    if scratch is not None:
+        for left in scratch.glob(f"{_UNKEPT}*"):
+            shutil.rmtree(left, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=_UNKEPT, dir=scratch))
