@@ -6,9 +6,9 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from lifebus_adapters.adapter import Delivery, HookAnswer, HookCall, HookReading
-from lifebus_adapters.conformance import Example, Finding, Subject, examine
-from lifebus_adapters.shared.telemetry import Source
+from lifebus_adapters.adapter import ContextDelivery, HookAnswer, HookCall, HookReading
+from lifebus_adapters.conformance import CheckFinding, Example, Subject, examine
+from lifebus_adapters.shared.telemetry import SourceSpec
 from lifebus_contract import (
     AdapterManifest,
     ConformanceLevel,
@@ -65,7 +65,7 @@ class AdapterProgram:
         return self._registered
 
     @property
-    def sources(self) -> Sequence[Source]:
+    def sources(self) -> Sequence[SourceSpec]:
         """Nothing: telemetry is not read through a program."""
         return ()
 
@@ -88,7 +88,7 @@ class AdapterProgram:
         """Return nothing: the protocol does not ask for it."""
         return None
 
-    def render(self, call: HookCall, deliveries: Sequence[Delivery]) -> HookAnswer:
+    def render(self, call: HookCall, deliveries: Sequence[ContextDelivery]) -> HookAnswer:
         """Return the program's native answer to a call.
 
         Raises:
@@ -112,7 +112,7 @@ class AdapterProgram:
                 raise ProgramFault("its answer has neither `ok` nor `refused`, or more than that")
 
 
-def examine_program(command: Sequence[str], deadline_s: float) -> list[Finding]:
+def examine_program(command: Sequence[str], deadline_s: float) -> list[CheckFinding]:
     """Run the suite on a program; what keeps it from being run at all is one finding."""
     lines = JsonLines(command, deadline_s)
     try:
@@ -120,12 +120,12 @@ def examine_program(command: Sequence[str], deadline_s: float) -> list[Finding]:
         findings = examine(Subject(adapter=program, examples=program.examples()))
         ended = lines.finish()
     except Exception as fault:  # noqa: BLE001  whatever a program does, there is a verdict
-        return [Finding(name="program.answers", ok=False, evidence=str(fault)[:300] or type(fault).__name__)]
+        return [CheckFinding(name="program.answers", ok=False, evidence=str(fault)[:300] or type(fault).__name__)]
     finally:
         lines.kill()
     rule = "The program ends with exit code 0 when its input ends."
     evidence = rule if ended == 0 else f"when its input ends, it {_ending(ended)}"
-    return [*findings, Finding(name="program.ends", ok=ended == 0, evidence=evidence)]
+    return [*findings, CheckFinding(name="program.ends", ok=ended == 0, evidence=evidence)]
 
 
 def _ending(code: int | None) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lifebus_adapters import ADAPTERS, Delivery, HookAnswer
+from lifebus_adapters import ADAPTERS, ContextDelivery, HookAnswer
 from lifebus_contract import FailureClass, InvalidRequest, LifebusError
 from lifebus_contract.payload_text import text_size
 from support.adapters.calls import CAPTURE_FILES, adapter_of, call, captured, delivery, hooks_of, slots_of
@@ -16,12 +16,12 @@ TEXT = '{"payloads":[{"payload_id":"pay_1","payload_kind":"instruction_frame","b
 NAMED_BY = {"opencode": "hook", "openclaw": "hook"}
 
 
-def _answer(adapter_id: str, hook: str, *deliveries: Delivery) -> HookAnswer:
+def _answer(adapter_id: str, hook: str, *deliveries: ContextDelivery) -> HookAnswer:
     payload = {NAMED_BY.get(adapter_id, "hook_event_name"): hook, "session_id": "s1"}
     return ADAPTERS[adapter_id].render(call(adapter_id, payload), deliveries)
 
 
-def _native(adapter_id: str, hook: str, *deliveries: Delivery) -> Any:
+def _native(adapter_id: str, hook: str, *deliveries: ContextDelivery) -> Any:
     answer = _answer(adapter_id, hook, *deliveries)
     assert answer.exit_code == 0
     return json.loads(answer.stdout)

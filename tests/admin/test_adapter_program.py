@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from lifebus_adapters.conformance import Finding
+from lifebus_adapters.conformance import CheckFinding
 from lifebus_admin.adapter_program import examine_program
 from lifebus_transports.processes.json_lines import MAX_ANSWER_BYTES, JsonLines, ProgramFault
 from support.paths import EXAMPLES
@@ -32,7 +32,7 @@ def refused(text: str, deadline_s: float = PATIENCE_S) -> str:
     return str(fault.value)
 
 
-def failed(findings: list[Finding]) -> dict[str, str]:
+def failed(findings: list[CheckFinding]) -> dict[str, str]:
     return {finding.name: finding.evidence for finding in findings if not finding.ok}
 
 

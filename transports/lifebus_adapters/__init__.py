@@ -6,7 +6,7 @@ To add a harness, add its folder here, with a `HARNESS` in it, and a line to `HA
 from importlib import import_module
 from typing import Final
 
-from lifebus_adapters.adapter import Adapter, CallerProcess, Delivery, HookAnswer, HookCall, HookReading
+from lifebus_adapters.adapter import Adapter, CallerProcess, ContextDelivery, HookAnswer, HookCall, HookReading
 from lifebus_adapters.harness import Harness
 from lifebus_adapters.shared.manifests import load_manifest, load_third_party
 
@@ -16,7 +16,7 @@ __all__ = [
     "OVERRIDES",
     "Adapter",
     "CallerProcess",
-    "Delivery",
+    "ContextDelivery",
     "Harness",
     "HookAnswer",
     "HookCall",

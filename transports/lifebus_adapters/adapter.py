@@ -5,7 +5,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from lifebus_adapters.shared.telemetry import Fact, Source
+from lifebus_adapters.shared.telemetry import Fact, SourceSpec
 from lifebus_contract import (
     Emission,
     IdSource,
@@ -66,7 +66,7 @@ class HookReading(Struct, frozen=True, kw_only=True):
     display: bool = False
 
 
-class Delivery(Struct, frozen=True, kw_only=True):
+class ContextDelivery(Struct, frozen=True, kw_only=True):
     """A payload that placement has chosen to deliver, and the slot it goes to."""
 
     event: LifecycleEvent
@@ -93,7 +93,7 @@ class Adapter(Protocol):
         ...
 
     @property
-    def sources(self) -> Sequence[Source]:
+    def sources(self) -> Sequence[SourceSpec]:
         """The telemetry files that the harness writes."""
         ...
 
@@ -109,6 +109,6 @@ class Adapter(Protocol):
         """Return the session that a call names, though the call as a whole may not be readable; None if it does not."""
         ...
 
-    def render(self, call: HookCall, deliveries: Sequence[Delivery]) -> HookAnswer:
+    def render(self, call: HookCall, deliveries: Sequence[ContextDelivery]) -> HookAnswer:
         """Return the native answer that carries the deliveries, within the harness's rules and limits."""
         ...

@@ -7,13 +7,13 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from lifebus_adapters.adapter import Delivery, HookAnswer, HookCall, HookReading
+from lifebus_adapters.adapter import ContextDelivery, HookAnswer, HookCall, HookReading
 from lifebus_adapters.shared.harness_assets import HarnessAssets
 from lifebus_adapters.shared.hook_trust import TrustRules
 from lifebus_adapters.shared.manifests import load_manifest, package_file
 from lifebus_adapters.shared.parsing import hook_name, named_session, read_hook, read_payload
 from lifebus_adapters.shared.rules import HookFacts, HookTable, no_facts
-from lifebus_adapters.shared.telemetry import Source
+from lifebus_adapters.shared.telemetry import SourceSpec
 from lifebus_contract import (
     ConformanceLevel,
     FailureClass,
@@ -47,7 +47,7 @@ class Harness(Struct, frozen=True, kw_only=True, dict=True):
     hooks: HookTable
     assets: HarnessAssets
     hook_facts: HookFacts = no_facts
-    sources: tuple[Source, ...] = ()
+    sources: tuple[SourceSpec, ...] = ()
     overrides: tuple[str, ...] = ()
     trust: TrustRules | None = None
     conformance: ConformanceLevel = ConformanceLevel.PRE_CONFORMANCE
@@ -86,7 +86,7 @@ class Harness(Struct, frozen=True, kw_only=True, dict=True):
         """Return the session that a call names, though it may not be readable as a whole (see `Adapter`)."""
         return named_session(call, self.hooks)
 
-    def render(self, call: HookCall, deliveries: Sequence[Delivery]) -> HookAnswer:
+    def render(self, call: HookCall, deliveries: Sequence[ContextDelivery]) -> HookAnswer:
         """Return the native answer that carries the deliveries; silence where there are none or the hook takes none.
 
         A hook whose output is shown to the user gets one short line instead.

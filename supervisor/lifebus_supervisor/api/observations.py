@@ -9,7 +9,7 @@ import anyio
 import msgspec
 
 from lifebus_adapters.app_server.signals import MAX_PARAMS_BYTES
-from lifebus_adapters.app_server.signals import Signal as AppServerSignal
+from lifebus_adapters.app_server.signals import SignalEnvelope as AppServerSignal
 from lifebus_broker.routing.registry import Registry
 from lifebus_broker.signals.log import SignalLog, SignalSlice
 from lifebus_contract import InvalidRequest

@@ -8,7 +8,7 @@ from typing import Final, Protocol, TypeVar
 import anyio.to_thread
 import structlog
 
-from lifebus_adapters.adapter import Adapter, Delivery, HookAnswer, HookCall, HookReading
+from lifebus_adapters.adapter import Adapter, ContextDelivery, HookAnswer, HookCall, HookReading
 from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.dispatch import EmissionOutcome
 from lifebus_broker.state.telemetry_keys import HOOKS
@@ -157,9 +157,9 @@ def _raise_busy(outcomes: Sequence[EmissionOutcome]) -> None:
             raise BrokerBusy(outcome.refusal.detail, code="busy")
 
 
-def _deliveries(emissions: tuple[Emission, ...], outcomes: list[EmissionOutcome]) -> list[Delivery]:
+def _deliveries(emissions: tuple[Emission, ...], outcomes: list[EmissionOutcome]) -> list[ContextDelivery]:
     return [
-        Delivery(event=emission.request.event, payload=payload, slot=slot)
+        ContextDelivery(event=emission.request.event, payload=payload, slot=slot)
         for emission, outcome in zip(emissions, outcomes, strict=True)
         for payload, slot in outcome.deliveries
     ]

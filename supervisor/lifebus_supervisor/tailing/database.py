@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import apsw
 
-from lifebus_adapters.shared.telemetry import DatabaseReader, Fact, Question
+from lifebus_adapters.shared.telemetry import DatabaseReader, Fact, RowQuery
 from lifebus_supervisor.tailing.decode import Decoder, ReadResult
 from lifebus_supervisor.tailing.safe_open import FilePlace, UnusableFile, check_status, open_checked
 
@@ -33,7 +33,7 @@ _IMMUTABLE: Final = "&immutable=1"
 _FLAGS: Final = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_NOFOLLOW
 
 _Mark = tuple[tuple[int, ...] | None, ...]
-_Answers = list[tuple[Question, list[tuple[Any, ...]]]]
+_Answers = list[tuple[RowQuery, list[tuple[Any, ...]]]]
 
 
 class DatabaseTail:
@@ -96,7 +96,7 @@ class DatabaseTail:
             connection = apsw.Connection(f"file:{quote(path)}?mode=ro{options}", flags=_FLAGS)
             try:
                 _guard(connection, late)
-                return [(question, _rows(connection, question)) for question in self._reader.questions()]
+                return [(query, _rows(connection, query)) for query in self._reader.queries()]
             finally:
                 connection.close()
         except apsw.Error as fault:
@@ -125,12 +125,12 @@ class DatabaseTail:
     def _hear(self, answers: _Answers, mark: _Mark, now: float) -> list[ReadResult]:
         facts: list[Fact] = []
         skipped = self.hearing.skipped
-        for question, rows in answers:
-            facts += self.hearing.hear(partial(self._reader.read, question, rows), len(rows))
+        for query, rows in answers:
+            facts += self.hearing.hear(partial(self._reader.read, query, rows), len(rows))
         self._asked = mark
         self.changed_at = max(part[3] for part in mark if part) / 1e9
         self._settled = now - self.changed_at > _SETTLED_S
-        self.is_behind = any(len(rows) >= question.limit for question, rows in answers)
+        self.is_behind = any(len(rows) >= query.limit for query, rows in answers)
         self.size = sum(part[2] for part in mark if part)
         heard = ReadResult(
             facts=tuple(facts),
@@ -164,9 +164,9 @@ def _guard(connection: apsw.Connection, late: Callable[[], bool]) -> None:
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
 
 
-def _rows(connection: apsw.Connection, question: Question) -> list[tuple[Any, ...]]:
+def _rows(connection: apsw.Connection, query: RowQuery) -> list[tuple[Any, ...]]:
     execute: Callable[..., Any] = connection.execute  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return list(islice(execute(question.sql, question.values), question.limit))
+    return list(islice(execute(query.sql, query.values), query.limit))
 
 
 def _evidence(fault: apsw.Error) -> str:

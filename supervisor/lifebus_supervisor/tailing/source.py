@@ -8,7 +8,7 @@ from typing import Final, cast
 
 from msgspec import Struct
 
-from lifebus_adapters.shared.telemetry import DatabaseReader, RecordReader, Source, Surroundings
+from lifebus_adapters.shared.telemetry import DatabaseReader, RecordReader, SourceSpec, Surroundings
 from lifebus_supervisor.tailing.database import DatabaseTail
 from lifebus_supervisor.tailing.decode import Decoder, DefectLog, ReadResult
 from lifebus_supervisor.tailing.discovery import DiscoveredFile, SourceRoot
@@ -36,7 +36,7 @@ class SourceFiles:
     def __init__(
         self,
         adapter_id: str,
-        source: Source,
+        source: SourceSpec,
         surroundings: Surroundings,
         limits: TailLimits,
         *,

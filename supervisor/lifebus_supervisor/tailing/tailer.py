@@ -12,7 +12,7 @@ from typing import Final
 import anyio
 import structlog
 
-from lifebus_adapters.shared.telemetry import Source, Surroundings
+from lifebus_adapters.shared.telemetry import SourceSpec, Surroundings
 from lifebus_supervisor.tailing.blocking_call import BlockingCall
 from lifebus_supervisor.tailing.events import FileUpdate, TailedFile, TailLimits
 from lifebus_supervisor.tailing.notify import folder_changes
@@ -87,7 +87,7 @@ class Tailer:
 
     def __init__(
         self,
-        sources: Mapping[str, Sequence[Source]],
+        sources: Mapping[str, Sequence[SourceSpec]],
         surroundings: Surroundings,
         *,
         limits: TailLimits = TailLimits(),  # noqa: B008  it cannot change

@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from lifebus.observer.stream import AppServerStream
 from lifebus_adapters.app_server import Observed
-from lifebus_adapters.app_server.messages import Answer, Notification, Request, read_message
+from lifebus_adapters.app_server.messages import RpcNotification, RpcRequest, RpcResponse, read_message
 from support.adapters.app_server_recordings import START_MS, cut, facts, names, notice, signals, started, told, wire
 
 JUNK = [
@@ -50,16 +50,16 @@ def test_what_is_no_message_is_dropped_and_counted_and_the_next_one_is_read(line
 
 
 def test_messages_are_told_apart_without_a_jsonrpc_member_and_zero_is_an_id() -> None:
-    assert isinstance(read_message(b'{"id":0,"method":"x"}'), Request)
-    assert isinstance(read_message(b'{"jsonrpc":"2.0","method":"x","params":[]}'), Notification)
-    assert read_message(b'{"id":"a","result":null}') == Answer("a", json_raw(b"null"))
-    assert read_message(b'{"id":0,"error":{"code":1}}') == Answer(0, None)
-    assert read_message(b'{"id":1,"result":{},"error":{}}') == Answer(1, None)
+    assert isinstance(read_message(b'{"id":0,"method":"x"}'), RpcRequest)
+    assert isinstance(read_message(b'{"jsonrpc":"2.0","method":"x","params":[]}'), RpcNotification)
+    assert read_message(b'{"id":"a","result":null}') == RpcResponse("a", json_raw(b"null"))
+    assert read_message(b'{"id":0,"error":{"code":1}}') == RpcResponse(0, None)
+    assert read_message(b'{"id":1,"result":{},"error":{}}') == RpcResponse(1, None)
 
 
 def json_raw(data: bytes) -> Raw:
     request = read_message(b'{"method":"x","params":' + data + b"}")
-    assert isinstance(request, Notification)
+    assert isinstance(request, RpcNotification)
     return request.params
 
 

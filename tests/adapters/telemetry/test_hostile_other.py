@@ -35,7 +35,7 @@ HEADER = b'{"sessionId":"s1","kind":"main"}'
 
 
 def answers_of(path: Path) -> list[tuple[int, list[tuple[Any, ...]]]]:
-    """Return what the questions about a dump are answered with, each by its place among the questions."""
+    """Return what the queries about a dump are answered with, each by its place among the queries."""
     store = Store(harness_of(path))
     with closing(store.connection):
         for table, row in stored(path):
@@ -134,9 +134,9 @@ def test_mangled_rows_are_refused_or_read_and_the_reader_asks_on(
         row = data.draw(st.sampled_from(mangled))
         row[data.draw(st.integers(0, len(row) - 1))] = data.draw(columns)
     reader = database_reader(adapter_id)
-    question = reader.questions()[place]
-    check_more(outcome(partial(reader.read, question, [tuple(row) for row in mangled])))
-    assert len(reader.questions()) == len(database_reader(adapter_id).questions())
+    query = reader.queries()[place]
+    check_more(outcome(partial(reader.read, query, [tuple(row) for row in mangled])))
+    assert len(reader.queries()) == len(database_reader(adapter_id).queries())
 
 
 @EXAMPLES
@@ -146,7 +146,7 @@ def test_any_rows_are_refused_or_read(
 ) -> None:
     adapter_id, place, _ = answer
     reader = database_reader(adapter_id)
-    check_more(outcome(partial(reader.read, reader.questions()[place], rows)))
+    check_more(outcome(partial(reader.read, reader.queries()[place], rows)))
 
 
 @EXAMPLES

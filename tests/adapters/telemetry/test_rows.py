@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from lifebus_adapters.shared.rows import Progress, RowDecoder, json_bytes
+from lifebus_adapters.shared.rows import RowDecoder, TablePosition, json_bytes
 from lifebus_adapters.shared.telemetry import Activity, Fact, TurnEnded, TurnStarted
 from lifebus_contract import InvalidRequest
 from support.adapters.other_telemetry import Store
@@ -39,20 +39,20 @@ def test_columns_that_came_later_are_passed_over() -> None:
 
 
 def test_progress_is_the_number_of_the_last_row() -> None:
-    progress = Progress()
+    progress = TablePosition()
     assert progress.at is None
     assert sessions(progress.read([(3, "a"), (7, "b")], tell)) == ["a", "b"]
     assert progress.at == 7
 
 
 def test_an_empty_table_is_a_beginning_too() -> None:
-    progress = Progress()
+    progress = TablePosition()
     assert progress.read([], tell) == []
     assert progress.at == 0
 
 
 def test_a_bad_row_costs_itself_alone() -> None:
-    progress = Progress()
+    progress = TablePosition()
     rows: list[tuple[Any, ...]] = [(1, "a"), (2, None), (3, "c")]
     assert sessions(progress.read(rows, tell)) == ["a"]
     with pytest.raises(InvalidRequest):
@@ -61,7 +61,7 @@ def test_a_bad_row_costs_itself_alone() -> None:
 
 
 def test_rows_that_are_gone_give_their_numbers_to_new_ones() -> None:
-    progress = Progress()
+    progress = TablePosition()
     progress.read([(9, "a")], tell)
     progress.end_at([(4,)])
     assert progress.at == 4
@@ -72,11 +72,11 @@ def test_rows_that_are_gone_give_their_numbers_to_new_ones() -> None:
 @pytest.mark.parametrize("row", [(), (None,), ("4",), (-1,)])
 def test_a_last_row_of_another_form_is_refused(row: tuple[Any, ...]) -> None:
     with pytest.raises(InvalidRequest):
-        Progress().end_at([row])
+        TablePosition().end_at([row])
 
 
 def test_facts_that_repeat_at_once_are_told_once() -> None:
-    assert sessions(Progress().read([(1, "a"), (2, "a"), (3, "b"), (4, "a")], tell)) == ["a", "b", "a"]
+    assert sessions(TablePosition().read([(1, "a"), (2, "a"), (3, "b"), (4, "a")], tell)) == ["a", "b", "a"]
 
 
 def test_the_end_of_an_unnamed_turn_is_dropped_if_the_next_turn_has_begun() -> None:
@@ -89,7 +89,7 @@ def test_the_end_of_an_unnamed_turn_is_dropped_if_the_next_turn_has_begun() -> N
         5: TurnStarted(session="a"),
         6: TurnEnded(session="a", frame_end="failed"),
     }
-    facts = Progress().read([(number,) for number in told], lambda row: [told[row[0]]])
+    facts = TablePosition().read([(number,) for number in told], lambda row: [told[row[0]]])
     assert facts == [told[number] for number in (2, 3, 4, 5, 6)]
 
 
@@ -98,14 +98,14 @@ def test_text_that_is_no_unicode_is_left_to_the_decoder() -> None:
 
 
 @pytest.mark.parametrize("adapter_id", ["opencode", "hermes", "openclaw"])
-def test_every_question_is_a_single_bounded_select(adapter_id: str) -> None:
-    for question in Store(adapter_id).reader.questions():
-        statement = question.sql.strip()
+def test_every_query_is_a_single_bounded_select(adapter_id: str) -> None:
+    for query in Store(adapter_id).reader.queries():
+        statement = query.sql.strip()
         assert statement.startswith(("SELECT", "WITH"))
         assert ";" not in statement
-        assert statement.count("?") == len(question.values)
+        assert statement.count("?") == len(query.values)
         assert "LIMIT ?" in statement or "WHERE last < ?" in statement
-        assert 1 < question.limit <= 1_000
+        assert 1 < query.limit <= 1_000
 
 
 @pytest.mark.parametrize("adapter_id", ["opencode", "hermes", "openclaw"])

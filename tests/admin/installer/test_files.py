@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lifebus_adapters.shared.assets import Entry, OwnedFile, SettingsFile
+from lifebus_adapters.shared.assets import OwnedFile, SettingsEntry, SettingsFile
 from lifebus_admin.installer.refusals import FileRefused, InstallRefused, SettingsConflict, SettingsUnreadable
 from lifebus_broker.disk import Disk
 from support.installer.boxes import Box, fine, group, owns, settings
@@ -197,7 +197,7 @@ def test_what_the_harness_would_refuse_is_not_written(box: Box) -> None:
     asset = SettingsFile(
         path=str(path),
         dialect="json",
-        entries=(Entry(kind="element", where=("hooks", "Stop"), value=group("Stop")),),
+        entries=(SettingsEntry(kind="element", where=("hooks", "Stop"), value=group("Stop")),),
         owns=owns,
         check=lambda value: ("hooks.Stop: no such event",) if "hooks" in value else (),
     )
@@ -323,7 +323,7 @@ def test_backups_are_private_and_three_are_kept(box: Box) -> None:
 def test_the_first_backup_outlives_many_upgrades(box: Box) -> None:
     path = box.write(BEFORE)
     for number in range(6):
-        entry = Entry(kind="element", where=("hooks", "Stop"), value={**group("Stop"), "matcher": str(number)})
+        entry = SettingsEntry(kind="element", where=("hooks", "Stop"), value={**group("Stop"), "matcher": str(number)})
         asset = SettingsFile(path=str(path), dialect="json", entries=(entry,), owns=owns, check=fine)
         assert box.install([asset], stamp=str(number)).changed
     assert box.plan([settings(path)], removal=True).files[0].after == BEFORE.decode()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lifebus_adapters.shared.assets import Entry, SettingsFile
+from lifebus_adapters.shared.assets import SettingsEntry, SettingsFile
 from lifebus_admin.installer.formats.edit import text_installed, text_removed
 from lifebus_admin.installer.plan import readable_diff
 from lifebus_admin.installer.refusals import SettingsConflict
@@ -14,8 +14,8 @@ from lifebus_admin.installer.status import ForeignHooks
 from support.installer.boxes import EVENTS, LAUNCHER, Box, fine, group, handler, owns, settings
 
 THEIRS = {"type": "command", "command": "/usr/bin/theirs"}
-LINE = Entry(kind="member", where=("statusLine",), value=handler("statusLine"))
-PLUGIN = Entry(kind="member", where=("plugins", "entries", "lifebus"), value={"enabled": True})
+LINE = SettingsEntry(kind="member", where=("statusLine",), value=handler("statusLine"))
+PLUGIN = SettingsEntry(kind="member", where=("plugins", "entries", "lifebus"), value={"enabled": True})
 
 
 def pretty(value: Any) -> str:
@@ -66,7 +66,9 @@ def test_ours_of_an_event_that_is_not_used_any_more_is_taken_out() -> None:
 
 
 def test_several_entries_of_one_event_keep_their_order() -> None:
-    entries = [Entry(kind="element", where=("hooks", "Stop"), value={**group("Stop"), "matcher": m}) for m in "abc"]
+    entries = [
+        SettingsEntry(kind="element", where=("hooks", "Stop"), value={**group("Stop"), "matcher": m}) for m in "abc"
+    ]
     asset = SettingsFile(path="/s.json", dialect="json", entries=tuple(entries), owns=owns, check=fine)
     before = pretty({"model": "x"})
     after = text_installed(before, asset)
@@ -101,7 +103,7 @@ def test_an_older_member_of_ours_is_replaced_and_one_under_our_name_is_ours_what
 
 
 def test_a_member_that_is_right_already_but_not_ours_stays_when_ours_go() -> None:
-    switch = Entry(kind="member", where=("tools", "search"), value=False)
+    switch = SettingsEntry(kind="member", where=("tools", "search"), value=False)
     asset = settings(more=(switch,))
     before = pretty({"tools": {"search": False}})
     assert text_removed(text_installed(before, asset), asset) == before

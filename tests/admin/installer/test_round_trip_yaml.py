@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lifebus_adapters.shared.assets import Entry, SettingsFile
+from lifebus_adapters.shared.assets import SettingsEntry, SettingsFile
 from lifebus_admin.installer.formats.edit import text_installed, text_removed
 from lifebus_admin.installer.refusals import InstallRefused, SettingsConflict, SettingsUnreadable
 from support.installer.boxes import EVENTS, handler, owns
@@ -50,7 +50,9 @@ CASES = {
 
 
 def hermes(*events: str) -> SettingsFile:
-    entries = tuple(Entry(kind="element", where=("hooks", event), value=handler(event)) for event in events or EVENTS)
+    entries = tuple(
+        SettingsEntry(kind="element", where=("hooks", event), value=handler(event)) for event in events or EVENTS
+    )
     return SettingsFile(path="/home/dev/.hermes/config.yaml", dialect="yaml", entries=entries, owns=owns, check=_fine)
 
 

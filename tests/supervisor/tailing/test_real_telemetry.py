@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from lifebus_adapters import ADAPTERS
-from lifebus_adapters.shared.telemetry import Fact, RecordReader, Source, Surroundings
+from lifebus_adapters.shared.telemetry import Fact, RecordReader, SourceSpec, Surroundings
 from lifebus_supervisor.tailing.events import FileUpdate, TailLimits
 from lifebus_supervisor.tailing.tailer import Tailer
 from support.paths import CAPTURES
@@ -22,7 +22,7 @@ FILES = [
 PIECE = 30_011
 
 
-def source_of(adapter_id: str) -> Source:
+def source_of(adapter_id: str) -> SourceSpec:
     return next(source for source in ADAPTERS[adapter_id].sources if source.form == "lines")
 
 

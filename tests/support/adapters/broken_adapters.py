@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from lifebus_adapters import Adapter, Delivery, HookAnswer, HookCall, HookReading
+from lifebus_adapters import Adapter, ContextDelivery, HookAnswer, HookCall, HookReading
 from lifebus_adapters.conformance import Example, Subject
 from lifebus_adapters.conformance.builtin import builtin_subject
-from lifebus_adapters.shared.telemetry import Question, Source
+from lifebus_adapters.shared.telemetry import RowQuery, SourceSpec
 from lifebus_contract import (
     Emission,
     EventClaim,
@@ -26,7 +26,7 @@ from lifebus_contract import (
 )
 
 Read = Callable[[HookCall, IdSource], HookReading]
-Render = Callable[[HookCall, Sequence[Delivery]], HookAnswer]
+Render = Callable[[HookCall, Sequence[ContextDelivery]], HookAnswer]
 
 
 class Variant:
@@ -39,7 +39,7 @@ class Variant:
         read: Read | None = None,
         render: Render | None = None,
         registered: RegisteredAdapter | None = None,
-        sources: Sequence[Source] | None = None,
+        sources: Sequence[SourceSpec] | None = None,
     ) -> None:
         self.read = read or inner.read
         self.render = render or inner.render
@@ -52,7 +52,7 @@ class Variant:
         return self._registered
 
     @property
-    def sources(self) -> Sequence[Source]:
+    def sources(self) -> Sequence[SourceSpec]:
         return self._sources
 
 
@@ -177,7 +177,7 @@ def _one_key_more(answer: HookAnswer) -> HookAnswer:
     return HookAnswer(stdout=msgspec.json.encode({**msgspec.json.decode(answer.stdout), "lifebus": True}))
 
 
-def _cutting(call: HookCall, deliveries: Sequence[Delivery]) -> HookAnswer:
+def _cutting(call: HookCall, deliveries: Sequence[ContextDelivery]) -> HookAnswer:
     try:
         return CODEX.render(call, deliveries)
     except LifebusError:
@@ -189,8 +189,8 @@ def _cutting(call: HookCall, deliveries: Sequence[Delivery]) -> HookAnswer:
 class _Brittle:
     """A reader that trusts what it is given, of either kind."""
 
-    def questions(self) -> Sequence[Question]:
-        return [Question(sql="SELECT 1")]
+    def queries(self) -> Sequence[RowQuery]:
+        return [RowQuery(sql="SELECT 1")]
 
     def read(self, *given: Any) -> Sequence[Any]:
         return [msgspec.json.decode(given[-1])["type"]] if len(given) == 1 else [int(given[1][0][0])]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lifebus_adapters import ADAPTERS, Adapter, Delivery, HookCall
+from lifebus_adapters import ADAPTERS, Adapter, ContextDelivery, HookCall
 from lifebus_adapters.shared.rules import HookTable
 from lifebus_contract import (
     AcceptablePlacement,
@@ -77,7 +77,7 @@ def delivery(
     slot: ManifestPlacementClass = ManifestPlacementClass.PRE_SESSION,
     payload_id: str = "pay_1",
     placement: PlacementClass = PlacementClass.PRE_PROMPT_FRAME,
-) -> Delivery:
+) -> ContextDelivery:
     payload = PayloadEnvelope(
         schema_version="lifeloop.v0.2",
         payload_id=payload_id,
@@ -89,4 +89,4 @@ def delivery(
         acceptable_placements=(AcceptablePlacement(placement=placement, requirement=RequirementLevel.PREFERRED),),
         body=body,
     )
-    return Delivery(event=event, payload=payload, slot=slot)
+    return ContextDelivery(event=event, payload=payload, slot=slot)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from lifebus_adapters import ADAPTERS
-from lifebus_adapters.shared.telemetry import DatabaseReader, Fact, Question, RecordReader, Source, Surroundings
+from lifebus_adapters.shared.telemetry import DatabaseReader, Fact, RecordReader, RowQuery, SourceSpec, Surroundings
 from support.adapters.telemetry_facts import HOME, expectation, harness_of, shown
 from support.paths import CAPTURES
 
@@ -39,7 +39,7 @@ SCHEMAS = {
 """What the readers look at, by harness; the real tables have more columns."""
 
 
-def source(adapter_id: str, source_id: str) -> Source:
+def source(adapter_id: str, source_id: str) -> SourceSpec:
     """Return one of an adapter's kinds of files."""
     (found,) = [one for one in ADAPTERS[adapter_id].sources if one.source_id == source_id]
     return found
@@ -48,7 +48,7 @@ def source(adapter_id: str, source_id: str) -> Source:
 def record_reader(source_id: str, **environ: str) -> RecordReader:
     """Return a fresh reader of one of Gemini CLI's files."""
     reader = source("gemini", source_id).make_reader("/x", Surroundings(home=HOME, environ=environ))
-    assert not hasattr(reader, "questions")
+    assert not hasattr(reader, "queries")
     return reader
 
 
@@ -86,20 +86,20 @@ class Store:
         marks = ", ".join("?" * len(kept))
         self.connection.execute(f"INSERT INTO {table} ({', '.join(kept)}) VALUES ({marks})", tuple(kept.values()))
 
-    def answers(self) -> list[tuple[Question, list[tuple[Any, ...]]]]:
-        """Return what the reader's questions are answered with now."""
-        asked = self.reader.questions()
+    def answers(self) -> list[tuple[RowQuery, list[tuple[Any, ...]]]]:
+        """Return what the reader's queries are answered with now."""
+        asked = self.reader.queries()
         return [(one, self.connection.execute(one.sql, one.values).fetchmany(one.limit)) for one in asked]
 
     def poll(self) -> list[Fact]:
         """Return what the reader makes of the answers."""
-        return [fact for question, rows in self.answers() for fact in self.reader.read(question, rows)]
+        return [fact for query, rows in self.answers() for fact in self.reader.read(query, rows)]
 
 
 def database_reader(adapter_id: str) -> DatabaseReader:
     """Return a fresh reader of a harness's database."""
     reader = source(adapter_id, "database").make_reader("/x", Surroundings(home=HOME, environ={}))
-    assert hasattr(reader, "questions")
+    assert hasattr(reader, "queries")
     return cast("DatabaseReader", reader)
 
 

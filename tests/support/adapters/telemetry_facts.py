@@ -6,7 +6,7 @@ from typing import Any, cast
 import msgspec
 
 from lifebus_adapters import ADAPTERS
-from lifebus_adapters.shared.telemetry import Fact, RecordReader, Source, Surroundings
+from lifebus_adapters.shared.telemetry import Fact, RecordReader, SourceSpec, Surroundings
 from support.paths import CAPTURES, TESTS
 
 HOME = "/home/dev"
@@ -27,7 +27,7 @@ def scenario_of(path: Path) -> str:
     return path.relative_to(CAPTURES).parts[1]
 
 
-def source_of(adapter_id: str) -> Source:
+def source_of(adapter_id: str) -> SourceSpec:
     """Return the adapter's files of lines."""
     (source,) = [source for source in ADAPTERS[adapter_id].sources if source.form == "lines"]
     return source

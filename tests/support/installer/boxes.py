@@ -8,9 +8,9 @@ from typing import Any
 from lifebus_adapters.shared.assets import (
     Asset,
     Dialect,
-    Entry,
     InstallRequest,
     OwnedFile,
+    SettingsEntry,
     SettingsFile,
     hook_command,
     is_hook_command,
@@ -51,9 +51,9 @@ def settings(
     path: str | Path = "/home/dev/.claude/settings.json",
     dialect: Dialect = "json",
     events: Sequence[str] = EVENTS,
-    more: Sequence[Entry] = (),
+    more: Sequence[SettingsEntry] = (),
 ) -> SettingsFile:
-    entries = (*(Entry(kind="element", where=("hooks", event), value=group(event)) for event in events), *more)
+    entries = (*(SettingsEntry(kind="element", where=("hooks", event), value=group(event)) for event in events), *more)
     return SettingsFile(path=str(path), dialect=dialect, entries=entries, owns=owns, check=fine)
 
 

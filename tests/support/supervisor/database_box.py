@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lifebus_adapters.shared.telemetry import Fact, Question
+from lifebus_adapters.shared.telemetry import Fact, RowQuery
 from lifebus_contract import InvalidRequest
 from support.supervisor.tailing_box import usage
 
@@ -70,10 +70,10 @@ class RowReader:
         self.seen = 0
         self._sql, self._limit = sql, limit
 
-    def questions(self) -> Sequence[Question]:
-        return [Question(sql=self._sql, values=(self.seen,), limit=self._limit)]
+    def queries(self) -> Sequence[RowQuery]:
+        return [RowQuery(sql=self._sql, values=(self.seen,), limit=self._limit)]
 
-    def read(self, question: Question, rows: Sequence[tuple[Any, ...]]) -> Sequence[Fact]:
+    def read(self, query: RowQuery, rows: Sequence[tuple[Any, ...]]) -> Sequence[Fact]:
         facts: list[Fact] = []
         for row, session, tokens in rows:
             if tokens < 0:

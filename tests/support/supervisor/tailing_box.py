@@ -7,7 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from lifebus_adapters.shared.telemetry import Activity, DatabaseReader, Fact, RecordReader, Source, Surroundings, Usage
+from lifebus_adapters.shared.telemetry import (
+    Activity,
+    DatabaseReader,
+    Fact,
+    RecordReader,
+    SourceSpec,
+    Surroundings,
+    Usage,
+)
 from lifebus_contract import InvalidRequest
 from lifebus_supervisor.tailing.events import FileUpdate, TailLimits
 from lifebus_supervisor.tailing.tailer import Tailer
@@ -49,8 +57,8 @@ def source(
     pattern: str = "*.jsonl",
     source_id: str = "log",
     make_reader: Callable[[str, Surroundings], RecordReader | DatabaseReader] | None = None,
-) -> Source:
-    return Source(
+) -> SourceSpec:
+    return SourceSpec(
         source_id=source_id,
         form=form,
         roots=lambda surroundings: (str(root),),
@@ -65,7 +73,7 @@ class Box:
     """A watcher on a directory with time to read, and a clock that runs `ahead` of the real one as the test says."""
 
     def __init__(
-        self, root: Path, *sources: Source, discover: bool = True, uid: int | None = None, **limits: Any
+        self, root: Path, *sources: SourceSpec, discover: bool = True, uid: int | None = None, **limits: Any
     ) -> None:
         self.root = root
         self.ahead = 0.0

@@ -79,7 +79,7 @@ async def test_a_caller_that_is_cancelled_takes_its_child_along() -> None:
 async def test_a_caller_that_leaves_before_the_start_starts_nothing() -> None:
     async with commands() as runner:
         run = runner.start(sh("echo started >&2; sleep 60"), SMALL)
-        run.leave()
+        run.abandon()
         await anyio.lowlevel.checkpoint()
         assert run.finished().failure is Failure.DEADLINE
 
@@ -91,7 +91,7 @@ async def test_the_end_of_the_owner_is_the_end_of_its_children() -> None:
             run = Commands(tasks).start(sh("trap '' TERM; sleep 60 & sleep 60"), SMALL)
             await anyio.lowlevel.checkpoint()
             tasks.cancel_scope.cancel()
-        assert run.over.is_set()
+        assert run.done.is_set()
         assert time.monotonic() - started < 5
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lifebus_transports.processes.redaction import LONGEST, Tail, redact, secrets_in
+from lifebus_transports.processes.redaction import LONGEST, StderrTail, redact, secrets_in
 
 SECRET = "hunter2-Zq8"
 TELLING = [
@@ -89,7 +89,7 @@ def test_the_end_is_kept() -> None:
 
 
 def test_half_a_secret_at_the_cut_is_not_kept() -> None:
-    tail = Tail()
+    tail = StderrTail()
     tail.add(b"token=" + b"s" * 9_000)
     assert tail.text() == ""
     tail.add(b" and more")
@@ -101,7 +101,7 @@ def test_half_a_secret_at_the_cut_is_not_kept() -> None:
 
 @given(st.lists(st.binary(max_size=5_000), max_size=8), st.text(max_size=200))
 def test_any_bytes_become_a_short_printable_text(chunks: list[bytes], body: str) -> None:
-    tail = Tail()
+    tail = StderrTail()
     for chunk in chunks:
         tail.add(chunk)
     told = redact(tail.text(), ["abcd"], [body])

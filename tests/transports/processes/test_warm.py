@@ -246,7 +246,7 @@ async def test_several_workers_work_at_the_same_time_and_the_rest_waits() -> Non
 
 @pytest.mark.parametrize("kind", ["fresh", "warm"])
 async def test_only_so_many_may_wait(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    monkeypatch.setattr("lifebus_transports.processes.gate.MOST_WAITING", 1)
+    monkeypatch.setattr("lifebus_transports.processes.pool.MOST_WAITING", 1)
     async with nothing_left(), anyio.create_task_group() as tasks:
         spec = sh("sleep 60")
         invoker = FreshInvoker(spec, 1, Commands(tasks)) if kind == "fresh" else WarmInvoker(spec, "jsonl", 1, tasks)

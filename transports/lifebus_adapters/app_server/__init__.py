@@ -17,7 +17,7 @@ from lifebus_adapters.app_server.reader import (
     ReaderCounters,
     SignalSeen,
 )
-from lifebus_adapters.app_server.signals import MAX_PARAMS_BYTES, Signal, SignalContext, SignalSession
+from lifebus_adapters.app_server.signals import MAX_PARAMS_BYTES, SignalContext, SignalEnvelope, SignalSession
 
 __all__ = [
     "MAX_PARAMS_BYTES",
@@ -30,8 +30,8 @@ __all__ = [
     "OperatorAnswered",
     "OperatorAsked",
     "ReaderCounters",
-    "Signal",
     "SignalContext",
+    "SignalEnvelope",
     "SignalSeen",
     "SignalSession",
     "ThreadClosed",

@@ -24,7 +24,7 @@ MAX_NAME: Final = 256
 _NOTHING: Final = Raw(b"")
 
 
-class Request(Struct, frozen=True):
+class RpcRequest(Struct, frozen=True):
     """One side asks the other; `params` is the original JSON."""
 
     id: RequestId
@@ -32,21 +32,21 @@ class Request(Struct, frozen=True):
     params: Raw
 
 
-class Notification(Struct, frozen=True):
+class RpcNotification(Struct, frozen=True):
     """One side tells the other; `params` is the original JSON."""
 
     method: str
     params: Raw
 
 
-class Answer(Struct, frozen=True):
+class RpcResponse(Struct, frozen=True):
     """One side answers a request; `result` is the original JSON, None for an error."""
 
     id: RequestId
     result: Raw | None
 
 
-Message = Request | Notification | Answer
+RpcMessage = RpcRequest | RpcNotification | RpcResponse
 """Everything that goes over the wire."""
 
 
@@ -61,7 +61,7 @@ class _Wire(Struct):
 _WIRE: Final = msgspec.json.Decoder(_Wire)
 
 
-def read_message(line: bytes) -> Message | None:
+def read_message(line: bytes) -> RpcMessage | None:
     """Return the message that a line holds, None where it holds none."""
     try:
         line.decode()  # what is skipped over inside `params` is not checked by the decoder
@@ -76,11 +76,11 @@ def read_message(line: bytes) -> Message | None:
         return _asked(wire.id, wire.method, wire.params)
     if isinstance(wire.id, UnsetType) or (wire.result == _NOTHING and wire.error == _NOTHING):
         return None
-    return Answer(wire.id, wire.result if wire.error == _NOTHING else None)
+    return RpcResponse(wire.id, wire.result if wire.error == _NOTHING else None)
 
 
-def _asked(number: RequestId | UnsetType, method: str, params: Raw) -> Message:
-    return Notification(method, params) if isinstance(number, UnsetType) else Request(number, method, params)
+def _asked(number: RequestId | UnsetType, method: str, params: Raw) -> RpcMessage:
+    return RpcNotification(method, params) if isinstance(number, UnsetType) else RpcRequest(number, method, params)
 
 
 def _is_long(name: RequestId | UnsetType) -> bool:

@@ -6,7 +6,7 @@ from msgspec import Raw, Struct
 
 from lifebus_adapters.app_server.context import decoded, identifier
 from lifebus_adapters.app_server.facts import OperatorAnswered, OperatorAsked
-from lifebus_adapters.app_server.messages import Request, RequestId
+from lifebus_adapters.app_server.messages import RequestId, RpcRequest
 
 _MAX_PENDING: Final = 1_024
 _YEAR_MS: Final = 86_400_000 * 365
@@ -51,13 +51,13 @@ class _Resolved(Struct, rename="camel"):
     request_id: int | str | None = None
 
 
-class Questions:
+class PendingQuestions:
     """The requests to people that nobody has answered yet, by their id."""
 
     def __init__(self) -> None:
         self._pending: dict[tuple[type, RequestId], _Asked] = {}
 
-    def ask(self, request: Request, thread: str, turn: str | None, at_ms: int) -> list[OperatorAsked]:
+    def ask(self, request: RpcRequest, thread: str, turn: str | None, at_ms: int) -> list[OperatorAsked]:
         """Return the fact that a person is asked, nothing where the request is for a program."""
         kind = _KINDS.get(request.method)
         if kind is None:

@@ -13,8 +13,8 @@ from msgspec import Raw, Struct
 from lifebus_adapters.app_server.context import context_of, decoded, identifier
 from lifebus_adapters.app_server.facts import AppServerFact, ThreadClosed
 from lifebus_adapters.app_server.mapping import facts_of, opened
-from lifebus_adapters.app_server.messages import Answer, Notification, Request, read_message
-from lifebus_adapters.app_server.operators import Questions
+from lifebus_adapters.app_server.messages import RpcNotification, RpcRequest, RpcResponse, read_message
+from lifebus_adapters.app_server.operators import PendingQuestions
 from lifebus_adapters.app_server.requests import COMPACT, OPENING, TELLING, ClientRequests
 from lifebus_adapters.app_server.signals import signal_of
 from lifebus_adapters.app_server.threads import Thread, Threads
@@ -81,7 +81,7 @@ class AppServerReader:
     def __init__(self) -> None:
         self.counters = ReaderCounters()
         self._threads = Threads()
-        self._questions = Questions()
+        self._questions = PendingQuestions()
         self._requests = ClientRequests()
         self._greeted = False
         self._has_gap = False
@@ -116,17 +116,17 @@ class AppServerReader:
             thread.live, thread.turn = False, None
         return _seen(facts)
 
-    def _from_client(self, message: Request | Notification | Answer, at_ms: int) -> list[AppServerFact]:
+    def _from_client(self, message: RpcRequest | RpcNotification | RpcResponse, at_ms: int) -> list[AppServerFact]:
         match message:
-            case Request():
+            case RpcRequest():
                 self._note_request(message)
-            case Answer():
+            case RpcResponse():
                 return [*self._questions.answer(message.id, message.result, at_ms)]
-            case Notification():
+            case RpcNotification():
                 pass
         return []
 
-    def _note_request(self, request: Request) -> None:
+    def _note_request(self, request: RpcRequest) -> None:
         """Remember a request whose answer matters; a thread that a client names is not one of the server's own."""
         name = context_of(request.params).thread
         self._greeted = self._greeted or request.method == "initialize"
@@ -136,8 +136,8 @@ class AppServerReader:
             thread.known = True
             thread.compact_wanted = thread.compact_wanted or request.method == COMPACT
 
-    def _from_server(self, message: Request | Notification | Answer, at_ms: int) -> list[Observed]:
-        if isinstance(message, Answer):
+    def _from_server(self, message: RpcRequest | RpcNotification | RpcResponse, at_ms: int) -> list[Observed]:
+        if isinstance(message, RpcResponse):
             return _seen(self._answered(message))
         context = context_of(message.params)
         if context.thread is None:
@@ -166,16 +166,16 @@ class AppServerReader:
         return self._greeted and not self._has_gap
 
     def _signal(
-        self, message: Request | Notification, thread: Thread | None, turn: str | None, at_ms: int
+        self, message: RpcRequest | RpcNotification, thread: Thread | None, turn: str | None, at_ms: int
     ) -> SignalSeen:
         self.counters.signals += 1
         signal = signal_of(message, thread, turn, at_ms)
         return SignalSeen(signal.context.thread_id, signal.event_type, msgspec.json.encode(signal))
 
     def _facts(
-        self, message: Request | Notification, thread: Thread, turn: str | None, at_ms: int
+        self, message: RpcRequest | RpcNotification, thread: Thread, turn: str | None, at_ms: int
     ) -> list[AppServerFact]:
-        if isinstance(message, Request):
+        if isinstance(message, RpcRequest):
             return [*self._questions.ask(message, thread.id, turn, at_ms)]
         if message.method == "serverRequest/resolved":
             return [*self._questions.resolve(thread.id, message.params, at_ms)]
@@ -187,11 +187,11 @@ class AppServerReader:
         self._forget_deleted(thread, message)
         return facts
 
-    def _forget_deleted(self, thread: Thread, message: Request | Notification) -> None:
-        if message.method == "thread/deleted" and isinstance(message, Notification):
+    def _forget_deleted(self, thread: Thread, message: RpcRequest | RpcNotification) -> None:
+        if message.method == "thread/deleted" and isinstance(message, RpcNotification):
             self._threads.purge(thread)
 
-    def _learn(self, thread: Thread, message: Request | Notification) -> None:
+    def _learn(self, thread: Thread, message: RpcRequest | RpcNotification) -> None:
         """Take in what a message says of the thread itself."""
         learn = _LEARNING.get(message.method)
         if message.method in _ITEMS:
@@ -208,7 +208,7 @@ class AppServerReader:
             for name in filter(identifier, told.item.receiver_thread_ids):
                 self._threads.find(name).system = True
 
-    def _answered(self, answer: Answer) -> list[AppServerFact]:
+    def _answered(self, answer: RpcResponse) -> list[AppServerFact]:
         """Return what an answer to a client's request tells of a thread."""
         sent = self._requests.answered(answer.id)
         if sent is None:

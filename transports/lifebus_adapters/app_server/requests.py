@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from lifebus_adapters.app_server.messages import Request, RequestId
+from lifebus_adapters.app_server.messages import RequestId, RpcRequest
 from lifebus_adapters.app_server.operators import request_key
 
 OPENING: Final = {"thread/start": "started", "thread/resume": "resumed", "thread/fork": "forked"}
@@ -33,7 +33,7 @@ class ClientRequests:
     def __init__(self) -> None:
         self._sent: dict[tuple[type, RequestId], Sent] = {}
 
-    def note(self, request: Request, thread: str | None) -> None:
+    def note(self, request: RpcRequest, thread: str | None) -> None:
         """Remember a request if its answer matters."""
         if request.method not in TELLING and request.method not in {COMPACT, _TURN}:
             return

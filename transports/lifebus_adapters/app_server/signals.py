@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from lifebus_adapters.app_server.messages import ABSENT, Notification, Request
+from lifebus_adapters.app_server.messages import ABSENT, RpcNotification, RpcRequest
 from lifebus_adapters.app_server.naming import event_type
 from lifebus_adapters.app_server.threads import Thread
 
@@ -31,7 +31,7 @@ class SignalSession(Struct, frozen=True, rename="camel"):
     project_id: str | None
 
 
-class Signal(Struct, frozen=True, kw_only=True, rename="camel"):
+class SignalEnvelope(Struct, frozen=True, kw_only=True, rename="camel"):
     """One signal.  `params` is the original JSON, null where there was none or it was too large.
 
     `request_id` stands in requests only, `params_bytes` where the params were left out.
@@ -49,12 +49,14 @@ class Signal(Struct, frozen=True, kw_only=True, rename="camel"):
     params_bytes: int | UnsetType = UNSET
 
 
-def signal_of(message: Request | Notification, thread: Thread | None, turn: str | None, at_ms: int) -> Signal:
+def signal_of(
+    message: RpcRequest | RpcNotification, thread: Thread | None, turn: str | None, at_ms: int
+) -> SignalEnvelope:
     """Return the signal for a message of the server that came at a time, in milliseconds since 1970."""
-    is_request = isinstance(message, Request)
+    is_request = isinstance(message, RpcRequest)
     size = len(message.params)
     fits = size <= MAX_PARAMS_BYTES
-    return Signal(
+    return SignalEnvelope(
         signal_type="request" if is_request else "notification",
         event_type=event_type(message.method, request=is_request),
         method=message.method,
@@ -62,7 +64,7 @@ def signal_of(message: Request | Notification, thread: Thread | None, turn: str 
         context=SignalContext(None if thread is None else thread.id, turn),
         params=message.params if fits else ABSENT,
         session=None if thread is None else SignalSession(thread.id, thread.title, thread.project_id),
-        request_id=message.id if isinstance(message, Request) else UNSET,
+        request_id=message.id if isinstance(message, RpcRequest) else UNSET,
         params_bytes=UNSET if fits else size,
     )
 

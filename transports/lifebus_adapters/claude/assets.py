@@ -11,9 +11,9 @@ from typing import Any, Final, cast
 
 from lifebus_adapters.shared.assets import (
     Asset,
-    Entry,
     HookEvent,
     InstallRequest,
+    SettingsEntry,
     SettingsFile,
     hook_command,
 )
@@ -62,7 +62,7 @@ def _check(document: object) -> tuple[str, ...]:
 def _hooks(request: InstallRequest) -> tuple[Asset, ...]:
     name = "settings.json" if request.project is None else "settings.local.json"
     line = {"type": "command", "command": hook_command(request.launcher, "claude", "statusLine")}
-    status_line = (Entry(kind="member", where=("statusLine",), value=line),) if request.status_line else ()
+    status_line = (SettingsEntry(kind="member", where=("statusLine",), value=line),) if request.status_line else ()
     settings = SettingsFile(
         path=f"{_directory(request)}/{name}",
         dialect="json",

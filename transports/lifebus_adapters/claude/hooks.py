@@ -26,7 +26,7 @@ from lifebus_adapters.shared.rules import (
     FRAME_OPEN,
     SESSION_CLOSE,
     SESSION_OPEN,
-    Fact,
+    FactField,
     HookRule,
     HookTable,
     IdentityPaths,
@@ -34,9 +34,9 @@ from lifebus_adapters.shared.rules import (
 )
 from lifebus_contract import LifecycleEvent, ManifestPlacementClass
 
-_TRIGGER: Final = Fact("trigger")
-_AGENT_TYPE: Final = Fact("agent_type")
-_STOP_HOOK_ACTIVE: Final = Fact("stop_hook_active", bool)
+_TRIGGER: Final = FactField("trigger")
+_AGENT_TYPE: Final = FactField("agent_type")
+_STOP_HOOK_ACTIVE: Final = FactField("stop_hook_active", bool)
 
 _TOOLS: Final = {
     "PreToolUse",
@@ -70,7 +70,7 @@ HOOKS: Final = HookTable(
     rules={
         "SessionStart": HookRule(
             events=SESSION_OPEN,
-            facts=(Fact("source"), Fact("model"), Fact("context_tokens", int)),
+            facts=(FactField("source"), FactField("model"), FactField("context_tokens", int)),
             unless=("source", "compact"),
             takes=ManifestPlacementClass.PRE_SESSION,
         ),
@@ -84,14 +84,14 @@ HOOKS: Final = HookTable(
         "PreCompact": HookRule(events=(LifecycleEvent.CONTEXT_PRESSURE_OBSERVED,), facts=(_TRIGGER,)),
         "PostCompact": HookRule(events=(LifecycleEvent.CONTEXT_COMPACTED,), facts=(_TRIGGER,)),
         "Stop": HookRule(events=FRAME_CLOSE, facts=(_STOP_HOOK_ACTIVE,)),
-        "StopFailure": HookRule(events=(LifecycleEvent.FRAME_ENDED,), facts=(Fact("error"),), frame_end="failed"),
+        "StopFailure": HookRule(events=(LifecycleEvent.FRAME_ENDED,), facts=(FactField("error"),), frame_end="failed"),
         "SubagentStop": HookRule(
             events=FRAME_CLOSE,
             facts=(_AGENT_TYPE, _STOP_HOOK_ACTIVE),
             unless=("agent_type", ""),
             subagent=True,
         ),
-        "SessionEnd": HookRule(events=SESSION_CLOSE, facts=(Fact("reason"),)),
+        "SessionEnd": HookRule(events=SESSION_CLOSE, facts=(FactField("reason"),)),
     },
     silent=frozenset(_TOOLS | _SURROUNDINGS | _DISPLAY | _TEAM),
     answer=hook_specific_output,

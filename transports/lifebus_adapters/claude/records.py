@@ -29,24 +29,24 @@ class TokenUsage(Struct):
         return bounded_sum(self.input_tokens, *cached, self.output_tokens)
 
 
-class Answer(Struct):
+class AssistantMessage(Struct):
     """The `message` of an `assistant` line."""
 
     model: str | None = None
     usage: TokenUsage | None = None
 
 
-class Part(Struct):
+class ContentBlock(Struct):
     """A block of a prompt's content."""
 
     type: str = ""
     text: str | None = None
 
 
-class Prompt(Struct):
+class UserMessage(Struct):
     """The `message` of a `user` line."""
 
-    content: str | list[Part] | None = None
+    content: str | list[ContentBlock] | None = None
 
     @property
     def text(self) -> str:
@@ -61,7 +61,7 @@ class Prompt(Struct):
         return isinstance(self.content, list) and any(part.type == "tool_result" for part in self.content)
 
 
-class Compaction(Struct, rename="camel"):
+class CompactMetadata(Struct, rename="camel"):
     """The `compactMetadata` of a `compact_boundary`."""
 
     trigger: str | None = None
@@ -87,15 +87,15 @@ class Line(Struct, rename="camel"):
     is_api_error_message: bool | None = None
     request_session_id: str | None = None
     timestamp: str | None = None
-    compact_metadata: Compaction | None = None
+    compact_metadata: CompactMetadata | None = None
     message: Raw = _NULL
 
 
 LINE: Final = LineDecoder(Line)
 """Reads a line."""
 
-ANSWER: Final = LineDecoder(Answer)
+ASSISTANT_MESSAGE: Final = LineDecoder(AssistantMessage)
 """Reads the message of an answer."""
 
-PROMPT: Final = LineDecoder(Prompt)
+USER_MESSAGE: Final = LineDecoder(UserMessage)
 """Reads the message of a prompt."""

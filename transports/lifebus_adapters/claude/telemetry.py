@@ -21,7 +21,7 @@ from lifebus_adapters.shared.lines import (
     positive_override,
 )
 from lifebus_adapters.shared.sources import session_logs
-from lifebus_adapters.shared.telemetry import Fact, RecordReader, Source, Surroundings, Usage, WindowKnown
+from lifebus_adapters.shared.telemetry import Fact, RecordReader, SourceSpec, Surroundings, Usage, WindowKnown
 
 STATUS_LINE: Final = "statusLine"
 """The name under which our hook is Claude Code's status line command; its payload names no hook."""
@@ -56,7 +56,7 @@ def _make_reader(path: str, surroundings: Surroundings) -> RecordReader:
     return only_session(reader, named_override(surroundings, *_SESSIONS))
 
 
-SOURCES: Final[tuple[Source, ...]] = (
+SOURCES: Final[tuple[SourceSpec, ...]] = (
     session_logs("transcript", roots=_roots, pattern="*/*.jsonl", session_of=_session_of, make_reader=_make_reader),
 )
 """The transcripts: one file a session, by project; a file appears only after the first prompt."""

@@ -20,7 +20,15 @@
 from collections.abc import Sequence
 from typing import Final
 
-from lifebus_adapters.claude.records import ANSWER, LINE, PROMPT, Answer, Compaction, Line, Prompt
+from lifebus_adapters.claude.records import (
+    ASSISTANT_MESSAGE,
+    LINE,
+    USER_MESSAGE,
+    AssistantMessage,
+    CompactMetadata,
+    Line,
+    UserMessage,
+)
 from lifebus_adapters.claude.windows import window_of
 from lifebus_adapters.shared.lines import named
 from lifebus_adapters.shared.telemetry import Activity, Compacted, Fact, TurnEnded, TurnStarted, Usage
@@ -75,9 +83,9 @@ class TranscriptReader:
         if session is None or line.is_sidechain or line.type not in _TOLD:
             return ()
         if line.type == "assistant":
-            return self._answer(session, line, ANSWER.read(line.message))
+            return self._answer(session, line, ASSISTANT_MESSAGE.read(line.message))
         if line.type == "user":
-            return self._prompt(session, line, PROMPT.read(line.message))
+            return self._prompt(session, line, USER_MESSAGE.read(line.message))
         return self._system(session, line)
 
     def _note_copies(self, line: Line) -> None:
@@ -89,7 +97,7 @@ class TranscriptReader:
         self._is_copying = line.type in _TOLD and (self._is_copying or asked_by != line.session_id)
         self._is_copied = self._is_copying or "" < at < self._queued_at
 
-    def _answer(self, session: str, line: Line, answer: Answer) -> Sequence[Fact]:
+    def _answer(self, session: str, line: Line, answer: AssistantMessage) -> Sequence[Fact]:
         if line.is_api_error_message:
             return self._ended(session, self._turn, "failed", "transcript:isApiErrorMessage")
         model = named(answer.model, "message.model")
@@ -100,7 +108,7 @@ class TranscriptReader:
         used = 0 if answer.usage is None else answer.usage.context_tokens
         return (*alive, self._usage(session, used, _USED)) if used else alive
 
-    def _prompt(self, session: str, line: Line, prompt: Prompt) -> Sequence[Fact]:
+    def _prompt(self, session: str, line: Line, prompt: UserMessage) -> Sequence[Fact]:
         turn = named(line.prompt_id, "promptId")
         if prompt.is_tool_result:
             return () if self._is_copied else (Activity(session=session),)
@@ -115,10 +123,10 @@ class TranscriptReader:
         if line.subtype == "turn_duration":
             return self._ended(session, self._turn, "completed", "transcript:turn_duration")
         if line.subtype == "compact_boundary":
-            return self._compacted(session, line, line.compact_metadata or Compaction())
+            return self._compacted(session, line, line.compact_metadata or CompactMetadata())
         return ()
 
-    def _compacted(self, session: str, line: Line, told: Compaction) -> Sequence[Fact]:
+    def _compacted(self, session: str, line: Line, told: CompactMetadata) -> Sequence[Fact]:
         self._compactions += 1
         compacted = Compacted(
             session=session,
@@ -159,7 +167,7 @@ class TranscriptReader:
         return tokens_of_model, None if tokens_of_model is None else f"model:{model}"
 
 
-def _is_interruption(line: Line, prompt: Prompt) -> bool:
+def _is_interruption(line: Line, prompt: UserMessage) -> bool:
     """Whether Claude Code wrote the line because the user pressed Esc; somebody may also type such a text."""
     if line.interrupted_message_id:
         return True
@@ -167,7 +175,7 @@ def _is_interruption(line: Line, prompt: Prompt) -> bool:
     return not typed and prompt.text.startswith(_INTERRUPTED)
 
 
-def _opens_turn(line: Line, prompt: Prompt) -> bool:
+def _opens_turn(line: Line, prompt: UserMessage) -> bool:
     if line.is_meta or line.is_compact_summary or line.repeats_compact_summary:
         return False
     return bool(line.prompt_source or line.turn_origin) or not prompt.text.startswith(_LOCAL)

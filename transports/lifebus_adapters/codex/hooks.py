@@ -22,7 +22,7 @@ from lifebus_adapters.shared.rules import (
     FRAME_OPEN,
     SESSION_CLOSE,
     SESSION_OPEN,
-    Fact,
+    FactField,
     HookRule,
     HookTable,
     IdentityPaths,
@@ -30,10 +30,10 @@ from lifebus_adapters.shared.rules import (
 )
 from lifebus_contract import LifecycleEvent, ManifestPlacementClass
 
-_MODEL: Final = Fact("model")
-_TRIGGER: Final = Fact("trigger")
-_AGENT_TYPE: Final = Fact("agent_type")
-_STOP_HOOK_ACTIVE: Final = Fact("stop_hook_active", bool)
+_MODEL: Final = FactField("model")
+_TRIGGER: Final = FactField("trigger")
+_AGENT_TYPE: Final = FactField("agent_type")
+_STOP_HOOK_ACTIVE: Final = FactField("stop_hook_active", bool)
 
 HOOKS: Final = HookTable(
     name=("hook_event_name",),
@@ -42,7 +42,7 @@ HOOKS: Final = HookTable(
     rules={
         "SessionStart": HookRule(
             events=SESSION_OPEN,
-            facts=(Fact("source"), _MODEL),
+            facts=(FactField("source"), _MODEL),
             unless=("source", "compact"),
             takes=ManifestPlacementClass.PRE_SESSION,
         ),
@@ -61,7 +61,7 @@ HOOKS: Final = HookTable(
         "Stop": HookRule(events=FRAME_CLOSE, facts=(_STOP_HOOK_ACTIVE,)),
         "SubagentStop": HookRule(events=FRAME_CLOSE, facts=(_AGENT_TYPE, _STOP_HOOK_ACTIVE), subagent=True),
         "Interrupt": HookRule(events=(LifecycleEvent.FRAME_ENDED,), frame_end="interrupted"),
-        "SessionEnd": HookRule(events=SESSION_CLOSE, facts=(Fact("reason"),)),
+        "SessionEnd": HookRule(events=SESSION_CLOSE, facts=(FactField("reason"),)),
     },
     silent=frozenset({"PreModelRequest", "PostModelRequest", "PreToolUse", "PostToolUse", "PermissionRequest"}),
     answer=hook_specific_output,

@@ -10,7 +10,7 @@ from lifebus_adapters.codex.rollout import RolloutReader
 from lifebus_adapters.shared.fields import Payload, count, identifier
 from lifebus_adapters.shared.lines import base_name, is_uuid, named_override, only_session
 from lifebus_adapters.shared.sources import session_logs
-from lifebus_adapters.shared.telemetry import Fact, RecordReader, Source, Surroundings, Usage
+from lifebus_adapters.shared.telemetry import Fact, RecordReader, SourceSpec, Surroundings, Usage
 
 _HOMES: Final = ("LIFEBUS_CODEX_HOME", "LIFELOOP_CODEX_HOME", "CODEX_HOME")
 _THREADS: Final = ("LIFEBUS_CODEX_THREAD_ID", "LIFELOOP_CODEX_THREAD_ID")
@@ -42,7 +42,7 @@ def _make_reader(path: str, surroundings: Surroundings) -> RecordReader:
     return only_session(reader, named_override(surroundings, *_THREADS))
 
 
-SOURCES: Final[tuple[Source, ...]] = (
+SOURCES: Final[tuple[SourceSpec, ...]] = (
     session_logs(
         "rollout", roots=_roots, pattern="*/*/*/rollout-*.jsonl", session_of=_session_of, make_reader=_make_reader
     ),

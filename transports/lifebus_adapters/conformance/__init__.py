@@ -5,6 +5,6 @@ An adapter and its example calls go in, findings come out; pytest and `lifebus c
 
 from lifebus_adapters.conformance.examples import Example, load_examples
 from lifebus_adapters.conformance.subject import Check, Subject
-from lifebus_adapters.conformance.suite import CHECKS, Finding, examine
+from lifebus_adapters.conformance.suite import CHECKS, CheckFinding, examine
 
-__all__ = ["CHECKS", "Check", "Example", "Finding", "Subject", "examine", "load_examples"]
+__all__ = ["CHECKS", "Check", "CheckFinding", "Example", "Subject", "examine", "load_examples"]

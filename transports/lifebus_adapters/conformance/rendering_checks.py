@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from lifebus_adapters.adapter import Delivery, HookAnswer
+from lifebus_adapters.adapter import ContextDelivery, HookAnswer
 from lifebus_adapters.conformance.examples import CONTEXT, PRIVATE, Example, call_of
 from lifebus_adapters.conformance.hostile import is_list, is_map
 from lifebus_adapters.conformance.subject import Subject, deliver, room
@@ -104,7 +104,7 @@ def _takers(subject: Subject) -> Iterator[tuple[Example, ManifestPlacementClass]
     return ((example, example.takes) for example in subject.examples if example.takes is not None)
 
 
-def _render(subject: Subject, example: Example, deliveries: Sequence[Delivery]) -> HookAnswer:
+def _render(subject: Subject, example: Example, deliveries: Sequence[ContextDelivery]) -> HookAnswer:
     return subject.adapter.render(call_of(example, subject.manifest.adapter_id), deliveries)
 
 

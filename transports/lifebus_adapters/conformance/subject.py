@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from lifebus_adapters.adapter import Adapter, Delivery, HookCall, HookReading
+from lifebus_adapters.adapter import Adapter, ContextDelivery, HookCall, HookReading
 from lifebus_adapters.conformance.examples import Example, call_of, ids_for
 from lifebus_contract import (
     CONTRACT_VERSION,
@@ -70,7 +70,7 @@ def readings(subject: Subject) -> Iterator[tuple[Example, HookCall, HookReading]
         yield example, call, read(subject, call)
 
 
-def deliver(body: str, slot: ManifestPlacementClass, payload_id: str = "pay_1") -> Delivery:
+def deliver(body: str, slot: ManifestPlacementClass, payload_id: str = "pay_1") -> ContextDelivery:
     """Return a delivery as placement decides it."""
     placement = AcceptablePlacement(placement=PlacementClass.PRE_PROMPT_FRAME, requirement=RequirementLevel.PREFERRED)
     payload = PayloadEnvelope(
@@ -84,7 +84,7 @@ def deliver(body: str, slot: ManifestPlacementClass, payload_id: str = "pay_1") 
         acceptable_placements=(placement,),
         body=body,
     )
-    return Delivery(event=_EVENT_OF_SLOT.get(slot, LifecycleEvent.FRAME_OPENING), payload=payload, slot=slot)
+    return ContextDelivery(event=_EVENT_OF_SLOT.get(slot, LifecycleEvent.FRAME_OPENING), payload=payload, slot=slot)
 
 
 def room(limit: int, slot: ManifestPlacementClass) -> int:

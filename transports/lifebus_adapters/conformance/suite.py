@@ -79,7 +79,7 @@ CHECKS: Final[dict[str, Check]] = {f"{group}.{check.__name__}": check for group,
 """Every check, by group and name, in the order in which they are run."""
 
 
-class Finding(Struct, frozen=True, kw_only=True):
+class CheckFinding(Struct, frozen=True, kw_only=True):
     """What one check found: `evidence` says what holds, or what does not and how often."""
 
     name: str
@@ -87,12 +87,12 @@ class Finding(Struct, frozen=True, kw_only=True):
     evidence: str
 
 
-def examine(subject: Subject, only: Sequence[str] = ()) -> list[Finding]:
+def examine(subject: Subject, only: Sequence[str] = ()) -> list[CheckFinding]:
     """Run every check, or `only` those of these names; one that an exception breaks off has failed."""
     return [_run(name, check, subject) for name, check in CHECKS.items() if not only or name in only]
 
 
-def _run(name: str, check: Check, subject: Subject) -> Finding:
+def _run(name: str, check: Check, subject: Subject) -> CheckFinding:
     faults: list[str] = []
     try:
         faults.extend(check(subject))
@@ -101,6 +101,6 @@ def _run(name: str, check: Check, subject: Subject) -> Finding:
     except Exception as fault:  # noqa: BLE001  whatever an adapter does, the suite goes on
         faults.append(f"the adapter raises {type(fault).__name__}: {str(fault)[:_CHARACTERS]}")
     if not faults:
-        return Finding(name=name, ok=True, evidence=check.__doc__ or "")
+        return CheckFinding(name=name, ok=True, evidence=check.__doc__ or "")
     more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
-    return Finding(name=name, ok=False, evidence="; ".join(text[:_CHARACTERS] for text in faults[:_SHOWN]) + more)
+    return CheckFinding(name=name, ok=False, evidence="; ".join(text[:_CHARACTERS] for text in faults[:_SHOWN]) + more)

@@ -7,7 +7,7 @@ import msgspec
 
 from lifebus_adapters.conformance.hostile import NOT_OBJECTS, STRANGE, is_map, mutations, truncations
 from lifebus_adapters.conformance.subject import Subject, flat
-from lifebus_adapters.shared.telemetry import DatabaseReader, Question, RecordReader, Source, Surroundings
+from lifebus_adapters.shared.telemetry import DatabaseReader, RecordReader, RowQuery, SourceSpec, Surroundings
 from lifebus_contract import InvalidRequest, LifebusError
 
 _SURROUNDINGS: Final = Surroundings(home="/home/dev", environ={})
@@ -35,19 +35,19 @@ def records_are_read_or_refused(subject: Subject) -> Iterator[str]:
 
 
 def databases_are_read_or_refused(subject: Subject) -> Iterator[str]:
-    """Rows that the harness does not store are refused or passed over, and questions can still be asked."""
+    """Rows that the harness does not store are refused or passed over, and queries can still be asked."""
     for source in subject.adapter.sources:
         if source.form != "database":
             continue
         reader = cast("DatabaseReader", source.make_reader(_path(source), _SURROUNDINGS))
         for row in _rows():
-            for question in reader.questions():
-                fault = _row_fault(reader, question, row)
+            for query in reader.queries():
+                fault = _row_fault(reader, query, row)
                 if fault:
                     yield f"source `{source.source_id}`, a row of {len(row)}: {fault}"
 
 
-def _path(source: Source) -> str:
+def _path(source: SourceSpec) -> str:
     """Return a path that the source might have: its own root where that is a file."""
     roots = source.roots(_SURROUNDINGS)
     return roots[0] if roots and not source.pattern else _PATH
@@ -88,9 +88,9 @@ def _refusal(reader: RecordReader, record: bytes) -> str | None:
     return None
 
 
-def _row_fault(reader: DatabaseReader, question: Question, row: tuple[Any, ...]) -> str | None:
+def _row_fault(reader: DatabaseReader, query: RowQuery, row: tuple[Any, ...]) -> str | None:
     try:
-        for fact in reader.read(question, [row]):
+        for fact in reader.read(query, [row]):
             flat(fact)
     except InvalidRequest:
         return None

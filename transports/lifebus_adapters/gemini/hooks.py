@@ -21,7 +21,7 @@ from lifebus_adapters.shared.rules import (
     FRAME_OPEN,
     SESSION_CLOSE,
     SESSION_OPEN,
-    Fact,
+    FactField,
     HookRule,
     HookTable,
     IdentityPaths,
@@ -35,11 +35,11 @@ HOOKS: Final = HookTable(
     identity=IdentityPaths(session=("session_id",), frame_seed=("prompt",)),
     rules={
         "SessionStart": HookRule(
-            events=SESSION_OPEN, facts=(Fact("source"),), takes=ManifestPlacementClass.PRE_SESSION
+            events=SESSION_OPEN, facts=(FactField("source"),), takes=ManifestPlacementClass.PRE_SESSION
         ),
         "BeforeAgent": HookRule(events=FRAME_OPEN, takes=ManifestPlacementClass.PRE_FRAME_TRAILING),
-        "AfterAgent": HookRule(events=FRAME_CLOSE, facts=(Fact("stop_hook_active", bool),)),
-        "SessionEnd": HookRule(events=SESSION_CLOSE, facts=(Fact("reason"),)),
+        "AfterAgent": HookRule(events=FRAME_CLOSE, facts=(FactField("stop_hook_active", bool),)),
+        "SessionEnd": HookRule(events=SESSION_CLOSE, facts=(FactField("reason"),)),
     },
     silent=frozenset(
         {

@@ -14,7 +14,7 @@ from lifebus_adapters.gemini.windows import WINDOW_OVERRIDES, window_of
 from lifebus_adapters.shared.fields import Payload, count, find, identifier
 from lifebus_adapters.shared.lines import named_override
 from lifebus_adapters.shared.sources import no_session
-from lifebus_adapters.shared.telemetry import Fact, RecordReader, Source, Surroundings, Usage
+from lifebus_adapters.shared.telemetry import Fact, RecordReader, SourceSpec, Surroundings, Usage
 
 _OUTFILES: Final = (
     "LIFEBUS_GEMINI_TELEMETRY_PATH",
@@ -63,8 +63,8 @@ def _never(_: str) -> bool:
     return False
 
 
-SOURCES: Final[tuple[Source, ...]] = (
-    Source(
+SOURCES: Final[tuple[SourceSpec, ...]] = (
+    SourceSpec(
         source_id="chats",
         form="lines",
         roots=_chat_roots,
@@ -73,7 +73,7 @@ SOURCES: Final[tuple[Source, ...]] = (
         make_reader=_chat_reader,
         is_ours=_is_chat,
     ),
-    Source(
+    SourceSpec(
         source_id="telemetry",
         form="objects",
         roots=_log_roots,

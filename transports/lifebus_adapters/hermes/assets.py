@@ -9,9 +9,9 @@ from typing import Any, Final, cast
 
 from lifebus_adapters.shared.assets import (
     Asset,
-    Entry,
     HookEvent,
     InstallRequest,
+    SettingsEntry,
     SettingsFile,
     hook_command,
     is_hook_command,
@@ -73,7 +73,7 @@ def _event_faults(name: str, handlers: Any) -> Iterator[str]:
 
 def _hooks(request: InstallRequest) -> tuple[Asset, ...]:
     entries = tuple(
-        Entry(
+        SettingsEntry(
             kind="element",
             where=("hooks", event.name),
             value={"command": hook_command(request.launcher, "hermes", event.name), "timeout": event.timeout_s},

@@ -15,8 +15,8 @@ from typing import Final
 from msgspec import Struct
 
 from lifebus_adapters.shared.lines import named
-from lifebus_adapters.shared.rows import HISTORY_ROWS, Progress, Row, RowDecoder
-from lifebus_adapters.shared.telemetry import Activity, Compacted, Fact, Question, TurnEnded, TurnStarted
+from lifebus_adapters.shared.rows import HISTORY_ROWS, Row, RowDecoder, TablePosition
+from lifebus_adapters.shared.telemetry import Activity, Compacted, Fact, RowQuery, TurnEnded, TurnStarted
 from lifebus_contract import InvalidRequest
 from lifebus_contract.fields import Count
 
@@ -68,23 +68,23 @@ class MessageReader:
     """Reads the database of one Hermes home, all sessions in it."""
 
     def __init__(self) -> None:
-        self._progress = Progress()
+        self._progress = TablePosition()
         self._ended_at = 0.0
 
-    def questions(self) -> Sequence[Question]:
+    def queries(self) -> Sequence[RowQuery]:
         """Return what to ask now (see `DatabaseReader`)."""
         return (
-            Question(sql=_NEWS, values=(self._progress.at, HISTORY_ROWS, _ROWS), limit=_ROWS),
-            Question(sql=_ENDED, values=(HISTORY_ROWS, self._ended_at, _ROWS), limit=_ROWS),
+            RowQuery(sql=_NEWS, values=(self._progress.at, HISTORY_ROWS, _ROWS), limit=_ROWS),
+            RowQuery(sql=_ENDED, values=(HISTORY_ROWS, self._ended_at, _ROWS), limit=_ROWS),
         )
 
-    def read(self, question: Question, rows: Sequence[Row]) -> Sequence[Fact]:
+    def read(self, query: RowQuery, rows: Sequence[Row]) -> Sequence[Fact]:
         """Return what the answer tells.
 
         Raises:
             InvalidRequest: the rows are not what Hermes stores.
         """
-        if question.sql == _ENDED:
+        if query.sql == _ENDED:
             return self._ended(rows)
         before = self._progress.at or 0
         return self._progress.read(rows, lambda row: _tell(_MESSAGE.read(row), before))

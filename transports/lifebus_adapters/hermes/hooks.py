@@ -14,7 +14,7 @@ than the other harnesses take.
 from typing import Any, Final
 
 from lifebus_adapters.shared.fields import Payload, scalar
-from lifebus_adapters.shared.rules import FRAME_OPEN, SESSION_OPEN, Fact, HookRule, HookTable, IdentityPaths
+from lifebus_adapters.shared.rules import FRAME_OPEN, SESSION_OPEN, FactField, HookRule, HookTable, IdentityPaths
 from lifebus_contract import LifecycleEvent, ManifestPlacementClass
 
 
@@ -29,23 +29,23 @@ def _answer(hook: str, context: str) -> dict[str, Any]:  # noqa: ARG001  one hoo
     return {"context": context}
 
 
-_MODEL: Final = Fact("extra.model")
+_MODEL: Final = FactField("extra.model")
 
 HOOKS: Final = HookTable(
     name=("hook_event_name",),
     identity=IdentityPaths(session=("session_id",), task=("extra.turn_id",)),
     rules={
-        "on_session_start": HookRule(events=SESSION_OPEN, facts=(_MODEL, Fact("extra.platform"))),
+        "on_session_start": HookRule(events=SESSION_OPEN, facts=(_MODEL, FactField("extra.platform"))),
         "pre_llm_call": HookRule(
             events=FRAME_OPEN,
-            facts=(_MODEL, Fact("extra.is_first_turn", bool)),
+            facts=(_MODEL, FactField("extra.is_first_turn", bool)),
             once=True,
             takes=ManifestPlacementClass.PRE_FRAME_TRAILING,
         ),
         "post_llm_call": HookRule(events=(LifecycleEvent.FRAME_ENDING,)),
         "on_session_end": HookRule(events=(LifecycleEvent.FRAME_ENDED,), frame_end=_turn_end),
         "api_request_error": HookRule(events=(LifecycleEvent.FRAME_ENDED,), frame_end="failed"),
-        "on_session_finalize": HookRule(events=(LifecycleEvent.SESSION_ENDED,), facts=(Fact("extra.reason"),)),
+        "on_session_finalize": HookRule(events=(LifecycleEvent.SESSION_ENDED,), facts=(FactField("extra.reason"),)),
     },
     silent=frozenset({"pre_api_request", "post_api_request", "pre_tool_call", "post_tool_call"}),
     answer=_answer,

@@ -9,7 +9,7 @@ from typing import Final
 from lifebus_adapters.hermes.database import MessageReader
 from lifebus_adapters.shared.fields import Payload, count, identifier
 from lifebus_adapters.shared.sources import database
-from lifebus_adapters.shared.telemetry import Fact, Source, Surroundings, Usage
+from lifebus_adapters.shared.telemetry import Fact, SourceSpec, Surroundings, Usage
 
 _DATABASE: Final = "state.db"
 _PROMPT_TOKENS: Final = "hook:post_api_request.usage.prompt_tokens"
@@ -24,7 +24,7 @@ def _is_ours(path: str) -> bool:
     return path.endswith(f"/{_DATABASE}")
 
 
-SOURCES: Final[tuple[Source, ...]] = (database(roots=_roots, is_ours=_is_ours, make_reader=MessageReader),)
+SOURCES: Final[tuple[SourceSpec, ...]] = (database(roots=_roots, is_ours=_is_ours, make_reader=MessageReader),)
 """The database: one for all sessions of a Hermes home."""
 
 

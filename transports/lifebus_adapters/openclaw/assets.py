@@ -7,7 +7,7 @@ have no settings of their own.
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, cast
 
-from lifebus_adapters.shared.assets import Asset, Entry, HookEvent, InstallRequest, OwnedFile, SettingsFile
+from lifebus_adapters.shared.assets import Asset, HookEvent, InstallRequest, OwnedFile, SettingsEntry, SettingsFile
 from lifebus_adapters.shared.harness_assets import HarnessAssets
 from lifebus_adapters.shared.launcher import data_directory
 from lifebus_adapters.shared.templates import fill, for_javascript, template
@@ -95,8 +95,8 @@ def _plugin_files(request: InstallRequest, folder: str) -> tuple[OwnedFile, ...]
 def _hooks(request: InstallRequest) -> tuple[Asset, ...]:
     folder = f"{data_directory(request)}/{_FOLDER}"
     entries = (
-        Entry(kind="element", where=("plugins", "load", "paths"), value=folder),
-        Entry(
+        SettingsEntry(kind="element", where=("plugins", "load", "paths"), value=folder),
+        SettingsEntry(
             kind="member",
             where=("plugins", "entries", "lifebus"),
             value={"enabled": True, "hooks": {"allowConversationAccess": True}},

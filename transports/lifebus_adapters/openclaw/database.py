@@ -13,12 +13,12 @@ from typing import Final
 from msgspec import Struct
 
 from lifebus_adapters.shared.lines import LineDecoder, bounded_sum, named
-from lifebus_adapters.shared.rows import HISTORY_ROWS, Progress, Row, RowDecoder, json_bytes
+from lifebus_adapters.shared.rows import HISTORY_ROWS, Row, RowDecoder, TablePosition, json_bytes
 from lifebus_adapters.shared.telemetry import (
     Activity,
     Compacted,
     Fact,
-    Question,
+    RowQuery,
     TurnEnded,
     TurnStarted,
     Usage,
@@ -120,8 +120,8 @@ class AgentReader:
 
     def __init__(self) -> None:
         self._nodes_at: int | None = None
-        self._entries = Progress()
-        self._steps = Progress()
+        self._entries = TablePosition()
+        self._steps = TablePosition()
         self._read: dict[str, Callable[[Sequence[Row]], Sequence[Fact]]] = {
             _NODES: self._nodes,
             _FEWER_ENTRIES: partial(_end_at, self._entries),
@@ -130,23 +130,23 @@ class AgentReader:
             _STEPS: partial(self._steps.read, tell=_step),
         }
 
-    def questions(self) -> Sequence[Question]:
+    def queries(self) -> Sequence[RowQuery]:
         """Return what to ask now (see `DatabaseReader`); the windows come first, so that usages find them."""
         return (
-            Question(sql=_NODES, values=(self._nodes_at, _ROWS), limit=_ROWS),
-            Question(sql=_FEWER_ENTRIES, values=(self._entries.at,)),
-            Question(sql=_ENTRIES, values=(self._entries.at, HISTORY_ROWS, _ROWS), limit=_ROWS),
-            Question(sql=_FEWER_STEPS, values=(self._steps.at,)),
-            Question(sql=_STEPS, values=(self._steps.at, HISTORY_ROWS, _ROWS), limit=_ROWS),
+            RowQuery(sql=_NODES, values=(self._nodes_at, _ROWS), limit=_ROWS),
+            RowQuery(sql=_FEWER_ENTRIES, values=(self._entries.at,)),
+            RowQuery(sql=_ENTRIES, values=(self._entries.at, HISTORY_ROWS, _ROWS), limit=_ROWS),
+            RowQuery(sql=_FEWER_STEPS, values=(self._steps.at,)),
+            RowQuery(sql=_STEPS, values=(self._steps.at, HISTORY_ROWS, _ROWS), limit=_ROWS),
         )
 
-    def read(self, question: Question, rows: Sequence[Row]) -> Sequence[Fact]:
+    def read(self, query: RowQuery, rows: Sequence[Row]) -> Sequence[Fact]:
         """Return what the answer tells.
 
         Raises:
             InvalidRequest: the rows are not what OpenClaw stores.
         """
-        return self._read[question.sql](rows)
+        return self._read[query.sql](rows)
 
     def _nodes(self, rows: Sequence[Row]) -> Sequence[Fact]:
         nodes = [_NODE.read(row) for row in rows]
@@ -162,7 +162,7 @@ class AgentReader:
         ]
 
 
-def _end_at(progress: Progress, rows: Sequence[Row]) -> Sequence[Fact]:
+def _end_at(progress: TablePosition, rows: Sequence[Row]) -> Sequence[Fact]:
     progress.end_at(rows)
     return ()
 

@@ -15,7 +15,7 @@ from lifebus_adapters.shared.rules import (
     FRAME_OPEN,
     SESSION_CLOSE,
     SESSION_OPEN,
-    Fact,
+    FactField,
     HookRule,
     HookTable,
     IdentityPaths,
@@ -32,8 +32,8 @@ def _answer(hook: str, context: str) -> dict[str, Any]:  # noqa: ARG001  one hoo
     return {"prependContext": context}
 
 
-_MODEL: Final = Fact("ctx.modelId", name="model")
-_TRIGGER: Final = Fact("ctx.trigger")
+_MODEL: Final = FactField("ctx.modelId", name="model")
+_TRIGGER: Final = FactField("ctx.trigger")
 
 HOOKS: Final = HookTable(
     name=("hook",),
@@ -49,14 +49,14 @@ HOOKS: Final = HookTable(
         "before_compaction": HookRule(events=(LifecycleEvent.CONTEXT_PRESSURE_OBSERVED,)),
         "after_compaction": HookRule(events=(LifecycleEvent.CONTEXT_COMPACTED,), unless=("event.compactedCount", 0)),
         "before_agent_finalize": HookRule(
-            events=(LifecycleEvent.FRAME_ENDING,), facts=(Fact("event.stopHookActive", bool, "stop_hook_active"),)
+            events=(LifecycleEvent.FRAME_ENDING,), facts=(FactField("event.stopHookActive", bool, "stop_hook_active"),)
         ),
         "agent_end": HookRule(
             events=(LifecycleEvent.FRAME_ENDED,),
-            facts=(Fact("event.durationMs", int, "duration_ms"),),
+            facts=(FactField("event.durationMs", int, "duration_ms"),),
             frame_end=_run_end,
         ),
-        "session_end": HookRule(events=SESSION_CLOSE, facts=(Fact("event.reason"),)),
+        "session_end": HookRule(events=SESSION_CLOSE, facts=(FactField("event.reason"),)),
     },
     silent=frozenset(
         {

@@ -13,7 +13,7 @@ import msgspec
 from lifebus_adapters.openclaw.database import AgentReader, CallUsage
 from lifebus_adapters.shared.fields import Payload, count, find, identifier
 from lifebus_adapters.shared.sources import database
-from lifebus_adapters.shared.telemetry import Fact, Source, Surroundings, Usage, WindowKnown
+from lifebus_adapters.shared.telemetry import Fact, SourceSpec, Surroundings, Usage, WindowKnown
 from lifebus_contract import InvalidRequest
 
 _DATABASE: Final = re.compile(r"/agents/[^/]+/agent/openclaw-agent\.sqlite\Z")
@@ -31,7 +31,7 @@ def _is_ours(path: str) -> bool:
     return _DATABASE.search(path) is not None
 
 
-SOURCES: Final[tuple[Source, ...]] = (
+SOURCES: Final[tuple[SourceSpec, ...]] = (
     database(roots=_roots, is_ours=_is_ours, make_reader=AgentReader, pattern="*/agent/openclaw-agent.sqlite"),
 )
 """The databases of the agents."""

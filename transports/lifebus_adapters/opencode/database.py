@@ -15,8 +15,8 @@ from typing import Final, TypeVar
 from msgspec import Struct
 
 from lifebus_adapters.shared.lines import LineDecoder, bounded_sum, named
-from lifebus_adapters.shared.rows import HISTORY_ROWS, Progress, Row, RowDecoder, json_bytes
-from lifebus_adapters.shared.telemetry import Activity, Compacted, Fact, Question, TurnEnded, TurnStarted, Usage
+from lifebus_adapters.shared.rows import HISTORY_ROWS, Row, RowDecoder, TablePosition, json_bytes
+from lifebus_adapters.shared.telemetry import Activity, Compacted, Fact, RowQuery, TurnEnded, TurnStarted, Usage
 from lifebus_contract import InvalidRequest
 from lifebus_contract.fields import Count
 
@@ -102,22 +102,22 @@ class EventReader:
     """Reads the database of one user, all sessions in it."""
 
     def __init__(self) -> None:
-        self._progress = Progress()
+        self._progress = TablePosition()
         self._prompts: dict[str, bool] = {}
         self._triggers: dict[str, str] = {}
 
-    def questions(self) -> Sequence[Question]:
+    def queries(self) -> Sequence[RowQuery]:
         """Return what to ask now (see `DatabaseReader`)."""
-        news = Question(sql=_NEWS, values=(self._progress.at, HISTORY_ROWS, _ROWS), limit=_ROWS)
-        return (Question(sql=_SHRUNK, values=(self._progress.at,)), news)
+        news = RowQuery(sql=_NEWS, values=(self._progress.at, HISTORY_ROWS, _ROWS), limit=_ROWS)
+        return (RowQuery(sql=_SHRUNK, values=(self._progress.at,)), news)
 
-    def read(self, question: Question, rows: Sequence[Row]) -> Sequence[Fact]:
+    def read(self, query: RowQuery, rows: Sequence[Row]) -> Sequence[Fact]:
         """Return what the answer tells.
 
         Raises:
             InvalidRequest: the rows are not what OpenCode stores.
         """
-        if question.sql == _SHRUNK:
+        if query.sql == _SHRUNK:
             self._progress.end_at(rows)
             return ()
         return self._progress.read(rows, self._tell)

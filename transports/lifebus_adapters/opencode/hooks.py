@@ -20,7 +20,7 @@ from lifebus_adapters.shared.rules import (
     FRAME_OPEN,
     SESSION_CLOSE,
     SESSION_OPEN,
-    Fact,
+    FactField,
     HookRule,
     HookTable,
     IdentityPaths,
@@ -69,18 +69,20 @@ HOOKS: Final = HookTable(
     ),
     rules={
         "session.created": HookRule(
-            events=SESSION_OPEN, facts=(Fact("input.event.properties.info.version", name="harness_version"),)
+            events=SESSION_OPEN, facts=(FactField("input.event.properties.info.version", name="harness_version"),)
         ),
         "chat.message": HookRule(
             events=FRAME_OPEN,
-            facts=(Fact("output.message.model.modelID", name="model"),),
+            facts=(FactField("output.message.model.modelID", name="model"),),
             takes=ManifestPlacementClass.PRE_FRAME_TRAILING,
         ),
         "experimental.session.compacting": HookRule(events=(LifecycleEvent.CONTEXT_PRESSURE_OBSERVED,)),
         "session.compacted": HookRule(events=(LifecycleEvent.CONTEXT_COMPACTED,)),
         "session.idle": HookRule(events=FRAME_CLOSE),
         "session.error": HookRule(
-            events=FRAME_CLOSE, facts=(Fact("input.event.properties.error.name", name="error"),), frame_end="failed"
+            events=FRAME_CLOSE,
+            facts=(FactField("input.event.properties.error.name", name="error"),),
+            frame_end="failed",
         ),
         "session.deleted": HookRule(events=SESSION_CLOSE),
         "dispose": HookRule(events=SESSION_CLOSE),

@@ -13,7 +13,7 @@ import msgspec
 from lifebus_adapters.opencode.database import EventReader, Tokens, used_of
 from lifebus_adapters.shared.fields import Payload, count, find, identifier, scalar
 from lifebus_adapters.shared.sources import database
-from lifebus_adapters.shared.telemetry import Fact, Source, Surroundings, Usage, WindowKnown
+from lifebus_adapters.shared.telemetry import Fact, SourceSpec, Surroundings, Usage, WindowKnown
 from lifebus_contract import InvalidRequest
 
 _PATHS: Final = ("LIFEBUS_OPENCODE_DB_PATH", "LIFELOOP_OPENCODE_DB_PATH")
@@ -42,7 +42,7 @@ def _is_ours(path: str) -> bool:
     return path.endswith(f"/{_DATABASE}")
 
 
-SOURCES: Final[tuple[Source, ...]] = (database(roots=_roots, is_ours=_is_ours, make_reader=EventReader),)
+SOURCES: Final[tuple[SourceSpec, ...]] = (database(roots=_roots, is_ours=_is_ours, make_reader=EventReader),)
 """The database: one for all sessions of a user."""
 
 

@@ -74,7 +74,7 @@ class OwnedFile(Struct, frozen=True, kw_only=True):
     mode: int = 0o600
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class SettingsEntry(Struct, frozen=True, kw_only=True):
     """One thing of ours inside a settings file.
 
     An ``element`` is appended to the list at `where` (a path of keys; missing objects and the list are made); a
@@ -95,7 +95,7 @@ class SettingsFile(Struct, frozen=True, kw_only=True):
 
     path: str
     dialect: Dialect
-    entries: tuple[Entry, ...]
+    entries: tuple[SettingsEntry, ...]
     owns: Callable[[Any], bool]
     check: Callable[[Any], tuple[str, ...]]
 

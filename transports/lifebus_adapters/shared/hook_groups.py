@@ -6,7 +6,7 @@ Each of our hooks is a group of its own at the end of its event's list, so that 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from lifebus_adapters.shared.assets import Entry, HookEvent, InstallRequest, hook_command, is_hook_command
+from lifebus_adapters.shared.assets import HookEvent, InstallRequest, SettingsEntry, hook_command, is_hook_command
 
 GroupRules = Callable[[Mapping[str, Any]], str | None]
 """What a harness would refuse about one handler, in a few words; None where it is fine."""
@@ -19,13 +19,13 @@ def group_entries(
     *,
     more: Mapping[str, Any] | None = None,
     per_second: int = 1,
-) -> tuple[Entry, ...]:
+) -> tuple[SettingsEntry, ...]:
     """Return one entry for each wanted event; `more` are further members of a handler.
 
     `per_second` is the unit of the harness's timeouts: 1 for seconds, 1,000 for milliseconds.
     """
     return tuple(
-        Entry(
+        SettingsEntry(
             kind="element",
             where=("hooks", event.name),
             value={

@@ -9,7 +9,7 @@ from typing import Final
 
 from lifebus_adapters.adapter import HookCall
 from lifebus_adapters.shared.fields import Payload
-from lifebus_adapters.shared.rules import SESSION_CLOSE, SESSION_OPEN, Fact, HookRule, HookTable, IdentityPaths
+from lifebus_adapters.shared.rules import SESSION_CLOSE, SESSION_OPEN, FactField, HookRule, HookTable, IdentityPaths
 from lifebus_contract import IntegrationMode, LifecycleEvent
 
 CANARY: Final = "lifebus.canary"
@@ -24,15 +24,17 @@ WRAPPER_END: Final = "wrapper_end"
 APP_SERVER_END: Final = "app_server_end"
 """An app-server has ended, and some of it was never told: `run_id`, `exit_code`, and how much was lost."""
 
-_LOSSES: Final = (Fact("exit_code", int), Fact("missed_messages", int), Fact("missed_bytes", int))
+_LOSSES: Final = (FactField("exit_code", int), FactField("missed_messages", int), FactField("missed_bytes", int))
 
 _RULES: Final = {
     APP_SERVER_END: HookRule(
         events=(LifecycleEvent.RECEIPT_GAP_DETECTED,), facts=_LOSSES, mode=IntegrationMode.TELEMETRY_ONLY
     ),
-    CANARY: HookRule(events=(LifecycleEvent.SUPERVISOR_TICK,), facts=(Fact("canary"),)),
+    CANARY: HookRule(events=(LifecycleEvent.SUPERVISOR_TICK,), facts=(FactField("canary"),)),
     WRAPPER_START: HookRule(events=SESSION_OPEN, mode=IntegrationMode.LAUNCHER_WRAPPER),
-    WRAPPER_END: HookRule(events=SESSION_CLOSE, facts=(Fact("exit_code", int),), mode=IntegrationMode.LAUNCHER_WRAPPER),
+    WRAPPER_END: HookRule(
+        events=SESSION_CLOSE, facts=(FactField("exit_code", int),), mode=IntegrationMode.LAUNCHER_WRAPPER
+    ),
 }
 
 OWN_HOOKS: Final = HookTable(

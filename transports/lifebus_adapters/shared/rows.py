@@ -1,6 +1,6 @@
 """Going through somebody else's database tables: typed rows, and how far one has come.  Pure.
 
-A database holds every session there ever was: the first question is about its newest rows only.
+A database holds every session there ever was: the first query is about its newest rows only.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ Row = tuple[Any, ...]
 """A row of an answer as it came; its first column is the row's number."""
 
 HISTORY_ROWS: Final = 200
-"""How many of the newest rows the first question is about."""
+"""How many of the newest rows the first query is about."""
 
 
 class RowDecoder(Generic[T]):
@@ -42,7 +42,7 @@ class RowDecoder(Generic[T]):
             raise InvalidRequest("a row with text that is no Unicode", code="malformed", field="$") from None
 
 
-class Progress:
+class TablePosition:
     """How far a reader has come in a table with numbered rows.
 
     `at` is the number of the last row that was read, None before the first answer.

@@ -6,14 +6,14 @@ from typing import Any
 from msgspec import Struct
 
 from lifebus_adapters.shared.fields import Payload
-from lifebus_adapters.shared.telemetry import Fact as TelemetryFact
+from lifebus_adapters.shared.telemetry import Fact
 from lifebus_contract import IntegrationMode, LifecycleEvent, ManifestPlacementClass
 
-HookFacts = Callable[[str, Payload, str], tuple[TelemetryFact, ...]]
+HookFacts = Callable[[str, Payload, str], tuple[Fact, ...]]
 """What a hook tells beside its events: hook name, payload and session in, facts out."""
 
 
-def no_facts(hook: str, payload: Payload, session: str) -> tuple[TelemetryFact, ...]:  # noqa: ARG001  it is a default
+def no_facts(hook: str, payload: Payload, session: str) -> tuple[Fact, ...]:  # noqa: ARG001  it is a default
     """Return nothing: the hooks of this harness tell no more than their events."""
     return ()
 
@@ -31,7 +31,7 @@ FRAME_CLOSE = (LifecycleEvent.FRAME_ENDING, LifecycleEvent.FRAME_ENDED)
 """What one stop hook yields: lifebus never blocks a stop, so the frame has ended."""
 
 
-class Fact(Struct, frozen=True):
+class FactField(Struct, frozen=True):
     """A small fact that goes into `telemetry`: where it stands, its kind, its name if the last path part is not one."""
 
     path: str
@@ -54,7 +54,7 @@ class HookRule(Struct, frozen=True, kw_only=True):
     """
 
     events: tuple[LifecycleEvent, ...]
-    facts: tuple[Fact, ...] = ()
+    facts: tuple[FactField, ...] = ()
     unless: tuple[str, str | int] | None = None
     frame_end: str | Callable[[Payload], str] = "completed"
     subagent: bool = False

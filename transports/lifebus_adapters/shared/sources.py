@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from lifebus_adapters.shared.telemetry import DatabaseReader, RecordReader, Source, Surroundings
+from lifebus_adapters.shared.telemetry import DatabaseReader, RecordReader, SourceSpec, Surroundings
 
 
 def no_session(_: str) -> None:
@@ -16,9 +16,9 @@ def session_logs(
     pattern: str,
     session_of: Callable[[str], str | None],
     make_reader: Callable[[str, Surroundings], RecordReader],
-) -> Source:
+) -> SourceSpec:
     """Return the source of files of JSON lines, each of which is named by its session."""
-    return Source(
+    return SourceSpec(
         source_id=source_id,
         form="lines",
         roots=roots,
@@ -35,9 +35,9 @@ def database(
     is_ours: Callable[[str], bool],
     make_reader: Callable[[], DatabaseReader],
     pattern: str = "",
-) -> Source:
+) -> SourceSpec:
     """Return the source of a SQLite database that holds all sessions; without a pattern the root is the file."""
-    return Source(
+    return SourceSpec(
         source_id="database",
         form="database",
         roots=roots,

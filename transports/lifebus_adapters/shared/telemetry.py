@@ -106,7 +106,7 @@ class RecordReader(Protocol):
         ...
 
 
-class Question(Struct, frozen=True, kw_only=True):
+class RowQuery(Struct, frozen=True, kw_only=True):
     """A query to a harness's database, with its values; rows come back as tuples, at most `limit` of them."""
 
     sql: str
@@ -117,12 +117,12 @@ class Question(Struct, frozen=True, kw_only=True):
 class DatabaseReader(Protocol):
     """A plain state machine over a harness's database: it asks for what is new, and remembers how far it got."""
 
-    def questions(self) -> Sequence[Question]:
+    def queries(self) -> Sequence[RowQuery]:
         """Return what to ask now."""
         ...
 
-    def read(self, question: Question, rows: Sequence[tuple[Any, ...]]) -> Sequence[Fact]:
-        """Return what the answer to one of the questions tells.
+    def read(self, query: RowQuery, rows: Sequence[tuple[Any, ...]]) -> Sequence[Fact]:
+        """Return what the answer to one of the queries tells.
 
         Raises:
             InvalidRequest: the rows are not what this harness stores.
@@ -130,7 +130,7 @@ class DatabaseReader(Protocol):
         ...
 
 
-class Source(Struct, frozen=True, kw_only=True):
+class SourceSpec(Struct, frozen=True, kw_only=True):
     """One kind of telemetry file of a harness.
 
     `source_id` is the manifest's.  `form` says how the file is framed: JSON ``lines``, concatenated JSON ``objects``,

@@ -1,4 +1,4 @@
-"""One child process: started, fed, drained, ended and reaped, without a trace whatever it does.
+"""One child process: started, written to, drained, ended and reaped, whatever it does.
 
 It has a session and so a process group of its own, which is ended with it.  Until the child is reaped its number stays
 its own, so the group is signalled before that and never after.  What leaves the group and closes its streams is not
@@ -20,7 +20,7 @@ import anyio
 import structlog
 
 from lifebus_transports.processes.exits import watch_exit
-from lifebus_transports.processes.redaction import Tail, redact, secrets_in
+from lifebus_transports.processes.redaction import StderrTail, redact, secrets_in
 from lifebus_transports.processes.spec import CommandSpec, environment_of
 
 TERM_S: Final = 0.5
@@ -36,12 +36,12 @@ _DRAINED: Final = 16
 _log = structlog.get_logger("lifebus.commands")
 
 
-class Child:
+class ChildProcess:
     """A started child.  Runs on the event loop that made it; whoever makes one awaits `end` in any case.
 
-    `halted` is set when it has ended (then `exited` is set, too) or is to be ended; `quiet` when both of its outputs
-    are closed.  `on_output` gets what it writes to stdout; `errors` keeps the end of what it writes to stderr, which
-    goes where the caller's goes if `keep_errors` is false.
+    `ending` is set when it has ended (then `exited` is set, too) or is to be ended; `outputs_closed` when both of its
+    outputs are closed.  `on_output` gets what it writes to stdout; `errors` keeps the end of what it writes to stderr,
+    which goes where the caller's goes if `keep_errors` is false.
     """
 
     def __init__(self, spec: CommandSpec, on_output: Callable[[bytes], None], *, keep_errors: bool = True) -> None:
@@ -51,8 +51,8 @@ class Child:
             OSError: it cannot be started.
             ValueError: an argument or variable holds a NUL character.
         """
-        self.halted, self.exited, self.quiet = anyio.Event(), anyio.Event(), anyio.Event()
-        self.errors = Tail()
+        self.ending, self.exited, self.outputs_closed = anyio.Event(), anyio.Event(), anyio.Event()
+        self.errors = StderrTail()
         self._loop = asyncio.get_running_loop()
         self._on_output = on_output
         self._unsent = memoryview(b"")
@@ -86,7 +86,7 @@ class Child:
             os.set_blocking(descriptor, False)
         for descriptor in self._outputs:
             self._loop.add_reader(descriptor, self._read, descriptor)
-        self._stop_watching = watch_exit(self._process, self._loop, self._note_exit)
+        self._stop_watching = watch_exit(self._process, self._loop, self._on_exit)
 
     @property
     def pid(self) -> int:
@@ -113,14 +113,14 @@ class Child:
         if self._unsent:
             self._loop.add_writer(self._stdin, self._write)
 
-    def complaint(self, bodies: Iterable[str]) -> str:
+    def redacted_errors(self, bodies: Iterable[str]) -> str:
         """Return the end of what it wrote to stderr, fit for a receipt; without its secrets and these bodies."""
         text = self.errors.text()
         return redact(text, secrets_in(self._environment), bodies) if text else ""
 
-    def halt(self) -> None:
-        """Have whoever waits for `halted` end it."""
-        self.halted.set()
+    def request_end(self) -> None:
+        """Set `ending`, so that its owner ends it."""
+        self.ending.set()
 
     def drain(self) -> None:
         """Take in what it has written so far."""
@@ -129,22 +129,22 @@ class Child:
                 if descriptor not in self._listening or not self._read(descriptor):
                     break
 
-    async def end(self, grace: float = TERM_S, *, patience: float = 0.0) -> None:
+    async def end(self, term_s: float = TERM_S, *, input_end_s: float = 0.0) -> None:
         """End it and its group, reap it, and close every descriptor; shielded, bounded, and harmless when repeated.
 
-        With `patience` its stdin is closed first, which it may take as a hint for so many seconds; after SIGTERM it
-        has `grace` seconds more.
+        With `input_end_s` its stdin is closed first, and it has so many seconds to end by itself; after SIGTERM it has
+        `term_s` seconds more.
         """
         if self._closed:
             return
         with anyio.CancelScope(shield=True):
-            if patience:
+            if input_end_s:
                 self._end_input()
-                with anyio.move_on_after(patience):
+                with anyio.move_on_after(input_end_s):
                     await self.exited.wait()
-            if grace and not self.exited.is_set():
+            if term_s and not self.exited.is_set():
                 self._signal(signal.SIGTERM)
-                with anyio.move_on_after(grace):
+                with anyio.move_on_after(term_s):
                     await self.exited.wait()
             self._signal(signal.SIGKILL)
             with anyio.move_on_after(_REAP_S):
@@ -158,9 +158,9 @@ class Child:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)
 
-    def _note_exit(self) -> None:
+    def _on_exit(self) -> None:
         self.exited.set()
-        self.halted.set()
+        self.ending.set()
         if self._closed:
             self._reap()
 
@@ -214,4 +214,4 @@ class Child:
         self._loop.remove_reader(descriptor)
         self._listening.discard(descriptor)
         if not self._listening:
-            self.quiet.set()
+            self.outputs_closed.set()

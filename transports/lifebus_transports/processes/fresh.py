@@ -4,9 +4,9 @@ from functools import partial
 
 from lifebus_contract import CallbackResponse, DispatchEnvelope, encode_json
 from lifebus_contract.fields import FactKey, FactValue
-from lifebus_transports.processes.gate import Gate
 from lifebus_transports.processes.once import Commands
 from lifebus_transports.processes.outcomes import answer_of, evidence_of
+from lifebus_transports.processes.pool import Pool
 from lifebus_transports.processes.spec import CommandSpec
 
 
@@ -16,25 +16,25 @@ class FreshInvoker:
     def __init__(self, spec: CommandSpec, workers: int, commands: Commands) -> None:
         self._spec = spec
         self._commands = commands
-        self._gate: Gate[int] = Gate()
-        for place in range(workers):
-            self._gate.put(place)
+        self._pool: Pool[int] = Pool()
+        for slot in range(workers):
+            self._pool.release(slot)
 
     async def invoke(self, envelope: DispatchEnvelope, evidence: dict[FactKey, FactValue]) -> CallbackResponse:
         """Return what a child answers; who calls has a deadline, and cancels at it.
 
-        A child's place is taken until the child is gone, which may be after that.
+        A child's slot is taken until the child is gone, which may be after that.
 
         Raises:
             LifebusError: the command misbehaved, or too many dispatches wait for it.
         """
-        place = await self._gate.take()
+        slot = await self._pool.acquire()
         question = encode_json(envelope) + b"\n"
-        run = self._commands.start(self._spec, question, bodies_of(envelope), partial(self._gate.put, place))
+        run = self._commands.start(self._spec, question, bodies_of(envelope), partial(self._pool.release, slot))
         try:
-            await run.over.wait()
+            await run.done.wait()
         finally:
-            run.leave()
+            run.abandon()
             finished = run.finished()
             evidence.update(evidence_of(finished))
         return answer_of(finished)

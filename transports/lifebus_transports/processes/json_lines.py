@@ -12,7 +12,7 @@ import msgspec
 
 from lifebus_contract import InvalidRequest, load_json
 from lifebus_transports.framing.lines import LineFramer, Overlong
-from lifebus_transports.processes.child import Child
+from lifebus_transports.processes.child import ChildProcess
 from lifebus_transports.processes.spec import CommandSpec
 
 MAX_ANSWER_BYTES: Final = 2_097_152
@@ -39,7 +39,7 @@ class JsonLines:
         self._starts = 0
         # One event loop for the life of a child, which runs while somebody waits; between questions pipes hold bytes.
         self._runner: asyncio.Runner | None = None
-        self._child: Child | None = None
+        self._child: ChildProcess | None = None
         self._framer = LineFramer(MAX_ANSWER_BYTES)
         self._lines: list[bytes | Overlong] = []
         self._spoke = anyio.Event()
@@ -87,10 +87,10 @@ class JsonLines:
             raise ProgramFault(f"it broke off {_MAX_STARTS} times and is not started again")
         return asyncio.Runner()
 
-    def _start(self) -> Child:
+    def _start(self) -> ChildProcess:
         self._framer, self._lines = LineFramer(MAX_ANSWER_BYTES), []
         try:
-            return Child(self._spec, self._take, keep_errors=False)
+            return ChildProcess(self._spec, self._take, keep_errors=False)
         except (OSError, ValueError) as fault:
             reason = fault.strerror if isinstance(fault, OSError) else str(fault)
             raise ProgramFault(f"it cannot be started: {reason}") from None
@@ -100,7 +100,7 @@ class JsonLines:
         child = self._child = self._child or self._start()
         child.send(question)
         with anyio.move_on_after(self._deadline_s):
-            await _first_of(self._spoke, child.quiet, child.exited)
+            await _first_of(self._spoke, child.outputs_closed, child.exited)
         child.drain()  # its exit is seen before its last words
         return self._answer_of(child)
 
@@ -109,14 +109,14 @@ class JsonLines:
         if self._lines or self._framer.is_overlong:
             self._spoke.set()
 
-    def _answer_of(self, child: Child) -> bytes:
+    def _answer_of(self, child: ChildProcess) -> bytes:
         lines, self._lines = self._lines, []
         match lines:
             case [bytes() as line] if not self._framer.unfinished and child.unread <= 1:  # the line end may stay
                 return line
             case [bytes(), *_]:
                 raise ProgramFault("it answers before it was asked, or more than one line")
-            case [] if not self._framer.is_overlong and (child.quiet.is_set() or child.exited.is_set()):
+            case [] if not self._framer.is_overlong and (child.outputs_closed.is_set() or child.exited.is_set()):
                 raise ProgramFault("it ended, or closed its output, without an answer")
             case [] if not self._framer.is_overlong:
                 raise ProgramFault(f"no answer within {self._deadline_s:g} s")
@@ -136,7 +136,7 @@ async def _first_of(*events: anyio.Event) -> None:
             waiting.start_soon(wait, event)
 
 
-async def _finish(child: Child) -> int | None:
+async def _finish(child: ChildProcess) -> int | None:
     child.send(b"", last=True)
     with anyio.move_on_after(_END_S):
         await child.exited.wait()

@@ -11,11 +11,11 @@ import anyio
 from anyio.abc import TaskGroup
 
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
-from lifebus_transports.processes.child import TERM_S, Child
+from lifebus_transports.processes.child import TERM_S, ChildProcess
 from lifebus_transports.processes.outcomes import Failure, Finished, spawn_failure
 from lifebus_transports.processes.spec import CommandSpec
 
-_HELD_S: Final = 0.05
+_PIPE_HELD_S: Final = 0.05
 """How long the output of a child that has ended may stay open, in seconds: what it has started holds it."""
 
 
@@ -34,9 +34,9 @@ class Commands:
         run = self.start(spec, stdin, bodies)
         try:
             with anyio.move_on_after(seconds):
-                await run.over.wait()
+                await run.done.wait()
         finally:
-            run.leave()
+            run.abandon()
         return run.finished()
 
     def start(
@@ -46,84 +46,84 @@ class Commands:
         bodies: Sequence[str] = (),
         gone: Callable[[], None] = lambda: None,
     ) -> "Run":
-        """Start a run; wait for its `over`, and call `leave` in any case.  `gone` is called when its child is."""
+        """Start a run; wait for its `done`, and call `abandon` in any case.  `gone` is called when its child is."""
         run = Run(spec, stdin, bodies)
         self.running += 1
-        self._tasks.start_soon(self._live, run, gone)
+        self._tasks.start_soon(self._run, run, gone)
         return run
 
-    async def _live(self, run: "Run", gone: Callable[[], None]) -> None:
+    async def _run(self, run: "Run", gone: Callable[[], None]) -> None:
         try:
-            await run.live()
+            await run.run()
         finally:
             self.running -= 1
             gone()
 
 
 class Run:
-    """One run of a command.  `over` is set when it has ended, its child is reaped and all that it wrote is here."""
+    """One run of a command.  `done` is set when it has ended, its child is reaped and all that it wrote is here."""
 
     def __init__(self, spec: CommandSpec, stdin: bytes, bodies: Sequence[str]) -> None:
-        self.over = anyio.Event()
+        self.done = anyio.Event()
         self._spec = spec
         self._stdin = stdin
         self._bodies = bodies
-        self._child: Child | None = None
+        self._child: ChildProcess | None = None
         self._output = bytearray()
         self._failure: Failure | None = None
         self._detail = ""
-        self._left = self._held = self._by_itself = False
+        self._abandoned = self._pipe_held = self._exited = False
         self._unread = 0
 
-    def leave(self) -> None:
+    def abandon(self) -> None:
         """Wait no longer; a child that still runs is asked to end, then killed."""
-        self._left = True
+        self._abandoned = True
         if self._child is not None:
-            self._child.halt()
+            self._child.request_end()
 
     def finished(self) -> Finished:
         """Return how the run ended; of one that has not, that it missed its deadline, and what is known so far."""
         status = None if self._child is None else self._child.status
         code = status if status is not None and status >= 0 else None
-        number = -status if status is not None and status < 0 and self._by_itself else None
+        number = -status if status is not None and status < 0 and self._exited else None
         return Finished(
             stdout=bytes(self._output),
-            stderr="" if self._child is None else self._child.complaint(self._bodies),
+            stderr="" if self._child is None else self._child.redacted_errors(self._bodies),
             exit_code=code,
             signal=number,
-            failure=self._verdict(code, number),
+            failure=self._failure_of(code, number),
             detail=self._detail,
-            pipe_held=self._held,
+            pipe_held=self._pipe_held,
         )
 
-    async def live(self) -> None:
+    async def run(self) -> None:
         """Run the child from its start to its end: the owner's task."""
-        if self._left:
+        if self._abandoned:
             return
         try:
-            self._child = child = Child(self._spec, self._take)
+            self._child = child = ChildProcess(self._spec, self._take)
         except (OSError, ValueError) as fault:
             found = spawn_failure(fault)
             self._failure, self._detail = found.failure, found.detail
-            self.over.set()
+            self.done.set()
             return
         try:
             child.send(self._stdin, last=True)
-            await child.halted.wait()
-            self._by_itself = child.exited.is_set()
-            if self._by_itself:
-                await self._hear_out(child)
+            await child.ending.wait()
+            self._exited = child.exited.is_set()
+            if self._exited:
+                await self._drain_outputs(child)
         finally:
             await child.end(0 if self._failure is Failure.TOO_LARGE else TERM_S)
-            self.over.set()
+            self.done.set()
 
-    async def _hear_out(self, child: Child) -> None:
-        """Take in the last words of a child that has ended; what it has started may hold its output for a moment."""
+    async def _drain_outputs(self, child: ChildProcess) -> None:
+        """Read what is left of a child that has ended; a process that it started may hold its output for a moment."""
         self._unread = child.unread
         child.drain()
-        with anyio.move_on_after(_HELD_S):
-            await child.quiet.wait()
-        self._held = not child.quiet.is_set()
+        with anyio.move_on_after(_PIPE_HELD_S):
+            await child.outputs_closed.wait()
+        self._pipe_held = not child.outputs_closed.is_set()
 
     def _take(self, data: bytes) -> None:
         if self._failure is not None:
@@ -133,12 +133,12 @@ class Run:
             self._failure = Failure.TOO_LARGE
             self._output.clear()
             if self._child is not None:
-                self._child.halt()
+                self._child.request_end()
 
-    def _verdict(self, code: int | None, number: int | None) -> Failure | None:
+    def _failure_of(self, code: int | None, number: int | None) -> Failure | None:
         if self._failure is not None:
             return self._failure
-        if not self.over.is_set() or not self._by_itself:
+        if not self.done.is_set() or not self._exited:
             return Failure.DEADLINE
         if number is not None:
             return Failure.KILLED

@@ -34,7 +34,7 @@ _PATTERNS: Final = (
 )
 
 
-class Tail:
+class StderrTail:
     """Keeps the last bytes of a stream, however much comes."""
 
     def __init__(self) -> None:

@@ -14,14 +14,14 @@ from anyio.abc import TaskGroup
 
 from lifebus_contract import CallbackResponse, DispatchEnvelope, InvalidRequest, LifebusError
 from lifebus_contract.fields import FactKey, FactValue
-from lifebus_transports.processes.child import Child
+from lifebus_transports.processes.child import ChildProcess
 from lifebus_transports.processes.fresh import bodies_of
-from lifebus_transports.processes.gate import Gate
 from lifebus_transports.processes.outcomes import Failure, Finished, answer_in, evidence_of, fault_of, spawn_failure
+from lifebus_transports.processes.pool import Pool
 from lifebus_transports.processes.spec import CommandSpec
 from lifebus_transports.processes.worker_framing import WarmProtocol, framing_of
 
-_PATIENCE_S: Final = 0.3
+_INPUT_END_S: Final = 0.3
 """How long a worker may take to end once its stdin has, in seconds."""
 
 _FIRST_PAUSE_S: Final = 0.1
@@ -44,7 +44,7 @@ class Worker:
         self._framing = framing_of(protocol)
         self._answer: asyncio.Future[list[Any]] | None = None
         self._bodies: Sequence[str] = ()
-        self.child = Child(spec, self._take)
+        self.child = ChildProcess(spec, self._take)
 
     async def ask(self, envelope: DispatchEnvelope) -> CallbackResponse:
         """Return the answer to a question.
@@ -59,10 +59,10 @@ class Worker:
         try:
             response = answer_in(await self._answer)
         except asyncio.CancelledError:
-            self.condemn(fault_of(Finished(failure=Failure.DEADLINE)))
+            self.fail(fault_of(Finished(failure=Failure.DEADLINE)))
             raise
         except LifebusError as fault:
-            self.condemn(fault)
+            self.fail(fault)
             raise
         finally:
             self._answer = None
@@ -74,17 +74,17 @@ class Worker:
         self.child.drain()
         return evidence_of(self._finished())
 
-    def condemn(self, fault: LifebusError) -> None:
+    def fail(self, fault: LifebusError) -> None:
         """Have it ended by its owner; the first fault counts."""
         self.fault = self.fault or fault
-        self.child.halt()
+        self.child.request_end()
 
     async def end(self) -> None:
         """End it: one that did nothing wrong may end by itself, and whoever waits for its answer is told."""
         by_itself, unread = self.child.exited.is_set(), self.child.unread
         self.child.drain()
-        await self.child.end(patience=0.0 if self.fault or by_itself else _PATIENCE_S)
-        self.fault = self.fault or self._last_word(unread)
+        await self.child.end(input_end_s=0.0 if self.fault or by_itself else _INPUT_END_S)
+        self.fault = self.fault or self._exit_fault(unread)
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(self.fault)
 
@@ -94,7 +94,7 @@ class Worker:
             return
         if self._answer is None or self._answer.done() or self.child.unread > 1:  # the line end may stay
             fault = InvalidRequest("the command wrote what nobody had asked for", code="unasked")
-            self.condemn(fault)
+            self.fail(fault)
             if self._answer is not None and not self._answer.done():
                 self._answer.set_exception(fault)
         else:
@@ -103,12 +103,12 @@ class Worker:
     def _finished(self) -> Finished:
         status = self.child.status if self.fault is None or self.fault.code in _OWN_ENDS else None
         return Finished(
-            stderr=self.child.complaint(self._bodies),
+            stderr=self.child.redacted_errors(self._bodies),
             exit_code=status if status is not None and status >= 0 else None,
             signal=-status if status is not None and status < 0 else None,
         )
 
-    def _last_word(self, unread: int) -> LifebusError:
+    def _exit_fault(self, unread: int) -> LifebusError:
         """Return what the end of a worker means for who waits for its answer."""
         status = self.child.status
         if status is None or status < 0:
@@ -131,11 +131,11 @@ class WarmInvoker:
         self._spec = spec
         self._protocol: WarmProtocol = protocol
         self._tasks = tasks
-        self._gate: Gate[Worker] = Gate()
+        self._pool: Pool[Worker] = Pool()
         self._alive: set[Worker] = set()
         self._down: LifebusError | None = None
         for _ in range(workers):
-            tasks.start_soon(self._keep)
+            tasks.start_soon(self._supervise)
 
     async def invoke(self, envelope: DispatchEnvelope, evidence: dict[FactKey, FactValue]) -> CallbackResponse:
         """Return a worker's answer; who calls has a deadline, and cancels at it.
@@ -145,34 +145,34 @@ class WarmInvoker:
         """
         if self._down is not None and not self._alive:
             raise self._down.with_traceback(None)
-        worker = await self._gate.take()
+        worker = await self._pool.acquire()
         try:
             return await worker.ask(envelope)
         finally:
             evidence.update(worker.evidence())
-            asyncio.get_running_loop().call_soon(self._give_back, worker)  # what it writes meanwhile is unasked
+            asyncio.get_running_loop().call_soon(self._release, worker)  # what it writes meanwhile is unasked
 
-    def _give_back(self, worker: Worker) -> None:
-        if not worker.child.halted.is_set():
+    def _release(self, worker: Worker) -> None:
+        if not worker.child.ending.is_set():
             worker.child.drain()
-        if not worker.child.halted.is_set():
-            self._gate.put(worker)
+        if not worker.child.ending.is_set():
+            self._pool.release(worker)
 
-    async def _keep(self) -> None:
+    async def _supervise(self) -> None:
         """Keep one worker alive, for ever: the owner's task of one place in the pool."""
         faults = 0
         while True:
             worker = self._start()
             faults += 1
             if worker is not None:
-                await self._wait_for(worker)
+                await self._until_ending(worker)
                 if worker.answered or faults == 1:
                     faults = 0 if worker.answered else 1
-                    self._tasks.start_soon(self._bury, worker)  # its successor need not wait for its end
+                    self._tasks.start_soon(self._end_worker, worker)  # its successor need not wait for its end
                     continue
-                await self._bury(worker)
+                await self._end_worker(worker)
             if self._down is not None and not self._alive:
-                self._gate.refuse(self._down)
+                self._pool.fail_waiting(self._down)
             await anyio.sleep(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** max(0, min(faults, 10) - 2)))
 
     def _start(self) -> Worker | None:
@@ -182,21 +182,21 @@ class WarmInvoker:
             self._down = fault_of(spawn_failure(fault))
             return None
         self._alive.add(worker)
-        self._gate.put(worker)
+        self._pool.release(worker)
         return worker
 
-    async def _wait_for(self, worker: Worker) -> None:
+    async def _until_ending(self, worker: Worker) -> None:
         """Wait until a worker has to go; with the owner's end it is ended here."""
         try:
-            await worker.child.halted.wait()
+            await worker.child.ending.wait()
         except asyncio.CancelledError:
             await worker.end()
             raise
         finally:
             self._alive.discard(worker)
-            self._gate.drop(worker)
+            self._pool.discard(worker)
 
-    async def _bury(self, worker: Worker) -> None:
+    async def _end_worker(self, worker: Worker) -> None:
         await worker.end()
         self._down = worker.fault
         _log.warning("worker_replaced", program=self._spec.argv[0][:128], code=worker.fault and worker.fault.code)

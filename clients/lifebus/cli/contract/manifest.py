@@ -15,7 +15,7 @@ from lifebus_contract import AdapterManifest, InvalidRequest, decode_json
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lifebus_adapters.conformance import Finding
+    from lifebus_adapters.conformance import CheckFinding
     from lifebus_contract import RegisteredAdapter
 
 app = App(name="manifest")
@@ -166,7 +166,7 @@ def conform(
     return ExitCode.OK if all(finding.ok for finding in findings) else ExitCode.NEGATIVE
 
 
-def _examine(command: "Sequence[str]", seconds: float) -> "list[Finding]":
+def _examine(command: "Sequence[str]", seconds: float) -> "list[CheckFinding]":
     from lifebus_adapters import ADAPTERS  # noqa: PLC0415
     from lifebus_adapters.conformance import examine  # noqa: PLC0415
     from lifebus_adapters.conformance.builtin import builtin_subject  # noqa: PLC0415
@@ -181,6 +181,6 @@ def _examine(command: "Sequence[str]", seconds: float) -> "list[Finding]":
     return examine_program(command, seconds)
 
 
-def _show_finding(finding: "Finding") -> None:
+def _show_finding(finding: "CheckFinding") -> None:
     sign = paint("ok  ", "green") if finding.ok else paint("FAIL", "red")
     put(f"{sign} {finding.name.ljust(40)} {clean(finding.evidence)}")

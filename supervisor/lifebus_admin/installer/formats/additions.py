@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, cast
 
-from lifebus_adapters.shared.assets import Entry
+from lifebus_adapters.shared.assets import SettingsEntry
 from lifebus_admin.installer.refusals import SettingsConflict
 
 
@@ -21,7 +21,7 @@ class Set:
         self.value = value
 
 
-def nested(entries: Sequence[Entry]) -> dict[str, Any]:
+def nested(entries: Sequence[SettingsEntry]) -> dict[str, Any]:
     """Return the entries as one tree; dicts are objects to walk into, leaves are `Appended` and `Set`."""
     tree: dict[str, Any] = {}
     for entry in entries:

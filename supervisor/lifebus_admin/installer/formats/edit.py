@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
-from lifebus_adapters.shared.assets import Dialect, Entry, SettingsFile
+from lifebus_adapters.shared.assets import Dialect, SettingsEntry, SettingsFile
 from lifebus_admin.installer.formats.json_edit import JsonText
 from lifebus_admin.installer.formats.json_scanner import scan, track_of
 from lifebus_admin.installer.formats.settings_diff import (
@@ -37,7 +37,7 @@ class _Text(Protocol):
 
     def without(self, cuts: Sequence[Path], puts: Sequence[tuple[Path, Any]]) -> str | None: ...
 
-    def with_added(self, entries: Sequence[Entry]) -> str: ...
+    def with_added(self, entries: Sequence[SettingsEntry]) -> str: ...
 
 
 def text_of(contents: bytes, name: str) -> str:
@@ -119,7 +119,7 @@ class _Marked:
         text = self._inner.without(cuts, puts)
         return None if text is None else self._mark + text
 
-    def with_added(self, entries: Sequence[Entry]) -> str:
+    def with_added(self, entries: Sequence[SettingsEntry]) -> str:
         return self._mark + self._inner.with_added(entries)
 
 

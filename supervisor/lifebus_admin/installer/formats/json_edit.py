@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from lifebus_adapters.shared.assets import Dialect, Entry
+from lifebus_adapters.shared.assets import Dialect, SettingsEntry
 from lifebus_admin.installer.formats.additions import Appended, nested, plain, require_fit
 from lifebus_admin.installer.formats.json_scanner import Item, Node
 from lifebus_admin.installer.formats.layout import (
@@ -136,7 +136,7 @@ class JsonText:
         found = _SAME_LINE[self._dialect].match(self._text, place)
         return place if found is None else found.end()
 
-    def with_added(self, entries: Sequence[Entry]) -> str:
+    def with_added(self, entries: Sequence[SettingsEntry]) -> str:
         """Return the text with the entries put in, and with the containers that they need.
 
         Raises:

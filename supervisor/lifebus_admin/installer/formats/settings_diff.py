@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
-from lifebus_adapters.shared.assets import Entry, SettingsFile
+from lifebus_adapters.shared.assets import SettingsEntry, SettingsFile
 
 Path = tuple[str | int, ...]
 """Where a value stands: keys and places in lists."""
@@ -32,7 +32,7 @@ class Changes(Struct, frozen=True, kw_only=True):
 
     cuts: tuple[Path, ...] = ()
     puts: tuple[tuple[Path, Any], ...] = ()
-    adds: tuple[Entry, ...] = ()
+    adds: tuple[SettingsEntry, ...] = ()
 
     @property
     def nothing(self) -> bool:
@@ -54,12 +54,12 @@ def lookup(value: Any, path: Path) -> Any:
     return found
 
 
-def is_ours(settings: SettingsFile, entry: Entry, value: Any) -> bool:
+def is_ours(settings: SettingsFile, entry: SettingsEntry, value: Any) -> bool:
     """Whether a member that stands at the entry's place is ours."""
     return entry.where[-1] == OWN_KEY or bool(settings.owns(value))
 
 
-def elements_of(settings: SettingsFile) -> list[Entry]:
+def elements_of(settings: SettingsFile) -> list[SettingsEntry]:
     """Return the entries that go into lists."""
     return [entry for entry in settings.entries if entry.kind == "element"]
 
@@ -121,7 +121,7 @@ def to_install(parsed: Any, settings: SettingsFile) -> Changes:
     """Return what to do so that exactly the wished entries are there; what is right already stays untouched."""
     cuts: list[Path] = []
     puts: list[tuple[Path, Any]] = []
-    adds: list[Entry] = []
+    adds: list[SettingsEntry] = []
     found = [item for item in ours(parsed, settings) if isinstance(item[0][-1], int)]
     for where in dict.fromkeys([entry.where for entry in elements_of(settings)]):
         wanted = [entry for entry in elements_of(settings) if entry.where == where]
@@ -142,9 +142,11 @@ def to_install(parsed: Any, settings: SettingsFile) -> Changes:
     return Changes(cuts=tuple(cuts), puts=tuple(puts), adds=tuple(adds))
 
 
-def _paired(here: Sequence[tuple[Path, Any]], wanted: Sequence[Entry]) -> tuple[list[tuple[Path, Any]], list[Entry]]:
+def _paired(
+    here: Sequence[tuple[Path, Any]], wanted: Sequence[SettingsEntry]
+) -> tuple[list[tuple[Path, Any]], list[SettingsEntry]]:
     """Strike out what is there as wished; return what is left of ours, and what is left of the wish."""
-    left, missing = list(here), list[Entry]()
+    left, missing = list(here), list[SettingsEntry]()
     for entry in wanted:
         equal = next((item for item in left if same(item[1], entry.value)), None)
         if equal is None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import yaml
 
-from lifebus_adapters.shared.assets import Entry
+from lifebus_adapters.shared.assets import SettingsEntry
 from lifebus_admin.installer.formats.additions import Appended, nested, plain, require_fit
 from lifebus_admin.installer.formats.layout import Splice, newline_of, spliced
 from lifebus_admin.installer.formats.removals import CUT, removals
@@ -151,7 +151,7 @@ class YamlText:
             united[-1] = Splice(len(self._text[: last.start].removesuffix("\n").removesuffix("\r")), last.end)
         return united
 
-    def with_added(self, entries: Sequence[Entry]) -> str:
+    def with_added(self, entries: Sequence[SettingsEntry]) -> str:
         """Return the text with the entries put in, and with the containers that they need.
 
         Raises:
