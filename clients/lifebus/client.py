@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Final, overload
+from typing import overload
 
 import zmq
 from msgspec import Struct
@@ -49,10 +49,8 @@ from lifebus_transports.messages.reads import Backfill, BackfillPage, SessionsQu
 from lifebus_transports.messages.state import StatePage
 from lifebus_transports.messages.status import BrokerStatus
 from lifebus_transports.messages.ticks import Tick, TickAnswer
+from lifebus_transports.messages.verbs import VERBS, find_verb
 from lifebus_transports.messages.workers import ClientInfo, Serve
-
-_TIMEOUT_FACTORS: Final = {"verify": 100}
-"""Verbs that may take many times the bus's deadline."""
 
 
 class Emitted(Struct, frozen=True, kw_only=True):
@@ -140,7 +138,7 @@ class Bus:
         if len(body) > MAX_MESSAGE_BYTES:  # the broker would drop every open request of this connection
             raise InvalidRequest(f"a request may take {MAX_MESSAGE_BYTES} bytes", code="too_large")
         return await self._connection.ask_encoded(
-            verb, body, timeout=self.timeout * _TIMEOUT_FACTORS.get(verb, 1) + more
+            verb, body, timeout=self.timeout * find_verb(verb).timeout_factor + more
         )
 
     async def tick(self, adapter_id: str | None = None, session: str | None = None) -> TickResult:
@@ -318,7 +316,7 @@ class Bus:
 
         A large ledger takes minutes: the deadline is a hundred times the bus's.
         """
-        patience = self.timeout * _TIMEOUT_FACTORS["verify"]
+        patience = self.timeout * VERBS["verify"].timeout_factor
         return await self._connection.ask("verify", Verify(tail=tail), VerifyAnswer, timeout=patience)
 
     async def _record(self, emissions: Sequence[Emission]) -> list[Emitted]:

@@ -1,12 +1,8 @@
 """The administration of a running broker's ledger (docs/ledger.md, "Commands")."""
 
-from typing import Final
-
 from lifebus._internal.connection import Connection
 from lifebus_transports.messages.ledger import Prune, PruneAnswer
-
-_TIMEOUT_FACTOR: Final = 100
-"""How many times the bus's deadline a prune may take: the state of what is dropped is computed first."""
+from lifebus_transports.messages.verbs import VERBS
 
 
 class LedgerAdmin:
@@ -21,5 +17,5 @@ class LedgerAdmin:
         Raises:
             InvalidRequest: there is no such receipt, or the ledger is kept in memory.
         """
-        timeout = self._timeout * _TIMEOUT_FACTOR
+        timeout = self._timeout * VERBS["prune"].timeout_factor
         return await self._connection.ask("prune", Prune(through=through), PruneAnswer, timeout=timeout)

@@ -6,9 +6,7 @@ from lifebus._internal.connection import Connection
 from lifebus.state import State, fetch_state
 from lifebus_transports.messages.snapshots import Revise, ReviseAnswer, Save, SaveAnswer, SaveTypeName
 from lifebus_transports.messages.state import StatePage
-
-_TIMEOUT_FACTOR = 20
-"""How many times the bus's deadline a save may take."""
+from lifebus_transports.messages.verbs import VERBS
 
 
 class Snapshots:
@@ -23,7 +21,7 @@ class Snapshots:
         Raises:
             LifebusError: the ledger is kept in memory, or the snapshot cannot be written.
         """
-        timeout = self._timeout * _TIMEOUT_FACTOR
+        timeout = self._timeout * VERBS["save"].timeout_factor
         return await self._connection.ask("save", Save(save_type=save_type), SaveAnswer, timeout=timeout)
 
     async def resume(self) -> State:

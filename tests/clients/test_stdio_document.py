@@ -12,8 +12,8 @@ import anyio
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from lifebus.stdio.bodies import FollowReceipts
 from lifebus.stdio.messages import MAX_LINE
-from lifebus.stdio.requests import FollowReceipts
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_transports.messages.verbs import VERBS
 from support.integration.following import emit as emit_many

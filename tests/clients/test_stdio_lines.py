@@ -9,14 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lifebus.stdio.messages import (
-    Junk,
-    Question,
-    decode_question,
+    LineRequest,
+    UnreadableLine,
+    decode_request,
     encode_answer,
     encode_body,
     encode_refusal,
 )
 from lifebus_contract import InvalidRequest, encode_json
+from lifebus_transports.messages.verbs import VERBS
 from support.effort import effort
 from support.receipts import receipt
 
@@ -24,7 +25,7 @@ from support.receipts import receipt
 @settings(max_examples=effort(250, 1_000), deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_question_or_junk(line: bytes) -> None:
-    assert isinstance(decode_question(line), Question | Junk)
+    assert isinstance(decode_request(line), LineRequest | UnreadableLine)
 
 
 PLAIN = st.recursive(
@@ -41,10 +42,10 @@ PLAIN = st.recursive(
     )
 )
 def test_any_object_is_a_question_or_junk_that_tells_the_id_if_it_has_one(plain: dict[str, Any]) -> None:
-    found = decode_question(json.dumps(plain).encode("utf-8", "surrogatepass"))
+    found = decode_request(json.dumps(plain).encode("utf-8", "surrogatepass"))
     name = plain.get("id")
     valid = (isinstance(name, str) and 0 < len(name) <= 256) or (isinstance(name, int) and not isinstance(name, bool))
-    if isinstance(found, Question):
+    if isinstance(found, LineRequest):
         assert set(plain) <= {"id", "verb", "body"}
         assert json.loads(encode_answer(found.id, {}))["id"] == name
     else:
@@ -58,14 +59,14 @@ def test_a_question_that_is_damaged_anywhere_never_crosses_over_as_another_type(
     line = bytearray(b'{"id":7,"verb":"backfill","body":{"after":1,"session":["a","\xc3\xa9"]}}')
     for _ in range(data.draw(st.integers(1, 3))):
         line[data.draw(st.integers(0, len(line) - 1))] = data.draw(st.integers(0, 255))
-    found = decode_question(bytes(line))
-    assert isinstance(found, Junk) or (isinstance(found.id, int | str) and isinstance(found.body, dict))
+    found = decode_request(bytes(line))
+    assert isinstance(found, UnreadableLine) or (isinstance(found.id, int | str) and isinstance(found.body, dict))
 
 
 @pytest.mark.parametrize("name", [0, -1, 2**53 - 1, "0", " ", "é"])
 def test_an_id_comes_back_as_it_was(name: object) -> None:
-    found = decode_question(json.dumps({"id": name, "verb": "ping"}).encode())
-    assert isinstance(found, Question)
+    found = decode_request(json.dumps({"id": name, "verb": "ping"}).encode())
+    assert isinstance(found, LineRequest)
     assert json.loads(encode_answer(found.id, {})) == {"id": name, "ok": {}}
 
 
@@ -97,8 +98,8 @@ def test_a_refusal_leaves_out_what_it_does_not_have() -> None:
     ],
 )
 def test_the_signals_of_observe_cross_over_as_json_of_their_own(observations: Any, crossed: Any) -> None:
-    question = Question(id=1, verb="observe", body={"observations": observations})
-    assert msgspec.msgpack.decode(encode_body(question)) == {"observations": crossed}
+    encoded = encode_body(VERBS["observe"], {"observations": observations})
+    assert msgspec.msgpack.decode(encoded) == {"observations": crossed}
 
 
 def test_a_piece_of_a_state_is_text_and_a_whole_state_is_json() -> None:

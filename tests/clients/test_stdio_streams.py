@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from lifebus.stdio.streams import Inlet, Outlet
+from lifebus.stdio.streams import DescriptorReader, DescriptorWriter
 
 MEGABYTE = bytes(range(256)) * 4_096
 Pair = tuple[int, int]
@@ -41,7 +41,7 @@ def closed_later(stack: ExitStack, pair: Pair) -> Pair:
     return pair
 
 
-async def read_all(inlet: Inlet, size: int) -> bytes:
+async def read_all(inlet: DescriptorReader, size: int) -> bytes:
     data = bytearray()
     while len(data) < size:
         data += await inlet.read()
@@ -53,9 +53,9 @@ async def test_much_is_written_while_it_is_read_and_the_descriptor_stays_as_it_w
     with ExitStack() as stack:
         reading, writing = closed_later(stack, make())
         before = [fcntl.fcntl(descriptor, fcntl.F_GETFL) for descriptor in (reading, writing)]
-        outlet = stack.enter_context(closing(Outlet(writing)))
+        outlet = stack.enter_context(closing(DescriptorWriter(writing)))
         async with asyncio.timeout(20):
-            _, data = await asyncio.gather(outlet.write(MEGABYTE), read_all(Inlet(reading), len(MEGABYTE)))
+            _, data = await asyncio.gather(outlet.write(MEGABYTE), read_all(DescriptorReader(reading), len(MEGABYTE)))
         assert data == MEGABYTE
         assert [fcntl.fcntl(descriptor, fcntl.F_GETFL) for descriptor in (reading, writing)] == before
 
@@ -64,7 +64,7 @@ async def test_much_is_written_while_it_is_read_and_the_descriptor_stays_as_it_w
 async def test_a_writer_that_nobody_reads_leaves_the_loop_free(make: Callable[[], Pair]) -> None:
     with ExitStack() as stack:
         _, writing = closed_later(stack, make())
-        outlet = stack.enter_context(closing(Outlet(writing)))
+        outlet = stack.enter_context(closing(DescriptorWriter(writing)))
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
                 await outlet.write(MEGABYTE)
@@ -76,16 +76,16 @@ async def test_a_descriptor_that_somebody_made_non_blocking_is_as_good(make: Cal
         reading, writing = closed_later(stack, make())
         for descriptor in (reading, writing):
             os.set_blocking(descriptor, False)
-        outlet = stack.enter_context(closing(Outlet(writing)))
+        outlet = stack.enter_context(closing(DescriptorWriter(writing)))
         async with asyncio.timeout(20):
-            _, data = await asyncio.gather(outlet.write(MEGABYTE), read_all(Inlet(reading), len(MEGABYTE)))
+            _, data = await asyncio.gather(outlet.write(MEGABYTE), read_all(DescriptorReader(reading), len(MEGABYTE)))
         assert data == MEGABYTE
 
 
 @pytest.mark.parametrize("make", [pipe, sockets])
 async def test_whoever_reads_no_more_breaks_the_pipe(make: Callable[[], Pair]) -> None:
     reading, writing = make()
-    with closing(Outlet(writing)) as outlet:
+    with closing(DescriptorWriter(writing)) as outlet:
         os.close(reading)
         with pytest.raises(BrokenPipeError):
             await outlet.write(b"x")
@@ -98,14 +98,14 @@ async def test_whoever_hangs_up_ends_the_input(make: Callable[[], Pair]) -> None
     reading, writing = (theirs, ours) if make is terminal else (ours, theirs)
     os.close(writing)
     async with asyncio.timeout(5):
-        assert await Inlet(reading).read() == b""
+        assert await DescriptorReader(reading).read() == b""
     os.close(reading)
 
 
 async def test_a_read_that_is_cancelled_loses_nothing() -> None:
     with ExitStack() as stack:
         reading, writing = closed_later(stack, pipe())
-        inlet = Inlet(reading)
+        inlet = DescriptorReader(reading)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.02):
                 await inlet.read()

@@ -18,7 +18,7 @@ from lifebus_contract import (
 )
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_transports.messages.emissions import EmitAnswer
-from lifebus_transports.zmq.requests import Request
+from lifebus_transports.zmq.requests import ZmqRequest
 from support.bus_box import payload
 from support.integration.following import SECONDS, emit, frame, recorded, until
 from support.integration.serving import serving
@@ -129,7 +129,7 @@ def lose_answers(daemon: Daemon, many: int) -> None:
     """Let the first so many acknowledgements get lost on their way."""
     answer, left = daemon.requests.answer, [many]
 
-    def lossy(request: Request, body: object) -> bool:
+    def lossy(request: ZmqRequest, body: object) -> bool:
         if isinstance(body, EmitAnswer) and left[0]:
             left[0] -= 1
             return True

@@ -1,4 +1,4 @@
-"""The bus, as soon as a broker is there; until then every question is refused, and nobody has to start anew."""
+"""The bus, as soon as a broker is there; until then every request is refused, and nobody has to start anew."""
 
 from pathlib import Path
 from typing import Final
@@ -13,7 +13,7 @@ _LOOK_S: Final = 0.25
 """How often a missing broker is looked for; without one that is a look at the file system."""
 
 
-class Reach:
+class LazyBus:
     """Connects in `run` and stays connected: after that, the client library survives restarts of the broker."""
 
     def __init__(self, runtime_dir: Path | None, timeout: float) -> None:
@@ -23,7 +23,7 @@ class Reach:
         self._missing = ""
         self._tried = anyio.Event()
 
-    async def bus(self) -> Bus:
+    async def connected(self) -> Bus:
         """Return the bus; the first caller may have to wait until the first attempt to connect has ended.
 
         Raises:

@@ -1,4 +1,4 @@
-"""What stands on the lines: questions in; answers, items and dispatches out (docs/stdio.md).  Pure."""
+"""What stands on the lines: requests in; answers, items and dispatches out (docs/stdio.md).  Pure."""
 
 from typing import Annotated, Any, Final, cast
 
@@ -10,60 +10,59 @@ from lifebus_contract.codec import load_json
 from lifebus_contract.fields import MAX_MESSAGE_BYTES, Document
 from lifebus_transports.framing.lines import Overlong
 from lifebus_transports.messages.common import RefusalInfo
+from lifebus_transports.messages.verbs import Verb
 
 MAX_LINE: Final = MAX_MESSAGE_BYTES
 """Longest line that is read, in bytes without its newline."""
 
-QuestionId = Annotated[str, Meta(min_length=1, max_length=256)] | int
-"""What a question is called by whoever asks; 0 is an id, null is none."""
+RequestId = Annotated[str, Meta(min_length=1, max_length=256)] | int
+"""What the peer calls a request; 0 is an id, null is none."""
 
 _MAX_WAIT_MS: Final = 30_000
 _JSON: Final = msgspec.json.Encoder()
 
 
-class Question(Document, frozen=True, kw_only=True):
-    """One line that was read: what is asked, and under which id the answer is wanted."""
+class LineRequest(Document, frozen=True, kw_only=True):
+    """One line that was read: a verb, its body, and the id under which the answer is wanted."""
 
-    id: QuestionId
+    id: RequestId
     verb: Annotated[str, Meta(pattern=r"^[a-z]{1,32}$(?!\n)")]
     body: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-class Junk(Struct, frozen=True):
-    """A line that is no question: why, and the id where one could be read."""
+class UnreadableLine(Struct, frozen=True):
+    """A line that is no request: why, and the id where one could be read."""
 
-    id: QuestionId | None
+    id: RequestId | None
     fault: LifebusError
 
 
-def decode_question(line: bytes | Overlong) -> Question | Junk:
-    """Return the question on a line, read as strictly as every message of the bus, or why there is none."""
+def decode_request(line: bytes | Overlong) -> LineRequest | UnreadableLine:
+    """Return the request on a line, read as strictly as every message of the bus, or why there is none."""
     if isinstance(line, Overlong):
         detail = f"line of {line.size} bytes; the limit is {MAX_LINE}"
-        return Junk(None, InvalidRequest(detail, code="too_large", field="$"))
+        return UnreadableLine(None, InvalidRequest(detail, code="too_large", field="$"))
     plain: Any = None
     try:
         plain = load_json(line, max_bytes=MAX_LINE, max_items=MAX_LINE)
-        return validate(plain, Question)
+        return validate(plain, LineRequest)
     except InvalidRequest as fault:
-        return Junk(_id_of(plain), fault)
+        return UnreadableLine(_id_of(plain), fault)
 
 
-def encode_body(question: Question) -> bytes:
-    """Return the body as the request door takes it: what is JSON of its own there, a signal, becomes a byte string."""
-    body = question.body
-    if question.verb == "observe" and isinstance(body.get("observations"), list):
-        body = {**body, "observations": [_with_bytes(one) for one in body["observations"]]}
+def encode_body(verb: Verb, body: dict[str, Any]) -> bytes:
+    """Return a body as the broker takes it: what is JSON of its own there becomes a byte string."""
+    if verb.embedded is not None:
+        entries, key = verb.embedded
+        if isinstance(body.get(entries), list):
+            body = {**body, entries: [_with_bytes(entry, key) for entry in body[entries]]}
     return encode_msgpack(body)
 
 
-def patience_for(question: Question) -> float:
-    """Return how many seconds the question asks the broker to wait before it answers."""
-    match question.body.get("wait_ms"):
-        case int() as wait_ms if 0 <= wait_ms <= _MAX_WAIT_MS:
-            return wait_ms / 1000
-        case _:
-            return 0.0
+def wait_of(verb: Verb, body: dict[str, Any]) -> float:
+    """Return how many seconds the body asks the broker to wait before it answers."""
+    wait_ms = None if verb.wait_key is None else body.get(verb.wait_key)
+    return wait_ms / 1000 if isinstance(wait_ms, int) and 0 <= wait_ms <= _MAX_WAIT_MS else 0.0
 
 
 def encode_line(message: dict[str, object]) -> bytes:
@@ -71,14 +70,14 @@ def encode_line(message: dict[str, object]) -> bytes:
     return _JSON.encode(message) + b"\n"
 
 
-def encode_answer(question: QuestionId, answer: object) -> bytes:
+def encode_answer(request: RequestId, answer: object) -> bytes:
     """Return the line of an answer; byte strings in it are JSON documents and stand there verbatim."""
-    return encode_line({"id": question, "ok": _embedded(answer)})
+    return encode_line({"id": request, "ok": _embedded(answer)})
 
 
-def encode_refusal(question: QuestionId | None, fault: LifebusError) -> bytes:
-    """Return the line of a refusal; without an id where the question could not be read."""
-    return encode_line({"id": question, "refused": RefusalInfo.of(fault)})
+def encode_refusal(request: RequestId | None, fault: LifebusError) -> bytes:
+    """Return the line of a refusal; without an id where the request could not be read."""
+    return encode_line({"id": request, "refused": RefusalInfo.of(fault)})
 
 
 def verbatim(document: Document) -> msgspec.Raw:
@@ -103,18 +102,17 @@ def _embedded(value: object) -> object:
             return value
 
 
-def _with_bytes(observation: Any) -> Any:
-    match observation:
-        case {"kind": "signal", "signal": signal, **others}:
-            return {"kind": "signal", "signal": _JSON.encode(signal), **others}
-        case _:
-            return observation
+def _with_bytes(entry: Any, key: str) -> Any:
+    """Return an entry with its object under the key as bytes; entries of another kind may have a number there."""
+    if isinstance(entry, dict) and isinstance(entry.get(key), dict):
+        return {**entry, key: _JSON.encode(entry[key])}
+    return entry
 
 
-def _id_of(plain: Any) -> QuestionId | None:
-    """Return the id of a question that is wrong elsewhere."""
+def _id_of(plain: Any) -> RequestId | None:
+    """Return the id of a request that is wrong elsewhere."""
     try:
-        found: QuestionId = msgspec.convert(plain["id"], QuestionId)
+        found: RequestId = msgspec.convert(plain["id"], RequestId)
     except (TypeError, KeyError, msgspec.ValidationError):
         return None
     return found

@@ -11,13 +11,13 @@ from lifebus._internal.view import Gap, Position
 from lifebus.client import Bus
 from lifebus.consumer import Deliveries, Delivery
 from lifebus.signals import SignalReceived, Signals
+from lifebus.stdio.bodies import ConsumeReceipts, FollowReceipts, FollowSignals
 from lifebus.stdio.messages import verbatim
-from lifebus.stdio.requests import ConsumeReceipts, FollowReceipts, FollowSignals
 from lifebus.subscription import Subscription
 from lifebus_contract import Receipt
 
 
-class Source(Protocol):
+class FollowSource(Protocol):
     """What has begun.  Keys are those of lines; places are cursors as text."""
 
     @property
@@ -30,75 +30,77 @@ class Source(Protocol):
         ...
 
     def keys(self, item: Any) -> dict[str, object]:
-        """Return the keys that tell the newest item, its place first."""
+        """Return the keys of the newest item's line, its place first."""
         ...
 
     def note(self, item: Any, /) -> None:
-        """Take down that the newest item was told."""
+        """Note that the newest item was written."""
         ...
 
 
-def begin(bus: Bus, wish: FollowReceipts | FollowSignals | ConsumeReceipts) -> AbstractAsyncContextManager[Source]:
-    """Return the block that follows what is wished for; entering it may raise whatever the client library raises."""
-    match wish:
+def open_source(
+    bus: Bus, body: FollowReceipts | FollowSignals | ConsumeReceipts
+) -> AbstractAsyncContextManager[FollowSource]:
+    """Return the block that follows what the body names; entering it may raise whatever the client library raises."""
+    match body:
         case FollowReceipts():
-            return _receipts(bus, wish)
+            return _receipts(bus, body)
         case FollowSignals():
-            return _signals(bus, wish)
+            return _signals(bus, body)
         case ConsumeReceipts():
-            return _deliveries(bus, wish)
+            return _deliveries(bus, body)
 
 
 @asynccontextmanager
-async def _receipts(bus: Bus, wish: FollowReceipts) -> AsyncGenerator[Source]:
-    async with aclosing(bus.receipts(session=wish.session, since=wish.start(), until_head=wish.until_head)) as items:
-        yield _Receipts(items, await items.join())
+async def _receipts(bus: Bus, body: FollowReceipts) -> AsyncGenerator[FollowSource]:
+    async with aclosing(bus.receipts(session=body.session, since=body.start(), until_head=body.until_head)) as items:
+        yield _ReceiptSource(items, await items.join())
 
 
 @asynccontextmanager
-async def _signals(bus: Bus, wish: FollowSignals) -> AsyncGenerator[Source]:
+async def _signals(bus: Bus, body: FollowSignals) -> AsyncGenerator[FollowSource]:
     following = bus.signals(
-        wish.signals,
-        wish.thread,
-        since=wish.start(),
-        last=wish.last,
-        event=wish.event,
-        until_head=wish.until_head,
+        body.signals,
+        body.thread,
+        since=body.start(),
+        last=body.last,
+        event=body.event,
+        until_head=body.until_head,
     )
     async with aclosing(following) as items:
-        yield _Signals(items, await items.join())
+        yield _SignalSource(items, await items.join())
 
 
 @asynccontextmanager
-async def _deliveries(bus: Bus, wish: ConsumeReceipts) -> AsyncGenerator[Source]:
-    async with bus.consume(wish.name, wish.settings, since=wish.start()) as deliveries:
-        yield Consumed(wish.name, deliveries)
+async def _deliveries(bus: Bus, body: ConsumeReceipts) -> AsyncGenerator[FollowSource]:
+    async with bus.consume(body.name, body.settings, since=body.start()) as deliveries:
+        yield ConsumerSource(body.name, deliveries)
 
 
-class Consumed:
+class ConsumerSource:
     """Receipts under a name, whose place the broker remembers; after a gap nothing comes until that is acknowledged."""
 
     def __init__(self, name: str, deliveries: Deliveries) -> None:
         self._name = name
         self._deliveries = deliveries
         self._gap: Position | None = None
-        self._known = anyio.Event()
+        self._gap_acknowledged = anyio.Event()
 
     @property
-    def items(self) -> "Consumed":
+    def items(self) -> "ConsumerSource":
         """Itself."""
         return self
 
-    def __aiter__(self) -> "Consumed":
+    def __aiter__(self) -> "ConsumerSource":
         return self
 
     async def __anext__(self) -> Delivery | Gap:
         if self._gap is not None:
-            await self._known.wait()
+            await self._gap_acknowledged.wait()
             self._gap = None
         item = await anext(self._deliveries)
         if isinstance(item, Gap):
-            self._gap, self._known = _place_of(item), anyio.Event()
+            self._gap, self._gap_acknowledged = _place_of(item), anyio.Event()
         return item
 
     def place(self) -> dict[str, object]:
@@ -106,13 +108,13 @@ class Consumed:
         return {"name": self._name}
 
     def keys(self, item: Delivery | Gap) -> dict[str, object]:
-        """Return what is told: with a receipt the number of the try."""
+        """Return the keys of a line: with a receipt the number of the try."""
         if isinstance(item, Gap):
             return {"cursor": str(_place_of(item)), "gap": item}
         return {"cursor": str(item.cursor), "attempt": item.attempt, "receipt": msgspec.Raw(item.raw)}
 
     def note(self, _: Delivery | Gap) -> None:
-        """Take nothing down: the broker does, when it is acknowledged."""
+        """Note nothing: the broker keeps the place, and moves it when this is acknowledged."""
 
     async def ack(self, places: Sequence[Position]) -> None:
         """Say that what is at these places is done; when this returns, that is durable.
@@ -121,7 +123,7 @@ class Consumed:
             LifebusError: as the client library.
         """
         if self._gap in places:
-            self._known.set()
+            self._gap_acknowledged.set()
         await self._deliveries.ack(place for place in places if place != self._gap)
 
     async def nack(self, places: Sequence[Position], delay: float | None) -> None:
@@ -137,33 +139,33 @@ def _place_of(gap: Gap) -> Position:
     return Position(gap.epoch, gap.after if gap.until is None else gap.until)
 
 
-class _Receipts:
+class _ReceiptSource:
     """Receipts, and one place for all of them."""
 
     def __init__(self, items: Subscription, start: Position) -> None:
         self.items = items
-        self._told = start
+        self._noted = start
 
     def place(self) -> dict[str, object]:
-        return {"cursor": str(self._told)}
+        return {"cursor": str(self._noted)}
 
     def keys(self, item: Receipt | Gap) -> dict[str, object]:
         what = {"gap": item} if isinstance(item, Gap) else {"receipt": verbatim(item)}
         return {"cursor": str(self.items.cursor), **what}
 
     def note(self, _: Receipt | Gap) -> None:
-        self._told = self.items.cursor or self._told
+        self._noted = self.items.cursor or self._noted
 
 
-class _Signals:
+class _SignalSource:
     """Signals, and a place a thread."""
 
     def __init__(self, items: Signals, start: dict[str, Position]) -> None:
         self.items = items
-        self._told = dict(start)
+        self._noted = dict(start)
 
     def place(self) -> dict[str, object]:
-        return {"cursors": {thread: str(place) for thread, place in self._told.items()}}
+        return {"cursors": {thread: str(place) for thread, place in self._noted.items()}}
 
     def keys(self, item: SignalReceived | Gap) -> dict[str, object]:
         thread = item.thread or ""
@@ -174,4 +176,4 @@ class _Signals:
 
     def note(self, item: SignalReceived | Gap) -> None:
         thread = item.thread or ""
-        self._told[thread] = self.items.cursors[thread]
+        self._noted[thread] = self.items.cursors[thread]

@@ -21,7 +21,7 @@ _HUNG_UP: Final = frozenset({errno.EIO, errno.ECONNRESET})
 """What reading says when a terminal or a socket has lost its other side."""
 
 
-class Inlet:
+class DescriptorReader:
     """Reads a descriptor as data comes."""
 
     def __init__(self, descriptor: int) -> None:
@@ -48,7 +48,7 @@ class Inlet:
                 raise
 
 
-class Outlet:
+class DescriptorWriter:
     """Writes a descriptor as fast as it is read.  `close` it in the end; the descriptor itself stays open."""
 
     def __init__(self, descriptor: int) -> None:

@@ -4,19 +4,19 @@ from typing import Final
 
 import anyio
 
-from lifebus.stdio.streams import Outlet
+from lifebus.stdio.streams import DescriptorWriter
 
 _MOST_LINES: Final = 32
 _BATCH_BYTES: Final = 65_536
 
 
-class Outflow:
+class LineWriter:
     """A bounded queue of whole lines before an outlet.  A line is written whole or not at all while `run` lives.
 
     Whoever made it calls `close` in the end.
     """
 
-    def __init__(self, outlet: Outlet) -> None:
+    def __init__(self, outlet: DescriptorWriter) -> None:
         self._outlet = outlet
         self._end, self._lines = anyio.create_memory_object_stream[bytes](_MOST_LINES)
         self._written = anyio.Event()

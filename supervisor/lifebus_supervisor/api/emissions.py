@@ -13,7 +13,7 @@ from lifebus_transports.messages.common import RefusalInfo
 from lifebus_transports.messages.emissions import DeliveredPayload, Emit, EmitAnswer, EmitResult, Negotiate
 
 
-class Emissions:
+class EmissionVerbs:
     """Serves `emit` and `negotiate` on a bus."""
 
     def __init__(self, bus: EventBus) -> None:

@@ -61,7 +61,7 @@ class LifecycleIntake(Protocol):
         ...
 
 
-class Observations:
+class ObservationVerbs:
     """Serves `observe`, `signals` and `threads`.
 
     `missing` counts observations whose numbers never came, `replayed` those that came again.

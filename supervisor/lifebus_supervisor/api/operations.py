@@ -9,7 +9,7 @@ from lifebus_transports.messages.ledger import Prune, PruneAnswer
 from lifebus_transports.messages.ticks import Tick, TickAnswer
 
 
-class Operations:
+class OperationVerbs:
     """Serves `tick` by `drive` and `prune` by `prune`, which is None where nothing durable is kept."""
 
     def __init__(

@@ -13,7 +13,7 @@ from lifebus_transports.messages.reads import Backfill, BackfillPage, Marker, Ro
 from lifebus_transports.messages.state import StateHint
 
 
-class Reads:
+class ReadVerbs:
     """Serves `backfill`, `sessions`, `verify` and `marker`.
 
     `publish_marker` gets the epoch and a subscriber's nonce.

@@ -36,7 +36,7 @@ _MARK: Final = "running"
 _log = structlog.get_logger("lifebus.snapshots")
 
 
-class Snapshots:
+class SnapshotVerbs:
     """Serves the verbs of snapshots and runs the snapshotter.
 
     `follower` is None where the ledger is kept in memory: then nothing is saved, and the verbs are refused.

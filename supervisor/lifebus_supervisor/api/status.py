@@ -17,7 +17,7 @@ from lifebus_transports.messages.status import BrokerStatus, HarnessStatus
 from lifebus_transports.messages.workers import ClientInfo
 
 
-class Status:
+class StatusVerbs:
     """Serves the verbs that say how a bus and what runs beside it are.
 
     `counters`, `harnesses` and `retention` are asked at each `status`.

@@ -22,12 +22,12 @@ from lifebus_contract import IdSource
 from lifebus_supervisor.api.api import Api
 from lifebus_supervisor.api.consumers import Consumers
 from lifebus_supervisor.api.dispatches import Dispatches
-from lifebus_supervisor.api.emissions import Emissions
-from lifebus_supervisor.api.observations import Observations
-from lifebus_supervisor.api.operations import Operations
-from lifebus_supervisor.api.reads import Reads
-from lifebus_supervisor.api.snapshots import Snapshots
-from lifebus_supervisor.api.status import Status
+from lifebus_supervisor.api.emissions import EmissionVerbs
+from lifebus_supervisor.api.observations import ObservationVerbs
+from lifebus_supervisor.api.operations import OperationVerbs
+from lifebus_supervisor.api.reads import ReadVerbs
+from lifebus_supervisor.api.snapshots import SnapshotVerbs
+from lifebus_supervisor.api.status import StatusVerbs
 from lifebus_supervisor.api.workers import Workers
 from lifebus_supervisor.app_server.intake import AppServerIntake
 from lifebus_supervisor.configuration.settings import Settings
@@ -59,9 +59,9 @@ class Core:
     signals: SignalLog
     supervisor: Supervisor
     follower: StateFollowerTask | None
-    observations: Observations
+    observations: ObservationVerbs
     consumers: Consumers
-    snapshots: Snapshots
+    snapshots: SnapshotVerbs
     retention: RetentionTask | None
     workers: Workers
     hooks: HookIntake
@@ -99,7 +99,7 @@ def compose_core(
     supervisor, recorder = compose_supervisor(settings, bus, ADAPTERS)
     follower = compose_keeping(settings, bus, supervisor)
     consumers = Consumers(ConsumerTable(ledger, tasks, time.monotonic), time.monotonic)
-    snapshots = Snapshots(settings, bus, follower)
+    snapshots = SnapshotVerbs(settings, bus, follower)
     hook_budget_s = settings.limits.hook_answer_ms / 1000 * _HOOK_SHARE
     return Core(
         settings=settings,
@@ -109,7 +109,7 @@ def compose_core(
         signals=signals,
         supervisor=supervisor,
         follower=follower,
-        observations=Observations(signals, AppServerIntake(bus, supervisor, recorder), registry),
+        observations=ObservationVerbs(signals, AppServerIntake(bus, supervisor, recorder), registry),
         consumers=consumers,
         snapshots=snapshots,
         retention=_compose_retention(settings, ledger, follower, snapshots, consumers),
@@ -136,18 +136,20 @@ def compose_daemon(core: Core, stack: AsyncExitStack) -> Daemon:
 def _compose_api(core: Core, receipts: ReceiptPublisher, count: Callable[[], Mapping[str, int]]) -> Api:
     """Bind each verb to the part that serves it."""
     retention = core.retention
-    status = Status(
+    status = StatusVerbs(
         core.bus,
         core.settings.runtime_dir,
         counters=count,
         harnesses=lambda: harness_statuses(core.supervisor, time.monotonic(), time.time()),
         retention=lambda: None if retention is None else retention.report(),
     )
-    operations = Operations(partial(drive, core.supervisor, core.bus), None if retention is None else retention.prune)
+    operations = OperationVerbs(
+        partial(drive, core.supervisor, core.bus), None if retention is None else retention.prune
+    )
     families = (
-        Emissions(core.bus).handlers(),
+        EmissionVerbs(core.bus).handlers(),
         core.workers.handlers(),
-        Reads(core.bus.ledger, receipts.publish_marker).handlers(),
+        ReadVerbs(core.bus.ledger, receipts.publish_marker).handlers(),
         status.handlers(),
         operations.handlers(),
         core.observations.handlers(),
@@ -158,7 +160,11 @@ def _compose_api(core: Core, receipts: ReceiptPublisher, count: Callable[[], Map
 
 
 def _compose_retention(
-    settings: Settings, ledger: Ledger, follower: StateFollowerTask | None, snapshots: Snapshots, consumers: Consumers
+    settings: Settings,
+    ledger: Ledger,
+    follower: StateFollowerTask | None,
+    snapshots: SnapshotVerbs,
+    consumers: Consumers,
 ) -> RetentionTask | None:
     if not ledger.capabilities.retention or follower is None:
         return None

@@ -8,7 +8,7 @@ from typing import Any, cast
 import lifebus
 from lifebus._internal.view import Gap, Position
 from lifebus.consumer import Deliveries
-from lifebus.stdio.sources import Consumed
+from lifebus.stdio.sources import ConsumerSource
 from support.integration.following import emit as emit_many
 from support.integration.stdio_peers import Message, near_peer, raw_peer
 from support.running import connected, running_bus
@@ -128,7 +128,7 @@ class Told:
 async def test_after_a_gap_nothing_comes_until_it_is_acknowledged() -> None:
     gap = Gap(epoch="e", after=3, until=7, reason="pruned")
     deliveries = Told(gap, "receipt")
-    consumed = Consumed("sync", cast("Deliveries", deliveries))
+    consumed = ConsumerSource("sync", cast("Deliveries", deliveries))
     assert await anext(consumed) is gap
     assert consumed.keys(gap)["cursor"] == "e:7"
     more = asyncio.ensure_future(anext(consumed))
@@ -142,4 +142,4 @@ async def test_after_a_gap_nothing_comes_until_it_is_acknowledged() -> None:
 
 def test_a_gap_without_an_end_is_acknowledged_by_its_beginning() -> None:
     gap = lifebus.Gap(epoch="e", after=3, until=None, reason="epoch_changed")
-    assert Consumed("sync", cast("Deliveries", Told())).keys(gap) == {"cursor": "e:3", "gap": gap}
+    assert ConsumerSource("sync", cast("Deliveries", Told())).keys(gap) == {"cursor": "e:3", "gap": gap}

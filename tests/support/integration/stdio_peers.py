@@ -15,8 +15,8 @@ import anyio
 from anyio.abc import ByteReceiveStream, Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from lifebus.stdio.peer import speak
-from lifebus.stdio.streams import Inlet, Outlet
+from lifebus.stdio.peer import serve_peer
+from lifebus.stdio.streams import DescriptorReader, DescriptorWriter
 from lifebus_contract import encode_json
 from lifebus_supervisor.daemon.composition import Daemon
 from support.integration.following import frame
@@ -152,7 +152,7 @@ class _Reading(ByteReceiveStream):
     """A descriptor as a stream."""
 
     def __init__(self, descriptor: int) -> None:
-        self._inlet = Inlet(descriptor)
+        self._inlet = DescriptorReader(descriptor)
 
     async def receive(self, max_bytes: int = 65_536) -> bytes:
         data = await self._inlet.read()
@@ -167,9 +167,14 @@ class _Reading(ByteReceiveStream):
 @asynccontextmanager
 async def near_peer(daemon: Daemon, *, seconds: float = 5.0) -> AsyncIterator[Peer]:
     """A peer on pipes in this process; at the end of the block its input ends, and with that it does."""
-    with _pipe() as stdin, _pipe() as stdout, closing(Outlet(stdin[1])) as asking, closing(Outlet(stdout[1])) as out:
+    with (
+        _pipe() as stdin,
+        _pipe() as stdout,
+        closing(DescriptorWriter(stdin[1])) as asking,
+        closing(DescriptorWriter(stdout[1])) as out,
+    ):
         speaking = asyncio.ensure_future(
-            speak(Inlet(stdin[0]), out, runtime_dir=daemon.settings.runtime_dir, timeout=seconds)
+            serve_peer(DescriptorReader(stdin[0]), out, runtime_dir=daemon.settings.runtime_dir, timeout=seconds)
         )
 
         async def close() -> None:

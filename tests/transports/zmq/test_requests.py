@@ -14,24 +14,24 @@ from lifebus_contract.fields import Document
 from lifebus_transports.framing.frames import decode_header, encode_header
 from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.reads import Backfill, Marker
-from lifebus_transports.zmq.requests import Request, RequestServer
+from lifebus_transports.zmq.requests import RequestServer, ZmqRequest
 from support.broker_process import until
 from support.transports.zmq_pairs import client_of, gated_context
 
 PING = (encode_header(7, "ping"), b"\x80")
 MEBIBYTE = 1_048_576
 
-Asked = list[tuple[Request, str, Document]]
+Asked = list[tuple[ZmqRequest, str, Document]]
 
 
 @contextmanager
 def open_door(
-    handle: Callable[[Request, str, Document], None] | None = None, *, max_unread: int = 10_000
+    handle: Callable[[ZmqRequest, str, Document], None] | None = None, *, max_unread: int = 10_000
 ) -> Iterator[tuple[RequestServer, str, Asked]]:
     """A door whose handler notes what it is asked, unless another one is given."""
     asked: Asked = []
 
-    def note(request: Request, verb: str, body: Document) -> None:
+    def note(request: ZmqRequest, verb: str, body: Document) -> None:
         asked.append((request, verb, body))
         if handle is not None:
             handle(request, verb, body)
@@ -80,7 +80,7 @@ async def test_a_refusal_of_the_handler_is_the_answer() -> None:
 
 
 async def test_a_defect_of_the_handler_costs_one_request_and_tells_the_peer_nothing_of_it() -> None:
-    def fail(_: Request, verb: str, __: Document) -> None:
+    def fail(_: ZmqRequest, verb: str, __: Document) -> None:
         if verb == "ping":
             raise ZeroDivisionError("secret detail")
 
@@ -111,7 +111,7 @@ async def test_an_answer_to_a_request_who_is_gone_is_counted_and_harms_nobody() 
         request = asked[0][0]
         await until(lambda: not door.answer(request, Nothing()))
         assert door.counters.unanswerable == 1
-        assert not door.answer(Request(door, b"nobody", 1), Nothing())
+        assert not door.answer(ZmqRequest(door, b"nobody", 1), Nothing())
 
 
 async def test_a_paused_door_takes_nothing_new_and_still_answers() -> None:

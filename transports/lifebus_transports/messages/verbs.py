@@ -98,9 +98,9 @@ class Verb(Struct, frozen=True, kw_only=True):
 
     `answer` is the type of the answer, None where there is none; `stream` that of the messages which follow an answer
     until `leave`.  A verb without `pool` is answered without a task.  `records` says that it adds receipts, which a
-    broker that stops refuses.  An answer may take `patience` times the client's timeout, and beside it as long as the
-    body's key `wait_key` says, in milliseconds.  `embedded` names the list in the body and the key of its entries that
-    hold JSON as a byte string: protocols that are JSON themselves have the JSON stand there.
+    broker that stops refuses.  An answer may take `timeout_factor` times the client's timeout, and beside it as long
+    as the body's key `wait_key` says, in milliseconds.  `embedded` names the list in the body and the key of its
+    entries that hold JSON as a byte string: protocols that are JSON themselves have the JSON stand there.
     """
 
     name: str
@@ -111,7 +111,7 @@ class Verb(Struct, frozen=True, kw_only=True):
     access: Access = Access.ANYONE
     pool: Pool | None = None
     records: bool = False
-    patience: int = 1
+    timeout_factor: int = 1
     wait_key: str | None = None
     repeat: Repeat = Repeat.SAFE
     embedded: tuple[str, str] | None = None
@@ -298,6 +298,7 @@ _TABLE: Final = (
         answer=SaveAnswer,
         access=Access.OPERATOR,
         pool=READS,
+        timeout_factor=20,
     ),
     Verb(
         name="revise",
@@ -314,7 +315,7 @@ _TABLE: Final = (
         body=Verify,
         answer=VerifyAnswer,
         pool=READS,
-        patience=100,  # a large ledger takes minutes
+        timeout_factor=100,  # a large ledger takes minutes
     ),
     Verb(
         name="prune",
@@ -323,6 +324,7 @@ _TABLE: Final = (
         answer=PruneAnswer,
         access=Access.OPERATOR,
         pool=PRUNES,
+        timeout_factor=100,  # what is dropped is read before
     ),
     Verb(name="clients", summary="Lists the registered callback clients.", body=Nothing, answer=list[ClientInfo]),
     Verb(name="manifests", summary="Lists the adapters' manifests.", body=Nothing, answer=list[AdapterManifest]),

@@ -28,7 +28,7 @@ _LARGE: Final = (
 _MAX_NOTED: Final = 256
 
 
-class RequestPeer:
+class ZmqPeer:
     """The connection that a request came over; `identity` is its routing id."""
 
     __slots__ = ("_server", "identity")
@@ -45,7 +45,7 @@ class RequestPeer:
         return self._server.send(self.identity, number, verb, body)
 
 
-class Request:
+class ZmqRequest:
     """One request: whose it is, and where its answer goes."""
 
     __slots__ = ("_server", "in_reply_to", "routing_id")
@@ -56,9 +56,9 @@ class Request:
         self.in_reply_to = correlation  # a worker's response has the correlation id of its dispatch
 
     @property
-    def peer(self) -> RequestPeer:
+    def peer(self) -> ZmqPeer:
         """The connection; made when it is asked for, because most requests need no more than an answer."""
-        return RequestPeer(self._server, self.routing_id)
+        return ZmqPeer(self._server, self.routing_id)
 
     def answer(self, body: object) -> bool:
         """Send the answer; False when the peer is gone or does not read (it asks again with its key)."""
@@ -70,9 +70,9 @@ class Request:
 
 
 class RequestHandler(Protocol):
-    """Serves one request; calls `Request.answer` or `Request.refuse` once, now or later."""
+    """Serves one request; calls `ZmqRequest.answer` or `ZmqRequest.refuse` once, now or later."""
 
-    def __call__(self, request: Request, verb: str, body: Document, /) -> None:
+    def __call__(self, request: ZmqRequest, verb: str, body: Document, /) -> None:
         """Serve the request.
 
         Raises:
@@ -125,11 +125,11 @@ class RequestServer:
         """Stop reading new requests; answers still go out."""
         self._reader.close()
 
-    def answer(self, request: Request, body: object) -> bool:
+    def answer(self, request: ZmqRequest, body: object) -> bool:
         """Send an answer; False when the peer is gone or does not read."""
         return self.send(request.routing_id, request.in_reply_to, ANSWER_OK, body)
 
-    def refuse(self, request: Request, fault: LifebusError) -> bool:
+    def refuse(self, request: ZmqRequest, fault: LifebusError) -> bool:
         """Send a refusal."""
         self.counters.refused += 1
         return self.send(request.routing_id, request.in_reply_to, ANSWER_REFUSED, RefusalInfo.of(fault))
@@ -175,9 +175,9 @@ class RequestServer:
             self.counters.malformed += 1
             return
         self.counters.requests += 1
-        self._serve(Request(self, frames[0], correlation), verb, frames[2])
+        self._serve(ZmqRequest(self, frames[0], correlation), verb, frames[2])
 
-    def _serve(self, request: Request, verb: str, body: bytes) -> None:
+    def _serve(self, request: ZmqRequest, verb: str, body: bytes) -> None:
         try:
             self._handle(request, verb, decode_body(body, find_verb(verb).body))
         except LifebusError as fault:

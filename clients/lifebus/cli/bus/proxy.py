@@ -72,15 +72,15 @@ def stdio(
     """
     import anyio  # noqa: PLC0415
 
-    from lifebus.stdio.peer import speak  # noqa: PLC0415
-    from lifebus.stdio.streams import Inlet, Outlet  # noqa: PLC0415
+    from lifebus.stdio.peer import serve_peer  # noqa: PLC0415
+    from lifebus.stdio.streams import DescriptorReader, DescriptorWriter  # noqa: PLC0415
 
     seconds = parse_seconds(timeout)
     configure_logs()
 
     async def run() -> None:
-        with closing(Outlet(1)) as outlet:
-            await speak(Inlet(0), outlet, runtime_dir=runtime_dir, timeout=seconds)
+        with closing(DescriptorWriter(1)) as outlet:
+            await serve_peer(DescriptorReader(0), outlet, runtime_dir=runtime_dir, timeout=seconds)
 
     anyio.run(run)
     return ExitCode.OK

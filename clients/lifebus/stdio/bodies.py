@@ -1,4 +1,4 @@
-"""What the verbs of a peer's own ask for: to follow, to settle, to end.  Pure."""
+"""The bodies of the verbs that only `lifebus stdio` has: to follow, to settle, to end.  Pure."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar
@@ -14,8 +14,8 @@ _Place = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}:[0-9]{1,15}$(?!\n)")]
 _Start = Annotated[str, Meta(pattern=r"^(?:start|[0-9a-f]{32}:[0-9]{1,15})$(?!\n)")]
 
 
-class _Wish(Document, frozen=True, kw_only=True):
-    """What the wishes to follow receipts share: where to begin."""
+class _FollowBody(Document, frozen=True, kw_only=True):
+    """What the bodies that follow receipts share: where to begin."""
 
     since: _Start | Count | None = None
     since_epoch_s: Count | None = None
@@ -39,7 +39,7 @@ class _Wish(Document, frozen=True, kw_only=True):
             raise InvalidRequest(detail, code="against_contract", field="$.since_epoch_s") from None
 
 
-class FollowReceipts(_Wish, frozen=True, kw_only=True):
+class FollowReceipts(_FollowBody, frozen=True, kw_only=True):
     """`subscribe` to the receipts of the whole ledger or of one session.
 
     Begins after `since` (a position, ``EPOCH:POSITION``, ``start``), or at a time, or with what comes from now on.
@@ -71,7 +71,7 @@ class FollowSignals(Document, frozen=True, kw_only=True):
         return _start_of(self.since)
 
 
-class ConsumeReceipts(_Wish, frozen=True, kw_only=True):
+class ConsumeReceipts(_FollowBody, frozen=True, kw_only=True):
     """`subscribe` under a `name` whose place the broker remembers: each receipt until it is acknowledged.
 
     `since` says where a new name begins; `settings` are those of the wire's `consume`.
@@ -83,7 +83,7 @@ class ConsumeReceipts(_Wish, frozen=True, kw_only=True):
 
 
 class Settle(Document, frozen=True, kw_only=True):
-    """`ack` and `nack` of what a named subscription told, by the cursors that were told with it.
+    """`ack` and `nack` of what a named subscription delivered, by the cursors that it was delivered with.
 
     `delay_ms` is for `nack`: how long until it comes again.
     """
@@ -92,7 +92,7 @@ class Settle(Document, frozen=True, kw_only=True):
     cursors: Annotated[tuple[_Place, ...], Meta(min_length=1, max_length=1024)]
     delay_ms: Annotated[int, Meta(ge=0, le=3_600_000)] | None = None
 
-    def places(self) -> list[Position]:
+    def positions(self) -> list[Position]:
         """Return the cursors as the client library takes them."""
         return [Position.parse(cursor) for cursor in self.cursors]
 
@@ -103,8 +103,8 @@ class Unsubscribe(Document, frozen=True, kw_only=True):
     subscription: Count
 
 
-def decode_wish(body: dict[str, Any]) -> FollowReceipts | FollowSignals | ConsumeReceipts:
-    """Return what a `subscribe` asks for, which its keys tell.
+def decode_subscribe(body: dict[str, Any]) -> FollowReceipts | FollowSignals | ConsumeReceipts:
+    """Return the body of a `subscribe`, whose keys say which one it is.
 
     Raises:
         InvalidRequest: it cannot be understood.
