@@ -173,14 +173,14 @@ class BlockingBus:
         """Record one lifecycle moment, or several in order, and return when it is durable.
 
         Raises:
-            LifebusError: one emission was refused, or no answer came.  In a list a refusal stands in its place.
+            LifebusError: one emission was refused, or no answer came.  In a list a refusal takes its place.
         """
         if isinstance(emission, Emission | CallbackRequest):
             return self._portal.call(self._bus.emit, emission)
         return self._portal.call(self._bus.emit, list(emission))
 
     def tick(self, adapter_id: str | None = None, session: str | None = None) -> TickResult:
-        """Have the broker look at its harnesses now, and return what it observed.
+        """Have the broker examine its harnesses now, and return what it observed.
 
         Raises:
             LifebusError: the tick was refused, or no answer came.

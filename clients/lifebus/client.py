@@ -70,7 +70,7 @@ class Emitted(Struct, frozen=True, kw_only=True):
 class TickResult(Struct, frozen=True, kw_only=True):
     """What a driven tick observed: the stored receipts with their positions, `supervisor.tick` among them.
 
-    `sessions` and `files` say how many were looked at, `degraded` how many capabilities are weaker than claimed.
+    `sessions` and `files` say how many were examined, `degraded` how many capabilities are weaker than claimed.
     """
 
     receipts: tuple[Receipt, ...] = ()
@@ -108,7 +108,7 @@ class Bus:
         is a silent one where every emission carries an idempotency key, which cannot record anything twice.
 
         Raises:
-            LifebusError: one emission was refused, or no answer came.  In a list a refusal stands in its place.
+            LifebusError: one emission was refused, or no answer came.  In a list a refusal takes its place.
         """
         if isinstance(emission, Emission | CallbackRequest):
             result = (await self._record([_emission(emission)]))[0]
@@ -142,7 +142,7 @@ class Bus:
         )
 
     async def tick(self, adapter_id: str | None = None, session: str | None = None) -> TickResult:
-        """Have the broker look at its harnesses now, and return what it observed (docs/contract.md 2.6).
+        """Have the broker examine its harnesses now, and return what it observed (docs/contract.md 2.6).
 
         All of them, those of one adapter, or one session of it.  A driven tick always gets a stored receipt; after
         silence it may be repeated, for what was observed is recorded once.

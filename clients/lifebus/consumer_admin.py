@@ -19,7 +19,7 @@ class ConsumerAdmin:
         self._connection, self._timeout = connection, timeout
 
     async def standing(self, name: str | None = None) -> list[ConsumerInfo]:
-        """Return how all named consumers stand, or one.
+        """Return the positions and counts of all named consumers, or of one.
 
         Raises:
             InvalidRequest: there is none of this name.

@@ -91,7 +91,7 @@ class _Call:
             self.stdin = b"".join(chunks) if self.size <= _MAX_STDIN else b""
 
     def record(self, marks: str = "") -> bytes:
-        """Return the header line and stdin as the door reads them; `marks` are more members of the header."""
+        """Return the header line and stdin as the hook server reads them; `marks` are more members of the header."""
         if self.size > _MAX_STDIN:
             marks += ',"oversized":' + str(self.size)
         header = self.header(_working_directory(), _environment(), marks)
@@ -164,7 +164,7 @@ def _ask(record: bytes) -> tuple[int, bytes]:
 
 
 def _refuse_stranger(broker: socket) -> None:
-    """Refuse a broker of another user, where the kernel tells (Linux): its words would reach the model."""
+    """Refuse a broker of another user, where the kernel knows (Linux): its answer would reach the model."""
     try:
         from _socket import SO_PEERCRED  # noqa: PLC0415  other systems rely on the directory's mode
     except ImportError:
@@ -284,7 +284,7 @@ def main(arguments: list[str]) -> int:
     """Carry one call; return the exit code that the broker answered, else 0.
 
     Raises:
-        BaseException: whatever stands in the way of the spool.
+        BaseException: the call could not be spooled either.
     """
     if not 1 <= len(arguments) <= 3 or not all(len(word) <= 128 and word.isascii() for word in arguments):  # noqa: PLR2004
         posix.write(2, b"usage: hook.py ADAPTER [HOOK [CALL_ID]]\n")
@@ -294,7 +294,7 @@ def main(arguments: list[str]) -> int:
         _arm(_EXCHANGE_S, _give_up)
         call.read_stdin()
         code, stdout = _ask(call.record())
-    except BaseException:  # noqa: BLE001  there is nobody to tell, and the call must not be lost
+    except BaseException:  # noqa: BLE001  the harness must not see it, and the call must not be lost
         _arm(signal.getitimer(signal.ITIMER_REAL)[0] + _SPOOL_S, _leave)
         _spool(call)
         return 0

@@ -100,7 +100,7 @@ class Signals(Follower):
         return self.cursors
 
     async def _join(self) -> None:
-        """Open the feed, prove it live, and find out where the threads stand."""
+        """Open the feed, prove it live, and find out the threads' heads."""
         try:
             await self._subscribe((self._views.topic, SIGNAL_BEACON_TOPIC))
             while not self._views.placed:

@@ -1,4 +1,4 @@
-"""The launcher wrapper's runner: starts a harness, is in its way as little as can be, tells when it started and ended.
+"""The launcher wrapper's runner: starts a harness, stays out of its way, reports its start and end.
 
 Run as ``python -I -S wrapper.py LAUNCHER ADAPTER PROGRAM [ARGUMENT…]`` by the script that `lifebus hooks install
 --mode launcher_wrapper` makes.  The harness has the terminal, the streams and the arguments; signals that reach only
@@ -74,8 +74,8 @@ def _in_foreground() -> bool:
         return False
 
 
-def _tell(launcher: str, adapter: str, hook: str, members: str) -> None:
-    """Have the launcher carry one call, and wait for it; whatever goes wrong, the harness is more important."""
+def _report(launcher: str, adapter: str, hook: str, members: str) -> None:
+    """Have the launcher report one call, and wait for it a moment; errors are ignored, the harness goes first."""
     payload = '{"hook_event_name":"' + hook + '",' + members + "}"
     ours, theirs = os.pipe()
     streams = [
@@ -94,9 +94,9 @@ def _tell(launcher: str, adapter: str, hook: str, members: str) -> None:
         time.sleep(0.002)  # waitpid takes no deadline, so it is asked again, for no longer than `_PATIENCE_S`
 
 
-def _tell_quietly(launcher: str, adapter: str, hook: str, members: str) -> None:
+def _report_quietly(launcher: str, adapter: str, hook: str, members: str) -> None:
     try:
-        _tell(launcher, adapter, hook, members)
+        _report(launcher, adapter, hook, members)
     except OSError:
         return
 
@@ -105,7 +105,7 @@ def main(arguments: list[str]) -> int:
     """Run the harness to its end, and return the exit code; of a signal it dies itself, if that can be."""
     launcher, adapter, program, *rest = arguments
     run = '"run_id":"run-' + format(int(time.time() * 1000), "x") + "-" + os.urandom(6).hex() + '"'
-    _tell_quietly(launcher, adapter, "wrapper_start", run)
+    _report_quietly(launcher, adapter, "wrapper_start", run)
     harness = _Harness()
     try:
         harness.start(program, rest)
@@ -113,7 +113,7 @@ def main(arguments: list[str]) -> int:
     except OSError as fault:
         sys.stderr.write(f"lifebus-run-{adapter}: {program}: {fault.strerror}\n")
         code = 127 if isinstance(fault, FileNotFoundError) else 126
-    _tell_quietly(launcher, adapter, "wrapper_end", run + ',"exit_code":' + str(code))
+    _report_quietly(launcher, adapter, "wrapper_end", run + ',"exit_code":' + str(code))
     if code >= 0:
         return code
     if -code != signal.SIGKILL:

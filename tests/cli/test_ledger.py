@@ -155,7 +155,7 @@ def test_pruning_says_what_would_go_and_what_went(shell: Shell, beside: bool) ->
         ran = shell.call("ledger", "prune", "--through", "3")
         assert (ran.code, ran.err if beside else "") == (0, "")
         assert "3 receipts went: positions 1 to 3" in ran.out
-        assert "nothing is to go" in shell.call("ledger", "prune", "--through", "3").out
+        assert "there is nothing to drop" in shell.call("ledger", "prune", "--through", "3").out
     found = shell.call("ledger", "info", "--json").json
     assert (found["floor"], found["rows"], found["tombstones"], found["base"]["position"]) == (3, 2, 3, 3)
     assert shell.call("ledger", "verify", "--json").json == {"head": 5, "faults": []}
@@ -163,7 +163,7 @@ def test_pruning_says_what_would_go_and_what_went(shell: Shell, beside: bool) ->
 
 def test_pruning_by_age_and_compacting(shell: Shell) -> None:
     ran = shell.call("ledger", "prune", "--before", "1h")
-    assert (ran.code, "nothing is to go" in ran.out) == (0, True)
+    assert (ran.code, "there is nothing to drop" in ran.out) == (0, True)
     assert shell.call("ledger", "prune", "--keep-days", "1", "--json").json["receipts"] == 0
     assert shell.call("ledger", "prune", "--keep-mb", "1", "--json").json["receipts"] == 0
     assert shell.call("ledger", "prune", "--before", "2100-01-01", "--json").json["receipts"] == 5

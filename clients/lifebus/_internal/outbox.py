@@ -52,7 +52,7 @@ class Outbox:
         self._waiting: list[_PendingEmission] = []
 
     async def record(self, emissions: Sequence[Emission], *, seconds: float) -> list[EmitResult]:
-        """Return the results, in order; a refusal stands in the place of its emission.
+        """Return the results, in order; a refusal takes the place of its result.
 
         Where every emission carries an idempotency key, they are sent again until an answer comes.  The first answer
         counts, whichever attempt it belongs to: only that of the first attempt may bring payloads to deliver.

@@ -1,7 +1,7 @@
 """What a follower of signals has applied of each thread, and what it must still fetch.  Pure.
 
 Every thread counts its signals by itself.  Rows and beacons show what is missing in it; a follower that missed a beacon
-does not know which threads it named, and asks where all of them stand.
+does not know which threads it named, and asks for the heads of all.
 """
 
 from collections.abc import Iterable, Mapping
@@ -72,7 +72,7 @@ class ThreadViews:
 
     @property
     def placed(self) -> bool:
-        """Whether it is known where the threads stand."""
+        """Whether the heads of the threads are known."""
         return bool(self._epoch)
 
     @property
@@ -109,7 +109,7 @@ class ThreadViews:
         return None
 
     def place(self, heads: ThreadHeads) -> None:
-        """Take the answer of where the threads stand: the first starts the lines, later ones are compared."""
+        """Take the threads' heads: the first answer sets where each begins, later ones are compared."""
         self._settled = self._asked
         if not self.placed:
             self._start(heads)
@@ -161,17 +161,17 @@ class ThreadViews:
                 self._note_head(topic, head)
 
     def _start(self, heads: ThreadHeads) -> None:
-        """Put each line where its user wants to begin; one that was heard already asks for what lies between."""
+        """Put each thread where its user wants to begin; one with live rows already asks for what lies between."""
         self._epoch = heads.epoch
         known = {signal_topic(self.adapter_id, head.thread): head for head in heads.threads}
         if self.thread is not None:
             known.setdefault(self.topic, ThreadHead(self.thread, 0, 0))
         for topic, head in known.items():
-            heard = topic in self._threads
+            is_live = topic in self._threads
             state = self._thread_of(topic)
             state.last = head.head
             state.view.epoch, state.view.position = self._beginning(head)
-            state.view.behind = heard or Position(heads.epoch, head.head) != Position(
+            state.view.behind = is_live or Position(heads.epoch, head.head) != Position(
                 state.view.epoch, state.view.position
             )
         for topic, state in self._threads.items():

@@ -16,7 +16,7 @@ def main() -> None:
 
 
 def run(arguments: "Sequence[str]") -> int:
-    """Run one command and return its exit code; whatever goes wrong is told on stderr, without a traceback."""
+    """Run one command and return its exit code; an error is reported on stderr, without a traceback."""
     _prepare_streams()
     try:
         code = _dispatch(arguments)
@@ -90,7 +90,7 @@ def _run_proxy(kind: str, words: "Sequence[str]") -> int | None:
 
 
 def _prepare_streams() -> None:
-    """Let nothing that is printed fail for its letters, and stand in for streams that the caller has closed."""
+    """Let no character fail to be printed, and open a replacement for each stream that the caller has closed."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             nowhere = os.open(os.devnull, os.O_RDWR)  # takes the free number, which a socket would get otherwise

@@ -35,7 +35,7 @@ class ConnectionOptions:
     runtime_dir: Annotated[Path | None, Parameter(env_var="LIFEBUS_RUNTIME_DIR")] = None
     "The directory with the broker's sockets."
     timeout: str = "5s"
-    "How long to wait for the broker: 5s unless told."
+    "How long to wait for the broker; the default is 5s."
 
     @property
     def seconds(self) -> float:
@@ -139,7 +139,7 @@ def parse_moment(text: str, now: float | None = None, *, flag: str = "--since") 
 
 
 def parse_capability(level: RequirementLevel, text: str, *, accept_partial: bool) -> CapabilityRequest:
-    """Return the wish that ``CAPABILITY`` or ``CAPABILITY=SUPPORT`` expresses.
+    """Return the requirement that ``CAPABILITY`` or ``CAPABILITY=SUPPORT`` expresses.
 
     Raises:
         UsageError: no such capability or support.

@@ -9,7 +9,7 @@ def confirm(question: str = "Do this?", *, json: bool, otherwise: str = "--yes d
     """Return whether the user says yes.
 
     Raises:
-        UsageError: there is nobody to ask; `otherwise` says what to do then.
+        UsageError: there is no terminal to ask at; `otherwise` says what to do then.
     """
     if json or not sys.stdin.isatty():
         why = "--json shows nothing to agree to" if json else "stdin is no terminal to ask at"

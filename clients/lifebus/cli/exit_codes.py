@@ -78,7 +78,7 @@ _NEXT: Final = {
 
 
 def explain(fault: BaseException) -> tuple[ExitCode, list[str]]:
-    """Return the exit code of an error and the lines that tell it."""
+    """Return the exit code of an error and the lines that explain it."""
     cause = first_cause(fault)
     if isinstance(cause, UsageError):
         return ExitCode.USAGE, [str(cause), "`lifebus --help` and `lifebus COMMAND --help` show what there is"]

@@ -1,1 +1,1 @@
-"""Commands that look after an installation, its settings and its ledger."""
+"""Commands that administer an installation, its settings and its ledger."""

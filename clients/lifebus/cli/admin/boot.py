@@ -30,7 +30,7 @@ def boot(
     """Boot a snapshot from the log alone, prove every byte, and show what was open then; nothing is written.
 
     Args:
-        which: The snapshot's id, its file, or an archive; the newest snapshot unless told.
+        which: The snapshot's id, its file, or an archive; the newest snapshot by default.
         check: Only check: print the twelve steps.
         live: Ask the running broker what is open now, and boot nothing.
         rebuild: Build a new ledger from the snapshot and the log alone, and compare it with this one byte for byte.
@@ -47,7 +47,7 @@ def boot(
     if revise is not None:
         if which is not None and Path(which).is_file() and not which.endswith(".json"):
             raise UsageError("--revise: an archive stays as it is; `lifebus ledger import` takes its log in first")
-        _tell_revision(_revise(settings, which, revise, connection), json=connection.json)
+        _show_revision(_revise(settings, which, revise, connection), json=connection.json)
     if rebuild:
         return _rebuild(settings, which, json=connection.json)
     return _boot(settings, which, check=check, json=connection.json)
@@ -101,7 +101,7 @@ def _live(connection: ConnectionOptions) -> dict[str, Any]:
 
 
 def _revise(settings: "Settings", which: str | None, reason: str, connection: ConnectionOptions) -> "ReviseAnswer":
-    """Have the broker write the record, or without one write it into the file, which nobody else may hold then."""
+    """Have the broker write the record, or without one write it into the file, which no other process may hold then."""
     from lifebus_admin.snapshots.boot import revise_file, stored_snapshot  # noqa: PLC0415
 
     snapshot_id = stored_snapshot(settings, which).snapshot_id
@@ -114,11 +114,11 @@ def _revise(settings: "Settings", which: str | None, reason: str, connection: Co
     return revise_file(settings, snapshot_id, reason)
 
 
-def _tell_revision(answer: "ReviseAnswer", *, json: bool) -> None:
-    tell = say if json else put
-    tell(f"revision {answer.number} of {clean(answer.actor)}:")
+def _show_revision(answer: "ReviseAnswer", *, json: bool) -> None:
+    show = say if json else put
+    show(f"revision {answer.number} of {clean(answer.actor)}:")
     for change in answer.changes:
-        tell(f"  {clean(change)}")
+        show(f"  {clean(change)}")
 
 
 def _rebuild(settings: "Settings", which: str | None, *, json: bool) -> ExitCode:

@@ -1,4 +1,4 @@
-"""`lifebus doctor`: every check says what it looked at, what it found, and how to mend it."""
+"""`lifebus doctor`: every check says what it found, and how to repair it."""
 
 import os
 import shutil
@@ -253,7 +253,7 @@ def _ledger(settings: "Settings") -> CheckResult:
 
     head, faults = verify_file(path, tail=1_000)
     if faults:
-        fix = "keep a copy of the file, then `lifebus ledger verify` tells all"
+        fix = "keep a copy of the file, then `lifebus ledger verify` lists every fault"
         return CheckResult(check="ledger", state="bad", evidence=f"{path}: {faults[0]}", fix=fix)
     return CheckResult(check="ledger", state="ok", evidence=f"{path}, {head} receipts, the newest 1,000 verified")
 

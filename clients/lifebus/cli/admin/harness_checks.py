@@ -36,7 +36,7 @@ def harness_findings(status: "BrokerStatus | None") -> Iterator[CheckResult]:
 
 
 def hook_findings() -> Iterator[CheckResult]:
-    """Yield how the hooks stand that are installed here, one finding an installation."""
+    """Yield one result for each installation of hooks here."""
     from lifebus_admin.harnesses.install_status import install_status  # noqa: PLC0415
     from lifebus_admin.harnesses.target import installed_targets  # noqa: PLC0415
 
@@ -47,7 +47,7 @@ def hook_findings() -> Iterator[CheckResult]:
         yield CheckResult(check="hooks", state="warn", evidence="no hooks are installed", fix=fix)
         return
     for target in targets:
-        yield _standing_finding(install_status(place, target))
+        yield _installation_result(install_status(place, target))
 
 
 def _launcher_findings() -> Iterator[CheckResult]:
@@ -65,32 +65,32 @@ def _launcher_findings() -> Iterator[CheckResult]:
         )
 
 
-def _standing_finding(standing: "InstallStatus") -> CheckResult:
+def _installation_result(status: "InstallStatus") -> CheckResult:
     from lifebus_adapters import ADAPTERS  # noqa: PLC0415
 
-    target = standing.target
+    target = status.target
     harness = ADAPTERS[target.adapter_id]
-    check, evidence = "hooks", f"{target.label}: {standing.files.state}"
-    if standing.hooks:
-        evidence += f", {len(standing.hooks)} hooks"
-    untrusted = [hook.event for hook in standing.trust or () if hook.state != "trusted"]
-    if standing.files.state != "present":
+    check, evidence = "hooks", f"{target.label}: {status.files.state}"
+    if status.hooks:
+        evidence += f", {len(status.hooks)} hooks"
+    untrusted = [hook.event for hook in status.trust or () if hook.state != "trusted"]
+    if status.files.state != "present":
         fix = f"`lifebus hooks status {target.adapter_id}` says why; `lifebus hooks install` mends what is ours"
         return CheckResult(check=check, state="bad", evidence=evidence, fix=fix)
-    if standing.files.problems:
+    if status.files.problems:
         fix = "change the settings by hand"
-        return CheckResult(check=check, state="bad", evidence=f"{evidence}; {standing.files.problems[0]}", fix=fix)
+        return CheckResult(check=check, state="bad", evidence=f"{evidence}; {status.files.problems[0]}", fix=fix)
     if untrusted and harness.trust is not None:
         fix = harness.trust.remedy
         evidence += f"; {harness.assets.name} does not run {', '.join(untrusted)}: not trusted"
         return CheckResult(check=check, state="bad", evidence=evidence, fix=fix)
-    if standing.trust_problem is not None:
-        return CheckResult(check=check, state="warn", evidence=f"{evidence}; {standing.trust_problem}")
+    if status.trust_problem is not None:
+        return CheckResult(check=check, state="warn", evidence=f"{evidence}; {status.trust_problem}")
     return CheckResult(check=check, state="ok", evidence=evidence)
 
 
 def harness_text(harness: "HarnessStatus") -> str:
-    """Return how one harness is, in one line: sessions, last event, hook and tick, files, and what has gone quiet."""
+    """Return how one harness is, in one line: sessions, last event, hook and tick, files, and what is silent."""
     parts = [
         f"{harness.sessions} live",
         f"{harness.open_frames} open frames" if harness.open_frames else "",

@@ -27,15 +27,15 @@ class InstallOptions:
     mode: str = "native_hook"
     "native_hook, launcher_wrapper (a script to start the harness with) or manual_skill (instructions): native_hook."
     scope: str = "user"
-    "Whose settings: user, or project. user, unless told."
+    "Whose settings: user (the default) or project."
     project: Path | None = None
-    "The project's directory; it makes the scope `project`. The working directory, unless told."
+    "The project's directory; it makes the scope `project`. By default the working directory."
     events: tuple[str, ...] = ()
     "Only these of the harness's hooks."
     skip_unknown: bool = False
     "Leave out the hooks that the installed version of the harness does not know."
     status_line: bool = False
-    "Claude Code: set the status line too, which tells how full the context is."
+    "Claude Code: set the status line too, which shows how full the context is."
 
     def targets(self, harnesses: Sequence[str]) -> "list[Target]":
         """Return the targets.
@@ -74,7 +74,7 @@ class InstallOptions:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class TargetFilter:
-    """Which of the installations are meant; all, unless told."""
+    """Which of the installations are meant; by default all."""
 
     mode: str | None = None
     "Only native_hook, launcher_wrapper or manual_skill."

@@ -1,4 +1,4 @@
-"""What `lifebus hooks install` and `remove` propose, show, do and tell."""
+"""What `lifebus hooks install` and `remove` propose, show and do."""
 
 import time
 from typing import TYPE_CHECKING, Any
@@ -60,7 +60,7 @@ class Proposal:
         """Do what the plan says.
 
         Raises:
-            InstallRefused: a file is not ours to change, or somebody kept changing it.
+            InstallRefused: a file is not ours to change, or another program kept changing it.
         """
         from lifebus_admin.installer.installer import apply  # noqa: PLC0415
 
@@ -73,7 +73,7 @@ class Proposal:
         runs = self.plan.installs and self.target.mode.value != "manual_skill"
         return runs and self.report is not None and self.report.changed
 
-    def tell(self) -> None:
+    def show_report(self) -> None:
         """Print what was done, and what the user has to do beside."""
         for done in self.report.files if self.report is not None else ():
             if done.action != "keep":

@@ -81,7 +81,7 @@ def remove(*harnesses: str, which: TargetFilter = ANY_TARGET, run: RunOptions = 
     """Take lifebus out of harnesses, after a diff and a yes; without a name, out of all.
 
     Args:
-        harnesses: The ids of the harnesses; all that are installed, unless told.
+        harnesses: The ids of the harnesses; by default all that are installed.
         which: Which of their installations are meant.
         run: Whether to ask, and what to show.
     """
@@ -99,8 +99,8 @@ def status(*harnesses: str, project: Path | None = None, json: bool = False) -> 
     """Show what is installed and whether it works; exit code 1 if something needs attention.
 
     Args:
-        harnesses: The ids of the harnesses; all that are installed, unless told.
-        project: A project whose settings are looked at, too.
+        harnesses: The ids of the harnesses; by default all that are installed.
+        project: A project whose settings are read, too.
         json: Answer in JSON.
     """
     from lifebus_admin.harnesses.install_status import install_status, launcher_health  # noqa: PLC0415
@@ -109,12 +109,12 @@ def status(*harnesses: str, project: Path | None = None, json: bool = False) -> 
     targets = _installed(place, harnesses, project)
     if not targets:
         return _nothing_installed(json=json)
-    standings, launcher = [install_status(place, target) for target in targets], launcher_health(place)
+    statuses, launcher = [install_status(place, target) for target in targets], launcher_health(place)
     if json:
-        put_json(plain_standing(standings, launcher))
+        put_json(plain_standing(statuses, launcher))
     else:
-        show_standing(standings, launcher)
-    return ExitCode.OK if is_sound(standings, launcher) else ExitCode.NEGATIVE
+        show_standing(statuses, launcher)
+    return ExitCode.OK if is_sound(statuses, launcher) else ExitCode.NEGATIVE
 
 
 @app.command(name="test")
@@ -124,7 +124,7 @@ def try_out(
     """Send a canary through every installed hook, and show that it arrives; exit code 1 if one does not.
 
     Args:
-        harnesses: The ids of the harnesses; all that are installed, unless told.
+        harnesses: The ids of the harnesses; by default all that are installed.
         project: A project whose hooks are tried, too.
         connection: Where the broker is, and the form of the answer.
     """
@@ -159,7 +159,7 @@ def _nothing_installed(*, json: bool) -> ExitCode:
 
 
 def _carry_out(proposals: "list[Proposal]", run: RunOptions) -> ExitCode:
-    """Show, ask, do, and tell what was done."""
+    """Show the plans, ask, carry them out, and show what was done."""
     if not run.json:
         for one in proposals:
             one.show(full=run.full)
@@ -173,7 +173,7 @@ def _carry_out(proposals: "list[Proposal]", run: RunOptions) -> ExitCode:
         put_json([one.plain() for one in proposals])
     elif not run.dry_run:
         for one in proposals:
-            one.tell()
+            one.show_report()
         if any(one.adds_hooks for one in proposals):
             put(f"{paint('next:', 'bold')} Start the broker: lifebus up. Then try every hook: lifebus hooks test.")
     return ExitCode.OK
@@ -184,7 +184,7 @@ _MEANINGS: Final = {
     "present": "as installed",
     "missing": "not there",
     "drifted": "not as this version would install it; `lifebus hooks install` mends it",
-    "foreign": "something else stands there",
+    "foreign": "something else is there",
     "unreadable": "cannot be read",
 }
 _TRUST_MEANINGS: Final = {
@@ -195,48 +195,48 @@ _TRUST_MEANINGS: Final = {
 }
 
 
-def plain_standing(standings: "Sequence[InstallStatus]", launcher: "LauncherStatus") -> dict[str, Any]:
+def plain_standing(statuses: "Sequence[InstallStatus]", launcher: "LauncherStatus") -> dict[str, Any]:
     """Return every installation and the launcher as plain data."""
     return {
         "installations": [
-            {**msgspec.to_builtins(one), "state": one.files.state, "sound": _is_sound(one)} for one in standings
+            {**msgspec.to_builtins(one), "state": one.files.state, "sound": _is_sound(one)} for one in statuses
         ],
         "launcher": {**msgspec.to_builtins(launcher), "state": launcher.files.state},
     }
 
 
-def show_standing(standings: "Sequence[InstallStatus]", launcher: "LauncherStatus") -> None:
+def show_standing(statuses: "Sequence[InstallStatus]", launcher: "LauncherStatus") -> None:
     """Print every installation, and the launcher where one is needed."""
-    lines = [line for one in standings for line in _lines(one)]
-    if _needs_launcher(standings):
+    lines = [line for one in statuses for line in _lines(one)]
+    if _needs_launcher(statuses):
         lines += _launcher_lines(launcher)
     for line in lines:
         put(line)
 
 
-def is_sound(standings: "Sequence[InstallStatus]", launcher: "LauncherStatus") -> bool:
+def is_sound(statuses: "Sequence[InstallStatus]", launcher: "LauncherStatus") -> bool:
     """Whether every installation, and the launcher where one is needed, works."""
     runs = launcher.problem is None and launcher.files.state == "present"
-    return all(_is_sound(one) for one in standings) and (runs or not _needs_launcher(standings))
+    return all(_is_sound(one) for one in statuses) and (runs or not _needs_launcher(statuses))
 
 
-def _needs_launcher(standings: "Sequence[InstallStatus]") -> bool:
-    return any(one.target.mode.value != "manual_skill" for one in standings)
+def _needs_launcher(statuses: "Sequence[InstallStatus]") -> bool:
+    return any(one.target.mode.value != "manual_skill" for one in statuses)
 
 
-def _is_sound(standing: "InstallStatus") -> bool:
-    trusted = all(hook.state == "trusted" for hook in standing.trust or ())
-    there = standing.files.state == "present" and not standing.files.problems
-    return there and trusted and standing.trust_problem is None
+def _is_sound(status: "InstallStatus") -> bool:
+    trusted = all(hook.state == "trusted" for hook in status.trust or ())
+    there = status.files.state == "present" and not status.files.problems
+    return there and trusted and status.trust_problem is None
 
 
-def _lines(standing: "InstallStatus") -> Iterator[str]:
-    yield paint(standing.target.label, "bold")
-    for file in standing.files.files:
+def _lines(status: "InstallStatus") -> Iterator[str]:
+    yield paint(status.target.label, "bold")
+    for file in status.files.files:
         yield from _file_lines(file)
-    if standing.hooks:
-        yield f"  hooks: {', '.join(clean(name) for name in standing.hooks)}"
-    yield from _trust_lines(standing.target.adapter_id, standing.trust or (), standing.trust_problem)
+    if status.hooks:
+        yield f"  hooks: {', '.join(clean(name) for name in status.hooks)}"
+    yield from _trust_lines(status.target.adapter_id, status.trust or (), status.trust_problem)
 
 
 def _file_lines(file: "FileStatus") -> Iterator[str]:

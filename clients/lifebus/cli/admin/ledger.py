@@ -1,4 +1,4 @@
-"""`lifebus ledger`: look at the ledger file, check it, back it up, put another in its place (docs/ledger.md)."""
+"""`lifebus ledger`: show, check, prune, back up, restore, export and import the ledger file (docs/ledger.md)."""
 
 import sys
 import time
@@ -48,7 +48,7 @@ def info(file: Path | None = None, /, *, json: _Json = False) -> ExitCode:
 
 @app.command
 def verify(file: Path | None = None, /, *, tail: int | None = None, json: _Json = False) -> ExitCode:
-    """Check the ledger file: hash chains, sequences, keys, notes, the fold; exit code 1 if something is wrong.
+    """Check the ledger file: hash chains, sequences, keys, journal, state; exit code 1 if something is wrong.
 
     Args:
         file: Another ledger file, a backup for instance.
@@ -59,7 +59,7 @@ def verify(file: Path | None = None, /, *, tail: int | None = None, json: _Json 
         raise UsageError("--tail: at least 1")
     from lifebus_admin.ledger_files.checks import check_ledger  # noqa: PLC0415
 
-    found = check_ledger(present_settings(), file, tail=tail, watch=_watch())
+    found = check_ledger(present_settings(), file, tail=tail, watch=_progress())
     if json:
         put_json(found)
     else:
@@ -81,7 +81,7 @@ def prune(
     dry_run: bool = False,
     connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
-    """Drop the oldest receipts; who still wanted one is told, and their keys stay known.
+    """Drop the oldest receipts; consumers that still wanted one get a gap, and the keys stay known.
 
     Args:
         before: Those from before a time: 90d, or 2026-11-21T20:00:00Z.
@@ -98,8 +98,8 @@ def prune(
         if value is not None and value < 1:
             raise UsageError(f"{flag}: at least 1")
     moment = None if before is None else int(parse_moment(before, flag="--before").timestamp())
-    wish = PruneWish(before_epoch_s=moment, keep_days=keep_days, keep_mb=keep_mb, through=through)
-    return prune_ledger(present_settings(), wish, connection, compact=compact, dry_run=dry_run)
+    request = PruneWish(before_epoch_s=moment, keep_days=keep_days, keep_mb=keep_mb, through=through)
+    return prune_ledger(present_settings(), request, connection, compact=compact, dry_run=dry_run)
 
 
 @app.command
@@ -132,7 +132,7 @@ def restore(file: Path, /, *, json: _Json = False) -> ExitCode:
     """
     from lifebus_admin.ledger_files.backup import restore as put_back  # noqa: PLC0415
 
-    return _tell_replaced(put_back(present_settings(), file, _new_epoch()), file, json=json)
+    return _show_replaced(put_back(present_settings(), file, _new_epoch()), file, json=json)
 
 
 @app.command
@@ -166,11 +166,11 @@ def import_(file: Path, /, *, replace: bool = False, json: _Json = False) -> Exi
     """
     from lifebus_admin.ledger_files.transfer import bring_in  # noqa: PLC0415
 
-    return _tell_replaced(bring_in(present_settings(), file, _new_epoch(), replace=replace), file, json=json)
+    return _show_replaced(bring_in(present_settings(), file, _new_epoch(), replace=replace), file, json=json)
 
 
-def _watch() -> "Callable[[str, int, int], None] | None":
-    """Return what shows on a terminal how far a check is; None where nobody looks."""
+def _progress() -> "Callable[[str, int, int], None] | None":
+    """Return what shows on a terminal how far a check is; None where stderr is no terminal."""
     if not sys.stderr.isatty():
         return None
 
@@ -182,7 +182,7 @@ def _watch() -> "Callable[[str, int, int], None] | None":
     return show
 
 
-def _tell_replaced(done: "Replaced", file: Path, *, json: bool) -> ExitCode:
+def _show_replaced(done: "Replaced", file: Path, *, json: bool) -> ExitCode:
     if json:
         put_json(done)
         return ExitCode.OK
@@ -198,31 +198,31 @@ def _new_epoch() -> str:
     return os.urandom(16).hex()
 
 
-_PATIENCE_S: Final = 30.0
-_GLANCE_S: Final = 0.05
+_SETTLE_S: Final = 30.0
+_POLL_S: Final = 0.05
 
 
 def prune_ledger(
-    settings: "Settings", wish: "PruneWish", connection: ConnectionOptions, *, compact: bool, dry_run: bool
+    settings: "Settings", request: "PruneWish", connection: ConnectionOptions, *, compact: bool, dry_run: bool
 ) -> ExitCode:
-    """Drop what the wish names, and tell what went and how much room came back."""
+    """Drop what the request names, and show what went and how much room came back."""
     from lifebus_admin.ledger_files.backup import shrink  # noqa: PLC0415
     from lifebus_admin.ledger_files.files import held_ledger  # noqa: PLC0415
     from lifebus_admin.ledger_files.prune import plan_prune  # noqa: PLC0415
 
-    named = [name for name in wish.__struct_fields__ if getattr(wish, name) is not None]
+    named = [name for name in request.__struct_fields__ if getattr(request, name) is not None]
     if len(named) > 1 or not (named or compact):
         raise UsageError("name one of --before, --keep-days, --keep-mb and --through, or --compact alone")
-    plan = plan_prune(settings, int(time.time()), wish)
+    plan = plan_prune(settings, int(time.time()), request)
     if dry_run:
-        return _tell(plan, plan.info, (), connection, dry_run=True)
+        return _show_pruned(plan, plan.info, (), connection, dry_run=True)
     if compact:
         with held_ledger(settings):
             pass  # beside a broker nothing is done, not half of it
     consumers = _prune(settings, plan, connection) if plan.receipts else ()
     if compact:
         shrink(settings)
-    return _tell(plan, _settled(settings), consumers, connection, dry_run=False)
+    return _show_pruned(plan, _settled(settings), consumers, connection, dry_run=False)
 
 
 def _prune(settings: "Settings", plan: "PrunePlan", connection: ConnectionOptions) -> tuple[str, ...]:
@@ -243,13 +243,13 @@ def _settled(settings: "Settings") -> "LedgerInfo":
     from lifebus_admin.ledger_files.files import ledger_file  # noqa: PLC0415
     from lifebus_admin.ledger_files.info import look_at  # noqa: PLC0415
 
-    end = time.monotonic() + _PATIENCE_S
+    end = time.monotonic() + _SETTLE_S
     while (info := look_at(ledger_file(settings))).deleting and time.monotonic() < end:
-        time.sleep(_GLANCE_S)
+        time.sleep(_POLL_S)
     return info
 
 
-def _tell(
+def _show_pruned(
     plan: "PrunePlan", after: "LedgerInfo", consumers: tuple[str, ...], connection: ConnectionOptions, *, dry_run: bool
 ) -> ExitCode:
     freed = max(plan.info.bytes - after.bytes, 0)
@@ -269,12 +269,12 @@ def _tell(
         )
         return ExitCode.OK
     if not plan.receipts:
-        put("nothing is to go")
+        put("there is nothing to drop")
     else:
         verb = "would go" if dry_run else "went"
         put(f"{plan.receipts} receipts {verb}: positions {plan.info.floor + 1} to {plan.through}")
     if consumers:
-        put(f"told of a gap: {', '.join(consumers)}")
+        put(f"consumers with a gap: {', '.join(consumers)}")
     if not dry_run:
         put(f"{size_text(freed)} returned; {size_text(after.bytes)} left, {size_text(after.free_bytes)} of them free")
     return ExitCode.OK
@@ -284,7 +284,7 @@ _WIDTH = 12
 
 
 def info_lines(info: "LedgerInfo") -> Iterator[str]:
-    """Yield the lines that tell what a ledger file holds."""
+    """Yield the lines that say what a ledger file holds."""
     yield _line("file", f"{clean(info.path)}, format {info.format}, durability {info.durability}")
     yield _line("epoch", info.epoch)
     yield _line("receipts", f"{info.rows}: positions {info.floor + 1} to {info.head}" if info.rows else "none")

@@ -81,8 +81,8 @@ def keep(
         thread: The thread that the token binds, as the client will report it.
         profile: The renewal profile, needed if several are configured.
         session: The session that is to be renewed; it goes before the directory.
-        cwd: The directory in which the next session starts: this one unless told.
-        ttl: How long to keep it, e.g. 2h; as the profile says unless told.
+        cwd: The directory in which the next session starts; by default this one.
+        ttl: How long to keep it, e.g. 2h; by default as the profile says.
     """
     settings, store = _open(profile)
     token = _read_token(settings.max_bytes)
@@ -117,7 +117,7 @@ def get(thread: str, /, *, profile: str | None = None, consume: bool = False) ->
 
 @continuation_app.command
 def drop(thread: str, /, *, profile: str | None = None) -> ExitCode:
-    """Forget what is kept of a thread, whatever became of it; exit code 1 if that is nothing.
+    """Drop the record of a thread, in whatever state it is; exit code 1 if there is none.
 
     Args:
         thread: The thread.
@@ -257,7 +257,7 @@ def _write(token: str) -> None:
     """Write a token to stdout, byte for byte, and wait until it has left.
 
     Raises:
-        OSError: whoever reads is gone, so the token stays.
+        OSError: the reader is gone, so the token stays.
     """
     sys.stdout.flush()
     sys.stdout.buffer.write(token.encode())

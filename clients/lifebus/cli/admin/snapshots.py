@@ -48,7 +48,7 @@ def show(which: str | None = None, /) -> ExitCode:
     """Print a snapshot whole, as JSON.
 
     Args:
-        which: Its id or its file; the newest unless told.
+        which: Its id or its file; the newest by default.
     """
     import msgspec  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""`lifebus clients`: callback clients, and named consumers with their places and dead letters."""
+"""`lifebus clients`: callback clients, and named consumers with their positions and dead letters."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,7 +41,7 @@ def list_clients(*, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitC
     if cursors:
         _put_cursors(cursors)
     if not clients and not cursors:
-        say("no callback client is connected, and nobody consumes under a name")
+        say("no callback client is connected, and there is no named consumer")
     return ExitCode.OK
 
 
@@ -59,7 +59,7 @@ def lag(name: str | None = None, /, *, connection: ConnectionOptions = DEFAULT_C
     elif found:
         _put_cursors(found)
     else:
-        say("nobody consumes under a name")
+        say("there is no named consumer")
     return ExitCode.OK
 
 
@@ -67,7 +67,7 @@ def lag(name: str | None = None, /, *, connection: ConnectionOptions = DEFAULT_C
 def reset_cursor(
     name: _Name, /, *, to: str, yes: bool = False, connection: ConnectionOptions = DEFAULT_CONNECTION
 ) -> ExitCode:
-    """Have a named consumer start again from another place.
+    """Have a named consumer start again from another position.
 
     Args:
         name: The name that it consumes under.
@@ -89,7 +89,7 @@ def reset_cursor(
 
 @app.command
 def evict(name: _Name, /, *, yes: bool = False, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
-    """Forget a named consumer: its place, what it holds, its dead letters.
+    """Forget a named consumer: its position, what it holds, its dead letters.
 
     Args:
         name: The name that it consumes under.
@@ -109,7 +109,7 @@ def evict(name: _Name, /, *, yes: bool = False, connection: ConnectionOptions = 
 
 @app.command
 def dead(name: _Name, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
-    """List the receipts that a named consumer was handed 20 times in vain; with --json whole, one a line.
+    """List the receipts that a named consumer did not acknowledge 20 times; with --json whole, one a line.
 
     Args:
         name: The name that it consumes under.

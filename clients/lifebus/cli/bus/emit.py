@@ -39,9 +39,9 @@ class EventOptions:
     adapter: str | None = None
     "The adapter's id, e.g. codex."
     adapter_version: str = "0.1.0"
-    "The adapter's version: 0.1.0 unless told."
+    "The adapter's version; the default is 0.1.0."
     mode: str = "native_hook"
-    "The integration mode: native_hook unless told."
+    "The integration mode; the default is native_hook."
     session: str | None = None
     "The harness's session id."
     frame: str | None = None
@@ -60,9 +60,9 @@ class PayloadOptions:
     payload: Path | None = None
     "A text file to deliver as a payload."
     kind: str = "text"
-    "The payload's kind: text unless told."
+    "The payload's kind; the default is text."
     placement: tuple[str, ...] = ("pre_prompt_frame",)
-    "Where the payload may land: pre_prompt_frame unless told."
+    "Where the payload may land; the default is pre_prompt_frame."
     require: Capabilities = ()
     "A capability that must be had."
     prefer: Capabilities = ()
@@ -92,7 +92,7 @@ def emit(
         event: The event, e.g. session.started.
         file: A request or emission in JSON instead of flags; `-` is stdin.
         jsonl: The file holds one document a line.
-        client: The client id under which it is recorded: lifebus-cli unless told.
+        client: The client id under which it is recorded; the default is lifebus-cli.
         details: What the event is about.
         delivery: What is delivered with it.
         connection: Where the broker is, and the form of the answer.

@@ -35,14 +35,14 @@ Command = Annotated[str, Parameter(allow_leading_hyphen=True)]
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class CommandOptions:
-    """How the command is run and asked."""
+    """How the command is run, and how long it may take."""
 
     client_id: str | None = None
-    "The client id: the program's name unless told."
+    "The client id; the default is the program's name."
     protocol: str = "oneshot"
     "oneshot: a fresh child each time; jsonl or msgpack: children that stay."
     deadline: str = "2s"
-    "How long an answer may take: 2s unless told."
+    "How long an answer may take; the default is 2s."
     env: tuple[str, ...] = ()
     "A further variable that the command gets; NAME* for all that begin so."
 
@@ -116,7 +116,7 @@ class ServeOptions:
     prefer: Capabilities = ()
     "A capability that would be better."
     workers: int = 2
-    "How many children at once: 2 unless told."
+    "How many children at once; the default is 2."
 
 
 _NOTHING: Final = ServeOptions()
@@ -128,7 +128,7 @@ def serve(
     run: CommandOptions = DEFAULT_COMMAND,
     connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
-    """Answer dispatches with a command, e.g. `lifebus serve --event frame.opening -- ./client`, until told to stop.
+    """Answer dispatches with a command, e.g. `lifebus serve --event frame.opening -- ./client`, until it is stopped.
 
     The command reads dispatch envelopes on stdin and writes responses on stdout. It outlives restarts of the broker.
 

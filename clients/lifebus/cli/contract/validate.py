@@ -98,7 +98,7 @@ _MEANINGS: Final = {
     LifecycleEvent.FRAME_ENDED: "a frame has ended",
     LifecycleEvent.SESSION_ENDING: "a harness session is about to end",
     LifecycleEvent.SESSION_ENDED: "a harness session has ended",
-    LifecycleEvent.SUPERVISOR_TICK: "a supervisor looked",
+    LifecycleEvent.SUPERVISOR_TICK: "a supervisor examined its harnesses",
     LifecycleEvent.CAPABILITY_DEGRADED: "a capability became weaker than it was",
     LifecycleEvent.RECEIPT_EMITTED: "a receipt was emitted: a notification, never a receipt itself",
     LifecycleEvent.RECEIPT_GAP_DETECTED: "the harness's own numbers jumped",

@@ -36,7 +36,7 @@ def list_receipts(
     """List the newest receipts, the newest last.
 
     Args:
-        last: How many, 20 unless told.
+        last: How many; the default is 20.
         since: Only since a time: 10m ago, or 2026-11-21T20:00:00Z.
         filters: Which receipts.
         connection: Where the broker is, and the form of the answer.
@@ -139,7 +139,7 @@ async def _rows(bus: "Bus", query: "Backfill", after: int) -> "AsyncIterator[Row
 
 
 async def _newest(bus: "Bus", query: "Backfill", count: int) -> "tuple[str, list[RowInfo]]":
-    """Return the last rows that match, looking back in growing steps."""
+    """Return the last rows that match, reading further back in growing steps."""
     ledger = (await bus.status()).ledger
     window = max(count, _WINDOW)
     while True:

@@ -30,7 +30,7 @@ class SignalFilter:
     """Which signals."""
 
     adapter: str = "codex"
-    "Whose app-servers: codex unless told."
+    "Whose app-servers; the default is codex."
     thread: str | None = None
     'Only this thread; "" is what concerns the whole process.'
     event: str | None = None
@@ -52,7 +52,7 @@ def signals(
 ) -> ExitCode:
     """Follow the signals of app-servers; each is shown, or an explicit gap where it is no longer kept.
 
-    A line tells the event, the thread, the turn or the request, and the size; `--json` the whole signal.
+    A line shows the event, the thread, the turn or the request, and the size; `--json` the whole signal.
 
     Args:
         which: Which signals.

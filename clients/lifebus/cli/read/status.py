@@ -120,7 +120,7 @@ def tick(
     session: str | None = None,
     connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
-    """Look at telemetry, processes and silence now, and print the receipts of what was found.
+    """Examine telemetry, processes and silence now, and print the receipts of what was found.
 
     A tick that is asked for is always recorded itself.
 
@@ -132,12 +132,12 @@ def tick(
     adapter = adapter or None  # a variable may be set and empty
     if session is not None and adapter is None:
         raise UsageError("--session needs --adapter: a session is named together with its adapter")
-    looked = on_bus(connection, lambda bus: bus.tick(adapter, session))
+    result = on_bus(connection, lambda bus: bus.tick(adapter, session))
     from lifebus.cli.printing import ReceiptPrinter  # noqa: PLC0415
 
     printer = ReceiptPrinter(json=connection.json)
-    for receipt in looked.receipts:
+    for receipt in result.receipts:
         printer.show(receipt)
     if printer.form == "columns":
-        say(f"{looked.sessions} sessions, {looked.files} files looked at, {looked.degraded} degraded", color="dim")
+        say(f"{result.sessions} sessions, {result.files} files examined, {result.degraded} degraded", color="dim")
     return ExitCode.OK
