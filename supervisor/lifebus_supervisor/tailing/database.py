@@ -9,13 +9,13 @@ behind.  So it is opened in one of three ways, by what is there:
 """
 
 import os
-from collections.abc import Callable
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from functools import partial
 from itertools import islice
 from typing import Any, Final
 from urllib.parse import quote
-
-import apsw
 
 from lifebus_adapters.shared.telemetry import DatabaseReader, Fact, RowQuery
 from lifebus_supervisor.tailing.decode import Decoder, ReadResult
@@ -23,14 +23,25 @@ from lifebus_supervisor.tailing.safe_open import FilePlace, UnusableFile, check_
 
 _MAGIC: Final = b"SQLite format 3\0"
 _WAL_VERSION: Final = 2
-_BUSY_MS: Final = 100
+_BUSY_S: Final = 0.1
 _STEPS: Final = 1_000
 """After how many steps of SQLite's machine the time is looked at."""
 _LONGEST_VALUE: Final = 64 * 1024 * 1024
 _SETTLED_S: Final = 2.0
 """A file that changed less than this ago may change again without another time stamp."""
 _IMMUTABLE: Final = "&immutable=1"
-_FLAGS: Final = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_NOFOLLOW
+_FAULTS: Final = {
+    sqlite3.SQLITE_ERROR: "SQLError",
+    sqlite3.SQLITE_BUSY: "BusyError",
+    sqlite3.SQLITE_READONLY: "ReadOnlyError",
+    sqlite3.SQLITE_IOERR: "IOError",
+    sqlite3.SQLITE_CORRUPT: "CorruptError",
+    sqlite3.SQLITE_CANTOPEN: "CantOpenError",
+    sqlite3.SQLITE_NOTADB: "NotADBError",
+}
+"""What the evidence in receipts calls SQLite's primary result codes."""
+_PRIMARY: Final = 0xFF
+"""The bits of an extended result code that are the primary one."""
 
 _Mark = tuple[tuple[int, ...] | None, ...]
 _Answers = list[tuple[RowQuery, list[tuple[Any, ...]]]]
@@ -93,13 +104,9 @@ class DatabaseTail:
 
     def _ask(self, path: str, options: str, late: Callable[[], bool]) -> _Answers:
         try:
-            connection = apsw.Connection(f"file:{quote(path)}?mode=ro{options}", flags=_FLAGS)
-            try:
-                _guard(connection, late)
+            with _connected(path, options, late) as connection:
                 return [(query, _rows(connection, query)) for query in self._reader.queries()]
-            finally:
-                connection.close()
-        except apsw.Error as fault:
+        except sqlite3.Error as fault:
             raise UnusableFile("unreadable", _evidence(fault)) from fault
 
     def _options(self, path: str, header: bytes) -> str:
@@ -155,21 +162,36 @@ def _look(path: str) -> tuple[int, ...] | None:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _guard(connection: apsw.Connection, late: Callable[[], bool]) -> None:
-    """Keep a query short, and a hostile schema from doing anything but being read."""
-    connection.set_busy_timeout(_BUSY_MS)
-    connection.set_progress_handler(late, _STEPS)
-    connection.limit(apsw.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
-    connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
-    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+@contextmanager
+def _connected(path: str, options: str, late: Callable[[], bool]) -> Iterator[sqlite3.Connection]:
+    """Yield a connection that reads only, whose queries are short, and to which a schema is data and no program.
+
+    Raises:
+        UnusableFile: what was opened is not the file at this very path.
+    """
+    uri = f"file:{quote(path)}?mode=ro{options}"
+    with closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None)) as connection:
+        # SQLite resolves links on the way to a file, and does not follow any afterwards.  A link that appeared since
+        # the path was checked shows in the name that it has resolved, before a byte is read.
+        ((_, _, opened),) = connection.execute("PRAGMA database_list")
+        if opened != path:
+            raise UnusableFile("refused", "a symbolic link on the way")
+        connection.set_progress_handler(late, _STEPS)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+        connection.execute("PRAGMA trusted_schema = OFF")  # views and triggers of others may not call functions
+        yield connection
 
 
-def _rows(connection: apsw.Connection, query: RowQuery) -> list[tuple[Any, ...]]:
-    execute: Callable[..., Any] = connection.execute  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return list(islice(execute(query.sql, query.values), query.limit))
+def _rows(connection: sqlite3.Connection, query: RowQuery) -> list[tuple[Any, ...]]:
+    # A cursor that is not at its end holds the writer's checkpoints up, until it is closed.
+    with closing(connection.execute(query.sql, query.values)) as cursor:
+        return list(islice(cursor, query.limit))
 
 
-def _evidence(fault: apsw.Error) -> str:
-    if isinstance(fault, apsw.InterruptError):
+def _evidence(fault: sqlite3.Error) -> str:
+    code: int | None = getattr(fault, "sqlite_errorcode", None)
+    if code is None:
+        return type(fault).__name__  # a fault of the module itself, whose text may quote a value of the database
+    if code == sqlite3.SQLITE_INTERRUPT:
         return "the query took too long"
-    return f"{type(fault).__name__}: {str(fault)[:120]}"
+    return f"{_FAULTS.get(code & _PRIMARY, type(fault).__name__)}: {str(fault)[:120]}"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lifebus_supervisor.tailing.database import DatabaseTail
 from support.supervisor.database_box import RowReader, looks, writing
 from support.supervisor.tailing_box import Box, problems, source, tokens_in
 
@@ -211,3 +212,33 @@ async def test_a_database_is_found_by_its_log_when_it_was_written_long_ago(tmp_p
         assert await box_of(tmp_path).tokens() == [1]
     os.utime(tmp_path / "its.db", (0, 0))
     assert await box_of(tmp_path).poll() == []
+
+
+@pytest.mark.parametrize("link", ["its.db", "."])
+async def test_a_link_that_takes_the_place_of_a_checked_path_is_refused_unread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, link: str
+) -> None:
+    checked, other = tmp_path / "checked", tmp_path / "other"
+    for folder in (checked, other):
+        folder.mkdir()
+        with writing(folder / "its.db", "delete") as writer:
+            writer.add(1)
+    box, options_of = box_of(checked), DatabaseTail._options
+
+    def swap_then_choose(tail: DatabaseTail, path: str, header: bytes) -> str:
+        place = checked / link
+        place.rename(tmp_path / "away")
+        place.symlink_to(other / link)
+        return options_of(tail, path, header)
+
+    monkeypatch.setattr(DatabaseTail, "_options", swap_then_choose)
+    (news,) = await box.poll()
+    assert (news.problem, news.evidence, news.facts) == ("refused", "a symbolic link on the way", ())
+
+
+async def test_text_that_is_not_unicode_is_unreadable_and_not_quoted(tmp_path: Path) -> None:
+    with writing(tmp_path / "its.db") as writer:
+        writer.run("INSERT INTO usage(session, tokens) VALUES (CAST(x'ff736563726574' AS TEXT), 1)")
+        (news,) = await box_of(tmp_path).poll()
+    assert news.problem == "unreadable"
+    assert "secret" not in news.evidence
