@@ -14,6 +14,7 @@ REPEATED = {
     "Answer": "what two harnesses call so: a message of the app-server, and a line of Claude's transcript",
     "Compaction": "a view derived from the log, and what Claude's transcript calls so",
     "Delivery": "what a harness is to get, and what a consumer has got",
+    "Pool": "verbs that share a bound, and children that are lent to one caller at a time",
     "Question": "what a harness asks its user, and a line of `lifebus stdio`",
     "Request": "one of an app-server's, and one of our own clients",
     "Snapshots": "the verbs of the broker, and what users hold",
