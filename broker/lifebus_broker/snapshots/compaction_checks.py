@@ -6,10 +6,10 @@ from msgspec import Struct
 
 from lifebus_broker.snapshots.capture import RECAPS
 from lifebus_broker.snapshots.compactions.compaction import Compaction
-from lifebus_broker.snapshots.compactions.files import RefusedFile
 from lifebus_broker.snapshots.compactions.policy import Policy, build_all, names
 from lifebus_broker.snapshots.compactions.recap import SessionRecap
 from lifebus_broker.snapshots.compactions.state_cache import StateCache, boundary
+from lifebus_broker.snapshots.refused_file import RefusedFile
 from lifebus_broker.snapshots.snapshot import SaveSnapshot
 from lifebus_broker.state.stores import Stores
 

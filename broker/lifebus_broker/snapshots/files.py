@@ -4,10 +4,9 @@ import re
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
-
-from lifebus_broker.atomic_files import make_directory, read_file, remove_file, remove_unfinished, write_file
+from lifebus_broker.atomic_files import make_directory, remove_file, remove_unfinished, write_file
 from lifebus_broker.snapshots.cold_boot_error import ColdBootError
+from lifebus_broker.snapshots.refused_file import RefusedFile, read_decoded
 from lifebus_broker.snapshots.snapshot import (
     MAX_SNAPSHOT_BYTES,
     SaveSnapshot,
@@ -26,13 +25,6 @@ KEPT: Final = 3
 _SUFFIX: Final = ".json"
 _TYPES: Final = tuple(SaveType)
 _NAME: Final = re.compile(r"[0-9a-f]{16}\.json")
-
-
-class RefusedFile(Struct, frozen=True):
-    """A file that holds no snapshot of its name, and why."""
-
-    name: str
-    why: str
 
 
 class SnapshotFiles:
@@ -84,19 +76,19 @@ class SnapshotFiles:
 
 def read_snapshot(path: Path) -> SaveSnapshot | RefusedFile | None:
     """Return the snapshot of a file named after its id, or why it holds none; None where there is no file."""
-    try:
-        data = read_file(path, MAX_SNAPSHOT_BYTES)
-    except OSError as fault:
-        return RefusedFile(path.name, f"it cannot be read: {fault.strerror}")
-    if data is None:
-        return None
-    try:
-        snapshot = decode_snapshot(data)
-    except ValueError as fault:
-        return RefusedFile(path.name, f"torn or changed: {fault}")
+    snapshot = read_decoded(path, MAX_SNAPSHOT_BYTES, _decode)
+    if snapshot is None or isinstance(snapshot, RefusedFile):
+        return snapshot
     if path.name != f"{snapshot.snapshot_id}{_SUFFIX}":
         return RefusedFile(path.name, f"it holds another snapshot, {snapshot.snapshot_id}")
     return snapshot
+
+
+def _decode(data: bytes) -> SaveSnapshot:
+    try:
+        return decode_snapshot(data)
+    except ValueError as fault:
+        raise ValueError(f"torn or changed: {fault}") from None
 
 
 def find_snapshot(files: SnapshotFiles, which: str | None, floor: int = 0) -> SaveSnapshot:

@@ -9,9 +9,10 @@ from hashlib import sha256
 from typing import Final
 
 from lifebus_broker.ledger.log import LogSource, encode_line
-from lifebus_broker.snapshots.compactions.files import CompactionFiles, RefusedFile
+from lifebus_broker.snapshots.compactions.files import CompactionFiles
 from lifebus_broker.snapshots.compactions.state_cache import CACHE_EVERY, boundary
 from lifebus_broker.snapshots.compactions.state_cache_store import StateCacheStore
+from lifebus_broker.snapshots.refused_file import RefusedFile
 from lifebus_broker.state.receipt_view import BrokenLog
 from lifebus_broker.state.stores import Stores, load_stores, reduce_event
 from lifebus_broker.state.stream_digests import Stream, StreamKey

@@ -6,9 +6,9 @@ from typing import Any, Final
 from msgspec import Struct
 
 from lifebus_broker.snapshots.compactions.compaction import Compaction, Purpose, encode_compaction
-from lifebus_broker.snapshots.compactions.files import RefusedFile
 from lifebus_broker.snapshots.compactions.handles import position_of, stream_of
 from lifebus_broker.snapshots.compactions.registry import SAVED_RECAPS, CompactionRegistry, RebuildCounts, VerifyReport
+from lifebus_broker.snapshots.refused_file import RefusedFile
 from lifebus_contract import InvalidRequest
 from lifebus_contract.codec import load_json
 from lifebus_supervisor.configuration.settings import Settings

@@ -16,9 +16,10 @@ from lifebus_broker.snapshots.compactions.files import CompactionFiles
 from lifebus_broker.snapshots.compactions.naming import POLICIES
 from lifebus_broker.snapshots.compactions.registry import CompactionRegistry
 from lifebus_broker.snapshots.compactions.state_cache import StateCache
-from lifebus_broker.snapshots.files import DIRECTORY, RefusedFile, SnapshotFiles
+from lifebus_broker.snapshots.files import DIRECTORY, SnapshotFiles
 from lifebus_broker.snapshots.frozen import FrozenMap
 from lifebus_broker.snapshots.pins import pins_of
+from lifebus_broker.snapshots.refused_file import RefusedFile
 from lifebus_broker.snapshots.snapshot import SaveSnapshot, SaveType
 from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.stores import REDUCER_VERSION

@@ -14,8 +14,9 @@ import structlog
 from lifebus_broker.ledger.log import LedgerLog
 from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.routing.bus import EventBus
-from lifebus_broker.snapshots.compactions.files import CompactionFiles, RefusedFile
+from lifebus_broker.snapshots.compactions.files import CompactionFiles
 from lifebus_broker.snapshots.compactions.state_cache import StateCache, boundary
+from lifebus_broker.snapshots.refused_file import RefusedFile
 from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.capability_state import CapabilityState
 from lifebus_broker.state.receipt_view import BrokenLog

@@ -17,7 +17,8 @@ from lifebus_broker.snapshots.compactions.compaction import (
     encode_compaction,
     view,
 )
-from lifebus_broker.snapshots.compactions.files import DIRECTORY, CompactionFiles, RefusedFile
+from lifebus_broker.snapshots.compactions.files import DIRECTORY, CompactionFiles
+from lifebus_broker.snapshots.refused_file import RefusedFile
 
 POLICY = "session_recap@1"
 HANDLES = ("a/s@1:" + "0" * 64, "fact@1")

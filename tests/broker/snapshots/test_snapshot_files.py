@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lifebus_broker.snapshots.files import KEPT, RefusedFile, SnapshotFiles
+from lifebus_broker.snapshots.files import KEPT, SnapshotFiles
+from lifebus_broker.snapshots.refused_file import RefusedFile
 from lifebus_broker.snapshots.snapshot import SaveSnapshot, SaveType, encode_snapshot
 from support.snapshots.logs import HeldLog, log_of, saved
 

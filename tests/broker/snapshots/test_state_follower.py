@@ -15,9 +15,10 @@ from lifebus_broker.ledger.log import LogLine, encode_line
 from lifebus_broker.snapshots import state_follower as follower_module
 from lifebus_broker.snapshots.compactions import state_cache
 from lifebus_broker.snapshots.compactions.compaction import Compaction, compact
-from lifebus_broker.snapshots.compactions.files import DIRECTORY, CompactionFiles, RefusedFile
+from lifebus_broker.snapshots.compactions.files import DIRECTORY, CompactionFiles
 from lifebus_broker.snapshots.compactions.state_cache import StateCache, cache_id_at
 from lifebus_broker.snapshots.compactions.state_cache_store import KEPT_CACHES
+from lifebus_broker.snapshots.refused_file import RefusedFile
 from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.receipt_view import BrokenLog
 from lifebus_broker.state.stores import Stores, dump_stores

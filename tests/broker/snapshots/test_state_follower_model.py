@@ -11,8 +11,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from lifebus_broker.snapshots import state_follower as follower_module
 from lifebus_broker.snapshots.compactions import state_cache
-from lifebus_broker.snapshots.compactions.files import CompactionFiles, RefusedFile
+from lifebus_broker.snapshots.compactions.files import CompactionFiles
 from lifebus_broker.snapshots.compactions.state_cache import StateCache
+from lifebus_broker.snapshots.refused_file import RefusedFile
 from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.stores import dump_stores
 from support.effort import effort

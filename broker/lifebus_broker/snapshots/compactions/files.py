@@ -1,7 +1,7 @@
 """The files of compactions: one each, named after it, in a directory a policy, any of which anybody may delete.
 
-What a file says is believed only after its name, its hash and its form were checked; one that is torn, changed or not
-ours is named and otherwise ignored, and what belongs in its place is built again.
+A file is used only after its name, its hash and its form were checked.  One that is torn, changed or not ours is
+reported and otherwise ignored, and the compaction is built again.
 """
 
 import re
@@ -9,10 +9,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
-
-from lifebus_broker.atomic_files import make_directory, read_file, remove_file, remove_unfinished, write_file
+from lifebus_broker.atomic_files import make_directory, remove_file, remove_unfinished, write_file
 from lifebus_broker.snapshots.compactions.compaction import Compaction, decode_compaction, encode_compaction
+from lifebus_broker.snapshots.refused_file import RefusedFile, read_decoded
 
 DIRECTORY: Final = "compactions"
 """The directory in the state directory that holds a directory for each policy."""
@@ -22,13 +21,6 @@ MAX_FILE_BYTES: Final = 1_073_741_824
 
 _SUFFIX: Final = ".json"
 _NAME: Final = re.compile(r"[0-9a-f]{16}\.json")
-
-
-class RefusedFile(Struct, frozen=True):
-    """A file that is no compaction: its name, and why."""
-
-    name: str
-    why: str
 
 
 class CompactionFiles:
@@ -45,18 +37,9 @@ class CompactionFiles:
     def read(self, compaction_id: str) -> Compaction | RefusedFile | None:
         """Return a compaction, or why its file is none; None where there is no file."""
         path = self._path(compaction_id)
-        try:
-            data = read_file(path, MAX_FILE_BYTES)
-        except OSError as fault:
-            return RefusedFile(path.name, f"it cannot be read: {fault.strerror}")
-        if data is None:
-            return None
-        if len(data) > MAX_FILE_BYTES:
-            return RefusedFile(path.name, "it is too large")
-        try:
-            compaction = decode_compaction(data)
-        except ValueError as fault:
-            return RefusedFile(path.name, str(fault))
+        compaction = read_decoded(path, MAX_FILE_BYTES, decode_compaction)
+        if compaction is None or isinstance(compaction, RefusedFile):
+            return compaction
         if (compaction.compaction_policy_id, compaction.compaction_id) != (self._policy_id, compaction_id):
             other = f"{compaction.compaction_policy_id}/{compaction.compaction_id}"
             return RefusedFile(path.name, f"it holds another compaction, {other[:128]}")

@@ -12,11 +12,12 @@ from msgspec import Struct
 
 from lifebus_broker.ledger.log import LogSource
 from lifebus_broker.snapshots.compactions.compaction import Compaction, Purpose, compaction_id_of, view
-from lifebus_broker.snapshots.compactions.files import CompactionFiles, RefusedFile
+from lifebus_broker.snapshots.compactions.files import CompactionFiles
 from lifebus_broker.snapshots.compactions.handles import is_current, position_of, stream_of
 from lifebus_broker.snapshots.compactions.policy import Policy, build
 from lifebus_broker.snapshots.compactions.recap import SessionRecap
 from lifebus_broker.snapshots.compactions.state_cache import StateCache
+from lifebus_broker.snapshots.refused_file import RefusedFile
 from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.session_table import SessionKey
 from lifebus_broker.state.stores import Stores

@@ -5,9 +5,10 @@ from contextlib import suppress
 from typing import Final
 
 from lifebus_broker.ledger.log import LogSource
-from lifebus_broker.snapshots.compactions.files import CompactionFiles, RefusedFile
+from lifebus_broker.snapshots.compactions.files import CompactionFiles
 from lifebus_broker.snapshots.compactions.policy import build
 from lifebus_broker.snapshots.compactions.state_cache import StateCache, boundaries, cache_id_at
+from lifebus_broker.snapshots.refused_file import RefusedFile
 from lifebus_broker.state.stores import Stores, load_stores
 from lifebus_contract import InternalError
 
