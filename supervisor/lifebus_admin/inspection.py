@@ -1,4 +1,4 @@
-"""What can be told without a running broker: about a ledger file, the configured adapters, a document."""
+"""Questions that need no running broker: about a ledger file, the configured adapters, a document."""
 
 import time
 from collections.abc import Iterator, Sequence

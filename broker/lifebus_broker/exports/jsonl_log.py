@@ -77,7 +77,7 @@ class _Plan(Struct):
 
 
 class JsonlLog:
-    """Implements `exports.writing.ExportSource` on an export, and with it `log.LogSource`.  Made by `open`.
+    """Implements `exports.writer.ExportSource` on an export, and with it `log.LogSource`.  Made by `open`.
 
     Every method may raise `InvalidRequest` with the code ``export_damaged``; the text names the line, and the
     position where it is one of the log.

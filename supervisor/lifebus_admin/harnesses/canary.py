@@ -1,6 +1,6 @@
-"""Canaries: every installed hook is run once, exactly as it stands in the settings, with a payload that can be told.
+"""Canaries: every installed hook is run once, exactly as the settings have it, with a payload that can be recognised.
 
-Whether a canary arrived is for the one to say who reads the receipts.
+Who reads the receipts sees whether a canary arrived.
 """
 
 import shutil
@@ -20,7 +20,7 @@ from lifebus_admin.harnesses.install_status import our_values
 from lifebus_admin.harnesses.target import HostEnvironment, Target, own_assets
 from lifebus_contract import IntegrationMode
 
-_PATIENCE_S: Final = 10.0
+_TIMEOUT_S: Final = 10.0
 
 
 class Trial(Struct, frozen=True, kw_only=True):
@@ -74,7 +74,7 @@ def run_trial(trial: Trial, canary: str, environ: Mapping[str, str]) -> TrialOut
     began = time.monotonic()
     try:
         ran = subprocess.run(  # noqa: S603  a command that lifebus has installed
-            argv, input=payload, capture_output=True, timeout=_PATIENCE_S, check=False, env=dict(environ)
+            argv, input=payload, capture_output=True, timeout=_TIMEOUT_S, check=False, env=dict(environ)
         )
     except (OSError, subprocess.TimeoutExpired):
         return TrialOutcome(exit_code=None, stdout=b"", seconds=time.monotonic() - began)
@@ -85,8 +85,8 @@ def _plugin_trial(target: Target, path: str) -> Trial:
     node = shutil.which("node")
     if node is None:
         return Trial(target=target, hook="plugin", reason="node is not on PATH to run the plugin with")
-    player = template("texts", "canary.mjs")
-    argv = (node, "--input-type=module", "-e", player, path, target.adapter_id)
+    script = template("texts", "canary.mjs")
+    argv = (node, "--input-type=module", "-e", script, path, target.adapter_id)
     return Trial(target=target, hook="plugin", argv=argv, takes_argument=True)
 
 

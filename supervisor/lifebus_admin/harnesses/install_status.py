@@ -1,4 +1,4 @@
-"""How an installation stands: its files, the hooks in the settings, the launcher, and what the harness trusts.
+"""The status of an installation: its files, the hooks in the settings, the launcher, and what the harness trusts.
 
 Nothing here writes, and nothing raises: what cannot be read is part of the answer.
 """
@@ -25,7 +25,7 @@ from lifebus_admin.installer.refusals import InstallRefused
 from lifebus_admin.installer.status import Status, inspect
 from lifebus_contract import IntegrationMode
 
-_PATIENCE_S: Final = 5.0
+_TIMEOUT_S: Final = 5.0
 
 
 class LauncherStatus(Struct, frozen=True, kw_only=True):
@@ -39,8 +39,8 @@ class LauncherStatus(Struct, frozen=True, kw_only=True):
 class InstallStatus(Struct, frozen=True, kw_only=True):
     """One installation.
 
-    `hooks` are those of ours that the settings hold.  `trust` is the harness's, None where it does not apply or cannot
-    be told; `trust_problem` says why, or that hooks are turned off altogether.
+    `hooks` are those of ours that the settings hold.  `trust` is the harness's, None where it does not apply or is
+    not known; `trust_problem` says why, or that hooks are turned off altogether.
     """
 
     target: Target
@@ -56,15 +56,15 @@ def our_values(settings: SettingsFile) -> list[tuple[str, Any]]:
     Raises:
         InstallRefused: the file cannot be read.
     """
-    found = read_target(settings.path)
-    if found.contents is None:
+    file = read_target(settings.path)
+    if file.contents is None:
         return []
-    parsed = parsed_settings(text_of(found.contents, found.path), settings)
+    parsed = parsed_settings(text_of(file.contents, file.path), settings)
     return [(str(path[1] if path[0] == "hooks" else path[-1]), value) for path, value in ours(parsed, settings)]
 
 
 def install_status(place: HostEnvironment, target: Target) -> InstallStatus:
-    """Return how an installation stands; a hook that was left out on purpose is no fault."""
+    """Return the status of an installation; a hook that was left out on purpose is no fault."""
     wide = msgspec.structs.replace(target, events=None, status_line=True)
     names: list[str] = []
     settings = [asset for asset in own_assets(place, wide) if isinstance(asset, SettingsFile)]
@@ -98,7 +98,7 @@ def launcher_health(place: HostEnvironment) -> LauncherStatus:
     began = time.monotonic()
     try:
         ran = subprocess.run(  # noqa: S603  our own launcher
-            [path], stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE_S, check=False
+            [path], stdin=subprocess.DEVNULL, capture_output=True, timeout=_TIMEOUT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as fault:
         return LauncherStatus(files=shared, problem=f"{path} does not run: {type(fault).__name__}")

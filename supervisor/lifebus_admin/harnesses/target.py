@@ -20,7 +20,7 @@ from lifebus_admin.installer.status import inspect
 from lifebus_contract import IntegrationMode
 from lifebus_supervisor.supervision.installed_hooks import recorded_users
 
-_STANDING: Final = {"present", "drifted"}
+_INSTALLED: Final = {"present", "drifted"}
 _SYSTEM_PYTHON: Final = "/usr/bin/python3"
 
 
@@ -105,7 +105,7 @@ def assets_of(place: HostEnvironment, target: Target) -> tuple[Asset, ...]:
     return (*shared, *own_assets(place, target))
 
 
-def planned(place: HostEnvironment, target: Target, *, installs: bool) -> InstallPlan:
+def plan_target(place: HostEnvironment, target: Target, *, installs: bool) -> InstallPlan:
     """Return what installing or removing a target would do; a removal takes the status line along.
 
     Raises:
@@ -123,7 +123,7 @@ def planned(place: HostEnvironment, target: Target, *, installs: bool) -> Instal
 
 def installed_targets(place: HostEnvironment, project: str | None = None) -> list[Target]:
     """Return what is installed: what is on record, and what stands in the user's or the project's settings."""
-    found = {(one.adapter_id, one.mode, one.project): one for one in (*_recorded(place), *_standing(place, project))}
+    found = {(one.adapter_id, one.mode, one.project): one for one in (*_recorded(place), *_visible(place, project))}
     return [found[key] for key in sorted(found, key=lambda key: (key[0], key[1].value, key[2] or ""))]
 
 
@@ -143,7 +143,7 @@ def _target_of(user: str) -> Target | None:
     )
 
 
-def _standing(place: HostEnvironment, project: str | None) -> Iterator[Target]:
+def _visible(place: HostEnvironment, project: str | None) -> Iterator[Target]:
     """Yield what can be seen without any record."""
     for adapter_id, harness in ADAPTERS.items():
         assets = harness.assets
@@ -154,5 +154,5 @@ def _standing(place: HostEnvironment, project: str | None) -> Iterator[Target]:
                 project is not None and "project" in assets.scopes and mode is not IntegrationMode.LAUNCHER_WRAPPER
             )
             for target in (user, there) if in_project else (user,):
-                if inspect(own_assets(place, target), state_dir=place.state_dir).state in _STANDING:
+                if inspect(own_assets(place, target), state_dir=place.state_dir).state in _INSTALLED:
                     yield target

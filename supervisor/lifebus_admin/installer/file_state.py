@@ -1,4 +1,4 @@
-"""What stands at a path: where its links lead, whose it is, its bytes; or why it is not ours to change."""
+"""A file that is to be changed: where its links lead, whose it is, its bytes; or why it may not be changed."""
 
 import hashlib
 import os
@@ -59,6 +59,7 @@ def read_target(path: str, *, max_bytes: int = MAX_BYTES) -> TargetFile:
     """
     real = _resolved(path)
     try:
+        # O_NONBLOCK: a pipe in the place of the file must not block.
         descriptor = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         if Path(path).is_symlink():
@@ -109,7 +110,7 @@ def _read(path: str, real: Path, descriptor: int, max_bytes: int) -> TargetFile:
 
 
 def require_writable(found: TargetFile) -> None:
-    """Refuse a file that is read-only, or that stands in a directory that is; the owner meant it so.
+    """Refuse a file that is read-only, or is in a directory that is; the owner meant it so.
 
     Raises:
         FileRefused: read-only, or no directory.

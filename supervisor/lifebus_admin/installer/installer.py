@@ -2,7 +2,7 @@
 
 See docs/hooks.md, "What is promised".
 
-`plan_install` and `plan_removal` only look; `apply` does what a plan says, against the files as they are by then.  Our
+`plan_install` and `plan_removal` write nothing; `apply` does what a plan says, with the files as they are by then.  Our
 own files come first when installing and last when removing, so that no settings ever name a file that is not there.
 """
 
@@ -40,7 +40,7 @@ def plan_install(
     Raises:
         InstallRefused: any of the files cannot be read, is not ours to change, or ours do not fit into it.
     """
-    return _planned(assets, adapter_id, request, state_dir, advice, installs=True)
+    return _plan(assets, adapter_id, request, state_dir, advice, installs=True)
 
 
 def plan_removal(
@@ -51,13 +51,13 @@ def plan_removal(
     Raises:
         InstallRefused: as `plan_install`.
     """
-    return _planned(assets, adapter_id, request, state_dir, advice, installs=False)
+    return _plan(assets, adapter_id, request, state_dir, advice, installs=False)
 
 
 def apply(plan: InstallPlan, *, state_dir: Path, stamp: str, disk: Disk | None = None) -> Report:
     """Do what the plan says, with the files as they are now; `stamp` (UTC) names the backups.
 
-    Every file is looked at before the first one is touched.  Where one refuses later, those before it are done, and
+    Every file is checked before the first one is changed.  Where one refuses later, those before it are done, and
     running it again, or the removal, goes on from there.
 
     Raises:
@@ -68,12 +68,13 @@ def apply(plan: InstallPlan, *, state_dir: Path, stamp: str, disk: Disk | None =
     records = InstallRecords(state_dir, system)
     with records.held():
         transaction = Transaction(records, system, stamp=stamp, user=plan.user, installs=plan.installs)
+        # One refusal stops the whole before anything has changed.
         for asset in plan.assets:
             transaction.plan(asset)
         return Report(files=tuple(transaction.carry_out(asset) for asset in plan.assets))
 
 
-def _planned(
+def _plan(
     assets: Sequence[Asset],
     adapter_id: str,
     request: InstallRequest,
@@ -90,8 +91,8 @@ def _planned(
     transaction = Transaction(InstallRecords(state_dir, disk), disk, stamp="", user=user, installs=installs)
     files: list[FilePlan] = []
     for asset in ordered:
-        found, _, target = transaction.plan(asset)
-        files.append(_file_plan(found, target))
+        file, _, change = transaction.plan(asset)
+        files.append(_file_plan(file, change))
     return InstallPlan(
         adapter_id=adapter_id,
         mode=request.mode,
@@ -104,15 +105,15 @@ def _planned(
     )
 
 
-def _file_plan(found: TargetFile, target: FileChange) -> FilePlan:
+def _file_plan(file: TargetFile, change: FileChange) -> FilePlan:
     return FilePlan(
-        path=found.path,
-        action=target.action,
-        before=_shown(found.contents, found.path),
-        after=_shown(target.contents, found.path),
-        mode=target.mode,
-        notes=target.notes,
-        edited=target.edited,
+        path=file.path,
+        action=change.action,
+        before=_shown(file.contents, file.path),
+        after=_shown(change.contents, file.path),
+        mode=change.mode,
+        notes=change.notes,
+        edited=change.edited,
     )
 
 

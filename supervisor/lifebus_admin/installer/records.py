@@ -1,4 +1,4 @@
-"""What an installation remembers of each file that it touched, durably, and before it touches it (docs/hooks.md S5).
+"""What an installation remembers of each file that it changes, durably, and before it changes it (docs/hooks.md S5).
 
 Everything lies in `hooks/` of the state directory, so that nothing of it lands in the harness's own folders: `lock`,
 `records/`, `backups/`.  Nothing depends on it for correctness: without a record, ours are taken out by what they are.
@@ -80,18 +80,18 @@ class InstallRecords:
         """Forget a file that is as it was before us; its backups stay."""
         remove_file(self._place(Path(record.path)), disk=self._disk)
 
-    def back_up(self, found: TargetFile, stamp: str, needed: str | None) -> str:
-        """Keep a copy of what was found, and return where; three copies stay, the needed one among them."""
-        backups = self._backups(found.real)
+    def back_up(self, file: TargetFile, stamp: str, needed: str | None) -> str:
+        """Keep a copy of a file, and return where; three copies stay, the needed one among them."""
+        backups = self._backups(file.real)
         for path in backups:
-            if path.read_bytes() == found.contents:
+            if path.read_bytes() == file.contents:
                 return str(path)
-        prefix = self._root / "backups" / self._encoded(found.real)
+        prefix = self._root / "backups" / self._encoded(file.real)
         place, count = Path(f"{prefix}.lifebus-{stamp}.bak"), 0
         while place.exists():
             count += 1
             place = Path(f"{prefix}.lifebus-{stamp}-{count}.bak")
-        write_file(place, found.contents or b"", unfinished=place.with_suffix(".part"), disk=self._disk)
+        write_file(place, file.contents or b"", unfinished=place.with_suffix(".part"), disk=self._disk)
         old = [path for path in backups if str(path) != needed]
         kept = KEPT_BACKUPS - 1 - (len(backups) - len(old))
         for path in old[: max(len(old) - kept, 0)]:

@@ -1,4 +1,4 @@
-"""How an installation stands: what is there, what has drifted, and who else has hooks in the same settings.
+"""The status of an installation: what is there, what has drifted, and who else has hooks in the same settings.
 
 See docs/hooks.md S6.
 """
@@ -19,11 +19,11 @@ from lifebus_admin.installer.refusals import InstallRefused
 from lifebus_broker.disk import Disk
 
 FileState = Literal["present", "missing", "drifted", "foreign", "unreadable"]
-"""Exactly as wished; not there; ours, but another form or not all of it; somebody else's in our place; not readable."""
+"""As requested; not there; ours, but another form or not all of it; somebody else's in our place; not readable."""
 
 
 class ForeignHooks(Struct, frozen=True, kw_only=True):
-    """How many hooks of others stand at one event; what they are is nobody's business."""
+    """How many hooks of others an event has; what they are is not reported."""
 
     event: str
     count: int
@@ -71,7 +71,7 @@ class Status(Struct, frozen=True, kw_only=True):
 
 
 def inspect(assets: Sequence[Asset], *, state_dir: Path) -> Status:
-    """Return how the assets stand; nothing is written, and nothing raised: what cannot be read is reported."""
+    """Return the status of the assets; nothing is written and nothing raised: what cannot be read is reported."""
     records = InstallRecords(state_dir, Disk())
     return Status(files=tuple(_status(asset, records) for asset in assets))
 
@@ -80,27 +80,27 @@ def _status(asset: Asset, records: InstallRecords) -> FileStatus:
     kind: Literal["owned", "settings"] = "owned" if isinstance(asset, OwnedFile) else "settings"
     expected = digest_of(asset.contents.encode()) if isinstance(asset, OwnedFile) else _digest(_wanted(asset))
     try:
-        found = read_target(asset.path)
+        file = read_target(asset.path)
         if isinstance(asset, OwnedFile):
-            state, installed = _own_state(asset, found, records)
+            state, installed = _own_state(asset, file, records)
             return FileStatus(path=asset.path, kind=kind, state=state, expected=expected, installed=installed)
-        return _settings_status(asset, found, expected)
+        return _settings_status(asset, file, expected)
     except InstallRefused as fault:
         return FileStatus(path=asset.path, kind=kind, state="unreadable", expected=expected, problem=str(fault))
 
 
-def _own_state(asset: OwnedFile, found: TargetFile, records: InstallRecords) -> tuple[FileState, str | None]:
-    if found.contents is None:
+def _own_state(asset: OwnedFile, file: TargetFile, records: InstallRecords) -> tuple[FileState, str | None]:
+    if file.contents is None:
         return "missing", None
-    if found.contents == asset.contents.encode() and not found.linked:
-        return "present" if found.mode == asset.mode else "drifted", found.digest
-    record = records.of(found.real)
-    known = record is not None and found.digest in record.known
-    return "drifted" if known else "foreign", found.digest
+    if file.contents == asset.contents.encode() and not file.linked:
+        return "present" if file.mode == asset.mode else "drifted", file.digest
+    record = records.of(file.real)
+    known = record is not None and file.digest in record.known
+    return "drifted" if known else "foreign", file.digest
 
 
-def _settings_status(asset: SettingsFile, found: TargetFile, expected: str) -> FileStatus:
-    parsed = parsed_settings(None if found.contents is None else text_of(found.contents, found.path), asset)
+def _settings_status(asset: SettingsFile, file: TargetFile, expected: str) -> FileStatus:
+    parsed = parsed_settings(None if file.contents is None else text_of(file.contents, file.path), asset)
     here = list(ours(parsed, asset))
     taken = [
         ".".join(entry.where)
@@ -150,12 +150,12 @@ def _digest(entries: Any) -> str:
 
 
 def _foreign(parsed: Any, asset: SettingsFile) -> tuple[ForeignHooks, ...]:
-    found: list[ForeignHooks] = []
+    file: list[ForeignHooks] = []
     for place in list_places(parsed, asset):
         count = sum(_count(element, asset) for element in lookup(parsed, place))
         if count:
-            found.append(ForeignHooks(event=place[-1], count=count))
-    return tuple(found)
+            file.append(ForeignHooks(event=place[-1], count=count))
+    return tuple(file)
 
 
 def _count(element: Any, asset: SettingsFile) -> int:

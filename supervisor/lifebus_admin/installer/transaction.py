@@ -1,6 +1,6 @@
-"""One file from what it is to what it should be: compare, back up, note, write, look again (docs/hooks.md S4).
+"""One file from what it is to what it should be: compare, back up, record, write, compare again (docs/hooks.md S4).
 
-What is going to be done is on record before it is done, so that after a crash anywhere it can be run again, or undone.
+What is going to be done is recorded before it is done, so that after a crash anywhere it can be run again, or undone.
 """
 
 from pathlib import Path
@@ -41,18 +41,18 @@ class Transaction:
         self._installs = installs
 
     def plan(self, asset: Asset) -> tuple[TargetFile, InstallRecord | None, FileChange]:
-        """Return what stands there, what is on record, and what is to become of it.
+        """Return the file, its record, and the change that it needs.
 
         Raises:
             InstallRefused: as `plan_change`, and where the file or its directory may not be written.
         """
-        found = read_target(asset.path)
-        record = self._records.of(found.real)
+        file = read_target(asset.path)
+        record = self._records.of(file.real)
         before = None if record is None else self._records.backup_of(record)
-        target = plan_change(asset, found, record, before, user=self._user, installs=self._installs)
-        if target.action != "keep":
-            require_writable(found)
-        return found, record, target
+        change = plan_change(asset, file, record, before, user=self._user, installs=self._installs)
+        if change.action != "keep":
+            require_writable(file)
+        return file, record, change
 
     def carry_out(self, asset: Asset) -> FileDone:
         """Bring one file to what it should be, merging again where somebody else changed it meanwhile.
@@ -61,80 +61,82 @@ class Transaction:
             InstallRefused: as `plan_change`; `FileBusy` where it kept changing.
         """
         try:
-            return self._carried_out(asset)
+            return self._try_to_carry_out(asset)
         except OSError as fault:
             why = f"{fault.strerror} ({fault.filename})" if fault.filename else str(fault.strerror)
             raise FileRefused(asset.path, why, then="mend that, then try again") from fault
 
-    def _carried_out(self, asset: Asset) -> FileDone:
+    def _try_to_carry_out(self, asset: Asset) -> FileDone:
         clean_up(self._disk, read_target(asset.path).real)
         for _ in range(TRIES):
-            found, record, target = self.plan(asset)
+            file, record, change = self.plan(asset)
             try:
                 if self._installs:
-                    backup = self._install(asset, found, record, target)
+                    backup = self._install(asset, file, record, change)
                 else:
-                    backup = self._remove(found, record, target)
+                    backup = self._remove(file, record, change)
             except ChangedMeanwhile:
                 continue
-            return FileDone(path=asset.path, action=target.action, backup=backup, notes=target.notes)
+            return FileDone(path=asset.path, action=change.action, backup=backup, notes=change.notes)
         raise FileBusy(asset.path, TRIES)
 
-    def _install(self, asset: Asset, found: TargetFile, record: InstallRecord | None, target: FileChange) -> str | None:
+    def _install(self, asset: Asset, file: TargetFile, record: InstallRecord | None, change: FileChange) -> str | None:
         backup = None
-        if target.action == "change" and not isinstance(asset, OwnedFile):
-            backup = self._records.back_up(found, self._stamp, None if record is None else record.backup)
-        following = self._noted(asset, found, record, target, backup)
+        if change.action == "change" and not isinstance(asset, OwnedFile):
+            backup = self._records.back_up(file, self._stamp, None if record is None else record.backup)
+        following = self._next_record(asset, file, record, change, backup)
+        # On record before the file changes, so that a crash in between can be undone.
         if following != record:
             self._records.write(following)
-        if target.action != "keep" and target.contents is not None:
+        if change.action != "keep" and change.contents is not None:
             make_directories(self._disk, following.made_directories)
-            replace_file(self._disk, found, target.contents, target.mode)
+            replace_file(self._disk, file, change.contents, change.mode)
         return backup
 
-    def _noted(
-        self, asset: Asset, found: TargetFile, record: InstallRecord | None, target: FileChange, backup: str | None
+    def _next_record(
+        self, asset: Asset, file: TargetFile, record: InstallRecord | None, change: FileChange, backup: str | None
     ) -> InstallRecord:
-        """Return the record of a file that is about to hold what is aimed at."""
-        old = record or InstallRecord(path=str(found.real))
+        """Return the record of a file that is about to be changed."""
+        old = record or InstallRecord(path=str(file.real))
         users = tuple(dict.fromkeys((*old.users, self._user)))
-        known = tuple(dict.fromkeys((digest_of(target.contents or b""), *old.known)))[:_KNOWN]
-        directories = tuple(dict.fromkeys((*old.made_directories, *_missing_directories(found.real))))
+        known = tuple(dict.fromkeys((digest_of(change.contents or b""), *old.known)))[:_KNOWN]
+        directories = tuple(dict.fromkeys((*old.made_directories, *_missing_directories(file.real))))
         following = msgspec.structs.replace(old, users=users, known=known, made_directories=directories)
-        if found.digest in old.known:
+        if file.digest in old.known:
             return following
-        if isinstance(asset, OwnedFile) or target.action == "keep" or settings_hold_ours(asset, found):
+        if isinstance(asset, OwnedFile) or change.action == "keep" or settings_hold_ours(asset, file):
             return msgspec.structs.replace(following, before=None, backup=None)
-        return msgspec.structs.replace(following, before=found.digest, backup=backup, made_file=found.contents is None)
+        return msgspec.structs.replace(following, before=file.digest, backup=backup, made_file=file.contents is None)
 
-    def _remove(self, found: TargetFile, record: InstallRecord | None, target: FileChange) -> str | None:
+    def _remove(self, file: TargetFile, record: InstallRecord | None, change: FileChange) -> str | None:
         backup = None
-        if target.action == "change" and not target.exact:
-            backup = self._records.back_up(found, self._stamp, None if record is None else record.backup)
-        if target.action == "change" and target.contents is not None:
-            replace_file(self._disk, found, target.contents, target.mode)
-        elif target.action == "remove":
-            remove_file(self._disk, found)
+        if change.action == "change" and not change.exact:
+            backup = self._records.back_up(file, self._stamp, None if record is None else record.backup)
+        if change.action == "change" and change.contents is not None:
+            replace_file(self._disk, file, change.contents, change.mode)
+        elif change.action == "remove":
+            remove_file(self._disk, file)
         if record is not None:
-            self._forgotten(record)
+            self._forget(record)
         return backup
 
-    def _forgotten(self, record: InstallRecord) -> None:
-        """Let go of a file: the directories that were made for it and are empty, and its record."""
+    def _forget(self, record: InstallRecord) -> None:
+        """Remove the directories that were made for a file and are empty, and its record."""
         users = tuple(name for name in record.users if name != self._user)
         if users and Path(record.path).exists():
             self._records.write(msgspec.structs.replace(record, users=users))
             return
+        # Innermost first, as only an empty directory can be removed.
         for name in reversed(record.made_directories):
             path = Path(name)
             if path.is_dir() and not path.is_symlink() and not any(path.iterdir()):
                 self._disk.remove_directory(path)
                 self._disk.sync_directory(path.parent)
-        self._hand_on(record)
+        self._pass_on_directories(record)
         self._records.drop(record)
 
-    def _hand_on(self, record: InstallRecord) -> None:
-        """Leave the directories that are still in use to the records of our other files in them."""
+    def _pass_on_directories(self, record: InstallRecord) -> None:
+        """Name the directories that are still in use in the records of our other files in them."""
         left = [name for name in record.made_directories if Path(name).is_dir()]
         for other in self._records.all() if left else ():
             inside = [name for name in left if Path(name) in Path(other.path).parents]

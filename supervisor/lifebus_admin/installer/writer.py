@@ -1,7 +1,10 @@
 """Replace, make or remove one file so that it is always the old one or the new one (docs/hooks.md S2).
 
-The new text is written beside the real file, synced, and changes names with it in one step where the system can do
-that; then what stood there a moment before is looked at once more, so that even a change in that moment is not lost.
+The new text is written beside the real file and synced; then the two exchange their names in one step, where the system
+can do that.  What came out is compared once more, so that even a change in the last moment is not lost.
+
+These rules go beyond those of `lifebus_broker.atomic_files`: the files are the user's, so that links, owners and modes
+stay, and another program may write at any moment.
 """
 
 import os
@@ -43,25 +46,26 @@ def make_directories(disk: Disk, missing: tuple[str, ...], mode: int = 0o700) ->
             disk.sync_directory(path.parent)
 
 
-def replace_file(disk: Disk, found: TargetFile, contents: bytes, mode: int) -> None:
-    """Put `contents` in the place of what was found, be that a file or none.
+def replace_file(disk: Disk, file: TargetFile, contents: bytes, mode: int) -> None:
+    """Put `contents` in the place of a file, or where none was.
 
     Raises:
         Changed: somebody else wrote meanwhile; their version stands.
         OSError: the system refused.
     """
-    owner = None if found.contents is None else (found.user, found.group)
-    temporary = temporary_of(found.real)
+    owner = None if file.contents is None else (file.user, file.group)
+    temporary = temporary_of(file.real)
     create_file(temporary, contents, mode=mode, owner=owner, disk=disk)
-    if not read_target(found.path).is_as(found):
+    # Compared as late as possible; only an exchange notices what is written after this.
+    if not read_target(file.path).is_as(file):
         disk.unlink(temporary)
         raise ChangedMeanwhile
-    if found.contents is None:
-        _place(disk, temporary, found.real)
+    if file.contents is None:
+        _place(disk, temporary, file.real)
     else:
-        _swap(disk, temporary, found, contents)
-    disk.sync_directory(found.real.parent)
-    if read_target(found.path).contents != contents:
+        _swap(disk, temporary, file, contents)
+    disk.sync_directory(file.real.parent)
+    if read_target(file.path).contents != contents:
         raise ChangedMeanwhile
 
 
@@ -78,15 +82,15 @@ def _place(disk: Disk, temporary: Path, target: Path) -> None:
     disk.unlink(temporary)
 
 
-def _swap(disk: Disk, temporary: Path, found: TargetFile, contents: bytes) -> None:
+def _swap(disk: Disk, temporary: Path, file: TargetFile, contents: bytes) -> None:
     """Exchange the two files; where a third version came out, the last of the others' is put back."""
-    if not disk.exchange(temporary, found.real):
-        disk.rename(temporary, found.real)
+    if not disk.exchange(temporary, file.real):
+        disk.rename(temporary, file.real)
         return
     came_out, stands = temporary.read_bytes(), contents
-    changed = came_out != found.contents
+    changed = came_out != file.contents
     for _ in range(_MOST_SWAPS if changed else 0):
-        disk.exchange(temporary, found.real)
+        disk.exchange(temporary, file.real)
         expected, stands, came_out = stands, came_out, temporary.read_bytes()
         if came_out == expected:
             break
@@ -95,19 +99,20 @@ def _swap(disk: Disk, temporary: Path, found: TargetFile, contents: bytes) -> No
         raise ChangedMeanwhile
 
 
-def remove_file(disk: Disk, found: TargetFile) -> None:
-    """Remove the file that was found.
+def remove_file(disk: Disk, file: TargetFile) -> None:
+    """Remove a file.
 
     Raises:
         Changed: somebody else wrote meanwhile; their version stands.
         OSError: the system refused.
     """
-    if not read_target(found.path).is_as(found):
+    if not read_target(file.path).is_as(file):
         raise ChangedMeanwhile
-    aside = temporary_of(found.real)
-    disk.rename(found.real, aside)
-    if aside.read_bytes() != found.contents:
-        _place(disk, aside, found.real)
+    aside = temporary_of(file.real)
+    # Moved first and compared then: what somebody wrote meanwhile is put back.
+    disk.rename(file.real, aside)
+    if aside.read_bytes() != file.contents:
+        _place(disk, aside, file.real)
         raise ChangedMeanwhile
     disk.unlink(aside)
-    disk.sync_directory(found.real.parent)
+    disk.sync_directory(file.real.parent)

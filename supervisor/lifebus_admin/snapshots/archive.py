@@ -38,14 +38,14 @@ def save_campaign(settings: Settings, target: Path) -> SaveSnapshot:
     caches = CompactionFiles(settings.state_dir, StateCache.policy_id)
     pins = pins_here(configured_adapters(settings))
     with new_file(target) as unfinished, unfinished.open("w+b") as file, export_source(ledger_file(settings)) as source:
-        keeper = StateFollower(source, caches, writing=False)
-        keeper.advance()
-        snapshot = capture_snapshot(SaveType.CAMPAIGN, keeper, source, pins)
+        follower = StateFollower(source, caches, writing=False)
+        follower.advance()
+        snapshot = capture_snapshot(SaveType.CAMPAIGN, follower, source, pins)
         archive = ArchiveWriter(file)
         archive.put(SNAPSHOT, encode_snapshot(snapshot))
         archive.put(PINS, canonical(thaw(pins)))
         with archive.member(COMPACTIONS) as write:
-            for compaction in _compactions(keeper, snapshot):
+            for compaction in _compactions(follower, snapshot):
                 write(encode_compaction(compaction))
         with archive.member(LEDGER) as write:
             write_export(source, REDUCER_VERSION, write)
@@ -69,21 +69,23 @@ def boot_campaign(settings: Settings, file: Path, done: Callable[[Step], None] |
     _check_pins(archive, snapshot)
     pins = pins_here(configured_adapters(settings))
     log, kept = archive.log(), _ArchivedCompactions(archive)
+    # A generator, so that the pins of the snapshot are compared before the file is read for revisions.
     revisions = (note for note in log.notes(REVISIONS))
     booted = cold_boot(snapshot, log, pins, revisions, kept=kept.find, done=done)
     if booted.rebuilt.stale or booted.rebuilt.kept != len(snapshot.compaction_ids):
         raise ColdBootError(12, None, f"{COMPACTIONS} does not hold what follows from the log")
+    # Last: the boot names the first bad position, which a wrong hash would not.
     for name in (COMPACTIONS, LEDGER):
         archive.check(name)
     return booted
 
 
-def _compactions(keeper: StateFollower, snapshot: SaveSnapshot) -> Iterator[Compaction]:
+def _compactions(follower: StateFollower, snapshot: SaveSnapshot) -> Iterator[Compaction]:
     """Yield the compactions that the snapshot names, always in the same order."""
     wanted, place = frozenset(snapshot.compaction_ids), boundary(max(snapshot.timestamp_event_id - 1, 0))
-    yield from build_all(SessionRecap(None), keeper.state, wanted)
+    yield from build_all(SessionRecap(None), follower.state, wanted)
     if snapshot.event_log_range[0] <= place:
-        yield from build_all(StateCache(), keeper.stores_at(place), wanted)
+        yield from build_all(StateCache(), follower.stores_at(place), wanted)
 
 
 def _check_pins(archive: Archive, snapshot: SaveSnapshot) -> None:

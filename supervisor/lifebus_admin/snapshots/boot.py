@@ -41,7 +41,7 @@ def stored_snapshot(settings: Settings, which: str | None = None) -> SaveSnapsho
     return find_snapshot(snapshot_files(settings), which)
 
 
-def boot_saved(saved: Saved, snapshot: SaveSnapshot, done: Callable[[Step], None] | None = None) -> Booted:
+def boot_and_clean(saved: Saved, snapshot: SaveSnapshot, done: Callable[[Step], None] | None = None) -> Booted:
     """Boot a snapshot from the ledger file; files of compactions that are not what the log says are deleted.
 
     Raises:
@@ -63,21 +63,21 @@ def boot_saved(saved: Saved, snapshot: SaveSnapshot, done: Callable[[Step], None
 def boot_here(settings: Settings, which: str | None, done: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
     """Boot a snapshot of the state directory, or an archive, and return what was visible then, as plain data.
 
-    `done` is told each step as plain data.
+    `done` is called with each step as plain data.
 
     Raises:
         ColdBootError: something is not as it was.
         LifebusError: there is no such snapshot, or the ledger cannot be read.
     """
 
-    def tell(step: Step) -> None:
+    def report(step: Step) -> None:
         done(structs.asdict(step))
 
     if which is not None and not which.endswith(".json") and Path(which).is_file():
-        booted = boot_campaign(settings, Path(which), tell)
+        booted = boot_campaign(settings, Path(which), report)
     else:
         with open_saved(settings) as saved:
-            booted = boot_saved(saved, find_snapshot(saved.snapshots, which, saved.log.floor), tell)
+            booted = boot_and_clean(saved, find_snapshot(saved.snapshots, which, saved.log.floor), report)
     view: dict[str, Any] = msgspec.json.decode(encode_working_set(booted.working_set))
     return view
 
@@ -128,7 +128,7 @@ def _judge(saved: Saved, listing: Listing, snapshot: SaveSnapshot) -> Verdict:
     if why := listing.why_pruned(snapshot):
         return Verdict(name=name, verdict="unprovable", why=why)
     try:
-        boot_saved(saved, snapshot)
+        boot_and_clean(saved, snapshot)
     except ColdBootError as fault:
         return Verdict(name=name, verdict="wrong", why=fault.detail)
     return Verdict(name=name, verdict="proved")

@@ -17,7 +17,7 @@ from lifebus_supervisor.jobs.state_directory import open_saved
 _MOST: Final = 64 * 1024 * 1024
 
 
-class Listed(Struct, frozen=True, kw_only=True):
+class ListedCompaction(Struct, frozen=True, kw_only=True):
     """A compaction; `of` is the session that it recaps, or the position that it caches; `bytes` are its output's."""
 
     compaction_id: str
@@ -31,16 +31,16 @@ class Listed(Struct, frozen=True, kw_only=True):
     output_hash: str
 
 
-class Presented(Struct, frozen=True, kw_only=True):
+class PresentedCompaction(Struct, frozen=True, kw_only=True):
     """A compaction as it is kept, and a recap's output as plain data; `anew` if the kept one was stale."""
 
-    listed: Listed
+    listed: ListedCompaction
     stored: bytes
     recap: dict[str, Any] | None
     anew: bool
 
 
-def list_compactions(settings: Settings) -> tuple[list[Listed], list[RefusedFile]]:
+def list_compactions(settings: Settings) -> tuple[list[ListedCompaction], list[RefusedFile]]:
     """Return the compactions of a state directory, and the files that are none.
 
     Raises:
@@ -53,7 +53,7 @@ def list_compactions(settings: Settings) -> tuple[list[Listed], list[RefusedFile
     return listed, [one for one in found if isinstance(one, RefusedFile)]
 
 
-def present_compaction(settings: Settings, which: str) -> Presented:
+def present_compaction(settings: Settings, which: str) -> PresentedCompaction:
     """Return a compaction by its name, or the recap of ``<adapter>/<session>``; a stale recap is built anew.
 
     Raises:
@@ -103,7 +103,7 @@ def delete_compactions(settings: Settings, which: Sequence[str] | None) -> int:
         return saved.compactions.delete(which)
 
 
-def _kept(registry: CompactionRegistry, which: str) -> Presented:
+def _kept(registry: CompactionRegistry, which: str) -> PresentedCompaction:
     found = registry.get(which)
     if found is None:
         detail = f"there is no compaction `{which[:64]}`; `lifebus compactions ls` lists them"
@@ -120,17 +120,17 @@ def _kept(registry: CompactionRegistry, which: str) -> Presented:
     return _presented(found, stale=stale, anew=False)
 
 
-def _presented(compaction: Compaction, *, stale: bool, anew: bool) -> Presented:
+def _presented(compaction: Compaction, *, stale: bool, anew: bool) -> PresentedCompaction:
     is_recap = compaction.purpose is Purpose.RECAP
     recap = load_json(compaction.output_bytes, max_bytes=_MOST) if is_recap else None
     stored = encode_compaction(compaction)
-    return Presented(listed=_listed(compaction, stale=stale), stored=stored, recap=recap, anew=anew)
+    return PresentedCompaction(listed=_listed(compaction, stale=stale), stored=stored, recap=recap, anew=anew)
 
 
-def _listed(compaction: Compaction, *, stale: bool) -> Listed:
+def _listed(compaction: Compaction, *, stale: bool) -> ListedCompaction:
     session = _session(compaction)
     places = [place for place in map(position_of, compaction.input_handles) if place is not None]
-    return Listed(
+    return ListedCompaction(
         compaction_id=compaction.compaction_id,
         purpose=compaction.purpose,
         compaction_policy_id=compaction.compaction_policy_id,

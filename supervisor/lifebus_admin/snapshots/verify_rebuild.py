@@ -1,6 +1,6 @@
-"""The proof in one command: keep a snapshot and the log, build all else again, and compare every byte.
+"""Proves a ledger: keeps a snapshot and the log, builds all else again, and compares every byte.
 
-From the ledger nothing is taken but the lines of its log, and what stands for pruned ones.  Of these a new ledger file
+Only the lines of the log, and what is kept of pruned ones, are taken from the ledger.  Of these a new ledger file
 is written in a scratch directory, receipt by receipt, as an append would; its stores and tables must be the live ones.
 """
 
@@ -54,7 +54,7 @@ class ComparedPart(Struct, frozen=True, kw_only=True):
     difference: str | None
 
 
-class Compared(Struct, frozen=True, kw_only=True):
+class RebuildComparison(Struct, frozen=True, kw_only=True):
     """What a rebuild came to: from the snapshot and so many lines, up to a position."""
 
     snapshot_id: str
@@ -63,7 +63,7 @@ class Compared(Struct, frozen=True, kw_only=True):
     parts: list[ComparedPart]
 
 
-def rebuild(settings: Settings, which: str | None = None) -> Compared:
+def rebuild(settings: Settings, which: str | None = None) -> RebuildComparison:
     """Build a ledger and its stores from a snapshot and the log alone, and compare them with the live ones; blocks.
 
     Works beside a running broker, on a copy of one moment; nothing is written but a scratch directory, which goes.
@@ -99,22 +99,24 @@ def _build(snapshot: SaveSnapshot, pins: FrozenMap, live: Path, export: Path, re
     build_ledger(log, rebuilt, epoch)
 
 
-def _compare(settings: Settings, snapshot: SaveSnapshot, pins: FrozenMap, live: Path, rebuilt: Path) -> Compared:
+def _compare(
+    settings: Settings, snapshot: SaveSnapshot, pins: FrozenMap, live: Path, rebuilt: Path
+) -> RebuildComparison:
     caches = CompactionFiles(settings.state_dir, StateCache.policy_id)
     with SqliteExport(live) as one, SqliteExport(rebuilt) as other:
         known = StateFollower(one, caches, writing=False).advance()
-        folded = StateFollower(other).advance()
+        replayed = StateFollower(other).advance()
         parts = [
             _part("log", _lines(one), _lines(other)),
-            _part("facts ledger", known.facts.dump(), folded.facts.dump()),
-            _part("unlock state", known.capabilities.dump(), folded.capabilities.dump()),
-            _part("story state", known.sessions.dump(), folded.sessions.dump()),
-            _part("working set", _working(known, pins), _working(folded, pins)),
+            _part("facts ledger", known.facts.dump(), replayed.facts.dump()),
+            _part("unlock state", known.capabilities.dump(), replayed.capabilities.dump()),
+            _part("story state", known.sessions.dump(), replayed.sessions.dump()),
+            _part("working set", _working(known, pins), _working(replayed, pins)),
             _part("session heads", _heads(live), _heads(rebuilt)),
             _part("keys", _keys(live), _keys(rebuilt)),
         ]
         lines = one.head - one.floor
-    return Compared(snapshot_id=snapshot.snapshot_id, position=known.position, lines=lines, parts=parts)
+    return RebuildComparison(snapshot_id=snapshot.snapshot_id, position=known.position, lines=lines, parts=parts)
 
 
 def _part(name: str, live: Iterable[bytes], rebuilt: Iterable[bytes]) -> ComparedPart:
@@ -148,7 +150,7 @@ def _keys(path: Path) -> Iterator[bytes]:
 
 
 class _LogAlone:
-    """A ledger without its journal: the log, and what stands for pruned lines (`exports.writing.ExportSource`)."""
+    """A ledger without its journal: the log, and what is kept of pruned lines (`exports.writer.ExportSource`)."""
 
     def __init__(self, whole: ExportSource) -> None:
         self._whole = whole

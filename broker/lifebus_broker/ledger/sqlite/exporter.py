@@ -24,7 +24,7 @@ _NOTES: Final = "SELECT at_epoch_s, body, link, number FROM notes WHERE id = ? A
 
 
 class SqliteExport(SqliteLog):
-    """Implements `exports.writing.ExportSource` on a ledger file that is not written meanwhile."""
+    """Implements `exports.writer.ExportSource` on a ledger file that is not written meanwhile."""
 
     def heads(self) -> Iterator[HeadLine]:
         """Return the streams of receipts of which something was pruned."""

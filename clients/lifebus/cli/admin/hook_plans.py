@@ -9,7 +9,7 @@ from lifebus.cli.terminal import clean, paint, put
 
 if TYPE_CHECKING:
     from lifebus_admin.harnesses.target import HostEnvironment, Target
-    from lifebus_admin.harnesses.versions import Installed
+    from lifebus_admin.harnesses.versions import InstalledProgram
     from lifebus_admin.installer.installer import Report
     from lifebus_admin.installer.plan import FilePlan, InstallPlan
 
@@ -110,12 +110,12 @@ def propose_install(place: "HostEnvironment", target: "Target", *, skip_unknown:
         InstallRefused: a file cannot be read, or is not ours to change.
     """
     from lifebus_adapters import ADAPTERS  # noqa: PLC0415
-    from lifebus_admin.harnesses.target import install_request, planned  # noqa: PLC0415
+    from lifebus_admin.harnesses.target import install_request, plan_target  # noqa: PLC0415
     from lifebus_admin.harnesses.versions import installed_version, unknown_events, version_text  # noqa: PLC0415
     from lifebus_contract import IntegrationMode  # noqa: PLC0415
 
     if target.mode is not IntegrationMode.NATIVE_HOOK:
-        return Proposal(place, target, planned(place, target, installs=True))
+        return Proposal(place, target, plan_target(place, target, installs=True))
     assets = ADAPTERS[target.adapter_id].assets
     installed = installed_version(assets, place.surroundings.environ)
     request = install_request(place, target)
@@ -126,7 +126,7 @@ def propose_install(place: "HostEnvironment", target: "Target", *, skip_unknown:
         kept = tuple(event.name for event in assets.events if request.wants(event.name) and event.name not in left_out)
         target = msgspec.structs.replace(target, events=kept)
         notes = (*notes, f"left out, because this version does not know them: {', '.join(sorted(left_out))}")
-    proposal = Proposal(place, target, planned(place, target, installs=True), notes=notes)
+    proposal = Proposal(place, target, plan_target(place, target, installs=True), notes=notes)
     if unknown and not skip_unknown:
         listed = ", ".join(f"{event.name} ({version_text(event.since)})" for event in unknown)
         known_version = version_text(installed.version or ())
@@ -140,9 +140,9 @@ def propose_removal(place: "HostEnvironment", target: "Target") -> Proposal:
     Raises:
         InstallRefused: a file cannot be read, or is not ours to change.
     """
-    from lifebus_admin.harnesses.target import planned  # noqa: PLC0415
+    from lifebus_admin.harnesses.target import plan_target  # noqa: PLC0415
 
-    return Proposal(place, target, planned(place, target, installs=False))
+    return Proposal(place, target, plan_target(place, target, installs=False))
 
 
 def _twin_notes(place: "HostEnvironment", target: "Target") -> tuple[str, ...]:
@@ -160,7 +160,7 @@ def _twin_notes(place: "HostEnvironment", target: "Target") -> tuple[str, ...]:
     return (f"installed already: {', '.join(twins)}; where both apply, every event is reported twice",)
 
 
-def _version_notes(program: str, installed: "Installed") -> tuple[str, ...]:
+def _version_notes(program: str, installed: "InstalledProgram") -> tuple[str, ...]:
     from lifebus_admin.harnesses.versions import version_text  # noqa: PLC0415
 
     if installed.program is None:

@@ -17,12 +17,12 @@ from lifebus_adapters.shared.assets import Dialect, SettingsEntry
 from lifebus_admin.installer.formats.additions import Appended, nested, plain, require_fit
 from lifebus_admin.installer.formats.json_scanner import Item, Node
 from lifebus_admin.installer.formats.layout import (
-    Splice,
+    TextEdit,
+    apply_edits,
     indentation_of,
     layout_of,
     rendered,
     rendered_member,
-    spliced,
     starts_line,
 )
 from lifebus_admin.installer.formats.removals import CUT, removals
@@ -55,11 +55,11 @@ class JsonText:
         if self._root is None:
             return None if self._missing else self._text
         splices = self._thinned(self._root, removals(cuts, puts), ours_to_drop=True)
-        return self._emptied(self._root) if splices is None else spliced(self._text, splices)
+        return self._emptied(self._root) if splices is None else apply_edits(self._text, splices)
 
-    def _thinned(self, node: Node, tree: Mapping[str | int, Any], *, ours_to_drop: bool) -> list[Splice] | None:
+    def _thinned(self, node: Node, tree: Mapping[str | int, Any], *, ours_to_drop: bool) -> list[TextEdit] | None:
         """Return the splices that thin a container out, or None where the container itself has to go."""
-        items, splices, gone = node.items or [], list[Splice](), set[int]()
+        items, splices, gone = node.items or [], list[TextEdit](), set[int]()
         for place, item in enumerate(items):
             below = tree.get(place if item.key is None else item.key)
             if below is None:
@@ -82,22 +82,22 @@ class JsonText:
             return self._closed(node, items)
         return splices + self._slots(items, gone)
 
-    def _put(self, item: Item, value: Any) -> Splice:
+    def _put(self, item: Item, value: Any) -> TextEdit:
         own_lines = starts_line(self._text, item.start)
         indentation = indentation_of(self._text, item.start) if own_lines else None
-        return Splice(item.node.start, item.node.end, rendered(value, self._layout, indentation))
+        return TextEdit(item.node.start, item.node.end, rendered(value, self._layout, indentation))
 
-    def _closed(self, node: Node, items: list[Item]) -> list[Splice] | None:
+    def _closed(self, node: Node, items: list[Item]) -> list[TextEdit] | None:
         """Return what empties a container that was there before, or None for one that we made."""
         mark = _MARK.match(self._text, node.start + 1)
         slots = self._slots(items, set(range(len(items))))
-        rest = spliced(self._text[: node.end - 1], slots)[node.start + 1 :]
+        rest = apply_edits(self._text[: node.end - 1], slots)[node.start + 1 :]
         if mark is not None and mark[1] == _WAS_BLANK_INSIDE:
-            return [Splice(node.start + 1, max(items[-1].node.end, items[-1].comma))]
+            return [TextEdit(node.start + 1, max(items[-1].node.end, items[-1].comma))]
         if rest.strip():
             return slots
         if mark is not None and mark[1] == _WAS_EMPTY:
-            return [Splice(node.start + 1, node.end - 1)]
+            return [TextEdit(node.start + 1, node.end - 1)]
         return None
 
     def _emptied(self, root: Node) -> str | None:
@@ -106,24 +106,24 @@ class JsonText:
         around = self._text[: root.start] + self._text[root.end :]
         return around if (mark is not None and mark[1] == _FILE_WAS_BLANK) or around.strip() else None
 
-    def _slots(self, items: list[Item], gone: set[int]) -> list[Splice]:
+    def _slots(self, items: list[Item], gone: set[int]) -> list[TextEdit]:
         """Cut the items with their commas, and the comma before, where nothing follows it any more.
 
         Items at the beginning leave the blanks before them, later ones those behind them.
         """
-        splices: list[Splice] = []
+        splices: list[TextEdit] = []
         for place in sorted(gone):
             item = items[place]
             end = max(item.node.end, item.comma)
             if gone.issuperset(range(place)):
                 end = self._blanks(end) if len(gone) < len(items) else end
-                splices.append(Splice(item.start, end))
+                splices.append(TextEdit(item.start, end))
             else:
-                splices.append(Splice(self._line_rest(items[place - 1].comma), end))
+                splices.append(TextEdit(self._line_rest(items[place - 1].comma), end))
         left = [place for place in range(len(items)) if place not in gone]
         if left and left[-1] < len(items) - 1 and items[-1].comma < 0:
             comma = items[left[-1]].comma
-            splices.append(Splice(comma - 1, comma))
+            splices.append(TextEdit(comma - 1, comma))
         return splices
 
     def _blanks(self, place: int) -> int:
@@ -145,7 +145,7 @@ class JsonText:
         tree = nested(entries)
         if self._root is None:
             return self._text_of_blank(tree)
-        return spliced(self._text, self._grown(self._root, tree, ()))
+        return apply_edits(self._text, self._grown(self._root, tree, ()))
 
     def _text_of_blank(self, tree: dict[str, Any]) -> str:
         text = rendered(plain(tree), self._layout, "")
@@ -153,12 +153,12 @@ class JsonText:
             return text + self._layout.newline
         return "{" + _FILE_WAS_BLANK + text[1:] + self._text
 
-    def _grown(self, node: Node, tree: Any, path: tuple[str, ...]) -> list[Splice]:
+    def _grown(self, node: Node, tree: Any, path: tuple[str, ...]) -> list[TextEdit]:
         require_fit(node.value, tree, path, self._name)
         items = node.items or []
         if isinstance(tree, Appended):
             return self._appended(node, items, [(None, value) for value in tree.values])
-        splices, missing = list[Splice](), list[tuple[str | None, Any]]()
+        splices, missing = list[TextEdit](), list[tuple[str | None, Any]]()
         present = {item.key: item for item in items if item.key is not None}
         for key, below in tree.items():
             if key in present:
@@ -167,10 +167,10 @@ class JsonText:
                 missing.append((key, plain(below)))
         return splices + (self._appended(node, items, missing) if missing else [])
 
-    def _appended(self, node: Node, items: list[Item], values: list[tuple[str | None, Any]]) -> list[Splice]:
+    def _appended(self, node: Node, items: list[Item], values: list[tuple[str | None, Any]]) -> list[TextEdit]:
         return self._after_last(items[-1], values) if items else self._into_empty(node, values)
 
-    def _after_last(self, last: Item, values: list[tuple[str | None, Any]]) -> list[Splice]:
+    def _after_last(self, last: Item, values: list[tuple[str | None, Any]]) -> list[TextEdit]:
         indentation = indentation_of(self._text, last.start) if starts_line(self._text, last.start) else None
         begin = max(last.node.end, last.comma)
         place = self._line_rest(begin)
@@ -179,10 +179,10 @@ class JsonText:
         gap = self._layout.comma[1:] if indentation is None else self._layout.newline + indentation
         text = gap + self._joined(values, gap, indentation)
         if last.comma >= 0:
-            return [Splice(place, place, text + ",")]
-        return [Splice(last.node.end, last.node.end, ","), Splice(place, place, text)]
+            return [TextEdit(place, place, text + ",")]
+        return [TextEdit(last.node.end, last.node.end, ","), TextEdit(place, place, text)]
 
-    def _into_empty(self, node: Node, values: list[tuple[str | None, Any]]) -> list[Splice]:
+    def _into_empty(self, node: Node, values: list[tuple[str | None, Any]]) -> list[TextEdit]:
         inside = self._text[node.start + 1 : node.end - 1]
         mark = _WAS_BLANK_INSIDE if inside else _WAS_EMPTY
         if self._layout.one_line:
@@ -193,7 +193,7 @@ class JsonText:
             gap = self._layout.newline + indentation
             text = mark + gap + self._joined(values, gap, indentation)
             text += "" if inside else self._layout.newline + outer
-        return [Splice(node.start + 1, node.start + 1, text)]
+        return [TextEdit(node.start + 1, node.start + 1, text)]
 
     def _joined(self, values: list[tuple[str | None, Any]], gap: str, indentation: str | None) -> str:
         texts = [

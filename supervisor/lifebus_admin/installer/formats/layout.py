@@ -12,7 +12,7 @@ _INDENTATION: Final = re.compile(r"[ \t]*")
 _DEFAULT_UNIT: Final = "  "
 
 
-class Splice(Struct, frozen=True):
+class TextEdit(Struct, frozen=True):
     """Replace what stands between `start` and `end` by `text`."""
 
     start: int
@@ -30,7 +30,7 @@ class Layout(Struct, frozen=True):
     colon: str
 
 
-def spliced(text: str, splices: list[Splice]) -> str:
+def apply_edits(text: str, splices: list[TextEdit]) -> str:
     """Return the text with the splices made, which must not overlap; those of one place come in the given order."""
     parts: list[str] = []
     place = 0
@@ -40,7 +40,7 @@ def spliced(text: str, splices: list[Splice]) -> str:
     return "".join((*parts, text[place:]))
 
 
-def _start(splice: Splice) -> int:
+def _start(splice: TextEdit) -> int:
     return splice.start
 
 

@@ -1,7 +1,7 @@
 """Settings as plain values: what of them is ours, what has to change, and whether the rest stayed the same.  Pure.
 
-Ours are found in every list beside the ones that we use now (the events of an older version, or of a wider wish), and
-also one by one inside an element of somebody else's, where a user moved them together.
+Ours are found in every list beside the ones that we use now (the events of an older version, or of a wider request),
+and also one by one inside an element of somebody else's, where a user moved them together.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from msgspec import Struct
 from lifebus_adapters.shared.assets import SettingsEntry, SettingsFile
 
 Path = tuple[str | int, ...]
-"""Where a value stands: keys and places in lists."""
+"""The path of a value: keys and places in lists."""
 
 OWN_KEY: Final = "lifebus"
 """A member under this key is ours by its name, whatever it holds."""
@@ -145,7 +145,7 @@ def to_install(parsed: Any, settings: SettingsFile) -> Changes:
 def _paired(
     here: Sequence[tuple[Path, Any]], wanted: Sequence[SettingsEntry]
 ) -> tuple[list[tuple[Path, Any]], list[SettingsEntry]]:
-    """Strike out what is there as wished; return what is left of ours, and what is left of the wish."""
+    """Match what is there with what is requested; return what of ours, and what of the request, has no match."""
     left, missing = list(here), list[SettingsEntry]()
     for entry in wanted:
         equal = next((item for item in left if same(item[1], entry.value)), None)

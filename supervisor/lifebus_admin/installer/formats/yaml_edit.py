@@ -14,7 +14,7 @@ import yaml
 
 from lifebus_adapters.shared.assets import SettingsEntry
 from lifebus_admin.installer.formats.additions import Appended, nested, plain, require_fit
-from lifebus_admin.installer.formats.layout import Splice, newline_of, spliced
+from lifebus_admin.installer.formats.layout import TextEdit, apply_edits, newline_of
 from lifebus_admin.installer.formats.removals import CUT, removals
 from lifebus_admin.installer.formats.settings_diff import Path, lookup
 from lifebus_admin.installer.formats.yaml_nodes import (
@@ -59,17 +59,17 @@ class YamlText:
         splices = self._thinned(self._root, removals(cuts, puts), ours_to_drop=True, start=0)
         if splices is None:
             start = self._line_start(children(self._root)[0].start)
-            splices = [Splice(start, self._line_after(self._root))]
-        left = spliced(self._text, self._united(splices))
+            splices = [TextEdit(start, self._line_after(self._root))]
+        left = apply_edits(self._text, self._united(splices))
         if left.strip() == _MARK:
             return ""
         return left or None
 
     def _thinned(
         self, node: Any, tree: Mapping[str | int, Any], *, ours_to_drop: bool, start: int
-    ) -> list[Splice] | None:
+    ) -> list[TextEdit] | None:
         """Return the splices that thin a container out, or None where the container itself has to go."""
-        inside, splices, gone = children(node), list[Splice](), set[int]()
+        inside, splices, gone = children(node), list[TextEdit](), set[int]()
         for place, child in enumerate(inside):
             below = tree.get(place if child.key is None else child.key)
             if below is None:
@@ -93,8 +93,12 @@ class YamlText:
             cut = self._block_cuts(node, inside, gone, start if ours_to_drop else None)
         return None if cut is None else splices + cut
 
-    def _block_cuts(self, node: Any, inside: list[YamlEntry], gone: set[int], start: int | None) -> list[Splice] | None:
-        cuts = [Splice(self._first_line(inside[place]), self._line_after(inside[place].node)) for place in sorted(gone)]
+    def _block_cuts(
+        self, node: Any, inside: list[YamlEntry], gone: set[int], start: int | None
+    ) -> list[TextEdit] | None:
+        cuts = [
+            TextEdit(self._first_line(inside[place]), self._line_after(inside[place].node)) for place in sorted(gone)
+        ]
         if len(gone) < len(inside):
             return cuts
         if start is None:
@@ -102,20 +106,20 @@ class YamlText:
         begin, end = self._next_line(start), self._line_after(node)
         if node is self._root:
             return None
-        rest = spliced(self._text[:end], cuts)[begin:]
+        rest = apply_edits(self._text[:end], cuts)[begin:]
         if rest.strip() == _MARK:
-            return [Splice(begin, end)]
+            return [TextEdit(begin, end)]
         return cuts if rest.strip() else None
 
     def _flow_cuts(
         self, node: Any, inside: list[YamlEntry], gone: set[int], *, ours_to_drop: bool
-    ) -> list[Splice] | None:
+    ) -> list[TextEdit] | None:
         begin = node.start_mark.index + 1
         if len(gone) == len(inside):
             if ours_to_drop and not self._text[begin:].startswith(" "):
                 return None
-            return [Splice(begin, content_end(inside[-1].node))]
-        cuts: list[Splice] = []
+            return [TextEdit(begin, content_end(inside[-1].node))]
+        cuts: list[TextEdit] = []
         for place in sorted(gone):
             if gone.issuperset(range(place)):
                 cut = (inside[place].start, inside[place + 1].start)
@@ -126,29 +130,29 @@ class YamlText:
                 between = self._text[before : inside[place].start]
             if not _GAP.fullmatch(between):
                 raise SettingsConflict(self._name, "ours stand between brackets with comments or anchors around")
-            cuts.append(Splice(*cut))
+            cuts.append(TextEdit(*cut))
         return cuts
 
-    def _put(self, node: Any, child: YamlEntry, value: Any) -> Splice:
+    def _put(self, node: Any, child: YamlEntry, value: Any) -> TextEdit:
         end = content_end(child.node)
         if kind_of(node) == "flow":
-            return Splice(child.node.start_mark.index, end, json.dumps(value, ensure_ascii=False))
+            return TextEdit(child.node.start_mark.index, end, json.dumps(value, ensure_ascii=False))
         if child.key is None:
             dash = self._dash(child)
-            return Splice(dash, end, self._block([value], self._column(dash)).lstrip(" "))
-        return Splice(child.start, end, self._block({child.key: value}, self._column(child.start)).lstrip(" "))
+            return TextEdit(dash, end, self._block([value], self._column(dash)).lstrip(" "))
+        return TextEdit(child.start, end, self._block({child.key: value}, self._column(child.start)).lstrip(" "))
 
-    def _united(self, splices: list[Splice]) -> list[Splice]:
+    def _united(self, splices: list[TextEdit]) -> list[TextEdit]:
         """Join cuts that touch; one that reaches the end of a text without a last line end takes the one before."""
-        united: list[Splice] = []
+        united: list[TextEdit] = []
         for splice in sorted(splices, key=lambda splice: splice.start):
             if united and not splice.text and not united[-1].text and splice.start <= united[-1].end:
-                united[-1] = Splice(united[-1].start, max(splice.end, united[-1].end))
+                united[-1] = TextEdit(united[-1].start, max(splice.end, united[-1].end))
             else:
                 united.append(splice)
         last = united[-1] if united else None
         if last is not None and not last.text and last.end == len(self._text) and not self._text.endswith("\n"):
-            united[-1] = Splice(len(self._text[: last.start].removesuffix("\n").removesuffix("\r")), last.end)
+            united[-1] = TextEdit(len(self._text[: last.start].removesuffix("\n").removesuffix("\r")), last.end)
         return united
 
     def with_added(self, entries: Sequence[SettingsEntry]) -> str:
@@ -159,17 +163,17 @@ class YamlText:
         """
         tree = nested(entries)
         if self._root is not None:
-            return spliced(self._text, self._grown(self._root, tree, ()))
+            return apply_edits(self._text, self._grown(self._root, tree, ()))
         block = self._block(plain(tree), 0)
         if self._text:
-            return spliced(self._text, [self._inserted(len(self._text), block)])
+            return apply_edits(self._text, [self._inserted(len(self._text), block)])
         return block + self._newline if self._missing else _MARK + self._newline + block + self._newline
 
-    def _grown(self, node: Any, tree: Any, path: tuple[str, ...]) -> list[Splice]:
+    def _grown(self, node: Any, tree: Any, path: tuple[str, ...]) -> list[TextEdit]:
         require_fit(lookup(self.value, path), tree, path, self._name)
         if isinstance(tree, Appended):
             return self._appended(node, [(None, value) for value in tree.values])
-        splices, missing = list[Splice](), list[tuple[str | None, Any]]()
+        splices, missing = list[TextEdit](), list[tuple[str | None, Any]]()
         present = {child.key: child for child in children(node)}
         for key, below in tree.items():
             child = present.get(key)
@@ -181,7 +185,7 @@ class YamlText:
                 splices += self._grown(child.node, below, (*path, key))
         return splices + (self._appended(node, missing) if missing else [])
 
-    def _appended(self, node: Any, values: list[tuple[str | None, Any]]) -> list[Splice]:
+    def _appended(self, node: Any, values: list[tuple[str | None, Any]]) -> list[TextEdit]:
         inside = children(node)
         if kind_of(node) == "block":
             first = inside[0].start if inside[0].key is not None else self._dash(inside[0])
@@ -194,21 +198,21 @@ class YamlText:
         ]
         if inside:
             place = content_end(inside[-1].node)
-            return [Splice(place, place, "".join(f", {text}" for text in texts))]
+            return [TextEdit(place, place, "".join(f", {text}" for text in texts))]
         place = node.start_mark.index + 1
-        return [Splice(place, place, " " + ", ".join(texts))]
+        return [TextEdit(place, place, " " + ", ".join(texts))]
 
-    def _filled(self, child: YamlEntry, value: Any) -> Splice:
+    def _filled(self, child: YamlEntry, value: Any) -> TextEdit:
         """Put a value below a key that has nothing after its colon."""
         column = self._column(child.start) + _UNIT
         text = " " * column + _MARK + self._newline + self._block(value, column)
         return self._inserted(self._line_after(child.node), text)
 
-    def _inserted(self, place: int, block: str) -> Splice:
+    def _inserted(self, place: int, block: str) -> TextEdit:
         """Insert whole lines; at the end of a text without a last line end, they have none either."""
         if place == len(self._text) and not self._text.endswith("\n"):
-            return Splice(place, place, self._newline + block)
-        return Splice(place, place, block + self._newline)
+            return TextEdit(place, place, self._newline + block)
+        return TextEdit(place, place, block + self._newline)
 
     def _block(self, value: Any, column: int) -> str:
         text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=1 << 30).rstrip("\n")

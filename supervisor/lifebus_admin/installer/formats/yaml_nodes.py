@@ -33,7 +33,7 @@ class YamlEntry(Struct):
 
 
 class _PositionLoader(yaml.SafeLoader):
-    """Composes nodes, noting those with anchors; an alias stays a leaf, so that each position is the text's own."""
+    """Composes nodes and records those with anchors; an alias stays a leaf, so that each position is in the text."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
