@@ -42,4 +42,4 @@ ADAPTERS: Final[dict[str, Harness]] = {harness.adapter_id: harness for harness i
 """The built-in harnesses by adapter id."""
 
 OVERRIDES: Final = frozenset(name for harness in _HARNESSES for name in harness.overrides)
-"""Our own variables that say where a harness keeps its telemetry, and what it does not tell."""
+"""Our own variables that say where a harness keeps its telemetry, and what is not in it."""

@@ -30,12 +30,12 @@ class CallerProcess(Struct, frozen=True, kw_only=True):
 
 
 class HookCall(Struct, frozen=True, kw_only=True):
-    """One hook call as the hook door got it: nothing in it is parsed yet.
+    """One hook call as the hook server got it: nothing in it is parsed yet.
 
     `call_id` is unique to the hook process and survives the spool, so it makes retries idempotent.
     `env` holds only the few variables that the hook selects.  `spooled_at_epoch_s` is set when the call
     comes late, from the spool.  `oversized` is the size of a payload that was too large to be carried; `stdin` is
-    empty then.  `process` is the harness's, where the door could tell.
+    empty then.  `process` is the harness's, where the server knows it.
     """
 
     call_id: str
@@ -50,10 +50,10 @@ class HookCall(Struct, frozen=True, kw_only=True):
 
 
 class HookReading(Struct, frozen=True, kw_only=True):
-    """What one hook call tells.
+    """What one hook call means.
 
-    `hook` is the hook's own name and `session` the session it is about, None where it does not tell.  `emissions`
-    are its lifecycle events in causal order, all of one `invocation_id`; `facts` what the payload tells beside them
+    `hook` is the hook's own name and `session` the session it is about, None where it names none.  `emissions`
+    are its lifecycle events in causal order, all of one `invocation_id`; `facts` what else is in the payload
     (token counts, a turn's end); `transcript` the telemetry file that it names.  A call for a `display` only wants
     something to show: it does not prove that hooks are run.
     """
@@ -98,7 +98,7 @@ class Adapter(Protocol):
         ...
 
     def read(self, call: HookCall, ids: IdSource) -> HookReading:
-        """Return what a native hook call tells; a hook that means nothing tells its name only.
+        """Return what a native hook call means; of a hook that means nothing, its name only.
 
         Raises:
             InvalidRequest: the payload is not what this harness sends, or the hook is not known.

@@ -44,19 +44,19 @@ _EMPTY: Final = _Named()
 
 def context_of(params: bytes) -> Context:
     """Return what the params say, in the order of precedence that the app-server's own clients keep to."""
-    told = decoded(params, _Params)
-    if told is None:
+    parsed = decoded(params, _Params)
+    if parsed is None:
         return Context()
-    thread = identifier(told.thread_id) or _first(told.conversation_id, _inside(told.thread).id)
-    return Context(thread, identifier(told.turn_id) or _turn_inside(told))
+    thread = identifier(parsed.thread_id) or _first(parsed.conversation_id, _inside(parsed.thread).id)
+    return Context(thread, identifier(parsed.turn_id) or _turn_inside(parsed))
 
 
-def _turn_inside(told: _Params) -> str | None:
+def _turn_inside(parsed: _Params) -> str | None:
     """Return the turn that stands deeper in the params."""
-    turn, item = _inside(told.turn), _inside(told.item)
+    turn, item = _inside(parsed.turn), _inside(parsed.item)
     around = _inside(item.turn)
     return _first(
-        told.snake,
+        parsed.snake,
         *(turn.id, turn.turn_id, turn.snake),
         *(item.turn_id, item.snake, item.parent, item.snakes),
         *(around.id, around.turn_id, around.snake),

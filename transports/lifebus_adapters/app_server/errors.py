@@ -24,7 +24,7 @@ class _Error(Struct, rename="camel"):
 
 
 class ErrorInfo(Struct, frozen=True):
-    """An error by its kind, with the HTTP status where the server told one."""
+    """An error by its kind, with the HTTP status where the server named one."""
 
     kind: str
     http_status: int | None = None
@@ -44,12 +44,12 @@ class ErrorInfo(Struct, frozen=True):
 
 def error_facts(info: ErrorInfo, *, will_retry: bool) -> dict[str, FactValue]:
     """Return an error as receipts carry it: kind, HTTP status, whether the server tries again, and both classes."""
-    failure, wished = _classes(info)
+    failure, retry = _classes(info)
     facts: dict[str, FactValue] = {
         "error": info.kind,
         "will_retry": will_retry,
         "failure_class": failure.value,
-        "retry_class": tighten(failure, wished).value,
+        "retry_class": tighten(failure, retry).value,
     }
     return facts if info.http_status is None else facts | {"http_status": info.http_status}
 

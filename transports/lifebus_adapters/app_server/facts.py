@@ -1,4 +1,4 @@
-"""What an app-server tells about lifecycles, as small facts: the harness's words for threads, turns and people.
+"""What an app-server reports about lifecycles, as small facts: the harness's words for threads, turns and people.
 
 Turns, compactions and token counts are the facts of telemetry.  No fact carries a word of the conversation.
 """
@@ -85,4 +85,4 @@ AppServerFact = (
     | OperatorAsked
     | OperatorAnswered
 )
-"""Everything that an app-server tells about lifecycles."""
+"""Every fact that an app-server reports about lifecycles."""

@@ -1,4 +1,4 @@
-"""From what the server tells of a thread to facts of lifecycles.  Pure.
+"""From the notifications about a thread to facts of lifecycles.  Pure.
 
 Only what was observed becomes a fact: there is no word of a turn that is about to begin or to end.
 """
@@ -17,13 +17,13 @@ from lifebus_adapters.shared.telemetry import Compacted, TurnEnded, TurnStarted,
 from lifebus_contract.fields import Count
 
 SOURCE: Final = "app_server"
-"""The source id of facts that an app-server told."""
+"""The source id of facts that an app-server reported."""
 
 _ENDS: Final = frozenset({"completed", "interrupted", "failed"})
 
 
 def facts_of(thread: Thread, method: str, turn: str | None, params: bytes) -> list[AppServerFact]:
-    """Return what a notification tells; the thread takes it in."""
+    """Return the facts in a notification, and update the thread by it."""
     step = _STEPS.get(method)
     return [] if step is None else step(thread, turn, params)
 
@@ -63,13 +63,15 @@ class _TurnParams(Struct):
 
 
 def _turn_completed(thread: Thread, turn: str | None, params: bytes) -> list[AppServerFact]:
-    told = decoded(params, _TurnParams)
+    parsed = decoded(params, _TurnParams)
     seen, thread.turn = thread.last_error, None
-    if told is None or turn is None or told.turn.status not in _ENDS:
+    if parsed is None or turn is None or parsed.turn.status not in _ENDS:
         return []
-    end = told.turn.status
+    end = parsed.turn.status
     info = (
-        ErrorInfo.of(told.turn.error) if told.turn.error != ABSENT else (seen[0] if seen and end == "failed" else None)
+        ErrorInfo.of(parsed.turn.error)
+        if parsed.turn.error != ABSENT
+        else (seen[0] if seen and end == "failed" else None)
     )
     details = {} if info is None else error_facts(info, will_retry=False)
     evidence = f"{SOURCE}:turn/completed.{end}"
@@ -93,10 +95,10 @@ class _UsageParams(Struct, rename="camel"):
 
 def _usage(thread: Thread, _turn: str | None, params: bytes) -> list[AppServerFact]:
     """Return the tokens of the last request; `total` adds up all of them and says nothing of the context."""
-    told = decoded(params, _UsageParams)
-    if told is None:
+    parsed = decoded(params, _UsageParams)
+    if parsed is None:
         return []
-    last, window = told.token_usage.last, told.token_usage.model_context_window or None
+    last, window = parsed.token_usage.last, parsed.token_usage.model_context_window or None
     estimated = last.total_tokens > 0 and last.input_tokens == 0 and last.output_tokens == 0
     return [
         Usage(
@@ -119,20 +121,20 @@ class _ItemParams(Struct):
 
 
 def _item_completed(thread: Thread, turn: str | None, params: bytes) -> list[AppServerFact]:
-    told = decoded(params, _ItemParams)
-    if told is None or told.item.type != "contextCompaction":
+    parsed = decoded(params, _ItemParams)
+    if parsed is None or parsed.item.type != "contextCompaction":
         return []
     thread.compaction_items += 1
     return _compacted(thread, turn)
 
 
-def _compaction_told(thread: Thread, turn: str | None, _params: bytes) -> list[AppServerFact]:
+def _compaction_notice(thread: Thread, turn: str | None, _params: bytes) -> list[AppServerFact]:
     thread.compaction_notices += 1
     return _compacted(thread, turn)
 
 
 def _compacted(thread: Thread, turn: str | None) -> list[AppServerFact]:
-    """Return a compaction once: an item and a notice of the same turn, each counted for itself, tell of the same."""
+    """Return a compaction once: an item and a notice of the same turn, each counted for itself, report the same one."""
     if max(thread.compaction_items, thread.compaction_notices) == thread.compactions:
         return []
     thread.compactions += 1
@@ -145,16 +147,16 @@ class _ErrorParams(Struct, rename="camel"):
 
 
 def _error(thread: Thread, turn: str | None, params: bytes) -> list[AppServerFact]:
-    """Return an error that the server tries to get over, once for each change; of others the end of the turn tells."""
-    told = decoded(params, _ErrorParams)
-    if told is None:
+    """Return an error that the server tries to get over, once for each change; the end of the turn reports others."""
+    parsed = decoded(params, _ErrorParams)
+    if parsed is None:
         return []
-    seen = (ErrorInfo.of(told.error), told.will_retry)
+    seen = (ErrorInfo.of(parsed.error), parsed.will_retry)
     known, thread.last_error = thread.last_error, seen
-    if seen == known or not (told.will_retry or turn is None):
+    if seen == known or not (parsed.will_retry or turn is None):
         return []
     thread.errors += 1
-    details = error_facts(seen[0], will_retry=told.will_retry)
+    details = error_facts(seen[0], will_retry=parsed.will_retry)
     return [ErrorSeen(session=thread.id, frame_id=turn, key=f"{turn}:{thread.errors}", details=details)]
 
 
@@ -163,7 +165,7 @@ _STEPS: Final[dict[str, Callable[[Thread, str | None, bytes], list[AppServerFact
     "thread/closed": lambda thread, _turn, _params: _closed(thread, "thread/closed"),
     "thread/deleted": lambda thread, _turn, _params: _closed(thread, "thread/deleted"),
     "thread/tokenUsage/updated": _usage,
-    "thread/compacted": _compaction_told,
+    "thread/compacted": _compaction_notice,
     "turn/started": _turn_started,
     "turn/completed": _turn_completed,
     "item/completed": _item_completed,

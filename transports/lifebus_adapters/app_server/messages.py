@@ -1,4 +1,4 @@
-"""Messages of the app-server told apart: JSON objects, one a line, without a `jsonrpc` member.  Pure.
+"""The kinds of messages of the app-server: JSON objects, one a line, without a `jsonrpc` member.  Pure.
 
 What is none of them is no message: not JSON, not UTF-8, an array, a blank line, an id that is neither text nor an
 integer that every JSON reader can hold.  The real program drops all of that and goes on, and so do we.
@@ -33,7 +33,7 @@ class RpcRequest(Struct, frozen=True):
 
 
 class RpcNotification(Struct, frozen=True):
-    """One side tells the other; `params` is the original JSON."""
+    """One side notifies the other; `params` is the original JSON."""
 
     method: str
     params: Raw

@@ -82,10 +82,10 @@ class PendingQuestions:
 
     def resolve(self, thread: str, params: bytes, at_ms: int) -> list[OperatorAnswered]:
         """Return the fact that the server needs no answer any more, unless one was seen."""
-        told = decoded(params, _Resolved)
-        if told is None or told.request_id is None:
+        parsed = decoded(params, _Resolved)
+        if parsed is None or parsed.request_id is None:
             return []
-        key = request_key(told.request_id)
+        key = request_key(parsed.request_id)
         asked = self._pending.get(key)
         return self._end(key, "resolved", at_ms) if asked is not None and asked.fact.session == thread else []
 
@@ -117,15 +117,15 @@ class PendingQuestions:
 
 
 def request_key(number: RequestId) -> tuple[type, RequestId]:
-    """Return what tells one request from another: 1 and ``"1"`` are two."""
+    """Return a key that differs for every two requests: 1 and ``"1"`` are two."""
     return type(number), number
 
 
 def _decision(result: Raw | None) -> str | None:
-    told = decoded(result, _Answer) if result is not None else None
-    if told is None:
+    parsed = decoded(result, _Answer) if result is not None else None
+    if parsed is None:
         return None
-    word = told.decision or told.action
+    word = parsed.decision or parsed.action
     if isinstance(word, dict):
         word = next(iter(word), None) if len(word) == 1 else None
     return word if word in _WORDS else None

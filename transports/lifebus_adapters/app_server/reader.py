@@ -1,7 +1,7 @@
 """Reads an app-server's stdin and stdout: lines in, signals and facts out.  No I/O, no clock of its own.
 
-Both directions are read: a client's requests tell what an answer is about, which names the threads that were resumed,
-and its answers tell what people decided.  Signals are made of what the server says alone.
+Both directions are read: a client's requests say what an answer is about, which names the threads that were resumed,
+and its answers say what people decided.  Signals are made of the server's messages alone.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ from lifebus_adapters.app_server.facts import AppServerFact, ThreadClosed
 from lifebus_adapters.app_server.mapping import facts_of, opened
 from lifebus_adapters.app_server.messages import RpcNotification, RpcRequest, RpcResponse, read_message
 from lifebus_adapters.app_server.operators import PendingQuestions
-from lifebus_adapters.app_server.requests import COMPACT, OPENING, TELLING, ClientRequests
+from lifebus_adapters.app_server.requests import COMPACT, OPENING, RECORD_METHODS, ClientRequests
 from lifebus_adapters.app_server.signals import signal_of
 from lifebus_adapters.app_server.threads import Thread, Threads
 from lifebus_contract.fields import FactValue
@@ -157,7 +157,7 @@ class AppServerReader:
     def _is_servers_own(self, thread: Thread) -> bool:
         """Whether the server started a thread for itself; it announces no such thread, and its record may never come.
 
-        A thread that nobody has told of is its own, if everything was seen since the client's first word.
+        A thread that no message named is its own, if everything was read since the client's first message.
         """
         return thread.system or (not thread.known and self._saw_all and not self._requests.awaits_thread)
 
@@ -203,13 +203,13 @@ class AppServerReader:
 
     def _note_agents(self, params: bytes) -> None:
         """Note which threads belong to sub-agents that a turn has called."""
-        told = decoded(params, _ItemParams)
-        if told is not None and told.item.type == "collabAgentToolCall":
-            for name in filter(identifier, told.item.receiver_thread_ids):
+        parsed = decoded(params, _ItemParams)
+        if parsed is not None and parsed.item.type == "collabAgentToolCall":
+            for name in filter(identifier, parsed.item.receiver_thread_ids):
                 self._threads.find(name).system = True
 
     def _answered(self, answer: RpcResponse) -> list[AppServerFact]:
-        """Return what an answer to a client's request tells of a thread."""
+        """Return the facts in an answer to a client's request about a thread."""
         sent = self._requests.answered(answer.id)
         if sent is None:
             return []
@@ -217,7 +217,7 @@ class AppServerReader:
             if sent.method == COMPACT and sent.thread is not None:
                 self._threads.find(sent.thread).compact_wanted = False
             return []
-        if sent.method not in TELLING:
+        if sent.method not in RECORD_METHODS:
             return []
         thread = self._threads.learn((decoded(answer.result, _Result) or _Result()).thread)
         how = OPENING.get(sent.method)
@@ -229,12 +229,12 @@ class _About(Struct, rename="camel"):
     project_id: object = None
 
 
-def _rename(thread: Thread, told: _About) -> None:
-    thread.title = identifier(told.thread_name)
+def _rename(thread: Thread, parsed: _About) -> None:
+    thread.title = identifier(parsed.thread_name)
 
 
-def _assign(thread: Thread, told: _About) -> None:
-    thread.project_id = identifier(told.project_id)
+def _assign(thread: Thread, parsed: _About) -> None:
+    thread.project_id = identifier(parsed.project_id)
 
 
 _LEARNING: Final[dict[str, Callable[[Thread, _About], None]]] = {

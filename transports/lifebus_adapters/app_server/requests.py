@@ -8,9 +8,11 @@ from lifebus_adapters.app_server.messages import RequestId, RpcRequest
 from lifebus_adapters.app_server.operators import request_key
 
 OPENING: Final = {"thread/start": "started", "thread/resume": "resumed", "thread/fork": "forked"}
-"""The requests whose answers tell that a thread is open, and how that came."""
+"""The requests whose answers say that a thread is open, and how it was opened."""
 
-TELLING: Final = frozenset({*OPENING, "thread/read", "thread/unarchive", "thread/revert", "thread/metadata/update"})
+RECORD_METHODS: Final = frozenset(
+    {*OPENING, "thread/read", "thread/unarchive", "thread/revert", "thread/metadata/update"}
+)
 """The requests whose answers hold a thread's record."""
 
 COMPACT: Final = "thread/compact/start"
@@ -35,7 +37,7 @@ class ClientRequests:
 
     def note(self, request: RpcRequest, thread: str | None) -> None:
         """Remember a request if its answer matters."""
-        if request.method not in TELLING and request.method not in {COMPACT, _TURN}:
+        if request.method not in RECORD_METHODS and request.method not in {COMPACT, _TURN}:
             return
         self._sent[request_key(request.id)] = Sent(request.method, thread)
         if len(self._sent) > _MAX_PENDING:

@@ -10,7 +10,7 @@ from lifebus_adapters.app_server.naming import event_type
 from lifebus_adapters.app_server.threads import Thread
 
 MAX_PARAMS_BYTES: Final = 65_536
-"""Largest params that a signal carries, in bytes; of larger ones it tells the size."""
+"""Largest params that a signal carries, in bytes; of larger ones it has the size alone."""
 
 _DAY_S: Final = 86_400
 _LAST_MS: Final = 253_402_300_799_999
@@ -70,7 +70,7 @@ def signal_of(
 
 
 def iso_time(at_ms: int) -> str:
-    """Return a time as ``2026-11-22T04:14:02.123Z``; the years 1970 to 9999 are told."""
+    """Return a time as ``2026-11-22T04:14:02.123Z``; the years 1970 to 9999 are its bounds."""
     seconds, ms = divmod(min(max(0, at_ms), _LAST_MS), 1_000)
-    moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=ms * 1_000, tzinfo=None)
-    return moment.isoformat(timespec="milliseconds") + "Z"
+    time = datetime.fromtimestamp(seconds, UTC).replace(microsecond=ms * 1_000, tzinfo=None)
+    return time.isoformat(timespec="milliseconds") + "Z"

@@ -24,7 +24,8 @@ class Thread(Struct):
 
     It is `known` once the server has announced it or a client has named it, and `system` where it is the server's own.
     `live` says that the thread can take turns, `compact_wanted` that the next turn may rewrite the context and no more.
-    `compaction_items` and `compaction_notices` are two ways to tell of a compaction, `compactions` how many were told;
+    `compaction_items` and `compaction_notices` count the two ways in which a compaction is reported, `compactions` how
+    many were returned;
     `errors` counts the changes of `last_error`, with whether the server tries again.
     """
 
@@ -84,16 +85,16 @@ class Threads:
 
     def learn(self, record: bytes) -> Thread | None:
         """Take in a thread's own record; return the thread, None where it is no record or the thread is deleted."""
-        told = decoded(record, _Record)
-        name = identifier(told.id) if told is not None else None
-        if told is None or name is None or self.is_purged(name):
+        parsed = decoded(record, _Record)
+        name = identifier(parsed.id) if parsed is not None else None
+        if parsed is None or name is None or self.is_purged(name):
             return None
         thread = self.find(name)
         thread.known = True
-        thread.title, thread.project_id = identifier(told.name), identifier(told.project_id)
-        thread.model = identifier(told.model) or thread.model
-        thread.forked = thread.forked or told.forked_from_id is not None
-        thread.system = thread.system or _is_of_system(told)
+        thread.title, thread.project_id = identifier(parsed.name), identifier(parsed.project_id)
+        thread.model = identifier(parsed.model) or thread.model
+        thread.forked = thread.forked or parsed.forked_from_id is not None
+        thread.system = thread.system or _is_of_system(parsed)
         return thread
 
     def purge(self, thread: Thread) -> None:
@@ -112,9 +113,9 @@ class Threads:
         return [thread for thread in self._threads.values() if thread.live and not thread.system]
 
 
-def _is_of_system(told: _Record) -> bool:
-    made_by = decoded(told.source, dict[str, Raw])
+def _is_of_system(parsed: _Record) -> bool:
+    made_by = decoded(parsed.source, dict[str, Raw])
     made_by_server = made_by is not None and "custom" not in made_by
-    elsewhere = told.thread_source is None and told.session_id is not None and told.session_id != told.id
-    owned = told.parent_thread_id is not None or told.ephemeral is True
-    return made_by_server or elsewhere or owned or told.thread_source not in _OF_USER
+    elsewhere = parsed.thread_source is None and parsed.session_id is not None and parsed.session_id != parsed.id
+    owned = parsed.parent_thread_id is not None or parsed.ephemeral is True
+    return made_by_server or elsewhere or owned or parsed.thread_source not in _OF_USER

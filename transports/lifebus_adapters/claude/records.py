@@ -1,4 +1,4 @@
-"""The lines of a Claude Code transcript as types: the few fields that tell something, of the many there are."""
+"""The lines of a Claude Code transcript as types: the few fields that hold facts, of the many there are."""
 
 from typing import Final
 

@@ -1,9 +1,9 @@
 """What Claude Code leaves behind: its transcripts, and the token counts in its hooks (measured with 2.1.330).
 
-- The status line command is told window and tokens; the tokens are null after the start and after a compaction.
+- The status line command gets window and tokens; the tokens are null after the start and after a compaction.
   Its own percentage leaves the output tokens out; ours does not, so that it agrees with the transcript and with what
   Claude Code itself calls `context_tokens`.
-- `SessionStart` on a resume and the hooks around a change of model tell `context_tokens`, without the window.
+- `SessionStart` on a resume and the hooks around a change of model have `context_tokens`, without the window.
 - Inside a sub-agent such a number is about the sub-agent.
 """
 
@@ -63,7 +63,7 @@ SOURCES: Final[tuple[SourceSpec, ...]] = (
 
 
 def hook_facts(hook: str, payload: Payload, session: str) -> tuple[Fact, ...]:
-    """Return what a hook tells beside its events: how full the context is, and how large.
+    """Return the facts in the payload of a hook: how full the context is, and how large.
 
     Raises:
         InvalidRequest: a count is no number of tokens.
@@ -101,7 +101,7 @@ def _status_facts(payload: Payload, session: str) -> tuple[Fact, ...]:
 
 
 def _status_counts(payload: Payload) -> tuple[int | None, int | None]:
-    """Return used tokens and window as the status line tells them; None for what it does not."""
+    """Return used tokens and window from the status line; None for what is not in it."""
     window = count(payload, "context_window.context_window_size") or None
     if find(payload, "context_window.current_usage") is None:
         return None, window

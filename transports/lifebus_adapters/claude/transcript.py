@@ -1,8 +1,8 @@
-"""The reader of a Claude Code transcript, as measured with 2.1.330: one object a line, told apart by `type`.
+"""The reader of a Claude Code transcript, as measured with 2.1.330: one object a line, of a kind named by `type`.
 
 - Used is what Claude Code itself counts: input, cache creation, cache read and output tokens of the newest answer;
   after a `compact_boundary` and before the next answer its `postTokens`.  The window is not in the file.
-- Lines of sub-agents (`isSidechain`) tell nothing: their tokens fill another context.
+- Lines of sub-agents (`isSidechain`) are passed over: their tokens fill another context.
 - Answers that Claude Code made up (model ``<synthetic>``) carry no usage; one that reports an API error ends the turn.
 - `compact_boundary` is the proof of a compaction; its `uuid` is the key.
 - A turn begins with a prompt, a finished background task's notice included.  Tool results, the summary of a compaction,
@@ -11,8 +11,8 @@
 - `turn_duration` ends the newest turn; in ``-p`` runs it is not written.
 - After /clear the new file's lines still name the old session in `session_id`; `sessionId` is right.
 - Requests and attachments are most of the bytes: they are passed over by their first bytes, without parsing.
-- A fork begins with its parent's lines, under its own session id and the id of its own first prompt.  They tell of the
-  context, not of ends and compactions: those were the other's.  Answers among them name the other in
+- A fork begins with its parent's lines, under its own session id and the id of its own first prompt.  They count for
+  the context, not for ends and compactions: those were the other's.  Answers among them name the other in
   `requestSessionId`; in ``-p`` runs they all are older than the `queue-operation` before them; the next line that is no
   conversation ends them.
 """
@@ -50,7 +50,7 @@ _SECONDS: Final = len("2026-11-21T20:59:16")
 class TranscriptReader:
     """Reads one transcript from its beginning.
 
-    `session` is what the file's name tells; a line's own session id goes before it.  `model` and `window` are what the
+    `session` is the id in the file's name; a line's own session id goes before it.  `model` and `window` are what the
     user says instead of the file: the window with the name of the variable that says so.
     """
 
@@ -67,7 +67,7 @@ class TranscriptReader:
         self._compactions = 0
 
     def read(self, record: bytes) -> Sequence[Fact]:
-        """Return what a line tells (see `RecordReader`).
+        """Return the facts in a line (see `RecordReader`).
 
         Raises:
             InvalidRequest: the line is not what Claude Code writes.
@@ -126,19 +126,19 @@ class TranscriptReader:
             return self._compacted(session, line, line.compact_metadata or CompactMetadata())
         return ()
 
-    def _compacted(self, session: str, line: Line, told: CompactMetadata) -> Sequence[Fact]:
+    def _compacted(self, session: str, line: Line, metadata: CompactMetadata) -> Sequence[Fact]:
         self._compactions += 1
         compacted = Compacted(
             session=session,
             key=named(line.uuid, "uuid") or f"count:{self._compactions}",
-            trigger=named(told.trigger, "compactMetadata.trigger"),
-            tokens_before=told.pre_tokens,
-            tokens_after=told.post_tokens,
+            trigger=named(metadata.trigger, "compactMetadata.trigger"),
+            tokens_before=metadata.pre_tokens,
+            tokens_after=metadata.post_tokens,
         )
         proof = () if self._is_copied else (compacted,)
-        if told.post_tokens is None:
+        if metadata.post_tokens is None:
             return proof
-        return (*proof, self._usage(session, told.post_tokens, _AFTER_COMPACTION))
+        return (*proof, self._usage(session, metadata.post_tokens, _AFTER_COMPACTION))
 
     def _ended(self, session: str, turn: str | None, frame_end: str, evidence: str) -> Sequence[Fact]:
         """Return the end of a turn; a line that cannot be tied to one of this session ends none."""

@@ -1,6 +1,6 @@
 """How large the context windows of Claude models are, in tokens: only those that are sure.  Pure data.
 
-A model that is sold with two sizes is left out, because its name alone does not tell which; a name that ends in
+A model that is sold with two sizes is left out, because its name alone does not say which; a name that ends in
 ``[1m]`` does.  What the status line or the user says goes before this table.
 """
 
@@ -20,7 +20,7 @@ WINDOWS: Final = {
     "claude-haiku-4-5": 200_000,
     "claude-opus-5-5": 1_000_000,
 }
-"""Windows by name without date; the last one as Claude Code 2.1.330 told it in its status line."""
+"""Windows by name without date; the last one as in the status line of Claude Code 2.1.330."""
 
 _LARGE: Final = "[1m]"
 _LARGE_TOKENS: Final = 1_000_000
@@ -28,7 +28,7 @@ _FAMILY: Final = "claude-"
 
 
 def window_of(model: str) -> int | None:
-    """Return the window of a model, None if its name does not tell.
+    """Return the window of a model, None if its name does not say.
 
     Clouds write more around a name: ``us.anthropic.claude-opus-4-1-20250805-v1:0``, ``claude-opus-4-1@20250805``.
     """

@@ -3,11 +3,11 @@
 - `token_count` repeats with equal values, which is harmless.  Its `total_token_usage` adds up all requests and says
   nothing of the context; `last_token_usage` does.  After a compaction its parts are 0 and the total is an estimate.
 - The window is already the part of the model's that Codex uses.
-- `compacted` is the proof of a compaction; `ordinal` counts from 0 without gaps, over resumes too.  The line tells no
+- `compacted` is the proof of a compaction; `ordinal` counts from 0 without gaps, over resumes too.  The line has no
   token counts and no trigger.
 - A compaction on request is a task of its own, without the `turn_attribution` that turns have: it is no turn, and what
   is done in it is no work of one.
-- A sub-agent has a file of its own under its own thread id, and fills a context of its own: such a file tells nothing.
+- A sub-agent has a file of its own under its own thread id, and fills a context of its own: it has no facts for us.
   Its first line shows it: `source` is an object, `thread_source` is not the user, a parent thread is named, or
   `session_id` is not `id`.  A file whose first line is missing is taken for a session of its own, which no hook names:
   nothing is taken for the parent's in any case.
@@ -103,7 +103,7 @@ _TOKEN_COUNT: Final = LineDecoder(_TokenCount)
 class RolloutReader:
     """Reads one rollout from its beginning.
 
-    `session` is what the file's name tells, None where it tells nothing: then the first line's id stands for it.
+    `session` is the id in the file's name, None where there is none: then it is the first line's id.
     `model` is the name to report instead of the file's own.
     """
 
@@ -119,7 +119,7 @@ class RolloutReader:
         self._compactions = 0
 
     def read(self, record: bytes) -> Sequence[Fact]:
-        """Return what a line tells (see `RecordReader`).
+        """Return the facts in a line (see `RecordReader`).
 
         Raises:
             InvalidRequest: the line is not what Codex writes.
@@ -201,11 +201,11 @@ class RolloutReader:
             return ()
         return (TurnEnded(session=session, frame_id=turn, frame_end=frame_end, evidence=evidence),)
 
-    def _token_count(self, session: str, told: _TokenCount) -> Sequence[Fact]:
-        info = told.info
+    def _token_count(self, session: str, count: _TokenCount) -> Sequence[Fact]:
+        info = count.info
         if info is None or info.last_token_usage is None:
             return ()
-        told_source = _WINDOW if info.model_context_window else _TASK_WINDOW
+        window_source = _WINDOW if info.model_context_window else _TASK_WINDOW
         window = info.model_context_window or self._task_window
         return (
             Usage(
@@ -213,7 +213,7 @@ class RolloutReader:
                 used_tokens=info.last_token_usage.total_tokens,
                 used_source=_used_source(info.last_token_usage),
                 window_tokens=window,
-                window_source=told_source if window else None,
+                window_source=window_source if window else None,
                 model=self._model_override or self._model,
             ),
         )

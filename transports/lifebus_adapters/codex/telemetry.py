@@ -1,6 +1,6 @@
 """What Codex leaves behind: its rollouts, and the token counts in its hooks (measured with 0.169.0).
 
-`PostModelRequest` tells how full the context is, without the window; inside a sub-agent it is about the sub-agent.
+`PostModelRequest` says how full the context is, without the window; inside a sub-agent it is about the sub-agent.
 """
 
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ SOURCES: Final[tuple[SourceSpec, ...]] = (
 
 
 def hook_facts(hook: str, payload: Payload, session: str) -> tuple[Fact, ...]:
-    """Return what a hook tells beside its events: the tokens of the request that is just over.
+    """Return the facts in the payload of a hook: the tokens of the request that is just over.
 
     Raises:
         InvalidRequest: a count is no number of tokens.

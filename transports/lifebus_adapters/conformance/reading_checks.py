@@ -71,7 +71,7 @@ def events_share_an_invocation(subject: Subject) -> Iterator[str]:
 
 
 def events_are_in_causal_order(subject: Subject) -> Iterator[str]:
-    """What comes first is told first: starting before started, opening before opened, ending before ended."""
+    """Events are in causal order: starting before started, opening before opened, ending before ended."""
     for example, _, reading in readings(subject):
         places = [_ORDER[emission.request.event] for emission in reading.emissions]
         if places != sorted(set(places)):
@@ -140,19 +140,19 @@ def identity_is_as_claimed(subject: Subject) -> Iterator[str]:
     for name in ("harness_session_id", "harness_run_id", "harness_task_id"):
         claimed = identity is not None and getattr(identity, name) is not SupportState.UNAVAILABLE
         if requests and claimed is not any(getattr(request, name) is not None for _, request in requests):
-            yield f"`{name}` is {'claimed and never' if claimed else 'not claimed and yet'} told"
+            yield f"`{name}` is {'claimed and never' if claimed else 'not claimed and yet'} there"
 
 
 def private_text_stays_behind(subject: Subject) -> Iterator[str]:
-    """Prompts, answers and tool data of the payloads appear nowhere in what the adapter tells."""
+    """Prompts, answers and tool data of the payloads appear nowhere in what the adapter returns."""
     for example, _, reading in readings(subject):
-        told = [*map(flat, reading.emissions), *map(flat, reading.facts), reading.transcript or "", reading.hook]
-        if any(PRIVATE in text for text in told):
+        texts = [*map(flat, reading.emissions), *map(flat, reading.facts), reading.transcript or "", reading.hook]
+        if any(PRIVATE in text for text in texts):
             yield f"{example.title} passes private text on"
 
 
 def same_call_gives_the_same(subject: Subject) -> Iterator[str]:
-    """The same call read twice tells the same, and the call itself is not changed."""
+    """The same call read twice means the same, and the call itself is not changed."""
     for number, (example, call, reading) in enumerate(readings(subject)):
         fresh = call_of(example, call.adapter_id, number)
         if call != fresh:
@@ -162,10 +162,10 @@ def same_call_gives_the_same(subject: Subject) -> Iterator[str]:
 
 
 def late_calls_are_marked(subject: Subject) -> Iterator[str]:
-    """A call that comes late, from the spool, tells the same and bears the warning `spooled_late`."""
+    """A call that comes late, from the spool, means the same and bears the warning `spooled_late`."""
     for example, call, reading in readings(subject):
         late = read(subject, structs.replace(call, spooled_at_epoch_s=_SPOOLED_S))
         if [emission.request for emission in late.emissions] != [emission.request for emission in reading.emissions]:
-            yield f"{example.title} tells something else when it comes late"
+            yield f"{example.title} means something else when it comes late"
         if not all(_LATE in [warning.code for warning in emission.warnings] for emission in late.emissions):
             yield f"{example.title} does not say that it came late"

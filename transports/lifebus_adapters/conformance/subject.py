@@ -27,7 +27,7 @@ _EVENT_OF_SLOT: Final = {ManifestPlacementClass.PRE_SESSION: LifecycleEvent.SESS
 class Subject(Struct, frozen=True, kw_only=True):
     """An adapter, its example calls, and what else is known of it.
 
-    `hooks` are the names of all hooks that the adapter knows, None where it does not tell.  `records` are good
+    `hooks` are the names of all hooks that the adapter knows, None where it does not say.  `records` are good
     telemetry records by source id, for the adapter's own readers.
     """
 

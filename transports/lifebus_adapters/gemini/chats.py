@@ -6,7 +6,7 @@
 - Tokens that fall prove nothing: resuming, rewinding and another model do that too.
 - The end of a turn does not show: a message that will call tools looks like the last one until it is replaced.
 - The text of a prompt stands here with what hooks added to it, so the frame's id cannot be made from it.
-- A sub-agent's file says so in its header; it tells nothing about the session.
+- A sub-agent's file says so in its header; it has no facts about the session.
 """
 
 from collections.abc import Sequence
@@ -69,7 +69,7 @@ class ChatReader:
         self._usages: dict[str, Usage | None] = {}
 
     def read(self, record: bytes) -> Sequence[Fact]:
-        """Return what a line tells (see `RecordReader`).
+        """Return the facts in a line (see `RecordReader`).
 
         Raises:
             InvalidRequest: the line is not what Gemini CLI writes.
@@ -137,7 +137,7 @@ class ChatReader:
 
 
 def _from_others(session: str, line: _Line) -> Sequence[Fact]:
-    """Return what a message that is not the model's tells: a prompt begins a turn, a tool's result is work."""
+    """Return the facts in a message that is not the model's: a prompt begins a turn, a tool's result is work."""
     if line.type != "user":
         return ()
     parts = line.content if isinstance(line.content, tuple) else (line.content,)

@@ -1,6 +1,6 @@
 """What Gemini CLI leaves behind: chat files, an opt-in telemetry file, and the token counts in its hooks.
 
-`PreCompress` tells nothing: it fires before every model request.  `AfterModel` fires for every chunk of an answer; the
+`PreCompress` proves nothing: it fires before every model request.  `AfterModel` fires for every chunk of an answer; the
 last chunk, which has a finish reason, carries the counts.
 """
 
@@ -87,7 +87,7 @@ SOURCES: Final[tuple[SourceSpec, ...]] = (
 
 
 def hook_facts(hook: str, payload: Payload, session: str) -> tuple[Fact, ...]:
-    """Return what a hook tells beside its events: how full the context was for an answer that is complete.
+    """Return the facts in the payload of a hook: how full the context was for an answer that is complete.
 
     Raises:
         InvalidRequest: a count is no number of tokens.

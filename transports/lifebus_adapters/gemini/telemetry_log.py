@@ -58,7 +58,7 @@ class TelemetryLogReader:
         self._models: dict[str, str | None] = {}
 
     def read(self, record: bytes) -> Sequence[Fact]:
-        """Return what an object tells (see `RecordReader`); spans, metrics and most events tell nothing.
+        """Return the facts in an object (see `RecordReader`); spans, metrics and most events have none.
 
         Raises:
             InvalidRequest: it is not what Gemini CLI writes.

@@ -1,4 +1,4 @@
-"""How large the context windows of Gemini CLI's models are: no file of the harness tells.
+"""How large the context windows of Gemini CLI's models are: no file of the harness says it.
 
 The table is what Gemini CLI 0.61.0 reckons with.  A model that is not in it has no known window: no guess.
 """

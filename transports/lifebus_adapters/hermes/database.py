@@ -6,7 +6,7 @@
   repeat old prompts and answers, so they begin and end no turn.
 - A compaction that splits ends the session with the reason `compression`; a child session goes on.
 - Messages that the user took back are not live either, but not `compacted`: that proves nothing.
-- A session's end is told for each run of the program, and taken back when it is resumed.
+- A session's end is stored for each run of the program, and taken back when it is resumed.
 """
 
 from collections.abc import Sequence
@@ -79,7 +79,7 @@ class MessageReader:
         )
 
     def read(self, query: RowQuery, rows: Sequence[Row]) -> Sequence[Fact]:
-        """Return what the answer tells.
+        """Return the facts in the rows.
 
         Raises:
             InvalidRequest: the rows are not what Hermes stores.
@@ -87,7 +87,7 @@ class MessageReader:
         if query.sql == _ENDED:
             return self._ended(rows)
         before = self._progress.at or 0
-        return self._progress.read(rows, lambda row: _tell(_MESSAGE.read(row), before))
+        return self._progress.read(rows, lambda row: _facts_of(_MESSAGE.read(row), before))
 
     def _ended(self, rows: Sequence[Row]) -> Sequence[Fact]:
         ended = [_SESSION.read(row) for row in rows]
@@ -95,8 +95,8 @@ class MessageReader:
         return [_end(one) for one in ended]
 
 
-def _tell(message: _Message, before: int) -> Sequence[Fact]:
-    """Return what a new message tells; `before` is the last one that was read before this answer."""
+def _facts_of(message: _Message, before: int) -> Sequence[Fact]:
+    """Return the facts in a new message; `before` is the last one that was read before this answer."""
     session = named(message.session, "session_id")
     if session is None:
         raise InvalidRequest("a message without its session", code="missing", field="$.session_id")

@@ -29,7 +29,7 @@ SOURCES: Final[tuple[SourceSpec, ...]] = (database(roots=_roots, is_ours=_is_our
 
 
 def hook_facts(hook: str, payload: Payload, session: str) -> tuple[Fact, ...]:
-    """Return what a hook tells beside its events: how full the context was in a request that is over.
+    """Return the facts in the payload of a hook: how full the context was in a request that is over.
 
     Raises:
         InvalidRequest: a count is no number of tokens.

@@ -80,7 +80,7 @@ def _plugin_faults(plugins: dict[str, Any]) -> Iterator[str]:
 
 def _plugin_files(request: InstallRequest, folder: str) -> tuple[OwnedFile, ...]:
     text = fill(
-        template("texts", "door.js") + template("openclaw", "plugin.js"),
+        template("texts", "hook_client.js") + template("openclaw", "plugin.js"),
         adapter=for_javascript("openclaw"),
         launcher=for_javascript(request.launcher),
         hooks=for_javascript([event.name for event in _EVENTS if request.wants(event.name)]),

@@ -2,7 +2,7 @@
 
 - `session_nodes` keeps the session's window: the budget that OpenClaw reckons with.
 - `transcript_events` holds the messages; those of the model carry the usage of their own request.  A `compaction` entry
-  is the proof of one.  Old entries are packed and tell nothing any more.
+  is the proof of one.  Old entries are packed and hold no facts any more.
 - `trajectory_runtime_events` names its runs; its `session.ended` comes with each run and ends the run, not the session.
 """
 
@@ -125,9 +125,9 @@ class AgentReader:
         self._read: dict[str, Callable[[Sequence[Row]], Sequence[Fact]]] = {
             _NODES: self._nodes,
             _FEWER_ENTRIES: partial(_end_at, self._entries),
-            _ENTRIES: partial(self._entries.read, tell=_entry),
+            _ENTRIES: partial(self._entries.read, facts_of=_entry),
             _FEWER_STEPS: partial(_end_at, self._steps),
-            _STEPS: partial(self._steps.read, tell=_step),
+            _STEPS: partial(self._steps.read, facts_of=_step),
         }
 
     def queries(self) -> Sequence[RowQuery]:
@@ -141,7 +141,7 @@ class AgentReader:
         )
 
     def read(self, query: RowQuery, rows: Sequence[Row]) -> Sequence[Fact]:
-        """Return what the answer tells.
+        """Return the facts in the rows.
 
         Raises:
             InvalidRequest: the rows are not what OpenClaw stores.

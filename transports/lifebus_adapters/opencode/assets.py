@@ -39,7 +39,7 @@ def _directory(request: InstallRequest) -> str:
 
 def _hooks(request: InstallRequest) -> tuple[Asset, ...]:
     text = fill(
-        template("texts", "door.js") + template("opencode", "plugin.js"),
+        template("texts", "hook_client.js") + template("opencode", "plugin.js"),
         adapter=for_javascript("opencode"),
         launcher=for_javascript(request.launcher),
         hooks=for_javascript([event.name for event in _EVENTS if request.wants(event.name)]),

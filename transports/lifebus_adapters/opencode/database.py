@@ -1,6 +1,6 @@
 """The reader of OpenCode's database, as measured with 1.18.33: its table of events, in the order they were stored.
 
-- A message is told of again and again while it grows; one with a `finish` reason has its final token counts.
+- A message is stored again and again while it grows; one with a `finish` reason has its final token counts.
 - A compaction is a user message with a `compaction` part, then an assistant message with `summary`: once that is
   complete the context is rewritten.  Its token counts are those of the request for the summary: they are no usage.
 - After a compaction a synthetic user message makes the model go on: it begins no turn.
@@ -112,7 +112,7 @@ class EventReader:
         return (RowQuery(sql=_SHRUNK, values=(self._progress.at,)), news)
 
     def read(self, query: RowQuery, rows: Sequence[Row]) -> Sequence[Fact]:
-        """Return what the answer tells.
+        """Return the facts in the rows.
 
         Raises:
             InvalidRequest: the rows are not what OpenCode stores.
@@ -120,9 +120,9 @@ class EventReader:
         if query.sql == _SHRUNK:
             self._progress.end_at(rows)
             return ()
-        return self._progress.read(rows, self._tell)
+        return self._progress.read(rows, self._facts_of)
 
-    def _tell(self, row: Row) -> Sequence[Fact]:
+    def _facts_of(self, row: Row) -> Sequence[Fact]:
         event = _EVENT.read(row)
         session = named(event.session, "aggregate_id")
         if session is None:
@@ -155,7 +155,7 @@ class EventReader:
         return (Compacted(session=session, key=f"message:{message}", trigger=trigger),)
 
     def _part(self, session: str, event: _Event) -> Sequence[Fact]:
-        """Return what a part tells: the first one of a prompt says whether a user wrote it."""
+        """Return the facts in a part: the first one of a prompt says whether a user wrote it."""
         known = self._prompts.get(event.part_of or "")
         if known is None or event.part_of is None:
             return (Activity(session=session),)

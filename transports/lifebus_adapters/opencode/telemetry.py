@@ -47,7 +47,7 @@ SOURCES: Final[tuple[SourceSpec, ...]] = (database(roots=_roots, is_ours=_is_our
 
 
 def hook_facts(hook: str, payload: Payload, session: str) -> tuple[Fact, ...]:
-    """Return what a call tells beside its events: how full the context is, how large its window.
+    """Return the facts in the payload of a call: how full the context is, how large its window.
 
     Raises:
         InvalidRequest: a count is no number of tokens.

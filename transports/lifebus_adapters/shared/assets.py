@@ -1,7 +1,7 @@
 """What lifebus puts into a harness's settings, as data: files that are wholly ours, and entries in files that are not.
 
 Nothing here touches a file.  Every hook command has one shape, so that it stays the same across upgrades (Codex trusts
-hooks by a hash of the text) and so that ours can be told from everybody else's:
+hooks by a hash of the text) and so that ours differ from everybody else's:
 
     /bin/sh -c 'test -x "$0" || exit 0; exec "$0" "$@"' /…/lifebus-hook ADAPTER HOOK
 
@@ -21,7 +21,7 @@ LAUNCHER: Final = "lifebus-hook"
 """The name of the launcher; a command that runs a file of this name is ours."""
 
 Scope = Literal["user", "project"]
-"""Whether the harness is to be told in the user's settings or in the project's."""
+"""Whether hooks go to the user's settings or to the project's."""
 
 Dialect = Literal["json", "jsonc", "json5", "yaml"]
 """How a settings file is written: strict JSON, with comments and trailing commas, JSON5, or YAML."""
@@ -89,7 +89,7 @@ class SettingsEntry(Struct, frozen=True, kw_only=True):
 class SettingsFile(Struct, frozen=True, kw_only=True):
     """A settings file of the harness that takes entries of ours; all else in it belongs to others.
 
-    `owns` tells whether a value at an entry's place is ours, also one that an older version of lifebus wrote.
+    `owns` says whether a value at an entry's place is ours, also one that an older version of lifebus wrote.
     `check` returns what the harness would refuse about the whole parsed result, and nothing where it is fine.
     """
 

@@ -1,7 +1,7 @@
 """The hooks that lifebus makes itself, and that every adapter knows: of the launcher wrapper, the observer, the canary.
 
-`wrapper_start` and `wrapper_end` tell that a harness was started and ended; its session is not known to a wrapper, so
-that they name a run.  `app_server_end` is what an observer leaves where no broker was there.  `lifebus.canary` goes
+`wrapper_start` and `wrapper_end` report that a harness was started and ended; a wrapper does not know its session, so
+they name a run.  `app_server_end` is what an observer leaves where no broker was there.  `lifebus.canary` goes
 through an installed hook to show that it arrives.
 """
 
@@ -22,7 +22,7 @@ WRAPPER_END: Final = "wrapper_end"
 """The harness has ended; the payload has the `run_id` and an `exit_code`, negative for a signal."""
 
 APP_SERVER_END: Final = "app_server_end"
-"""An app-server has ended, and some of it was never told: `run_id`, `exit_code`, and how much was lost."""
+"""An app-server has ended, and some of what it reported was lost: `run_id`, `exit_code`, and how much."""
 
 _LOSSES: Final = (FactField("exit_code", int), FactField("missed_messages", int), FactField("missed_bytes", int))
 

@@ -5,8 +5,8 @@ Rules that hold for every harness:
 - The payload's own hook name wins over the name on the command line, which may be stale in somebody's settings.
 - Prompts, answers, tool input and output stay where they are: only the facts a rule names are taken over.
 - All events of one call share `invocation_id` and `event_id`.  The idempotency key is made of the harness's own ids
-  where they name the moment, else of the call's id, and of the event: so a moment that is told twice, and a call that
-  is sent again or comes from the spool, is recorded once.
+  where they name what happened, else of the call's id, and of the event: so what a harness reports twice, and a call
+  that is sent again or comes from the spool, is recorded once.
 """
 
 from hashlib import sha256
@@ -44,7 +44,7 @@ _CWD_CHARACTERS: Final = 1024
 _PATH_CHARACTERS: Final = 4096
 
 
-class _Moment(Struct, frozen=True, kw_only=True):
+class _CallContext(Struct, frozen=True, kw_only=True):
     """What all events of one hook call have in common."""
 
     invocation_id: str
@@ -98,7 +98,7 @@ def named_session(call: HookCall, table: HookTable) -> str | None:
 def read_hook(
     call: HookCall, ids: IdSource, table: HookTable, manifest: AdapterManifest, facts: HookFacts = no_facts
 ) -> HookReading:
-    """Return what a hook call tells: its emissions in causal order, and its facts.
+    """Return what a hook call means: its emissions in causal order, and its facts.
 
     Raises:
         InvalidRequest: the payload is not what this harness sends; `field` names where.
@@ -125,8 +125,8 @@ def _emissions(  # noqa: PLR0917  everything that one call is made of
     rule = table.rules.get(name)
     if rule is None or (rule.unless and find(payload, rule.unless[0]) == rule.unless[1]):
         return ()
-    moment = _moment(call, payload, name, table, ids)
-    return tuple(_emission(event, moment, manifest) for event in rule.events)
+    context = _context_of(call, payload, name, table, ids)
+    return tuple(_emission(event, context, manifest) for event in rule.events)
 
 
 def _transcript(payload: Payload, table: HookTable) -> str | None:
@@ -138,31 +138,31 @@ def _transcript(payload: Payload, table: HookTable) -> str | None:
     return None
 
 
-def _emission(event: LifecycleEvent, moment: _Moment, manifest: AdapterManifest) -> Emission:
+def _emission(event: LifecycleEvent, context: _CallContext, manifest: AdapterManifest) -> Emission:
     request = CallbackRequest(
         schema_version=CONTRACT_VERSION,
         event=event,
-        event_id=moment.event_id,
+        event_id=context.event_id,
         adapter_id=manifest.adapter_id,
         adapter_version=manifest.adapter_version,
-        invocation_id=moment.invocation_id,
-        integration_mode=moment.mode,
-        harness_session_id=moment.session,
-        harness_run_id=moment.run,
-        harness_task_id=moment.task,
-        frame_context=moment.frame,
-        idempotency_key=f"{moment.key}:{event.value}",
-        metadata=moment.metadata,
+        invocation_id=context.invocation_id,
+        integration_mode=context.mode,
+        harness_session_id=context.session,
+        harness_run_id=context.run,
+        harness_task_id=context.task,
+        frame_context=context.frame,
+        idempotency_key=f"{context.key}:{event.value}",
+        metadata=context.metadata,
     )
-    telemetry = dict(moment.facts)
-    if moment.frame is not None:
-        telemetry["frame_id"] = moment.frame.frame_id
+    telemetry = dict(context.facts)
+    if context.frame is not None:
+        telemetry["frame_id"] = context.frame.frame_id
     if event is LifecycleEvent.FRAME_ENDED:
-        telemetry["frame_end"] = moment.frame_end
-    return Emission(request=request, warnings=moment.warnings, telemetry=telemetry)
+        telemetry["frame_end"] = context.frame_end
+    return Emission(request=request, warnings=context.warnings, telemetry=telemetry)
 
 
-def _moment(call: HookCall, payload: Payload, name: str, table: HookTable, ids: IdSource) -> _Moment:
+def _context_of(call: HookCall, payload: Payload, name: str, table: HookTable, ids: IdSource) -> _CallContext:
     """Collect what a call is about, synthesising the ids that the harness does not supply and saying so."""
     rule, paths = table.rules[name], table.identity
     warnings: list[Warning] = []
@@ -172,7 +172,7 @@ def _moment(call: HookCall, payload: Payload, name: str, table: HookTable, ids: 
     session = _session(payload, name, table, warnings)
     frame = _frame(payload, rule, paths, warnings) if about_frame else None
     native = _event_id(payload, paths, warnings, about_session=about_session)
-    return _Moment(
+    return _CallContext(
         session=session,
         run=identifier(payload, *paths.run),
         task=None if about_session else identifier(payload, *paths.task),
@@ -208,9 +208,9 @@ def _event_id(payload: Payload, paths: IdentityPaths, warnings: list[Warning], *
 
 
 def _key(payload: Payload, name: str, table: HookTable) -> str | None:
-    """Return what is the same whenever the harness tells of one moment again; None where its ids do not say so.
+    """Return a key that is the same when the harness reports the same thing again; None where its ids do not say so.
 
-    A harness may call us twice for one moment: our hook may stand in the user's settings and in the project's.
+    A harness may call us twice for one event: our hook may stand in the user's settings and in the project's.
     """
     paths, rule = table.identity, table.rules[name]
     own = identifier(payload, *paths.event)

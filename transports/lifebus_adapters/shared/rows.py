@@ -51,10 +51,10 @@ class TablePosition:
     def __init__(self) -> None:
         self.at: int | None = None
 
-    def read(self, rows: Sequence[Row], tell: Callable[[Row], Sequence[Fact]]) -> list[Fact]:
-        """Return what the rows tell, oldest first.
+    def read(self, rows: Sequence[Row], facts_of: Callable[[Row], Sequence[Fact]]) -> list[Fact]:
+        """Return the facts in the rows, oldest first.
 
-        A bad row costs itself alone: what stands before it is told, and next time it comes first and is passed over.
+        A bad row costs itself alone: the facts before it are returned, and next time it comes first and is skipped.
 
         Raises:
             InvalidRequest: the first row is bad.
@@ -62,7 +62,7 @@ class TablePosition:
         facts: list[Fact] = []
         for row in rows:
             try:
-                found = tell(row)
+                found = facts_of(row)
             except InvalidRequest:
                 if facts:
                     break

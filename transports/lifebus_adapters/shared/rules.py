@@ -10,11 +10,11 @@ from lifebus_adapters.shared.telemetry import Fact
 from lifebus_contract import IntegrationMode, LifecycleEvent, ManifestPlacementClass
 
 HookFacts = Callable[[str, Payload, str], tuple[Fact, ...]]
-"""What a hook tells beside its events: hook name, payload and session in, facts out."""
+"""Returns the telemetry facts in a hook's payload: hook name, payload and session in, facts out."""
 
 
 def no_facts(hook: str, payload: Payload, session: str) -> tuple[Fact, ...]:  # noqa: ARG001  it is a default
-    """Return nothing: the hooks of this harness tell no more than their events."""
+    """Return nothing: the payloads of this harness have no telemetry in them."""
     return ()
 
 
@@ -32,7 +32,7 @@ FRAME_CLOSE = (LifecycleEvent.FRAME_ENDING, LifecycleEvent.FRAME_ENDED)
 
 
 class FactField(Struct, frozen=True):
-    """A small fact that goes into `telemetry`: where it stands, its kind, its name if the last path part is not one."""
+    """A field of a payload that goes into `telemetry`: its path, its type, and its key if that is not the last part."""
 
     path: str
     kind: type = str
@@ -47,10 +47,10 @@ class FactField(Struct, frozen=True):
 class HookRule(Struct, frozen=True, kw_only=True):
     """What one native hook means.
 
-    `unless` names a field and the value with which the hook means nothing.  `frame_end` says how a frame ended, in
-    one word or by a look at the payload.  `subagent` hooks are about a nested frame and must name the agent.  `mode` is
-    the integration mode through which it came.  A hook that fires `once` for a turn or agent is known by their ids.
-    `takes` is the placement class of the context that the hook's answer may carry, None where it carries none.
+    `unless` names a field and the value with which the hook means nothing.  `frame_end` says how a frame ended: one
+    word, or a function that takes it from the payload.  `subagent` hooks are about a nested frame and must name the
+    agent.  `mode` is the integration mode through which it came.  A hook that fires `once` for a turn or agent is known
+    by their ids.  `takes` is the placement class of the context that its answer may carry, None where it carries none.
     """
 
     events: tuple[LifecycleEvent, ...]

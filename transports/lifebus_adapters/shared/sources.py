@@ -6,7 +6,7 @@ from lifebus_adapters.shared.telemetry import DatabaseReader, RecordReader, Sour
 
 
 def no_session(_: str) -> None:
-    """Know no session: the path does not tell it."""
+    """Return None: the path does not name its session."""
 
 
 def session_logs(

@@ -1,4 +1,4 @@
-"""What a harness's telemetry tells, as small facts; and where a harness leaves it, as data.  Pure.
+"""The small facts in a harness's telemetry, and where a harness leaves it, as data.  Pure.
 
 A source is a kind of file that a harness writes: a session log, a chat file, a database.  Whoever watches files frames
 them into records (lines, JSON objects, database rows) and hands each record to a reader made for that file; the reader
@@ -19,7 +19,7 @@ HOOK_SOURCE: Final = "hook"
 class Usage(Struct, frozen=True, kw_only=True, tag=True):
     """How full a session's context was: numerator and denominator, each with where it came from (docs/contract.md 2.5).
 
-    `window_tokens` is None where nothing tells it; then there is no percentage.  `used_source` and `window_source`
+    `window_tokens` is None where it is not known; then there is no percentage.  `used_source` and `window_source`
     are short stable words such as ``rollout:last_token_usage.total_tokens`` or ``override:LIFEBUS_CLAUDE_…``.
     """
 
@@ -32,7 +32,7 @@ class Usage(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class WindowKnown(Struct, frozen=True, kw_only=True, tag=True):
-    """How large a session's context window is, told by itself; `window_source` as in `Usage`."""
+    """How large a session's context window is, where the usage is not known with it; `window_source` as in `Usage`."""
 
     session: str
     window_tokens: int
@@ -50,9 +50,9 @@ class Compacted(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class TurnStarted(Struct, frozen=True, kw_only=True, tag=True):
-    """A turn began; `frame_id` is the id the harness's hooks use for it, None where the file does not tell.
+    """A turn began; `frame_id` is the id the harness's hooks use for it, None where the file does not name it.
 
-    One that is `compacting` was begun to rewrite the context, and no hook of a prompt tells of it.
+    One that is `compacting` was begun to rewrite the context, and no hook of a prompt reports it.
     """
 
     session: str
@@ -80,7 +80,7 @@ class Activity(Struct, frozen=True, kw_only=True, tag=True):
 
 
 Fact = Usage | WindowKnown | Compacted | TurnStarted | TurnEnded | Activity
-"""Everything that telemetry can tell."""
+"""Every fact that telemetry can hold."""
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
@@ -98,7 +98,7 @@ class RecordReader(Protocol):
     """A plain state machine over the records of one file, oldest first."""
 
     def read(self, record: bytes) -> Sequence[Fact]:
-        """Return what a record tells; most tell nothing.
+        """Return the facts in a record; most records have none.
 
         Raises:
             InvalidRequest: the record is not what this harness writes; the reader stays usable.
@@ -122,7 +122,7 @@ class DatabaseReader(Protocol):
         ...
 
     def read(self, query: RowQuery, rows: Sequence[tuple[Any, ...]]) -> Sequence[Fact]:
-        """Return what the answer to one of the queries tells.
+        """Return the facts in the rows that a query returned.
 
         Raises:
             InvalidRequest: the rows are not what this harness stores.
@@ -134,9 +134,9 @@ class SourceSpec(Struct, frozen=True, kw_only=True):
     """One kind of telemetry file of a harness.
 
     `source_id` is the manifest's.  `form` says how the file is framed: JSON ``lines``, concatenated JSON ``objects``,
-    or a SQLite ``database``.  `roots` returns the directories (or, for a single file, the file itself) to look at, and
-    `pattern` the glob below a root (empty when the root is the file); `session_of` returns the session that a path's
-    name tells, None if it does not.  `is_ours` says whether a path that a hook named is such a file.
+    or a SQLite ``database``.  `roots` returns the directories (or, for a single file, the file itself) to search, and
+    `pattern` the glob below a root (empty when the root is the file); `session_of` returns the session that a path
+    names, None if it names none.  `is_ours` says whether a path that a hook named is such a file.
     `make_reader` takes the path and the surroundings; it returns a `RecordReader` or, for a database, a
     `DatabaseReader`.
     """

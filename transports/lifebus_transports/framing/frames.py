@@ -1,4 +1,4 @@
-"""The frames of the ZeroMQ doors and strict MessagePack reading.  Sans-IO.
+"""The frames of the ZeroMQ sockets, and strict MessagePack reading.  Sans-IO.
 
 A request or answer is two frames: a header (version byte, 8 bytes of correlation id, verb in ASCII) and a body (one
 MessagePack map).  docs/wire-protocol.md describes every verb.

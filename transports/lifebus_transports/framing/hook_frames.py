@@ -2,8 +2,8 @@ r"""The hook protocol without I/O: a header line of JSON and stdin verbatim; bac
 
 See docs/wire-protocol.md, "The hook socket".
 
-    hook -> door   {"v":1,"call_id":…,"adapter":…,"hook":…,"pid":…,"cwd":…,"env":{…},"size":N}\n  then N bytes of stdin
-    door -> hook   <exit code> <stdout length>\n  then that many bytes of stdout, then the end of the stream
+    hook -> server {"v":1,"call_id":…,"adapter":…,"hook":…,"pid":…,"cwd":…,"env":{…},"size":N}\n  then N bytes of stdin
+    server -> hook <exit code> <stdout length>\n  then that many bytes of stdout, then the end of the stream
 
 A payload over the limit is not sent: the header has `size` 0 and its true size as `oversized`.  `pid` is the process
 that the hook works for: its parent's, or its own where it is a part of the harness; it may be missing.  A record of the
@@ -32,7 +32,7 @@ MAX_EXIT_CODE: Final = 255
 """Largest exit code of a process."""
 
 BUSY: Final = b"busy\n"
-"""What the door says when it takes no more calls; anything but a whole answer makes the hook spool its call."""
+"""What the server answers when it takes no more calls; anything but a whole answer makes the hook spool its call."""
 
 _MAX_HEADER_ITEMS: Final = 128
 
@@ -50,7 +50,7 @@ class CallHeader(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     """The header line: who calls, from where, and how many bytes of stdin follow.
 
     `oversized` is the true size of a payload that was too large to be sent.  `pid` is a claim: 0 or none where the
-    caller cannot tell.
+    caller cannot say.
     """
 
     v: Literal[1]

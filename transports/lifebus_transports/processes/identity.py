@@ -1,6 +1,6 @@
 """Which process a harness is, and whether it still lives: by id and start time together, never by the id alone.
 
-Only Linux tells both cheaply (`/proc`).  On other systems every question here is answered with None, and nothing is
+Only Linux has both cheaply (`/proc`).  On other systems every question here is answered with None, and nothing is
 known about a harness's life: its sessions then end by their hooks or by silence.
 """
 
@@ -33,7 +33,7 @@ class _Stat(Struct, frozen=True):
 
 
 def identify(pid: int) -> CallerProcess | None:
-    """Return the process that has this id now; None if there is none, if it has ended, or if nobody can tell."""
+    """Return the process that has this id now; None if there is none, it has ended, or the system does not say."""
     try:
         stat = _stat(pid)
     except OSError:
@@ -77,7 +77,7 @@ def caller_of(claimed: int, peer: int | None) -> CallerProcess | None:
 def is_alive(process: CallerProcess) -> bool:
     """Whether this very process still runs; an ended one whose parent has not looked yet does not.
 
-    Where the system refuses to tell, nothing proves its death, and it counts as alive.
+    Where the system refuses to say, nothing proves its death, and it counts as alive.
     """
     try:
         stat = _stat(process.pid)
@@ -97,7 +97,7 @@ def _stat(pid: int) -> _Stat | None:
     """Return what the kernel says of a process, None where there is none.
 
     Raises:
-        OSError: the kernel does not want to tell.
+        OSError: the kernel does not answer.
     """
     try:
         with open(f"{_PROC}/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123  a third of pathlib's time
@@ -118,7 +118,7 @@ def _parse(text: str) -> _Stat | None:
 
 @cache
 def _boot_id() -> str | None:
-    """Return what tells this boot from every other: start times count from it."""
+    """Return an id of this boot: start times count from it."""
     try:
         return (Path(_PROC) / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:

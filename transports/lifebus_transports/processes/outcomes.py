@@ -35,7 +35,7 @@ class Failure(StrEnum):
     EXIT_CODE = "exit_code"
     """It ended with another exit code than 0."""
     STDIN_IGNORED = "stdin_ignored"
-    """It ended well and left unread what it was told."""
+    """It ended well and left its stdin unread."""
 
 
 class Finished(Struct, frozen=True, kw_only=True):
@@ -97,7 +97,7 @@ def spawn_failure(fault: Exception) -> Finished:
 
 
 def evidence_of(finished: Finished) -> dict[FactKey, FactValue]:
-    """Return what a receipt tells of a run: exit code or signal, and stderr if there was any."""
+    """Return the facts of a run for a receipt: exit code or signal, and stderr if there was any."""
     evidence: dict[FactKey, FactValue] = {}
     if finished.exit_code is not None:
         evidence["exit_code"] = finished.exit_code

@@ -63,7 +63,7 @@ class StderrTail:
 
 
 def secrets_in(environment: Mapping[str, str]) -> list[str]:
-    """Return the values of variables whose names look secret."""
+    """Return the values of variables whose names are those of secrets."""
     return [value for name, value in environment.items() if value and _SECRET_NAME.search(name)]
 
 

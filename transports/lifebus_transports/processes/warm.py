@@ -80,7 +80,7 @@ class Worker:
         self.child.request_end()
 
     async def end(self) -> None:
-        """End it: one that did nothing wrong may end by itself, and whoever waits for its answer is told."""
+        """End it: one that did nothing wrong may end by itself; whoever waits for its answer gets its fault."""
         by_itself, unread = self.child.exited.is_set(), self.child.unread
         self.child.drain()
         await self.child.end(input_end_s=0.0 if self.fault or by_itself else _INPUT_END_S)
