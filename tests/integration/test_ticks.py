@@ -75,7 +75,7 @@ async def test_a_transient_receipt_has_position_0_on_its_own_topic_and_no_other(
         try:
             everything.connect(f"ipc://{daemon.settings.runtime_dir / 'receipts.ipc'}")
             everything.setsockopt(zmq.SUBSCRIBE, b"")
-            await until(lambda: daemon.receipts._topics.wants(b"a/"))
+            await until(lambda: daemon.receipts._topics.is_subscribed(b"a/"))
             with_session, without = look(daemon.bus, "s/1"), look(daemon.bus, None)
             await emit(bus, "s1")
             heard: list[bytes] = []

@@ -1,4 +1,4 @@
-"""The bus, as soon as a broker is there; until then every request is refused, and nobody has to start anew."""
+"""The bus, as soon as a broker is there; until then every request is refused, and no peer has to start anew."""
 
 from pathlib import Path
 from typing import Final
@@ -9,8 +9,8 @@ from lifebus.client import Bus, connect
 from lifebus_contract import TransportError
 
 _CLIENT_ID: Final = "lifebus-stdio"
-_LOOK_S: Final = 0.25
-"""How often a missing broker is looked for; without one that is a look at the file system."""
+# How often a missing broker is sought; without one that is one check of the file system
+_RETRY_S: Final = 0.25
 
 
 class LazyBus:
@@ -35,7 +35,7 @@ class LazyBus:
         return self._bus
 
     async def run(self) -> None:
-        """Look for a broker until one answers, and keep the connection until cancelled."""
+        """Try to connect until a broker answers, and keep the connection until cancelled."""
         while True:
             try:
                 async with connect(_CLIENT_ID, runtime_dir=self._runtime_dir, timeout=self._timeout) as bus:
@@ -45,4 +45,4 @@ class LazyBus:
             except TransportError as fault:
                 self._missing = fault.detail
             self._tried.set()
-            await anyio.sleep(_LOOK_S)
+            await anyio.sleep(_RETRY_S)

@@ -30,11 +30,11 @@ from lifebus_transports.messages.verbs import VERBS
 
 _log = structlog.get_logger("lifebus.stdio")
 
+# Most requests under way; while there are so many, the next one is not read
 _MAX_REQUESTS: Final = 64
-"""Most requests under way; while there are so many, the next one is not read."""
 
+# How long after SIGTERM what was taken may be finished and written
 _GRACE_S: Final = 2.0
-"""How long after SIGTERM what was taken may be finished and written."""
 
 
 async def serve_peer(

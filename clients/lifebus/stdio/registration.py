@@ -41,7 +41,7 @@ class Registration:
         return {"serve": self.serve, "leave": self.leave}
 
     async def serve(self, request: LineRequest) -> None:
-        """Register the peer, or register it anew if it asks for something else than before.
+        """Register the peer, or register it anew if its body differs from the present one.
 
         Raises:
             LifebusError: it cannot be understood, or the broker refused.

@@ -127,7 +127,7 @@ class ConsumerSource:
         await self._deliveries.ack(place for place in places if place != self._gap)
 
     async def nack(self, places: Sequence[Position], delay: float | None) -> None:
-        """Ask to have it again, after a delay in seconds.
+        """Have it delivered again, after a delay in seconds.
 
         Raises:
             LifebusError: as the client library.

@@ -17,8 +17,8 @@ import anyio.lowlevel
 import anyio.to_thread
 
 _CHUNK: Final = 65_536
+# What reading says when a terminal or a socket has lost its other side
 _HUNG_UP: Final = frozenset({errno.EIO, errno.ECONNRESET})
-"""What reading says when a terminal or a socket has lost its other side."""
 
 
 class DescriptorReader:

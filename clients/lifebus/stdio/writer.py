@@ -13,7 +13,7 @@ _BATCH_BYTES: Final = 65_536
 class LineWriter:
     """A bounded queue of whole lines before an outlet.  A line is written whole or not at all while `run` lives.
 
-    Whoever made it calls `close` in the end.
+    Its owner calls `close` in the end.
     """
 
     def __init__(self, outlet: DescriptorWriter) -> None:

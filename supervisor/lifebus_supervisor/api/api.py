@@ -19,11 +19,11 @@ from lifebus_supervisor.api.table import BoundVerb, Handlers, bind
 from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.verbs import Access
 
+# How often a stream renews the lease that its messages come under; a lease lasts three times as long
 _RENEW_S: Final = 1.0
-"""How often a stream renews the lease that its messages come under; a lease lasts three times as long."""
 
+# How many messages of a stream may wait for whoever reads it; more are not sent
 _MAX_MESSAGES: Final = 64
-"""How many messages of a stream may wait for whoever reads it; more are not sent."""
 
 _log = structlog.get_logger("lifebus.api")
 

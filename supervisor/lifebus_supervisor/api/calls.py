@@ -7,7 +7,7 @@ from lifebus_contract import LifebusError
 
 
 class Peer(Protocol):
-    """Whoever is at the other end of one connection."""
+    """The other end of one connection."""
 
     @property
     def identity(self) -> Hashable:

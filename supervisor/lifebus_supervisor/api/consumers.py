@@ -1,7 +1,7 @@
 """The verbs of named consumers, and which connection consumes which name (docs/consuming.md).
 
-Only one connection consumes a name: the newest one.  A connection that is silent for longer than its lease is taken
-for gone, and what it held is handed out again.
+Only one connection consumes a name: the newest one.  A connection that is silent for longer than its lease loses
+it, and what it held is delivered again.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Hashable
@@ -44,7 +44,7 @@ _log = structlog.get_logger("lifebus.consumers")
 
 @dataclass(slots=True)
 class _ConsumerLease:
-    """The connection that consumes a name, with what it asked for, and the time of its last call."""
+    """The connection that consumes a name, with the body of its `consume`, and the time of its last call."""
 
     peer: Hashable
     body: Consume
@@ -84,7 +84,7 @@ class Consumers:
         fanout.listen(self._table.on_commit)
 
     async def skip_pruned(self) -> list[str]:
-        """Have those who are behind look at what was dropped; return the names that lost something by it.
+        """Move consumers that are behind past what was pruned; return the names that lost something by it.
 
         Raises:
             LifebusError: the ledger cannot be read now.
@@ -92,7 +92,7 @@ class Consumers:
         return await self._table.skip_pruned()
 
     def sweep(self) -> None:
-        """Take back what those held who were silent for longer than their lease."""
+        """Release what connections held that were silent for longer than their lease."""
         overdue = self._now() - LEASE_S
         for name in [name for name, lease in self._leases.items() if lease.seen < overdue]:
             self._drop(name, "silent")
@@ -212,7 +212,7 @@ class Consumers:
 
 
 async def _serve(work: Callable[[Hashable, Any], Awaitable[object]], call: Call, body: Document) -> object:
-    """Serve; a ledger that closes is a broker that stops, and the next one may be asked again."""
+    """Serve; a ledger that closes means that the broker stops, and the call may be made again to the next one."""
     try:
         return await work(call.peer.identity, body)
     except LifebusError as fault:

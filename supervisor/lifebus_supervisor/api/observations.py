@@ -31,11 +31,11 @@ from lifebus_transports.messages.signals import (
     ThreadsQuery,
 )
 
+# Most bytes of signals that are kept where nothing is durable
 _MEMORY_BYTES: Final = 16 * 1_048_576
-"""Most bytes of signals that are kept where nothing is durable."""
 
+# The signal after which a thread's earlier ones must not be kept
 _DELETED: Final = "app_server.thread.deleted"
-"""The signal after which a thread's earlier ones must not be kept."""
 
 LifecycleObservation = ObservedFact | ObservedLoss | ObservedExit
 """What an observer reports beside signals."""

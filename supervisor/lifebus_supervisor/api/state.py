@@ -17,11 +17,11 @@ from lifebus_broker.state.working_set import compile_working_set, encode_working
 from lifebus_contract import InvalidRequest, StateConflict
 from lifebus_transports.messages.state import STATE_PIECE, StatePage, StateQuery
 
+# The bytes of UTF-8 that no letter begins with
 _CONTINUED: Final = bytes(range(0x80, 0xC0))
-"""The bytes of UTF-8 that no letter begins with."""
 
+# Compiled states that are kept, so that who reads the pages of one can go on when it moves on
 _KEPT: Final = 2
-"""Compiled states that are kept, so that who reads the pages of one can go on when it moves on."""
 
 
 class Compiled(Struct, frozen=True):

@@ -15,7 +15,7 @@ from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.workers import COMMAND, WORKER, Serve
 
 LEASE_S: Final = 3.0
-"""How long a worker may be silent before it is taken for gone, in seconds."""
+"""How long a worker may be silent before its registration ends, in seconds."""
 
 _log = structlog.get_logger("lifebus.workers")
 

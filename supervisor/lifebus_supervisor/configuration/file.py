@@ -16,7 +16,7 @@ _KEY: Final = re.compile(r"^\s*([A-Za-z0-9_.\-\"']+)\s*=")
 
 
 class ConfigurationError(LifebusError):
-    """The broker was told something it cannot do; `problems` holds one sentence each (exit code 78)."""
+    """The settings ask for something that cannot be; `problems` holds one sentence each (exit code 78)."""
 
     default_failure = FailureClass.OPERATOR_REQUIRED
 
@@ -72,7 +72,7 @@ def _flat(data: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _lines_of(text: str) -> tuple[dict[str, int], dict[str, list[dict[str, int]]]]:
-    """Return the line of each dotted key, and those of the tables of lists, as far as a plain scan can tell."""
+    """Return the line of each dotted key, and those of the tables of lists, as far as a plain scan finds them."""
     lines: dict[str, int] = {}
     tables: dict[str, list[dict[str, int]]] = {}
     current: dict[str, int] = {}

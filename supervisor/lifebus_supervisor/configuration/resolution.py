@@ -2,7 +2,7 @@
 
 A flag wins over the environment, the environment over the file, the file over the default.  Nothing is read from
 the project directory, so relative paths are for flags only.  The two directories are not read from the file:
-hooks and clients find the broker by the environment alone, and would look elsewhere.
+hooks and clients find the broker by the environment alone, and would search elsewhere.
 """
 
 import difflib

@@ -1,4 +1,4 @@
-"""Everything a broker can be told, as one frozen value.  Reading files and environment is config.py's work."""
+"""All settings of a broker, as one frozen value; `resolution` reads them from files and the environment.  Pure."""
 
 import re
 from pathlib import Path
@@ -12,8 +12,8 @@ from lifebus_contract import CapabilityRequest, LifecycleEvent
 from lifebus_contract.fields import Identifier
 from lifebus_supervisor.renewal.profile import RenewalSettings
 
+# What the names of our own clients begin with
 _OWN: Final = "lifebus."
-"""What the names of our own clients begin with."""
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")
 
@@ -69,7 +69,7 @@ class RetentionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     spare_mb: Annotated[int, Meta(ge=0, le=1_048_576)] = 64
     """MiB of the file system that are left free; or 1 % of it, where that is less.  Below, nothing is written."""
     check_s: Annotated[int, Meta(ge=1, le=86_400)] = 60
-    """Seconds between two looks at age and size; a file that grows fast is looked at earlier."""
+    """Seconds between two checks of age and size; a file that grows fast is checked earlier."""
 
 
 class SignalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -87,7 +87,7 @@ class SilenceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     unreadable_records: Annotated[int, Meta(ge=1, le=1_000)] = 3
     """Unreadable telemetry records in a row, after which pressure is `unavailable`."""
     hook_ticks: Annotated[int, Meta(ge=1, le=1_000)] = 3
-    """Ticks since telemetry showed work that no hook told of, after which hooks count as silent."""
+    """Ticks since telemetry showed work that no hook reported, after which hooks count as silent."""
     app_s: Annotated[int, Meta(ge=1, le=86_400)] = 600
     """Seconds after which an app that reports by itself, silent in an open frame, counts as gone."""
     abandon_s: Annotated[int, Meta(ge=1, le=31_536_000)] = 86_400
@@ -115,14 +115,14 @@ class ClientSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     adapters: Annotated[tuple[Identifier, ...], Meta(max_length=64)] = ()
     """Only events of these adapters; of all, where none is named."""
     protocol: Literal["oneshot", "jsonl", "msgpack"] = "oneshot"
-    """A fresh child for each dispatch, or workers that stay and are spoken to in lines or in MessagePack."""
+    """A new child for each dispatch, or workers that stay and are spoken to in lines or in MessagePack."""
     workers: Annotated[int, Meta(ge=1, le=64)] = 2
     """How many children at once; those that stay are started with the broker."""
     deadline_ms: Annotated[int, Meta(ge=1, le=600_000)] = 2_000
     environment: Annotated[tuple[str, ...], Meta(max_length=256)] = ()
     """Further variables that the command gets; a star stands for any ending."""
     background: bool = False
-    """Whether nobody waits for it (docs/contract.md 8.2)."""
+    """Whether no caller waits for it (docs/contract.md 8.2)."""
     requirements: Annotated[tuple[CapabilityRequest, ...], Meta(max_length=64)] = ()
 
     def __post_init__(self) -> None:
@@ -191,9 +191,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def writer_locks(self) -> tuple[Path, ...]:
-        """The lock files that whoever writes here holds, in this order: the state directory's, the ledger file's.
+        """The lock files that the writer holds, in this order: the state directory's, the ledger file's.
 
-        Beside the ledger, because two brokers with different directories may be told to use one file.
+        Beside the ledger, because two brokers with different directories may be configured to use one file.
         """
         ledger = self.ledger_path.resolve()
         return self.state_dir / "lock", ledger.with_name(f"{ledger.name}.lock")

@@ -16,11 +16,11 @@ from lifebus_transports.processes import Commands, CommandSpec
 from lifebus_transports.processes.fresh import FreshInvoker
 from lifebus_transports.processes.warm import WarmInvoker
 
+# Which part of a deadline, at most so many seconds, is left for an answer's way to the broker
 _WAY_BACK: Final = 0.1
-"""Which part of a deadline, at most so many seconds, is left for an answer's way to the broker."""
 
+# Where commands of the broker run: never where it happened to be started
 _CWD: Final = "/"
-"""Where commands of the broker run: never where it happened to be started."""
 
 
 def add_command_clients(settings: Settings, clients: ClientTable, tasks: TaskGroup) -> None:
@@ -42,14 +42,14 @@ def add_command_clients(settings: Settings, clients: ClientTable, tasks: TaskGro
 
 
 def invoker_of(spec: CommandSpec, protocol: str, workers: int, commands: Commands, tasks: TaskGroup) -> Invoker:
-    """Return who asks a command: a fresh child a dispatch, or workers that stay."""
+    """Return the invoker of a command: a new child for each dispatch, or workers that stay."""
     if protocol == "oneshot":
         return FreshInvoker(spec, workers, commands)
     return WarmInvoker(spec, "msgpack" if protocol == "msgpack" else "jsonl", workers, tasks)
 
 
 def answering(invoker: Invoker, seconds: float) -> Callable[[DispatchEnvelope], Awaitable[Response]]:
-    """Return a worker's handler that asks a command; it answers before the broker's `seconds` are over."""
+    """Return a worker's handler that runs a command; it answers before the broker's `seconds` are over."""
     bound = seconds - min(_WAY_BACK, _WAY_BACK * seconds)
 
     async def answer(envelope: DispatchEnvelope) -> Response:

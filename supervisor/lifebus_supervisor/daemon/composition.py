@@ -44,8 +44,8 @@ from lifebus_supervisor.supervision.supervisor import Supervisor
 from lifebus_transports.zmq.receipts import ReceiptPublisher
 from lifebus_transports.zmq.requests import RequestCounters, RequestServer
 
+# Which part of the time that a hook waits callback clients may take; the rest is the way there and back
 _HOOK_SHARE = 0.8
-"""Which part of the time that a hook waits callback clients may take; the rest is the way there and back."""
 
 
 @dataclass(frozen=True, kw_only=True)

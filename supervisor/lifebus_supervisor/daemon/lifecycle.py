@@ -25,8 +25,8 @@ from lifebus_supervisor.supervision.reloading import reload_manifests
 from lifebus_transports.processes import Commands
 from lifebus_transports.runtime_dir import take_runtime_dir
 
+# Which part of the time for stopping may go to what is not durable yet; the rest is for closing
 _DRAIN_SHARE: Final = 0.6
-"""Which part of the time for stopping may go to what is not durable yet; the rest is for closing."""
 
 _log = structlog.get_logger("lifebus.daemon")
 

@@ -21,8 +21,8 @@ _PRIVATE: Final = re.compile(
     r"authorization|token|secret|passw|cookie|credential|(?:^|_)key$|^(?:body|payload|payloads|stdin|stdout|content|text)$",
     re.IGNORECASE,
 )
+# Keys that only look private
 _PUBLIC: Final = frozenset({"idempotency_key"})
-"""Keys that only look private."""
 _HIDDEN: Final = "[removed]"
 _MAX_TEXT: Final = 2_048
 _MAX_DEPTH: Final = 6

@@ -5,11 +5,11 @@ import resource
 import sys
 from typing import Final
 
+# How long a thread may keep the interpreter while the ledger's writer waits for it
 _SWITCH_S: Final = 0.0005
-"""How long a thread may keep the interpreter while the ledger's writer waits for it."""
 _GC_THRESHOLD: Final = 20_000
+# libzmq ends the process when it has no descriptor for a connection; 1,024, the usual limit, is soon reached
 _DESCRIPTORS: Final = 65_536
-"""libzmq ends the process when it has no descriptor for a connection; 1,024, the usual limit, is soon reached."""
 
 
 def set_up_process() -> None:

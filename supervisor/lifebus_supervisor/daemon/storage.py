@@ -15,8 +15,8 @@ from lifebus_transports.runtime_dir import ensure_private_directory, hold_lock
 
 _MIB: Final = 1_048_576
 
+# Most bytes of signals that are kept where nothing is durable
 _UNKEPT_BYTES: Final = 16 * _MIB
-"""Most bytes of signals that are kept where nothing is durable."""
 
 
 def hold_state(settings: Settings, stack: AsyncExitStack) -> None:

@@ -9,7 +9,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from lifebus_contract import LifebusError
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.hook_intake.calls import HookCalls
-from lifebus_transports.hooks.server import DoorCounters, DoorLimits, serve_hooks
+from lifebus_transports.hooks.server import HookServerCounters, HookServerLimits, serve_hooks
 from lifebus_transports.hooks.spool import SpoolCounters, drain_spool
 from lifebus_transports.processes.identity import caller_of
 from lifebus_transports.runtime_dir import ensure_private_directory
@@ -30,8 +30,8 @@ class HookIntake:
         self._calls = calls
         self._path = settings.runtime_dir / SOCKET
         self._spool = settings.state_dir / "spool"
-        self._limits = DoorLimits(answer_s=settings.limits.hook_answer_ms / 1000)
-        self._door = DoorCounters()
+        self._limits = HookServerLimits(answer_s=settings.limits.hook_answer_ms / 1000)
+        self._door = HookServerCounters()
         self._spooled = SpoolCounters()
 
     async def open(self, tasks: TaskGroup) -> None:

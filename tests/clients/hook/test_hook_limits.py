@@ -3,7 +3,7 @@
 from lifebus import hook
 from lifebus_transports.framing import hook_frames
 from lifebus_transports.hooks import spool
-from lifebus_transports.hooks.server import DoorLimits
+from lifebus_transports.hooks.server import HookServerLimits
 
 
 def test_hook_and_broker_agree_on_the_limits() -> None:
@@ -14,5 +14,5 @@ def test_hook_and_broker_agree_on_the_limits() -> None:
 
 
 def test_the_door_answers_before_the_hook_gives_up_and_the_hook_before_the_promise() -> None:
-    assert DoorLimits().answer_s < hook._EXCHANGE_S
+    assert HookServerLimits().answer_s < hook._EXCHANGE_S
     assert hook._EXCHANGE_S + hook._SPOOL_S < 0.3

@@ -15,7 +15,7 @@ from support.broker_process import PATIENCE_S, BrokerProcess, broker_process
 from support.clients.hook_box import HookBox, scripted_broker
 from support.crash.ledger_file import read_ledger
 from support.integration.serving import serving
-from support.transports.door_box import short_directory
+from support.transports.hook_server_box import short_directory
 
 QUICK_S = 5.0
 """Loose bound for "the hook gave up by itself", on a loaded machine; the bench measures the real figure."""

@@ -84,7 +84,7 @@ async def test_a_subscription_to_one_session_is_none_to_another_whose_name_begin
         with zmq.Context() as context, context.socket(zmq.SUB) as subscriber:
             subscriber.setsockopt(zmq.SUBSCRIBE, session_topic("codex", "s1"))
             subscriber.connect(f"ipc://{daemon.settings.runtime_dir / 'receipts.ipc'}")
-            await until(lambda: daemon.receipts._topics.wants(session_topic("codex", "s1")))
+            await until(lambda: daemon.receipts._topics.is_subscribed(session_topic("codex", "s1")))
             for session in ("s10", "s1/x", "s", "s1"):
                 await bus.emit(lifebus.make_request("session.started", "codex", session=session))
             assert subscriber.poll(20_000)

@@ -26,11 +26,11 @@ def pair() -> Iterator[tuple["zmq.Socket[bytes]", "zmq.Socket[bytes]"]]:
 
 @contextmanager
 def gated_context(users: set[int]) -> Iterator[tuple["zmq.Context[zmq.Socket[bytes]]", str]]:
-    """A context whose gate admits these users, and the address of a door on ipc; enter it on the event loop."""
+    """A context whose gate admits these users, and the address of a server on ipc; enter it on the event loop."""
     with short_directory() as directory, zmq.Context() as context:
         gate = UserGate(context, users)
         try:
-            yield context, f"ipc://{directory / 'door'}"
+            yield context, f"ipc://{directory / 'server'}"
         finally:
             gate.close()
 

@@ -1,4 +1,4 @@
-"""The hook door with honest peers: answers, deadlines, limits, and the real hook."""
+"""The hook server with honest peers: answers, deadlines, limits, and the real hook."""
 
 import os
 import socket
@@ -15,14 +15,14 @@ from lifebus_adapters.adapter import CallerProcess, HookAnswer, HookCall
 from lifebus_contract import BrokerBusy, InvalidRequest, LifebusError
 from lifebus_transports.framing.hook_frames import BUSY, MAX_ANSWER_BYTES, MAX_STDIN_BYTES, decode_answer, encode_call
 from lifebus_transports.hooks.peer import is_same_user, peer_pid, peer_uid
-from lifebus_transports.hooks.server import DoorCounters, DoorLimits, serve_hooks
+from lifebus_transports.hooks.server import HookServerCounters, HookServerLimits, serve_hooks
 from support.clients.hook_box import HookBox
-from support.transports.door_box import (
+from support.transports.hook_server_box import (
     PATIENCE_S,
     a_call,
     ask,
     echo,
-    open_door,
+    open_server,
     short_directory,
     talk,
     until,
@@ -47,14 +47,14 @@ async def test_a_call_reaches_the_handler_and_its_answer_comes_back(path: Path) 
         return await echo(call)
 
     call = a_call(stdin=b"\x00\xff" * 1000, env={"CODEX_HOME": "/x"}, cwd="/ž", spooled_at_epoch_s=7)
-    async with open_door(path, handle) as counters:
+    async with open_server(path, handle) as counters:
         assert await ask(path, call) == HookAnswer(stdout=call.stdin, exit_code=4)
     assert seen == [call]
-    assert counters == DoorCounters(calls=1)
+    assert counters == HookServerCounters(calls=1)
 
 
 async def test_the_socket_is_for_its_owner_only(path: Path) -> None:
-    async with open_door(path):
+    async with open_server(path):
         assert mode_of(path) == 0o600
 
 
@@ -65,7 +65,7 @@ async def test_a_path_too_long_for_a_socket_is_refused(tmp_path: Path) -> None:
 
 async def test_a_call_that_comes_byte_by_byte_is_taken(path: Path) -> None:
     data = encode_call(a_call())
-    async with open_door(path) as counters:
+    async with open_server(path) as counters:
         answer = await talk(path, *(data[at : at + 1] for at in range(len(data))))
     assert decode_answer(answer).stdout == b"{}"
     assert counters.calls == 1
@@ -80,16 +80,16 @@ async def test_a_late_answer_is_given_up_but_the_call_is_handled_to_its_end(path
         done.append(call.call_id)
         return HookAnswer(stdout=b"late")
 
-    async with open_door(path, handle, DoorLimits(answer_s=0.01)) as counters:
+    async with open_server(path, handle, HookServerLimits(answer_s=0.01)) as counters:
         assert await ask(path, a_call()) == HookAnswer()
         release.set()
         await until(lambda: done == ["c1"])
-    assert counters == DoorCounters(calls=1, late=1)
+    assert counters == HookServerCounters(calls=1, late=1)
 
 
 async def test_a_call_that_never_ends_is_given_up_and_frees_its_place(path: Path) -> None:
-    limits = DoorLimits(answer_s=0.01, handle_s=0.05, at_once=1)
-    async with open_door(path, waiting_for(anyio.Event(), []), limits) as counters:
+    limits = HookServerLimits(answer_s=0.01, handle_s=0.05, at_once=1)
+    async with open_server(path, waiting_for(anyio.Event(), []), limits) as counters:
         await ask(path, a_call())
         await until(lambda: counters.failed == 1)
         assert await ask(path, a_call()) == HookAnswer()
@@ -98,7 +98,9 @@ async def test_a_call_that_never_ends_is_given_up_and_frees_its_place(path: Path
 
 async def test_calls_beyond_the_limit_are_told_busy_at_once(path: Path) -> None:
     release, seen = anyio.Event(), list[HookCall]()
-    async with open_door(path, waiting_for(release, seen), DoorLimits(answer_s=PATIENCE_S, at_once=3)) as counters:
+    async with open_server(
+        path, waiting_for(release, seen), HookServerLimits(answer_s=PATIENCE_S, at_once=3)
+    ) as counters:
         async with anyio.create_task_group() as tasks:
             for number in range(3):
                 tasks.start_soon(ask, path, a_call(call_id=f"c{number}"))
@@ -113,19 +115,19 @@ async def test_a_busy_broker_tells_the_hook_to_spool(path: Path) -> None:
     async def handle(call: HookCall) -> HookAnswer:
         raise BrokerBusy("the queue is full")
 
-    async with open_door(path, handle) as counters:
+    async with open_server(path, handle) as counters:
         assert await talk(path, encode_call(a_call())) == BUSY
     assert (counters.calls, counters.busy) == (1, 1)
 
 
 @pytest.mark.parametrize("fault", [RuntimeError("bug"), InvalidRequest("bad payload")])
-async def test_a_handler_that_fails_answers_nothing_and_the_door_stays_open(path: Path, fault: Exception) -> None:
+async def test_a_handler_that_fails_answers_nothing_and_the_server_stays_open(path: Path, fault: Exception) -> None:
     async def handle(call: HookCall) -> HookAnswer:
         if call.hook == "bad":
             raise fault
         return await echo(call)
 
-    async with open_door(path, handle) as counters:
+    async with open_server(path, handle) as counters:
         assert await ask(path, a_call(hook="bad")) == HookAnswer()
         assert (await ask(path, a_call())).stdout == b"{}"
     assert (counters.calls, counters.failed) == (2, 1)
@@ -136,12 +138,12 @@ async def test_an_answer_that_the_hook_would_not_take_is_not_sent(path: Path, an
     async def handle(call: HookCall) -> HookAnswer:
         return answer
 
-    async with open_door(path, handle) as counters:
+    async with open_server(path, handle) as counters:
         assert await ask(path, a_call()) == HookAnswer()
     assert counters.failed == 1
 
 
-async def test_closing_the_door_still_answers_the_calls_in_hand(path: Path) -> None:
+async def test_closing_the_server_still_answers_the_calls_in_hand(path: Path) -> None:
     release, seen, answers = anyio.Event(), list[HookCall](), list[HookAnswer]()
 
     async def call() -> None:
@@ -149,7 +151,7 @@ async def test_closing_the_door_still_answers_the_calls_in_hand(path: Path) -> N
 
     async with (
         anyio.create_task_group() as tasks,
-        open_door(path, waiting_for(release, seen), DoorLimits(answer_s=PATIENCE_S)),
+        open_server(path, waiting_for(release, seen), HookServerLimits(answer_s=PATIENCE_S)),
     ):
         tasks.start_soon(call)
         await until(lambda: bool(seen))
@@ -168,30 +170,30 @@ async def test_the_real_hook_is_answered(path: Path) -> None:
     with short_directory() as base:
         box = HookBox(base)
         box.runtime.mkdir(mode=0o700)
-        async with open_door(box.socket_path) as counters:
+        async with open_server(box.socket_path) as counters:
             run = await anyio.to_thread.run_sync(box.run, b'{"a":1}')
         assert (run.code, run.stdout, box.spooled()) == (12, b'{"a":1}', [])
-        assert counters == DoorCounters(calls=1)
+        assert counters == HookServerCounters(calls=1)
 
 
 async def test_the_real_hook_with_too_large_a_payload_is_counted_and_handed_on() -> None:
     with short_directory() as base:
         box = HookBox(base)
         box.runtime.mkdir(mode=0o700)
-        async with open_door(box.socket_path) as counters:
+        async with open_server(box.socket_path) as counters:
             run = await anyio.to_thread.run_sync(box.run, b"x" * (MAX_STDIN_BYTES + 1))
         assert (run.code, run.stdout, box.spooled()) == (12, b"", [])
-        assert counters == DoorCounters(calls=1, oversized=1)
+        assert counters == HookServerCounters(calls=1, oversized=1)
 
 
-async def test_the_real_hook_spools_when_the_door_is_busy(path: Path) -> None:
+async def test_the_real_hook_spools_when_the_server_is_busy(path: Path) -> None:
     with short_directory() as base:
         box = HookBox(base)
         box.runtime.mkdir(mode=0o700)
-        async with open_door(box.socket_path, limits=DoorLimits(at_once=0)) as counters:
+        async with open_server(box.socket_path, limits=HookServerLimits(at_once=0)) as counters:
             run = await anyio.to_thread.run_sync(box.run, b"x" * 200_000)
         assert (run.code, run.stdout, len(box.spooled())) == (0, b"", 1)
-        assert counters == DoorCounters(busy=1)
+        assert counters == HookServerCounters(busy=1)
 
 
 async def test_the_real_hook_is_answered_before_it_gives_up_on_a_slow_handler(path: Path) -> None:
@@ -199,7 +201,7 @@ async def test_the_real_hook_is_answered_before_it_gives_up_on_a_slow_handler(pa
         box = HookBox(base)
         box.runtime.mkdir(mode=0o700)
         release = anyio.Event()
-        async with open_door(box.socket_path, waiting_for(release, []), DoorLimits(answer_s=0.05)) as counters:
+        async with open_server(box.socket_path, waiting_for(release, []), HookServerLimits(answer_s=0.05)) as counters:
             run = await anyio.to_thread.run_sync(box.run)
             release.set()
         assert (run.code, run.stdout) == (0, b"")
@@ -229,7 +231,7 @@ async def test_a_peer_of_another_user_is_refused() -> None:
     with short_directory() as base:
         base.chmod(0o755)
         path = base / "hook.sock"
-        async with open_door(path) as counters:
+        async with open_server(path) as counters:
             path.chmod(0o666)
             command = [sys.executable, "-I", "-c", knock, str(path)]
             run = await anyio.to_thread.run_sync(
@@ -237,7 +239,7 @@ async def test_a_peer_of_another_user_is_refused() -> None:
             )
             assert (await ask(path, a_call())).stdout == b"{}"
     assert run.stdout == b"b''\n", run.stderr
-    assert counters == DoorCounters(calls=1, refused=1)
+    assert counters == HookServerCounters(calls=1, refused=1)
 
 
 def test_the_kernel_says_which_process_the_peer_is() -> None:
@@ -265,7 +267,7 @@ async def test_the_process_behind_a_call_is_asked_for_while_its_hook_waits() -> 
     with short_directory() as base:
         box = HookBox(base)
         box.runtime.mkdir(mode=0o700)
-        async with open_door(box.socket_path, handle, caller_of=caller_of):
+        async with open_server(box.socket_path, handle, caller_of=caller_of):
             await anyio.to_thread.run_sync(box.run)
             await ask(box.socket_path, a_call())  # a hook of before, which names no process
     (claimed, peer) = asked[0]
@@ -283,7 +285,7 @@ async def test_a_call_whose_hook_has_gone_counts_as_spooled(path: Path) -> None:
         seen.append(call)
         return HookAnswer(stdout=b"for nobody")
 
-    async with open_door(path, handle) as counters:
+    async with open_server(path, handle) as counters:
         with socket.socket(socket.AF_UNIX) as hook:
             hook.connect(str(path))
             hook.sendall(encode_call(a_call(call_id="left")))

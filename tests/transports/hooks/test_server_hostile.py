@@ -1,4 +1,4 @@
-"""Hostile peers of the hook door: refused and counted, never logged verbatim, and honest hooks unharmed."""
+"""Hostile peers of the hook server: refused and counted, never logged verbatim, and honest hooks unharmed."""
 
 import json
 import random
@@ -19,9 +19,9 @@ from lifebus_transports.framing.hook_frames import (
     encode_answer,
     encode_call,
 )
-from lifebus_transports.hooks.server import DoorLimits
+from lifebus_transports.hooks.server import HookServerLimits
 from support.effort import effort
-from support.transports.door_box import a_call, ask, open_door, talk, until
+from support.transports.hook_server_box import a_call, ask, open_server, talk, until
 
 EMPTY = b"0 0\n"
 MALFORMED_CALLS = effort(600, 30_000)
@@ -94,7 +94,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("data", MALFORMED.values(), ids=MALFORMED.keys())
 async def test_a_malformed_call_gets_an_empty_answer_and_is_counted(path: Path, data: bytes) -> None:
-    async with open_door(path) as counters:
+    async with open_server(path) as counters:
         assert await talk(path, data) in (EMPTY, b"")  # unread bytes may turn the answer into a reset
         await until(lambda: counters.malformed == 1)
         assert (await ask(path, a_call())).stdout == b"{}"
@@ -103,7 +103,7 @@ async def test_a_malformed_call_gets_an_empty_answer_and_is_counted(path: Path, 
 
 @pytest.mark.parametrize("data", [b"", b"{", header()[:-1], header(size=10) + b"123456789"])
 async def test_a_call_that_ends_too_early_is_dropped_and_counted(path: Path, data: bytes) -> None:
-    async with open_door(path) as counters:
+    async with open_server(path) as counters:
         assert await talk(path, data) == b""
         assert (await ask(path, a_call())).stdout == b"{}"
     assert (counters.calls, counters.cut_off, counters.malformed) == (1, 1, 0)
@@ -111,22 +111,22 @@ async def test_a_call_that_ends_too_early_is_dropped_and_counted(path: Path, dat
 
 async def test_every_way_to_cut_a_call_is_survived(path: Path) -> None:
     data = encode_call(a_call())
-    async with open_door(path) as counters:
+    async with open_server(path) as counters:
         for end in range(len(data)):
             assert await talk(path, data[:end]) == b""
     assert (counters.calls, counters.cut_off) == (0, len(data))
 
 
 async def test_a_slow_peer_is_dropped_after_the_read_deadline(path: Path) -> None:
-    async with open_door(path, limits=DoorLimits(read_s=0.05)) as counters:
+    async with open_server(path, limits=HookServerLimits(read_s=0.05)) as counters:
         assert await talk(path, b'{"v":1,', finish=False) == b""
         assert (await ask(path, a_call())).stdout == b"{}"
     assert (counters.calls, counters.cut_off) == (1, 1)
 
 
 async def test_slow_peers_hold_no_place_for_longer_than_the_read_deadline(path: Path) -> None:
-    limits = DoorLimits(read_s=0.2, at_once=8)
-    async with open_door(path, limits=limits) as counters, anyio.create_task_group() as tasks:
+    limits = HookServerLimits(read_s=0.2, at_once=8)
+    async with open_server(path, limits=limits) as counters, anyio.create_task_group() as tasks:
         for _ in range(8):
             tasks.start_soon(_stall, path)
         await until(lambda: counters.cut_off == 8)
@@ -142,7 +142,7 @@ async def test_a_peer_that_never_reads_its_answer_loses_its_place(path: Path) ->
         return HookAnswer(stdout=b"x" * 1_000_000)
 
     async with (
-        open_door(path, much, DoorLimits(handle_s=0.2, at_once=1)) as counters,
+        open_server(path, much, HookServerLimits(handle_s=0.2, at_once=1)) as counters,
         await anyio.connect_unix(path) as idle,
     ):
         await idle.send(encode_call(a_call()))
@@ -153,7 +153,7 @@ async def test_a_peer_that_never_reads_its_answer_loses_its_place(path: Path) ->
 async def test_many_malformed_connections_harm_nobody(path: Path) -> None:
     noise = random.Random(11)
     kinds = list(MALFORMED.values())
-    async with open_door(path) as counters:
+    async with open_server(path) as counters:
         with structlog.testing.capture_logs() as logs:
             for number in range(MALFORMED_CALLS):
                 await talk(path, noise.choice(kinds) if number % 2 else b"!" + noise.randbytes(40))
@@ -163,7 +163,7 @@ async def test_many_malformed_connections_harm_nobody(path: Path) -> None:
 
 
 async def test_hostile_bytes_never_reach_the_log(path: Path) -> None:
-    async with open_door(path) as counters:
+    async with open_server(path) as counters:
         with structlog.testing.capture_logs() as logs:
             await talk(path, header(adapter="\x1b]0;evil\x07"), header(evil="evil"))
             await talk(path, b"evil evil evil")

@@ -17,7 +17,7 @@ from lifebus_transports.framing.hook_frames import encode_call
 from lifebus_transports.hooks import spool
 from lifebus_transports.hooks.spool import SpoolCounters, drain_spool, split_records
 from support.clients.hook_box import PATIENCE_S, HookBox, locked_by_another
-from support.transports.door_box import a_call
+from support.transports.hook_server_box import a_call
 
 
 class Broker:

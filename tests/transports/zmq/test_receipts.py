@@ -1,4 +1,4 @@
-"""The receipt door: what goes out on which topic, and that nothing is made for nobody."""
+"""The receipt server: what goes out on which topic, and that nothing is made for nobody."""
 
 import os
 from collections.abc import Iterator
@@ -30,18 +30,18 @@ class SomeRow:
 
 
 @contextmanager
-def open_door() -> Iterator[tuple[ReceiptPublisher, str]]:
+def open_server() -> Iterator[tuple[ReceiptPublisher, str]]:
     with gated_context({os.geteuid()}) as (context, address):
-        door = ReceiptPublisher(context, address)
+        server = ReceiptPublisher(context, address)
         try:
-            yield door, address
+            yield server, address
         finally:
-            door.close()
+            server.close()
 
 
-async def joined(door: ReceiptPublisher, *topics: bytes) -> None:
-    """Wait until the door knows of the subscriptions."""
-    await until(lambda: all(door._topics.wants(topic) for topic in topics))
+async def joined(server: ReceiptPublisher, *topics: bytes) -> None:
+    """Wait until the server knows of the subscriptions."""
+    await until(lambda: all(server._topics.is_subscribed(topic) for topic in topics))
 
 
 async def heard(client: "zmq.Socket[bytes]") -> tuple[bytes, bytes, Any]:
@@ -71,78 +71,82 @@ def test_topics_are_matched_as_zeromq_matches_them(
     subscribed: list[bytes], whole: bool, sessions: bool, s1: bool
 ) -> None:
     topics = Topics(b"r/", ALL_TOPIC)
-    assert all(topics.note(b"\x01" + topic) for topic in subscribed)
-    assert topics.wants(ALL_TOPIC) == whole
-    assert topics.wants_any() == sessions
-    assert topics.wants(S1) == s1
-    assert all(topics.note(b"\x00" + topic) for topic in subscribed)
-    assert (topics.wants(ALL_TOPIC), topics.wants_any(), topics.wants(S1)) == (False, False, False)
+    assert all(topics.update(b"\x01" + topic) for topic in subscribed)
+    assert topics.is_subscribed(ALL_TOPIC) == whole
+    assert topics.has_subscribers() == sessions
+    assert topics.is_subscribed(S1) == s1
+    assert all(topics.update(b"\x00" + topic) for topic in subscribed)
+    assert (topics.is_subscribed(ALL_TOPIC), topics.has_subscribers(), topics.is_subscribed(S1)) == (
+        False,
+        False,
+        False,
+    )
 
 
 @pytest.mark.parametrize("message", [b"", b"\x02a/", b"\xffa/", b"\x01r/" + b"x" * 8_192, b"\x00r/" + b"x" * 8_192])
 def test_what_is_no_subscription_or_too_long_is_not_taken(message: bytes) -> None:
-    assert not Topics(b"r/", ALL_TOPIC).note(message)
+    assert not Topics(b"r/", ALL_TOPIC).update(message)
 
 
 def test_beacons_and_markers_are_not_kept_so_that_many_followers_cost_no_look_at_each() -> None:
     topics = Topics(b"r/", ALL_TOPIC)
-    assert all(topics.note(b"\x01" + marker_topic(f"n{number}")) for number in range(10_000))
+    assert all(topics.update(b"\x01" + marker_topic(f"n{number}")) for number in range(10_000))
     assert topics._prefixes == set()
 
 
 def test_prefixes_are_bounded_and_room_returns_when_they_go() -> None:
     topics = Topics(b"r/", ALL_TOPIC)
-    taken = [topics.note(b"\x01r/x%d" % number) for number in range(2_000)]
+    taken = [topics.update(b"\x01r/x%d" % number) for number in range(2_000)]
     assert taken == [True] * 1_024 + [False] * 976
-    assert topics.note(b"\x01r/x0")
-    assert topics.note(b"\x01" + S1)
-    assert topics.note(b"\x00r/x0")
-    assert topics.note(b"\x01r/late")
+    assert topics.update(b"\x01r/x0")
+    assert topics.update(b"\x01" + S1)
+    assert topics.update(b"\x00r/x0")
+    assert topics.update(b"\x01r/late")
 
 
 async def test_rows_go_out_whole_and_by_session() -> None:
     rows = [SomeRow(1, sequence=1), SomeRow(2, "s2", sequence=1), SomeRow(3, sequence=2)]
     with (
-        open_door() as (door, address),
+        open_server() as (server, address),
         client_of(address, zmq.SUB, ALL_TOPIC) as whole,
         client_of(address, zmq.SUB, S1) as session,
     ):
-        await joined(door, ALL_TOPIC, S1)
-        door.publish(EPOCH, rows)
+        await joined(server, ALL_TOPIC, S1)
+        server.publish(EPOCH, rows)
         assert await heard(whole) == (ALL_TOPIC, EPOCH.encode(), [[1, 1, b"{}"], [2, 1, b"{}"], [3, 2, b"{}"]])
         assert await heard(session) == (S1, EPOCH.encode(), [[1, 1, b"{}"], [3, 2, b"{}"]])
-    assert (door.counters.messages, door.counters.receipts) == (2, 3)
+    assert (server.counters.messages, server.counters.receipts) == (2, 3)
 
 
 async def test_nothing_is_encoded_for_nobody() -> None:
-    with open_door() as (door, address), client_of(address, zmq.SUB, S2):
-        await joined(door, S2)
-        door.publish(EPOCH, [SomeRow(1)])
-    assert (door.counters.messages, door.counters.receipts) == (0, 1)
+    with open_server() as (server, address), client_of(address, zmq.SUB, S2):
+        await joined(server, S2)
+        server.publish(EPOCH, [SomeRow(1)])
+    assert (server.counters.messages, server.counters.receipts) == (0, 1)
 
 
 async def test_a_large_commit_goes_out_in_messages_of_256_rows() -> None:
-    with open_door() as (door, address), client_of(address, zmq.SUB, ALL_TOPIC) as client:
-        await joined(door, ALL_TOPIC)
-        door.publish(EPOCH, [SomeRow(position) for position in range(1, 601)])
+    with open_server() as (server, address), client_of(address, zmq.SUB, ALL_TOPIC) as client:
+        await joined(server, ALL_TOPIC)
+        server.publish(EPOCH, [SomeRow(position) for position in range(1, 601)])
         bodies = [(await heard(client))[2] for _ in range(3)]
     assert [len(body) for body in bodies] == [256, 256, 88]
     assert [row[0] for body in bodies for row in body] == list(range(1, 601))
 
 
 async def test_a_receipt_without_session_has_a_topic_that_no_session_can_have() -> None:
-    with open_door() as (door, address), client_of(address, zmq.SUB, b"r/") as client:
-        await joined(door, b"r/")
-        door.publish(EPOCH, [SomeRow(1, None, sequence=None)])
+    with open_server() as (server, address), client_of(address, zmq.SUB, b"r/") as client:
+        await joined(server, b"r/")
+        server.publish(EPOCH, [SomeRow(1, None, sequence=None)])
         assert await heard(client) == (b"r/codex//", EPOCH.encode(), [[1, None, b"{}"]])
 
 
 async def test_beacons_count_up_and_split_what_is_too_much_for_one() -> None:
     heads = {("codex", f"s{number}"): number for number in range(2_500)}
-    with open_door() as (door, address), client_of(address, zmq.SUB, b"") as client:
-        await joined(door, S1)
-        door.publish_beacon(EPOCH, head=1, floor=0, sessions={})
-        door.publish_beacon(EPOCH, head=9, floor=2, sessions=heads, closing=True)
+    with open_server() as (server, address), client_of(address, zmq.SUB, b"") as client:
+        await joined(server, S1)
+        server.publish_beacon(EPOCH, head=1, floor=0, sessions={})
+        server.publish_beacon(EPOCH, head=9, floor=2, sessions=heads, closing=True)
         heard_beacons = [await heard(client) for _ in range(4)]
     assert {topic for topic, _, _ in heard_beacons} == {BEACON_TOPIC}
     first, *parts = [body for _, _, body in heard_beacons]
@@ -156,13 +160,13 @@ async def test_beacons_count_up_and_split_what_is_too_much_for_one() -> None:
 
 async def test_a_marker_reaches_only_who_asked_and_comes_behind_what_was_published_before() -> None:
     with (
-        open_door() as (door, address),
+        open_server() as (server, address),
         client_of(address, zmq.SUB, ALL_TOPIC, marker_topic("mine")) as mine,
         client_of(address, zmq.SUB, S1, marker_topic("other")) as other,
     ):
-        await joined(door, ALL_TOPIC, S1)
-        door.publish(EPOCH, [SomeRow(1)])
-        door.publish_marker(EPOCH, "mine")
+        await joined(server, ALL_TOPIC, S1)
+        server.publish(EPOCH, [SomeRow(1)])
+        server.publish_marker(EPOCH, "mine")
         assert [(await heard(mine))[0] for _ in range(2)] == [ALL_TOPIC, marker_topic("mine")]
         assert (await heard(other))[0] == S1
         assert not other.poll(0)
@@ -170,31 +174,31 @@ async def test_a_marker_reaches_only_who_asked_and_comes_behind_what_was_publish
 
 async def test_a_subscriber_that_does_not_read_costs_the_others_nothing() -> None:
     with (
-        open_door() as (door, address),
+        open_server() as (server, address),
         client_of(address, zmq.SUB, b"r/", RCVHWM=1, RCVBUF=4_096) as stalled,
         client_of(address, zmq.SUB, S1) as healthy,
     ):
-        await until(lambda: (door._topics._prefixes, door._topics._whole) == ({b"r/"}, {S1}))
+        await until(lambda: (server._topics._prefixes, server._topics._whole) == ({b"r/"}, {S1}))
         # the same messages are for both
         for position in range(1, 1_501):
-            door.publish(EPOCH, [SomeRow(position, receipt=b"x" * 1_000)])
+            server.publish(EPOCH, [SomeRow(position, receipt=b"x" * 1_000)])
             assert (await heard(healthy))[2][0][0] == position
         assert stalled.poll(0)
 
 
-async def test_what_is_published_after_the_door_closed_is_dropped() -> None:
-    with open_door() as (door, _):
-        door.close()
-        before = door.counters.messages
-        door.publish("e", [SomeRow(1)])
-        door.publish_transient("e", SomeRow(0))
-        door.publish_beacon("e", head=1, floor=0, sessions={})
-        assert door.counters.messages == before
+async def test_what_is_published_after_the_server_closed_is_dropped() -> None:
+    with open_server() as (server, _):
+        server.close()
+        before = server.counters.messages
+        server.publish("e", [SomeRow(1)])
+        server.publish_transient("e", SomeRow(0))
+        server.publish_beacon("e", head=1, floor=0, sessions={})
+        assert server.counters.messages == before
 
 
 async def test_a_transient_row_is_published_whoever_follows_the_ledger() -> None:
-    with open_door() as (door, address), client_of(address, zmq.SUB, b"t/codex/", b"r/") as client:
-        await joined(door, b"r/")
-        door.publish_transient("e" * 32, SomeRow(0, None, "codex", None))
+    with open_server() as (server, address), client_of(address, zmq.SUB, b"t/codex/", b"r/") as client:
+        await joined(server, b"r/")
+        server.publish_transient("e" * 32, SomeRow(0, None, "codex", None))
         topic, epoch, body = await heard(client)
         assert (topic, epoch, body) == (b"t/codex/", b"e" * 32, [[0, None, b"{}"]])

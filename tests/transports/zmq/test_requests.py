@@ -1,4 +1,4 @@
-"""The request door: whom it hands to, whom it answers, and what it does with those who are gone or do not read."""
+"""The request server: whom it hands to, whom it answers, and what it does with those who are gone or do not read."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -25,10 +25,10 @@ Asked = list[tuple[ZmqRequest, str, Document]]
 
 
 @contextmanager
-def open_door(
+def open_server(
     handle: Callable[[ZmqRequest, str, Document], None] | None = None, *, max_unread: int = 10_000
 ) -> Iterator[tuple[RequestServer, str, Asked]]:
-    """A door whose handler notes what it is asked, unless another one is given."""
+    """A server whose handler notes what it is asked, unless another one is given."""
     asked: Asked = []
 
     def note(request: ZmqRequest, verb: str, body: Document) -> None:
@@ -37,15 +37,15 @@ def open_door(
             handle(request, verb, body)
 
     with gated_context({os.geteuid()}) as (context, address):
-        door = RequestServer(context, address, note, max_unread=max_unread)
+        server = RequestServer(context, address, note, max_unread=max_unread)
         try:
-            yield door, address, asked
+            yield server, address, asked
         finally:
-            door.close()
+            server.close()
 
 
 async def heard(client: "zmq.Socket[bytes]") -> tuple[int, str, Any]:
-    """Return number, verb and body of the next answer; the door runs meanwhile."""
+    """Return number, verb and body of the next answer; the server runs meanwhile."""
     await until(lambda: bool(client.poll(0)))
     header, body = client.recv_multipart()
     return *decode_header(header), msgpack.unpackb(body)
@@ -53,7 +53,7 @@ async def heard(client: "zmq.Socket[bytes]") -> tuple[int, str, Any]:
 
 async def test_a_request_reaches_the_handler_typed_and_its_answer_the_asker() -> None:
     with (
-        open_door() as (door, address, asked),
+        open_server() as (server, address, asked),
         client_of(address, zmq.DEALER) as one,
         client_of(address, zmq.DEALER) as other,
     ):
@@ -63,7 +63,7 @@ async def test_a_request_reaches_the_handler_typed_and_its_answer_the_asker() ->
         bodies = {verb: (request, body) for request, verb, body in asked}
         assert bodies["marker"][1] == Marker(nonce="n")
         assert bodies["backfill"][1] == Backfill(after=5)
-        assert door.answer(bodies["backfill"][0], Backfill(after=6))
+        assert server.answer(bodies["backfill"][0], Backfill(after=6))
         assert await heard(other) == (1, "ok", {"after": 6})
         assert not one.poll(0)
 
@@ -72,11 +72,11 @@ async def test_a_refusal_of_the_handler_is_the_answer() -> None:
     def refuse(*_: object) -> None:
         raise BrokerBusy("later", code="busy")
 
-    with open_door(refuse) as (door, address, _), client_of(address, zmq.DEALER) as client:
+    with open_server(refuse) as (server, address, _), client_of(address, zmq.DEALER) as client:
         client.send_multipart(PING)
         number, verb, body = await heard(client)
     assert (number, verb, body["code"], body["retry_class"]) == (7, "refused", "busy", "safe_retry")
-    assert (door.counters.refused, door.counters.malformed) == (1, 0)
+    assert (server.counters.refused, server.counters.malformed) == (1, 0)
 
 
 async def test_a_defect_of_the_handler_costs_one_request_and_tells_the_peer_nothing_of_it() -> None:
@@ -84,7 +84,7 @@ async def test_a_defect_of_the_handler_costs_one_request_and_tells_the_peer_noth
         if verb == "ping":
             raise ZeroDivisionError("secret detail")
 
-    with open_door(fail) as (_, address, asked), client_of(address, zmq.DEALER) as client:
+    with open_server(fail) as (_, address, asked), client_of(address, zmq.DEALER) as client:
         client.send_multipart(PING)
         number, verb, body = await heard(client)
         client.send_multipart([encode_header(8, "status"), b"\x80"])
@@ -97,30 +97,30 @@ async def test_long_texts_in_a_refusal_are_cut() -> None:
     def refuse(*_: object) -> None:
         raise InvalidRequest("d" * 5_000, field="f" * 5_000)
 
-    with open_door(refuse) as (_, address, _), client_of(address, zmq.DEALER) as client:
+    with open_server(refuse) as (_, address, _), client_of(address, zmq.DEALER) as client:
         client.send_multipart(PING)
         _, _, body = await heard(client)
     assert (len(body["detail"]), len(body["field"])) == (1_024, 256)
 
 
 async def test_an_answer_to_a_request_who_is_gone_is_counted_and_harms_nobody() -> None:
-    with open_door() as (door, address, asked):
+    with open_server() as (server, address, asked):
         with client_of(address, zmq.DEALER) as client:
             client.send_multipart(PING)
             await until(lambda: bool(asked))
         request = asked[0][0]
-        await until(lambda: not door.answer(request, Nothing()))
-        assert door.counters.unanswerable == 1
-        assert not door.answer(ZmqRequest(door, b"nobody", 1), Nothing())
+        await until(lambda: not server.answer(request, Nothing()))
+        assert server.counters.unanswerable == 1
+        assert not server.answer(ZmqRequest(server, b"nobody", 1), Nothing())
 
 
-async def test_a_paused_door_takes_nothing_new_and_still_answers() -> None:
-    with open_door() as (door, address, asked), client_of(address, zmq.DEALER) as client:
+async def test_a_paused_server_takes_nothing_new_and_still_answers() -> None:
+    with open_server() as (server, address, asked), client_of(address, zmq.DEALER) as client:
         client.send_multipart(PING)
         await until(lambda: bool(asked))
-        door.pause()
+        server.pause()
         client.send_multipart(PING)
-        assert door.answer(asked[0][0], Nothing())
+        assert server.answer(asked[0][0], Nothing())
         assert await heard(client) == (7, "ok", {})
         assert len(asked) == 1
 
@@ -128,7 +128,7 @@ async def test_a_paused_door_takes_nothing_new_and_still_answers() -> None:
 @pytest.mark.parametrize("size", [100, 200_000])
 async def test_what_a_peer_does_not_read_is_bounded_in_messages_and_in_bytes(size: int) -> None:
     with (
-        open_door(max_unread=500) as (door, address, asked),
+        open_server(max_unread=500) as (server, address, asked),
         client_of(address, zmq.DEALER, RCVHWM=1, RCVBUF=4_096) as stalled,
         client_of(address, zmq.DEALER) as honest,
     ):
@@ -136,18 +136,18 @@ async def test_what_a_peer_does_not_read_is_bounded_in_messages_and_in_bytes(siz
         await until(lambda: len(asked) == 1)
         honest.send_multipart(PING)
         await until(lambda: len(asked) == 2)
-        taken = sum(door.answer(asked[0][0], b"x" * size) for _ in range(20_000))
+        taken = sum(server.answer(asked[0][0], b"x" * size) for _ in range(20_000))
         assert taken * size < 24 * MEBIBYTE
-        assert door.counters.unanswerable == 20_000 - taken
-        assert door.answer(asked[1][0], b"x" * size)
+        assert server.counters.unanswerable == 20_000 - taken
+        assert server.answer(asked[1][0], b"x" * size)
         assert (await heard(honest))[2] == b"x" * size
 
 
 async def test_a_peer_that_reads_gets_any_number_of_large_answers() -> None:
-    with open_door() as (door, address, asked), client_of(address, zmq.DEALER) as client:
+    with open_server() as (server, address, asked), client_of(address, zmq.DEALER) as client:
         client.send_multipart(PING)
         await until(lambda: bool(asked))
         for _ in range(300):
-            assert door.answer(asked[0][0], bytes(200_000))
+            assert server.answer(asked[0][0], bytes(200_000))
             assert len((await heard(client))[2]) == 200_000
-        assert len(door._unsent) == 1
+        assert len(server._unsent) == 1

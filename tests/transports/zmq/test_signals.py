@@ -1,4 +1,4 @@
-"""The receipt door's signals: what goes out on which topic, in messages of a bounded size, and nothing for nobody."""
+"""The receipt server's signals: what goes out on which topic, in messages of a bounded size, and nothing for nobody."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from lifebus_transports.zmq.receipts import ReceiptPublisher
 from lifebus_transports.zmq.topics import Topics
 from support.broker_process import until
 from support.transports.zmq_pairs import client_of
-from transports.zmq.test_receipts import EPOCH, heard, open_door
+from transports.zmq.test_receipts import EPOCH, heard, open_server
 
 T1, T2 = signal_topic("codex", "t1"), signal_topic("codex", "t2")
 
@@ -22,9 +22,9 @@ class SomeSignal:
     signal: bytes = b"{}"
 
 
-async def joined(door: ReceiptPublisher, *topics: bytes) -> None:
-    """Wait until the door knows of the subscriptions."""
-    await until(lambda: all(door._signal_topics.wants(topic) for topic in topics))
+async def joined(server: ReceiptPublisher, *topics: bytes) -> None:
+    """Wait until the server knows of the subscriptions."""
+    await until(lambda: all(server._signal_topics.is_subscribed(topic) for topic in topics))
 
 
 @pytest.mark.parametrize(
@@ -45,21 +45,21 @@ def test_topics_of_signals_are_matched_as_zeromq_matches_them(
     subscribed: list[bytes], any_thread: bool, t1: bool
 ) -> None:
     topics = Topics(b"s/")
-    assert all(topics.note(b"\x01" + topic) for topic in subscribed)
-    assert (topics.wants_any(), topics.wants(T1)) == (any_thread, t1)
-    assert all(topics.note(b"\x00" + topic) for topic in subscribed)
-    assert (topics.wants_any(), topics.wants(T1)) == (False, False)
+    assert all(topics.update(b"\x01" + topic) for topic in subscribed)
+    assert (topics.has_subscribers(), topics.is_subscribed(T1)) == (any_thread, t1)
+    assert all(topics.update(b"\x00" + topic) for topic in subscribed)
+    assert (topics.has_subscribers(), topics.is_subscribed(T1)) == (False, False)
 
 
 async def test_signals_go_out_on_the_topic_of_their_thread() -> None:
     with (
-        open_door() as (door, address),
+        open_server() as (server, address),
         client_of(address, zmq.SUB, b"s/codex/") as every,
         client_of(address, zmq.SUB, T2) as one,
     ):
-        await joined(door, T1, T2)
-        door.publish_signals(EPOCH, "codex", "t1", [SomeSignal(1), SomeSignal(2)])
-        door.publish_signals(EPOCH, "codex", "t2", [SomeSignal(1)])
+        await joined(server, T1, T2)
+        server.publish_signals(EPOCH, "codex", "t1", [SomeSignal(1), SomeSignal(2)])
+        server.publish_signals(EPOCH, "codex", "t2", [SomeSignal(1)])
         rows = [[1, "app_server.error", b"{}"], [2, "app_server.error", b"{}"]]
         assert await heard(every) == (T1, EPOCH.encode(), rows)
         assert (await heard(every))[0] == T2
@@ -67,18 +67,18 @@ async def test_signals_go_out_on_the_topic_of_their_thread() -> None:
 
 
 async def test_signals_that_nobody_follows_are_counted_and_not_encoded() -> None:
-    with open_door() as (door, address), client_of(address, zmq.SUB, T2):
-        await joined(door, T2)
-        door.publish_signals(EPOCH, "codex", "t1", [SomeSignal(1)])
-    assert (door.counters.messages, door.counters.signals) == (0, 1)
+    with open_server() as (server, address), client_of(address, zmq.SUB, T2):
+        await joined(server, T2)
+        server.publish_signals(EPOCH, "codex", "t1", [SomeSignal(1)])
+    assert (server.counters.messages, server.counters.signals) == (0, 1)
 
 
 async def test_many_or_large_signals_go_out_in_several_messages() -> None:
     large = [SomeSignal(sequence, signal=b"x" * 40_000) for sequence in range(1, 4)]
     small = [SomeSignal(sequence) for sequence in range(4, 304)]
-    with open_door() as (door, address), client_of(address, zmq.SUB, T1) as client:
-        await joined(door, T1)
-        door.publish_signals(EPOCH, "codex", "t1", [*large, *small])
+    with open_server() as (server, address), client_of(address, zmq.SUB, T1) as client:
+        await joined(server, T1)
+        server.publish_signals(EPOCH, "codex", "t1", [*large, *small])
         bodies = [(await heard(client))[2] for _ in range(4)]
     assert [len(body) for body in bodies] == [1, 1, 256, 45]
     assert [row[0] for body in bodies for row in body] == list(range(1, 304))
@@ -86,13 +86,13 @@ async def test_many_or_large_signals_go_out_in_several_messages() -> None:
 
 async def test_threads_are_named_in_beacons_of_their_own_while_somebody_follows_one() -> None:
     heads = {("codex", f"t{number}"): number for number in range(1, 1_501)}
-    with open_door() as (door, address), client_of(address, zmq.SUB, b"h") as client:
-        door.publish_signal_beacon(EPOCH, threads=heads)  # nobody follows a thread
+    with open_server() as (server, address), client_of(address, zmq.SUB, b"h") as client:
+        server.publish_signal_beacon(EPOCH, threads=heads)  # nobody follows a thread
         with client_of(address, zmq.SUB, T1):
-            await joined(door, T1)
-            door.publish_signal_beacon(EPOCH, threads={})
-            door.publish_signal_beacon(EPOCH, threads=heads, closing=True)
-            door.publish_beacon(EPOCH, head=1, floor=0, sessions={})
+            await joined(server, T1)
+            server.publish_signal_beacon(EPOCH, threads={})
+            server.publish_signal_beacon(EPOCH, threads=heads, closing=True)
+            server.publish_beacon(EPOCH, head=1, floor=0, sessions={})
             told = [await heard(client)]
             while told[-1][0] != BEACON_TOPIC:
                 told.append(await heard(client))

@@ -1,4 +1,4 @@
-"""Peer identity: whom the gate of the ZeroMQ doors admits."""
+"""Peer identity: whom the gate of the ZeroMQ servers admits."""
 
 import os
 from contextlib import ExitStack
@@ -99,16 +99,16 @@ HANDSHAKES = (
 
 
 async def connects(directory: Path, users: set[int] | None) -> bool:
-    """Whether a client gets through to a door whose gate knows these users, or has no gate at all."""
-    address = f"ipc://{directory / 'door'}"
+    """Whether a client gets through to a server whose gate knows these users, or has no gate at all."""
+    address = f"ipc://{directory / 'server'}"
     with ExitStack() as stack:
         inside, outside = stack.enter_context(zmq.Context()), stack.enter_context(zmq.Context())
         if users is not None:
             stack.callback(UserGate(inside, users).close)
-        door = stack.enter_context(make_socket(inside, zmq.PULL, domain=DOMAIN))
+        server = stack.enter_context(make_socket(inside, zmq.PULL, domain=DOMAIN))
         client = stack.enter_context(make_socket(outside, zmq.PUSH))
         monitor = stack.enter_context(client.get_monitor_socket(HANDSHAKES))
-        door.bind(address)
+        server.bind(address)
         client.connect(address)
         await until(lambda: bool(monitor.poll(0)))
         event = int.from_bytes(monitor.recv_multipart()[0][:2], "little")
@@ -116,12 +116,12 @@ async def connects(directory: Path, users: set[int] | None) -> bool:
     return event == int(zmq.EVENT_HANDSHAKE_SUCCEEDED)
 
 
-async def test_a_door_admits_its_own_user_and_no_other() -> None:
+async def test_a_server_admits_its_own_user_and_no_other() -> None:
     with short_directory() as directory:
         assert await connects(directory, {os.geteuid()})
         assert not await connects(directory, {os.geteuid() + 1})
 
 
-async def test_a_door_without_its_gate_lets_nobody_in() -> None:
+async def test_a_server_without_its_gate_lets_nobody_in() -> None:
     with short_directory() as directory:
         assert not await connects(directory, None)

@@ -1,18 +1,18 @@
-"""Who is at the other end of a Unix stream socket, as the kernel tells it (docs/reliability.md T2)."""
+"""Who is at the other end of a Unix stream socket, as the kernel reports it (docs/reliability.md T2)."""
 
 import os
 import socket
 import struct
 from typing import Final, Protocol
 
+# Linux `struct ucred`: pid, uid, gid
 _UCRED: Final = struct.Struct("=iII")
-"""Linux `struct ucred`: pid, uid, gid."""
 
+# The start of macOS `struct xucred`: version, uid; the groups follow
 _XUCRED: Final = struct.Struct("=II")
-"""The start of macOS `struct xucred`: version, uid; the groups follow."""
 
+# Linux has it, macOS has `LOCAL_PEERCRED` at level `SOL_LOCAL`, which Python does not name
 _PEERCRED: Final[int | None] = getattr(socket, "SO_PEERCRED", None)
-"""Linux has it, macOS has `LOCAL_PEERCRED` at level `SOL_LOCAL`, which Python does not name."""
 
 _SOL_LOCAL: Final = 0
 _LOCAL_PEERCRED: Final = 1
@@ -31,7 +31,7 @@ class PeerSocket(Protocol):
 
 
 def peer_uid(connection: PeerSocket) -> int | None:
-    """Return the user id of the process that connected, or None where the system cannot tell."""
+    """Return the user id of the process that connected, or None where the system does not say."""
     try:
         if _PEERCRED is not None:
             return int(_UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, _PEERCRED, _UCRED.size))[1])
@@ -41,7 +41,7 @@ def peer_uid(connection: PeerSocket) -> int | None:
 
 
 def peer_pid(connection: PeerSocket) -> int | None:
-    """Return the id of the process that connected, or None where the system cannot tell (only Linux does)."""
+    """Return the id of the process that connected, or None where the system does not say (only Linux does)."""
     if _PEERCRED is None:
         return None
     try:
@@ -52,5 +52,5 @@ def peer_pid(connection: PeerSocket) -> int | None:
 
 
 def is_same_user(connection: PeerSocket) -> bool:
-    """Whether the peer runs as we do; no when the system cannot tell."""
+    """Whether the peer runs as we do; no when the system does not say."""
     return peer_uid(connection) == os.geteuid()

@@ -1,11 +1,11 @@
-"""The hook door: a Unix socket where each connection brings one hook call and takes its answer.
+"""The hook server: a Unix socket where each connection brings one hook call and takes its answer.
 
 See docs/wire-protocol.md, "The hook socket".
 
-The door never parses a payload.  Whatever it does not answer whole, the hook puts into the spool: so a busy door says
-`busy` and loses nothing.  A late answer is given up, never the call: its handling goes on, in the door's own scope,
-and keeps its place among the calls that are allowed at once.  A call whose hook has gone before it was read (the broker
-was stopped for a while) counts as spooled, for nobody takes what would be delivered.
+The server never parses a payload.  Whatever it does not answer whole, the hook puts into the spool: so a busy server
+says `busy` and loses nothing.  A late answer is given up, never the call: its handling goes on, in the server's own
+scope, and keeps its place among the calls that are allowed at once.  A call whose hook has gone before it was read (the
+broker was stopped for a while) counts as spooled, because nothing can be delivered to it.
 """
 
 import errno
@@ -40,7 +40,7 @@ _STARVED_S: Final = 0.1
 _log: Final = structlog.get_logger("lifebus.hook_door")
 
 
-class DoorLimits(Struct, frozen=True, kw_only=True):
+class HookServerLimits(Struct, frozen=True, kw_only=True):
     """What one call may take: seconds to send it, to answer it and to handle it; and how many are taken at once.
 
     `answer_s` lies below the 0.24 s that the hook waits; what is answered later would be spooled and come twice.
@@ -52,11 +52,11 @@ class DoorLimits(Struct, frozen=True, kw_only=True):
     at_once: int = 64
 
 
-class DoorCounters(Struct, kw_only=True):
-    """What came to the door since it opened.
+class HookServerCounters(Struct, kw_only=True):
+    """What came to the server since it began.
 
-    `calls` were handed on; of these `late` were answered empty, `failed` raised, `gone` had nobody left to answer and
-    `oversized` had a payload over the limit.  The others were not handed on: `refused` came from another user, `busy`
+    `calls` were handled; of these `late` were answered empty, `failed` raised, `gone` had nobody left to answer and
+    `oversized` had a payload over the limit.  The others were not handled: `refused` came from another user, `busy`
     found no free place, `malformed` broke the protocol, `cut_off` ended or stalled in the middle.  `starved` counts how
     often a connection could not even be taken, because the process or the system had no descriptor left.
     """
@@ -77,32 +77,34 @@ async def serve_hooks(
     path: Path,
     handle: HandleCall,
     *,
-    limits: DoorLimits | None = None,
-    counters: DoorCounters | None = None,
+    limits: HookServerLimits | None = None,
+    counters: HookServerCounters | None = None,
     caller_of: CallerOf | None = None,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve hook calls at the socket `path` (0600) until cancelled; calls in hand are then still answered.
 
-    `caller_of` is asked while the caller waits, so that the process it names is still there.
+    `caller_of` is called while the caller waits, so that the process it names is still there.
     The caller holds the runtime directory's lock and has removed a stale socket: binding would steal a live one.
 
     Raises:
         LifebusError: `socket_path_too_long`.
         OSError: the socket cannot be bound.
     """
-    door = _Door(handle, limits or DoorLimits(), counters or DoorCounters(), caller_of or _nobody)
+    server = _HookServer(handle, limits or HookServerLimits(), counters or HookServerCounters(), caller_of or _nobody)
     async with await anyio.create_unix_listener(check_socket_path(path), mode=0o600) as listener:
         task_status.started()
         async with anyio.create_task_group() as tasks:
             while True:
-                tasks.start_soon(door.receive, await door.accept(listener))
+                tasks.start_soon(server.receive, await server.accept(listener))
 
 
-class _Door:
-    """One door's limits and counters, and the connections that it has in hand."""
+class _HookServer:
+    """One server's limits and counters, and the connections that it has in hand."""
 
-    def __init__(self, handle: HandleCall, limits: DoorLimits, counters: DoorCounters, caller_of: CallerOf) -> None:
+    def __init__(
+        self, handle: HandleCall, limits: HookServerLimits, counters: HookServerCounters, caller_of: CallerOf
+    ) -> None:
         self._handle = handle
         self._caller_of = caller_of
         self._limits = limits
@@ -151,7 +153,7 @@ class _Door:
         await self._answer(stream, self._call(frame, stream.extra(SocketAttribute.raw_socket)))  # noqa: S610  no Django
 
     def _call(self, frame: CallFrame, connection: PeerSocket) -> HookCall:
-        """Return the call with what only the connection tells: whose it is, and whether its hook still waits."""
+        """Return the call with what only the connection shows: whose it is, and whether its hook still waits."""
         call, pid = frame.call, frame.header.pid
         if call.spooled_at_epoch_s is not None:
             return call
@@ -201,7 +203,7 @@ class _Door:
         except BrokerBusy:
             self._count("busy")
             return BUSY
-        except Exception as fault:  # noqa: BLE001  a broken handler must not take the door down
+        except Exception as fault:  # noqa: BLE001  a broken handler must not take the server down
             self._count("failed", call_id=call.call_id, error=type(fault).__name__)
             return _EMPTY
 
@@ -220,7 +222,7 @@ def _nobody(_claimed: int, _peer: int | None) -> None:
 def _has_gone(connection: PeerSocket) -> bool:
     """Whether the peer has closed its end; one that has only finished sending still waits for its answer.
 
-    Only Linux tells the one from the other.
+    Only Linux distinguishes the two.
     """
     if sys.platform != "linux":
         return False

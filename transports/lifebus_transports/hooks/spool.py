@@ -21,8 +21,8 @@ from lifebus_transports.framing.hook_frames import MAX_HEADER_BYTES, CallFrame, 
 from lifebus_transports.hooks.server import HandleCall
 from lifebus_transports.runtime_dir import open_private_directory
 
+# Bytes that hooks put into a spool at most
 _MAX_SPOOL_BYTES: Final = 16 * 1_048_576
-"""Bytes that hooks put into a spool at most."""
 
 _CALLS: Final = "calls"
 _CLAIMED: Final = "calls.claimed"
@@ -36,7 +36,7 @@ _log: Final = structlog.get_logger("lifebus.spool")
 class SpoolCounters(Struct, kw_only=True):
     """What a drain found.
 
-    `drained` calls were handed on and taken, `refused` ones were handed on and cannot be taken; `oversized` ones are
+    `drained` calls were handled, `refused` ones cannot be; `oversized` ones are
     among them, with a payload too large to be kept.  `duplicate` and `malformed` records were skipped; `dropped` calls
     never got into the spool.  `left` says that something is still there, for the next drain.
     """
@@ -82,8 +82,8 @@ async def drain_spool(directory: Path, handle: HandleCall) -> SpoolCounters:
     folder = await anyio.to_thread.run_sync(open_private_directory, directory)
     try:
         counters.dropped = await anyio.to_thread.run_sync(_take_dropped, folder)
-        for fresh in (False, True):
-            data = await anyio.to_thread.run_sync(_claim, folder, fresh, counters)
+        for new in (False, True):
+            data = await anyio.to_thread.run_sync(_claim, folder, new, counters)
             if data is not None and await _hand_on(data, handle, counters, seen):
                 await anyio.to_thread.run_sync(_remove, _CLAIMED, folder)
             if counters.left:
@@ -94,7 +94,7 @@ async def drain_spool(directory: Path, handle: HandleCall) -> SpoolCounters:
 
 
 async def _hand_on(data: bytes, handle: HandleCall, counters: SpoolCounters, seen: set[str]) -> bool:
-    """Hand on the calls of one file; return whether it may be removed."""
+    """Handle the calls of one file; return whether it may be removed."""
     for frame in split_records(data):
         if frame is None:
             counters.malformed += 1
@@ -110,7 +110,7 @@ async def _hand_on(data: bytes, handle: HandleCall, counters: SpoolCounters, see
 
 
 async def _taken(frame: CallFrame, handle: HandleCall, counters: SpoolCounters) -> bool:
-    """Hand on one call; return False when it should be tried again later."""
+    """Handle one call; return False when it should be tried again later."""
     try:
         await handle(frame.call)
     except Exception as fault:  # noqa: BLE001  one bad call must not block the spool for ever
@@ -138,10 +138,10 @@ def _record_at(data: bytes, at: int) -> tuple[CallFrame | None, int]:
     return CallFrame(header=header, stdin=data[end + 1 : stop]), stop + 1
 
 
-def _claim(folder: int, fresh: bool, counters: SpoolCounters) -> bytes | None:
-    """Return the bytes of a file that an earlier drain left, or of a fresh one that hooks have written."""
+def _claim(folder: int, new: bool, counters: SpoolCounters) -> bytes | None:
+    """Return the bytes of a file that an earlier drain left, or of a new one that hooks have written."""
     try:
-        if fresh:
+        if new:
             os.rename(_CALLS, _CLAIMED, src_dir_fd=folder, dst_dir_fd=folder)
         file = os.open(_CLAIMED, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except FileNotFoundError:

@@ -19,10 +19,10 @@ class _OfCursor(Document, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Consume(_OfCursor, frozen=True, kw_only=True, omit_defaults=True):
-    """`consume`: be the connection that a named consumer's receipts go to; repeated each second, or taken for gone.
+    """`consume`: be the connection that a named consumer's receipts go to; repeated each second, or the lease runs out.
 
-    A consumer that is not there yet is made: it begins after the position `after`, or at the first receipt as late as
-    `since_epoch_s`, or with what comes from now on.  `epoch` names the history that `after` belongs to.
+    A consumer that does not exist yet is created: it begins after the position `after`, or at the first receipt as late
+    as `since_epoch_s`, or with what comes from now on.  `epoch` names the history that `after` belongs to.
     """
 
     client_id: Identifier

@@ -1,4 +1,4 @@
-"""The bodies of the verbs that care for the ledger (docs/ledger.md, "Commands")."""
+"""The bodies of the verbs that administer the ledger (docs/ledger.md, "Commands")."""
 
 from lifebus_contract.fields import Count, Document
 

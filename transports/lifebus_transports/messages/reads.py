@@ -66,7 +66,7 @@ class SessionsQuery(Document, frozen=True, kw_only=True, omit_defaults=True):
 class Beacon(Struct, frozen=True, kw_only=True):
     """The heads, published each second on ``h/`` (docs/wire-protocol.md, "The beacon").
 
-    `number` counts up by one from some start; a hole tells a subscriber that it lost a beacon.  `sessions` maps the
+    `number` counts up by one from some start; a hole means that a beacon was lost.  `sessions` maps the
     topics of sessions that changed since the last beacon to their newest sequence.
     """
 

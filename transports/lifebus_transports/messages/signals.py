@@ -54,7 +54,7 @@ class ObservedExit(Document, frozen=True, kw_only=True, tag="ended", tag_field="
 
 
 Observation = ObservedSignal | ObservedFact | ObservedLoss | ObservedExit
-"""One thing that an observer has to tell; which one is told by the key `kind`."""
+"""One thing that an observer reports; the key `kind` says which."""
 
 
 class ObservedProcess(Document, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ class ObservedProcess(Document, frozen=True, kw_only=True):
 class Observe(Document, frozen=True, kw_only=True, omit_defaults=True):
     """`observe`: what one observer saw, in order.
 
-    `origin` is the unique id of one observer's run; it numbers what it tells 1, 2, 3 … and `first` is the number of
+    `origin` is the unique id of one observer's run; it numbers its observations 1, 2, 3 … and `first` is the number of
     the first observation here.  `process` is the app-server.  An origin sends one batch at a time; a batch that comes
     again after no answer records nothing twice.
     """
@@ -153,7 +153,7 @@ class ThreadHeads(Document, frozen=True, kw_only=True):
 class SignalBeacon(Struct, frozen=True, kw_only=True):
     """The heads of threads, published each second on ``hs/`` (docs/signals.md).
 
-    `number` counts up by one from some start; a hole tells a follower that it lost a beacon.  `threads` maps the topics
+    `number` counts up by one from some start; a hole means that a beacon was lost.  `threads` maps the topics
     of threads that changed since the last beacon to their newest sequence.
     """
 

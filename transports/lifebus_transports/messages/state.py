@@ -1,4 +1,4 @@
-"""What is told of retention: how much is kept, what was dropped, and the state that stands for what is gone."""
+"""The bodies about state and retention: what was dropped, and the state that stands for it."""
 
 from typing import Any, Final, Literal
 
@@ -84,7 +84,7 @@ class PruneStatus(Struct, frozen=True, kw_only=True):
     """What was dropped last: the receipts after `after` up to `until`, when, and why.
 
     `reason` is ``age``, ``size`` or ``operator``.  `consumers` are the named consumers that lost something which they
-    had not settled; each is told by a gap.
+    had not settled; each of them gets a gap.
     """
 
     at_epoch_s: int

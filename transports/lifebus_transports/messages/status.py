@@ -32,7 +32,7 @@ class HarnessStatus(Struct, frozen=True, kw_only=True):
 
 
 class BrokerStatus(Struct, frozen=True, kw_only=True):
-    """How the broker is: `counters` are per door since it started, `uptime_s` in whole seconds.
+    """How the broker is: `counters` count since it started, `uptime_s` in whole seconds.
 
     `harnesses` has one entry an adapter that was seen; `retention` is None where nothing durable is kept.
     """

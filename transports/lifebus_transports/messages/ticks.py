@@ -4,7 +4,7 @@ from lifebus_contract.fields import Document, Identifier, refuse_unprintable
 
 
 class Tick(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """`tick`: have the broker look at its harnesses now: all, those of one adapter, or one session.
+    """`tick`: have the broker examine its harnesses now: all, those of one adapter, or one session.
 
     See docs/contract.md 2.6.
     """

@@ -1,7 +1,7 @@
 """The table of verbs: what each takes and answers, who may call it, and its limits.  Pure.
 
-Whoever serves verbs binds a handler to each (`lifebus_supervisor.api.table`); whoever carries them, over whatever
-protocol, reads here how to decode a body and how long an answer may take.
+The broker binds a handler to each verb (`lifebus_supervisor.api.table`).  Adaptors, whatever protocol they carry verbs
+over, read here how to decode a body and how long an answer may take.
 """
 
 from enum import StrEnum
@@ -81,7 +81,7 @@ READS: Final = Pool("reads", None)
 """Bounded by ``limits.backfills``."""
 
 TICKS: Final = Pool("ticks", 256)
-"""Many, because one look at the harnesses answers all ticks that wait for it."""
+"""Many, because one examination of the harnesses answers all ticks that wait for it."""
 
 OBSERVATIONS: Final = Pool("observations", 64)
 """Few, because a batch takes up to 256 KiB."""
@@ -191,7 +191,7 @@ _TABLE: Final = (
     ),
     Verb(
         name="tick",
-        summary="Looks at the harnesses now and records what it finds.",
+        summary="Examines the harnesses now and records what it finds.",
         body=Tick,
         answer=TickAnswer,
         pool=TICKS,

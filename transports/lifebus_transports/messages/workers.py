@@ -37,7 +37,7 @@ class Serve(Document, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Dispatch(Document, frozen=True, kw_only=True):
-    """`dispatch`, from the broker to a worker: which of its clients is asked, what, and how long it may take."""
+    """`dispatch`, from the broker to a worker: which of its clients gets which envelope, and how long it may take."""
 
     client_id: Identifier
     envelope: DispatchEnvelope
@@ -47,7 +47,7 @@ class Dispatch(Document, frozen=True, kw_only=True):
 class Response(Document, frozen=True, kw_only=True, omit_defaults=True):
     """`response`: a worker's answer to the dispatch with this correlation id, or why it has none.
 
-    `evidence` is what the worker saw of whom it asked in turn; the receipt tells each under ``client_<name>``.
+    `evidence` is what the worker saw of the process it called in turn; the receipt has each under ``client_<name>``.
     """
 
     response: CallbackResponse | None = None

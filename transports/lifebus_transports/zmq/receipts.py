@@ -1,4 +1,4 @@
-"""The receipt door: an XPUB socket on ipc.  A lossy, fast hint; the ledger is the guarantee.
+"""The receipt publisher: an XPUB socket on ipc.  A lossy, fast hint; the ledger is the guarantee.
 
 See docs/wire-protocol.md, "Published receipts".
 
@@ -35,7 +35,7 @@ _MAX_BEACON_PARTS = 1_024
 
 
 class PublishedRow(Protocol):
-    """What the door needs of a recorded receipt (fulfilled by `lifebus_broker.ports.Row`)."""
+    """What is published of a recorded receipt (fulfilled by `lifebus_broker.ports.StoredReceipt`)."""
 
     @property
     def position(self) -> int:
@@ -64,7 +64,7 @@ class PublishedRow(Protocol):
 
 
 class PublishedSignal(Protocol):
-    """What the door needs of a recorded signal (fulfilled by `lifebus_broker.signals.log.StoredSignal`)."""
+    """What is published of a recorded signal (fulfilled by `lifebus_broker.signals.log.StoredSignal`)."""
 
     @property
     def sequence(self) -> int:
@@ -84,7 +84,7 @@ class PublishedSignal(Protocol):
 
 @dataclass(slots=True)
 class PublishCounters:
-    """What left the door since it opened."""
+    """What the publisher sent since it began."""
 
     messages: int = 0
     receipts: int = 0
@@ -95,8 +95,8 @@ class PublishCounters:
 class ReceiptPublisher:
     """Publishes on `address` until closed.  Never blocks: a subscriber that does not read loses messages and knows.
 
-    `first_beacon` must lie beyond the numbers of every earlier door at this address, so that a subscriber which comes
-    back after a restart sees that it missed something.
+    `first_beacon` must lie beyond the numbers of every earlier publisher at this address, so that a subscriber which
+    comes back after a restart sees that it missed something.
     """
 
     def __init__(
@@ -126,18 +126,18 @@ class ReceiptPublisher:
     def publish(self, epoch: str, rows: Sequence[PublishedRow]) -> None:
         """Publish the rows of one commit, in position order."""
         self.counters.receipts += len(rows)
-        if self._topics.wants(ALL_TOPIC):
+        if self._topics.is_subscribed(ALL_TOPIC):
             for start in range(0, len(rows), _MAX_ROWS):
                 self._send_rows(ALL_TOPIC, epoch, rows[start : start + _MAX_ROWS])
-        if self._topics.wants_any():
+        if self._topics.has_subscribers():
             for topic, group in _by_session(rows).items():
-                if self._topics.wants(topic):
+                if self._topics.is_subscribed(topic):
                     self._send_rows(topic, epoch, group)
 
     def publish_transient(self, epoch: str, row: PublishedRow) -> None:
         """Publish a receipt that no ledger keeps, of position 0, on a topic of its own (docs/contract.md 2.6).
 
-        Whoever follows the ledger is not told, and so does not take it for a hole.
+        Followers of the ledger do not get it: its missing position would look like a hole.
         """
         self._send_rows(tick_topic(row.adapter_id, row.harness_session_id), epoch, (row,))
 
@@ -152,23 +152,23 @@ class ReceiptPublisher:
 
         Who follows the whole ledger goes by its head: the sessions are named only where somebody follows one.
         """
-        changed = sessions if self._topics.wants_any() else {}
+        changed = sessions if self._topics.has_subscribers() else {}
         for part in _parts({session_topic(*key): sequence for key, sequence in changed.items()}):
             self._beacons += 1
             beacon = Beacon(epoch=epoch, number=self._beacons, head=head, floor=floor, closing=closing, sessions=part)
             self._send(BEACON_TOPIC, epoch, msgspec.msgpack.encode(beacon))
 
     def publish_signals(self, epoch: str, adapter_id: str, thread: str, signals: Sequence[PublishedSignal]) -> None:
-        """Publish signals of one thread, in sequence order; those that nobody wants are not encoded."""
+        """Publish signals of one thread, in sequence order; those without a subscriber are not encoded."""
         self.counters.signals += len(signals)
         topic = signal_topic(adapter_id, thread)
-        if self._signal_topics.wants(topic):
+        if self._signal_topics.is_subscribed(topic):
             for part in _portions(signals):
                 self._send(topic, epoch, msgspec.msgpack.encode(part))
 
     def publish_signal_beacon(self, epoch: str, *, threads: dict[tuple[str, str], int], closing: bool = False) -> None:
         """Publish the newest sequence of each thread that changed, named by adapter and thread, if anybody follows."""
-        changed = threads if self._signal_topics.wants_any() else {}
+        changed = threads if self._signal_topics.has_subscribers() else {}
         for part in _parts({signal_topic(*key): sequence for key, sequence in changed.items()}):
             self._signal_beacons += 1
             beacon = SignalBeacon(epoch=epoch, number=self._signal_beacons, closing=closing, threads=part)
@@ -180,13 +180,13 @@ class ReceiptPublisher:
 
     def _send(self, topic: bytes, epoch: str, body: bytes) -> None:
         if self._closed:
-            return  # whoever woke in the turn of the loop in which the door closed: the ledger has it
+            return  # a listener ran in the same turn of the loop as `close`: subscribers find the receipt in the ledger
         send_now(self._socket, topic, epoch.encode("ascii"), body)
         self.counters.messages += 1
         self._reader.poke()
 
     def _subscription(self, frames: Frames) -> None:
-        if len(frames) != 1 or not (self._topics.note(frames[0]) and self._signal_topics.note(frames[0])):
+        if len(frames) != 1 or not (self._topics.update(frames[0]) and self._signal_topics.update(frames[0])):
             self.counters.malformed += 1
 
 
@@ -198,7 +198,7 @@ def _by_session(rows: Sequence[PublishedRow]) -> dict[bytes, list[PublishedRow]]
 
 
 def _parts(heads: dict[bytes, int]) -> Iterator[dict[str, int]]:
-    """Cut what a beacon tells into messages; there is always one."""
+    """Cut the heads of a beacon into messages; there is always one."""
     items = [(topic.decode("ascii"), head) for topic, head in heads.items()]
     for start in range(0, max(1, len(items)), _MAX_BEACON_PARTS):
         yield dict(items[start : start + _MAX_BEACON_PARTS])

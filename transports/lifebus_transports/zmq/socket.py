@@ -23,7 +23,8 @@ _EVENTS: Final = int(zmq.EVENTS)
 _READABLE: Final = int(zmq.POLLIN)
 
 _DRAIN: Final = 128
-_CHEAP_LOOKS: Final = 2  # to ask costs a third of an `Again`; in a burst it is not worth asking
+# Asking for readiness costs a third of an `Again`; in a burst, after so many messages, it is not worth asking.
+_CHEAP_CHECKS: Final = 2
 
 
 class SocketReader:
@@ -32,7 +33,7 @@ class SocketReader:
     `at_least` is how many frames every message of this kind of socket has; asking for more costs, so the first ones
     are taken unasked.
 
-    The descriptor is edge-triggered: it tells of new messages only once, and a send may swallow the edge.  So every
+    The descriptor is edge-triggered: it reports new messages only once, and a send may swallow the edge.  So every
     wake-up drains until nothing is left, and `poke` must be called after sends.
     """
 
@@ -48,7 +49,7 @@ class SocketReader:
         self.poke()
 
     def poke(self) -> None:
-        """Look for messages soon, whatever the descriptor says."""
+        """Check for messages soon, whatever the descriptor says."""
         if not self._poked and not self._closed:
             self._poked = True
             self._loop.call_soon(self._drain)
@@ -62,7 +63,7 @@ class SocketReader:
     def _drain(self) -> None:
         self._poked = False
         for turn in range(_DRAIN):
-            if self._closed or (turn < _CHEAP_LOOKS and not self._is_readable()):
+            if self._closed or (turn < _CHEAP_CHECKS and not self._is_readable()):
                 return
             try:
                 frames = self._receive()
@@ -102,7 +103,7 @@ def send_now(socket: "zmq.Socket[bytes]", *frames: bytes) -> None:
 def make_socket(
     context: "zmq.Context[zmq.Socket[bytes]]", kind: int, *, max_bytes: int = MAX_MESSAGE_BYTES, domain: str = ""
 ) -> "zmq.Socket[bytes]":
-    """Return a socket with the limits every door has: message size, heartbeat, handshake, linger.
+    """Return a socket with the limits of every server socket: message size, heartbeat, handshake, linger.
 
     See docs/reliability.md T3.
     """

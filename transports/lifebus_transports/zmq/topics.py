@@ -1,4 +1,4 @@
-"""Which topics of one kind somebody wants, so that nothing is encoded for nobody.  Sans-IO."""
+"""The subscribed topics of one kind, so that nothing is encoded without a subscriber.  Sans-IO."""
 
 from typing import Final
 
@@ -13,8 +13,8 @@ _MAX_PREFIXES = 1_024
 class Topics:
     """The subscriptions to topics ``<kind>/<adapter>/<session or thread>/`` below `root`, and to whatever is `beside`.
 
-    Whole topics and prefixes of topics are kept apart, because a prefix costs a look at every message.  Both are
-    bounded: who comes too late is not served live, notices by the beacons, and reads the ledger instead.
+    Whole topics and prefixes of topics are kept apart, because each prefix is compared with every message.  Both are
+    bounded: a subscription beyond the bound is not served live; its owner notices by the beacons and reads the ledger.
     """
 
     def __init__(self, root: bytes, *beside: bytes) -> None:
@@ -23,13 +23,13 @@ class Topics:
         self._whole: set[bytes] = set()
         self._prefixes: set[bytes] = set()
 
-    def note(self, message: bytes) -> bool:
+    def update(self, message: bytes) -> bool:
         """Take a subscription message of an XPUB socket; False when it is not one, is too long or one too many."""
         if not message or message[0] > 1 or len(message) > MAX_TOPIC:
             return False
         topic = message[1:]
         if not self._concerns(topic) and topic not in self._beside:
-            return True  # beacons and markers are published whoever listens
+            return True  # beacons and markers are published without regard to subscriptions
         whole = topic.count(b"/") == _DELIMITERS and topic.endswith(b"/")
         group, bound = (self._whole, _MAX_WHOLE) if whole else (self._prefixes, _MAX_PREFIXES)
         if message[0] == 0:
@@ -38,12 +38,12 @@ class Topics:
             group.add(topic)
         return message[0] == 0 or topic in group
 
-    def wants(self, topic: bytes) -> bool:
+    def is_subscribed(self, topic: bytes) -> bool:
         """Whether a message on exactly this topic would reach anybody."""
         return topic in self._whole or any(topic.startswith(prefix) for prefix in self._prefixes)
 
-    def wants_any(self) -> bool:
-        """Whether anything below the root is wanted."""
+    def has_subscribers(self) -> bool:
+        """Whether anything below the root is subscribed."""
         return bool(self._whole) or any(self._concerns(prefix) for prefix in self._prefixes)
 
     def _concerns(self, topic: bytes) -> bool:

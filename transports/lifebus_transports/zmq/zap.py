@@ -1,4 +1,4 @@
-"""Peer identity on the ZeroMQ doors: the kernel says which user is at the other end.
+"""Peer identity on the ZeroMQ sockets: the kernel says which user is at the other end.
 
 libzmq asks this handler (ZAP, RFC 27) for every connection to a socket with a domain.  On `ipc://` the peer's address
 is ``localhost:uid:gid:pid``; peers of other users are refused before any message of theirs is read.
@@ -31,7 +31,7 @@ def admit(address: str, mechanism: str, users: Collection[int]) -> int | None:
 class UserGate:
     """Answers ZAP requests of one context; `refused` counts the peers it turned away.
 
-    Open it before any door binds, and close it after the last has closed.
+    Open it before any socket binds, and close it after the last has closed.
     """
 
     def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", users: Collection[int]) -> None:

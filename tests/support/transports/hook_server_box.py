@@ -1,4 +1,4 @@
-"""A hook door in the test's own loop, and clients of it."""
+"""A hook server in the test's own loop, and clients of it."""
 
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -10,7 +10,7 @@ import anyio
 
 from lifebus_adapters.adapter import HookAnswer, HookCall
 from lifebus_transports.framing.hook_frames import decode_answer, encode_call
-from lifebus_transports.hooks.server import CallerOf, DoorCounters, DoorLimits, HandleCall, serve_hooks
+from lifebus_transports.hooks.server import CallerOf, HandleCall, HookServerCounters, HookServerLimits, serve_hooks
 
 PATIENCE_S = 20.0
 
@@ -33,15 +33,15 @@ def short_directory() -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def open_door(
+async def open_server(
     path: Path,
     handle: HandleCall = echo,
-    limits: DoorLimits | None = None,
+    limits: HookServerLimits | None = None,
     *,
     caller_of: CallerOf | None = None,
-) -> AsyncIterator[DoorCounters]:
+) -> AsyncIterator[HookServerCounters]:
     """Serve hook calls at `path` inside the block."""
-    counters = DoorCounters()
+    counters = HookServerCounters()
     async with anyio.create_task_group() as tasks:
         await tasks.start(partial(serve_hooks, path, handle, limits=limits, counters=counters, caller_of=caller_of))
         try:
@@ -51,7 +51,7 @@ async def open_door(
 
 
 async def talk(path: Path, *pieces: bytes, finish: bool = True) -> bytes:
-    """Send the pieces, end the sending side, and return what comes until the door hangs up (or resets)."""
+    """Send the pieces, end the sending side, and return what comes until the server hangs up (or resets)."""
     with anyio.fail_after(PATIENCE_S):
         async with await anyio.connect_unix(path) as stream:
             answer = b""
