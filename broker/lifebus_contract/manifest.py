@@ -148,6 +148,7 @@ class RegisteredAdapter(Document, frozen=True, kw_only=True):
     placement promises (docs/contract.md 5.4); it never widens it.  In a `watching_mode` the harness is only looked
     at, so that nothing can be handed to it.  `profiles` are the host integration profiles that this broker has
     enabled: a claim that is scoped to profiles counts only where one of them is (docs/contract.md 3.5).
+    `unavailable_here` are capabilities that this broker cannot give, whatever a manifest claims.
     """
 
     manifest: AdapterManifest
@@ -155,3 +156,4 @@ class RegisteredAdapter(Document, frozen=True, kw_only=True):
     refused_placements: frozenset[PlacementClass] = field(default_factory=frozenset[PlacementClass])
     watching_modes: frozenset[IntegrationMode] = field(default_factory=frozenset[IntegrationMode])
     profiles: frozenset[str] = field(default_factory=frozenset[str])
+    unavailable_here: frozenset[str] = field(default_factory=frozenset[str])

@@ -5,11 +5,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-import apsw
-
 from lifebus_broker.ledger.sqlite.checks.verify import verify
+from lifebus_broker.ledger.sqlite.errors import read_errors, unreadable
 from lifebus_broker.ledger.sqlite.reader import Reader
-from lifebus_broker.ledger.sqlite.schema import check_library
+from lifebus_broker.ledger.sqlite.schema import check_library, library_version
 from lifebus_broker.ports import Query
 from lifebus_broker.routing.claims import RENEWAL, claim_of, explain_lack
 from lifebus_broker.routing.negotiation import negotiate
@@ -18,7 +17,6 @@ from lifebus_contract import (
     CAPABILITIES,
     CapabilityRequest,
     InvalidRequest,
-    LifebusError,
     Negotiation,
     PayloadEnvelope,
     RegisteredAdapter,
@@ -35,9 +33,14 @@ def check_libraries() -> str:
     Raises:
         LifebusError: it is one that can damage a ledger.
     """
-    version = apsw.sqlite_lib_version()
+    version = library_version()
     check_library(version)
     return version
+
+
+def sqlite_version() -> str:
+    """Return the version of SQLite, whatever it is worth."""
+    return library_version()
 
 
 def verify_file(path: Path, tail: int | None = None) -> tuple[int, list[str]]:
@@ -46,12 +49,10 @@ def verify_file(path: Path, tail: int | None = None) -> tuple[int, list[str]]:
     Raises:
         LifebusError: it cannot be read.
     """
-    try:
+    with read_errors(path):
         with closing(Reader(_existing(path))) as reader:
             head = reader.page(Query(after=2**53 - 1, limit=1)).head
         return head, verify(path, tail)
-    except apsw.Error as fault:
-        raise _unreadable(path, str(fault)) from fault
 
 
 def receipts_of_file(path: Path, query: Backfill) -> Iterator[bytes]:
@@ -60,17 +61,14 @@ def receipts_of_file(path: Path, query: Backfill) -> Iterator[bytes]:
     Raises:
         LifebusError: it cannot be read.
     """
-    try:
-        with closing(Reader(_existing(path))) as reader:
-            after = max(query.after, reader.page(query_of(query, 0)).floor)
-            while True:
-                page = reader.page(query_of(query, after))
-                yield from (row.receipt for row in page.rows)
-                after = page.next
-                if page.complete:
-                    return
-    except apsw.Error as fault:
-        raise _unreadable(path, str(fault)) from fault
+    with read_errors(path), closing(Reader(_existing(path))) as reader:
+        after = max(query.after, reader.page(query_of(query, 0)).floor)
+        while True:
+            page = reader.page(query_of(query, after))
+            yield from (row.receipt for row in page.rows)
+            after = page.next
+            if page.complete:
+                return
 
 
 def negotiate_here(settings: Settings, adapter_id: str, requirements: Sequence[CapabilityRequest]) -> Negotiation:
@@ -102,9 +100,5 @@ def check_body(payload: PayloadEnvelope) -> None:
 
 def _existing(path: Path) -> Path:
     if not path.is_file():
-        raise _unreadable(path, "there is no such ledger")
+        raise unreadable(path, "there is no such ledger")
     return path
-
-
-def _unreadable(path: Path, why: str) -> LifebusError:
-    return LifebusError(f"{path}: {why}", code="unreadable")

@@ -8,6 +8,7 @@ import pytest
 
 import lifebus
 from lifebus_adapters import ADAPTERS
+from lifebus_admin.inspection import negotiate_here
 from lifebus_contract import (
     CallbackRequest,
     CapabilityRequest,
@@ -200,6 +201,21 @@ async def test_without_a_ledger_nothing_is_claimed_across_broker_lives() -> None
             assert status.ledger.durability == "none"
     assert replayed == [False, False]
     assert epochs[0] != epochs[1]
+
+
+@pytest.mark.parametrize(("backend", "outcome"), [("sqlite", "satisfied"), ("memory", "unsupported")])
+async def test_a_receipt_ledger_is_claimed_only_where_receipts_outlive_the_broker(backend: str, outcome: str) -> None:
+    wanted = CapabilityRequest(
+        capability="receipt_ledger", level=RequirementLevel.REQUIRED, support=SupportState.SYNTHESIZED
+    )
+    async with running_bus(backend=backend) as daemon, connected(daemon) as bus:
+        found = await bus.negotiate("codex", [wanted])
+        assert found.outcome == outcome
+        assert ("ledger of this broker" in found.outcomes[0].reason) is (outcome == "unsupported")
+        status = await bus.status()
+        assert (status.ledger.lacks == ()) is (outcome == "satisfied")
+        without = negotiate_here(daemon.settings, "codex", [wanted])
+        assert without == found, "the command says the same without a broker"
 
 
 async def test_without_a_ledger_idempotency_keys_are_validated_and_echoed() -> None:

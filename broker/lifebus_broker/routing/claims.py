@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
+from lifebus_broker.ports import LedgerCapabilities
 from lifebus_contract import (
     AdapterManifest,
     CapabilityClaim,
@@ -16,6 +17,9 @@ from lifebus_contract import (
 )
 
 _Claim = Callable[[AdapterManifest], SupportState]
+
+_OF_THE_LEDGER: Final = frozenset({"receipt_ledger"})
+"""What a manifest claims on the strength of the broker's ledger."""
 
 RENEWAL: Final = "renewal."
 """What the names of the five renewal capabilities begin with."""
@@ -38,17 +42,31 @@ def claim_of(manifest: AdapterManifest, capability: str) -> SupportState:
 
 
 def count_claim(registered: RegisteredAdapter, capability: str) -> SupportState:
-    """Return what a claim counts for in this broker: nothing, where it is scoped to profiles and none is enabled.
+    """Return what a claim counts for in this broker.
+
+    That is nothing where the broker itself lacks what it takes, or where the claim is scoped to profiles and none is
+    enabled.
 
     Raises:
         InvalidRequest: the contract knows no such capability.
     """
     claimed = claim_of(registered.manifest, capability)
-    return SupportState.UNAVAILABLE if _closed_profiles(registered, capability) else claimed
+    is_void = capability in registered.unavailable_here or _closed_profiles(registered, capability)
+    return SupportState.UNAVAILABLE if is_void else claimed
+
+
+def claims_without(ledger: LedgerCapabilities) -> frozenset[str]:
+    """Return the capabilities that no adapter has in a broker with such a ledger."""
+    return frozenset() if ledger.durable else _OF_THE_LEDGER
 
 
 def explain_lack(registered: RegisteredAdapter, capability: str) -> str | None:
-    """Say why a renewal capability is unavailable: not evaluated, evaluated so, or without its profile; else None."""
+    """Return why a capability is unavailable here, None where there is nothing to add.
+
+    This broker lacks it; or, of renewal: it was not evaluated, was evaluated so, or needs a profile.
+    """
+    if capability in registered.unavailable_here:
+        return "the ledger of this broker does not outlive it"
     if not capability.startswith(RENEWAL) or count_claim(registered, capability) is not SupportState.UNAVAILABLE:
         return None
     if registered.manifest.renewal is None:

@@ -7,10 +7,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from lifebus_admin.ledger_files.checks import check_file
-from lifebus_admin.ledger_files.files import held_ledger, ledger_file, new_file, regular_file, telling, unfinished_file
+from lifebus_admin.ledger_files.files import held_ledger, ledger_file, new_file, regular_file, unfinished_file
 from lifebus_admin.ledger_files.info import LedgerInfo, look_at
 from lifebus_broker.atomic_files import sync_directory
 from lifebus_broker.ledger.sqlite.copy import bring_up_to_date, compact, copy_ledger, renew
+from lifebus_broker.ledger.sqlite.errors import user_errors
 from lifebus_broker.ledger.sqlite.swap import next_path, settle
 from lifebus_contract import LifebusError
 from lifebus_supervisor.configuration.settings import Settings
@@ -34,7 +35,7 @@ def back_up(settings: Settings, target: Path) -> LedgerInfo:
     """
     path = regular_file(ledger_file(settings))
     with new_file(target) as unfinished:
-        with telling(path):
+        with user_errors(path):
             copy_ledger(path, unfinished)
             bring_up_to_date(unfinished)
         _require_sound(unfinished, f"the ledger {path} is damaged; nothing was backed up")
@@ -52,7 +53,7 @@ def restore(settings: Settings, backup: Path, epoch: str) -> Replaced:
     with held_ledger(settings) as path:
 
         def build(unfinished: Path) -> None:
-            with telling(backup):
+            with user_errors(backup):
                 copy_ledger(backup, unfinished)
                 renew(unfinished, epoch)
 
@@ -84,7 +85,7 @@ def shrink(settings: Settings) -> tuple[int, int]:
     Raises:
         LifebusError: a broker runs, or there is no room for it; the ledger is as it was.
     """
-    with held_ledger(settings) as path, telling(path):
+    with held_ledger(settings) as path, user_errors(path):
         regular_file(path)
         before = look_at(path).bytes
         compact(path)

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from lifebus_admin.ledger_files.files import ledger_file, regular_file, telling
+from lifebus_admin.ledger_files.files import ledger_file, regular_file
 from lifebus_admin.ledger_files.info import look_at
 from lifebus_broker.ledger.sqlite.checks.verify import verify
+from lifebus_broker.ledger.sqlite.errors import user_errors
 from lifebus_broker.ledger.sqlite.exporter import SqliteExport
 from lifebus_broker.ledger.sqlite.reader import Reader
 from lifebus_broker.snapshots.compactions.registry import CompactionRegistry
@@ -62,7 +63,7 @@ def check_file(path: Path, state_dir: Path | None = None, tell: Watch | None = N
     tell = tell or _tell_nobody
     tell("rows, chains, keys, notes", 0, 0)
     faults = _check_rows(path)
-    with telling(path), SqliteExport(path) as log:
+    with user_errors(path), SqliteExport(path) as log:
         snapshots, refused = SnapshotFiles(state_dir / DIRECTORY).all() if state_dir is not None else ([], [])
         proof = LogProof(log, snapshots)
         proof.run(lambda done, total: tell("fold", done, total))
@@ -79,7 +80,7 @@ def check_file(path: Path, state_dir: Path | None = None, tell: Watch | None = N
 
 
 def _check_rows(path: Path, tail: int | None = None) -> list[str]:
-    with telling(path):
+    with user_errors(path):
         return verify(path, tail)
 
 

@@ -5,11 +5,10 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-import apsw
-
 from lifebus_broker.atomic_files import sync_directory
 from lifebus_broker.ledger import factory
 from lifebus_broker.ledger.sqlite.copy import is_in_use
+from lifebus_broker.ledger.sqlite.errors import unreadable
 from lifebus_broker.ledger.sqlite.swap import files_of, next_path, settle_files
 from lifebus_contract import BrokerBusy, LifebusError
 from lifebus_supervisor.configuration.settings import Settings
@@ -32,38 +31,16 @@ def regular_file(path: Path, what: str = "ledger") -> Path:
         LifebusError: it is not; the text says why.
     """
     if path.is_dir():
-        raise _unreadable(path, f"it is a directory, not a {what}")
+        raise unreadable(path, f"it is a directory, not a {what}")
     if not path.exists():
-        raise _unreadable(path, f"there is no such {what}")
+        raise unreadable(path, f"there is no such {what}")
     if not path.is_file():
-        raise _unreadable(path, f"it is no regular file, so no {what}")
+        raise unreadable(path, f"it is no regular file, so no {what}")
     if not os.access(path, os.R_OK):
-        raise _unreadable(path, "we may not read it; see its owner and its mode")
+        raise unreadable(path, "we may not read it; see its owner and its mode")
     if next_path(path).exists():
         raise BrokerBusy(f"{path} is being replaced; the next start of a broker finishes that", code="busy")
     return path
-
-
-@contextmanager
-def telling(path: Path) -> Generator[None]:
-    """Turn what SQLite says of a file into errors that a user can act on.
-
-    Raises:
-        LifebusError: in place of every `apsw.Error`.
-    """
-    try:
-        yield
-    except apsw.FullError as fault:
-        raise _unreadable(path, "there is no room on the disk; make some and try again") from fault
-    except apsw.NotADBError as fault:
-        raise _unreadable(path, "it is no ledger: not a SQLite database") from fault
-    except (apsw.BusyError, apsw.LockedError) as fault:
-        raise BrokerBusy(f"{path}: somebody else has it locked; try again", code="busy") from fault
-    except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError) as fault:
-        raise _unreadable(path, f"it, or its directory, cannot be written or opened: {fault}") from fault
-    except apsw.Error as fault:
-        detail = f"{path}: it is damaged or no ledger: {type(fault).__name__}: {str(fault)[:200]}"
-        raise LifebusError(detail, code="ledger_damaged") from fault
 
 
 @contextmanager
@@ -88,7 +65,7 @@ def held_ledger(settings: Settings) -> Generator[Path]:
             )
             raise _held(detail) from None
         settle_files(path, settings.ledger_companions)
-        if _is_taken(path):
+        if is_in_use(path):
             raise _held(f"{path} is open in another process, perhaps a broker whose locks were deleted; end it")
         yield path
 
@@ -120,7 +97,7 @@ def new_file(path: Path) -> Generator[Path]:
         OSError: it cannot be written.
     """
     if not path.parent.is_dir():
-        raise _unreadable(path.parent, "there is no such directory")
+        raise unreadable(path.parent, "there is no such directory")
     if path.exists() or path.is_symlink():
         raise _exists(path)
     with unfinished_file(path) as unfinished:
@@ -136,20 +113,6 @@ def new_file(path: Path) -> Generator[Path]:
                 raise _exists(path) from None
             unfinished.rename(path)
         sync_directory(path.parent)
-
-
-def _is_taken(path: Path) -> bool:
-    """Whether another process uses the file; one that cannot even be read is nobody's."""
-    if not path.is_file():
-        return False
-    try:
-        return is_in_use(path)
-    except apsw.Error:
-        return False
-
-
-def _unreadable(path: Path, why: str) -> LifebusError:
-    return LifebusError(f"{path}: {why}", code="unreadable")
 
 
 def _exists(path: Path) -> LifebusError:

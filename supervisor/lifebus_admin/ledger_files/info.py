@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from msgspec import Struct, structs
 
-from lifebus_admin.ledger_files.files import regular_file, telling
+from lifebus_admin.ledger_files.files import regular_file
+from lifebus_broker.ledger.sqlite.errors import user_errors
 from lifebus_broker.ledger.sqlite.format import FORMAT
 from lifebus_broker.ledger.sqlite.schema import Execute, executor, open_reader
 from lifebus_broker.ledger.sqlite.swap import files_of
@@ -74,7 +75,7 @@ def look_at(path: Path, *, beside: Path | None = None, name: Path | None = None)
         LifebusError: it is not there, cannot be read, or is no ledger that this program knows.
     """
     regular_file(path)
-    with telling(path), closing(open_reader(path)) as connection:
+    with user_errors(path), closing(open_reader(path)) as connection:
         execute = executor(connection)
         execute("BEGIN")
         format_ = int(_one(execute, "PRAGMA user_version"))

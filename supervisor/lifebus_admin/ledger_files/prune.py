@@ -6,9 +6,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from lifebus_admin.ledger_files.files import held_ledger, ledger_file, regular_file, telling
+from lifebus_admin.ledger_files.files import held_ledger, ledger_file, regular_file
 from lifebus_admin.ledger_files.info import LedgerInfo, look_at
 from lifebus_broker.ledger.retention import Limits
+from lifebus_broker.ledger.sqlite.errors import user_errors
 from lifebus_broker.ledger.sqlite.log import SqliteLog
 from lifebus_broker.ledger.sqlite.store import Store
 from lifebus_broker.ledger.sqlite.usage import decide_prune
@@ -65,7 +66,7 @@ def plan_prune(settings: Settings, now_epoch_s: int, wish: PruneWish) -> PrunePl
         if through > info.head:
             raise InvalidRequest(f"there is no receipt {through}; the newest is {info.head}", code="no_position")
         return PrunePlan(info=info, through=max(through, info.floor))
-    with telling(path):
+    with user_errors(path):
         cut = decide_prune(path, wish.limits(now_epoch_s), now_epoch_s)
     return PrunePlan(info=info, through=info.floor if cut is None else cut.floor)
 
@@ -76,7 +77,7 @@ def prune_here(settings: Settings, through: int, now_epoch_s: int) -> None:
     Raises:
         LifebusError: a broker runs, the log is broken, or there is no room to do it.
     """
-    with held_ledger(settings) as path, telling(path):
+    with held_ledger(settings) as path, user_errors(path):
         regular_file(path)
         base = _base_at(settings, path, through)
         with closing(Store.open(path, epoch="")) as store:

@@ -5,13 +5,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lifebus_admin.ledger_files.backup import Replaced, put_in_place
-from lifebus_admin.ledger_files.files import held_ledger, ledger_file, new_file, regular_file, telling, unfinished_file
+from lifebus_admin.ledger_files.files import held_ledger, ledger_file, new_file, regular_file, unfinished_file
 from lifebus_admin.ledger_files.info import look_at
 from lifebus_broker.exports.damage import open_export
 from lifebus_broker.exports.jsonl_log import FileSlice, JsonlLog
 from lifebus_broker.exports.lines import End
 from lifebus_broker.exports.writer import write_export
 from lifebus_broker.ledger.sqlite.copy import copy_ledger
+from lifebus_broker.ledger.sqlite.errors import user_errors
 from lifebus_broker.ledger.sqlite.exporter import SqliteExport, finish_pruning
 from lifebus_broker.ledger.sqlite.importer import build_ledger
 from lifebus_broker.snapshots.archive import LEDGER, is_archive, open_archive
@@ -30,7 +31,7 @@ def export_source(path: Path) -> Generator[SqliteExport]:
     """
     regular_file(path)
     with unfinished_file(path) as copy:
-        with telling(path):
+        with user_errors(path):
             copy_ledger(path, copy)
             finish_pruning(copy)
         with SqliteExport(copy) as source:
@@ -75,7 +76,7 @@ def bring_in(settings: Settings, export: Path, epoch: str, *, replace: bool) -> 
             _require_empty(path)
 
         def build(unfinished: Path) -> None:
-            with telling(unfinished):
+            with user_errors(unfinished):
                 build_ledger(source, unfinished, epoch)
 
         return put_in_place(settings, path, build, f"{export} does not make a sound ledger; nothing was changed")

@@ -15,12 +15,13 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from lifebus_admin.ledger_files.files import ledger_file, regular_file, telling
+from lifebus_admin.ledger_files.files import ledger_file, regular_file
 from lifebus_broker.exports.jsonl_log import JsonlLog
 from lifebus_broker.exports.lines import HeadLine, RecordLine, StreamLine, TombstoneLine
 from lifebus_broker.exports.writer import ExportSource, write_export
 from lifebus_broker.ledger.log import LogLine, LogSource, encode_line
 from lifebus_broker.ledger.sqlite.copy import copy_ledger
+from lifebus_broker.ledger.sqlite.errors import user_errors
 from lifebus_broker.ledger.sqlite.exporter import SqliteExport, finish_pruning
 from lifebus_broker.ledger.sqlite.importer import build_ledger
 from lifebus_broker.ledger.sqlite.log import SqliteLog
@@ -81,7 +82,7 @@ def rebuild(settings: Settings, which: str | None = None) -> RebuildComparison:
         live, rebuilt = Path(scratch, "live.db"), Path(scratch, "rebuilt.db")
         for file in (live, rebuilt):
             file.touch(mode=0o600)
-        with telling(path):
+        with user_errors(path):
             copy_ledger(path, live)
             finish_pruning(live)
             _build(snapshot, pins, live, Path(scratch, "log.jsonl"), rebuilt)

@@ -6,6 +6,7 @@ from pathlib import Path
 from msgspec import structs
 
 from lifebus_adapters import ADAPTERS, load_third_party
+from lifebus_broker.routing.claims import claims_without
 from lifebus_broker.routing.registry import Registry
 from lifebus_contract import AdapterManifest, InvalidRequest, LifebusError, RegisteredAdapter
 from lifebus_supervisor.configuration.file import ConfigurationError
@@ -22,7 +23,10 @@ def configured_adapters(settings: Settings) -> Registry:
     """
     known = [*(adapter.registered for adapter in ADAPTERS.values()), *map(_third_party, settings.manifests)]
     _check_profiles(settings.renewals, {one.manifest.adapter_id: one.manifest for one in known})
-    return Registry([structs.replace(one, profiles=_profiles_of(one, settings)) for one in known])
+    lacking = claims_without(settings.ledger_location.capabilities)
+    return Registry(
+        [structs.replace(one, profiles=_profiles_of(one, settings), unavailable_here=lacking) for one in known]
+    )
 
 
 def _profiles_of(registered: RegisteredAdapter, settings: Settings) -> frozenset[str]:

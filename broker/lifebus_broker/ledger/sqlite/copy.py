@@ -65,13 +65,18 @@ def compact(path: Path) -> None:
 
 
 def is_in_use(path: Path) -> bool:
-    """Whether another connection, a broker's perhaps, has the file open; blocks.
+    """Whether another process, a broker perhaps, has the file open; one that cannot be read is nobody's.  Blocks."""
+    if not path.is_file():
+        return False
+    try:
+        return _is_locked(path)
+    except apsw.Error:
+        return False
 
-    Raises:
-        apsw.Error: it cannot be read.
-    """
+
+def _is_locked(path: Path) -> bool:
     with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
-        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # to look changes nothing
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # to ask changes nothing
         execute = executor(connection)
         execute("PRAGMA locking_mode = EXCLUSIVE")
         try:

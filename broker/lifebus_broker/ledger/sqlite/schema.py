@@ -53,6 +53,11 @@ _BUSY_MS: Final = 5000
 _SYNCHRONOUS: Final[dict[Durability, str]] = {"full": "FULL", "relaxed": "NORMAL", "none": "OFF"}
 
 
+def library_version() -> str:
+    """Return the version of SQLite, such as ``3.51.3``."""
+    return apsw.sqlite_lib_version()
+
+
 def check_library(version: str) -> None:
     """Refuse a SQLite with the write-ahead log bug.
 

@@ -110,7 +110,7 @@ def _revise(settings: "Settings", which: str | None, reason: str, connection: Co
     except TransportError as fault:
         if fault.code != "no_broker":
             raise
-    say(f"no broker answers; writing into {settings.ledger_path}", color="dim")
+    say(f"no broker answers; writing into {settings.ledger_location}", color="dim")
     return revise_file(settings, snapshot_id, reason)
 
 

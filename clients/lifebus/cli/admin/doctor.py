@@ -243,10 +243,10 @@ def _stream(settings: "Settings") -> CheckResult:
 
 
 def _ledger(settings: "Settings") -> CheckResult:
-    if settings.ledger.backend != "sqlite":
+    path = settings.ledger_location.file
+    if path is None:
         fix = 'set ledger.backend to "sqlite" to keep receipts'
         return CheckResult(check="ledger", state="warn", evidence="in memory: nothing is kept", fix=fix)
-    path = settings.ledger_path
     if not path.exists():
         return CheckResult(check="ledger", state="ok", evidence=f"{path} will be made at the first start")
     from lifebus_admin.inspection import verify_file  # noqa: PLC0415

@@ -145,5 +145,5 @@ def _save(save_type: "SaveTypeName", connection: ConnectionOptions) -> "SaveAnsw
     from lifebus_supervisor.jobs.state_directory import save_file  # noqa: PLC0415
 
     settings = present_settings()
-    say(f"no broker answers; saving {settings.ledger_path}", color="dim")
+    say(f"no broker answers; saving {settings.ledger_location}", color="dim")
     return save_file(settings, save_type)

@@ -88,7 +88,6 @@ def _run(settings: "Settings") -> int:
 def _greet(daemon: "Daemon") -> None:
     """Tell a person where things are, and what to do next."""
     settings = daemon.settings
-    backend = settings.ledger_path if settings.ledger.backend == "sqlite" else "memory only"
     say("lifebus is up", color="green")
-    say(f"  sockets  {settings.runtime_dir}\n  ledger   {backend}")
+    say(f"  sockets  {settings.runtime_dir}\n  ledger   {settings.ledger_location}")
     say("  next     `lifebus tail` in another terminal; Ctrl-C stops", color="dim")

@@ -18,9 +18,10 @@ def version(*, json: bool = False) -> ExitCode:
     if not json:
         put(f"lifebus {VERSION} (contract {CONTRACT_VERSION}, Python {platform.python_version()})")
         return ExitCode.OK
-    import apsw  # noqa: PLC0415
     import zmq  # noqa: PLC0415
 
+    from lifebus_admin.inspection import sqlite_version  # noqa: PLC0415
+
     versions = {"lifebus": VERSION, "contract": CONTRACT_VERSION, "python": platform.python_version()}
-    put_json({**versions, "sqlite": apsw.sqlite_lib_version(), "zeromq": zmq.zmq_version()})
+    put_json({**versions, "sqlite": sqlite_version(), "zeromq": zmq.zmq_version()})
     return ExitCode.OK

@@ -196,11 +196,11 @@ def _file_instead(fault: TransportError) -> Path:
     if fault.code != "no_broker":
         raise fault
 
-    settings = present_settings()
-    if settings.ledger.backend != "sqlite":
+    file = present_settings().ledger_location.file
+    if file is None:
         raise fault
-    say(f"no broker answers; reading {settings.ledger_path}", color="dim")
-    return settings.ledger_path
+    say(f"no broker answers; reading {file}", color="dim")
+    return file
 
 
 def tail(

@@ -1,7 +1,7 @@
 """`lifebus status`, `lifebus sessions` and `lifebus tick`: how the broker, its sessions and the harnesses are."""
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 from cyclopts import Parameter
@@ -14,6 +14,15 @@ from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say, si
 
 if TYPE_CHECKING:
     from lifebus_transports.messages.state import RetentionStatus
+
+
+_CAPABILITIES: Final = {
+    "durable": "sequences",
+    "snapshots": "snapshots",
+    "retention": "retention by the settings",
+    "local_file": "file for commands",
+}
+"""What a user misses of a ledger that lacks something, by the name in the broker's status."""
 
 
 def status(*, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
@@ -35,6 +44,7 @@ def status(*, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
         "contract": found.contract_version,
         "runtime": clean(found.runtime_dir),
         "ledger": f"{ledger.backend} ({clean(ledger.library)}), durability {ledger.durability}",
+        **({"lacking": _lacking_text(ledger.lacks)} if ledger.lacks else {}),
         "size": f"{ledger.head - ledger.floor} receipts, {size_text(ledger.size_bytes)}, {ledger.queued} queued",
         "positions": f"{ledger.floor + 1} to {ledger.head}" if ledger.head > ledger.floor else "none yet",
         **({} if found.retention is None else {"kept": _retention_text(found.retention)}),
@@ -50,6 +60,11 @@ def status(*, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
     for one in hooks:
         put(f"{paint('hooks'.ljust(9), 'dim')} {paint(clean(one.evidence), '' if one.state == 'ok' else 'yellow')}")
     return ExitCode.OK if healthy else ExitCode.NEGATIVE
+
+
+def _lacking_text(lacks: tuple[str, ...]) -> str:
+    """Return what this ledger cannot do, in words."""
+    return ", ".join(f"no {_CAPABILITIES.get(name, clean(name))}" for name in lacks)
 
 
 def _retention_text(retention: "RetentionStatus") -> str:
