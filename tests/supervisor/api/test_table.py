@@ -5,7 +5,7 @@ import pytest
 
 from lifebus_contract.fields import Document
 from lifebus_supervisor.api.table import Handler, bind
-from lifebus_transports.messages.verbs import VERBS, Pool, Verb
+from lifebus_transports.messages.verbs import VERBS, CallPool, Verb
 
 
 def nothing(*_: object) -> None:
@@ -34,7 +34,7 @@ def test_a_handler_too_many_is_refused(second: dict[str, Handler]) -> None:
 def test_pools_of_one_name_are_one_pool() -> None:
     pools = {verb.pool for verb in VERBS.values() if verb.pool is not None}
     assert len({pool.name for pool in pools}) == len(pools)
-    assert Pool("reads", None) in pools
+    assert CallPool("reads", None) in pools
 
 
 @pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS.keys())

@@ -70,26 +70,26 @@ class Repeat(StrEnum):
     """What became of the first call has to be looked up before."""
 
 
-class Pool(Struct, frozen=True):
+class CallPool(Struct, frozen=True):
     """Verbs that share a bound on how many of their calls may be under way; `size` None is the broker's setting."""
 
     name: str
     size: int | None
 
 
-READS: Final = Pool("reads", None)
+READS: Final = CallPool("reads", None)
 """Bounded by ``limits.backfills``."""
 
-TICKS: Final = Pool("ticks", 256)
+TICKS: Final = CallPool("ticks", 256)
 """Many, because one examination of the harnesses answers all ticks that wait for it."""
 
-OBSERVATIONS: Final = Pool("observations", 64)
+OBSERVATIONS: Final = CallPool("observations", 64)
 """Few, because a batch takes up to 256 KiB."""
 
-CONSUMERS: Final = Pool("cursors", 1024)
+CONSUMERS: Final = CallPool("cursors", 1024)
 """Many, because each consumer waits in one fetch, and its acknowledgements for the disk."""
 
-PRUNES: Final = Pool("prunes", 1)
+PRUNES: Final = CallPool("prunes", 1)
 """One, because a second one would drop what the first is still reading."""
 
 
@@ -109,7 +109,7 @@ class Verb(Struct, frozen=True, kw_only=True):
     answer: Any
     stream: Any = None
     access: Access = Access.ANYONE
-    pool: Pool | None = None
+    pool: CallPool | None = None
     records: bool = False
     timeout_factor: int = 1
     wait_key: str | None = None
