@@ -1,4 +1,4 @@
-"""A part of a benchmark in a process of its own, which says in a line of words how far it is."""
+"""A part of a benchmark in a process of its own, which reports its progress in lines of words."""
 
 import subprocess
 import sys
@@ -12,6 +12,7 @@ def child(module: str, *arguments: object) -> Iterator["subprocess.Popen[str]"]:
     command = [sys.executable, "-m", module, *[str(argument) for argument in arguments]]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
+        # The child connects first: its start-up time is not part of any figure.
         expect(process, "ready")
         yield process
     finally:
@@ -19,9 +20,9 @@ def child(module: str, *arguments: object) -> Iterator["subprocess.Popen[str]"]:
         process.communicate()
 
 
-def expect(process: "subprocess.Popen[str]", word: str) -> list[str]:
-    """Return the words behind `word` on the process's next line."""
+def expect(process: "subprocess.Popen[str]", keyword: str) -> list[str]:
+    """Return the words behind `keyword` on the process's next line."""
     line = process.stdout.readline() if process.stdout else ""
-    if not line.startswith(word):
-        raise RuntimeError(f"expected `{word}`, got `{line}`")
+    if not line.startswith(keyword):
+        raise RuntimeError(f"expected `{keyword}`, got `{line}`")
     return line.split()[1:]

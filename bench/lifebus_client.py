@@ -1,4 +1,4 @@
-"""lifebus as a system under test: a broker process of our own, and clients that speak to its request door.
+"""lifebus as a system under test: a broker process of our own, and clients that speak to its request socket.
 
 As with the peers there are two clients: the library where a program would use it, and a bare DEALER socket where many
 messages are in flight.
@@ -50,9 +50,10 @@ class Broker:
         """The variables with which a command finds its directories, and nothing of the user's."""
         config = self._folder / "config.toml"
         own = {"LIFEBUS_RUNTIME_DIR": self.runtime_dir, "LIFEBUS_STATE_DIR": self.state_dir, "LIFEBUS_CONFIG": config}
+        # The user's own settings would change what is measured.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("LIFEBUS_")}
         environment |= {name: str(path) for name, path in own.items()}
-        environment["LIFEBUS_TELEMETRY_ENABLED"] = "false"  # there is no harness, and nobody's sessions to read
+        environment["LIFEBUS_TELEMETRY_ENABLED"] = "false"  # there is no harness whose sessions could be read
         return environment
 
     def configure(self, text: str) -> None:
@@ -64,7 +65,7 @@ class Broker:
         self._process = start(self._command, ready or self._answers, self._folder / "log", self.environment)
 
     def kill(self) -> None:
-        """Kill it as a power cut of the process would: SIGKILL, no goodbye."""
+        """Kill it as a power cut of the process would: SIGKILL, without any cleanup."""
         self._running.kill()
         self._running.wait()
 
@@ -101,6 +102,7 @@ class Lifebus:
 
     def batches(self, items: Sequence[Item], size: int, in_flight: int) -> Rate:
         """Emit lists of `size` (client library), or several such lists at once (bare socket)."""
+        # The library awaits each list; only the bare socket keeps several under way.
         if in_flight > 1:
             return flood(self._runtime_dir, items, size, in_flight).rate
         return asyncio.run(self._batches(items, size))
@@ -129,6 +131,7 @@ class Lifebus:
         return len(page.rows[0].receipt)
 
     async def _batches(self, items: Sequence[Item], size: int) -> Rate:
+        # Requests are made before the clock runs: the peers get ready bodies as well.
         lists = [[request(item) for item in batch] for batch in chunks(items, size)]
         async with lifebus.connect(CLIENT, runtime_dir=self._runtime_dir) as bus:
             watch, acknowledged = Stopwatch(), 0

@@ -9,7 +9,7 @@ from rich.table import Table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Where figures go and progress is told; `quick` runs are a smoke test, `receipts` names the largest ledger."""
+    """Where figures and progress go; `quick` runs are a smoke test, `receipts` names the largest ledger."""
 
     console: Console
     say: Callable[[str], None]

@@ -10,9 +10,7 @@ from collections.abc import Callable, Iterable
 from rich.console import Console
 
 from bench.lifebus_client import Lifebus, broker
-from bench.measures import commands, consumers, durability, growth, harness_time, signals, throughput
-from bench.measures import hook as bench_hook
-from bench.measures import proxy as passage
+from bench.measures import commands, consumers, durability, growth, harness_time, hook, proxy, signals, throughput
 from bench.measures.throughput import Figure, Results, Sizes
 from bench.peers.process import workspace
 from bench.report import Aim, Run, print_aims, print_table
@@ -36,6 +34,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench", description="Measure lifebus beside its peers.")
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"only these parts: {', '.join(PARTS)}")
     parser.add_argument("--quick", action="store_true", help="small sizes, one round: a smoke test in two minutes")
+    # A million receipts take minutes to fill: a smaller ledger is enough to see a trend.
     parser.add_argument("--receipts", type=int, help="the largest ledger of a part that needs a large one")
     asked = parser.parse_args()
     if unknown := set(asked.parts) - set(PARTS):
@@ -65,6 +64,7 @@ def _print_machine(console: Console, sizes: Sizes) -> None:
 def _fdatasync_us() -> float:
     seconds = []
     with workspace() as folder:
+        # The figure tells what the disk can do: no system here acknowledges faster than it syncs, unless it batches.
         descriptor = os.open(folder / "probe", os.O_CREAT | os.O_WRONLY)
         for _ in range(_FSYNCS):
             os.write(descriptor, b"x" * 400)
@@ -158,12 +158,12 @@ def _signals(run: Run) -> list[Aim]:
 
 def _tee(run: Run) -> list[Aim]:
     megabytes, trips, rounds = (200, 500, 3) if run.quick else (1_000, 2_000, 7)
-    costs = passage.collect(megabytes, trips, rounds, run.say)
+    costs = proxy.collect(megabytes, trips, rounds, run.say)
     rows = [
         (
             case,
-            *(f"{costs.rate(stream, case) / 1e6:,.0f}" for stream in (passage.ZEROS, passage.LINES)),
-            *(f"{costs.share(stream, case):.2f}" for stream in (passage.ZEROS, passage.LINES)),
+            *(f"{costs.rate(stream, case) / 1e6:,.0f}" for stream in (proxy.ZEROS, proxy.LINES)),
+            *(f"{costs.share(stream, case):.2f}" for stream in (proxy.ZEROS, proxy.LINES)),
             *(f"{costs.trip_us(case, share):.0f}" for share in (0.5, 0.99)),
         )
         for case in costs.trips
@@ -173,10 +173,10 @@ def _tee(run: Run) -> list[Aim]:
     print_table(run.console, title, head, rows)
     starts = [(name, f"{1e3 * statistics.median(times):.0f}") for name, times in costs.starts.items()]
     print_table(run.console, "A process that does nothing, from start to end", ("", "ms (median)"), starts)
-    return passage.aims(costs)
+    return proxy.aims(costs)
 
 
-def _cursors(run: Run) -> list[Aim]:
+def _consumers(run: Run) -> list[Aim]:
     receipts = 5_000 if run.quick else 50_000
     rows = [
         (
@@ -202,12 +202,12 @@ def _commands(run: Run) -> list[Aim]:
 
 def _hook(run: Run) -> list[Aim]:
     runs = 50 if run.quick else 200
-    medians = {name: 1e3 * statistics.median(seconds) for name, seconds in bench_hook.collect(runs).items()}
+    medians = {name: 1e3 * statistics.median(seconds) for name, seconds in hook.collect(runs).items()}
     rows = [(name, f"{middle:.1f}") for name, middle in medians.items()]
-    print_table(run.console, "One hook as a whole process, door answering at once", ("", "ms (median)"), rows)
-    share = medians[bench_hook.ANSWERED] / medians[bench_hook.BARE_CASE]
+    print_table(run.console, "One hook as a whole process, server answering at once", ("", "ms (median)"), rows)
+    share = medians[hook.ANSWERED] / medians[hook.BARE_CASE]
     text = "hook as a whole process: × python -I -S -c pass"
-    return [Aim(text=text, limit=bench_hook.AIM, measured=share, at_most=True)]
+    return [Aim(text=text, limit=hook.AIM, measured=share, at_most=True)]
 
 
 def _harnesses(run: Run) -> list[Aim]:
@@ -215,6 +215,7 @@ def _harnesses(run: Run) -> list[Aim]:
     rounds = 5 if run.quick else 20
     aims: list[Aim] = []
     for name in harness_time.MEASURED:
+        # A harness that is not installed still gets its line: an aim that was not measured must be seen.
         measured: float | None = None
         if name in harness_time.available():
             times = harness_time.collect(name, rounds)
@@ -237,7 +238,7 @@ PARTS: dict[str, Callable[[Run], list[Aim]]] = {
     **durability.PARTS,
     "signals": _signals,
     "commands": _commands,
-    "cursors": _cursors,
+    "cursors": _consumers,
     "tee": _tee,
     "hook": _hook,
     "harness": _harnesses,

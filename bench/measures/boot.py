@@ -1,7 +1,7 @@
 """From the start of the process to the first acknowledgement after a kill -9, by the size of the ledger.
 
 Measured with the broker's caches in place and with all of them deleted, beside the time to rebuild everything from the
-log, which no door ever waits for.
+log, which no request ever waits for.
 """
 
 import shutil
@@ -83,6 +83,7 @@ def _boot(running: Broker, rounds: int) -> Boot:
 
 def _first_acknowledgement(running: Broker, *, bare: bool) -> float:
     """Kill the broker and start it; return the seconds until a request that already waits is answered."""
+    # SIGKILL, so that no cache is written on the way out.
     running.kill()
     if bare:
         shutil.rmtree(running.state_dir / _CACHES, ignore_errors=True)
@@ -90,6 +91,7 @@ def _first_acknowledgement(running: Broker, *, bare: bool) -> float:
         dealer.setsockopt(zmq.LINGER, 0)
         dealer.setsockopt(zmq.RECONNECT_IVL, 1)
         dealer.connect(f"ipc://{running.runtime_dir / 'requests.ipc'}")
+        # Sent before the broker exists: it lies in the socket's queue, so no polling delay is measured.
         dealer.send_multipart(one_message(0, items(1)))
         started = time.perf_counter()
         running.start(lambda: bool(dealer.poll(1)))
@@ -97,7 +99,7 @@ def _first_acknowledgement(running: Broker, *, bare: bool) -> float:
 
 
 def _rebuild(running: Broker) -> float | None:
-    """Return the seconds that it takes to read and fold the whole log anew and to prove it, in a process of its own."""
+    """Return the seconds to rebuild the state from the whole log and to verify it, in a process of its own."""
     if _run(running, "save", "campaign"):
         return None
     shutil.rmtree(running.state_dir / _CACHES, ignore_errors=True)

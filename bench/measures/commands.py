@@ -1,6 +1,6 @@
 """Dispatches to one Python program as a client of a broker: a fresh child each time, and children that stay.
 
-Each dispatch goes the whole way: emitted over the request door, asked, answered, its receipt durable in SQLite and
+Each dispatch goes the whole way: emitted over the request socket, asked, answered, its receipt durable in SQLite and
 acknowledged.  The program is the same, and does the same work.
 """
 

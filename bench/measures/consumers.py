@@ -54,6 +54,7 @@ async def _consume(runtime_dir: Path, name: str, max_in_flight: int, at_once: in
         async for item in deliveries:
             if isinstance(item, lifebus.Delivery):
                 batch.append(item)
+            # With nothing left to read, waiting for a full batch could wait for ever: the rest is unacknowledged.
             if len(batch) >= at_once or not deliveries.ready:
                 await deliveries.ack(batch)
                 done, batch = done + len(batch), []

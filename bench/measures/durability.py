@@ -1,9 +1,8 @@
-"""The tables of docs/reliability.md: boot, saves, slow disks, retention."""
+"""The tables of docs/reliability.md: boot, snapshots, slow disks, retention."""
 
 from collections.abc import Callable
 
-from bench.measures import boot, fsync, retention
-from bench.measures import snapshots as saves
+from bench.measures import boot, fsync, retention, snapshots
 from bench.report import Aim, Run, print_table
 
 
@@ -40,7 +39,8 @@ def _fsync(run: Run) -> list[Aim]:
     return fsync.aims(speeds)
 
 
-def _saves(run: Run) -> list[Aim]:
+def _snapshots(run: Run) -> list[Aim]:
+    ledgers = snapshots.SMALL if run.quick else snapshots.LARGE
     rows = [
         (
             f"{each.lower()}: {receipts:,} receipts, {sessions:,} sessions",
@@ -48,10 +48,10 @@ def _saves(run: Run) -> list[Aim]:
             f"{1e3 * one.live_s:.0f}" if one.live_s else "–",
             f"{one.command_s:.2f}",
         )
-        for (receipts, sessions), saved in saves.collect(saves.SMALL if run.quick else saves.LARGE, run.say).items()
-        for each, one in saved.items()
+        for (receipts, sessions), costs in snapshots.collect(ledgers, run.say).items()
+        for each, one in costs.items()
     ]
-    print_table(run.console, "Saves", ("", "bytes", "by the broker, ms", "by a command, s"), rows)
+    print_table(run.console, "Snapshots", ("", "bytes", "by the broker, ms", "by a command, s"), rows)
     return []
 
 
@@ -71,7 +71,7 @@ def _retention(run: Run) -> list[Aim]:
 
 PARTS: dict[str, Callable[[Run], list[Aim]]] = {
     "boot": _boot,
-    "saves": _saves,
+    "saves": _snapshots,
     "fsync": _fsync,
     "retention": _retention,
 }

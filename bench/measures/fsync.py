@@ -1,6 +1,6 @@
 """What a slow disk costs: acknowledged receipts a second by the time of a sync and the requests in flight.
 
-Each request is a message of its own on the real door; the disk is `slow_disk`.
+Each request is a message of its own on the real request socket; the disk is `slow_disk`.
 """
 
 from collections.abc import Callable

@@ -47,6 +47,7 @@ def followed(receipts: int) -> tuple[Rate, Rate, float, int]:
     """Return the rate without and with ten subscribers, the seconds until all had all, and the gaps they saw."""
     with broker() as running:
         system = Lifebus(running)
+        # Warm up: the first batches pay for imports and for an empty file's growth.
         system.batches(items(2_000), 64, 16)
         alone = system.batches(items(receipts), 64, 16)
         work = items(receipts)
@@ -128,6 +129,7 @@ def _settle(process: psutil.Process) -> None:
 def _idle_share(running: Broker, seconds: float) -> float:
     """Return the share of a core, in percent, that the broker takes with nothing to do."""
     process = psutil.Process(running.pid)
+    # Maintenance of the last receipts would count as idle cost otherwise.
     _settle(process)
     before = cpu_seconds(process)
     time.sleep(seconds)

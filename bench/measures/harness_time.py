@@ -29,7 +29,7 @@ AIM = 1.25
 NO_HOOKS, TRUE, OURS, AWAY = "no hooks", "hooks: true", "hooks: ours", "hooks: ours, broker away"
 CASES = (NO_HOOKS, TRUE, OURS, AWAY)
 MEASURED = {"codex": ".codex/hooks.json", "claude": ".claude/settings.json"}
-"""The harnesses that are measured, and where their hooks stand."""
+"""The harnesses that are measured, and which files hold their hooks."""
 
 _WARM_UP = 2
 

@@ -1,6 +1,6 @@
-"""The hook as a whole process, against a live hook door, beside the barest Python process.
+"""The hook as a whole process, against a live hook server, beside the barest Python process.
 
-Run as ``python bench/measures/hook.py [ROUNDS]``.  The door runs in a process of its own with a handler that answers at
+Run as ``python bench/measures/hook.py [ROUNDS]``.  The server is a process of its own whose handler answers at
 once, so the figure is the hook's cost to a harness, without the ledger's.  The cases take turns, so that a noisy
 machine hurts them alike.  Aim: at most 1.6 times `python -I -S -c pass`.
 """
@@ -39,6 +39,7 @@ def timed(command: tuple[str, ...], environment: dict[str, str], payload: Path) 
         reading, writing = os.pipe()
         began = time.perf_counter()
         actions = [(os.POSIX_SPAWN_DUP2, stdin.fileno(), 0), (os.POSIX_SPAWN_DUP2, writing, 1)]
+        # Not subprocess: its own work would be a tenth of the figure.
         child = os.posix_spawn(command[0], command, environment, file_actions=actions)
         _, status = os.waitpid(child, 0)
         seconds = time.perf_counter() - began
@@ -51,17 +52,17 @@ def timed(command: tuple[str, ...], environment: dict[str, str], payload: Path) 
 
 
 def collect(rounds: int) -> dict[str, list[float]]:
-    """Start the door, time the cases, stop the door; return the seconds of each case."""
+    """Start the server, time the cases, stop the server; return the seconds of each case."""
     with (
         tempfile.TemporaryDirectory(prefix="lb-") as name,
-        subprocess.Popen([sys.executable, __file__, "--door", name], stdout=subprocess.PIPE) as door,
+        subprocess.Popen([sys.executable, __file__, "--server", name], stdout=subprocess.PIPE) as server,
     ):
         try:
-            if door.stdout is None or not door.stdout.readline():
-                raise SystemExit("the door did not open")
+            if server.stdout is None or not server.stdout.readline():
+                raise SystemExit("the hook server did not start")
             return take_turns(Path(name), rounds)
         finally:
-            door.terminate()
+            server.terminate()
 
 
 def take_turns(base: Path, rounds: int) -> dict[str, list[float]]:
@@ -101,14 +102,14 @@ def main() -> None:
 
 
 async def serve(base: Path) -> None:
-    """Be the door."""
+    """Be the hook server."""
     async with anyio.create_task_group() as tasks:
         await tasks.start(lambda *, task_status: serve_hooks(base / "hook.sock", answer, task_status=task_status))
         print("open", flush=True)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--door"]:
+    if sys.argv[1:2] == ["--server"]:
         anyio.run(serve, Path(sys.argv[2]))
     else:
         main()

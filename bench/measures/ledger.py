@@ -111,10 +111,12 @@ async def measure(rows: int, batch: int, sessions: int, prefill: int) -> Figures
         try:
             for first in range(0, prefill, _PART):
                 await flood(ledger, entries(first, min(_PART, prefill - first), sessions), 64)
+            # The thread's own clock: other processes on the machine do not change it.
             writer = time.pthread_getcpuclockid(ledger._writer._thread.ident or 0)  # noqa: SLF001  the bench looks inside
             wall = writer_s = loop_s = 0.0
             waits: list[float] = []
             for first in range(prefill, prefill + rows, _PART):
+                # Made outside the clock, part by part: a million receipts at once would fill the memory.
                 work = entries(first, min(_PART, prefill + rows - first), sessions)
                 begun = (time.perf_counter(), time.clock_gettime(writer), time.thread_time())
                 waits += await flood(ledger, work, batch)

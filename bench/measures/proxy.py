@@ -105,6 +105,7 @@ def _environments(folder: Path) -> Iterator[dict[str, dict[str, str]]]:
             state = {"LIFEBUS_STATE_DIR": str(folder / "state")}
             yield {case: {**os.environ, **state, "LIFEBUS_RUNTIME_DIR": str(place)} for case, place in places.items()}
         finally:
+            # A stopped process ignores SIGTERM until it is continued.
             os.kill(hung.pid, signal.SIGCONT)
             time.sleep(_OBSERVERS_S)
 
@@ -116,6 +117,7 @@ def _rate(case: str, program: str, environment: dict[str, str], size: int) -> fl
         if process.stdout is None:
             raise SystemExit("no pipe")
         room, came = bytearray(_READ), 0
+        # The clock starts with the first chunk: start-up time is measured by itself.
         came = os.readv(process.stdout.fileno(), (room,))
         began = time.perf_counter()
         while length := os.readv(process.stdout.fileno(), (room,)):

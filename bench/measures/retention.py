@@ -63,7 +63,7 @@ def collect(receipts: int, say: Callable[[str], None]) -> Dropping:
 
 
 def aims(dropping: Dropping) -> list[Aim]:
-    """Return what nobody should notice, and what everybody should."""
+    """Return the aims: what must not change, and what must."""
     slower = dropping.meanwhile.slowest_ms / dropping.before.slowest_ms
     return [
         Aim(
@@ -88,6 +88,7 @@ def _append(running: Broker, more: Callable[[], bool]) -> tuple[Waits, float]:
     while True:
         waits += flood(running.runtime_dir, items(_PART), 1, IN_FLIGHT).waits
         seconds = time.perf_counter() - began
+        # At least so many for a 99th percentile, even where the dropping is over sooner.
         if len(waits) >= 5 * _PART and (seconds > _PATIENCE_S or not more()):
             break
     found = Waits(
@@ -100,4 +101,5 @@ def _append(running: Broker, more: Callable[[], bool]) -> tuple[Waits, float]:
 
 def _disk(folder: Path) -> float:
     """Return the MiB that the ledger's files take on the disk: file, log and index of the log."""
+    # Blocks, not the size: a file with holes takes less than its size.
     return sum(path.stat().st_blocks * 512 for path in folder.glob("ledger.db*")) / _MEBIBYTE

@@ -58,6 +58,7 @@ def receipts_beside(receipts: int, rounds: int) -> dict[int, Beside]:
     found: dict[int, list[Beside]] = {}
     with broker() as running:
         system = Lifebus(running)
+        # Warm up, so that the first rate is not the slowest for that alone.
         system.batches(items(2_000), 64, 1)
         for _ in range(rounds):
             for rate in (0, *RATES):

@@ -1,4 +1,4 @@
-"""What a save costs: the snapshot's bytes and the time it takes, and the archive that boots on another machine."""
+"""What a snapshot costs: its bytes and the time it takes, and the archive that boots on another machine."""
 
 import asyncio
 import subprocess
@@ -19,48 +19,49 @@ Ledger = tuple[int, int]
 SMALL: Sequence[Ledger] = ((1_000, 50), (5_000, 1_000))
 LARGE: Sequence[Ledger] = ((10_000, 50), (100_000, 50), (100_000, 10_000), (1_000_000, 50))
 _CHUNK = 20_000
-_PATIENCE_S = 600.0
+_TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Saved:
-    """What a save took of a running broker and as a command without one, in seconds, and its size in bytes."""
+class SnapshotCost:
+    """What a snapshot took of a running broker and as a command without one, in seconds, and its size in bytes."""
 
     live_s: float
     command_s: float
     size: int
 
 
-def collect(ledgers: Sequence[Ledger], say: Callable[[str], None]) -> dict[Ledger, dict[str, Saved]]:
-    """Measure each type of save, and the archive, on each ledger."""
-    found: dict[Ledger, dict[str, Saved]] = {}
+def collect(ledgers: Sequence[Ledger], say: Callable[[str], None]) -> dict[Ledger, dict[str, SnapshotCost]]:
+    """Measure each type of snapshot, and the archive, on each ledger."""
+    found: dict[Ledger, dict[str, SnapshotCost]] = {}
     for receipts, sessions in ledgers:
         with broker(config=KEEP_ALL) as running:
             for start in range(0, receipts, _CHUNK):
                 flood(running.runtime_dir, items(min(_CHUNK, receipts - start), sessions), 64, 16)
-            found[receipts, sessions] = _save(running)
+            found[receipts, sessions] = _measure(running)
             say(f"{receipts:,} receipts, {sessions:,} sessions: {found[receipts, sessions]}")
     return found
 
 
-def _save(running: Broker) -> dict[str, Saved]:
-    live = asyncio.run(_save_live(running))
+def _measure(running: Broker) -> dict[str, SnapshotCost]:
+    live = asyncio.run(_measure_live(running))
     running.stop()
-    saved = {
-        each: Saved(live_s=seconds, command_s=_run(running, "save", each.lower()), size=size)
+    costs = {
+        each: SnapshotCost(live_s=seconds, command_s=_run(running, "save", each.lower()), size=size)
         for each, (seconds, size) in live.items()
     }
     archive = running.state_dir.with_name("archive")
     seconds = _run(running, "save", "campaign", "--to", str(archive))
     running.start()
-    return saved | {"archive": Saved(live_s=0.0, command_s=seconds, size=archive.stat().st_size)}
+    return costs | {"archive": SnapshotCost(live_s=0.0, command_s=seconds, size=archive.stat().st_size)}
 
 
-async def _save_live(running: Broker) -> dict[str, tuple[float, int]]:
-    """Return the seconds and the bytes of each save; the first one waits until the broker has folded its log."""
+async def _measure_live(running: Broker) -> dict[str, tuple[float, int]]:
+    """Return the seconds and the bytes of each type; the first snapshot waits until the broker has read its log."""
     found: dict[str, tuple[float, int]] = {}
-    async with lifebus.connect(CLIENT, runtime_dir=running.runtime_dir, timeout=_PATIENCE_S) as bus:
-        for each in ("SCENE", *TYPES):
+    async with lifebus.connect(CLIENT, runtime_dir=running.runtime_dir, timeout=_TIMEOUT_S) as bus:
+        for each in ("SCENE", *TYPES):  # the first SCENE warms up and is overwritten
+            # Something has to change, or the broker returns the snapshot that it has.
             await bus.emit(lifebus.make_request("context.compacted", "codex", session="s0"))
             began = time.perf_counter()
             answer = await bus.saves.save(each)

@@ -69,6 +69,7 @@ class JetStream:
         async with await nats.connect(self._url, pending_size=16 * 1024 * 1024) as connection:
             window = _Window()
             inbox = connection.new_inbox()
+            # Unlimited: a slow consumer's messages would be dropped, and acknowledgements never counted.
             await connection.subscribe(inbox, cb=window.acknowledge, pending_msgs_limit=-1, pending_bytes_limit=-1)
             watch = Stopwatch()
             for start in range(0, len(items), size):
@@ -99,6 +100,7 @@ class _Window:
         self._reached = asyncio.Event()
 
     async def acknowledge(self, message: Any) -> None:
+        # An error is an answer as well: it must not count as an acknowledgement.
         if b'"error"' in message.data:
             raise RuntimeError(message.data)
         self.acknowledged += 1

@@ -33,6 +33,7 @@ def free_port() -> int:
 @contextmanager
 def workspace() -> Iterator[Path]:
     """Provide a directory, removed at the end; in the user's cache, so that all systems write to the same real disk."""
+    # /tmp may be memory, where a sync costs nothing.
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     cache.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="lifebus-bench-", dir=cache))
@@ -53,6 +54,7 @@ def start(
     with log.open("ab") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL, env=env)
     deadline = time.monotonic() + _START_LIMIT_S
+    # A server that dies at once is reported at once, with its log.
     while time.monotonic() < deadline and process.poll() is None:
         if ready():
             return process

@@ -85,6 +85,7 @@ class RedisStreams:
     def _windowed(self, items: Sequence[Item], size: int, in_flight: int) -> Rate:
         reader = hiredis.Reader()
         with socket.create_connection(self._address) as connection:
+            # Nagle's algorithm would hold small commands back until an acknowledgement comes.
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             watch, sent, acknowledged = Stopwatch(), 0, 0
             while acknowledged < len(items):

@@ -90,6 +90,7 @@ _CONTRACT = "lifebus_contract"  # the home of every other name: the types that u
 
 
 def __getattr__(name: str) -> "Any":
+    # A submodule, not a name: `lifebus.blocking` works without an import of its own.
     if name == "blocking":
         return import_module("lifebus.blocking")
     if name not in __all__:

@@ -82,6 +82,7 @@ class _Blocking(Generic[T]):
         try:
             return await anext(self._items)
         except StopAsyncIteration:
+            # A sentinel: `__next__` ends by StopIteration, which a coroutine cannot raise.
             return _END
 
 
@@ -270,6 +271,7 @@ class BlockingBus:
         """
 
         async def answer(envelope: DispatchEnvelope) -> CallbackResponse:
+            # Abandoned on cancel: a handler that hangs must not keep the program from ending.
             return await anyio.to_thread.run_sync(handler, envelope, abandon_on_cancel=True)
 
         async def serve() -> None:

@@ -338,18 +338,21 @@ async def connect(
         TransportError: no broker answers at `runtime_dir`.
     """
     directory = Path(runtime_dir) if runtime_dir else default_runtime_dir()
+    # ZeroMQ would wait for the file to appear; a missing broker is reported at once.
     if not (directory / "requests.ipc").exists():
         raise TransportError(f"no broker at {directory}; start one with `lifebus up`", code="no_broker")
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     connection = Connection(context, directory)
     try:
         try:
+            # A file may be left by a broker that was killed: only an answer proves that one runs.
             await connection.ask("ping", Nothing(), Nothing, timeout=timeout)
         except DeadlineExceeded:
             raise TransportError(f"the broker at {directory} does not answer", code="no_broker") from None
         yield Bus(connection, client_id, timeout)
     finally:
         connection.close()
+        # In a thread and shielded: closing sockets may take the linger, and must finish even when cancelled.
         leaving = asyncio.get_running_loop().run_in_executor(None, context.term)  # blocks for at most the linger
         await asyncio.shield(leaving)
 

@@ -228,6 +228,7 @@ class Deliveries:
                 if not _is_transient(fault):
                     raise
                 await backoff.wait()
+                # The broker was restarted or the lease ran out: without attaching again every request fails.
                 if fault.code == "detached":
                     await self._attach_again()
 
@@ -249,6 +250,7 @@ async def consume(connection: Connection, request: Consume, timeout: float) -> A
     if request.cursor in connection.consuming:
         raise InvalidRequest(f"this connection consumes `{request.cursor}` already", code="already_consuming")
     deliveries = Deliveries(connection, request, timeout)
+    # The task group would wrap the block's error in an ExceptionGroup that callers cannot catch by type.
     failure: Exception | None = None
     connection.consuming.add(request.cursor)
     try:
@@ -265,6 +267,7 @@ async def consume(connection: Connection, request: Consume, timeout: float) -> A
     finally:
         connection.consuming.discard(request.cursor)
         await deliveries.aclose()
+        # Also when cancelled: unreleased deliveries would come again only after the acknowledgement time.
         with anyio.CancelScope(shield=True):
             await _release(connection, request.cursor, deliveries.unseen)
 

@@ -56,6 +56,7 @@ def make_request(
         "integration_mode": integration_mode,
         "harness_session_id": session,
         "frame_context": frame,
+        # A key of its own makes every request safe to send again.
         "idempotency_key": new_id("idem_"),
         **fields,
     }

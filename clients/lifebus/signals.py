@@ -128,6 +128,7 @@ class Signals(Follower):
             place = self._views.cursors()[found.thread].position if item.until is None else item.until
             self.cursors[found.thread] = Position(found.epoch, place)
             return msgspec.structs.replace(item, thread=found.thread)
+        # Each thread ends at its own head; later signals of one thread may come before another is done.
         if self._until_head and self._views.is_newer(found):
             return None
         cursor = self.cursors[found.thread] = Position(found.epoch, item.sequence)

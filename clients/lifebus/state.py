@@ -49,11 +49,13 @@ async def fetch_state(ask: Callable[[StateQuery], Awaitable[StatePage]]) -> Stat
         try:
             more = await ask(StateQuery(position=page.position, offset=len(data)))
         except LifebusError as fault:
+            # Retention moved on between two pages: the rest of this state is not kept any more.
             if fault.code != _GONE:
                 raise
             page = await ask(StateQuery())
             data.clear()
             more = page
+        # An empty page would be asked for again for ever; the digest check reports what is missing.
         if not more.data:
             break
         data += more.data

@@ -129,6 +129,7 @@ class Subscription(Follower):
         """Open the feed, prove it live, and place the view where the user wants to start."""
         try:
             status = await self._connection.ask("status", Nothing(), BrokerStatus, timeout=self._timeout)
+            # Only a durable ledger gives sequences; without them one session is filtered from everything.
             durable = status.ledger.durability != "none"
             session = self._session if durable else None
             await self._subscribe((ALL_TOPIC if session is None else session_topic(*session), BEACON_TOPIC))
@@ -153,8 +154,10 @@ class Subscription(Follower):
             view.position = newest.head
         elif self._since != "start":
             view.position = int(self._since)
+        # The head of now: receipts that come while reading do not move the end.
         if self._until_head:
             self._last = Position(newest.epoch, newest.head)
+        # Live rows of one session carry its sequences: the view has to know where they stand.
         if self._session and self._since is None:
             heads = await self._read("sessions", SessionsQuery(session=self._session), list[SessionHead])
             view.sequence = heads[0].sequence if heads else 0
@@ -180,6 +183,7 @@ class Subscription(Follower):
         """Fetch one page and put what follows into the queue."""
         page = await self._page(view.ask())
         self._ready.extend(view.fill(page))
+        # Another history has another end.
         if self._last is not None and page.epoch != self._last.epoch:
             self._last = Position(page.epoch, page.head)
 

@@ -58,6 +58,7 @@ class Ticks(Follower):
 
     def _on_message(self, topic: bytes, epoch: str, body: bytes) -> None:  # noqa: ARG002  there is one topic and no history
         for row in _rows.decode(body):
+            # The oldest goes: for something that is never repeated, newer is worth more.
             if len(self._ready) >= _MAX_READY:
                 self._ready.popleft()
                 self.dropped += 1

@@ -47,7 +47,7 @@ class Connection:
             close()
         self._reader.close()
         self._socket.close()
-        pending, self._pending = self._pending, {}  # done callbacks change the table while this loop runs
+        pending, self._pending = self._pending, {}
         for future in pending.values():
             if not future.done():
                 future.set_exception(TransportError("the connection was closed before the answer came"))
@@ -131,6 +131,7 @@ class Connection:
 def connected_socket(context: "zmq.Context[zmq.Socket[bytes]]", kind: int, path: Path) -> "zmq.Socket[bytes]":
     """Return a socket connected to an ipc path, which reconnects by itself with a jittered, growing delay."""
     socket = make_socket(context, kind, max_bytes=_MAX_ANSWER_BYTES)
+    # Jitter: all clients lose a restarted broker in the same moment.
     socket.setsockopt(zmq.RECONNECT_IVL, random.randint(*_RECONNECT_MS))  # noqa: S311  jitter, not a secret
     socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MAX_MS)
     socket.setsockopt(zmq.SNDHWM, _MAX_PENDING)

@@ -100,6 +100,7 @@ class Outbox:
 
     def _flush(self) -> None:
         waiting, self._waiting = self._waiting, []
+        # Bounded, so that one long list does not delay what other tasks send.
         for start in range(0, len(waiting), _BATCH):
             self._send([one for one in waiting[start : start + _BATCH] if not one.result.done()])
 
@@ -147,6 +148,7 @@ class Outbox:
         if message.answer.cancelled():
             return
         fault = message.answer.exception()
+        # The broker refuses a malformed message as a whole; the others in it are innocent.
         if isinstance(fault, InvalidRequest):
             self._halve(message.pending, fault)
         elif fault is not None:
@@ -164,6 +166,7 @@ async def _settled(pending: Sequence[_PendingEmission], seconds: float) -> None:
     until = loop.time() + seconds
     for one in pending:
         if not one.result.done():
+            # `wait` leaves the future alone at the timeout; `wait_for` would cancel it.
             await asyncio.wait((one.result,), timeout=max(0.0, until - loop.time()))
 
 

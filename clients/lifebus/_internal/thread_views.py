@@ -93,6 +93,7 @@ class ThreadViews:
 
     def ask(self) -> ThreadsQuery | SignalBackfill | None:
         """Return the next question, or None when there is nothing to ask; its answer goes to `place` or `fill`."""
+        # Heads first: they may show that more threads are behind.
         if self._doubts > self._settled:
             self._asked = self._doubts
             return ThreadsQuery(adapter_id=self.adapter_id, thread=self.thread)

@@ -119,6 +119,7 @@ async def _keep_registered(connection: Connection, registration: Serve) -> None:
     while True:
         await anyio.sleep(_REFRESH_S)
         try:
+            # The broker drops registrations that are not renewed, and a new broker knows none.
             await connection.ask("serve", registration, Nothing, timeout=_REFRESH_S)
         except (DeadlineExceeded, BrokerBusy):
             _log.warning("registration_unanswered")

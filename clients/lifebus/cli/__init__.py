@@ -40,6 +40,7 @@ def _conclude(fault: BaseException) -> int:
     if isinstance(cause, BrokenPipeError):
         _forget_stdout()
         return ExitCode.CLOSED_PIPE
+    # SystemExit and its like are not ours to turn into an exit code.
     if not isinstance(cause, Exception):
         raise cause
     if isinstance(cause, OSError):
@@ -50,6 +51,7 @@ def _conclude(fault: BaseException) -> int:
 def _forget_stdout() -> None:
     """Send what is still buffered nowhere: the interpreter's last flush must not complain."""
     try:
+        # Python flushes stdout once more at exit, and would print a traceback for a closed pipe.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         if nowhere != 1:
             os.dup2(nowhere, 1)

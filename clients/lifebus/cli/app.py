@@ -76,6 +76,7 @@ def make_app() -> App:
         help_formatter="default" if sys.stdout.isatty() else "plain",
     )
     for name, (group, target, text) in COMMANDS.items():
+        # By name: the module is imported only when its command runs or its help is shown.
         app.command(f"lifebus.cli.{target}", name=name, help=text, group=groups[group])
     return app
 

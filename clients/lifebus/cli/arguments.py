@@ -103,6 +103,7 @@ def parse_session(text: str) -> tuple[str, str]:
     Raises:
         UsageError: one half is missing.
     """
+    # The first slash divides: adapter ids have none, session ids may.
     adapter, _, session = text.partition("/")
     if not adapter or not session:
         raise UsageError(f"--session: `{text[:64]}` is not ADAPTER/SESSION, e.g. codex/0000000b-b50b")
@@ -132,6 +133,7 @@ def parse_moment(text: str, now: float | None = None, *, flag: str = "--since") 
     try:
         if _DURATION.match(text):
             return datetime.fromtimestamp((time.time() if now is None else now) - parse_seconds(text), UTC)
+        # Seconds first: `fromisoformat` would read eight digits as a date.
         return datetime.fromtimestamp(int(text), UTC) if text.isdigit() else datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError, OSError):
         hint = "write 10m, 2026-11-21T20:00:00Z or seconds since 1970"

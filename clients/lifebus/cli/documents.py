@@ -22,6 +22,7 @@ def is_stdin(path: Path | None) -> bool:
     Raises:
         UsageError: the path is a mistyped option.
     """
+    # The parser hands on what begins with a hyphen, because `-` is stdin.
     if path is not None and str(path).startswith("-") and str(path) != "-":
         raise UsageError(f"unknown option {path}; a file of that name is ./{path}")
     return path is None or str(path) == "-"
@@ -63,11 +64,13 @@ def read_batches(path: Path | None) -> Iterator[list[bytes]]:
 
 
 def _batches(stream: BinaryIO) -> Iterator[list[bytes]]:
+    # `read` would wait for a full chunk, so that a line typed or piped slowly is seen late.
     read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
     rest = b""
     while chunk := read(_CHUNK_BYTES):
         *lines, last = chunk.split(b"\n")
         whole = [(rest + line if number == 0 else line) for number, line in enumerate(lines)]
+        # Bounded: of an endless line only as much is kept as shows that it is too long.
         rest = (last if lines else rest + last)[: MAX_MESSAGE_BYTES + 1]
         if whole:
             yield [line[: MAX_MESSAGE_BYTES + 1].removesuffix(b"\r") for line in whole]

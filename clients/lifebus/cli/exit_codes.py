@@ -61,6 +61,7 @@ _BY_CODE: Final = {
 
 def exit_code_of(fault: LifebusError) -> ExitCode:
     """Return the exit code of an error; refusals that are a fact about the world count as a negative answer."""
+    # The code is more precise than the class: a wrong setting is no invalid request.
     if fault.code in _BY_CODE:
         return _BY_CODE[fault.code]
     return _BY_FAILURE.get(fault.failure_class.value, ExitCode.NEGATIVE)
@@ -119,6 +120,7 @@ def _lines_of(fault: LifebusError) -> Iterator[str]:
 def first_cause(fault: BaseException) -> BaseException:
     """Return the first single error in nested groups."""
     cause = fault
+    # Task groups wrap even a single error; users see the error alone.
     while isinstance(cause, BaseExceptionGroup):
         cause = cast("BaseExceptionGroup[BaseException]", cause).exceptions[0]
     return cause

@@ -137,6 +137,7 @@ class ReceiptPrinter:
     def _json(self, item: Receipt | Gap, cursor: Position | None) -> None:
         """Write the receipt's canonical bytes as they are, so that their digest can be checked."""
         kind, body = ("gap", msgspec.json.encode(item)) if isinstance(item, Gap) else ("receipt", encode_json(item))
+        # Joined from bytes: decoding and encoding again would not give the canonical bytes.
         head = b'{"cursor":"%s",' % str(cursor).encode() if cursor is not None else b"{"
         put_bytes(head + b'"%s":%s}' % (kind.encode(), body))
         sys.stdout.flush()
@@ -170,6 +171,7 @@ async def print_each(items: AsyncIterator[T], show: Callable[[T], None]) -> None
     import anyio  # noqa: PLC0415
 
     with anyio.CancelScope() as scope:
+        # The writing end counts as readable once its reader has closed: noticed without writing anything.
         if stat.S_ISFIFO(os.fstat(1).st_mode):
             asyncio.get_running_loop().add_reader(1, scope.cancel)
         async for item in items:

@@ -27,6 +27,7 @@ def color_wanted(stream: TextIO, environ: Mapping[str, str] = os.environ) -> boo
     """Whether to colour: NO_COLOR says no, then FORCE_COLOR yes, then TERM=dumb no, then whether it is a terminal."""
     if environ.get("NO_COLOR"):
         return False
+    # The order is that of no-color.org and force-color.org.
     if environ.get("FORCE_COLOR", "0") not in {"", "0"}:
         return True
     return environ.get("TERM") != "dumb" and stream.isatty()
@@ -100,6 +101,7 @@ def put_table(
     put(paint(_joined(titles, widths), "bold"))
     colors = color_of or {}
     for row in cells:
+        # Padding is added outside the colour codes: they take no column, and the last cell needs none.
         last = len(row) - 1
         parts = [
             paint(cell, colors.get(cell, "")) + ("" if index == last else " " * (widths[index] - _width(cell)))

@@ -122,6 +122,7 @@ class DemoFollower:
     async def reaches(self, position: int) -> None:
         """Wait until it has seen the receipt at a position, or a later one."""
         while self.position < position:
+            # A fresh event each time; nothing awaits between the check and here, so none is missed.
             self._news = anyio.Event()
             await self._news.wait()
 

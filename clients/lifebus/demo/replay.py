@@ -89,6 +89,7 @@ class Replayer:
         stdin = _pipe_with(bytes(step.stdin))
         try:
             ran = await anyio.run_process(
+                # Exactly the command line that harnesses get.
                 [sys.executable, "-I", "-S", self._script, adapter, step.hook],
                 stdin=stdin,
                 stderr=subprocess.DEVNULL,

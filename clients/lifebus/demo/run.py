@@ -56,6 +56,7 @@ async def _run_scenario(view: DemoView, home: Path, replayer: Replayer, broker_p
         async with anyio.create_task_group() as harnesses:
             for adapter in HARNESSES:
                 harnesses.start_soon(replayer.replay, [one for one in recordings if one.adapter == adapter])
+        # After the last hook call, so that the late follower has missed something.
         resume.set()
         with anyio.fail_after(_CATCH_UP_S):
             await _spool_taken_in(home / "state/spool", view)

@@ -47,6 +47,7 @@ class ObservationQueue:
         self._bytes += size
         if self._is_full(1):
             self._drop(keep_facts=True)
+            # It was mostly facts: everything is dropped, or the queue would be full again at once.
             if self._is_full(2):
                 self._drop(keep_facts=False)
 

@@ -102,6 +102,7 @@ async def observe(recording: Recording, run: ObservedRun, runtime_dir: Path) -> 
         async def watch_end() -> None:
             await reader.ended.wait()
             loop.remove_reader(recording.records)
+            # The editor has its exit code already; this process only lingers.
             tasks.cancel_scope.deadline = anyio.current_time() + (0 if sender.broker_absent else _LAST_S)
 
         tasks.start_soon(watch_end)

@@ -76,6 +76,7 @@ class ObservationSender:
             self._queue.refuse()
         except DeadlineExceeded:
             return False
+        # Busy, or a full disk: the same batch may succeed later.
         except LifebusError:
             await self._backoff.wait()
         else:

@@ -37,6 +37,7 @@ def boot(
         revise: Write down first that pins may be what they are today, and why.
         connection: Where the broker is, and the form of the answer.
     """
+    # Each answers another question; together their output would be ambiguous.
     if sum((check, live, rebuild)) > 1:
         raise UsageError("--check, --live and --rebuild exclude each other")
     if live:
@@ -108,6 +109,7 @@ def _revise(settings: "Settings", which: str | None, reason: str, connection: Co
     try:
         return on_bus(connection, lambda bus: bus.saves.revise(snapshot_id, reason))
     except TransportError as fault:
+        # Only without any broker may this process write into the ledger file itself.
         if fault.code != "no_broker":
             raise
     say(f"no broker answers; writing into {settings.ledger_location}", color="dim")

@@ -130,6 +130,7 @@ def delete(*which: str, everything: Annotated[bool, Parameter(name="--all")] = F
         put_json({"deleted": count})
     else:
         put(f"{count} deleted")
+    # An id that is not there is a negative answer; `--all` of none is what was asked for.
     return ExitCode.OK if everything or count == len(which) else ExitCode.NEGATIVE
 
 

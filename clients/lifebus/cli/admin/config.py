@@ -37,6 +37,7 @@ def show(*, config: _File = None, origin: bool = False, json: bool = False) -> E
     rows: list[tuple[str, ...]] = []
     for key, one in origins.items():
         rows.append((key, _text(one.value), one.source, one.where))
+        # What lost is listed below what won, so that a setting that has no effect can be found.
         rows += [("", f"({_text(weak.value)})", weak.source, weak.where) for weak in one.overridden]
     put_table(("key", "value", "source", "where"), rows, color_of={"default": "dim", "flag": "cyan"})
     return ExitCode.OK

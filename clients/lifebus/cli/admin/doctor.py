@@ -77,6 +77,7 @@ def examine(config: Path | None) -> list[CheckResult]:
         "stream": _stream,
         "ledger": _ledger,
     }
+    # One after the other: a check that fails never hides the ones after it.
     findings += [_guarded(name, partial(check, settings)) for name, check in checks.items()]
     return [*findings, *_harnesses(settings)]
 
@@ -157,6 +158,7 @@ def _runtime_directory(settings: "Settings") -> CheckResult:
 def _hook(settings: "Settings") -> CheckResult:
     """Run the hook as a harness would, with an adapter that does not exist and a directory without a broker."""
     script = Path(lifebus.__file__).with_name("hook.py")
+    # No broker hears of this call and no spool gets it: a check must leave nothing behind.
     nowhere = str(settings.state_dir / "no-such-directory")
     started = time.monotonic()
     ran = subprocess.run(  # noqa: S603  our own interpreter and our own file
@@ -195,6 +197,7 @@ def _size(path: Path) -> int:
         found = path.stat()
     except FileNotFoundError:
         return 0
+    # Anything else under that name is a problem that another check reports.
     return found.st_size if stat.S_ISREG(found.st_mode) else 0
 
 
@@ -238,6 +241,7 @@ def _stream(settings: "Settings") -> CheckResult:
         async for _ in bus.receipts(until_head=True):
             pass
 
+    # Joining proves the publishing socket too; `status` proves only the request socket.
     on_bus(ConnectionOptions(runtime_dir=settings.runtime_dir), join)
     return CheckResult(check="stream", state="ok", evidence="subscribed, marker seen")
 

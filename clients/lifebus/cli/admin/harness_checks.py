@@ -26,6 +26,7 @@ def harness_findings(status: "BrokerStatus | None") -> Iterator[CheckResult]:
     yield from hook_findings()
     yield from _launcher_findings()
     for harness in () if status is None else status.harnesses:
+        # Both are normal for a while (a long turn, an old harness), so this is a warning.
         quiet = bool(harness.silent or harness.degraded)
         yield CheckResult(
             check=harness.adapter_id,

@@ -45,6 +45,7 @@ def send_canaries(place: "HostEnvironment", targets: "Sequence[Target]", connect
         environ["LIFEBUS_RUNTIME_DIR"] = str(connection.runtime_dir)
 
     async def sent(bus: "Bus") -> list[Canary]:
+        # Taken before the first canary: its receipt may come before we follow.
         head = (await bus.status()).ledger.head
         outcomes = await _run(trials, environ)
         expected = {name for name, outcome in outcomes.items() if outcome.exit_code is not None}
@@ -60,6 +61,7 @@ async def _run(trials: "dict[str, Trial]", environ: dict[str, str]) -> "dict[str
     from lifebus_admin.harnesses.canary import run_trial  # noqa: PLC0415
 
     return {
+        # One at a time, so that a busy machine does not look like a lost canary.
         name: await anyio.to_thread.run_sync(run_trial, trial, name, environ)
         for name, trial in trials.items()
         if trial.argv is not None
@@ -82,6 +84,7 @@ async def _arrived(bus: "Bus", head: int, expected: set[str], patience: float) -
                 found.add(str(item.telemetry_summary["canary"]))
             if expected <= found:
                 break
+    # The time is over here: an unshielded `aclose` would be cancelled at once.
     with anyio.CancelScope(shield=True):
         await receipts.aclose()
     return found

@@ -161,6 +161,7 @@ def place_here() -> "HostEnvironment":
         surroundings=Surroundings(home=str(home_directory()), environ=dict(os.environ)),
         data_dir=default_data_dir().absolute(),
         state_dir=settings.state_dir,
+        # Hooks outlive the virtual environment that installed them.
         python=real_python(),
         hook=sources.joinpath("hook.py").read_text("utf-8"),
         wrapper=sources.joinpath("wrapper.py").read_text("utf-8"),

@@ -48,6 +48,7 @@ class Proposal:
     def _show_file(self, file: "FilePlan", *, full: bool) -> None:
         from lifebus_adapters.shared.assets import OwnedFile  # noqa: PLC0415
 
+        # A file of ours is long and always the same; of others' files every changed line is shown.
         ours = any(isinstance(asset, OwnedFile) and asset.path == file.path for asset in self.plan.assets)
         if ours and not full:
             lines = (file.after if file.after is not None else file.before or "").count("\n")
@@ -64,6 +65,7 @@ class Proposal:
         """
         from lifebus_admin.installer.installer import apply  # noqa: PLC0415
 
+        # UTC, so that copies sort by time whatever the zone.
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         self.report = apply(self.plan, state_dir=self.place.state_dir, stamp=stamp)
 
@@ -121,6 +123,7 @@ def propose_install(place: "HostEnvironment", target: "Target", *, skip_unknown:
     request = install_request(place, target)
     unknown = unknown_events(assets, request, installed.version)
     notes = (*_version_notes(assets.program, installed), *_twin_notes(place, target))
+    # An older harness may reject a whole settings file for one hook that it does not know.
     if unknown and skip_unknown:
         left_out = {event.name for event in unknown}
         kept = tuple(event.name for event in assets.events if request.wants(event.name) and event.name not in left_out)

@@ -163,6 +163,7 @@ def _carry_out(proposals: "list[Proposal]", run: RunOptions) -> ExitCode:
     if not run.json:
         for one in proposals:
             one.show(full=run.full)
+    # Asked once for all harnesses: a plan that changes nothing needs no yes.
     if not run.dry_run and any(not one.plan.nothing for one in proposals):
         if not run.yes and not confirm(json=run.json, otherwise=_WITHOUT_ASKING):
             say("nothing was changed")

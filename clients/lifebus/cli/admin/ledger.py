@@ -175,6 +175,7 @@ def _progress() -> "Callable[[str, int, int], None] | None":
         return None
 
     def show(what: str, done: int, total: int) -> None:
+        # Carriage return and erase: one line that is written over.
         share = f"{100 * done // total}%" if total else ""
         sys.stderr.write(f"\r\x1b[K{what} {share}" if what else "\r\x1b[K")
         sys.stderr.flush()
@@ -243,6 +244,7 @@ def _settled(settings: "Settings") -> "LedgerInfo":
     from lifebus_admin.ledger_files.files import ledger_file  # noqa: PLC0415
     from lifebus_admin.ledger_files.info import look_at  # noqa: PLC0415
 
+    # The broker answers once the floor is durable, and deletes the rows in small transactions after that.
     end = time.monotonic() + _SETTLE_S
     while (info := look_at(ledger_file(settings))).deleting and time.monotonic() < end:
         time.sleep(_POLL_S)
@@ -252,6 +254,7 @@ def _settled(settings: "Settings") -> "LedgerInfo":
 def _show_pruned(
     plan: "PrunePlan", after: "LedgerInfo", consumers: tuple[str, ...], connection: ConnectionOptions, *, dry_run: bool
 ) -> ExitCode:
+    # A broker that goes on writing may have made the file larger meanwhile.
     freed = max(plan.info.bytes - after.bytes, 0)
     if connection.json:
         put_json(

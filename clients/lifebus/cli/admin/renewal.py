@@ -209,6 +209,7 @@ def _read_token(most: int) -> str:
     Raises:
         InvalidRequest: none, no UTF-8, or larger than the profile allows.
     """
+    # One byte more than allowed shows that a token is too large, without reading an endless stdin.
     data = sys.stdin.buffer.read(most + 1)
     if len(data) > most:
         raise InvalidRequest(f"the profile allows a token of {most} bytes", code="token_too_large")
@@ -248,6 +249,7 @@ def _take(store: "ContinuationStore", profile: str, thread: str) -> ExitCode:
     if record is None:
         say("no token waits for this thread")
         return ExitCode.NEGATIVE
+    # Written before it is marked as consumed: if the reader is gone, the same token can be taken again.
     _write(str(record.token))
     store.finish(record, ContinuationState.CONSUMED, "taken by hand")
     return ExitCode.OK
@@ -259,6 +261,7 @@ def _write(token: str) -> None:
     Raises:
         OSError: the reader is gone, so the token stays.
     """
+    # Text that is still buffered would come after the token otherwise.
     sys.stdout.flush()
     sys.stdout.buffer.write(token.encode())
     sys.stdout.buffer.flush()

@@ -76,6 +76,7 @@ def verify(which: str | None = None, /, *, json: _Json = False) -> ExitCode:
             _put_verdict(verdict)
         if not verdicts:
             say("nothing was saved yet; `lifebus save session` saves now")
+    # An old snapshot whose lines were pruned is no fault of the ledger, unless it was asked for by name.
     bad = {"wrong", "unprovable"} if which is not None else {"wrong"}
     return ExitCode.NEGATIVE if any(verdict.verdict in bad for verdict in verdicts) else ExitCode.OK
 
@@ -140,6 +141,7 @@ def _save(save_type: "SaveTypeName", connection: ConnectionOptions) -> "SaveAnsw
     try:
         return on_bus(connection, lambda bus: bus.saves.save(save_type))
     except TransportError as fault:
+        # Only without any broker may this process read the ledger file itself.
         if fault.code != "no_broker":
             raise
     from lifebus_supervisor.jobs.state_directory import save_file  # noqa: PLC0415

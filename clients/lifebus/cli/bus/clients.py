@@ -120,6 +120,7 @@ def dead(name: _Name, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION) 
 
     from lifebus_contract.codec import decode_receipt  # noqa: PLC0415
 
+    # The broker sends pages; the client library joins them.
     letters = on_bus(connection, lambda bus: bus.cursors.dead_letters(name))
     if connection.json:
         for letter in letters:

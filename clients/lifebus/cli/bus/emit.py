@@ -104,6 +104,7 @@ def emit(
     async def send(bus: "Bus") -> ExitCode:
         code = ExitCode.OK
         for batch in batches:
+            # A bound on what is under way: a file may hold millions of documents.
             for start in range(0, len(batch), _BATCH):
                 code = _shown(await bus.emit(batch[start : start + _BATCH]), code, json=connection.json)
         return code
@@ -162,6 +163,7 @@ def _read(path: Path | None, *, jsonl: bool) -> Iterator[list[Emission]]:
     if not jsonl:
         yield [_document(read_document(path), "")]
         return
+    # As many at a time as are there: a slow stream's events are recorded as they come.
     number = 0
     for batch in read_batches(path):
         yield [_document(line, f"line {number}: ") for number, line in enumerate(batch, number + 1)]

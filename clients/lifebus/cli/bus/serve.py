@@ -86,6 +86,7 @@ def spec_of(command: tuple[str, ...], run: CommandOptions) -> "CommandSpec":
 
     if not command or not command[0]:
         raise UsageError("give a command after `--`")
+    # The command gets a small environment: only what is named, and lifebus's own variables.
     setting = {"LIFEBUS_CLIENT_ID": run.name_for(command)}
     return CommandSpec(argv=command, passing=(*run.env, "LIFEBUS_*"), setting=setting)
 
@@ -199,6 +200,7 @@ def _run(settings: "Settings", envelope: DispatchEnvelope, invocation: "Invocati
     from lifebus_supervisor.daemon.logging import configure  # noqa: PLC0415
 
     configure(LogSettings(level="error", format="console"), color=color_wanted(sys.stderr))
+    # A list, because a cancelled task group returns no value.
     found: list[Invoked] = []
 
     async def dispatch() -> None:

@@ -65,6 +65,7 @@ def up(
     from lifebus_supervisor.daemon.logging import configure  # noqa: PLC0415
 
     found, _ = load(settings.as_flags(), config_path=config)
+    # Before anything else logs: what comes earlier would be in another form.
     limit = configure(found.log, color=color_wanted(sys.stderr))
     code = _run(found)
     if limit.dropped:

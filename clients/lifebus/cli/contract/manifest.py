@@ -89,6 +89,7 @@ def check(file: DocumentPath = None, /, *, json: bool = False) -> ExitCode:
 
 def _third_party(data: bytes) -> AdapterManifest:
     manifest = decode_json(data, AdapterManifest)
+    # Only the built-in ids: a configured manifest is checked again with its own file.
     if manifest.adapter_id in {one.manifest.adapter_id for one in _adapters(configured=False)}:
         raise InvalidRequest("`adapter_id` is the id of a built-in adapter", field="$.adapter_id", code="taken")
     return manifest
@@ -174,6 +175,7 @@ def _examine(command: "Sequence[str]", seconds: float) -> "list[CheckFinding]":
 
     if not command:
         raise UsageError(f"ADAPTER: name one of {', '.join(ADAPTERS)}, or the command of an adapter program")
+    # A built-in id wins over a program of the same name; its path still names the program.
     if len(command) == 1 and command[0] in ADAPTERS:
         return examine(builtin_subject(command[0]))
     if shutil.which(command[0]) is None:

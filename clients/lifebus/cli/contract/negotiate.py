@@ -94,6 +94,7 @@ def _ask(
     try:
         return on_bus(connection, lambda bus: bus.negotiate(adapter, requests, session=session))
     except TransportError as fault:
+        # A broker that is busy or refuses has an answer of its own; the manifests must not replace it.
         if fault.code != "no_broker":
             raise
     from lifebus_admin.inspection import negotiate_here  # noqa: PLC0415

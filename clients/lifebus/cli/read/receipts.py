@@ -133,6 +133,7 @@ async def _rows(bus: "Bus", query: "Backfill", after: int) -> "AsyncIterator[Row
         page = await bus.read(replace(query, after=after, limit=1024))
         for row in page.rows:
             yield row
+        # Receipts may be pruned while the pages are read: then reading goes on at the new floor.
         after = max(page.next, page.floor)
         if page.complete:
             return
@@ -147,6 +148,7 @@ async def _newest(bus: "Bus", query: "Backfill", count: int) -> "tuple[str, list
         found = [row async for row in _rows(bus, query, after)]
         if len(found) >= count or after == ledger.floor:
             return ledger.epoch, found[-count:]
+        # Growing steps: a filter that matches seldom needs few requests, and a common one reads little.
         window *= 8
 
 
@@ -197,7 +199,7 @@ def _file_instead(fault: TransportError) -> Path:
         raise fault
 
     file = present_settings().ledger_location.file
-    if file is None:
+    if file is None:  # a ledger that is not kept ended with its broker
         raise fault
     say(f"no broker answers; reading {file}", color="dim")
     return file

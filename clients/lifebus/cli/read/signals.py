@@ -94,6 +94,7 @@ def _pattern(event: str | None) -> str | None:
 
 def _later_than(moment: datetime) -> "Callable[[SignalReceived], bool]":
     """Return what keeps the signals that an observer got at a moment or later; times of one form order as text."""
+    # Observers write UTC in one form, so comparing text compares times, without parsing each.
     earliest = moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
     return lambda signal: str(signal.envelope.get("receivedAt")) >= earliest
 
@@ -117,6 +118,7 @@ def _show_json(item: "SignalReceived | Gap") -> None:
         put_bytes(b'{"gap":%s}' % msgspec.json.encode(item))
     else:
         place = {"adapter": item.adapter_id, "thread": item.thread, "cursor": str(item.cursor)}
+        # Line breaks in JSON are blank space only: the document stays the same.
         raw = item.raw.replace(b"\n", b" ").replace(b"\r", b" ")
         put_bytes(msgspec.json.encode(place)[:-1] + b',"signal":%s}' % raw)
     sys.stdout.flush()
