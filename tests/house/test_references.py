@@ -21,7 +21,7 @@ HEADING = re.compile(r"^#{1,4} (.+)$", re.MULTILINE)
 ELSEWHERE = re.compile(
     r"\b(?:design \d+(?:\.\d+)?|reliability,? [a-f]\d|RULE-C\d|RESUME-I\d)\b"
     r"|\b(?:session-lifecycle|lifecycle-contract|harness-runtime-events|renewal-boundary|loa-runtime|lifeloop-reference)\b"
-    r"|\b(?:contract-decisions|(?:house|style)\.md)\b"
+    r"|\b(?:contract-decisions|(?:house|style)\.md|ORC-[A-Z]+)\b"
 )
 """The names of documents that the repository does not have, as they were cited once."""
 

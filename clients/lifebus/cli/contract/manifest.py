@@ -152,7 +152,8 @@ def conform(
 
     Args:
         adapter: The id of a built-in adapter; or the command of an adapter program and its arguments, after `--` where
-            they begin with a hyphen. The program is asked on its stdin and answers on its stdout (adapter-protocol.md).
+            they begin with a hyphen. The program is asked on its stdin and answers on its stdout
+            (docs/adapter-protocol.md).
         json: Answer in JSON.
         timeout: How long the program may take for each answer; the default is 5s.
     """
