@@ -14,6 +14,7 @@ from pathlib import Path
 def home_directory(environ: Mapping[str, str] | None = None) -> Path:
     """Return the user's home directory; the account's own where `HOME` is not an absolute path."""
     given = (os.environ if environ is None else environ).get("HOME", "")
+    # Services may run without `HOME`.
     return Path(given if given.startswith("/") else pwd.getpwuid(os.geteuid()).pw_dir)
 
 

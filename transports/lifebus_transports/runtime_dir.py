@@ -50,6 +50,7 @@ def take_runtime_dir(directory: Path, *, started_at_epoch_s: int | None = None) 
     Raises:
         LifebusError: as `ensure_private_directory` and `hold_lock`.
     """
+    # Before anything is made: sockets and files get their mode when they are created.
     os.umask(0o077)
     ensure_private_directory(directory)
     return hold_lock(directory / "lock", started_at_epoch_s=started_at_epoch_s)
@@ -80,6 +81,7 @@ def open_private_directory(path: Path) -> int:
         descriptor = os.open(path, _DIRECTORY)
     except OSError as fault:
         raise _refusal(f"cannot open {path}: {fault.strerror} (no link is followed)", "directory_unusable") from fault
+    # Of the descriptor and not of the path, which could be exchanged in between.
     found = os.fstat(descriptor)
     mode = stat.S_IMODE(found.st_mode)
     if found.st_uid == os.geteuid() and not mode & 0o077:
@@ -117,12 +119,14 @@ def hold_lock(path: Path, *, started_at_epoch_s: int | None = None) -> Lock:
     except OSError as fault:
         raise _refusal(f"cannot open {path}: {fault.strerror}", "directory_unusable") from fault
     try:
+        # flock and not lockf: it belongs to the open file, and closing another descriptor keeps it.
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         holder = _holder(descriptor)
         os.close(descriptor)
         raise _refusal(f"{path.parent} is held by {holder}; stop it, or use another one", "already_running") from None
     started = int(time.time()) if started_at_epoch_s is None else started_at_epoch_s
+    # The holder's name is for messages alone; whether it is held, only the lock says.
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "started_at_epoch_s": started}).encode(), 0)
     return Lock(path, descriptor)
@@ -149,6 +153,7 @@ def remove_stale_socket(path: Path, lock: Lock) -> None:
     Raises:
         LifebusError: `lock_not_held`, or `not_a_socket` where something else is in the way.
     """
+    # A socket without its lock may be a living broker's.
     if not lock.held or lock.path.parent != path.parent:
         raise LifebusError(f"the lock of {path.parent} is not held", code="lock_not_held")
     try:

@@ -37,6 +37,7 @@ class BrokerApi:
         """
         verb = find_verb(name)
         if verb.repeat is Repeat.KEYED:
+            # Checked before there is a broker: a faulty body is faulty without one.
             emissions = validate(body, Emit)
             recorded = await (await self._bus.connected()).record(emissions)
             return msgspec.to_builtins(recorded, builtin_types=(bytes,))

@@ -44,5 +44,6 @@ class LazyBus:
                     await anyio.sleep_forever()
             except TransportError as fault:
                 self._missing = fault.detail
+            # Set after a failure too: requests that wait are refused now.
             self._tried.set()
             await anyio.sleep(_RETRY_S)

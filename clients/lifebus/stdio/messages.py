@@ -44,6 +44,7 @@ def decode_request(line: bytes | Overlong) -> LineRequest | UnreadableLine:
         return UnreadableLine(None, InvalidRequest(detail, code="too_large", field="$"))
     plain: Any = None
     try:
+        # The line's length bounds its items: a limit of its own would refuse bodies that the wire takes.
         plain = load_json(line, max_bytes=MAX_LINE, max_items=MAX_LINE)
         return validate(plain, LineRequest)
     except InvalidRequest as fault:

@@ -106,6 +106,7 @@ class _Peer:
             # It needs no room: it ends a dispatch that requests under way may be waiting for.
             await self.registration.respond(found)
         else:
+            # Waiting here stops the reading, and so whoever writes too much.
             await self._room.acquire()
             self._requested.start_soon(self._answer, found)
 

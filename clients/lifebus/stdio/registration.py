@@ -48,6 +48,7 @@ class Registration:
         """
         registration = validate(request.body, Serve)
         async with self._turn:
+            # The same body again renews nothing and ends nothing: the client library renews by itself.
             if registration != self._present:
                 await self._end()
                 await self._tasks.start(self._serve, registration)
@@ -74,6 +75,7 @@ class Registration:
         try:
             waiting.set_result(_checked(validate(message.body, Response)))
         except InvalidRequest as fault:
+            # The dispatch fails now, with what is wrong, and not at its deadline.
             waiting.set_result(fault)
             await self._refuse(message.id, fault)
 
@@ -96,6 +98,7 @@ class Registration:
             with scope:
                 await self._api.serve(registration, partial(self._ask, registration), begin)
         except LifebusError as fault:
+            # Raised by `start`, and so the answer to the `serve` that asked.
             if not begun:
                 raise
             lost = fault

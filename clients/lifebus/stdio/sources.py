@@ -95,6 +95,7 @@ class ConsumerSource:
         return self
 
     async def __anext__(self) -> Delivery | Gap:
+        # What follows a gap means nothing to a peer that has not seen the gap.
         if self._gap is not None:
             await self._gap_acknowledged.wait()
             self._gap = None

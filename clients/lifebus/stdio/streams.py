@@ -54,6 +54,7 @@ class DescriptorWriter:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._waits = _is_waited_for(descriptor)
+        # Only a pipe becomes readable for its writer when the reader has gone.
         self._is_pipe = stat.S_ISFIFO(os.fstat(descriptor).st_mode)
         self._socket: socket.socket | None = None
         self._terminal: int | None = None
@@ -100,6 +101,7 @@ class DescriptorWriter:
                 return self._socket.send(data, socket.MSG_DONTWAIT)
             if self._terminal is not None:
                 return os.write(self._terminal, data)
+            # A pipe that blocks can only be written as much as is known to fit.
             if not select.select((), (self._descriptor,), (), 0)[1]:
                 return 0
             return os.write(self._descriptor, data[: select.PIPE_BUF])  # so much fits when there is room at all

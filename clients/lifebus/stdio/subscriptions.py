@@ -68,6 +68,7 @@ class Subscriptions:
         body = decode_subscribe(request.body)
         if len(self._open) >= _MAX_OPEN:
             raise BrokerBusy(f"{_MAX_OPEN} subscriptions are open; end one first", code="busy")
+        # Those that end by themselves are finished at the end of the input, the others are ended.
         tasks = self._ending if body.until_head else self._lasting
         await tasks.start(self._follow, self._api.stream(body), request)
 
@@ -126,12 +127,14 @@ class Subscriptions:
             with followed.scope:
                 async with stream as source:
                     await self._lines.put(encode_answer(request.id, name | source.place()))
+                    # After the answer was put: only now does the peer know the number.
                     followed.source = source
                     task_status.started()
                     end = await self._write_items(name, source)
                     await self._lines.put(encode_line(name | source.place() | end))
         finally:
             del self._open[followed.number]
+            # In the end of all: `unsubscribe` answers when nothing of it can come any more.
             followed.ended.set()
 
     async def _write_items(self, name: dict[str, object], source: FollowSource) -> dict[str, object]:
@@ -139,6 +142,7 @@ class Subscriptions:
         try:
             async for item in source.items:
                 await self._lines.put(encode_line(name | source.keys(item)))
+                # After it was put: a place must not lie behind an item that was not written.
                 source.note(item)
         except LifebusError as fault:
             return {"refused": RefusalInfo.of(fault)}

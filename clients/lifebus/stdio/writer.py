@@ -18,6 +18,7 @@ class LineWriter:
 
     def __init__(self, outlet: DescriptorWriter) -> None:
         self._outlet = outlet
+        # Few lines: what waits here is already made, and subscriptions stop while it is full.
         self._end, self._lines = anyio.create_memory_object_stream[bytes](_MOST_LINES)
         self._written = anyio.Event()
 
@@ -49,6 +50,7 @@ class LineWriter:
     def _with_others(self, line: bytes) -> bytes:
         """Return the line with those that wait behind it, so that a burst is few writes."""
         lines, size = [line], len(line)
+        # Few large writes instead of many small ones; none waits for a line that is not there yet.
         while size < _BATCH_BYTES and self._lines.statistics().current_buffer_used:
             lines.append(self._lines.receive_nowait())
             size += len(lines[-1])

@@ -58,8 +58,10 @@ class Api:
         Raises:
             LifebusError: the refusal, which the adaptor sends.
         """
+        # Adaptors have found the verb already, to decode the body: here it cannot be missing.
         bound = self._verbs[verb]
         spec = bound.verb
+        # Reads are still answered while a broker stops: clients find out by them what became of their emissions.
         if self.stopping and spec.records:
             raise TransportError("the broker is stopping; try again", code="busy")
         if spec.access is Access.OPERATOR and not call.peer.is_operator:
@@ -89,6 +91,7 @@ class Api:
             LifebusError: the refusal.
         """
         sending, messages = anyio.create_memory_object_stream[Message](_MAX_MESSAGES)
+        # Handlers keep the peer of the first call, so every renewal must come from the same one.
         streaming = _StreamingPeer(peer, sending)
         with sending, messages:
             await self.call(streaming, verb, body)
@@ -97,6 +100,7 @@ class Api:
                 try:
                     yield messages
                 finally:
+                    # Synchronous on purpose: a block that is cancelled could not await an answer any more.
                     self.submit(_PendingCall(streaming, 0), "leave", Nothing())
                     tasks.cancel_scope.cancel()
 
@@ -117,6 +121,7 @@ class Api:
             return
         if self._under_way[pool.name] >= (self._reads if pool.size is None else pool.size):
             raise BrokerBusy(f"too many {pool.name} are under way; try again", code="busy")
+        # Counted before the task runs: a burst of calls would all see an empty pool otherwise.
         self._under_way[pool.name] += 1
         self._tasks.start_soon(self._serve, bound, pool.name, call, body)
 
@@ -167,6 +172,7 @@ class _StreamingPeer:
     def send(self, number: int, verb: str, body: object) -> bool:
         try:
             self._messages.send_nowait(Message(number, verb, body))
+        # A reader that is too slow counts as gone: the dispatch fails now instead of at its deadline.
         except (anyio.WouldBlock, anyio.BrokenResourceError, anyio.ClosedResourceError):
             return False
         return True

@@ -100,6 +100,7 @@ class Consumers:
     async def _consume(self, peer: Hashable, body: Consume) -> ConsumerInfo:
         name = body.cursor
         self._refuse_turned_away(peer, name)
+        # A body that changed means other settings, which the table has to check and record.
         lease = self._leases.get(name)
         consumer = self._table.find(name)
         if consumer is None or lease is None or lease.peer != peer or lease.body != body:
@@ -115,6 +116,7 @@ class Consumers:
         consumer = await self._table.open(
             body.cursor, body.settings, client_id=body.client_id, epoch=body.epoch, after=after
         )
+        # Read after the awaits above: another connection may have attached meanwhile.
         lease = self._leases.get(body.cursor)
         if lease is not None and lease.peer != peer:
             self._turn_away(lease.peer, body.cursor, "another connection consumes it now")
@@ -125,6 +127,7 @@ class Consumers:
 
     async def _fetch(self, peer: Hashable, body: Fetch) -> FetchAnswer:
         consumer = self._held(peer, body.cursor)
+        # The fetch may wait for longer than the lease; its answer renews that.
         fetched = await consumer.fetch(body.limit, body.wait_ms / 1000)
         self._touch(peer, body.cursor)
         return FetchAnswer(
@@ -144,6 +147,7 @@ class Consumers:
         return AckAnswer(settled=self._held(peer, body.cursor).nack(body.epoch, body.positions, delay))
 
     async def _release(self, peer: Hashable, body: Release) -> Nothing:
+        # A connection that leaves in order may consume the name again later.
         self._turned_away.pop((peer, body.cursor), None)
         lease = self._leases.get(body.cursor)
         if lease is not None and lease.peer == peer:
@@ -156,6 +160,7 @@ class Consumers:
         return tuple(self._info(consumer) for consumer in self._table.all())
 
     async def _reset(self, _: Hashable, body: ResetConsumer) -> ConsumerInfo:
+        # 2**53 lies beyond every position, so that the table takes the head.
         return self._info(await self._table.reset(body.cursor, 2**53 if body.after is None else body.after))
 
     async def _evict(self, _: Hashable, body: EvictConsumer) -> Nothing:
@@ -197,6 +202,7 @@ class Consumers:
 
     def _turn_away(self, peer: Hashable, name: str, reason: str) -> None:
         self._turned_away[peer, name] = reason
+        # Bounded, because connections come and go for as long as the broker runs; the oldest is most likely gone.
         while len(self._turned_away) > _MAX_TURNED_AWAY:
             del self._turned_away[next(iter(self._turned_away))]
 

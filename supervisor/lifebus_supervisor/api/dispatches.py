@@ -31,6 +31,7 @@ class Dispatches:
         """
         number = next(self._numbers)
         future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        # Before it is sent: a peer in this process may answer before `send` returns.
         self._waiting[number] = (peer.identity, future)
         try:
             if not peer.send(number, _VERB, dispatch):
@@ -38,6 +39,7 @@ class Dispatches:
             answer = await future
         finally:
             del self._waiting[number]
+        # Evidence counts with a refusal as well: an exit code explains why there is no response.
         evidence.update(answer.evidence)
         if answer.response is not None:
             return answer.response

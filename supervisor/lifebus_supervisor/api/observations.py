@@ -94,11 +94,13 @@ class ObservationVerbs:
         Raises:
             LifebusError: nothing was recorded, or facts that will be known when the batch comes again.
         """
+        # Everything is checked before anything is recorded: a batch is taken whole or not at all.
         self._registry.require(body.adapter_id)
         for one in body.observations:
             if isinstance(one, ObservedSignal):
                 _check(one)
         async with self._turn(body.origin):
+            # Read inside of the turn: the batch before may have moved it.
             through = self._log.through(body.origin)
             numbered = list(enumerate(body.observations, body.first))
             new = [(number, one) for number, one in numbered if number > through]
@@ -106,11 +108,14 @@ class ObservationVerbs:
                 await self._record(body, new)
             await self._forget(body)
             self.replayed += len(numbered) - len(new)
+            # A known origin whose first number is too high has lost batches; an unknown one may be from before a
+            # restart.
             self.missing += max(0, body.first - through - 1) if through else 0
             return ObserveAnswer(through=max(through, numbered[-1][0]))
 
     async def _read(self, _: Call, body: SignalBackfill) -> SignalPage:
         """Return signals of a thread after a sequence, or that the cursor cannot be continued."""
+        # Numbers of two epochs must not be compared, so a foreign place starts again from nothing.
         elsewhere = body.epoch is not None and body.epoch != self._log.epoch
         found = await self._log.read(body.adapter_id, body.thread, 0 if elsewhere else body.after, body.limit)
         if elsewhere:
@@ -158,6 +163,7 @@ class ObservationVerbs:
                 yield
         finally:
             self._waiting[origin] -= 1
+            # Origins are unique ids of runs, so their locks would add up for ever.
             if not self._waiting[origin]:
                 del self._waiting[origin], self._turns[origin]
 

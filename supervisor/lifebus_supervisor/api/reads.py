@@ -35,6 +35,7 @@ class ReadVerbs:
     async def _backfill(self, _: Call, body: Backfill) -> BackfillPage:
         ledger = self._ledger
         if body.epoch is not None and body.epoch != ledger.epoch:
+            # Nothing is read: rows of another history would be taken for the ones that were missed.
             status = ledger.status()
             page = _page_of_another_epoch(ledger.epoch, status.head, status.floor)
         else:

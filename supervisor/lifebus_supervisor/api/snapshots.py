@@ -68,6 +68,7 @@ class SnapshotVerbs:
         if self._snapshotter is None or self._follower is None:
             return
         fanout.listen(self._snapshotter.note)
+        # The mark is still there where the broker before was killed: nothing of its end was saved.
         if await anyio.to_thread.run_sync(self._mark.set):
             self._snapshotter.ask(SaveType.SESSION)
         tasks.start_soon(self._run, self._snapshotter, self._follower)
@@ -89,6 +90,7 @@ class SnapshotVerbs:
                 await self._snapshotter.finish(anyio.current_effective_deadline() - anyio.current_time())
             except LifebusError as fault:
                 _log.warning("save_failed", type=SaveType.SESSION, detail=fault.detail[:200])
+        # Removed last: a crash until here counts as a stop out of order.
         await anyio.to_thread.run_sync(self._mark.remove)
 
     def counters(self) -> Mapping[str, int]:
@@ -114,6 +116,7 @@ class SnapshotVerbs:
         return await self._snapshotter.save(SaveType(body.save_type))
 
     async def _compile_now(self) -> Compiled:
+        # Taken on the event loop: the registry may change while the follower's thread works.
         pins = self._pins()
 
         def compile_(state: StateFollower, _: LogSource) -> Compiled:
@@ -133,6 +136,7 @@ class SnapshotVerbs:
     def _ready(self) -> StateFollowerTask:
         if self._follower is None:
             raise _in_memory()
+        # Before readiness, which a broken follower never reaches.
         if self._follower.broken is not None:
             raise InvalidRequest(f"the log is damaged: {self._follower.broken}", code="ledger_damaged")
         if not self._is_ready:

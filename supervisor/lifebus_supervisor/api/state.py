@@ -52,6 +52,7 @@ class States:
             InvalidRequest: this ledger keeps no state.
             StateConflict: there is no such state any more (`state_gone`).
         """
+        # One at a time: all pages of one state are asked for at once, and compiling it takes a while.
         async with self._one:
             compiled = await self._find(body.position)
         return StatePage(
@@ -72,6 +73,7 @@ class States:
         compiled = await self._read()
         if position not in (None, compiled.position):
             raise StateConflict(f"the state at {position} is gone; ask without a position", code="state_gone")
+        # Kept under its own position, which may lie beyond the one that was named as newest.
         self._kept[compiled.position] = compiled
         while len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
@@ -80,6 +82,7 @@ class States:
 
 def _piece(raw: bytes, offset: int) -> bytes:
     """Return what follows the offset, cut between two letters."""
+    # Adaptors that are text send a piece as text, so no letter may be cut in two.
     end = offset + STATE_PIECE
     while raw[end : end + 1].strip(_CONTINUED) == b"" and end < len(raw):
         end -= 1

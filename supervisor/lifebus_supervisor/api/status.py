@@ -73,6 +73,7 @@ def _client_info(client: CallbackClient) -> ClientInfo:
     return ClientInfo(
         client_id=client.client_id,
         kind=client.kind,
+        # Sorted, because sets have no order and the answer is compared by people and tests.
         events=tuple(sorted(client.events)),
         adapters=tuple(sorted(client.adapters)),
         deadline_ms=int(client.deadline * 1000),

@@ -37,6 +37,7 @@ def bind(families: Iterable[Handlers]) -> dict[str, BoundVerb]:
             if name not in VERBS or name in bound:
                 raise ValueError(f"`{name}` is no verb of the table, or is served twice")
             bound[name] = BoundVerb(VERBS[name], handler)
+    # Checked when the broker starts, so that no call finds a verb without a handler.
     if missing := VERBS.keys() - bound.keys():
         raise ValueError(f"nobody serves {', '.join(sorted(missing))}")
     return bound

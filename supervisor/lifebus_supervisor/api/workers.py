@@ -52,6 +52,8 @@ class Workers:
         """
         peer = call.peer
         lease = self._leases.get(peer.identity)
+        # The newest peer keeps a name: two that take it from each other in turn would both answer half of the
+        # dispatches.
         if lease is not None and lease.replaced:
             raise StateConflict(f"another worker serves as `{body.client_id[:64]}` now", code="replaced")
         if lease is not None and lease.registration == body:
@@ -60,6 +62,7 @@ class Workers:
         if lease is not None:
             self._drop(peer.identity, "changed")
         present = self._clients.get(body.client_id)
+        # The configuration wins, because nobody could get its command back without a restart.
         if present is not None and present.kind == COMMAND:
             raise StateConflict(f"`{body.client_id[:64]}` is a command of the configuration", code="configured")
         self._register(peer, body)
@@ -73,6 +76,7 @@ class Workers:
 
     def sweep(self) -> None:
         """Drop workers that were silent for longer than their lease."""
+        # ZeroMQ does not say that a peer has gone; silence is all there is to go by.
         overdue = self._now() - LEASE_S
         for identity in [identity for identity, lease in self._leases.items() if lease.seen < overdue]:
             self._drop(identity, "silent")

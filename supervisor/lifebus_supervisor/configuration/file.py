@@ -45,6 +45,7 @@ def read_file(path: Path) -> list[FileValue]:
     """
     try:
         with path.open("rb") as stream:
+            # One byte more than allowed, to tell a file at the limit from one beyond it.
             raw = stream.read(_MAX_BYTES + 1)
     except OSError as fault:
         raise ConfigurationError([f"{path}: cannot be read: {fault.strerror}"]) from fault
@@ -55,6 +56,7 @@ def read_file(path: Path) -> list[FileValue]:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as fault:  # tomllib names the line and column
         raise ConfigurationError([f"{path}: not valid TOML: {fault}"]) from None
+    # tomllib keeps no positions; errors that name a line are worth a second, plain scan.
     lines, tables = _lines_of(text)
     return [
         FileValue(key=key, value=value, line=lines.get(key), lines=tuple(tables.get(key, ())))
@@ -65,6 +67,7 @@ def read_file(path: Path) -> list[FileValue]:
 def _flat(data: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield top-level values, lists of tables among them, and the values of top-level tables under dotted keys."""
     for key, value in data.items():
+        # One level: sections hold values, and deeper tables are a value's own.
         if isinstance(value, dict):
             yield from ((f"{key}.{name}", inner) for name, inner in cast("dict[str, Any]", value).items())
         else:
@@ -83,6 +86,7 @@ def _lines_of(text: str) -> tuple[dict[str, int], dict[str, list[dict[str, int]]
             if line.lstrip().startswith("[["):
                 current = {"": number}
                 tables.setdefault(name, []).append(current)
+            # Below `[[clients]]`, `[clients.x]` belongs to the newest client.
             elif name.partition(".")[0] in tables:  # a table inside of the newest one
                 current.setdefault(name.partition(".")[2], number)
             table = name + "."

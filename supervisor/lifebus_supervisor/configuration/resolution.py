@@ -111,6 +111,7 @@ def load(
         _take(origin, found, problems)
     for origin in _from_file(_file_of(config_path, variables), problems):
         _take(origin, found, problems)
+    # All of them at once: who corrects one at a time restarts the broker for each.
     if problems:
         raise ConfigurationError(problems)
     origins = _resolve([*found, *_defaults(variables)])
@@ -135,6 +136,7 @@ def _from_environment(environ: Mapping[str, str], problems: list[str]) -> Iterat
         if key := known.get(name):
             value = tuple(text.split(os.pathsep)) if key == "manifests" else text
             yield Origin(key=key, value=value, source="environment", where=name)
+        # Only near misses: other programs may have variables that begin in the same way.
         elif near := difflib.get_close_matches(name, known, n=1, cutoff=0.8):
             problems.append(f"environment: unknown variable {name}; did you mean {near[0]}?")
 
@@ -167,16 +169,19 @@ def _file_of(given: Path | None, environ: Mapping[str, str]) -> Path | None:
     """Return the file to read: a named one must exist, the default one need not."""
     if given is not None:
         return given.absolute()
+    # A file that is named and missing is a mistake; the default one is optional.
     path = default_config_path(environ)
     return path if environ.get("LIFEBUS_CONFIG") or path.exists() else None
 
 
 def _defaults(environ: Mapping[str, str]) -> Iterator[Origin]:
     for key, directory in _DIRECTORIES.items():
+        # Without its own variable, which is an origin of its own and no default.
         plain = {name: text for name, text in environ.items() if name != variable_of(key)}
         yield Origin(key=key, value=directory(plain), source="default", where="XDG directories")
     for key in ("manifests", *LISTS):
         yield Origin(key=key, value=(), source="default", where="built in")
+    # Defaults are origins like the others, so that `lifebus config` shows one table.
     for section, kind in _SECTIONS.items():
         for field in msgspec.structs.fields(kind):
             yield Origin(key=f"{section}.{field.name}", value=field.default, source="default", where="built in")
@@ -186,6 +191,7 @@ def _take(origin: Origin, found: list[Origin], problems: list[str]) -> None:
     """Convert a value to the type of its key, or note what is wrong with it."""
     kind = KEYS[origin.key]
     try:
+        # The environment is all text, so numbers and booleans are read out of it there alone.
         value = msgspec.convert(origin.value, kind, strict=origin.source != "environment", dec_hook=_path)
         _refuse_relative(origin.key, value)
     except (msgspec.ValidationError, ValueError) as fault:
@@ -223,6 +229,7 @@ def _refuse_relative(key: str, value: Any) -> None:
 
 def _absolute(key: str, value: Any) -> Any:
     """Resolve a flag's relative paths against the working directory, where its user stands."""
+    # Flags are typed in a shell, whose user expects its working directory to count.
     paths = [str(path.expanduser().absolute()) for path in _paths_in(key, value)]
     if not paths:
         return value

@@ -22,6 +22,7 @@ def faults_of(item: FileValue, kind: type[Struct], path: str) -> Iterator[str]:
         yield f"{_place(path, item.line)}: `{item.key}`: `{table}` is a list of tables; write [[{table}]]"
         return
     for number, table in enumerate(tables):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  TOML's
+        # An inline list of tables has one line for all of them.
         lines = item.lines[number] if number < len(item.lines) else {"": item.line or 0}
         name = f"{item.key}[{number}]"
         if isinstance(table, dict):
@@ -43,6 +44,7 @@ def _faults_in(name: str, table: dict[str, Any], kind: type[Struct], lines: dict
         if field.required and key not in table:
             fine = False
             yield f"{_place(path, lines.get(''))}: `{name}` lacks `{key}`"
+    # Rules between keys would only repeat what is wrong with one of them.
     if not fine:
         return
     try:
@@ -62,6 +64,7 @@ def _fault_of(key: str, value: Any, fields: dict[str, msgspec.structs.FieldInfo]
         msgspec.convert(value, fields[key].type)
     except msgspec.ValidationError as fault:
         rule = _choices(fields[key].type) or str(fault)
+        # The fault is a format string: braces of the user's must not count.
         said = repr(value)[:64].replace("{", "{{").replace("}", "}}")
         return f"`{{}}` is {said}: {rule.replace('{', '{{').replace('}', '}}')}"
     return None

@@ -50,6 +50,7 @@ def invoker_of(spec: CommandSpec, protocol: str, workers: int, commands: Command
 
 def answering(invoker: Invoker, seconds: float) -> Callable[[DispatchEnvelope], Awaitable[Response]]:
     """Return a worker's handler that runs a command; it answers before the broker's `seconds` are over."""
+    # A proportion for short deadlines, at most a tenth of a second for long ones.
     bound = seconds - min(_WAY_BACK, _WAY_BACK * seconds)
 
     async def answer(envelope: DispatchEnvelope) -> Response:

@@ -96,10 +96,12 @@ def compose_core(
         tasks=tasks,
         max_dispatches=settings.limits.dispatches,
     )
+    # The supervisor before the follower: the follower hands it what it knows of each session.
     supervisor, recorder = compose_supervisor(settings, bus, ADAPTERS)
     follower = compose_keeping(settings, bus, supervisor)
     consumers = Consumers(ConsumerTable(ledger, tasks, time.monotonic), time.monotonic)
     snapshots = SnapshotVerbs(settings, bus, follower)
+    # Clients get less than the hook waits, or their answers would arrive at a closed connection.
     hook_budget_s = settings.limits.hook_answer_ms / 1000 * _HOOK_SHARE
     return Core(
         settings=settings,
@@ -122,6 +124,7 @@ def compose_daemon(core: Core, stack: AsyncExitStack) -> Daemon:
     """Open the ZeroMQ sockets and put the API between them and the core."""
     sockets = ZmqSockets(core.settings.runtime_dir, stack)
     receipts = sockets.publish_receipts()
+    # Made before the server, because `status` reads them and the server needs the API that serves it.
     counters = RequestCounters()
 
     def count() -> Mapping[str, int]:
@@ -188,6 +191,7 @@ def _publish_commits(core: Core, receipts: ReceiptPublisher) -> None:
     fanout, epoch = core.bus.fanout, core.bus.ledger.epoch
     fanout.listen(lambda rows: receipts.publish(epoch, rows))
     fanout.listen(core.supervisor.on_commit)
+    # Apart from commits: transient receipts have no position and would look like a hole.
     fanout.listen_transient(lambda row: receipts.publish_transient(epoch, row))
     core.signals.listen(partial(receipts.publish_signals, core.signals.epoch))
 

@@ -60,9 +60,11 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
     async with AsyncExitStack() as stack:
         lock = stack.enter_context(take_runtime_dir(settings.runtime_dir))
         hold_state(settings, stack)  # before any socket is touched: the other lock may have been deleted
+        # Only under both locks may a socket's file be taken for a dead broker's and removed.
         claim_sockets(settings.runtime_dir, lock)
         halt, fanout = Halt(), Fanout()
         ledger = await open_ledger(settings, fanout, halt)
+        # Pushed before the task group: the ledger closes after everything that writes into it has ended.
         stack.push_async_callback(close_ledger, ledger)
         tasks = await stack.enter_async_context(anyio.create_task_group())
         signals = await open_signals(settings, ledger, stack)
@@ -70,10 +72,12 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
         await _recover(core)
         daemon = compose_daemon(core, stack)
         await _start(daemon)
+        # Last, when everything that stays has been made and can be frozen.
         set_up_process()
         try:
             yield daemon
         finally:
+            # Shielded: the cancellation that stops the broker must not cut the last commit short.
             with anyio.move_on_after(settings.limits.shutdown_ms / 1000 * _DRAIN_SHARE, shield=True):
                 await _stop(daemon)
             tasks.cancel_scope.cancel()
@@ -82,6 +86,7 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
 async def _recover(core: Core) -> None:
     """Go on where the broker before stopped, before anybody can ask or report something."""
     fanout, tasks, follower = core.bus.fanout, core.tasks, core.follower
+    # The follower hears of commits before anybody can make one, so that it misses none.
     if follower is not None:
         fanout.listen(follower.note)
         tasks.start_soon(follower.run)
@@ -95,7 +100,9 @@ async def _start(daemon: Daemon) -> None:
     """Open the hook socket behind the others, then start what runs beside."""
     tasks, settings = daemon.tasks, daemon.settings
     await start_renewals(settings, daemon.bus, Commands(tasks).run_once, tasks)
+    # The spool is drained before the socket opens: its calls are older than any that come in now.
     await daemon.hooks.open(tasks)
+    # A long history is read only now, so that hooks do not wait for it.
     if daemon.follower is not None:
         daemon.follower.doors_open.set()
     start_supervision(daemon.supervisor, settings, tasks)
@@ -108,6 +115,7 @@ async def _start(daemon: Daemon) -> None:
 
 async def _stop(daemon: Daemon) -> None:
     """Take nothing new, finish what was taken, announce the end, and keep what the next start can use."""
+    # Before anything is awaited: what comes in from here on is refused as busy and asked again.
     daemon.api.stopping = True
     while _is_unfinished(daemon):  # noqa: ASYNC110  the writer is a thread
         await anyio.sleep(0.01)
@@ -115,6 +123,7 @@ async def _stop(daemon: Daemon) -> None:
     publish_beacon(daemon, closing=True)
     if daemon.follower is not None:
         await daemon.follower.finish()
+    # After a failure of the storage the snapshot could claim what was never made durable.
     if daemon.halt.exit_code == EXIT_OK:
         await daemon.snapshots.stop()
 
@@ -129,6 +138,7 @@ def _is_unfinished(daemon: Daemon) -> bool:
 async def _handle_signals(signals: AsyncIterator[signal.Signals], daemon: Daemon) -> None:
     """Stop in order at the first signal, the next one ends the process, the ledger as safe; SIGUSR1 reads manifests."""
     async for number in signals:
+        # Not SIGHUP: a terminal that closes sends it, and a broker must end then.
         if number is signal.SIGUSR1:
             await reload_manifests(daemon.settings, daemon.bus, daemon.supervisor)
             continue

@@ -42,6 +42,7 @@ def configure(
     """
     output = stream or sys.stderr
     as_json = settings.format == "json" or (settings.format == "auto" and not output.isatty())
+    # First in the chain: a line that is dropped costs nothing of what follows.
     limit = RateLimit(clock)
     level = logging.getLevelNamesMapping()[settings.level.upper()]
     structlog.configure(
@@ -96,6 +97,7 @@ class RateLimit:
         if self._clock() - self._opened >= self._window_s:
             self._open_window(event)
         name = str(event.get("event", ""))[:64]
+        # Names may come from a peer: without a bound they would fill the memory.
         if name not in self._seen and len(self._seen) >= _MAX_NAMES:
             name = "others"
         self._seen[name] = self._seen.get(name, 0) + 1
@@ -160,12 +162,14 @@ def _escaped(value: Any, depth: int) -> Any:
 
 def _trace_or_text(key: Any, item: Any, depth: int) -> Any:
     """Escape a value; a traceback keeps its lines."""
+    # The end is what says where it failed.
     if key == "exception" and depth == 0 and isinstance(item, str):
         return "\n".join(_printable(line) for line in item[-2 * _MAX_TEXT :].split("\n"))
     return _escaped(item, depth + 1)
 
 
 def _printable(text: str) -> str:
+    # Cut before it is escaped, so that a hostile text costs no more than its part that is shown.
     cut = text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + "…"
     if cut.isprintable():
         return cut

@@ -23,6 +23,7 @@ def publish_beacon(daemon: Daemon, *, closing: bool = False) -> None:
         status.epoch,
         head=status.head,
         floor=status.floor,
+        # Taken and not copied: each session stands in one beacon, however many receipts it had.
         sessions=daemon.bus.fanout.take_changed(),
         closing=closing,
     )

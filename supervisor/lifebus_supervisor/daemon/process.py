@@ -14,10 +14,12 @@ _DESCRIPTORS: Final = 65_536
 
 def set_up_process() -> None:
     """Give the writer thread the interpreter soon, spare the collector what stays, have room for connections."""
+    # The soft limit alone: raising the hard one needs privileges.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
     if soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    # An acknowledgement waits for the writer thread, which the default of 5 ms keeps from running.
     sys.setswitchinterval(_SWITCH_S)
     # What was loaded until now lives as long as the process: frozen, no collection looks at it again.
     gc.collect()

@@ -34,6 +34,7 @@ class ZmqSockets:
     def __init__(self, directory: Path, stack: AsyncExitStack) -> None:
         self._directory, self._stack = directory, stack
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        # Pushed first and so run last: this closes every socket that is still open.
         stack.callback(self._context.destroy, linger=200)
         self.gate = UserGate(self._context, {os.geteuid()})
         stack.callback(self.gate.close)
@@ -57,5 +58,6 @@ class ZmqSockets:
     def _bind(self, name: str) -> str:
         """Return the address of a socket whose file is removed in the end."""
         path = self._directory / name
+        # A client takes this file for a living broker, so it goes even where libzmq leaves it.
         self._stack.callback(path.unlink, missing_ok=True)
         return f"ipc://{path}"

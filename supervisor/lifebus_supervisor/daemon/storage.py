@@ -26,6 +26,7 @@ def hold_state(settings: Settings, stack: AsyncExitStack) -> None:
         LifebusError: another process holds one of them (`already_running`).
     """
     ensure_private_directory(settings.state_dir)
+    # In one fixed order, so that of two brokers that share both exactly one is refused.
     for path in settings.writer_locks:
         stack.enter_context(hold_lock(path))
 

@@ -42,6 +42,7 @@ def peer_uid(connection: PeerSocket) -> int | None:
 
 def peer_pid(connection: PeerSocket) -> int | None:
     """Return the id of the process that connected, or None where the system does not say (only Linux does)."""
+    # macOS gives no process id by this option.
     if _PEERCRED is None:
         return None
     try:

@@ -117,6 +117,7 @@ class _HookServer:
             try:
                 return await listener.accept()
             except anyio.BrokenResourceError as fault:
+                # Out of descriptors is a state that passes; any other error here would come again at once.
                 if not (isinstance(fault.__cause__, OSError) and fault.__cause__.errno in _PASSING):
                     raise
                 self._count("starved")
@@ -128,6 +129,7 @@ class _HookServer:
             if not is_same_user(stream.extra(SocketAttribute.raw_socket)):  # noqa: S610  no Django
                 self._count("refused")
                 return
+            # Answered and not queued: the hook spools the call, and nothing waits beyond its deadline.
             if self._in_hand >= self._limits.at_once:
                 self._count("busy")
                 await _send(stream, BUSY)
@@ -185,9 +187,11 @@ class _HookServer:
             handled.set()
 
         self._counters.calls += 1
+        # Shielded: a call that was taken is recorded, even while the broker stops.
         with anyio.move_on_after(self._limits.handle_s, shield=True) as scope:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(work)
+                # The hook gives up a little later and would spool the call that is being handled here.
                 with anyio.move_on_after(self._limits.answer_s):
                     await handled.wait()
                 if not handled.is_set():
@@ -211,6 +215,7 @@ class _HookServer:
         """Count a mishap; log the 1st, 2nd, 4th, 8th … of a kind, and never what a peer sent unchecked."""
         count: int = getattr(self._counters, what) + 1
         setattr(self._counters, what, count)
+        # Powers of two: the first is seen at once, and a flood costs a few lines.
         if count & (count - 1) == 0:
             _log.warning(f"hook.{what}", count=count, **facts)
 

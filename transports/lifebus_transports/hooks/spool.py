@@ -83,6 +83,7 @@ async def drain_spool(directory: Path, handle: HandleCall) -> SpoolCounters:
     try:
         counters.dropped = await anyio.to_thread.run_sync(_take_dropped, folder)
         for new in (False, True):
+            # What an earlier drain left is older, so it goes first.
             data = await anyio.to_thread.run_sync(_claim, folder, new, counters)
             if data is not None and await _hand_on(data, handle, counters, seen):
                 await anyio.to_thread.run_sync(_remove, _CLAIMED, folder)
@@ -114,6 +115,7 @@ async def _taken(frame: CallFrame, handle: HandleCall, counters: SpoolCounters) 
     try:
         await handle(frame.call)
     except Exception as fault:  # noqa: BLE001  one bad call must not block the spool for ever
+        # The call stays in the spool: a disk that is full now takes it later.
         if isinstance(fault, LifebusError) and fault.retry_class is RetryClass.SAFE_RETRY:
             return False
         counters.refused += 1
@@ -132,6 +134,7 @@ def _record_at(data: bytes, at: int) -> tuple[CallFrame | None, int]:
         header = parse_header(data[at:end])
     except InvalidRequest:
         return None, at
+    # A record ends where its header says, and a newline or the next record must follow there.
     stop = end + 1 + header.size
     if data[stop : stop + 2] not in (b"\n", b"\n{"):  # its end was torn off, and others follow in its place
         return None, at
@@ -163,6 +166,7 @@ def _writers_done(file: int) -> bool:
     until = time.monotonic() + _WRITER_S
     while time.monotonic() < until:
         try:
+            # Polled, because a lock that is waited for cannot be given up.
             os.lockf(file, os.F_TLOCK, 0)
         except OSError:
             time.sleep(0.005)

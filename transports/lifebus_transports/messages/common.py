@@ -28,6 +28,7 @@ class RefusalInfo(Document, frozen=True, kw_only=True, omit_defaults=True):
         return cls(
             failure_class=fault.failure_class,
             retry_class=fault.retry_class,
+            # Details may quote what a peer sent, which may be long.
             detail=fault.detail[:1024],
             code=fault.code,
             field=fault.field[:256] if fault.field else None,

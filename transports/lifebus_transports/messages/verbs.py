@@ -341,6 +341,7 @@ def find_verb(name: str) -> Verb:
     Raises:
         InvalidRequest: there is none of this name (`unknown_verb`).
     """
+    # The name is at most 32 letters: a header with more is refused before.
     verb = VERBS.get(name)
     if verb is None:
         raise InvalidRequest(f"no such verb: `{name}`; known are {', '.join(VERBS)}", code="unknown_verb")

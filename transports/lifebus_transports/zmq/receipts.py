@@ -127,6 +127,7 @@ class ReceiptPublisher:
         """Publish the rows of one commit, in position order."""
         self.counters.receipts += len(rows)
         if self._topics.is_subscribed(ALL_TOPIC):
+            # A commit may hold thousands of rows; a subscriber reads them in pieces of bounded size.
             for start in range(0, len(rows), _MAX_ROWS):
                 self._send_rows(ALL_TOPIC, epoch, rows[start : start + _MAX_ROWS])
         if self._topics.has_subscribers():
@@ -152,8 +153,10 @@ class ReceiptPublisher:
 
         Who follows the whole ledger goes by its head: the sessions are named only where somebody follows one.
         """
+        # Thousands of sessions may change in a second; their names are the largest part of a beacon.
         changed = sessions if self._topics.has_subscribers() else {}
         for part in _parts({session_topic(*key): sequence for key, sequence in changed.items()}):
+            # Each part is a beacon of its own, with its own number: a lost part shows as a hole.
             self._beacons += 1
             beacon = Beacon(epoch=epoch, number=self._beacons, head=head, floor=floor, closing=closing, sessions=part)
             self._send(BEACON_TOPIC, epoch, msgspec.msgpack.encode(beacon))
@@ -181,6 +184,7 @@ class ReceiptPublisher:
     def _send(self, topic: bytes, epoch: str, body: bytes) -> None:
         if self._closed:
             return  # a listener ran in the same turn of the loop as `close`: subscribers find the receipt in the ledger
+        # XPUB drops for a subscriber whose queue is full and never refuses, so nobody is waited for.
         send_now(self._socket, topic, epoch.encode("ascii"), body)
         self.counters.messages += 1
         self._reader.poke()

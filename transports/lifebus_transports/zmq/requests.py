@@ -108,8 +108,11 @@ class RequestServer:
         self._unsent: dict[bytes, deque[tuple[zmq.MessageTracker, int]]] = {}
         self._handle = handle
         self._socket = make_socket(context, zmq.ROUTER, domain=DOMAIN)
+        # Small messages are cheaper to copy than to track.
         self._socket.copy_threshold = _LARGE
+        # Without it an answer to a connection that is gone is dropped without an error.
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        # A second connection with a known routing id must not get the answers of the first.
         self._socket.setsockopt(zmq.ROUTER_HANDOVER, 0)
         self._socket.setsockopt(zmq.SNDHWM, max_unread)
         self._socket.setsockopt(zmq.RCVHWM, max_queued)
@@ -138,6 +141,7 @@ class RequestServer:
         """Send one message to a connection; False when it is gone or its queue is full, in messages or in bytes."""
         header, encoded = encode_header(correlation, verb), encode_msgpack(body)
         try:
+            # ZeroMQ bounds a peer's queue in messages alone; of large ones, those would be gigabytes.
             if len(encoded) < _LARGE:
                 send_now(self._socket, peer, header, encoded)
             else:
@@ -145,6 +149,7 @@ class RequestServer:
         except zmq.ZMQError:
             self.counters.unanswerable += 1
             return False
+        # A send may swallow the edge that says that something can be read.
         self._reader.poke()
         return True
 
@@ -155,6 +160,7 @@ class RequestServer:
             ZMQError: gone, or 16 MiB wait for this peer.
         """
         unsent = self._unsent.setdefault(peer, deque())
+        # Messages leave in order, so the first that is not done ends the search.
         while unsent and unsent[0][0].done:
             unsent.popleft()
         if sum(size for _, size in unsent) > _MAX_UNSENT:
@@ -162,6 +168,7 @@ class RequestServer:
         tracker = self._socket.send_multipart((peer, header, body), zmq.NOBLOCK, copy=False, track=True)
         if tracker is not None:
             unsent.append((tracker, len(body)))
+        # Swept now and then: connections come and go, and each would leave an empty queue.
         if len(self._unsent) > _MAX_NOTED:
             self._unsent = {peer: left for peer, left in self._unsent.items() if left and not left[-1][0].done}
 
@@ -169,6 +176,7 @@ class RequestServer:
         if len(frames) != _REQUEST_FRAMES:
             self.counters.malformed += 1
             return
+        # A header that cannot be read has no correlation id, so there is nothing to answer to.
         try:
             correlation, verb = decode_header(frames[1])
         except InvalidRequest:
@@ -181,6 +189,7 @@ class RequestServer:
         try:
             self._handle(request, verb, decode_body(body, find_verb(verb).body))
         except LifebusError as fault:
+            # What is against the contract is a client's mistake; these are no messages at all.
             if fault.code in {"malformed", "too_large", "duplicate_key"}:
                 self.counters.malformed += 1
             self.refuse(request, fault)

@@ -62,11 +62,13 @@ class SocketReader:
 
     def _drain(self) -> None:
         self._poked = False
+        # Bounded, so that one busy socket does not keep the event loop from the others.
         for turn in range(_DRAIN):
             if self._closed or (turn < _CHEAP_CHECKS and not self._is_readable()):
                 return
             try:
                 frames = self._receive()
+            # Empty: the descriptor reports the next message.
             except zmq.Again:
                 return
             try:
@@ -109,8 +111,11 @@ def make_socket(
     """
     socket = context.socket(kind)
     socket.setsockopt(zmq.LINGER, 200)
+    # Some room above the limit: a body just beyond it is refused with an answer, and not by hanging up.
     socket.setsockopt(zmq.MAXMSGSIZE, max_bytes + 4096)
+    # A peer that connects and says nothing must not hold a descriptor for ever.
     socket.setsockopt(zmq.HANDSHAKE_IVL, 2_000)
+    # A stopped process keeps its connection open; only heartbeats show that it does not read.
     socket.setsockopt(zmq.HEARTBEAT_IVL, 5_000)
     socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 15_000)
     socket.setsockopt(zmq.HEARTBEAT_TTL, 15_000)

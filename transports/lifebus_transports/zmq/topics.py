@@ -25,6 +25,7 @@ class Topics:
 
     def update(self, message: bytes) -> bool:
         """Take a subscription message of an XPUB socket; False when it is not one, is too long or one too many."""
+        # 1 subscribes, 0 unsubscribes; anything else is no subscription message.
         if not message or message[0] > 1 or len(message) > MAX_TOPIC:
             return False
         topic = message[1:]
@@ -34,6 +35,7 @@ class Topics:
         group, bound = (self._whole, _MAX_WHOLE) if whole else (self._prefixes, _MAX_PREFIXES)
         if message[0] == 0:
             group.discard(topic)
+        # Beyond the bound nothing is remembered: a peer can subscribe to any number of names.
         elif len(group) < bound:
             group.add(topic)
         return message[0] == 0 or topic in group

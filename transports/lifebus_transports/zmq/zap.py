@@ -38,6 +38,7 @@ class UserGate:
         self.refused = 0
         self._users = frozenset(users)
         self._socket = context.socket(zmq.REP)
+        # Answers that are still queued when the gate closes are of no use to anybody.
         self._socket.setsockopt(zmq.LINGER, 0)
         self._socket.bind(_ENDPOINT)
         self._reader = SocketReader(self._socket, self._answer)
@@ -52,6 +53,7 @@ class UserGate:
         user = None
         if len(frames) >= _REQUEST_FRAMES and frames[0] == b"1.0" and frames[2] == DOMAIN.encode():
             user = admit(frames[3].decode("ascii", "replace"), frames[5].decode("ascii", "replace"), self._users)
+        # A request that cannot be read is refused like a stranger: libzmq waits for some answer.
         if user is None:
             self.refused += 1
             reply = [b"1.0", request_id, b"400", b"not admitted", b"", b""]
