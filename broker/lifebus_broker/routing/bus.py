@@ -1,6 +1,6 @@
-"""The broker as one object: emissions in, receipts out.  Router, ledger, clients and fan-out behind one door.
+"""The broker as one object: it takes emissions, records receipts and returns outcomes.
 
-Most emissions meet no client: they are planned, appended and acknowledged without a task of their own.  The others
+Most emissions concern no client: they are planned, appended and acknowledged without a task of their own.  The others
 are dispatched by `dispatch.Dispatcher`, in the bus's task group.
 """
 
@@ -38,13 +38,13 @@ Done = Callable[[list[EmissionOutcome]], None]
 """Called on the event loop with one outcome an emission, once all of them are durable or refused."""
 
 _log = structlog.get_logger("lifebus.bus")
-_MAX_EVIDENCE = 10_000
+_MAX_SESSIONS = 10_000  # sessions whose newest harness sequence is remembered; of others the ledger is asked
 
 
 class EventBus:
     """The broker.  Runs on one event loop; `tasks` is the task group that owns dispatches.
 
-    `fanout` is the one whose `publish` the ledger calls with committed rows.  `clock` returns wall-clock seconds.
+    `fanout` is the one whose `publish` the ledger calls with committed receipts.  `clock` returns wall-clock seconds.
     """
 
     def __init__(
@@ -70,11 +70,11 @@ class EventBus:
         self._dispatcher = Dispatcher(self.router, ledger, self._background)
         self._max_dispatches = max_dispatches
         self._running = 0
-        self._evidence: OrderedDict[tuple[str, str], int] = OrderedDict()
+        self._harness_sequences: OrderedDict[tuple[str, str], int] = OrderedDict()  # by session; -1 for none so far
 
     @property
     def dispatches(self) -> int:
-        """How many emissions wait for callback clients now, and how many background clients are being asked."""
+        """How many requests wait for callback clients now, plus how many background clients are being asked."""
         return self._running + self._background.running
 
     def register(
@@ -88,7 +88,7 @@ class EventBus:
         deadline: float = 2.0,
         background: bool = False,
     ) -> CallbackClient:
-        """Register an in-process callback client; take it away again with `clients.remove`."""
+        """Register an in-process callback client; `clients.remove` takes it away again."""
         client = CallbackClient(
             client_id=client_id,
             events=frozenset(events),
@@ -121,7 +121,7 @@ class EventBus:
         return outcomes
 
     async def record_failure(self, client_id: str, emission: Emission, refusal: Refusal) -> EmissionOutcome:
-        """Record that a moment could not be understood or handled: one `failed` receipt, no client is asked.
+        """Record that a hook call could not be read or handled: one `failed` receipt, no client is asked.
 
         Idempotent by the emission's key, as any other emission.
         """
@@ -160,24 +160,25 @@ class EventBus:
         budget: float | None = None,
         dispatch: bool = True,
     ) -> None:
-        """Take emissions in order and call `done` once; returns at once, and so never waits for a client."""
+        """Take emissions in order and call `done` once; returns at once and never waits for a client."""
+        # One emission that needs a dispatch takes the others along: their order has to hold.
         if any(self._needs_dispatch(emission, dispatch) for emission in emissions):
             self._start(client_id, emissions, done, budget, dispatch)
         else:
             self._append(emissions, self._plan_all(client_id, emissions), done)
 
     def _needs_dispatch(self, emission: Emission, dispatch: bool) -> bool:
-        """Whether a client wants the event, the harness's own number has to be compared, or a loss concerns clients."""
+        """Whether clients have to be asked or may lose something, or the harness's own sequence has to be compared."""
         if emission.degradations:
             return True
         request = emission.request
         return dispatch and (
-            request.sequence is not None or bool(self.clients.wanting(request.event, request.adapter_id))
+            request.sequence is not None or bool(self.clients.interested_in(request.event, request.adapter_id))
         )
 
     def _plan_all(self, client_id: str, emissions: Sequence[Emission]) -> list[Plan]:
         """Plan every emission; those of one invocation are chained and share the slots of the hook's answer."""
-        if len(emissions) == 1:
+        if len(emissions) == 1:  # by far the most frequent case
             return [self.router.plan(client_id, emissions[0], dispatch=False)]
         plans: list[Plan] = []
         chains: dict[str, tuple[str | None, SlotUse]] = {}
@@ -200,6 +201,7 @@ class EventBus:
             done([EmissionOutcome(refusal=plan.refusal) for plan in plans])
             return
         acknowledge = partial(_acknowledge, plans, done)
+        # Nothing is acknowledged before the table of capabilities knows it: the next emission is planned by the table.
         if self.capabilities.may_change:
             acknowledge = partial(self._apply_then, receipts, acknowledge)
         refusal = self.ledger.append(receipts, acknowledge)
@@ -209,7 +211,7 @@ class EventBus:
     def _apply_then(
         self, receipts: Sequence[NewReceipt], then: Callable[[list[AppendResult]], None], results: list[AppendResult]
     ) -> None:
-        """A session that ended has lost nothing any more."""
+        """Have the table of capabilities see the new receipts, a session's end among them, then acknowledge."""
         self.capabilities.apply(recorded_receipts(receipts, results))
         then(results)
 
@@ -225,7 +227,7 @@ class EventBus:
     async def _dispatch_all(
         self, client_id: str, emissions: Sequence[Emission], done: Done, budget: float | None, asking: bool
     ) -> None:
-        """Dispatch what belongs together in order, strangers side by side: none waits for a neighbour's client."""
+        """Dispatch the emissions of each ordered group in order, and the groups concurrently."""
         outcomes: dict[int, EmissionOutcome] = {}
         deadline = None if budget is None else anyio.current_time() + budget
 
@@ -235,6 +237,7 @@ class EventBus:
                 outcomes[index] = await self._dispatch(client_id, emissions[index], chains, deadline, asking)
 
         try:
+            # A slow client holds up its own session or invocation, and no other one of the same request.
             async with anyio.create_task_group() as tasks:
                 for group in ordered_groups(emissions):
                     tasks.start_soon(dispatch, group)
@@ -257,33 +260,32 @@ class EventBus:
         parent, used = chains.get(request.invocation_id, (None, NO_SLOTS_USED))
         plan = self.router.plan(client_id, emission, parent, used, dispatch=asking)
         gap = await self._gap(client_id, emission, plan) if asking else None
-        job = PlannedEmission(
+        planned = PlannedEmission(
             client_id=client_id, emission=emission, plan=plan, parent=parent, gap=gap, deadline=deadline
         )
-        outcome = await self._dispatcher.dispatch(job)
+        outcome = await self._dispatcher.dispatch(planned)
         chains[request.invocation_id] = (outcome.parent or parent, outcome.used)
         if outcome.refusal is not None and request.harness_session_id is not None:
-            self._evidence.pop((request.adapter_id, request.harness_session_id), None)  # the ledger knows better
+            # A refused emission was not recorded, so the next comparison starts from what the ledger holds.
+            self._harness_sequences.pop((request.adapter_id, request.harness_session_id), None)
         return outcome
 
     async def _gap(self, client_id: str, emission: Emission, plan: Plan) -> Receipt | None:
-        """Compare the harness's own number with the last one seen; a jump is a fact of its own.
-
-        See docs/contract.md 6.6.
-        """
+        """Compare the harness's own sequence with the last one; return the receipt of a jump (docs/contract.md 6.6)."""
         request = emission.request
         if request.sequence is None or request.harness_session_id is None or plan.refusal is not None:
             return None
         session = (request.adapter_id, request.harness_session_id)
-        if session not in self._evidence:
+        if session not in self._harness_sequences:
             heads = await self.ledger.sessions(session)
             known = heads[0].harness_sequence if heads else None
-            self._evidence.setdefault(session, -1 if known is None else known)
-        last = self._evidence[session]
-        self._evidence[session] = max(last, request.sequence)
-        self._evidence.move_to_end(session)
-        if len(self._evidence) > _MAX_EVIDENCE:
-            self._evidence.popitem(last=False)
+            # Another emission of the session may have come during the await; what it put in is newer.
+            self._harness_sequences.setdefault(session, -1 if known is None else known)
+        last = self._harness_sequences[session]
+        self._harness_sequences[session] = max(last, request.sequence)
+        self._harness_sequences.move_to_end(session)
+        if len(self._harness_sequences) > _MAX_SESSIONS:
+            self._harness_sequences.popitem(last=False)
         missing = missing_range(None if last < 0 else last, request.sequence)
         return None if missing is None else self.router.gap(client_id, emission, missing, None)
 
@@ -295,7 +297,7 @@ _BROKEN = EmissionOutcome(
 
 
 def _acknowledge(plans: Sequence[Plan], done: Done, results: list[AppendResult]) -> None:
-    """Match what the ledger did to the emissions it was done for."""
+    """Match the ledger's results to the emissions; a plan without a receipt was not appended."""
     by_receipt = iter(results)
     outcomes: list[EmissionOutcome] = []
     for plan in plans:

@@ -72,7 +72,7 @@ class ClientTable:
         self._index()
         return True
 
-    def wanting(self, event: LifecycleEvent, adapter_id: str) -> Sequence[CallbackClient]:
+    def interested_in(self, event: LifecycleEvent, adapter_id: str) -> Sequence[CallbackClient]:
         """Return the clients that want this event of this adapter, in the order of registration."""
         clients = self._by_event.get(event)
         if not clients:

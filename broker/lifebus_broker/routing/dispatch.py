@@ -38,9 +38,10 @@ _SESSION_ENDED: Final = LifecycleEvent.SESSION_ENDED
 
 
 class EmissionOutcome(Struct, frozen=True, kw_only=True):
-    """What became of one emission: stored receipts and payloads to deliver, or a refusal.
+    """What became of one emission: its stored receipts and the payloads to deliver, or a refusal.
 
-    `parent` is the receipt that the next event of the same invocation names as its parent; `used` its slot use.
+    `parent` is the receipt that the next event of the same invocation names as its parent; `used` is the slot use
+    that the next event continues.
     """
 
     stored: tuple[StoredReceipt, ...] = ()
@@ -52,9 +53,9 @@ class EmissionOutcome(Struct, frozen=True, kw_only=True):
 
 
 class PlannedEmission(Struct, frozen=True, kw_only=True):
-    """One emission to dispatch: whose, what was planned, and until when (in event-loop time, None for no bound).
+    """One emission to dispatch, with its plan; `deadline` is event-loop time in seconds, None for no bound.
 
-    `parent` is the receipt before it in the same invocation; `gap` a detected jump to record with it.
+    `parent` is the receipt before it in the same invocation; `gap` is a detected jump to record with it.
     """
 
     client_id: str
@@ -66,7 +67,7 @@ class PlannedEmission(Struct, frozen=True, kw_only=True):
 
 
 class Dispatcher:
-    """Performs plans.  The same key is never under way twice."""
+    """Carries plans out.  The same idempotency key is never under way twice."""
 
     def __init__(self, router: Router, ledger: Ledger, background: Background) -> None:
         self.router = router
@@ -85,6 +86,7 @@ class Dispatcher:
         if request.idempotency_key is None:
             return await self._perform(planned, {})
         scope = (planned.client_id, request.adapter_id, request.idempotency_key)
+        # A duplicate waits for the first one and then finds its receipts: its clients are not invoked twice.
         while (other := self._under_way.get(scope)) is not None:
             await other.wait()
         self._under_way[scope] = anyio.Event()
@@ -94,24 +96,26 @@ class Dispatcher:
             self._under_way.pop(scope).set()
 
     async def _once(self, planned: PlannedEmission, key: str) -> EmissionOutcome:
-        """Look first whether the key was used: by whom, and for the same content."""
-        told = {receipt.client_id for receipt in planned.plan.loss_receipts}
-        names = [planned.client_id, *(client.client_id for client in planned.plan.clients), *sorted(told)]
+        """Look up whether the key was used, by whom and for the same content, then dispatch what is left to do."""
+        losing = {receipt.client_id for receipt in planned.plan.loss_receipts}
+        names = [planned.client_id, *(client.client_id for client in planned.plan.clients), *sorted(losing)]
         adapter_id = planned.emission.request.adapter_id
         found = await self._ledger.find([(name, adapter_id, key) for name in names])
         digest = request_digest(planned.emission)
         stored: dict[str, StoredReceipt] = {}
-        for name, entry in zip(names, found, strict=True):
-            if entry is None:
+        for name, known in zip(names, found, strict=True):
+            if known is None:
                 continue
-            if not is_same_content(entry[0], digest):
+            known_digest, receipt = known
+            if not is_same_content(known_digest, digest):
                 return EmissionOutcome(refusal=_CONFLICT)
-            if entry[1] is None:
+            if receipt is None:  # pruned: only its key is left
                 return EmissionOutcome(refusal=_PRUNED)
-            stored[name] = entry[1]
+            stored[name] = receipt
         mine = stored.get(planned.client_id)
         if mine is not None and planned.plan.receipt is None and _is_by(mine, planned.client_id):
-            return EmissionOutcome(stored=(mine,), replayed=True)  # recorded when nobody wanted it
+            # Recorded while no client wanted the event: clients that came since are not asked about the past.
+            return EmissionOutcome(stored=(mine,), replayed=True)
         return await self._perform(planned, stored)
 
     async def _perform(self, planned: PlannedEmission, stored: dict[str, StoredReceipt]) -> EmissionOutcome:
@@ -119,25 +123,25 @@ class Dispatcher:
         refusal = await dispatch.record_root(stored)
         if refusal is not None:
             return EmissionOutcome(refusal=refusal)
-        late: list[CallbackClient] = []
+        background: list[CallbackClient] = []
         async with anyio.create_task_group() as tasks:
             for client in planned.plan.clients:
                 if client.client_id in stored:
                     dispatch.replayed.append(stored[client.client_id])
                 elif client.background:
-                    late.append(client)
+                    background.append(client)
                 else:
                     tasks.start_soon(dispatch.ask_client, client)
         outcome = dispatch.outcome()
-        if outcome.refusal is None:
-            for client in late:
+        if outcome.refusal is None:  # background clients are asked only about what is durable
+            for client in background:
                 await dispatch.start_background(client)
         return outcome
 
     async def append(self, receipts: Sequence[NewReceipt], *, apply: bool = False) -> list[AppendResult] | Refusal:
         """Append and wait until it is durable, or return why it was refused.
 
-        With `apply` the table of capabilities hears of the new receipts before anybody else does.
+        With `apply` the table of capabilities takes in the new receipts before anybody else sees them.
         """
         finished = anyio.Event()
         results: list[AppendResult] = []
@@ -155,13 +159,14 @@ class Dispatcher:
             return refusal
         if apply:
             table.expected += 1  # `done` is called in a later turn of the loop at the earliest
-        with anyio.CancelScope(shield=True):  # handed over: it will be durable whether or not anybody waits
+        # The ledger has it and will make it durable whether or not anybody waits; so do not stop half-way.
+        with anyio.CancelScope(shield=True):
             await finished.wait()
         return results
 
 
 class _Dispatch:
-    """One dispatch under way: what was recorded so far, and which slots are used."""
+    """One dispatch under way: its results so far, the slots that are used, and the first refusal."""
 
     def __init__(self, dispatcher: Dispatcher, planned: PlannedEmission) -> None:
         self.replayed: list[StoredReceipt] = []
@@ -177,9 +182,9 @@ class _Dispatch:
         self._refusal: Refusal | None = None
 
     async def record_root(self, stored: Mapping[str, StoredReceipt]) -> Refusal | None:
-        """Record the emitter's own receipt, a detected gap, and what clients are told unasked, in one transaction.
+        """Record the emitter's own receipt, a detected gap and the loss receipts, in one transaction.
 
-        `stored` holds what was recorded under the key before; who was told nothing then is told nothing now.
+        `stored` holds what was recorded under the key before, by client; a replay adds no loss receipts to it.
         """
         plan = self._planned.plan
         receipts = [receipt for receipt in (self._planned.gap, plan.receipt) if receipt is not None]
@@ -189,19 +194,20 @@ class _Dispatch:
             self.replayed += [stored[one.client_id] for one in plan.loss_receipts if one.client_id in stored]
         mine = stored.get(self._planned.client_id)
         if mine is not None and plan.receipt is not None:
-            self._first = self._parent = decode_receipt(mine.receipt).receipt_id  # the one that is there already
+            # A replay: clients' receipts name the stored receipt as their parent, not the one just planned.
+            self._first = self._parent = decode_receipt(mine.receipt).receipt_id
         if receipts:
             await self._record(*receipts)
         return self._refusal
 
     async def ask_client(self, client: CallbackClient) -> None:
         """Negotiate for one client, ask it, and record its receipt."""
-        receipt = await self._answer_of(client)
+        receipt = await self._receipt_of(client)
         self._first = self._first or receipt.receipt_id
         await self._record(receipt)
 
     async def start_background(self, client: CallbackClient) -> None:
-        """Have a background client asked while nobody waits; if there are too many, that is its receipt."""
+        """Ask a background client in a task of its own; if too many are under way, its receipt says so."""
         key = self._planned.emission.request.idempotency_key
         scope = None if key is None else (client.client_id, self._planned.emission.request.adapter_id, key)
         background = self._dispatcher.background
@@ -211,45 +217,46 @@ class _Dispatch:
             await self._record(self._concluded(client, _TOO_MANY, self._emission_for(client)))
 
     async def _run_background(self, client: CallbackClient) -> None:
-        """Ask a background client and record its receipt; one that the broker's end cuts off gets one, too."""
+        """Ask a background client and record its receipt, also when the broker stops meanwhile."""
         try:
-            receipt = await self._answer_of(client)
+            receipt = await self._receipt_of(client)
         except anyio.get_cancelled_exc_class():
-            with anyio.CancelScope(shield=True):
+            with anyio.CancelScope(shield=True):  # one append more; the ledger closes after the tasks
                 await self._record(self._concluded(client, _STOPPED, self._emission_for(client)))
             raise
         await self._record(receipt)
-        if self._refusal is not None:  # nobody waits who could be told
+        if self._refusal is not None:  # no caller waits for this outcome, so it is logged
             _log.warning("background_unrecorded", client_id=client.client_id, code=self._refusal.code)
 
-    async def _answer_of(self, client: CallbackClient) -> Receipt:
-        router, emission, told = self._dispatcher.router, self._planned.emission, self._emission_for(client)
+    async def _receipt_of(self, client: CallbackClient) -> Receipt:
+        """Return the receipt of one client: of its answer, or of why it was not asked."""
+        router, emission, client_emission = self._dispatcher.router, self._planned.emission, self._emission_for(client)
         registered = self._registered
         loss = router.loss(client, emission, registered) if emission.degradations else None
         negotiation = router.negotiation(client.requirements, registered, emission.request.harness_session_id)
         if loss is None and negotiation is not None and negotiation.failure_class is not None:
-            return router.refuse_client(client, told, negotiation, self._parent)
+            return router.refuse_client(client, client_emission, negotiation, self._parent)
         envelope = DispatchEnvelope(
             schema_version=CONTRACT_VERSION, request=emission.request, payloads=emission.payloads
         )
         evidence: Evidence = {}
         answer = await ask(client, envelope, self._seconds_for(client), evidence)
-        told = with_evidence(told, evidence)
+        client_emission = with_evidence(client_emission, evidence)
         if loss is not None:
-            return router.conclude_loss(client, told, loss, answer, self._parent)
-        return self._concluded(client, answer, told, negotiation)
+            return router.conclude_loss(client, client_emission, loss, answer, self._parent)
+        return self._concluded(client, answer, client_emission, negotiation)
 
     def _concluded(
         self,
         client: CallbackClient,
         answer: CallbackResponse | Refusal,
-        told: Emission,
+        client_emission: Emission,
         negotiation: Negotiation | None = None,
     ) -> Receipt:
         """Return the receipt of an answer, or of why there is none, and keep what it delivers."""
         receipt, placement = self._dispatcher.router.conclude(
             client,
-            told,
+            client_emission,
             self._registered,
             negotiation,
             answer,
@@ -261,7 +268,7 @@ class _Dispatch:
         return receipt
 
     def _emission_for(self, client: CallbackClient) -> Emission:
-        """Return the emission as a client's receipt tells it; that of a background client says that it comes late."""
+        """Return the emission as a client's receipt reports it, with a fact where the client runs in the background."""
         return (
             with_evidence(self._client_emission, {"background": True}) if client.background else self._client_emission
         )
@@ -280,7 +287,7 @@ class _Dispatch:
         return max(0.0, min(client.deadline, self._planned.deadline - anyio.current_time()))
 
     async def _record(self, *receipts: Receipt) -> None:
-        """Append receipts in one transaction; the first refusal is the dispatch's."""
+        """Append receipts in one transaction; the first refusal becomes that of the whole dispatch."""
         new = [new_receipt(receipt, self._planned.emission) for receipt in receipts]
         results = await self._dispatcher.append(new, apply=self._apply)
         if isinstance(results, Refusal):

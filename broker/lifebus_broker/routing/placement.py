@@ -20,15 +20,15 @@ from lifebus_contract import (
 )
 
 NO_SLOTS_USED: Final[SlotUse] = {}
-"""The slot use at the begin of a hook call."""
+"""The slot use at the beginning of a hook call."""
 
 
 class PlacementResult(Struct, frozen=True, kw_only=True):
     """What becomes of the payloads of one event.
 
-    `receipts` has one entry a payload, `deliveries` the payloads to render and their slots, `used` the slot use to
-    hand to the next event of the same hook call.  `rejections` holds, by payload id, what could not be had.
-    With a `refusal` nothing is delivered.
+    `receipts` has one entry a payload, `deliveries` the payloads to render and their slots, `used` the slot use that
+    the next event of the same hook call continues.  `rejections` holds, by payload id, the placements that could not be
+    had.  With a `refusal` nothing is delivered.
     """
 
     receipts: tuple[PayloadReceipt, ...] = ()
@@ -39,8 +39,8 @@ class PlacementResult(Struct, frozen=True, kw_only=True):
     refusal: Refusal | None = None
 
 
-class _Landing(Struct, frozen=True, kw_only=True):
-    """Where one payload lands; no placement means nowhere."""
+class _Placed(Struct, frozen=True, kw_only=True):
+    """Where one payload is placed; without a `placement`, nowhere."""
 
     payload: PayloadEnvelope
     status: ReceiptStatus
@@ -56,80 +56,80 @@ def place(
     registered: RegisteredAdapter,
     used: SlotUse = NO_SLOTS_USED,
 ) -> PlacementResult:
-    """Return where the payloads of an event land: each in its first satisfiable placement, in client order.
+    """Return where the payloads of an event go: each to its first placement that can be had, in the client's order.
 
     A slot's limit counts the rendered text of everything in it, so `used` carries what earlier events of the same
     hook call put there.
     """
     if not payloads:
         return PlacementResult(used=used)
-    landings: list[_Landing] = []
-    now_used = used
+    placed: list[_Placed] = []
+    now_used = used  # grows from payload to payload: those of one event share the slots, too
     for payload in payloads:
-        landing = _land(payload, request, registered, now_used)
-        landings.append(landing)
-        if landing.slot is not None:
-            now_used = {**now_used, landing.slot: (*now_used.get(landing.slot, ()), payload)}
-    stranded = next((landing for landing in landings if landing.status is ReceiptStatus.FAILED), None)
-    if stranded is not None:
-        return _refused(landings, stranded, used)
+        one = _place(payload, request, registered, now_used)
+        placed.append(one)
+        if one.slot is not None:
+            now_used = {**now_used, one.slot: (*now_used.get(one.slot, ()), payload)}
+    unplaced = next((one for one in placed if one.status is ReceiptStatus.FAILED), None)
+    if unplaced is not None:
+        return _refused(placed, unplaced, used)
     return PlacementResult(
-        receipts=tuple(_receipt(landing) for landing in landings),
-        deliveries=tuple((landing.payload, landing.slot) for landing in landings if landing.slot is not None),
+        receipts=tuple(_receipt(one) for one in placed),
+        deliveries=tuple((one.payload, one.slot) for one in placed if one.slot is not None),
         used=now_used,
-        rejections=_rejections(landings),
-        warnings=tuple(warning for landing in landings for warning in landing.warnings),
+        rejections=_rejections(placed),
+        warnings=tuple(warning for one in placed for warning in one.warnings),
     )
 
 
-def place_late(payloads: Sequence[PayloadEnvelope], used: SlotUse = NO_SLOTS_USED) -> PlacementResult:
-    """Return what becomes of payloads that nobody waits for: recorded where that is acceptable, else skipped.
+def place_in_background(payloads: Sequence[PayloadEnvelope], used: SlotUse = NO_SLOTS_USED) -> PlacementResult:
+    """Return what becomes of a background client's payloads: recorded where that is acceptable, else skipped.
 
-    `used` is handed on as it is.
+    `used` is returned as it is.
     """
-    landings = [_land_late(payload) for payload in payloads]
+    placed = [_placed_in_background(payload) for payload in payloads]
     return PlacementResult(
-        receipts=tuple(_receipt(landing) for landing in landings),
+        receipts=tuple(_receipt(one) for one in placed),
         used=used,
-        warnings=tuple(warning for landing in landings for warning in landing.warnings),
+        warnings=tuple(warning for one in placed for warning in one.warnings),
     )
 
 
-def _land_late(payload: PayloadEnvelope) -> _Landing:
-    if any(wish.placement is PlacementClass.RECEIPT_ONLY for wish in payload.acceptable_placements):
+def _placed_in_background(payload: PayloadEnvelope) -> _Placed:
+    if any(acceptable.placement is PlacementClass.RECEIPT_ONLY for acceptable in payload.acceptable_placements):
         return _recorded(payload, (), ())
     message = f"payload `{payload.payload_id[:64]}`: a background client's answer comes after the hook's"
     warning = Warning(code="background_payload", message=message)
-    return _Landing(payload=payload, status=ReceiptStatus.SKIPPED, warnings=(warning,))
+    return _Placed(payload=payload, status=ReceiptStatus.SKIPPED, warnings=(warning,))
 
 
-def _land(payload: PayloadEnvelope, request: CallbackRequest, registered: RegisteredAdapter, used: SlotUse) -> _Landing:
-    """Walk the acceptable placements of one payload in order; what an optional one misses is not worth a warning."""
+def _place(payload: PayloadEnvelope, request: CallbackRequest, registered: RegisteredAdapter, used: SlotUse) -> _Placed:
+    """Try the acceptable placements of one payload in order; an optional one that is missed causes no warning."""
     rejected: list[Rejection] = []
     missed: list[Rejection] = []
-    for wish in payload.acceptable_placements:
-        if wish.placement is PlacementClass.RECEIPT_ONLY:
+    for acceptable in payload.acceptable_placements:
+        if acceptable.placement is PlacementClass.RECEIPT_ONLY:
             return _recorded(payload, rejected, missed)
-        slot, rejections = find_slot(payload, wish.placement, request, registered, used)
+        slot, rejections = find_slot(payload, acceptable.placement, request, registered, used)
         rejected.extend(rejections)
         if slot is not None:
-            weaknesses = _weaknesses(payload, wish.placement, slot, registered)
-            return _Landing(
+            weaknesses = _weaknesses(payload, acceptable.placement, slot, registered)
+            return _Placed(
                 payload=payload,
                 status=ReceiptStatus.DEGRADED if weaknesses else ReceiptStatus.DELIVERED,
-                placement=wish.placement,
+                placement=acceptable.placement,
                 slot=slot,
                 rejections=tuple(rejected),
                 warnings=_missed_warnings(payload, missed) + weaknesses,
             )
-        if wish.requirement is not RequirementLevel.OPTIONAL:
+        if acceptable.requirement is not RequirementLevel.OPTIONAL:
             missed.extend(rejections)
-    return _stranded(payload, rejected, missed)
+    return _unplaced(payload, rejected, missed)
 
 
-def _recorded(payload: PayloadEnvelope, rejected: Sequence[Rejection], missed: Sequence[Rejection]) -> _Landing:
-    """Land in the receipt alone: seen and recorded, not delivered."""
-    return _Landing(
+def _recorded(payload: PayloadEnvelope, rejected: Sequence[Rejection], missed: Sequence[Rejection]) -> _Placed:
+    """Place a payload in the receipt alone: recorded, not delivered."""
+    return _Placed(
         payload=payload,
         status=ReceiptStatus.OBSERVED,
         placement=PlacementClass.RECEIPT_ONLY,
@@ -138,10 +138,10 @@ def _recorded(payload: PayloadEnvelope, rejected: Sequence[Rejection], missed: S
     )
 
 
-def _stranded(payload: PayloadEnvelope, rejected: Sequence[Rejection], missed: Sequence[Rejection]) -> _Landing:
-    """Land nowhere: a failure where one of the placements was required."""
-    required = any(wish.requirement is RequirementLevel.REQUIRED for wish in payload.acceptable_placements)
-    return _Landing(
+def _unplaced(payload: PayloadEnvelope, rejected: Sequence[Rejection], missed: Sequence[Rejection]) -> _Placed:
+    """Place a payload nowhere: a failure where one of the placements was required."""
+    required = any(acceptable.requirement is RequirementLevel.REQUIRED for acceptable in payload.acceptable_placements)
+    return _Placed(
         payload=payload,
         status=ReceiptStatus.FAILED if required else ReceiptStatus.SKIPPED,
         rejections=tuple(rejected),
@@ -174,39 +174,40 @@ def _explain(payload: PayloadEnvelope, rejections: Sequence[Rejection]) -> str:
     return f"payload `{payload.payload_id[:64]}`: {'; '.join(map(str, rejections))}"[:1024]
 
 
-def _refused(landings: Sequence[_Landing], stranded: _Landing, used: SlotUse) -> PlacementResult:
-    """Return the result of an operation that fails for the want of one placement: nothing is delivered."""
-    size_is_to_blame = any(rejection.reason is RejectionReason.TOO_LARGE for rejection in stranded.rejections)
+def _refused(placed: Sequence[_Placed], unplaced: _Placed, used: SlotUse) -> PlacementResult:
+    """Return the result of an operation that fails because one required placement is missing: nothing is delivered."""
+    # Size comes first: a smaller payload would have been placed, whatever else was tried.
+    size_is_to_blame = any(rejection.reason is RejectionReason.TOO_LARGE for rejection in unplaced.rejections)
     code = "payload_too_large" if size_is_to_blame else "placement_unavailable"
-    detail = _explain(stranded.payload, stranded.rejections)
+    detail = _explain(unplaced.payload, unplaced.rejections)
     return PlacementResult(
         receipts=tuple(
             _receipt(
-                _Landing(
-                    payload=landing.payload,
-                    status=ReceiptStatus.FAILED if landing.status is ReceiptStatus.FAILED else ReceiptStatus.SKIPPED,
+                _Placed(
+                    payload=one.payload,
+                    status=ReceiptStatus.FAILED if one.status is ReceiptStatus.FAILED else ReceiptStatus.SKIPPED,
                 )
             )
-            for landing in landings
+            for one in placed
         ),
         used=used,
-        rejections=_rejections(landings),
+        rejections=_rejections(placed),
         refusal=Refusal.of(code, detail),
     )
 
 
-def _rejections(landings: Sequence[_Landing]) -> tuple[tuple[str, Rejection], ...]:
-    return tuple((landing.payload.payload_id, rejection) for landing in landings for rejection in landing.rejections)
+def _rejections(placed: Sequence[_Placed]) -> tuple[tuple[str, Rejection], ...]:
+    return tuple((one.payload.payload_id, rejection) for one in placed for rejection in one.rejections)
 
 
-def _receipt(landing: _Landing) -> PayloadReceipt:
+def _receipt(one: _Placed) -> PayloadReceipt:
     """Return the payload's receipt; its digest is echoed, never invented."""
-    payload = landing.payload
+    payload = one.payload
     return PayloadReceipt(
         byte_size=payload.byte_size,
         content_digest=UNSET if payload.content_digest is None else payload.content_digest,
         payload_id=payload.payload_id,
         payload_kind=payload.payload_kind,
-        placement=landing.placement,
-        status=landing.status,
+        placement=one.placement,
+        status=one.status,
     )

@@ -1,4 +1,4 @@
-"""Decides what becomes of an emission before anybody is asked: refused, recorded, or dispatched.  Sync, no I/O.
+"""Decides what becomes of an emission before any client is asked: refused, recorded or dispatched.  Sync, no I/O.
 
 validate (done by the types) -> resolve adapter -> negotiate -> place payloads -> draft the receipt
 (docs/architecture.md, "The flow").
@@ -13,7 +13,7 @@ from lifebus_broker.routing.capabilities import CapabilityTable
 from lifebus_broker.routing.clients import CallbackClient, ClientTable
 from lifebus_broker.routing.negotiation import negotiate
 from lifebus_broker.routing.payload_validation import check_payloads
-from lifebus_broker.routing.placement import NO_SLOTS_USED, PlacementResult, place, place_late
+from lifebus_broker.routing.placement import NO_SLOTS_USED, PlacementResult, place, place_in_background
 from lifebus_broker.routing.receipts import (
     ReceiptHeader,
     as_client_emission,
@@ -49,8 +49,8 @@ PlacedPayload = tuple[PayloadEnvelope, Slot]
 class Plan(Struct, frozen=True, kw_only=True):
     """What is to be done with one emission.
 
-    With a `refusal` nothing is recorded.  A `receipt` is recorded in the emitter's name; `clients` are then asked,
-    those in the background last.
+    With a `refusal` nothing is recorded.  `receipt` is recorded in the emitter's name, then `clients` are asked, those
+    in the background last.
     `deliveries` and `used` come from the emitter's own payloads.  `loss_receipts` are receipts of clients that lost
     what they require and are not asked; they are recorded together with `receipt`.
     """
@@ -65,7 +65,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 class Router:
-    """The deciding half of the broker.  Ids and time come from outside; nothing is remembered between calls.
+    """Makes plans and receipts.  Ids and time are passed in; nothing is remembered between calls.
 
     `capabilities` says what is weaker now than the manifests claim.
     """
@@ -95,17 +95,18 @@ class Router:
     ) -> Plan:
         """Return what is to be done; `parent` is the receipt before it in the same invocation.
 
-        Without `dispatch` no client is asked, whoever wants the event.
+        Without `dispatch` no client is asked, whoever is interested in the event.
         """
         request = emission.request
         registered = self.registry.resolve(request.adapter_id, request.adapter_version, request.integration_mode)
         if isinstance(registered, Refusal):
             return Plan(refusal=registered)
-        clients = self.clients.wanting(request.event, request.adapter_id) if dispatch else ()
+        clients = self.clients.interested_in(request.event, request.adapter_id) if dispatch else ()
         if emission.payloads or emission.requirements:
             return self._plan_delivery(emission, registered, clients, self._header(client_id, parent), used)
         if emission.degradations:
             return self._plan_report(emission, registered, clients, self._header(client_id, parent), used)
+        # A client that answers writes the receipt of a plain event; the emitter has one of its own only without any.
         if any(not client.background for client in clients):
             return Plan(registered=registered, clients=clients, used=used)
         receipt = observed_alone(emission, self._ids.make(RECEIPT), int(self._clock()), client_id, parent)
@@ -121,7 +122,7 @@ class Router:
         return negotiate(registered, requirements, overrides)
 
     def loss(self, client: CallbackClient, emission: Emission, registered: RegisteredAdapter) -> Negotiation | None:
-        """Return the negotiation that fails for a client by the recorded losses of a report, if it does."""
+        """Return the negotiation that fails for a client because of what a report says is lost, None if none fails."""
         request = emission.request
         return _loss(
             client, emission, registered, self.capabilities.overrides(request.adapter_id, request.harness_session_id)
@@ -135,7 +136,7 @@ class Router:
         answer: CallbackResponse | Refusal,
         parent: str | None,
     ) -> Receipt:
-        """Return the receipt of a client that was informed of its loss: whatever it answered, it failed, and why."""
+        """Return the receipt of a client that was asked about its own loss: it failed, whatever it answered."""
         remarks = answer.warnings if isinstance(answer, CallbackResponse) else (warning_of(answer),)
         header = self._header(client.client_id, parent)
         return loss_of(emission=emission, negotiation=negotiation, remarks=remarks, **header)
@@ -160,8 +161,10 @@ class Router:
         if refusal is not None:
             return failed(emission=emission, refusal=refusal, negotiation=negotiation, **header), nothing
         sent = () if answer.failure_class is not None else answer.client_payloads  # a failure delivers nothing
-        late = client.background
-        placement = place_late(sent, used) if late else place(sent, emission.request, registered, used)
+        if client.background:  # the hook has been answered already, so nothing can be placed any more
+            placement = place_in_background(sent, used)
+        else:
+            placement = place(sent, emission.request, registered, used)
         if placement.refusal is not None:
             receipt = failed(
                 emission=emission, refusal=placement.refusal, negotiation=negotiation, placement=placement, **header
@@ -180,7 +183,7 @@ class Router:
         return failed(emission=emission, refusal=_unmet(negotiation), negotiation=negotiation, **header)
 
     def plan_failure(self, client_id: str, emission: Emission, refusal: Refusal) -> Plan:
-        """Return the plan that records nothing but that this moment could not be understood or handled."""
+        """Return the plan that only records that an emission could not be read or handled."""
         request = emission.request
         registered = self.registry.resolve(request.adapter_id, request.adapter_version, request.integration_mode)
         if isinstance(registered, Refusal):
@@ -188,7 +191,7 @@ class Router:
         return Plan(receipt=failed(emission=emission, refusal=refusal, **self._header(client_id, None)))
 
     def transient(self, client_id: str, emission: Emission) -> Receipt:
-        """Return the receipt of a moment that is published but not stored (docs/contract.md 2.6).
+        """Return the receipt of an emission that is published but not stored (docs/contract.md 2.6).
 
         Raises:
             AdapterUnavailable: there is no such adapter, or it is not what the request names.
@@ -212,7 +215,7 @@ class Router:
         header: ReceiptHeader,
         used: SlotUse,
     ) -> Plan:
-        """Plan an emission that requires something or brings payloads; a refusal is a recorded fact."""
+        """Plan an emission that requires something or carries payloads; a refusal is a recorded fact."""
         negotiation = self.negotiation(emission.requirements, registered, emission.request.harness_session_id)
         if negotiation is not None and negotiation.failure_class is not None:
             receipt = failed(emission=emission, refusal=_unmet(negotiation), negotiation=negotiation, **header)
@@ -240,13 +243,14 @@ class Router:
         header: ReceiptHeader,
         used: SlotUse,
     ) -> Plan:
-        """Plan a report of degradations: a fact of its own, and one receipt each for who cannot do without.
+        """Plan a report of degradations: the fact itself, and one receipt for each client that lost what it requires.
 
-        Those who want the event get theirs when they were asked.  The reporter's own is the fact.
+        Clients that are interested in the event get theirs after they were asked; the reporter's own is the fact.
         """
         fact = fact_of(emission=emission, **header)
         client_emission = as_client_emission(emission, header["client_id"])
         request = emission.request
+        # The report is not recorded yet, so the table of capabilities does not know it.
         after = self.capabilities.preview(request.adapter_id, request.harness_session_id, emission.degradations)
         loss_receipts: list[Receipt] = []
         for client in self.clients.of(request.adapter_id):
@@ -272,7 +276,8 @@ def _loss(
 ) -> Negotiation | None:
     """Negotiate what a client requires of the capabilities that the emission reports as lost; None if it can go on."""
     lost = {change.capability for change in losses_of(emission.degradations)}
-    concerned = [wish for wish in client.required if wish.capability in lost]
+    # Only what this report took away: what the client lacked before was refused then.
+    concerned = [requirement for requirement in client.required if requirement.capability in lost]
     found = negotiate(registered, concerned, losses)
     return None if found.failure_class is None else found
 

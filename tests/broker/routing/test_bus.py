@@ -168,11 +168,11 @@ async def test_a_jump_that_could_not_be_recorded_is_found_again_by_the_next_try(
 
 
 async def test_what_is_known_of_harness_numbers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lifebus_broker.routing.bus._MAX_EVIDENCE", 3)
+    monkeypatch.setattr("lifebus_broker.routing.bus._MAX_SESSIONS", 3)
     async with bus_box() as bus:
         for number in range(10):
             await bus.emit("emitter", [emission(harness_session_id=f"s{number}", sequence=1)])
-        assert len(bus._evidence) == 3
+        assert len(bus._harness_sequences) == 3
         await bus.emit("emitter", [emission(harness_session_id="s0", sequence=4)])  # the ledger still knows
         assert (await recorded(bus))[-2].event is LifecycleEvent.RECEIPT_GAP_DETECTED
 

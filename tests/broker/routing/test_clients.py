@@ -26,10 +26,10 @@ def table(*clients: CallbackClient) -> ClientTable:
 def test_clients_are_found_by_event_and_adapter_in_the_order_they_came() -> None:
     one, other = client("one", STARTED), client("other", STARTED, ENDED, adapters=("codex",))
     clients = table(one, other)
-    assert list(clients.wanting(STARTED, "codex")) == [one, other]
-    assert list(clients.wanting(STARTED, "claude")) == [one]
-    assert list(clients.wanting(ENDED, "codex")) == [other]
-    assert list(clients.wanting(LifecycleEvent.FRAME_OPENED, "codex")) == []
+    assert list(clients.interested_in(STARTED, "codex")) == [one, other]
+    assert list(clients.interested_in(STARTED, "claude")) == [one]
+    assert list(clients.interested_in(ENDED, "codex")) == [other]
+    assert list(clients.interested_in(LifecycleEvent.FRAME_OPENED, "codex")) == []
 
 
 def test_a_client_that_comes_again_replaces_itself() -> None:
@@ -37,14 +37,14 @@ def test_a_client_that_comes_again_replaces_itself() -> None:
     clients = table(old)
     assert clients.add(new) is old
     assert clients.all() == (new,)
-    assert list(clients.wanting(STARTED, "codex")) == []
+    assert list(clients.interested_in(STARTED, "codex")) == []
 
 
 def test_a_client_that_was_replaced_cannot_take_its_successor_away() -> None:
     old, new = client("one", STARTED), client("one", STARTED)
     clients = table(old, new)
     assert not clients.remove(old)
-    assert list(clients.wanting(STARTED, "codex")) == [new]
+    assert list(clients.interested_in(STARTED, "codex")) == [new]
     assert clients.remove(new)
     assert not clients.remove(new)
     assert clients.all() == ()

@@ -47,7 +47,7 @@ def test_a_worker_is_registered_as_it_wishes() -> None:
     shop.serve("a")
     (client,) = shop.clients.all()
     assert (client.client_id, client.kind, client.events, client.deadline) == ("w", "worker", frozenset({STARTED}), 1.5)
-    assert shop.clients.wanting(STARTED, "codex") == [client]
+    assert shop.clients.interested_in(STARTED, "codex") == [client]
 
 
 def test_repeating_the_wish_renews_the_lease_and_changes_nothing() -> None:
@@ -85,8 +85,8 @@ def test_a_worker_that_changes_its_wish_is_registered_anew() -> None:
     shop.serve("a")
     shop.serve("a", event=ENDED)
     assert shop.served == ["w"]
-    assert shop.clients.wanting(STARTED, "codex") == ()
-    assert len(shop.clients.wanting(ENDED, "codex")) == 1
+    assert shop.clients.interested_in(STARTED, "codex") == ()
+    assert len(shop.clients.interested_in(ENDED, "codex")) == 1
 
 
 def test_the_newest_connection_keeps_a_name_and_the_old_one_is_told() -> None:
