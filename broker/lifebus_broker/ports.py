@@ -42,19 +42,19 @@ class Refusal(Struct, frozen=True, kw_only=True):
 
     failure_class: FailureClass
     detail: str
-    wished_retry: RetryClass | None = None
+    asked_retry: RetryClass | None = None
     code: str | None = None
 
     @classmethod
     def of(cls, code: str, detail: str) -> Self:
         """Return the refusal of a code, with the classes that the table of codes gives it."""
         row = CODES[code]
-        return cls(failure_class=row.failure_class, detail=detail, wished_retry=row.asked_retry, code=code)
+        return cls(failure_class=row.failure_class, detail=detail, asked_retry=row.asked_retry, code=code)
 
     @property
     def retry_class(self) -> RetryClass:
-        """The default retry class of the failure, or the wish where that is tighter."""
-        return tighten(self.failure_class, self.wished_retry)
+        """The default retry class of the failure, or the one asked for where that is tighter."""
+        return tighten(self.failure_class, self.asked_retry)
 
 
 class NewReceipt(Struct, frozen=True, kw_only=True):

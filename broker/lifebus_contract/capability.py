@@ -49,6 +49,7 @@ class CapabilityRequest(Document, frozen=True, kw_only=True, omit_defaults=True)
     support: SupportState = SupportState.SYNTHESIZED
     accept_partial: bool = False
 
+    # Not `Literal` types: the message names the capability, which a decoder's own would not.
     def __post_init__(self) -> None:
         if self.capability not in CAPABILITIES:
             raise ValueError(f"capability: `{self.capability[:64]}` is not a capability of the contract")
@@ -76,9 +77,9 @@ class CapabilityOutcome(Document, frozen=True, kw_only=True):
 
     capability: Identifier
     level: RequirementLevel
-    wanted: SupportState
-    claimed: SupportState
-    current: SupportState
+    wanted: SupportState  # the weakest support that the request accepts
+    claimed: SupportState  # by the manifest, within the enabled profiles
+    current: SupportState  # never stronger than claimed
     outcome: NegotiationOutcome
     reason: Detail
 
@@ -89,5 +90,5 @@ class Negotiation(Document, frozen=True, kw_only=True):
     adapter_id: Identifier
     outcome: NegotiationOutcome
     outcomes: Annotated[tuple[CapabilityOutcome, ...], Meta(max_length=64)]
-    failure_class: FailureClass | None
+    failure_class: FailureClass | None  # None unless a required capability cannot be had
     retry_class: RetryClass | None

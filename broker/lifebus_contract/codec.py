@@ -91,10 +91,12 @@ def load_json(data: bytes | str, *, max_bytes: int = MAX_MESSAGE_BYTES, max_item
         InvalidRequest: too large, malformed, duplicate keys, NaN or infinity, lone surrogates, too deep, or
             integers outside ±2^53.
     """
+    # `surrogatepass`: a lone surrogate is refused below, by its own rule, and not as a failure to encode.
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     if len(raw) > max_bytes:
         raise InvalidRequest(f"document of {len(raw)} bytes; the limit is {max_bytes}", code="too_large", field="$")
     try:
+        # The standard library's reader, not msgspec's: only this one lets a key that comes twice be refused.
         value = json.loads(raw.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse_constant)
     except RecursionError:
         raise InvalidRequest(f"nested deeper than {MAX_DEPTH} levels", code="too_deep", field="$") from None
@@ -124,6 +126,7 @@ def validate(value: Any, kind: type[T]) -> T:
     Raises:
         InvalidRequest: the data is against the contract.
     """
+    # A struct that was built in Python was never checked: msgspec checks types and lengths on decoding only.
     plain = msgspec.to_builtins(value) if isinstance(value, msgspec.Struct) else value
     try:
         return msgspec.convert(plain, kind)
@@ -141,6 +144,7 @@ def check_plain(value: Any, *, max_items: int = MAX_ITEMS) -> None:
     if _is_plain(value, max_items):
         return
     budget = max_items
+    # A list of what is left to do and no recursion: the depth is the sender's choice.
     pending: list[tuple[Any, int, str]] = [(value, 1, "$")]
     while pending:
         item, depth, path = pending.pop()
@@ -149,7 +153,7 @@ def check_plain(value: Any, *, max_items: int = MAX_ITEMS) -> None:
         if not _is_map(item) and not _is_list(item):
             _check_scalar(item, path)
             continue
-        budget -= len(item) + 1
+        budget -= len(item) + 1  # the container counts as well, so that empty ones are not free
         if budget < 0:
             raise InvalidRequest(f"more than {max_items} entries", code="too_large", field=path)
         if _is_map(item):
@@ -162,7 +166,7 @@ def check_plain(value: Any, *, max_items: int = MAX_ITEMS) -> None:
 
 
 def _is_plain(value: Any, max_items: int) -> bool:
-    """Whether nothing is wrong; where something is, the slow way finds out what, and where."""
+    """Whether the data is plain, found without building paths; `check_plain` finds what is wrong and where."""
     level: list[Any] = [value]
     texts: list[str] = []
     budget = max_items
@@ -194,7 +198,7 @@ def _is_plain_scalar(item: Any) -> bool:
 
 def _are_plain_texts(texts: list[str]) -> bool:
     try:
-        "".join(texts).encode()
+        "".join(texts).encode()  # one call for all texts, instead of one for each
     except (TypeError, UnicodeEncodeError):  # a key that is no text, a lone surrogate
         return False
     return True
@@ -212,6 +216,7 @@ def schema_for(kind: str) -> dict[str, Any]:
     schema = msgspec.json.schema(KINDS[kind])
     for definition in schema["$defs"].values():
         if "description" in definition:
+            # The descriptions are our docstrings, without their indentation.
             definition["description"] = inspect.cleandoc(definition["description"])
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -246,7 +251,7 @@ def _check_scalar(value: Any, path: str) -> None:
     elif isinstance(value, float):
         if not math.isfinite(value):
             raise InvalidRequest("numbers must be finite", code="not_finite", field=path)
-    elif isinstance(value, int):
+    elif isinstance(value, int):  # `bool` is one, and always in range
         if not -MAX_INTEGER <= value <= MAX_INTEGER:
             raise InvalidRequest("integers must lie within ±2^53", code="integer_range", field=path)
     elif value is not None:  # MessagePack also has bytes, times and extensions
@@ -278,9 +283,10 @@ def _refuse_constant(name: str) -> None:
 
 
 def _explain(fault: Exception) -> InvalidRequest:
-    """Turn a decoder's complaint into a refusal that names the field and the rule."""
+    """Return a decoder's exception as a refusal that names the field and the rule."""
     if isinstance(fault, RecursionError):
         return InvalidRequest(f"nested deeper than {MAX_DEPTH} levels", code="too_deep", field="$")
+    # msgspec says it in words only: "<rule> - at `$.path`".
     text = _short(fault)
     found = _AT.match(text)
     rule, path = (found["rule"], found["path"]) if found else (text, "$")

@@ -1,4 +1,4 @@
-"""Named consumers of receipts: what they ask for, and what the broker tells of them (docs/consuming.md)."""
+"""Named consumers of receipts: their settings, and their state as the broker reports it (docs/consuming.md)."""
 
 from typing import Annotated, Final, Literal
 
@@ -8,15 +8,15 @@ from lifebus_contract.fields import Document, Identifier
 from lifebus_contract.vocabulary import LifecycleEvent
 
 MAX_TRIES: Final = 20
-"""How often a receipt is handed out before it becomes a dead letter (docs/consuming.md)."""
+"""How often a receipt is delivered before it becomes a dead letter (docs/consuming.md)."""
 
 
 class ConsumerSettings(Document, frozen=True, kw_only=True, omit_defaults=True):
     """Which receipts a consumer gets and how.
 
-    An empty filter lets everything through; a session is (adapter_id, harness_session_id).  `max_in_flight` receipts
-    at most are handed out and not acknowledged; each has `ack_wait_ms` until it is handed out again.  The pause before
-    another try begins with `retry_ms` and doubles, up to a minute.
+    An empty filter lets everything through; a session is (adapter_id, harness_session_id).  At most `max_in_flight`
+    receipts are delivered and not acknowledged; each is delivered again after `ack_wait_ms`.  The pause before another
+    try begins with `retry_ms` and doubles, up to a minute.
     """
 
     sessions: Annotated[tuple[tuple[Identifier, Identifier], ...], Meta(max_length=64)] = ()
@@ -28,17 +28,17 @@ class ConsumerSettings(Document, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def filter(self) -> tuple[frozenset[tuple[str, str]], frozenset[str], frozenset[LifecycleEvent]]:
-        """The part that says which receipts, to be compared."""
+        """The filter in a form that compares equal whatever the order of the entries."""
         return frozenset(self.sessions), frozenset(self.adapters), frozenset(self.events)
 
 
 class ConsumerInfo(Struct, frozen=True, kw_only=True):
-    """How a named consumer stands.
+    """The state of a named consumer; `cursor` is its name.
 
-    Everything up to `position` is settled, `scanned` is how far the ledger was looked at; `lag` counts the positions
-    from `position` to `head`.  `open` receipts were handed out and are not settled, `in_flight` of them are with the
-    consumer now; `fetching` says that it waits for more.  `dead` counts its dead letters.  `lost` says that receipts
-    were lost to it which it has not been told of yet.
+    Everything up to `position` is settled, `scanned` is the position up to which the ledger was read; `lag` counts the
+    positions from `position` to `head`.  `open` receipts are delivered and not settled, of which the consumer holds
+    `in_flight` now; `fetching` says that it waits for more.  `dead` counts its dead letters.  `lost` says that there is
+    a gap which it has not acknowledged.
     """
 
     cursor: str
@@ -72,7 +72,7 @@ class ConsumerGap(Struct, frozen=True, kw_only=True):
 
 
 class DeadLetter(Struct, frozen=True, kw_only=True):
-    """A receipt that was given up: `receipt` is its canonical JSON, None where the ledger did not have it any more.
+    """A receipt that is not tried any more: `receipt` is its canonical JSON, None where the ledger had dropped it.
 
     `number` counts a consumer's dead letters.
     """

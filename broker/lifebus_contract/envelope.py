@@ -96,15 +96,17 @@ class CallbackRequest(Document, frozen=True, kw_only=True, omit_defaults=True):
     frame_context: FrameContext | None = None
     capability_snapshot_ref: Identifier | None = None
     payload_refs: Annotated[tuple[PayloadRef, ...], Meta(max_length=256)] = ()
-    sequence: Count | None = None
+    sequence: Count | None = None  # the harness's own
     idempotency_key: Identifier | None = None
     metadata: Metadata = {}  # noqa: RUF012  msgspec makes a new one each time, and leaves it out when empty
 
     def __post_init__(self) -> None:
         if self.frame_context is None and self.event in FRAME_EVENTS:
             raise ValueError(f"frame_context: event `{self.event.value}` needs a frame context")
+        # The bus announces every receipt by itself: a request for it would announce a receipt of a receipt.
         if self.event is _RECEIPT_EMITTED:
             raise ValueError("event: `receipt.emitted` is a notification of the bus and cannot be requested")
+        # `isprintable` of one joined text is a single C call; None in it prints as letters and does no harm.
         identifiers = (
             f"{self.event_id}{self.adapter_id}{self.adapter_version}{self.invocation_id}{self.harness_session_id}"
             f"{self.harness_run_id}{self.harness_task_id}{self.idempotency_key}"
@@ -133,10 +135,10 @@ class PayloadEnvelope(Document, frozen=True, kw_only=True):
     payload_kind: Identifier
     format: Identifier
     content_encoding: Identifier
-    byte_size: Count
+    byte_size: Count  # as the client says; checked before dispatch where there is a body
     acceptable_placements: Annotated[tuple[AcceptablePlacement, ...], Meta(min_length=1, max_length=16)]
     body: str | None = None
-    body_ref: Identifier | None = None
+    body_ref: Identifier | None = None  # carried as it is, never followed
     content_digest: Digest | None = None
     idempotency_key: Identifier | None = None
     expires_at_epoch_s: Count | None = None
@@ -211,6 +213,7 @@ class Emission(Document, frozen=True, kw_only=True, omit_defaults=True):
     telemetry: Annotated[dict[FactKey, FactValue], Meta(max_length=32)] = {}  # noqa: RUF012  msgspec makes a new one each time, and leaves it out when empty
     degradations: Annotated[tuple[Degradation, ...], Meta(max_length=64)] = ()
 
+    # What follows is a call for reports only: most emissions are none, and this runs for each of them.
     def __post_init__(self) -> None:
         if self.degradations:
             _check_report(self)
@@ -226,6 +229,6 @@ def _check_report(emission: Emission) -> None:
         raise ValueError("degradations: only a `capability.degraded` emission names degradations")
     if emission.payloads or emission.requirements:
         raise ValueError("degradations: a report of degradations carries neither payloads nor requirements")
-    for one in emission.degradations:
+    for one in emission.degradations:  # a report of no change would make clients fail for nothing
         if one.current_support is one.previous_support:
             raise ValueError(f"degradations: `{one.capability[:64]}` does not change")

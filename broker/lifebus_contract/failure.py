@@ -1,4 +1,4 @@
-"""Failure classes, retry classes and the rule that an adapter may tighten but never loosen."""
+"""Failure classes, retry classes, and the rule that an adapter may tighten a retry class and never loosen it."""
 
 from enum import StrEnum
 from typing import Final
@@ -59,13 +59,13 @@ RETRY_STRICTNESS: Final = {
 """How much each retry class asks of the caller before the next try; a larger number is tighter."""
 
 
-def tighten(failure: FailureClass, wished: RetryClass | None = None) -> RetryClass:
-    """Return the retry class of `failure`, tightened to `wished` where that is stricter.
+def tighten(failure: FailureClass, asked: RetryClass | None = None) -> RetryClass:
+    """Return the retry class of `failure`, tightened to `asked` where that is stricter.
 
-    A looser wish is ignored: adapters and clients may tighten the default posture,
+    A looser one is ignored: adapters and clients may tighten the default posture,
     never loosen it (docs/contract.md 7.4).
     """
     default = DEFAULT_RETRY[failure]
-    if wished is None or RETRY_STRICTNESS[wished] <= RETRY_STRICTNESS[default]:
+    if asked is None or RETRY_STRICTNESS[asked] <= RETRY_STRICTNESS[default]:
         return default
-    return wished
+    return asked

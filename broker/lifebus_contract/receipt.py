@@ -57,24 +57,24 @@ class Receipt(Document, frozen=True, kw_only=True):
     """
 
     adapter_id: Identifier
-    at_epoch_s: Count
+    at_epoch_s: Count  # by the broker's clock, which may step back: `sequence` is the order
     capability_degradations: Annotated[tuple[Degradation, ...], Meta(max_length=64)]
-    client_id: Identifier
+    client_id: Identifier  # whose receipt it is: the emitter's, or a callback client's
     event: LifecycleEvent
     event_id: Identifier
     failure_class: FailureClass | None
     harness_run_id: Identifier | None
     harness_session_id: Identifier | None
     harness_task_id: Identifier | None
-    idempotency_key: Identifier | None
+    idempotency_key: Identifier | None  # unique within (client_id, adapter_id)
     integration_mode: IntegrationMode
-    invocation_id: Identifier
+    invocation_id: Identifier  # shared by all receipts of one hook call
     parent_receipt_id: Identifier | None
     payload_receipts: Annotated[tuple[PayloadReceipt, ...], Meta(max_length=512)]
     receipt_id: Identifier
     retry_class: RetryClass | None
     schema_version: VersionOrOne
-    sequence: Count | None
+    sequence: Count | None  # null until the ledger has numbered it
     status: ReceiptStatus
     telemetry_summary: Annotated[dict[FactKey, FactValue], Meta(max_length=64)]
     warnings: Annotated[tuple[Warning, ...], Meta(max_length=64)]
@@ -86,6 +86,7 @@ class Receipt(Document, frozen=True, kw_only=True):
             raise ValueError("event: `receipt.emitted` is a notification and must not itself produce a receipt")
         if self.status is _FAILED and self.failure_class is None:
             raise ValueError("failure_class: a `failed` receipt needs a failure class")
+        # One test of a joined text: a test for each field would cost more than the rest of the decoding.
         if not f"{self.adapter_id}{self.client_id}{self.harness_session_id}{self.receipt_id}".isprintable():
             refuse_unprintable(self)
 

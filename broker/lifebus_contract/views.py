@@ -1,4 +1,4 @@
-"""What a ledger tells of itself and of its sessions, as the broker returns it and as clients read it."""
+"""The state of a ledger and of its sessions, as the broker returns it and as clients read it."""
 
 from msgspec import Struct
 
@@ -6,25 +6,25 @@ from lifebus_contract.vocabulary import LifecycleEvent, ReceiptStatus
 
 
 class SessionHead(Struct, frozen=True, kw_only=True):
-    """What the fold over a session's rows knows (docs/ledger.md, "State")."""
+    """What the state reducer knows of a session after its newest receipt (docs/ledger.md, "State")."""
 
     adapter_id: str
     harness_session_id: str
-    sequence: int
-    receipts: int
+    sequence: int  # of the newest receipt, counted within the session
+    receipts: int  # how many the session ever had, pruned ones included
     first_position: int
     last_position: int
     last_event: LifecycleEvent
     last_status: ReceiptStatus
-    started_at_epoch_s: int
+    started_at_epoch_s: int  # of the first receipt, whatever its event
     last_at_epoch_s: int
     ended: bool
-    open_frames: tuple[str, ...]
-    harness_sequence: int | None
+    open_frames: tuple[str, ...]  # frame ids that were opened and not ended, oldest first
+    harness_sequence: int | None  # the newest of the harness's own numbers, None where it sends none
 
 
 class LedgerStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How the ledger is: what it promises and whether it takes writes.
+    """What the ledger promises, and whether it takes writes now.
 
     `writable` is false while the disk is full; `durability` is ``none``, ``full`` or ``relaxed``.  `lacks` names what
     this ledger cannot do: ``durable``, ``snapshots``, ``retention``, ``local_file``; it is left out where it is empty.
@@ -32,11 +32,11 @@ class LedgerStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     backend: str
     durability: str
-    epoch: str
-    head: int
-    floor: int
+    epoch: str  # the id of this history, as 32 hex digits
+    head: int  # position of the newest receipt, 0 without any
+    floor: int  # position up to which receipts were pruned
     writable: bool
-    queued: int
+    queued: int  # receipts that wait for their commit
     size_bytes: int
-    library: str
+    library: str  # name and version of what stores it
     lacks: tuple[str, ...] = ()

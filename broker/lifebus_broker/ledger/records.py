@@ -28,4 +28,4 @@ async def write_notes(journal: Journal, notes: Sequence[NewRecord]) -> list[Reco
 
 def error_of(refusal: Refusal) -> LifebusError:
     """Return the exception that stands for a refusal."""
-    return error_for(refusal.failure_class, refusal.detail, retry_class=refusal.wished_retry, code=refusal.code)
+    return error_for(refusal.failure_class, refusal.detail, retry_class=refusal.asked_retry, code=refusal.code)

@@ -1,4 +1,4 @@
-"""Dispatches that no caller waits for: bounded in number, owned by a task group, counted until they are done."""
+"""Dispatches that no caller waits for: bounded in number and owned by a task group."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -16,7 +16,7 @@ _log = structlog.get_logger("lifebus.background")
 
 
 class Background:
-    """Runs what nobody waits for in `tasks`.  The same key is never under way twice."""
+    """Runs dispatches in `tasks`.  The same key is never under way twice."""
 
     def __init__(self, tasks: TaskGroup) -> None:
         self.running = 0
@@ -29,6 +29,7 @@ class Background:
 
     def start(self, work: Callable[[], Awaitable[None]], scope: DispatchKey | None) -> bool:
         """Start work, under a key if it has one; False when too much is under way already."""
+        # Refused, not queued: a queue of calls that take minutes would only grow.
         if self.running >= MOST:
             return False
         self.running += 1

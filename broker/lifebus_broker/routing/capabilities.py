@@ -1,4 +1,4 @@
-"""What the broker knows of lost capabilities now: the unlock state, seen against the claims of the manifests."""
+"""The capabilities that are weaker now than the manifests claim, per session and per adapter."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ class CapabilityTable:
         self.expected = 0
         self.state = CapabilityState(max_sessions)
         self._registry = registry
-        self._since: deque[ReceiptLike] | None = None
+        self._since: deque[ReceiptLike] | None = None  # receipts to apply again once the history is known
 
     @property
     def sessions(self) -> int:
@@ -42,34 +42,35 @@ class CapabilityTable:
 
     @property
     def may_change(self) -> bool:
-        """Whether the end of a session may matter: some session reported something, or soon will have."""
+        """Whether the end of a session can change anything: a session reported a loss, or its report is under way."""
         return bool(self.state.sessions) or self.expected > 0 or self._since is not None
 
     def apply(self, receipts: Iterable[ReceiptLike]) -> None:
-        """Take recorded receipts in position order; those that are no report and end no session change nothing."""
+        """Apply recorded receipts in position order; only reports and ends of sessions change anything."""
         for receipt in receipts:
             self.state.apply(receipt)
             if self._since is not None and (reported(receipt) or receipt.event is LifecycleEvent.SESSION_ENDED):
                 self._since.append(receipt)
 
     def await_history(self) -> None:
-        """Keep what is learned from now on, so that history may come later (`take_over`)."""
+        """Keep the receipts applied from now on, until `take_over` brings the history before them."""
         self._since = deque(maxlen=MAX_SINCE)
 
     def take_over(self, history: CapabilityState) -> None:
-        """Put history before what was learned since `await_history`; it may hold some of that already."""
+        """Put history before what was applied since `await_history`; it may hold some of that already."""
+        # Applying a report twice changes nothing: it says how things are, not how they changed.
         self.state, since = history, self._since or ()
         self._since = None
         self.apply(since)
 
     def overrides(self, adapter_id: str, session: str | None = None) -> Losses:
-        """Return the present support of what is weaker than claimed; what the session lost goes before the adapter."""
+        """Return the present support of what is weaker than claimed; a session's own loss wins over the adapter's."""
         whole = self.state.losses((adapter_id, None), self._claimed)
         own = self.state.losses((adapter_id, session), self._claimed) if session is not None else NO_LOSSES
         return {**whole, **own} if own else whole
 
     def preview(self, adapter_id: str, session: str | None, changes: Iterable[Degradation]) -> Losses:
-        """Return what `overrides` will say once these changes of the session, or of the adapter, are recorded."""
+        """Return what `overrides` will return once these changes of the session, or of the adapter, are recorded."""
         words = apply_changes(self.state.reported((adapter_id, session)), changes)
         own = weaker(words, adapter_id, self._claimed)
         return own if session is None else {**self.overrides(adapter_id), **own}

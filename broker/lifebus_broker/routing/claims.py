@@ -1,4 +1,4 @@
-"""How to read each capability of the contract from a manifest, and what the claim counts for in this broker.  Pure."""
+"""How each capability of the contract is read from a manifest, and what the claim is worth in this broker.  Pure."""
 
 from collections.abc import Callable
 from typing import Final
@@ -42,10 +42,10 @@ def claim_of(manifest: AdapterManifest, capability: str) -> SupportState:
 
 
 def count_claim(registered: RegisteredAdapter, capability: str) -> SupportState:
-    """Return what a claim counts for in this broker.
+    """Return what a claim is worth in this broker.
 
-    That is nothing where the broker itself lacks what it takes, or where the claim is scoped to profiles and none is
-    enabled.
+    It is `unavailable` where the broker itself lacks what the capability needs, or where the claim needs a profile and
+    none is enabled.
 
     Raises:
         InvalidRequest: the contract knows no such capability.
@@ -63,7 +63,7 @@ def claims_without(ledger: LedgerCapabilities) -> frozenset[str]:
 def explain_lack(registered: RegisteredAdapter, capability: str) -> str | None:
     """Return why a capability is unavailable here, None where there is nothing to add.
 
-    This broker lacks it; or, of renewal: it was not evaluated, was evaluated so, or needs a profile.
+    This broker lacks it; or, of renewal, it was not evaluated, was evaluated as lacking, or needs a profile.
     """
     if capability in registered.unavailable_here:
         return "the ledger of this broker does not outlive it"
@@ -78,7 +78,7 @@ def explain_lack(registered: RegisteredAdapter, capability: str) -> str | None:
 
 
 def _closed_profiles(registered: RegisteredAdapter, capability: str) -> tuple[str, ...]:
-    """Return the profiles that a claim needs one of, if none of them is enabled."""
+    """Return the profiles of which a claim needs one, if none of them is enabled."""
     renewal = registered.manifest.renewal
     if renewal is None or not capability.startswith(RENEWAL) or not registered.profiles.isdisjoint(renewal.profiles):
         return ()

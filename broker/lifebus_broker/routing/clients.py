@@ -1,4 +1,4 @@
-"""Callback clients: who wants which events, what they require, how long they may take."""
+"""Callback clients: their events, what they require, and how long they may take."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ class FunctionInvoker:
         self._handler = handler
 
     async def invoke(self, envelope: DispatchEnvelope, evidence: Evidence) -> CallbackResponse:  # noqa: ARG002  a function has none
-        """Return what the function returns; whatever it raises, the router maps."""
+        """Return what the function returns; the dispatcher turns whatever it raises into a refusal."""
         return await self._handler(envelope)
 
 
@@ -25,8 +25,8 @@ class FunctionInvoker:
 class CallbackClient:
     """One registered client.  Empty `adapters` means all; `deadline` is in seconds.
 
-    `kind` is ``function``, ``worker`` or ``command``.  Nobody waits for a `background` client: it may take its whole
-    deadline, and deliver nothing but payloads for the receipt.  `dispatched` and `failed` count since registration.
+    `kind` is ``function``, ``worker`` or ``command``.  No hook waits for a `background` client: it may take its whole
+    deadline, and its payloads can go into the receipt only.  `dispatched` and `failed` count since registration.
     """
 
     client_id: str
@@ -42,8 +42,8 @@ class CallbackClient:
 
     @property
     def required(self) -> tuple[CapabilityRequest, ...]:
-        """Its requirements that it cannot do without."""
-        return tuple(wish for wish in self.requirements if wish.level is RequirementLevel.REQUIRED)
+        """Those of its requirements whose level is `required`."""
+        return tuple(one for one in self.requirements if one.level is RequirementLevel.REQUIRED)
 
 
 class ClientTable:
@@ -55,7 +55,7 @@ class ClientTable:
 
     def add(self, client: CallbackClient) -> CallbackClient | None:
         """Register a client and return the one it replaces, if any."""
-        replaced = self._clients.pop(client.client_id, None)
+        replaced = self._clients.pop(client.client_id, None)  # popped first: the new one goes to the end of the order
         self._clients[client.client_id] = client
         self._index()
         return replaced
@@ -66,6 +66,7 @@ class ClientTable:
 
     def remove(self, client: CallbackClient) -> bool:
         """Forget a client; False when it is not registered any more, or was replaced."""
+        # By identity: a late `remove` of a replaced client must not take its successor away.
         if self._clients.get(client.client_id) is not client:
             return False
         del self._clients[client.client_id]
@@ -73,14 +74,14 @@ class ClientTable:
         return True
 
     def interested_in(self, event: LifecycleEvent, adapter_id: str) -> Sequence[CallbackClient]:
-        """Return the clients that want this event of this adapter, in the order of registration."""
+        """Return the clients that are interested in this event of this adapter, in the order of registration."""
         clients = self._by_event.get(event)
         if not clients:
             return ()
         return [client for client in clients if not client.adapters or adapter_id in client.adapters]
 
     def of(self, adapter_id: str) -> Sequence[CallbackClient]:
-        """Return the clients that care for this adapter, whatever events they want, in the order of registration."""
+        """Return the clients of this adapter, whatever their events, in the order of registration."""
         return [client for client in self._clients.values() if not client.adapters or adapter_id in client.adapters]
 
     def all(self) -> tuple[CallbackClient, ...]:
@@ -88,6 +89,7 @@ class ClientTable:
         return tuple(self._clients.values())
 
     def _index(self) -> None:
+        # Built at each change, because every emit reads it and clients come and go rarely.
         self._by_event = {
             event: tuple(client for client in self._clients.values() if event in client.events)
             for event in LifecycleEvent

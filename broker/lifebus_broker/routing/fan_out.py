@@ -1,6 +1,6 @@
 """Fan-out of committed receipts to whoever listens in this process: the receipt door, tests, in-process followers.
 
-Publishing comes after commit and acknowledgement, so what a listener missed is always in the ledger
+Receipts are published after commit and acknowledgement, so what a listener missed is always in the ledger
 (docs/ledger.md D1).
 """
 
@@ -25,7 +25,7 @@ TransientListener = Callable[[StoredReceipt], None]
 class Fanout:
     """The listeners, and which sessions changed since the last beacon.
 
-    Transient receipts have listeners of their own: they stand in no ledger and must not look like a hole in one
+    Transient receipts have listeners of their own: no ledger holds them, and they must not look like a gap in one
     (docs/contract.md 2.6).  `transient` counts them, `failures` the listeners' faults.
     """
 
@@ -58,7 +58,7 @@ class Fanout:
         for receipt in stored:
             if receipt.sequence is not None and receipt.harness_session_id is not None:
                 changed[receipt.adapter_id, receipt.harness_session_id] = receipt.sequence
-        for listener in tuple(self._listeners):
+        for listener in tuple(self._listeners):  # a copy: a listener may remove itself
             self._call(listener, stored)
 
     def take_changed(self) -> dict[tuple[str, str], int]:
@@ -67,7 +67,7 @@ class Fanout:
         return changed
 
     def _call(self, listener: Callable[[T], None], argument: T) -> None:
-        """Call a listener, which is not trusted with the others' receipts."""
+        """Call a listener; an exception of its own reaches nobody else."""
         try:
             listener(argument)
         except Exception:  # noqa: BLE001  one that fails does not hurt the others

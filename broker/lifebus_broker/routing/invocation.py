@@ -1,6 +1,6 @@
-"""Asking one callback client, and every way it can go wrong as a value.
+"""Asks one callback client and returns every failure as a value.
 
-A client that hangs, crashes or talks nonsense costs its own receipt and nobody else's time (docs/contract.md 8.1).
+A client that hangs, crashes or answers nonsense fails its own receipt and delays nobody else (docs/contract.md 8.1).
 """
 
 import asyncio
@@ -35,7 +35,7 @@ async def ask(
     try:
         with anyio.fail_after(seconds):
             answer = _checked(client, await _invoke(client, envelope, evidence))
-    except Exception as fault:  # noqa: BLE001  whatever a client does becomes its own receipt
+    except Exception as fault:  # noqa: BLE001  whatever a client raises becomes its own receipt
         answer = explain(fault, seconds)
         _log.warning(
             "client_failed", client_id=client.client_id, failure=answer.failure_class.value, fault=type(fault).__name__
@@ -46,7 +46,7 @@ async def ask(
 
 
 async def _invoke(client: CallbackClient, envelope: DispatchEnvelope, evidence: Evidence) -> object:
-    """Ask the client; a cancellation that it made up itself is a crash, not the end of its neighbours.
+    """Ask the client; a cancellation that it raised by itself is a crash and does not cancel the other clients.
 
     Raises:
         TransportError: the client cancelled itself.
@@ -57,17 +57,17 @@ async def _invoke(client: CallbackClient, envelope: DispatchEnvelope, evidence: 
         return await client.invoker.invoke(envelope, evidence)
     except asyncio.CancelledError:
         if task is None or task.cancelling():
-            raise
+            raise  # the dispatch itself is cancelled
         raise TransportError("the client cancelled itself", code="crashed") from None
 
 
 def explain(fault: Exception, seconds: float) -> Refusal:
-    """Return the failure class of whatever came out of a client (docs/contract.md 7.1)."""
+    """Return the refusal that stands for an exception of a client (docs/contract.md 7.1)."""
     if isinstance(fault, TimeoutError):
         return Refusal.of("deadline", f"no answer within {seconds:g} s")
     if isinstance(fault, LifebusError):
         return Refusal(
-            failure_class=fault.failure_class, detail=fault.detail, wished_retry=fault.retry_class, code=fault.code
+            failure_class=fault.failure_class, detail=fault.detail, asked_retry=fault.retry_class, code=fault.code
         )
     if isinstance(fault, msgspec.DecodeError):
         return Refusal.of("bad_answer", str(fault)[:512])
@@ -77,14 +77,14 @@ def explain(fault: Exception, seconds: float) -> Refusal:
 
 
 def _checked(client: CallbackClient, response: object) -> CallbackResponse:
-    """Return the response if it is one, and speaks for this client only.
+    """Return the response if it is one and carries payloads of this client only.
 
     Raises:
         InvalidRequest: it is no response, or carries payloads of another client.
     """
     if not isinstance(response, CallbackResponse):
         raise InvalidRequest(f"the client answered a {type(response).__name__}, not a response", code="bad_answer")
-    checked = validate(response, CallbackResponse)
+    checked = validate(response, CallbackResponse)  # an in-process client builds structs that nothing checked
     for payload in checked.client_payloads:
         if payload.client_id != client.client_id:
             raise InvalidRequest("the response carries a payload of another client", code="bad_answer")

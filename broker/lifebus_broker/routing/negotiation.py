@@ -26,7 +26,7 @@ _SEVERITY: Final = {
     NegotiationOutcome.REQUIRES_OPERATOR: 2,
     NegotiationOutcome.UNSUPPORTED: 3,
 }
-"""Which outcome is worse; what an operator can mend is better than what nobody can."""
+"""Which outcome is worse; what an operator can repair is better than what nobody can."""
 
 _FAILURE: Final = {
     NegotiationOutcome.REQUIRES_OPERATOR: FailureClass.OPERATOR_REQUIRED,
@@ -69,7 +69,7 @@ def negotiate(
 
 
 def degradations_of(negotiation: Negotiation, at_epoch_s: int) -> tuple[Degradation, ...]:
-    """Return every degraded or lost capability, as receipts carry it: what was promised or wanted, and what is left."""
+    """Return every degraded or lost capability, as receipts carry it: what was claimed or wanted, and what is left."""
     return tuple(
         Degradation(
             capability=found.capability,
@@ -87,7 +87,7 @@ def degradations_of(negotiation: Negotiation, at_epoch_s: int) -> tuple[Degradat
 
 
 def warnings_of(negotiation: Negotiation) -> tuple[Warning, ...]:
-    """Return one warning a degraded capability; an optional one warns only if it was promised and then lost."""
+    """Return one warning for each degraded capability; for an optional one only if it was claimed and then lost."""
     return tuple(
         Warning(code="capability_degraded", message=found.reason, capability=found.capability)
         for found in negotiation.outcomes
@@ -100,6 +100,7 @@ def _evaluate(
     registered: RegisteredAdapter, request: CapabilityRequest, overrides: Mapping[str, SupportState]
 ) -> CapabilityOutcome:
     claimed = count_claim(registered, request.capability)
+    # The weaker of the two: no report can give an adapter more than its manifest claims.
     current = min(claimed, overrides.get(request.capability, claimed), key=SUPPORT_STRENGTH.__getitem__)
     outcome = _judge(request, current, lost=current is not claimed)
     lack = explain_lack(registered, request.capability)
@@ -116,7 +117,7 @@ def _evaluate(
 
 
 def _judge(request: CapabilityRequest, current: SupportState, *, lost: bool) -> NegotiationOutcome:
-    """Decide one request: docs/contract.md 4.2 has this as a table."""
+    """Return the outcome of one request; docs/contract.md 4.2 has this as a table."""
     if _suffices(request, current):
         return NegotiationOutcome.SATISFIED
     if request.level is RequirementLevel.REQUIRED:
@@ -124,13 +125,14 @@ def _judge(request: CapabilityRequest, current: SupportState, *, lost: bool) -> 
             return NegotiationOutcome.REQUIRES_OPERATOR
         if current is SupportState.UNAVAILABLE or request.support is SupportState.NATIVE:
             return NegotiationOutcome.UNSUPPORTED
+    # Nothing was promised and nothing required: leaving it out is what an optional request asks for.
     elif request.level is RequirementLevel.OPTIONAL and current is SupportState.UNAVAILABLE and not lost:
         return NegotiationOutcome.SATISFIED
     return NegotiationOutcome.DEGRADED
 
 
 def _suffices(request: CapabilityRequest, current: SupportState) -> bool:
-    """Say whether the support is what was asked for: partial and manual satisfy only who asked for them."""
+    """Whether the support is what was asked for; partial and manual support satisfy only requests for them."""
     accepts_partial = request.accept_partial or request.support is SupportState.PARTIAL
     if current is SupportState.PARTIAL:
         return accepts_partial
@@ -146,7 +148,7 @@ def _is_lost(found: CapabilityOutcome) -> bool:
 def _reason(
     request: CapabilityRequest, claimed: SupportState, current: SupportState, outcome: NegotiationOutcome
 ) -> str:
-    """Say in one line what was asked for, what there is, and what follows."""
+    """Return in one line what was asked for, what there is, and what follows."""
     if outcome is NegotiationOutcome.SATISFIED and current is SupportState.UNAVAILABLE:
         return f"{request.capability}: optional and unavailable: left out"
     asked = f"{request.capability}: {request.level} as {request.support}"

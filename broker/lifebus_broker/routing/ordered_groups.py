@@ -11,6 +11,7 @@ def ordered_groups(emissions: Sequence[Emission]) -> list[list[int]]:
     Order is promised within a session only, so the groups may run side by side (docs/contract.md 6.3).
     """
     groups: list[list[int]] = []
+    # An emission has up to two names, its invocation and its session: it joins the group that knows either.
     by_name: dict[tuple[str, ...], list[int]] = {}
     for index, emission in enumerate(emissions):
         request = emission.request

@@ -1,7 +1,7 @@
-"""Whether payloads are what they say they are, before anything is dispatched (docs/contract.md 5.2).  Pure.
+"""Checks payloads against what they say of themselves, before anything is dispatched (docs/contract.md 5.2).  Pure.
 
 A body is measured and hashed, never parsed and never repeated in a refusal; a `body_ref` is never followed,
-so its size, digest and encoding are the client's word.
+so its size, digest and encoding are taken from the client unchecked.
 """
 
 import hashlib
@@ -46,7 +46,7 @@ def _check_body(payload: PayloadEnvelope, body: str) -> Refusal | None:
     if payload.content_encoding not in ENCODINGS:
         known = ", ".join(sorted(ENCODINGS))
         return _refuse(payload, "unknown_encoding", f"content_encoding: a body must be one of {known}")
-    try:
+    try:  # JSON can carry a lone surrogate, which has no UTF-8 form
         data = body.encode()
     except UnicodeEncodeError:
         return _refuse(payload, "lone_surrogate", "body: is not valid UTF-8 text")
@@ -55,6 +55,7 @@ def _check_body(payload: PayloadEnvelope, body: str) -> Refusal | None:
         return _refuse(payload, "body_too_large", detail)
     if len(data) != payload.byte_size:
         return _refuse(payload, "byte_size_mismatch", f"byte_size: says {payload.byte_size}, the body has {len(data)}")
+    # The digest costs most and comes last; the size was compared already.
     digest = payload.content_digest
     if digest is not None and digest != f"sha256:{hashlib.sha256(data).hexdigest()}":
         return _refuse(payload, "digest_mismatch", "content_digest: is not the SHA-256 of the body")

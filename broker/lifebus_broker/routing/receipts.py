@@ -52,7 +52,7 @@ class ReceiptHeader(TypedDict):
 
 
 class _Outcome(Struct, frozen=True, kw_only=True):
-    """What a receipt says beyond the emission it is about."""
+    """What a receipt holds beyond the emission it is about."""
 
     status: ReceiptStatus
     failure_class: FailureClass | None = None
@@ -72,14 +72,15 @@ def observed(
     placement: PlacementResult = _NOTHING_PLACED,
     **header: Unpack[ReceiptHeader],
 ) -> Receipt:
-    """Return the receipt of a fact that no client answered; payloads of the emitter may have been placed with it."""
+    """Return the receipt of an emission that no client answered; payloads of the emitter may be placed with it."""
     if negotiation is None and not placement.receipts:
         return _draft(emission, header, _OBSERVED)
     return _draft(emission, header, _settle(ReceiptStatus.OBSERVED, (), negotiation, placement, header["at_epoch_s"]))
 
 
 def observed_alone(emission: Emission, receipt_id: str, at_epoch_s: int, client_id: str, parent: str | None) -> Receipt:
-    """Return the receipt of a fact that asks for nothing and that no client wants: most receipts are this one."""
+    """Return the receipt of an emission that requires nothing and carries no payloads: most receipts are this one."""
+    # Written out beside `_draft`, without the structs in between: this is the hot path of every emit.
     request = emission.request
     return Receipt(
         adapter_id=request.adapter_id,
@@ -117,7 +118,7 @@ def from_response(
 ) -> Receipt:
     """Return the receipt of a client's answer.
 
-    The client's status stands as far as the facts bear it out: what was placed is `delivered`, whatever the
+    The client's status is kept as far as the placements confirm it: what was placed is `delivered`, whatever the
     client says, and a `delivered` with nothing placed is not.  A failure's retry class may only be tightened.
     """
     at_epoch_s = header["at_epoch_s"]
@@ -143,7 +144,7 @@ def failed(
     placement: PlacementResult = _NOTHING_PLACED,
     **header: Unpack[ReceiptHeader],
 ) -> Receipt:
-    """Return the receipt of an operation that lifebus refused or that broke; a warning says why."""
+    """Return the receipt of an operation that was refused or failed; a warning says why."""
     outcome = _Outcome(
         status=ReceiptStatus.FAILED,
         failure_class=refusal.failure_class,
@@ -156,17 +157,17 @@ def failed(
 
 
 def warning_of(refusal: Refusal) -> Warning:
-    """Return the warning by which a receipt says why something was refused or broke."""
+    """Return a refusal as a warning, the form in which a receipt carries its reason."""
     return Warning(code=refusal.code or refusal.failure_class.value, message=refusal.detail[:1024])
 
 
 def as_client_emission(emission: Emission, emitter: str) -> Emission:
-    """Return the emission as its clients' receipts tell it: they name who reported it."""
+    """Return the emission as its clients' receipts report it: they name the emitter."""
     return structs.replace(emission, telemetry={**emission.telemetry, EMITTER: emitter})
 
 
 def with_evidence(emission: Emission, evidence: Evidence) -> Emission:
-    """Return the emission with what was seen of a client; under names that no adapter and no emitter uses."""
+    """Return the emission with what was seen of a client, under names that no adapter and no emitter uses."""
     if not evidence:
         return emission
     seen = {f"client_{name}": value for name, value in evidence.items()}
@@ -197,6 +198,7 @@ def gap_detected(
 
 def missing_range(last: int | None, seen: int | None) -> tuple[int, int] | None:
     """Return the first and last number missing between two harness sequences; None for repeats and steps back."""
+    # A repeat or a step back is no gap: harnesses restart their numbers, and hooks run concurrently.
     if last is None or seen is None or seen <= last + 1:
         return None
     return last + 1, seen - 1
@@ -207,6 +209,7 @@ def request_digest(emission: Emission) -> bytes:
 
     `warnings` stay out: they are lifebus's own remarks, and a call that comes again from the spool bears one more.
     """
+    # These forms are stored with every key: what is hashed, and in which order, can never change.
     if emission.payloads or emission.requirements or emission.telemetry or emission.degradations:
         sent: tuple[object, ...] = (emission.request, emission.payloads, emission.requirements, emission.telemetry)
         if emission.degradations:
@@ -264,7 +267,7 @@ def _settle(
     placement: PlacementResult,
     at_epoch_s: int,
 ) -> _Outcome:
-    """Weigh what was stated against what was negotiated and placed."""
+    """Return the outcome of a stated status after negotiation and placement."""
     placed = {receipt.status for receipt in placement.receipts}
     weaker = negotiation is not None and negotiation.outcome is NegotiationOutcome.DEGRADED
     status = _status(stated, placed, weaker=weaker)
@@ -280,7 +283,7 @@ def _settle(
 
 
 def _status(stated: ReceiptStatus, placed: set[ReceiptStatus], *, weaker: bool) -> ReceiptStatus:
-    """Return the status the facts bear out, strongest statement first."""
+    """Return the status that the placements confirm; a weaker one wins over a stronger one."""
     if weaker or ReceiptStatus.DEGRADED in placed or stated is ReceiptStatus.DEGRADED:
         return ReceiptStatus.DEGRADED
     if ReceiptStatus.DELIVERED in placed:
@@ -297,6 +300,6 @@ def _negotiated(negotiation: Negotiation | None) -> tuple[Warning, ...]:
 def _bounded(warnings: tuple[Warning, ...]) -> tuple[Warning, ...]:
     if len(warnings) <= MAX_WARNINGS:
         return warnings
-    left_out = len(warnings) - MAX_WARNINGS + 1
+    left_out = len(warnings) - MAX_WARNINGS + 1  # the last place is taken by the warning that says so
     more = Warning(code="warnings_left_out", message=f"{left_out} more warnings were left out")
     return (*warnings[: MAX_WARNINGS - 1], more)

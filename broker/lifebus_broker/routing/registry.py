@@ -1,6 +1,6 @@
 """The adapters this broker knows, by id (docs/contract.md 3.6).  Pure.
 
-The registry is handed its manifests by whoever composes the broker; it imports no adapter.
+The composition passes the manifests in; the registry imports no adapter.
 """
 
 import difflib
@@ -10,11 +10,11 @@ from lifebus_broker.ports import Refusal
 from lifebus_contract import AdapterUnavailable, IntegrationMode, InvalidRequest, RegisteredAdapter
 
 _SHOWN = 64
-"""How much of a caller's identifier a refusal repeats, in characters."""
+"""How many characters of a caller's identifier a refusal repeats."""
 
 
 class Registry:
-    """Finds the adapter that a request names, or says why it cannot be had.
+    """Finds the adapter that a request names, or returns why there is none.
 
     Raises:
         InvalidRequest: two of the adapters have the same id.
@@ -24,9 +24,9 @@ class Registry:
         self._adapters = _by_id(adapters)
 
     def replace(self, adapters: Iterable[RegisteredAdapter]) -> tuple[RegisteredAdapter, ...]:
-        """Know these adapters from now on, all at once, and return those known before.
+        """Replace all adapters at once, and return those known before.
 
-        What is under way keeps the adapter it was resolved to.
+        Dispatches under way keep the adapter that they were resolved to.
 
         Raises:
             InvalidRequest: two of the adapters have the same id; the registry stays as it was.
@@ -78,7 +78,8 @@ class Registry:
         return adapter
 
     def _suggestion(self, adapter_id: str) -> str:
-        """Return what to try instead of an id that nobody has."""
+        """Return a hint for an unknown id: the closest one, or all that are known."""
+        # Bounded: the comparison takes time that grows with the square of the length, and the id is a caller's.
         near = difflib.get_close_matches(adapter_id[:_SHOWN], self._adapters, n=1)
         if near:
             return f"did you mean `{near[0]}`?"

@@ -25,7 +25,7 @@ _Support = Mapping[str, SupportState]
 
 
 class Posture(Struct, frozen=True, kw_only=True):
-    """How a session stands to renewal: the reset path to take, or why there is none."""
+    """Whether a session can be renewed: by the reset path to take, or not, by the refusal."""
 
     path: ResetPath | None = None
     refusal: Refusal | None = None
@@ -41,17 +41,18 @@ def posture_of(registered: RegisteredAdapter, losses: _Support) -> Posture:
     current = {
         name: min(claim, losses.get(name, claim), key=SUPPORT_STRENGTH.__getitem__) for name, claim in counted.items()
     }
-    promised, path = _path_of(counted), _path_of(current)
+    claimed, path = _path_of(counted), _path_of(current)
     if path is not None and _continues(current):
         return Posture(path=path)
-    if promised is not None and _continues(counted):
+    if claimed is not None and _continues(counted):  # it was possible: what changed since is the reason
         weaker = [f"{name} is {current[name]}, was {counted[name]}" for name in names if current[name] != counted[name]]
         return _refused("renewal_capability_degraded", "; ".join(weaker))
     return _never_possible(registered, counted)
 
 
 def _never_possible(registered: RegisteredAdapter, counted: _Support) -> Posture:
-    """Refuse what the adapter never promised; what is partial was accepted by nobody."""
+    """Refuse what the adapter never claimed in full; partial support was accepted by nobody."""
+    # Name the first thing that is lacking: without a reset path, continuations do not matter.
     missing = [*_CONTINUATION] if _path_of(counted) is not None else [_reset(path) for path in _PATHS]
     lacking = [name for name in missing if counted[name] not in _AUTOMATIC]
     detail = "; ".join(f"{name} is {counted[name]}{_because(registered, name)}" for name in lacking)

@@ -1,4 +1,4 @@
-"""The receipts of a report of degradations: the fact itself, and what it means for a client that needs it.  Pure."""
+"""The receipts of a report of degradations: of the report itself, and of clients that require what was lost.  Pure."""
 
 from typing import Final, Unpack
 
@@ -25,6 +25,7 @@ _FAILING: Final = frozenset({NegotiationOutcome.UNSUPPORTED, NegotiationOutcome.
 def fact_of(*, emission: Emission, **header: Unpack[ReceiptHeader]) -> Receipt:
     """Return the receipt of reported changes: `degraded` where something got weaker, else `observed`."""
     draft = observed(emission=emission, **header)
+    # A report may hold recoveries only; then nothing failed and there is nothing to retry.
     losses = losses_of(emission.degradations)
     if not losses:
         return structs.replace(draft, capability_degradations=emission.degradations)
@@ -40,7 +41,7 @@ def fact_of(*, emission: Emission, **header: Unpack[ReceiptHeader]) -> Receipt:
 def loss_of(
     *, emission: Emission, negotiation: Negotiation, remarks: tuple[Warning, ...] = (), **header: Unpack[ReceiptHeader]
 ) -> Receipt:
-    """Return the receipt of a client that lost what it requires, in the words of the report.
+    """Return the receipt of a client that lost what it requires; its degradations are those of the report.
 
     `negotiation` is the one over its requirements that the report is about; `remarks` join the warnings.
     """
@@ -49,7 +50,7 @@ def loss_of(
     refusal = Refusal(
         failure_class=FailureClass.CAPABILITY_DEGRADED,
         detail="; ".join(found.reason for found in failing)[:1024],
-        wished_retry=strictest(lost),
+        asked_retry=strictest(lost),
         code="required_capability_lost",
     )
     draft = failed(emission=emission, refusal=refusal, **header)

@@ -1,7 +1,7 @@
-"""Which of an adapter's slots a payload may use, and why not the others (docs/contract.md 5.4).  Pure.
+"""Which of an adapter's slots a payload may use, and why the others are rejected (docs/contract.md 5.4).  Pure.
 
 docs/contract.md 3.4 keeps two vocabularies apart: where a payload asks to land, and where an adapter takes payloads.
-`SLOTS` is the bridge between them.
+`SLOTS` maps one to the other.
 """
 
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ SLOTS: Final = {
 """The slots each placement may use, in the order they are tried, and the events on which they are open."""
 
 AFTER_THE_PROMPT: Final = frozenset({(PlacementClass.PRE_PROMPT_FRAME, Slot.PRE_FRAME_TRAILING)})
-"""Where text lands after the prompt although it asked to stand before it."""
+"""Placements before the prompt that a slot can only fulfil after it."""
 
 
 class RejectionReason(StrEnum):
@@ -83,13 +83,13 @@ def find_slot(
     registered: RegisteredAdapter,
     used: SlotUse,
 ) -> tuple[Slot | None, tuple[Rejection, ...]]:
-    """Return the first slot that can take the payload, if any, and the rejected ones before it."""
+    """Return the first slot that can take the payload, None if none can, and the rejected ones before it."""
     barrier = _barrier(placement, request, registered)
     if barrier is not None:
         return None, (Rejection(placement=placement, reason=barrier),)
     rejections: list[Rejection] = []
     for slot, events in SLOTS[placement]:
-        if request.event in events:
+        if request.event in events:  # slots of other events are not rejected: they are not open now
             rejection = _check_slot(payload, placement, slot, registered, used)
             if rejection is None:
                 return slot, tuple(rejections)
@@ -100,7 +100,7 @@ def find_slot(
 def _barrier(
     placement: PlacementClass, request: CallbackRequest, registered: RegisteredAdapter
 ) -> RejectionReason | None:
-    """Return why no slot at all is open to the placement here."""
+    """Return why no slot at all is open to the placement, None if one may be."""
     if request.integration_mode is IntegrationMode.TELEMETRY_ONLY:
         return RejectionReason.TELEMETRY_ONLY
     if placement in registered.refused_placements or request.integration_mode in registered.watching_modes:

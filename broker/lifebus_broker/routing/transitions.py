@@ -1,6 +1,6 @@
-"""Capabilities that change: which way, what a caller may do next, and what a smaller manifest lost.  Pure.
+"""Changes of capabilities: their direction, what a caller may do next, and what a new manifest changed.  Pure.
 
-A `Degradation` reports a change in either direction: support that comes back is told in the same words
+A `Degradation` reports a change in either direction: support that comes back is reported in the same form
 (docs/contract.md 4.5).
 """
 
@@ -38,7 +38,7 @@ def losses_of(changes: Iterable[Degradation]) -> tuple[Degradation, ...]:
 
 
 def retry_after_loss(left: SupportState) -> RetryClass:
-    """Return what a caller may do next who needs a capability of which only this support is left."""
+    """Return the retry class of a caller that needs a capability of which only this support is left."""
     return tighten(FailureClass.CAPABILITY_DEGRADED, _RETRY.get(left))
 
 
@@ -50,12 +50,12 @@ def strictest(changes: Iterable[Degradation]) -> RetryClass | None:
 def transition(
     capability: str, previous: SupportState, current: SupportState, *, at_epoch_s: int, evidence: str
 ) -> Degradation:
-    """Return the report of one change; a recovery may be retried at once, a loss as far as what is left allows."""
+    """Return the report of one change; a recovery may be retried at once, a loss depending on what is left."""
     recovered = SUPPORT_STRENGTH[current] > SUPPORT_STRENGTH[previous]
     return Degradation(
         capability=capability,
         current_support=current,
-        event="capability.degraded",
+        event="capability.degraded",  # the contract has no other event, not for a recovery either
         evidence=evidence,
         observed_at_epoch_s=at_epoch_s,
         previous_support=previous,

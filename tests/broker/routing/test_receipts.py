@@ -224,7 +224,7 @@ def test_more_warnings_than_a_receipt_holds_are_counted() -> None:
 
 
 def test_a_refusal_becomes_a_failed_receipt_that_says_why() -> None:
-    refusal = Refusal(failure_class=FailureClass.TIMEOUT, detail="x" * 5000, wished_retry=RetryClass.DO_NOT_RETRY)
+    refusal = Refusal(failure_class=FailureClass.TIMEOUT, detail="x" * 5000, asked_retry=RetryClass.DO_NOT_RETRY)
     receipt = failed(emission=emission(), refusal=refusal, **STAMP)
     assert (receipt.status, receipt.failure_class) == ("failed", FailureClass.TIMEOUT)
     assert receipt.retry_class is RetryClass.DO_NOT_RETRY
