@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 import pytest
 
-from lifebus_broker.ports import Evidence
+from lifebus_broker.ports import Evidence, StoredReceipt
 from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.clients import CallbackClient
 from lifebus_contract import (
@@ -21,6 +21,7 @@ from lifebus_contract import (
     Receipt,
     ReceiptStatus,
 )
+from lifebus_contract.codec import decode_receipt
 from support.bus_box import EVENT, answering, bus_box, emission, hang, payload, receipts_of, recorded
 
 SECONDS = 10
@@ -145,11 +146,13 @@ async def test_too_many_are_refused_as_busy_and_that_is_recorded(monkeypatch: py
 
 
 async def test_one_that_the_end_of_the_broker_cuts_off_has_a_receipt_that_says_so() -> None:
+    stored: list[StoredReceipt] = []
     async with bus_box() as bus:
+        bus.fanout.listen(stored.extend)
         bus.register("late", [EVENT], hang, deadline=60, background=True)
         await bus.emit("emitter", [emission()])
         bus._tasks.cancel_scope.cancel()
-    found = {receipt.client_id: receipt for receipt in await recorded(bus)}
+    found = {receipt.client_id: receipt for receipt in (decode_receipt(one.receipt) for one in stored)}
     assert (found["late"].failure_class, found["late"].warnings[0].code) == (FailureClass.TRANSPORT_ERROR, "stopped")
 
 
