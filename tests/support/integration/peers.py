@@ -74,8 +74,8 @@ def raw_peer(
 def throw(path: Path, data: bytes) -> None:
     """Connect to a socket, send bytes, and hang up; a door that hangs up first is as good."""
     with socket.socket(socket.AF_UNIX) as connection, suppress(BrokenPipeError, ConnectionResetError):
+        connection.connect(str(path))  # without a timeout, which would refuse while the queue of the socket is full
         connection.settimeout(PATIENCE_MS / 1000)
-        connection.connect(str(path))
         connection.sendall(data)
 
 
@@ -97,8 +97,8 @@ def zmtp_frame(data: bytes) -> bytes:
 def zmtp_connection(path: Path, kind: bytes) -> Iterator[socket.socket]:
     """A connection past its handshake, made by hand, on which anything may follow."""
     with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(path))  # without a timeout, which would refuse while the queue of the socket is full
         connection.settimeout(PATIENCE_MS / 1000)
-        connection.connect(str(path))
         connection.sendall(GREETING + ready(kind))
         heard = b""
         while b"READY" not in heard:
