@@ -27,7 +27,7 @@ check: $(VENV)/.developing  ## lint, format, both type checkers, layers
 	@$(VENV)/bin/ruff format --check --quiet
 	@$(VENV)/bin/mypy --no-error-summary
 	@PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(VENV)/bin/pyright
-	@$(VENV)/bin/pytest -q tests/house/test_layers.py tests/house/test_house.py
+	@$(VENV)/bin/pytest -q tests/house/test_layers.py tests/house/test_house.py tests/house/test_rooms.py tests/house/test_references.py
 
 bench: $(BENCH)/.installed  ## lifebus beside Redis and JetStream, e.g. make bench ARGS="--quick"
 	@$(BENCH)/bin/python -m bench.run $(ARGS)
