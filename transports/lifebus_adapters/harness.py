@@ -95,6 +95,7 @@ class Harness(Struct, frozen=True, kw_only=True, dict=True):
             InvalidRequest: the payload names no known hook; or, with class `payload_too_large`, placement let
                 through more than the manifest claims.  A text cut short by the harness would be broken JSON.
         """
+        # By the command line's name: the payload of a display hook names no hook.
         display = self.hooks.displays.get(call.hook)
         if display is not None:
             return HookAnswer(stdout=display(read_payload(call)).encode())

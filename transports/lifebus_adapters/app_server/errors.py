@@ -36,6 +36,7 @@ class ErrorInfo(Struct, frozen=True):
         inside = decoded(info, dict[str, Raw])
         if inside is None:
             return cls(identifier(decoded(info, str)) or _OTHER)
+        # An enum of the server: a word, or one key with details below it.
         kind = next(iter(inside), "") if len(inside) == 1 else ""
         upstream = decoded(inside[kind], _Upstream) if kind else None
         status = None if upstream is None else upstream.http_status_code

@@ -49,6 +49,7 @@ def _closed(thread: Thread, method: str) -> list[AppServerFact]:
 def _turn_started(thread: Thread, turn: str | None, _params: bytes) -> list[AppServerFact]:
     thread.begin(turn)
     thread.live = True
+    # A request to compact has no turn of its own: the next turn is taken for it.
     compacting, thread.compact_wanted = thread.compact_wanted, False
     return [] if turn is None else [TurnStarted(session=thread.id, frame_id=turn, compacting=compacting)]
 
@@ -99,6 +100,7 @@ def _usage(thread: Thread, _turn: str | None, params: bytes) -> list[AppServerFa
     if parsed is None:
         return []
     last, window = parsed.token_usage.last, parsed.token_usage.model_context_window or None
+    # After a compaction the server sends an estimate, which has a total and no parts.
     estimated = last.total_tokens > 0 and last.input_tokens == 0 and last.output_tokens == 0
     return [
         Usage(
@@ -135,6 +137,7 @@ def _compaction_notice(thread: Thread, turn: str | None, _params: bytes) -> list
 
 def _compacted(thread: Thread, turn: str | None) -> list[AppServerFact]:
     """Return a compaction once: an item and a notice of the same turn, each counted for itself, report the same one."""
+    # The server may send an item, a notice, or both.
     if max(thread.compaction_items, thread.compaction_notices) == thread.compactions:
         return []
     thread.compactions += 1
@@ -153,6 +156,7 @@ def _error(thread: Thread, turn: str | None, params: bytes) -> list[AppServerFac
         return []
     seen = (ErrorInfo.of(parsed.error), parsed.will_retry)
     known, thread.last_error = thread.last_error, seen
+    # The end of the turn reports a final error; reported here, too, it would count twice.
     if seen == known or not (parsed.will_retry or turn is None):
         return []
     thread.errors += 1

@@ -71,6 +71,7 @@ def read_message(line: bytes) -> RpcMessage | None:
     if _is_long(wire.id) or _is_long(wire.method):
         return None
     if not isinstance(wire.method, UnsetType):
+        # The name of the signal is longer than the method, and has the same limit.
         if len(event_type(wire.method, request=True)) > MAX_NAME:
             return None
         return _asked(wire.id, wire.method, wire.params)

@@ -30,5 +30,6 @@ def _snake(segment: str) -> str:
     text = segment.strip()
     if not text:
         return _UNKNOWN
+    # Acronyms first: `HTTPServer` is `http_server` and not `h_t_t_p_server`.
     spaced = _HUMP.sub(r"\1_\2", _ACRONYM.sub(r"\1_\2", _ODD.sub("_", text)))
     return _RUN.sub("_", spaced).strip("_").lower()

@@ -72,6 +72,7 @@ class PendingQuestions:
             item_id=identifier(item.item_id) or identifier(item.call_id),
         )
         self._pending[request_key(request.id)] = _Asked(asked, at_ms)
+        # A server that asks and never resolves must not fill the memory.
         if len(self._pending) > _MAX_PENDING:
             del self._pending[next(iter(self._pending))]
         return [asked]
@@ -86,6 +87,7 @@ class PendingQuestions:
         if parsed is None or parsed.request_id is None:
             return []
         key = request_key(parsed.request_id)
+        # The thread is compared, because the notification names it and an id may come again.
         asked = self._pending.get(key)
         return self._end(key, "resolved", at_ms) if asked is not None and asked.fact.session == thread else []
 

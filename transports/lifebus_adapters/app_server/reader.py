@@ -142,10 +142,12 @@ class AppServerReader:
         context = context_of(message.params)
         if context.thread is None:
             return [self._signal(message, None, context.turn, at_ms)]
+        # Deleted means deleted: late messages of the thread are withheld, too.
         if self._threads.is_purged(context.thread):
             self.counters.withheld += 1
             return []
         thread = self._threads.find(context.thread)
+        # First, because this very message may show whose thread it is.
         self._learn(thread, message)
         if self._is_servers_own(thread):
             self.counters.withheld += 1
@@ -179,6 +181,7 @@ class AppServerReader:
             return [*self._questions.ask(message, thread.id, turn, at_ms)]
         if message.method == "serverRequest/resolved":
             return [*self._questions.resolve(thread.id, message.params, at_ms)]
+        # A user's own turn came before the compaction that was asked for.
         if message.method == "turn/started" and self._requests.awaits_turn(thread.id):
             thread.compact_wanted = False
         facts = facts_of(thread, message.method, turn, message.params)
@@ -214,6 +217,7 @@ class AppServerReader:
         if sent is None:
             return []
         if answer.result is None:
+            # The server refused to compact, so that the next turn is an ordinary one.
             if sent.method == COMPACT and sent.thread is not None:
                 self._threads.find(sent.thread).compact_wanted = False
             return []

@@ -62,6 +62,7 @@ def signal_of(
         method=message.method,
         received_at=iso_time(at_ms),
         context=SignalContext(None if thread is None else thread.id, turn),
+        # As raw JSON, so that numbers and keys stay exactly as the server wrote them.
         params=message.params if fits else ABSENT,
         session=None if thread is None else SignalSession(thread.id, thread.title, thread.project_id),
         request_id=message.id if isinstance(message, RpcRequest) else UNSET,

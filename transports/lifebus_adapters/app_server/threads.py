@@ -94,6 +94,7 @@ class Threads:
         thread.title, thread.project_id = identifier(parsed.name), identifier(parsed.project_id)
         thread.model = identifier(parsed.model) or thread.model
         thread.forked = thread.forked or parsed.forked_from_id is not None
+        # Once system, always system: later records may leave out what shows it.
         thread.system = thread.system or _is_of_system(parsed)
         return thread
 
@@ -116,6 +117,7 @@ class Threads:
 def _is_of_system(parsed: _Record) -> bool:
     made_by = decoded(parsed.source, dict[str, Raw])
     made_by_server = made_by is not None and "custom" not in made_by
+    # Without `threadSource`, a thread in the session of another one is not the user's.
     elsewhere = parsed.thread_source is None and parsed.session_id is not None and parsed.session_id != parsed.id
     owned = parsed.parent_thread_id is not None or parsed.ephemeral is True
     return made_by_server or elsewhere or owned or parsed.thread_source not in _OF_USER

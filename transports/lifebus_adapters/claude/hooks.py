@@ -71,6 +71,7 @@ HOOKS: Final = HookTable(
         "SessionStart": HookRule(
             events=SESSION_OPEN,
             facts=(FactField("source"), FactField("model"), FactField("context_tokens", int)),
+            # After a compaction Claude Code starts its hooks again for the same session.
             unless=("source", "compact"),
             takes=ManifestPlacementClass.PRE_SESSION,
         ),
@@ -84,10 +85,12 @@ HOOKS: Final = HookTable(
         "PreCompact": HookRule(events=(LifecycleEvent.CONTEXT_PRESSURE_OBSERVED,), facts=(_TRIGGER,)),
         "PostCompact": HookRule(events=(LifecycleEvent.CONTEXT_COMPACTED,), facts=(_TRIGGER,)),
         "Stop": HookRule(events=FRAME_CLOSE, facts=(_STOP_HOOK_ACTIVE,)),
+        # Not FRAME_CLOSE: nothing said that the turn was about to end.
         "StopFailure": HookRule(events=(LifecycleEvent.FRAME_ENDED,), facts=(FactField("error"),), frame_end="failed"),
         "SubagentStop": HookRule(
             events=FRAME_CLOSE,
             facts=(_AGENT_TYPE, _STOP_HOOK_ACTIVE),
+            # Inner helpers, such as the one that compacts, end without ever having started.
             unless=("agent_type", ""),
             subagent=True,
         ),

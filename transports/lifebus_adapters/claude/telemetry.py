@@ -68,6 +68,7 @@ def hook_facts(hook: str, payload: Payload, session: str) -> tuple[Fact, ...]:
     Raises:
         InvalidRequest: a count is no number of tokens.
     """
+    # The numbers of a sub-agent are about a context that is not the session's.
     if identifier(payload, "agent_id") is not None:
         return ()
     if hook == STATUS_LINE:
@@ -106,6 +107,7 @@ def _status_counts(payload: Payload) -> tuple[int | None, int | None]:
     if find(payload, "context_window.current_usage") is None:
         return None, window
     used = bounded_sum(*(count(payload, f"context_window.current_usage.{part}") for part in _PARTS))
+    # Zero comes before the first answer and means that nothing is known yet.
     return used or None, window
 
 

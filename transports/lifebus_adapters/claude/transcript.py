@@ -72,6 +72,7 @@ class TranscriptReader:
         Raises:
             InvalidRequest: the line is not what Claude Code writes.
         """
+        # Before any parsing: requests are most of the file's bytes.
         if record.startswith(_REQUESTS):
             self._is_copying = False
             return ()
@@ -79,6 +80,7 @@ class TranscriptReader:
             return ()
         line = LINE.read(record)
         self._note_copies(line)
+        # After /clear `session_id` is still the old one; this is the camel-case `sessionId`.
         session = named(line.session_id, "sessionId") or self._session
         if session is None or line.is_sidechain or line.type not in _TOLD:
             return ()
@@ -101,6 +103,7 @@ class TranscriptReader:
         if line.is_api_error_message:
             return self._ended(session, self._turn, "failed", "transcript:isApiErrorMessage")
         model = named(answer.model, "message.model")
+        # Claude Code writes such answers itself, for example after an interruption.
         if model == _SYNTHETIC:
             return ()
         self._model = model or self._model
@@ -114,6 +117,7 @@ class TranscriptReader:
             return () if self._is_copied else (Activity(session=session),)
         if _is_interruption(line, prompt):
             return self._ended(session, turn or self._turn, "interrupted", "transcript:interruptedMessageId")
+        # One prompt may be written in several lines with the same id.
         if turn is None or turn == self._last_prompt or not _opens_turn(line, prompt):
             return ()
         self._turn = self._last_prompt = turn
@@ -135,6 +139,7 @@ class TranscriptReader:
             tokens_before=metadata.pre_tokens,
             tokens_after=metadata.post_tokens,
         )
+        # The compaction of a copied line happened in the session that was forked.
         proof = () if self._is_copied else (compacted,)
         if metadata.post_tokens is None:
             return proof
@@ -171,6 +176,7 @@ def _is_interruption(line: Line, prompt: UserMessage) -> bool:
     """Whether Claude Code wrote the line because the user pressed Esc; somebody may also type such a text."""
     if line.interrupted_message_id:
         return True
+    # A user may type the same words: then the line has a source, and is a prompt.
     typed = line.prompt_source or line.turn_origin
     return not typed and prompt.text.startswith(_INTERRUPTED)
 

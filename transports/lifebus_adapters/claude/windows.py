@@ -34,6 +34,7 @@ def window_of(model: str) -> int | None:
     """
     if model.endswith(_LARGE):
         return _LARGE_TOKENS
+    # A cloud's region and vendor stand before the name, its version behind an `@`.
     name = model[max(model.find(_FAMILY), 0) :].partition("@")[0]
     head, _, tail = name.removesuffix("-v1:0").removesuffix("-v2:0").removesuffix("-latest").rpartition("-")
     is_date = len(tail) == len("20250805") and tail.isascii() and tail.isdigit()

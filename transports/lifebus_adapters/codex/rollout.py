@@ -134,6 +134,7 @@ class RolloutReader:
         return self._of_session(self._session, line)
 
     def _open(self, meta: _Meta) -> None:
+        # Older versions repeated the first line of a fork's parent: only the file's own one counts.
         if self._has_meta:
             return
         self._has_meta = True
@@ -174,6 +175,7 @@ class RolloutReader:
 
     def _compacted(self, session: str, ordinal: int | None) -> Sequence[Fact]:
         self._compactions += 1
+        # A file is read from its beginning, so that counting gives the same key again.
         key = f"count:{self._compactions}" if ordinal is None else f"ordinal:{ordinal}"
         return (Compacted(session=session, key=key),)
 
@@ -181,6 +183,7 @@ class RolloutReader:
         self._task_window = started.model_context_window or self._task_window
         turn = named(started.turn_id, "payload.turn_id")
         attributed = started.turn_attribution != _NULL
+        # Before the first turn that is attributed, a missing attribution says nothing.
         self._attributes_turns |= attributed
         self._in_compaction = self._attributes_turns and not attributed
         return () if self._in_compaction else (TurnStarted(session=session, frame_id=turn),)
@@ -229,5 +232,6 @@ def _is_activity(line: _Line) -> bool:
 
 
 def _used_source(tokens: _Tokens) -> str:
+    # After a compaction Codex writes an estimate, which has a total and no parts.
     estimated = tokens.total_tokens > 0 and tokens.input_tokens == 0 and tokens.output_tokens == 0
     return _ESTIMATE if estimated else _LAST

@@ -56,6 +56,7 @@ def hook_facts(hook: str, payload: Payload, session: str) -> tuple[Fact, ...]:
     Raises:
         InvalidRequest: a count is no number of tokens.
     """
+    # Inside a sub-agent the count is about the sub-agent's context.
     if hook != "PostModelRequest" or identifier(payload, "agent_id") is not None:
         return ()
     used = count(payload, "token_usage.total_tokens")

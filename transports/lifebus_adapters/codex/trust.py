@@ -30,12 +30,14 @@ def hook_hash(event: str, matcher: str | None, handler: Mapping[str, Any]) -> st
     definition: dict[str, Any] = {
         "type": "command",
         "command": handler.get("command"),
+        # Codex cuts a timeout before it hashes the hook.
         "timeout": min(timeout, _MAX_TIMEOUT_S.get(event, timeout)),
         "async": handler.get("async", False),
     }
     if handler.get("statusMessage") is not None:
         definition["statusMessage"] = handler["statusMessage"]
     identity = {"event_name": _snake(event), "hooks": [definition]}
+    # Codex drops the matcher of these events before it hashes the hook.
     if matcher is not None and event not in _UNMATCHED:
         identity["matcher"] = matcher
     return "sha256:" + sha256(msgspec.json.encode(identity, order="sorted")).hexdigest()

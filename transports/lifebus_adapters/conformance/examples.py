@@ -80,6 +80,7 @@ def call_of(example: Example, adapter_id: str, number: int = 0) -> HookCall:
 def call_with(stdin: bytes, hook: str, adapter_id: str, number: int = 0, **changes: Any) -> HookCall:
     """Return a hook call with any payload."""
     settings: dict[str, Any] = {"cwd": "/home/dev/project", "env": dict[str, str](), **changes}
+    # The form that the hook makes: its time and 64 random bits.
     call_id = f"hook-{_STARTED_MS:x}-{number:016x}"
     return HookCall(call_id=call_id, adapter_id=adapter_id, hook=hook, stdin=stdin, **settings)
 

@@ -52,6 +52,7 @@ _WRONG: Final[tuple[Any, ...]] = (
     {"a": {"b": None}},
 )
 _CUTS: Final = 12
+# A payload with a conversation in it has thousands of places.
 _MAX_PLACES: Final = 64
 
 

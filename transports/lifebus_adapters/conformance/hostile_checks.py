@@ -79,6 +79,7 @@ def _must_be_whole(subject: Subject, example: Example, stdin: bytes, how: str) -
 
 
 def _faults(subject: Subject, reading: HookReading) -> Iterator[str]:
+    # One event of a pair without the other would leave a session or frame half open.
     wholes = {example.yields for example in subject.examples} | {()}
     if tuple(emission.request.event for emission in reading.emissions) not in wholes:
         yield "yields a part of what it stands for"

@@ -135,6 +135,7 @@ def _matches(wanted: Any, found: Any, texts: list[str]) -> bool:
     if is_list(wanted) and is_list(found):
         pairs = zip(wanted, found, strict=False)
         return len(wanted) == len(found) and all(_matches(one, other, texts) for one, other in pairs)
+    # 1 and true are equal to Python and not to JSON.
     return bool(wanted == found) and isinstance(wanted, bool) is isinstance(found, bool)
 
 

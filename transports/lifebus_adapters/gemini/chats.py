@@ -76,6 +76,7 @@ class ChatReader:
         """
         line = _LINE.read(record)
         if line.session is not None:
+            # Without a session every later line of the file is passed over.
             self._session = None if line.kind == "subagent" else named(line.session, "sessionId")
             return ()
         if self._session is None:
@@ -97,6 +98,7 @@ class ChatReader:
             return _from_others(session, line) if is_new else ()
         usage = self._usage(session, line)
         self._remember(known_id, usage)
+        # An older message that is patched says nothing about how full the context is now.
         is_newest = next(reversed(self._usages)) == known_id
         return (usage,) if usage and is_newest else (Activity(session=session),)
 
@@ -132,6 +134,7 @@ class ChatReader:
             return ()
         for gone in ids[ids.index(known_id) :]:
             del self._usages[gone]
+        # The rewound messages are out of the context, so that the one before them counts again.
         left = next((usage for usage in reversed(self._usages.values()) if usage), None)
         return (left,) if left else ()
 

@@ -75,6 +75,7 @@ class TelemetryLogReader:
     def _event(self, session: str, event: _Event) -> Sequence[Fact]:
         if event.name == "gemini_cli.chat_compression":
             return _compacted(session, event)
+        # The compressor and its like fill contexts of their own.
         if event.role not in {None, "main"} or event.name in _SIGNS:
             return (Activity(session=session),)
         if event.name == "gemini_cli.api_request":
@@ -108,6 +109,7 @@ def _compacted(session: str, event: _Event) -> Sequence[Fact]:
     at, before, after = named(event.timestamp, "attributes.event.timestamp"), event.tokens_before, event.tokens_after
     if at is None or before is None or after is None:
         raise InvalidRequest("a compression without its time or tokens", code="missing", field="$.attributes")
+    # Gemini CLI logs attempts that failed, too.
     if after >= before:
         return (Activity(session=session),)
     return (Compacted(session=session, key=f"compression:{at}", tokens_before=before, tokens_after=after),)

@@ -101,6 +101,7 @@ def _facts_of(message: _Message, before: int) -> Sequence[Fact]:
     if session is None:
         raise InvalidRequest("a message without its session", code="missing", field="$.session_id")
     compacted, live = message.compacted, message.live
+    # Newer than what was read before: else every poll would prove the same compaction again.
     if compacted is not None and live is not None and live > max(compacted, before) and message.number >= live:
         proof = Compacted(session=session, key=f"message:{compacted}")
         return (proof,) if message.number == live else (Activity(session=session),)

@@ -44,6 +44,7 @@ HOOKS: Final = HookTable(
         ),
         "post_llm_call": HookRule(events=(LifecycleEvent.FRAME_ENDING,)),
         "on_session_end": HookRule(events=(LifecycleEvent.FRAME_ENDED,), frame_end=_turn_end),
+        # No on_session_end follows a failed request, so that the frame would stay open.
         "api_request_error": HookRule(events=(LifecycleEvent.FRAME_ENDED,), frame_end="failed"),
         "on_session_finalize": HookRule(events=(LifecycleEvent.SESSION_ENDED,), facts=(FactField("extra.reason"),)),
     },

@@ -66,6 +66,7 @@ def _plugin_faults(plugins: dict[str, Any]) -> Iterator[str]:
     if plugins.get("enabled") is False:
         yield "plugins.enabled: OpenClaw loads no plugins while this is false"
     allowed, denied = plugins.get("allow"), plugins.get("deny")
+    # An empty list allows every plugin.
     if isinstance(allowed, list) and allowed and "lifebus" not in cast("Sequence[Any]", allowed):
         yield "plugins.allow: does not name lifebus, so that OpenClaw would not load it"
     if isinstance(denied, list) and "lifebus" in cast("Sequence[Any]", denied):

@@ -202,6 +202,7 @@ def _step(row: Row) -> Sequence[Fact]:
         return (TurnStarted(session=session, frame_id=run),)
     if step.type != "session.ended":
         return (Activity(session=session),)
+    # A status that is not known is no success.
     end = _FRAME_ENDS.get(step.status or "", "failed")
     evidence = f"database:trajectory.session.ended.{named(step.status, 'data.status') or 'unknown'}"
     return (TurnEnded(session=session, frame_id=run, frame_end=end, evidence=evidence),)

@@ -149,6 +149,7 @@ class EventReader:
         return (_usage(session, event),)
 
     def _summary(self, session: str, message: str, event: _Event) -> Sequence[Fact]:
+        # The summary is being written; the context is still the old one.
         if event.finish is None or event.completed is None:
             return (Activity(session=session),)
         trigger = self._triggers.get(event.parent or "")
@@ -159,6 +160,7 @@ class EventReader:
         known = self._prompts.get(event.part_of or "")
         if known is None or event.part_of is None:
             return (Activity(session=session),)
+        # Parts are stored again when they grow: only the first one begins a turn.
         self._prompts[event.part_of] = True
         if event.part == "compaction":
             _remember(self._triggers, event.part_of, "auto" if event.auto == "true" else "manual")

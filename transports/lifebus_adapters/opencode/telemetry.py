@@ -59,6 +59,7 @@ def hook_facts(hook: str, payload: Payload, session: str) -> tuple[Fact, ...]:
 
 def _window(payload: Payload, session: str) -> tuple[Fact, ...]:
     window = count(payload, "input.model.limit.context")
+    # Helpers may use another model, with another window.
     if not window or scalar(payload, "input.agent", str) in _HELPERS:
         return ()
     return (WindowKnown(session=session, window_tokens=window, window_source=_LIMIT),)

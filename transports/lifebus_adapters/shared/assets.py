@@ -26,6 +26,7 @@ Scope = Literal["user", "project"]
 Dialect = Literal["json", "jsonc", "json5", "yaml"]
 """How a settings file is written: strict JSON, with comments and trailing commas, JSON5, or YAML."""
 
+# Changing one byte here makes Codex distrust every installed hook until the user agrees again.
 _GUARD: Final = 'test -x "$0" || exit 0; exec "$0" "$@"'
 
 
@@ -39,6 +40,7 @@ def is_hook_command(text: object) -> bool:
     if not isinstance(text, str):
         return False
     try:
+        # Compared word by word: settings may have quoted the same command in another way.
         words = shlex.split(text)
     except ValueError:
         return False

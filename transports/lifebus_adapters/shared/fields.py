@@ -66,6 +66,7 @@ def scalar(payload: Payload, path: str, kind: type) -> str | int | bool | None:
         return None
     if type(value) is not kind:  # a bool is an int to isinstance
         raise _wrong_type(path, _KIND_NAMES[kind])
+    # Cut and not refused: a long reason must not cost the whole hook call.
     return value[:FACT_CHARACTERS] if isinstance(value, str) else cast("int | bool", value)
 
 
@@ -78,6 +79,7 @@ def count(payload: Payload, path: str) -> int | None:
     value = find(payload, path)
     if value is None:
         return None
+    # A bool is an int to isinstance.
     if type(value) is not int or not 0 <= value <= MAX_INTEGER:
         raise _wrong_type(path, "a count")
     return value

@@ -51,6 +51,7 @@ def is_ours(value: object) -> bool:
         return False
     members = cast("dict[str, Any]", value)
     handlers: Any = members.get("hooks")
+    # A handler; anything else is a group of handlers.
     if handlers is None:
         return is_hook_command(members.get("command"))
     return isinstance(handlers, list) and handlers != [] and all(map(is_ours, cast("Sequence[Any]", handlers)))

@@ -39,6 +39,7 @@ def launcher_files(directory: str, *, python: str, hook: str, wrapper: str) -> t
     base = directory.rstrip("/")
     launcher = fill(template("texts", "launcher.sh"), hook=for_shell(f"{base}/hook.py"), python=for_shell(python))
     return (
+        # The launcher is last: it must not be there before its hook.py.
         OwnedFile(path=f"{base}/hook.py", contents=hook),
         OwnedFile(path=f"{base}/wrapper.py", contents=wrapper),
         OwnedFile(path=launcher_path(base), contents=launcher, mode=_EXECUTABLE),

@@ -33,6 +33,7 @@ class LineDecoder(Generic[T]):
         except msgspec.ValidationError as fault:
             raise InvalidRequest(f"a record of another form: {fault}"[:256], code="wrong_type", field="$") from None
         except (msgspec.DecodeError, UnicodeError, RecursionError):
+            # The record's own text stays out of the error: it may be a prompt.
             raise InvalidRequest("a record that is not JSON", code="malformed", field="$") from None
 
 

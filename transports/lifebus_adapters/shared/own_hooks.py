@@ -49,5 +49,6 @@ OWN_HOOKS: Final = HookTable(
 
 def table_for(call: HookCall, payload: Payload, table: HookTable) -> HookTable:
     """Return the table to read a call with: ours where the payload or the command line names one of our hooks."""
+    # A wrapper's payload names the hook; the harness's own table need not know that name.
     named = [name for key in OWN_HOOKS.name if isinstance(name := payload.get(key), str) and name]
     return OWN_HOOKS if (named or [call.hook])[0] in OWN_HOOKS.rules else table

@@ -80,6 +80,7 @@ def hook_name(call: HookCall, payload: Payload, table: HookTable) -> str:
         InvalidRequest: neither names a hook that this harness has, nor one of ours.
     """
     table = table_for(call, payload, table)
+    # The payload wins: a user may have copied our command to another hook.
     name = identifier(payload, *table.name) or call.hook
     if name not in table.rules and name not in table.silent:
         shown = name[:64] if name.isprintable() else "?"
@@ -103,6 +104,7 @@ def read_hook(
     Raises:
         InvalidRequest: the payload is not what this harness sends; `field` names where.
     """
+    # stdin is empty then; read as a payload it would be refused with a misleading reason.
     if call.oversized is not None:
         raise InvalidRequest(f"a payload of {call.oversized} bytes is too large to be carried", code="oversized")
     payload = read_payload(call)
@@ -113,6 +115,7 @@ def read_hook(
         hook=name,
         session=session,
         emissions=_emissions(call, payload, name, table, ids, manifest),
+        # Telemetry is kept by session; without one the facts have no place.
         facts=() if session is None else facts(name, payload, session),
         transcript=_transcript(payload, table),
         display=name in table.displays,
@@ -133,6 +136,7 @@ def _transcript(payload: Payload, table: HookTable) -> str | None:
     """Return the absolute path of the telemetry file that a payload names; a strange one is no reason to refuse."""
     for path in table.transcript:
         named = find(payload, path)
+        # A relative path would be opened against the broker's working directory.
         if isinstance(named, str) and named.startswith("/") and named.isprintable() and len(named) <= _PATH_CHARACTERS:
             return named
     return None
@@ -175,6 +179,7 @@ def _context_of(call: HookCall, payload: Payload, name: str, table: HookTable, i
     return _CallContext(
         session=session,
         run=identifier(payload, *paths.run),
+        # A task id on a session event would tie the whole session to one turn.
         task=None if about_session else identifier(payload, *paths.task),
         frame=frame,
         frame_end=rule.frame_end if isinstance(rule.frame_end, str) else rule.frame_end(payload),
@@ -182,6 +187,7 @@ def _context_of(call: HookCall, payload: Payload, name: str, table: HookTable, i
         invocation_id=ids.make(INVOCATION),
         key=_key(payload, name, table) or call.call_id,
         facts=facts,
+        # Metadata goes to clients and not into receipts, so that the working directory may stand here.
         metadata={**facts, **_cwd(call, payload)},
         mode=rule.mode,
         warnings=(*warnings, *lateness(call)),
@@ -217,6 +223,7 @@ def _key(payload: Payload, name: str, table: HookTable) -> str | None:
     about = [identifier(payload, *paths.task, *paths.run), identifier(payload, *paths.agent)] if rule.once else []
     if own is None and not any(about):
         return None
+    # Hashed, because harness ids together may be longer than a key may be.
     parts = [identifier(payload, *paths.session) or "", name, own or "", *(part or "" for part in about)]
     return f"{name}:{sha256(chr(0).join(parts).encode()).hexdigest()[:32]}"
 
@@ -242,6 +249,7 @@ def _synthesized_frame_id(payload: Payload, paths: IdentityPaths) -> str:
         seed = find(payload, path)
         if seed is not None and not isinstance(seed, str):
             raise InvalidRequest(f"`{path}` must be text", code="wrong_type", field=f"$.{path}")
+        # The prompt itself must not leave the payload, so that the frame is named by a digest.
         parts.append(seed or "")
     return "frame_" + sha256("\0".join(parts).encode()).hexdigest()[:32]
 
@@ -254,6 +262,7 @@ def _facts(payload: Payload, rule: HookRule) -> dict[str, FactValue]:
 def _cwd(call: HookCall, payload: Payload) -> dict[str, str]:
     """Return the working directory, which clients need and receipts never show."""
     value = find(payload, "cwd")
+    # Some harnesses run hooks in a directory of their own and name the session's in the payload.
     cwd = value if isinstance(value, str) and value else call.cwd
     return {"cwd": cwd[:_CWD_CHARACTERS]} if cwd else {}
 

@@ -68,8 +68,10 @@ class TablePosition:
                     break
                 self._pass_over(row)
                 raise
+            # Only after the row was read: a bad one is asked for again and then skipped.
             self.at = row[0]
             facts += found
+        # From now on the table counts as read, though it was empty: what comes next is new and not history.
         self.at = self.at or 0
         return _in_short(facts)
 
@@ -96,6 +98,7 @@ def _in_short(facts: Sequence[Fact]) -> list[Fact]:
     """Return the facts without immediate repeats, and without ends of unnamed turns that the next turn has followed."""
     started: set[str] = set()
     kept: list[Fact] = []
+    # From the newest backwards, because a later start decides whether an end is worth keeping.
     for fact in reversed(facts):
         is_over = isinstance(fact, TurnEnded) and fact.frame_id is None and fact.session in started
         if isinstance(fact, TurnStarted):

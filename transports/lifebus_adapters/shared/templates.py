@@ -15,6 +15,7 @@ _PLACE: Final = re.compile(r"@([A-Z]+)@")
 
 def template(folder: str, name: str) -> str:
     """Return a text of the package: `folder` is ``texts`` or an adapter's id."""
+    # Through importlib.resources, because the package may be inside a zip file.
     return resources.files("lifebus_adapters").joinpath(folder, name).read_text("utf-8")
 
 

@@ -43,6 +43,7 @@ _MAX_VERB: Final = 32
 _SAFE: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~:@+=,")
 
 
+# The verbs are few, and every request has one.
 @cache
 def _verb_bytes(verb: str) -> bytes:
     return verb.encode("ascii")
@@ -67,6 +68,7 @@ def decode_header(frame: bytes) -> tuple[int, str]:
     return correlation, _verb_of(frame[_HEAD.size :])
 
 
+# Bounded, because the name comes from a peer that may send any.
 @lru_cache(maxsize=64)
 def _verb_of(name: bytes) -> str:
     if not name.isalpha() or not name.islower():
@@ -87,11 +89,13 @@ def decode_body(body: bytes, kind: type[T]) -> T:
         raise InvalidRequest(f"message of {len(body)} bytes; the limit is {MAX_MESSAGE_BYTES}", code="too_large")
     message = decode_msgpack(body, kind)
     _check_free_form(message)
+    # Equal bytes prove that there are no duplicate keys: the encoder writes each key once.
     if encode_msgpack(message) != body:
         _refuse_duplicates(body)
     return message
 
 
+# One session publishes many receipts.
 @lru_cache(maxsize=16_384)
 def session_topic(adapter_id: str, harness_session_id: str | None) -> bytes:
     """Return ``r/<adapter>/<session>/``; the closing delimiter keeps prefixes apart.

@@ -105,6 +105,7 @@ class CallReader:
             self._header = self._take_header()
         if self._header is None or len(self._bytes) < self._header.size:
             return None
+        # The hook sends one frame and then waits: more bytes mean another protocol.
         if len(self._bytes) > self._header.size:
             raise InvalidRequest("more bytes than the header says", code="trailing_bytes", field="$.size")
         return CallFrame(header=self._header, stdin=bytes(self._bytes))
@@ -174,6 +175,7 @@ def decode_answer(data: bytes) -> HookAnswer:
     line, newline, stdout = data.partition(b"\n")
     match line.split(b" "):
         case [code, length] if newline and code.isdigit() and length.isdigit():
+            # A connection that broke off is shorter than its first line says, and no answer.
             if int(code) <= MAX_EXIT_CODE and int(length) == len(stdout):
                 return HookAnswer(stdout=stdout, exit_code=int(code))
         case _:

@@ -59,7 +59,8 @@ class ChildProcess:
         self._last = False
         self._closed = False
         self._environment = environment_of(spec, os.environ)
-        self._stdin_end, self._stdin = os.pipe()  # the child's end stays open here, to see what it leaves unread
+        # The child's end stays open here: FIONREAD on it says how much the child leaves unread.
+        self._stdin_end, self._stdin = os.pipe()
         try:  # a millisecond on the event loop; with an await there would be a moment in which nobody owns the child
             self._process = subprocess.Popen(  # noqa: S603  an argument list that the user has given
                 spec.argv,
@@ -82,6 +83,7 @@ class ChildProcess:
         if self._process.stderr is not None:
             self._outputs[self._process.stderr.fileno()] = self.errors.add
         self._listening = set(self._outputs)
+        # Our ends must never block the event loop; the child's ends stay as they are.
         for descriptor in (*self._outputs, self._stdin):
             os.set_blocking(descriptor, False)
         for descriptor in self._outputs:
@@ -103,6 +105,7 @@ class ChildProcess:
         """How many bytes of what was sent it has not read."""
         if self._closed:
             return 0
+        # What the pipe holds was written and not read; what is unsent did not fit into the pipe.
         waiting = struct.unpack("i", fcntl.ioctl(self._stdin_end, termios.FIONREAD, b"\0" * 4))[0]
         return len(self._unsent) + int(waiting)
 
@@ -146,6 +149,7 @@ class ChildProcess:
                 self._signal(signal.SIGTERM)
                 with anyio.move_on_after(term_s):
                     await self.exited.wait()
+            # Also after a clean exit: what the child has started may live on in its group.
             self._signal(signal.SIGKILL)
             with anyio.move_on_after(_REAP_S):
                 await self.exited.wait()
@@ -154,6 +158,7 @@ class ChildProcess:
                 self._close()
 
     def _signal(self, number: signal.Signals) -> None:
+        # Once reaped, the number may belong to a stranger's process.
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)
@@ -161,6 +166,7 @@ class ChildProcess:
     def _on_exit(self) -> None:
         self.exited.set()
         self.ending.set()
+        # It outlived SIGKILL by `_REAP_S`, and ends only now.
         if self._closed:
             self._reap()
 

@@ -20,6 +20,7 @@ def watch_exit(
     if sys.platform == "linux":
         with contextlib.suppress(OSError):  # an old kernel, or one that is not let
             return _watch_descriptor(os.pidfd_open(process.pid), loop, ended)
+    # A daemon thread: it must not keep the interpreter alive for a child that never ends.
     threading.Thread(target=_wait_for, args=(process, loop, ended), daemon=True).start()
     return _nothing
 
@@ -42,6 +43,7 @@ def _watch_descriptor(
 def _wait_for(process: "subprocess.Popen[bytes]", loop: asyncio.AbstractEventLoop, ended: Callable[[], None]) -> None:
     if hasattr(os, "waitid"):
         with contextlib.suppress(ChildProcessError):
+            # WNOWAIT leaves the child unreaped, so that its process id stays its own.
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     else:
         process.wait()

@@ -30,6 +30,7 @@ class FreshInvoker:
         """
         slot = await self._pool.acquire()
         question = encode_json(envelope) + b"\n"
+        # The slot comes back when the child is gone, which may be after the dispatch has ended.
         run = self._commands.start(self._spec, question, bodies_of(envelope), partial(self._pool.release, slot))
         try:
             await run.done.wait()

@@ -50,6 +50,7 @@ def harness_of(pid: int) -> CallerProcess | None:
         stat = _look(pid)
         if stat is None or pid <= _INIT:
             return None
+        # Through a shell we may be the grandchild of the harness; through `exec` its child.
         if stat.name not in _SHELLS:
             return identify(pid)
         pid = stat.parent

@@ -98,6 +98,7 @@ class Run:
 
     async def run(self) -> None:
         """Run the child from its start to its end: the owner's task."""
+        # The caller was cancelled before the owner's task came to run.
         if self._abandoned:
             return
         try:
@@ -114,6 +115,7 @@ class Run:
             if self._exited:
                 await self._drain_outputs(child)
         finally:
+            # No SIGTERM for a child that floods its output: it would go on writing.
             await child.end(0 if self._failure is Failure.TOO_LARGE else TERM_S)
             self.done.set()
 

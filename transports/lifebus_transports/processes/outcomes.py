@@ -157,6 +157,7 @@ def _read(data: bytes) -> Any:
 
 
 def _is_two_documents(data: bytes) -> bool:
+    # Only to name the fault: the strict reader does not say that a second document follows.
     decoder = json.JSONDecoder()
     try:
         text = data.decode().strip()

@@ -69,8 +69,10 @@ def secrets_in(environment: Mapping[str, str]) -> list[str]:
 
 def redact(text: str, secrets: Iterable[str] = (), bodies: Iterable[str] = ()) -> str:
     """Return the end of a text, at most `LONGEST` characters: printable, no secret, nothing quoted from a body."""
+    # First of all: an escape sequence inside a secret would hide it from every pattern below.
     text = _STEERING.sub("", text)
     text = _without_quotes(text, [form for body in bodies for form in _forms_of(body)])
+    # The longest first: a short secret may be a part of a longer one.
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= _SHORTEST_SECRET:
             text = text.replace(secret, _HIDDEN)
@@ -92,6 +94,7 @@ def _without_quotes(text: str, bodies: Iterable[str]) -> str:
     for body in bodies:
         if _SHORTEST_SECRET <= len(body) < 2 * _BLOCK:
             text = text.replace(body, _HIDDEN)
+        # Any 31 characters in a row hold one whole block, wherever they begin.
         for start in range(0, len(body) - _BLOCK + 1, _BLOCK):
             blocks[body[start : start + _BLOCK]] = (body, start)
     parts: list[str] = []

@@ -23,6 +23,7 @@ class CommandSpec(Struct, frozen=True, kw_only=True):
 
 def environment_of(spec: CommandSpec, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the whole environment of a command: what is allowed of `environ`, then what is set."""
+    # An allow-list: secrets of the broker's environment must not reach a client's command by default.
     allowed = (*PASSED_ON, *spec.passing)
     return {name: value for name, value in environ.items() if _is_allowed(name, allowed)} | dict(spec.setting)
 

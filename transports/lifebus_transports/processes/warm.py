@@ -81,6 +81,7 @@ class Worker:
 
     async def end(self) -> None:
         """End it: one that did nothing wrong may end by itself; whoever waits for its answer gets its fault."""
+        # Both are read before the drain and the end, which change them.
         by_itself, unread = self.child.exited.is_set(), self.child.unread
         self.child.drain()
         await self.child.end(input_end_s=0.0 if self.fault or by_itself else _INPUT_END_S)
@@ -144,6 +145,7 @@ class WarmInvoker:
             LifebusError: no worker can be started, too many wait, or the worker misbehaved.
         """
         if self._down is not None and not self._alive:
+            # The same error is raised for many callers: without this its traceback would grow with each.
             raise self._down.with_traceback(None)
         worker = await self._pool.acquire()
         try:
@@ -166,11 +168,13 @@ class WarmInvoker:
             faults += 1
             if worker is not None:
                 await self._until_ending(worker)
+                # The first fault may be an accident: no pause, and no wait for the old worker's end.
                 if worker.answered or faults == 1:
                     faults = 0 if worker.answered else 1
                     self._tasks.start_soon(self._end_worker, worker)  # its successor need not wait for its end
                     continue
                 await self._end_worker(worker)
+            # Nobody is left to answer, so that whoever waits fails now and not at its deadline.
             if self._down is not None and not self._alive:
                 self._pool.fail_waiting(self._down)
             await anyio.sleep(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** max(0, min(faults, 10) - 2)))

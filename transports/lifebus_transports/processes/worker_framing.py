@@ -90,6 +90,7 @@ class MsgpackFraming:
     def feed(self, data: bytes) -> list[Any]:
         """Return the documents that are whole now; after nonsense the rest of it is forgotten."""
         found: list[Any] = []
+        # Counted here, because the unpacker's own limit is about its buffer.
         self._fed += len(data)
         if self._fed > MAX_MESSAGE_BYTES:
             return self._forget(_too_large())
