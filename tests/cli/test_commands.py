@@ -149,8 +149,8 @@ def serving(shell: Shell, *arguments: str) -> "Iterator[subprocess.Popen[bytes]]
 
 def frame(shell: Shell) -> list[dict[str, Any]]:
     """Tell of a frame that opens, and return its receipts."""
-    told = shell.call("emit", "frame.opening", "--adapter", "codex", "--session", "s1", "--frame", "f1", "--json")
-    return [receipt for line in told.lines for receipt in line["receipts"]]
+    ran = shell.call("emit", "frame.opening", "--adapter", "codex", "--session", "s1", "--frame", "f1", "--json")
+    return [receipt for line in ran.lines for receipt in line["receipts"]]
 
 
 @pytest.mark.parametrize(("protocol", "number"), [("oneshot", signal.SIGTERM), ("jsonl", signal.SIGINT)])

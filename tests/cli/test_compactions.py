@@ -109,7 +109,7 @@ async def long_ledger(path: Path) -> None:
     await ledger.aclose()
 
 
-def test_a_log_that_was_damaged_long_ago_is_found_by_a_start_and_told_by_doctor(alone: Shell) -> None:
+def test_a_log_that_was_damaged_long_ago_is_found_by_a_start_and_shown_by_doctor(alone: Shell) -> None:
     path = alone.directory / "state" / "ledger.db"
     path.parent.mkdir(mode=0o700)
     asyncio.run(long_ledger(path))
@@ -149,7 +149,7 @@ def test_beside_a_broker_a_stale_recap_is_named_and_never_shown(shell: Shell) ->
 
 
 def test_deleting_all_of_them_changes_nothing(shell: Shell) -> None:
-    def told() -> tuple[object, ...]:
+    def shown() -> tuple[object, ...]:
         with broker_up(shell):
             sessions = shell.call("sessions", "--json").out
             receipts = shell.call("receipts", "export").out
@@ -159,8 +159,8 @@ def test_deleting_all_of_them_changes_nothing(shell: Shell) -> None:
         recap = shell.call("compactions", "show", "codex/s1", "--json").out
         return sessions, receipts, again, recap
 
-    before_any = told()
+    before_any = shown()
     shell.call("compactions", "rebuild")
-    with_all = told()
+    with_all = shown()
     shell.call("compactions", "delete", "--all")
-    assert before_any == with_all == told()
+    assert before_any == with_all == shown()

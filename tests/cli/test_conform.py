@@ -20,7 +20,7 @@ def test_a_built_in_adapter_passes(alone: Shell, adapter: str) -> None:
 
 
 @pytest.mark.parametrize("separator", [(), ("--",)])
-def test_a_program_that_passes_is_told_so(alone: Shell, separator: tuple[str, ...]) -> None:
+def test_a_program_that_passes_is_reported_so(alone: Shell, separator: tuple[str, ...]) -> None:
     ran = alone.call("conform", "--json", *separator, sys.executable, str(EXAMPLE))
     assert ran.code == 0
     assert all(finding["ok"] and finding["evidence"] for finding in ran.json)

@@ -1,4 +1,4 @@
-"""`lifebus clients`: named consumers, how far they are, and their care."""
+"""`lifebus clients`: named consumers, how far they are, and their administration."""
 
 from pathlib import Path
 

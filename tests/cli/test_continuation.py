@@ -61,7 +61,7 @@ def test_no_answer_but_get_shows_a_token(shell: Shell) -> None:
     assert status["ended"] == []
 
 
-def test_what_was_taken_is_told_as_ended(shell: Shell) -> None:
+def test_what_was_taken_is_shown_as_ended(shell: Shell) -> None:
     shell.call("continuation", "put", "t-1", "--ttl", "2h", stdin=b"token")
     shell.call("continuation", "get", "t-1", "--consume")
     status = shell.call("renewal", "--json").json
@@ -81,7 +81,7 @@ def test_what_was_taken_is_told_as_ended(shell: Shell) -> None:
         (("get", "t-1"), b"", 1, "no token waits"),
     ],
 )
-def test_what_cannot_be_done_is_told_in_a_sentence(
+def test_what_cannot_be_done_is_reported_in_a_sentence(
     shell: Shell, arguments: tuple[str, ...], stdin: bytes, code: int, said: str
 ) -> None:
     ran = shell.call("continuation", *arguments, stdin=stdin)

@@ -109,7 +109,7 @@ def test_schema_lists_the_kinds_and_suggests_one(alone: Shell) -> None:
         (("demo", "--speed", "fast"), 2),
     ],
 )
-def test_bad_usage_is_told_in_a_sentence(alone: Shell, arguments: tuple[str, ...], code: int) -> None:
+def test_bad_usage_is_reported_in_a_sentence(alone: Shell, arguments: tuple[str, ...], code: int) -> None:
     ran = alone.call(*arguments)
     assert (ran.code, ran.out) == (code, "")
     assert ran.err.startswith("lifebus: ")

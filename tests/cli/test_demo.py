@@ -156,6 +156,6 @@ def test_a_reader_that_goes_away_ends_the_demo_quietly(alone: Shell, temporary: 
         process.stdout.readline()
         process.stdout.close()
         process.stdout = None
-        _, told = process.communicate(timeout=PATIENCE_S)
-    assert (process.returncode, told) == (141, b"")
+        _, errors = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, errors) == (141, b"")
     assert list(temporary.iterdir()) == []

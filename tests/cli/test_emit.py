@@ -1,4 +1,4 @@
-"""`lifebus emit`: what is recorded is printed, what is refused is told, and the exit code says which."""
+"""`lifebus emit`: what is recorded is printed, what is refused is reported, and the exit code says which."""
 
 import json
 import subprocess
@@ -91,7 +91,7 @@ def test_documents_come_from_a_file_or_stdin_one_or_many(bus: Shell, tmp_path: P
         (("--file", "--jsn"), 2, "unknown option"),
     ],
 )
-def test_bad_input_is_told_in_a_sentence(bus: Shell, arguments: tuple[str, ...], code: int, said: str) -> None:
+def test_bad_input_is_reported_in_a_sentence(bus: Shell, arguments: tuple[str, ...], code: int, said: str) -> None:
     ran = bus.call("emit", *arguments)
     assert (ran.code, ran.out) == (code, "")
     assert said in ran.err

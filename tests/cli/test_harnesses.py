@@ -1,4 +1,4 @@
-"""`tick`, `status` and `doctor` tell of the harnesses that a broker looks after."""
+"""`tick`, `status` and `doctor` show the harnesses that a broker supervises."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ START = {"hook_event_name": "SessionStart", "session_id": "s1", "source": "start
 
 @pytest.fixture(scope="module")
 def watched() -> Iterator[Shell]:
-    """A shell beside a broker that has heard a Codex session by an installed hook."""
+    """A shell beside a broker that has recorded a Codex session by an installed hook."""
     with short_directory() as directory:
         shell = Shell(directory, LIFEBUS_TICKS_INTERVAL_MS="100")
         shell.call("hooks", "install", "codex", "--yes")
@@ -48,7 +48,7 @@ def test_status_has_a_line_for_each_harness(watched: Shell) -> None:
     assert (harness["adapter_id"], harness["sessions"], harness["silent"]) == ("codex", 1, [])
 
 
-def test_doctor_tells_what_codex_does_not_trust_and_what_the_broker_sees(watched: Shell) -> None:
+def test_doctor_shows_what_codex_does_not_trust_and_what_the_broker_sees(watched: Shell) -> None:
     found = watched.call("doctor", "--json").json
     (hooks,) = [one for one in found if one["check"] == "hooks"]
     assert hooks["state"] == "bad"

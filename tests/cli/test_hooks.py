@@ -166,7 +166,7 @@ def test_on_a_terminal_it_asks(alone: Shell) -> None:
     assert "hooks" in settings(alone, ".gemini/settings.json")
 
 
-def test_json_tells_plan_and_outcome(alone: Shell) -> None:
+def test_json_has_plan_and_outcome(alone: Shell) -> None:
     (planned,) = alone.call("hooks", "plan", "gemini", "--json").json
     assert (planned["adapter_id"], planned["already"], planned["done"]) == ("gemini", False, None)
     assert [item["action"] for item in planned["files"]] == ["create"] * 4

@@ -48,7 +48,7 @@ def shell(filled: Shell, tmp_path: Path) -> Iterator[Shell]:
         yield own
 
 
-def test_info_tells_what_the_file_holds(filled: Shell) -> None:
+def test_info_shows_what_the_file_holds(filled: Shell) -> None:
     found = filled.call("ledger", "info", "--json").json
     assert (found["rows"], found["floor"], found["head"], found["sessions"], found["keys"]) == (5, 0, 5, 2, 5)
     assert (found["oldest"]["position"], found["newest"]["position"], found["base"]) == (1, 5, None)
@@ -180,7 +180,7 @@ def test_pruning_by_age_and_compacting(shell: Shell) -> None:
     "arguments",
     [[], ["--through", "1", "--keep-days", "2"], ["--through", "0"], ["--keep-mb", "x"], ["--before", "never"]],
 )
-def test_a_wish_to_prune_that_cannot_be_is_a_usage_error(shell: Shell, arguments: list[str]) -> None:
+def test_a_prune_that_cannot_be_is_a_usage_error(shell: Shell, arguments: list[str]) -> None:
     assert shell.call("ledger", "prune", *arguments).code == 2
 
 

@@ -73,7 +73,7 @@ def test_every_failure_class_has_an_exit_code_of_the_table() -> None:
     assert set(codes.values()) <= set(ExitCode)
 
 
-def test_a_defect_is_told_in_a_sentence_with_exit_code_70() -> None:
+def test_a_defect_is_reported_in_a_sentence_with_exit_code_70() -> None:
     code, lines = explain(ExceptionGroup("g", [ExceptionGroup("h", [RuntimeError("boom")])]))
     assert code is ExitCode.SOFTWARE
     assert lines[0] == "a defect of lifebus: RuntimeError: boom"

@@ -11,7 +11,7 @@ from lifebus_transports.runtime_dir import ensure_private_directory, hold_lock
 from support.command_line import Shell, broker_up
 
 
-def test_status_tells_how_the_broker_is(bus: Shell) -> None:
+def test_status_shows_how_the_broker_is(bus: Shell) -> None:
     ran = bus.run("status")
     assert (ran.code, ran.err) == (0, "")
     assert "running" in ran.out

@@ -99,12 +99,12 @@ def test_a_tampered_log_fails_with_its_step_and_position_and_what_to_do(saved: S
     ledger = saved.directory / "state/ledger.db"
     change_rows(ledger, "UPDATE rows SET receipt = CAST(CAST(receipt AS TEXT) || ' ' AS BLOB) WHERE position = 9")
 
-    told, plain = saved.call("boot", "--check"), saved.call("boot", "--check", "--json")
+    shown, plain = saved.call("boot", "--check"), saved.call("boot", "--check", "--json")
 
-    assert (told.code, plain.code) == (1, 1)
-    assert "step 4 of 12" in told.err
-    assert "position 9" in told.err
-    assert "lifebus ledger verify" in told.err
+    assert (shown.code, plain.code) == (1, 1)
+    assert "step 4 of 12" in shown.err
+    assert "position 9" in shown.err
+    assert "lifebus ledger verify" in shown.err
     assert (plain.json["ok"], plain.json["failed"]["step"], plain.json["failed"]["position"]) == (False, 4, 9)
     assert len(plain.json["steps"]) == 3
     assert saved.call("snapshots", "verify").code == 1
@@ -197,7 +197,7 @@ def test_after_a_cut_the_list_says_so_and_a_new_save_is_proved_and_rebuilt(saved
     assert (rebuilt.code, rebuilt.out.count("identical")) == (0, 7), rebuilt.out
 
 
-def test_rebuilding_tells_the_first_difference(saved: Shell) -> None:
+def test_rebuilding_shows_the_first_difference(saved: Shell) -> None:
     change_rows(saved.directory / "state/ledger.db", "UPDATE rows SET ended = 1 - ended")
 
     ran = saved.call("boot", "--rebuild")
@@ -241,15 +241,15 @@ def test_without_anything_saved_the_commands_say_so(alone: Shell) -> None:
 def test_beside_a_broker_it_saves_resumes_and_takes_revisions(bus: Shell) -> None:
     saved = bus.call("save", "session", "--json")
     head = saved.json["position"]
-    live, told = bus.call("boot", "--live", "--json"), bus.call("boot", "--live")
+    live, shown = bus.call("boot", "--live", "--json"), bus.call("boot", "--live")
     booted = bus.call("boot", saved.json["snapshot_id"], "--json")
     listed = {one["snapshot_id"]: one["why_not"] for one in bus.call("snapshots", "--json").json}
     refused = bus.call("boot", "--revise", "for no reason")
 
-    assert (saved.code, live.code, told.code, booted.code) == (0, 0, 0, 0)
+    assert (saved.code, live.code, shown.code, booted.code) == (0, 0, 0, 0)
     assert live.json["position"] == head
     assert [one["frame_id"] for one in live.json["pending_state"]["PENDING_ROLL"]] == ["f1"]
-    assert "PENDING_ROLL  codex/s1  f1, position 2: no end was recorded" in told.out
+    assert "PENDING_ROLL  codex/s1  f1, position 2: no end was recorded" in shown.out
     assert booted.json["resume"] == live.json
     assert listed[saved.json["snapshot_id"]] is None
     assert bus.call("boot", "--rebuild", saved.json["snapshot_id"]).code == 0

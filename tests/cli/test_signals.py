@@ -26,16 +26,16 @@ SAID: list[Observation] = [
 def observe(shell: Shell, *observations: Observation, origin: str = "o1") -> None:
     """Tell a shell's broker what an observer saw."""
 
-    async def tell() -> None:
+    async def send() -> None:
         async with lifebus.connect("test", runtime_dir=shell.directory / "run") as bus:
-            await Observer(bus, origin).tell(*observations)
+            await Observer(bus, origin).observe(*observations)
 
-    asyncio.run(tell())
+    asyncio.run(send())
 
 
 @pytest.fixture(scope="module")
-def heard() -> Iterator[Shell]:
-    """A shell beside a broker that has heard of two threads and of the process itself."""
+def observed() -> Iterator[Shell]:
+    """A shell beside a broker that has signals of two threads and of the process itself."""
     with short_directory() as directory:
         shell = Shell(directory)
         with broker_up(shell):
@@ -43,8 +43,8 @@ def heard() -> Iterator[Shell]:
             yield shell
 
 
-def test_in_a_pipe_a_line_names_event_thread_turn_and_size_and_no_word_of_the_conversation(heard: Shell) -> None:
-    ran = heard.run("signals", "--no-follow")
+def test_in_a_pipe_a_line_names_event_thread_turn_and_size_and_no_word_of_the_conversation(observed: Shell) -> None:
+    ran = observed.run("signals", "--no-follow")
     lines = sorted(ran.out.splitlines(), key=lambda line: line.split()[1:3])
     assert (ran.code, len(lines), ran.err) == (0, 6, "")
     assert lines[0].startswith("2026-11-21T00:00:00.000Z codex/- 1 app_server.config_warning bytes=")
@@ -54,8 +54,8 @@ def test_in_a_pipe_a_line_names_event_thread_turn_and_size_and_no_word_of_the_co
     assert "conversation" not in ran.out
 
 
-def test_in_json_a_line_has_the_place_and_the_whole_signal(heard: Shell) -> None:
-    ran = heard.call("signals", "--no-follow", "--json", "--thread", "00000001-thread-one")
+def test_in_json_a_line_has_the_place_and_the_whole_signal(observed: Shell) -> None:
+    ran = observed.call("signals", "--no-follow", "--json", "--thread", "00000001-thread-one")
     assert [line["cursor"].split(":")[1] for line in ran.lines] == ["1", "2", "3"]
     assert ran.lines[1]["signal"]["params"] == {"delta": "words of the conversation"}
     assert {line["thread"] for line in ran.lines} == {"00000001-thread-one"}
@@ -82,25 +82,25 @@ def test_in_json_a_line_has_the_place_and_the_whole_signal(heard: Shell) -> None
         (("-n", "0"), 0),
     ],
 )
-def test_filters_and_beginnings_let_through_what_they_say(heard: Shell, arguments: tuple[str, ...], count: int) -> None:
-    ran = heard.call("signals", "--no-follow", "--json", *arguments)
+def test_filters_and_beginnings_select_what_they_say(observed: Shell, arguments: tuple[str, ...], count: int) -> None:
+    ran = observed.call("signals", "--no-follow", "--json", *arguments)
     assert (ran.code, len(ran.lines)) == (0, count)
 
 
-def test_a_cursor_that_it_printed_is_where_it_goes_on(heard: Shell) -> None:
-    first = heard.call("signals", "--no-follow", "--json", "--thread", "t2").lines[0]["cursor"]
-    rest = heard.call("signals", "--no-follow", "--json", "--thread", "t2", "--from", first).lines
+def test_a_cursor_that_it_printed_is_where_it_goes_on(observed: Shell) -> None:
+    first = observed.call("signals", "--no-follow", "--json", "--thread", "t2").lines[0]["cursor"]
+    rest = observed.call("signals", "--no-follow", "--json", "--thread", "t2", "--from", first).lines
     assert [line["signal"]["eventType"] for line in rest] == ["app_server.item.completed"]
 
 
-def test_a_cursor_of_another_history_is_an_explicit_gap(heard: Shell) -> None:
-    ran = heard.call("signals", "--no-follow", "--json", "--thread", "t2", "--from", f"{'0' * 32}:1")
+def test_a_cursor_of_another_history_is_an_explicit_gap(observed: Shell) -> None:
+    ran = observed.call("signals", "--no-follow", "--json", "--thread", "t2", "--from", f"{'0' * 32}:1")
     assert ran.lines[0]["gap"]["reason"] == "epoch_changed"
     assert len(ran.lines) == 3
 
 
-def test_on_a_terminal_there_are_columns_that_fit(heard: Shell) -> None:
-    ran = heard.on_terminal("signals", "--no-follow", variables={"NO_COLOR": "1"})
+def test_on_a_terminal_there_are_columns_that_fit(observed: Shell) -> None:
+    ran = observed.on_terminal("signals", "--no-follow", variables={"NO_COLOR": "1"})
     lines = ran.out.replace("\r\n", "\n").splitlines()
     assert len(lines) == 6
     assert all(len(line) <= 80 for line in lines)
@@ -121,8 +121,8 @@ def test_it_follows_what_comes_and_ends_with_130_on_ctrl_c(alone: Shell) -> None
         assert process.stderr.read() == b""
 
 
-def test_the_status_counts_signals(heard: Shell) -> None:
-    assert "signals_stored 6" in heard.call("status").out
+def test_the_status_counts_signals(observed: Shell) -> None:
+    assert "signals_stored 6" in observed.call("status").out
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_the_status_counts_signals(heard: Shell) -> None:
         ("--nonsense",),
     ],
 )
-def test_what_cannot_be_understood_is_a_usage_error(heard: Shell, arguments: tuple[str, ...]) -> None:
-    ran = heard.call("signals", "--no-follow", *arguments)
+def test_what_cannot_be_understood_is_a_usage_error(observed: Shell, arguments: tuple[str, ...]) -> None:
+    ran = observed.call("signals", "--no-follow", *arguments)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("lifebus: ")

@@ -102,9 +102,9 @@ def test_a_closed_pipe_is_no_error_message(bus: Shell, arguments: tuple[str, ...
     os.close(reading)
     with bus.started(*arguments, stdout=writing, stderr=subprocess.PIPE) as process:
         os.close(writing)
-        _, told = process.communicate(timeout=PATIENCE_S)
+        _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 141
-    assert told == b""
+    assert errors == b""
 
 
 @pytest.mark.parametrize(

@@ -45,9 +45,9 @@ def test_flags_win_over_the_environment(alone: Shell) -> None:
     with broker_up(alone, "--runtime-dir", other, "--ledger-backend", "memory"):
         found = alone.call("status", "--json", "--runtime-dir", other).json
         assert (found["ledger"]["backend"], found["runtime_dir"]) == ("memory", other)
-        told = alone.call("status", LIFEBUS_RUNTIME_DIR=other)
-        assert told.code == 0
-        assert "lacking   no sequences, no snapshots, no retention by the settings" in told.out
+        shown = alone.call("status", LIFEBUS_RUNTIME_DIR=other)
+        assert shown.code == 0
+        assert "lacking   no sequences, no snapshots, no retention by the settings" in shown.out
 
 
 @pytest.mark.parametrize(

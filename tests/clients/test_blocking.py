@@ -41,8 +41,8 @@ def test_a_script_emits_reads_and_asks() -> None:
             assert bus.tick("codex", session="s").receipts[0].event == "supervisor.tick"
             seen = [item.sequence for item in bus.receipts(since="start", until_head=True) if isinstance(item, Receipt)]
             assert seen == [1, 2, 1, 3]
-            wish = CapabilityRequest(capability="approval_surface", level=RequirementLevel.PREFERRED)
-            assert bus.negotiate("codex", [wish]).outcome == "degraded"
+            requirement = CapabilityRequest(capability="approval_surface", level=RequirementLevel.PREFERRED)
+            assert bus.negotiate("codex", [requirement]).outcome == "degraded"
             assert {one.harness_session_id for one in bus.sessions()} == {"s", "t"}
             assert (bus.clients(), len(bus.manifests()), bus.status().ledger.head) == ([], 6, 4)
             assert bus.read(Backfill(limit=1)).next == 1
@@ -66,7 +66,7 @@ def test_a_script_follows_signals() -> None:
     with short_directory() as directory:
         shell = Shell(directory)
         with broker_up(shell), lifebus.blocking.connect(runtime_dir=directory / "run") as bus:
-            bus._portal.call(Observer(bus._bus).tell, signal("t1"), signal("t2"), signal("t1"))
+            bus._portal.call(Observer(bus._bus).observe, signal("t1"), signal("t2"), signal("t1"))
             signals = bus.signals(thread="t1", since="start", until_head=True)
             assert places(list(signals)) == {"t1": [1, 2]}
             assert signals.cursors["t1"].position == 2

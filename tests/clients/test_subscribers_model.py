@@ -37,17 +37,17 @@ WHO = st.integers(0, len(FILTERS) - 1)
 
 
 class Reader:
-    """One subscriber: its view, the page that is on its way to it, and all that it was told."""
+    """One subscriber: its view, the page that is on its way to it, and all that it has returned."""
 
     def __init__(self, epoch: str, session: tuple[str, str] | None) -> None:
         self.session = session
         self.view = View(epoch=epoch, position=0, session=session)
         self.view.sequence = 0
         self.page: BackfillPage | None = None
-        self.told: list[RowInfo | Gap | int] = []
+        self.returned: list[RowInfo | Gap | int] = []
 
     def take(self, items: list[RowInfo] | list[RowInfo | Gap]) -> None:
-        self.told += items
+        self.returned += items
 
 
 class Subscribing(RuleBasedStateMachine):
@@ -87,8 +87,8 @@ class Subscribing(RuleBasedStateMachine):
         for each in self.patches:
             each.stop()
 
-    @rule(names=st.lists(st.sampled_from(SESSIONS), min_size=1, max_size=9), heard=st.sets(WHO))
-    def receipts_come_and_some_hear_of_them(self, names: list[str | None], heard: set[int]) -> None:
+    @rule(names=st.lists(st.sampled_from(SESSIONS), min_size=1, max_size=9), reached=st.sets(WHO))
+    def receipts_come_and_reach_some(self, names: list[str | None], reached: set[int]) -> None:
         self.published.clear()
         first = len(self.rows) + 1
         new = [entry(n, key=f"k{n}", harness_session_id=name) for n, name in enumerate(names, first)]
@@ -97,7 +97,7 @@ class Subscribing(RuleBasedStateMachine):
         for number, reader in enumerate(self.readers):
             live = [RowInfo(row.position, row.sequence, row.receipt) for row in self.published]
             mine = [row for row in live if self.wants(reader, row.position)]
-            if number in heard:
+            if number in reached:
                 reader.take(reader.view.offer(self.ledger.epoch, mine))
             elif mine:
                 reader.view.lose()
@@ -123,13 +123,13 @@ class Subscribing(RuleBasedStateMachine):
     @rule(who=WHO)
     def a_subscriber_takes_the_state(self, who: int) -> None:
         reader = self.readers[who]
-        if reader.page is None and reader.told and isinstance(reader.told[-1], Gap):
+        if reader.page is None and reader.returned and isinstance(reader.returned[-1], Gap):
             states = States(self.ledger, partial(state_at_floor, self.ledger.open_log, lambda: freeze_map({})))
             page = self.runner.run(states.answer(StateQuery()))
             assert page.position == max(self.floors)
             if page.position > reader.view.position:
                 reader.view.start_from(page.epoch, page.position)
-                reader.told.append(page.position)
+                reader.returned.append(page.position)
 
     @rule()
     def the_broker_is_killed(self) -> None:
@@ -161,7 +161,7 @@ class Subscribing(RuleBasedStateMachine):
     def check(self, reader: Reader) -> None:
         """Nothing between two things that it was told is for it, unless a gap or a state says so."""
         at = 0
-        for item in reader.told:
+        for item in reader.returned:
             start = item.after if isinstance(item, Gap) else item - 1 if isinstance(item, int) else item.position - 1
             if not isinstance(item, int):
                 assert not any(self.wants(reader, position) for position in range(at + 1, start + 1)), "a silent hole"

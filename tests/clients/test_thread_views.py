@@ -107,7 +107,7 @@ def test_every_signal_is_seen_once_and_in_order_or_lies_in_a_gap(
 @pytest.mark.parametrize("thread", [None, "t1"], ids=["all threads", "one thread"])
 @settings(max_examples=100, deadline=None)
 @given(history=st.lists(st.sampled_from(NAMES), max_size=5), steps=st.lists(STEP, max_size=20))
-def test_a_follower_from_the_start_that_hears_signals_before_it_is_placed_misses_none(
+def test_a_follower_from_the_start_that_gets_signals_before_it_is_placed_misses_none(
     thread: str | None, history: list[str], steps: list[tuple[str, Any]]
 ) -> None:
     bus = LossySignals(thread, "start", history)
@@ -144,7 +144,7 @@ def test_threads_that_nothing_happens_in_cost_no_question() -> None:
     assert bus.views.ask() is None
     bus.beacon()
     bus.deliver(0)
-    bus.ask(1)  # the first beacon that is heard: who knows how many were before
+    bus.ask(1)  # the first beacon that arrives: who knows how many were before
     bus.answer()
     bus.record(["t1", "new"])
     bus.deliver(0)

@@ -87,7 +87,7 @@ def check_history(ledger: ModelLedger, items: list[RowInfo | Gap], bus: LossyBus
 @pytest.mark.parametrize("session", [None, MINE], ids=["whole ledger", "one session"])
 @settings(max_examples=600, deadline=None)
 @given(history=st.lists(st.sampled_from(["s1", "s2"]), max_size=5), start=st.integers(0, 5), steps=STEPS)
-@example(  # a beacon that is heard while an older page is under way
+@example(  # a beacon that arrives while an older page is under way
     history=[], start=0, steps=[("ask", 1), ("commit", ["s1"]), ("beacon", None), ("deliver", 1), ("answer", None)]
 )
 @example(history=[], start=0, steps=[("commit", ["s1"]), ("deliver", 0), ("prune", 0)])  # held, and then pruned
@@ -124,7 +124,7 @@ def test_the_loss_of_the_last_rows_is_noticed_by_the_next_beacon_that_arrives(
     check(bus)
 
 
-def test_beacons_that_tell_nothing_new_cost_no_question() -> None:
+def test_beacons_with_nothing_new_cost_no_request() -> None:
     bus = LossyBus(MINE, ["s1", "s2"], 0)
     bus.settle()
     bus.commit(["s2", "s2"])

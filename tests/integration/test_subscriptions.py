@@ -36,7 +36,7 @@ def at(daemon: Daemon, epoch_s: int) -> None:
 
 @SCOPES
 @pytest.mark.parametrize("nth", [1, 2, 3])
-async def test_a_subscriber_of_a_door_that_loses_messages_sees_the_whole_ledger(
+async def test_a_subscriber_of_a_publisher_that_loses_messages_sees_the_whole_ledger(
     session: tuple[str, str] | None, nth: int
 ) -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
@@ -132,7 +132,7 @@ async def test_pruned_history_is_one_gap_and_then_what_is_left(session: tuple[st
         assert [item.sequence for item in seen[1:] if isinstance(item, Receipt)] == [7, 8, 9, 10]
 
 
-async def test_a_follower_of_a_session_is_told_only_of_what_was_dropped_of_it() -> None:
+async def test_a_follower_of_a_session_gets_gaps_only_for_what_was_dropped_of_it() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         mine = await emit(bus, "s1", "s2", "s1", "s2", "s2", "s2")
         epoch = daemon.bus.ledger.epoch

@@ -33,7 +33,7 @@ def stopped_subscribers(runtime_dir: Path, count: int) -> Iterator[None]:
         for child in children:
             assert child.stdout is not None
             found, _, _ = select.select([child.stdout], [], [], PATIENCE_S)
-            assert found, "a subscriber heard no beacon"
+            assert found, "a subscriber got no beacon"
             child.stdout.readline()
         for child in children:
             os.kill(child.pid, signal.SIGSTOP)

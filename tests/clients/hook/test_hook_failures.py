@@ -235,7 +235,7 @@ def test_a_hook_without_a_home_takes_the_account_s_own(tmp_path: Path) -> None:
     assert (tmp_path / "state" / "spool" / "calls").is_file()
 
 
-@pytest.mark.skipif(not WAITING.exists(), reason="only Linux tells who waits for a lock")
+@pytest.mark.skipif(not WAITING.exists(), reason="only Linux shows who waits for a lock")
 def test_a_hook_that_waited_for_a_claimed_file_writes_to_a_new_one(box: HookBox) -> None:
     box.spool.mkdir(parents=True, mode=0o700)
     calls, claimed = box.spool / "calls", box.spool / "calls.claimed"

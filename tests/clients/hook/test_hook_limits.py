@@ -13,6 +13,6 @@ def test_hook_and_broker_agree_on_the_limits() -> None:
     assert hook._MAX_SPOOL == spool._MAX_SPOOL_BYTES
 
 
-def test_the_door_answers_before_the_hook_gives_up_and_the_hook_before_the_promise() -> None:
+def test_the_server_answers_before_the_hook_gives_up_and_the_hook_before_the_promise() -> None:
     assert HookServerLimits().answer_s < hook._EXCHANGE_S
     assert hook._EXCHANGE_S + hook._SPOOL_S < 0.3

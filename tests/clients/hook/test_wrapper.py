@@ -1,4 +1,4 @@
-"""The launcher wrapper: the harness notices nothing of it, and the broker hears of its start and its end."""
+"""The launcher wrapper: the harness notices nothing of it, and the broker records its start and its end."""
 
 import json
 import os
@@ -32,14 +32,14 @@ class Place:
         data = base / "data"
         sources = Path(lifebus.__file__).parent
         hook, wrapper = (sources.joinpath(name).read_text() for name in ("hook.py", "wrapper.py"))
-        wish = InstallRequest(
+        request = InstallRequest(
             mode=IntegrationMode.LAUNCHER_WRAPPER,
             scope="user",
             surroundings=Surroundings(home=str(base), environ={}),
             launcher=launcher_path(str(data)),
             python=sys.executable,
         )
-        (script,) = ADAPTERS["codex"].assets.make(wish)
+        (script,) = ADAPTERS["codex"].assets.make(request)
         for item in (*launcher_files(str(data), python=sys.executable, hook=hook, wrapper=wrapper), script):
             assert isinstance(item, OwnedFile)
             path = Path(item.path)
@@ -74,7 +74,7 @@ class Place:
             out, err = process.communicate(stdin, timeout=PATIENCE_S)
         return process.returncode, out, err
 
-    def told(self) -> list[dict[str, Any]]:
+    def calls(self) -> list[dict[str, Any]]:
         calls = self.base / "state" / "spool" / "calls"
         frames = [frame for frame in split_records(calls.read_bytes()) if frame is not None]
         return [json.loads(frame.stdin) for frame in frames]
@@ -89,7 +89,7 @@ def place() -> Iterator[Place]:
 def test_arguments_streams_and_exit_code_are_the_harnesss(place: Place) -> None:
     place.program('printf "%s|" "$@"', "cat", "echo oops >&2", "exit 3")
     assert place.run("a b", "", "$x", stdin=b"in") == (3, b"a b||$x|in", b"oops\n")
-    start, end = place.told()
+    start, end = place.calls()
     assert (start["hook_event_name"], end["hook_event_name"]) == ("wrapper_start", "wrapper_end")
     assert start["run_id"] == end["run_id"]
     assert end["exit_code"] == 3
@@ -112,7 +112,7 @@ def test_without_any_file_of_lifebus_but_the_script_the_harness_runs(place: Plac
 def test_a_harness_that_is_not_there_is_said_as_a_shell_would(place: Place) -> None:
     code, _, err = place.run()
     assert (code, err) == (127, b"lifebus-run-codex: codex: No such file or directory\n")
-    assert place.told()[-1]["exit_code"] == 127
+    assert place.calls()[-1]["exit_code"] == 127
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
@@ -131,7 +131,7 @@ def test_a_signal_to_the_wrapper_reaches_the_harness(place: Place, number: signa
 def test_a_harness_that_a_signal_ends_ends_the_wrapper_with_it(place: Place, number: signal.Signals) -> None:
     place.program(f"kill -{number.value} $$", "sleep 60")
     assert place.run()[0] == -number
-    assert place.told()[-1]["exit_code"] == -number
+    assert place.calls()[-1]["exit_code"] == -number
 
 
 def test_the_harness_has_the_signals_as_they_are_by_default(place: Place) -> None:

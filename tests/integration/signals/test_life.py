@@ -24,11 +24,11 @@ async def test_another_history_in_the_same_place_is_a_gap_and_then_its_signals(t
                 old = daemon.bus.ledger.epoch
                 bus = await clients.enter_async_context(connected(daemon))
                 signals = bus.signals(thread=thread, since="start")
-                await Observer(bus).tell(*[signal("t1")] * 5)
+                await Observer(bus).observe(*[signal("t1")] * 5)
                 await take_signals(signals, 5)
             shutil.rmtree(directory / "state")
             async with running_bus(directory=directory):
-                await Observer(bus, "o2").tell(signal("t1"), signal("t1"))
+                await Observer(bus, "o2").observe(signal("t1"), signal("t1"))
                 gap = lifebus.Gap(epoch=old, after=5, until=None, reason="epoch_changed", thread="t1")
                 assert await take_signals(signals, 1) == [gap]
                 place = dict(signals.cursors)
@@ -38,7 +38,7 @@ async def test_another_history_in_the_same_place_is_a_gap_and_then_its_signals(t
 
 async def test_a_cursor_of_another_history_is_a_gap_however_far_it_had_come() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
-        await Observer(bus).tell(signal("t1"), signal("t2"))
+        await Observer(bus).observe(signal("t1"), signal("t2"))
         stale = lifebus.Position("ab" * 16, 1_000)
         one = await drain_signals(bus.signals(thread="t1", since=stale, until_head=True))
         several = await drain_signals(bus.signals(since={"t1": stale}, until_head=True))
@@ -48,7 +48,7 @@ async def test_a_cursor_of_another_history_is_a_gap_however_far_it_had_come() ->
 
 async def test_leaving_early_and_going_on_continues_where_it_stopped() -> None:
     async with running_bus() as daemon, connected(daemon) as bus, asyncio.timeout(SECONDS):
-        await Observer(bus).tell(*[signal()] * 6)
+        await Observer(bus).observe(*[signal()] * 6)
         signals = bus.signals(since="start")
         seen: list[SignalReceived | lifebus.Gap] = []
         async for item in signals:
@@ -62,7 +62,7 @@ async def test_leaving_early_and_going_on_continues_where_it_stopped() -> None:
 async def test_a_closed_follower_ends_wakes_who_waits_and_holds_no_socket() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         signals = bus.signals(since="start")
-        await Observer(bus).tell(signal())
+        await Observer(bus).observe(signal())
         async with asyncio.TaskGroup() as tasks:
             waiting = tasks.create_task(drain_signals(signals))
             await until(lambda: signals.cursors and signals.cursors["t1"].position == 1)
@@ -76,7 +76,7 @@ async def test_a_closed_follower_ends_wakes_who_waits_and_holds_no_socket() -> N
 async def test_a_forgotten_follower_frees_its_socket() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         signals = bus.signals(since="start")
-        await Observer(bus).tell(signal())
+        await Observer(bus).observe(signal())
         await take_signals(signals, 1)
         gone = weakref.ref(signals)
         del signals
@@ -89,7 +89,7 @@ async def test_a_waiting_follower_learns_that_its_connection_was_closed() -> Non
     async with running_bus() as daemon, asyncio.timeout(SECONDS):
         async with connected(daemon) as bus:
             signals = bus.signals(since="start")
-            await Observer(bus).tell(signal())
+            await Observer(bus).observe(signal())
             await take_signals(signals, 1)
             waiting = asyncio.ensure_future(anext(signals))
             await asyncio.sleep(0)
@@ -99,7 +99,7 @@ async def test_a_waiting_follower_learns_that_its_connection_was_closed() -> Non
 
 async def test_a_join_or_a_question_that_was_cancelled_can_be_tried_again() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
-        await Observer(bus).tell(signal(), signal())
+        await Observer(bus).observe(signal(), signal())
         for turns in range(40):
             signals = bus.signals(since="start")
             first = asyncio.ensure_future(anext(signals))
@@ -119,7 +119,7 @@ async def test_a_join_without_a_broker_fails_in_time_and_can_be_tried_again() ->
         async with AsyncExitStack() as clients:
             async with running_bus(directory=directory) as daemon:
                 bus = await clients.enter_async_context(connected(daemon))
-                await Observer(bus).tell(signal())
+                await Observer(bus).observe(signal())
             bus.timeout = 0.1
             signals = bus.signals(since="start")
             with pytest.raises(DeadlineExceeded):
@@ -133,6 +133,6 @@ async def test_a_broker_that_stops_takes_no_more_observations() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         daemon.api.stopping = True
         with pytest.raises(BrokerBusy, match="stopping"):
-            await Observer(bus).tell(signal())
+            await Observer(bus).observe(signal())
         daemon.api.stopping = False
-        assert await Observer(bus).tell(signal()) == 1
+        assert await Observer(bus).observe(signal()) == 1

@@ -1,4 +1,4 @@
-"""The request door's `observe`: durable before it is answered, once however often it comes, in order."""
+"""The verb `observe`: durable before it is answered, once however often it comes, in order."""
 
 import asyncio
 from collections.abc import Sequence
@@ -27,10 +27,10 @@ async def sequences(daemon: Daemon, thread: str = "t1") -> list[int]:
 
 
 class Notebook:
-    """An intake that writes down what it is given, and refuses while it is told to."""
+    """An intake that writes down what it is given, and refuses while a test has it refuse."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[int, LifecycleObservation]] = []
+        self.taken: list[tuple[int, LifecycleObservation]] = []
         self.refusal: LifebusError | None = None
 
     async def take(
@@ -38,19 +38,19 @@ class Notebook:
         _origin: str,
         _adapter_id: str,
         _process: ObservedProcess | None,
-        told: Sequence[tuple[int, LifecycleObservation]],
+        taken: Sequence[tuple[int, LifecycleObservation]],
     ) -> None:
         if self.refusal is not None:
             raise self.refusal
-        self.told.extend(told)
+        self.taken.extend(taken)
 
 
 @pytest.mark.parametrize("backend", ["sqlite", "memory"])
 async def test_signals_are_numbered_per_thread_and_a_batch_that_comes_again_adds_nothing(backend: str) -> None:
     async with running_bus(backend=backend) as daemon, connected(daemon) as bus:
         observer, other = Observer(bus), Observer(bus, "o2")
-        assert await observer.tell(signal("t1"), signal("t2"), signal("t1"), signal("")) == 4
-        assert await other.tell(signal("t1")) == 1
+        assert await observer.observe(signal("t1"), signal("t2"), signal("t1"), signal("")) == 4
+        assert await other.observe(signal("t1")) == 1
         assert await observer.send(1, [signal("t1"), signal("t2"), signal("t1"), signal("")]) == 4
         assert await observer.send(3, [signal("t1"), signal(""), signal("t1")]) == 5
         assert [await sequences(daemon, thread) for thread in ("t1", "t2", "")] == [[1, 2, 3, 4], [1], [1]]
@@ -59,7 +59,7 @@ async def test_signals_are_numbered_per_thread_and_a_batch_that_comes_again_adds
 async def test_a_batch_is_known_after_a_restart_of_the_broker() -> None:
     with short_directory() as directory:
         async with running_bus(directory=directory) as daemon, connected(daemon) as bus:
-            assert await Observer(bus).tell(signal(), signal()) == 2
+            assert await Observer(bus).observe(signal(), signal()) == 2
         async with running_bus(directory=directory) as daemon, connected(daemon) as bus:
             assert await Observer(bus).send(1, [signal(), signal(), signal()]) == 3
             assert await sequences(daemon) == [1, 2, 3]
@@ -81,12 +81,12 @@ async def test_facts_losses_and_the_end_reach_the_intake_in_order_with_their_num
         started = ObservedFact(fact={"type": "TurnStarted", "session": "t1"})
         seen: list[Observation] = [signal(), started, ObservedLoss(messages=2), signal(), ObservedExit(exit_code=0)]
         observer = Observer(bus)
-        assert await observer.tell(*seen) == 5
+        assert await observer.observe(*seen) == 5
         await observer.send(1, seen)
-        assert notebook.told == [(2, started), (3, ObservedLoss(messages=2)), (5, ObservedExit(exit_code=0))]
+        assert notebook.taken == [(2, started), (3, ObservedLoss(messages=2)), (5, ObservedExit(exit_code=0))]
 
 
-async def test_what_the_intake_refuses_is_told_again_and_its_signals_come_once() -> None:
+async def test_what_the_intake_refuses_is_sent_again_and_its_signals_come_once() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         daemon.observations._intake = notebook = Notebook()
         notebook.refusal = InvalidRequest("no such fact", code="bad_fact")
@@ -96,21 +96,21 @@ async def test_what_the_intake_refuses_is_told_again_and_its_signals_come_once()
         assert await sequences(daemon) == []
         notebook.refusal = None
         assert await observer.send(1, [signal(), ObservedLoss()]) == 2
-        assert (await sequences(daemon), notebook.told) == ([1], [(2, ObservedLoss())])
+        assert (await sequences(daemon), notebook.taken) == ([1], [(2, ObservedLoss())])
 
 
 async def test_observers_beyond_a_bound_are_refused_as_busy_and_can_come_again() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         daemon.observations._intake = slow = Slow()
         async with asyncio.TaskGroup() as tasks:
-            waiting = [tasks.create_task(Observer(bus, f"o{number}").tell(ObservedLoss())) for number in range(64)]
+            waiting = [tasks.create_task(Observer(bus, f"o{number}").observe(ObservedLoss())) for number in range(64)]
             await until(lambda: slow.asked == 64)
             with pytest.raises(BrokerBusy, match="observations"):
-                await Observer(bus, "late").tell(ObservedLoss())
+                await Observer(bus, "late").observe(ObservedLoss())
             assert (await bus.emit(frame())).receipts  # receipts are taken all the same
             slow.go.set()
         assert {one.result() for one in waiting} == {1}
-        assert await Observer(bus, "late").tell(ObservedLoss()) == 1
+        assert await Observer(bus, "late").observe(ObservedLoss()) == 1
 
 
 class Slow:
@@ -136,8 +136,8 @@ async def test_numbers_that_never_came_are_counted() -> None:
 async def test_the_signals_of_a_deleted_thread_are_dropped() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         observer = Observer(bus)
-        await observer.tell(signal("t1"), signal("t2"), signal("t1"))
-        await observer.tell(signal("t1", event="app_server.thread.deleted"))
+        await observer.observe(signal("t1"), signal("t2"), signal("t1"))
+        await observer.observe(signal("t1", event="app_server.thread.deleted"))
         assert [await sequences(daemon, thread) for thread in ("t1", "t2")] == [[], [1]]
         (tip,) = await daemon.signals.threads("codex", "t1")
         assert (tip.head, tip.floor) == (3, 3)
@@ -182,4 +182,4 @@ async def test_what_is_no_signal_is_refused_with_the_whole_batch(wrong: object, 
 async def test_an_adapter_that_nobody_knows_is_refused() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         with pytest.raises(LifebusError, match="nonsense"):
-            await Observer(bus, adapter="nonsense").tell(signal())
+            await Observer(bus, adapter="nonsense").observe(signal())

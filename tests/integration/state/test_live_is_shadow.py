@@ -86,7 +86,7 @@ async def wire(daemon: Daemon, number: int) -> None:
             {"type": "ThreadOpened", "session": f"t{number}", "how": "started", "method": "thread/started"},
             {"type": "TurnStarted", "session": f"t{number}", "frame_id": "turn"},
         ]
-        await Observer(bus, f"o{number}").tell(*[ObservedFact(fact=fact) for fact in facts])
+        await Observer(bus, f"o{number}").observe(*[ObservedFact(fact=fact) for fact in facts])
 
 
 def replayed(daemon: Daemon) -> Stores:

@@ -36,7 +36,7 @@ SAME: dict[str, Message] = {
 async def test_every_question_that_changes_nothing_is_answered_as_at_the_socket() -> None:
     async with running_bus() as daemon, connected(daemon) as bus, stdio_peer(daemon) as peer:
         await emit_many(bus, "s1", "s1", "s2", "s1")
-        await Observer(bus).tell(signal("t1"), signal("t2"), signal("t1"))
+        await Observer(bus).observe(signal("t1"), signal("t2"), signal("t1"))
         for verb, body in SAME.items():
             socket = encode_answer(0, msgspec.msgpack.decode(await bus.ask(verb, encode_msgpack(body))))
             assert (await peer.ask(verb, body))["ok"] == json.loads(socket)["ok"], verb
@@ -232,12 +232,12 @@ async def test_a_cursor_of_another_history_is_a_gap_that_is_said() -> None:
 async def test_signals_are_followed_thread_by_thread_and_gone_on_with() -> None:
     async with running_bus() as daemon, connected(daemon) as bus, near_peer(daemon) as peer:
         observer = Observer(bus)
-        await observer.tell(signal("t1"), signal("t1"))
+        await observer.observe(signal("t1"), signal("t1"))
         opened = (await peer.ask("subscribe", {"signals": "codex", "event": "app_server.item.*"}))["ok"]
-        await observer.tell(signal("t1"), signal(""), signal("t1", event="app_server.other"), signal("t2", größe=1))
+        await observer.observe(signal("t1"), signal(""), signal("t1", event="app_server.other"), signal("t2", größe=1))
         told = await peer.items(opened["subscription"], 3)
         left = (await peer.ask("unsubscribe", {"subscription": 1}))["ok"]
-        await observer.tell(signal("t2"), signal("t1"))
+        await observer.observe(signal("t2"), signal("t1"))
         body = {"signals": "codex", "since": {item["thread"]: item["cursor"] for item in told}, "until_head": True}
         again = (await peer.ask("subscribe", body))["ok"]
         more = await peer.items(again["subscription"], 4)

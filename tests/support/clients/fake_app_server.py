@@ -1,4 +1,4 @@
-"""An app-server that plays a recording: it says what was said after each line that it hears, and ends on EOF.
+"""An app-server that plays a recording: it says what was said after each line that it reads, and ends on EOF.
 
 Run as ``python fake_app_server.py RECORDING``.
 """

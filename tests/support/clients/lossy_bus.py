@@ -73,7 +73,7 @@ class LossyBus(LossyPipe[Message, ModelLedger]):
         self.page: BackfillPage | None = None
 
     def commit(self, sessions: Sequence[str]) -> None:
-        """Commit rows and publish them as the door does."""
+        """Commit rows and publish them as the publisher does."""
         new = self.log.commit(sessions)
         for row, session in new:
             self._changed[session_topic(ADAPTER, session).decode()] = row.sequence or 0

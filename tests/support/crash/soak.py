@@ -142,7 +142,7 @@ class Soak:
 
     async def _observe(self, bus: lifebus.Bus) -> None:
         origin = f"o{self.seen['signal followed'] % 7}-{time.monotonic_ns()}"
-        await Observer(bus, origin).tell(*[signal(f"t{number % POOL}", size=500) for number in range(64)])
+        await Observer(bus, origin).observe(*[signal(f"t{number % POOL}", size=500) for number in range(64)])
         with anyio.move_on_after(1.0):
             async for _ in bus.signals(since="start", until_head=True):
                 self.seen["signal followed"] += 1

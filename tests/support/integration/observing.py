@@ -30,13 +30,13 @@ def signal(thread: str = "t1", *, event: str = EVENT, size: int = 10, **fields: 
 
 
 class Observer:
-    """One run of an observer, which numbers what it tells."""
+    """One run of an observer, which numbers what it sends."""
 
     def __init__(self, bus: lifebus.Bus, origin: str = "o1", *, adapter: str = "codex") -> None:
         self.next = 1
         self._bus, self._origin, self._adapter = bus, origin, adapter
 
-    async def tell(self, *observations: Observation) -> int:
+    async def observe(self, *observations: Observation) -> int:
         """Send one batch and return through which number the broker has it."""
         answer = await self.send(self.next, observations)
         self.next += len(observations)
