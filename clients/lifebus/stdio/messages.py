@@ -105,9 +105,10 @@ def _embedded(value: object) -> object:
 
 def _with_bytes(entry: Any, key: str) -> Any:
     """Return an entry with its object under the key as bytes; entries of another kind may have a number there."""
-    if isinstance(entry, dict) and isinstance(entry.get(key), dict):
-        return {**entry, key: _JSON.encode(entry[key])}
-    return entry
+    if not isinstance(entry, dict):
+        return entry
+    fields = cast("dict[str, Any]", entry)
+    return {**fields, key: _JSON.encode(fields[key])} if isinstance(fields.get(key), dict) else fields
 
 
 def _id_of(plain: Any) -> RequestId | None:

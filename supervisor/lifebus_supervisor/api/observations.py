@@ -49,7 +49,7 @@ class LifecycleIntake(Protocol):
         origin: str,
         adapter_id: str,
         process: ObservedProcess | None,
-        told: Sequence[tuple[int, LifecycleObservation]],
+        observed: Sequence[tuple[int, LifecycleObservation]],
     ) -> None:
         """Record what an origin reported, each with its number, in order; return when all of it is durable.
 

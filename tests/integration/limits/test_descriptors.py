@@ -58,7 +58,7 @@ async def test_without_descriptors_those_who_are_there_are_served_and_afterwards
             await serves(broker)
             run = await anyio.to_thread.run_sync(HookBox(directory).run, HOOK)
             assert (run.code, run.stderr) == (0, b"")
-            assert "hook.starved" in broker.log
+            assert "hook_starved" in broker.log
             assert await broker.terminate() == 0
     assert memory[-1] - memory[0] < 16 * MEBIBYTE
 

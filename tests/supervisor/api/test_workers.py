@@ -22,7 +22,7 @@ class FailedPeers:
         self.peers.append(peer)
 
 
-class Shop:
+class Registrations:
     """Workers with a clock that stands still until it is moved."""
 
     def __init__(self) -> None:
@@ -42,88 +42,88 @@ class Shop:
         return [client.client_id for client in self.clients.all()]
 
 
-def test_a_worker_is_registered_as_it_wishes() -> None:
-    shop = Shop()
-    shop.serve("a")
-    (client,) = shop.clients.all()
+def test_a_worker_is_registered_as_its_body_says() -> None:
+    found = Registrations()
+    found.serve("a")
+    (client,) = found.clients.all()
     assert (client.client_id, client.kind, client.events, client.deadline) == ("w", "worker", frozenset({STARTED}), 1.5)
-    assert shop.clients.interested_in(STARTED, "codex") == [client]
+    assert found.clients.interested_in(STARTED, "codex") == [client]
 
 
-def test_repeating_the_wish_renews_the_lease_and_changes_nothing() -> None:
-    shop = Shop()
-    shop.serve("a")
-    first = shop.clients.all()
+def test_repeating_the_body_renews_the_lease_and_changes_nothing() -> None:
+    found = Registrations()
+    found.serve("a")
+    first = found.clients.all()
     for _ in range(5):
-        shop.time += LEASE_S
-        shop.serve("a")
-        shop.workers.sweep()
-    assert shop.clients.all() == first
-    assert shop.failed.peers == []
+        found.time += LEASE_S
+        found.serve("a")
+        found.workers.sweep()
+    assert found.clients.all() == first
+    assert found.failed.peers == []
 
 
 def test_a_worker_that_is_silent_for_longer_than_its_lease_is_dropped_with_what_it_owes() -> None:
-    shop = Shop()
-    shop.serve("a", "one")
-    shop.time += LEASE_S - 0.5
-    shop.serve("b", "two")
-    shop.time += 1.0
-    shop.workers.sweep()
-    assert (shop.served, shop.failed.peers) == (["two"], ["a"])
+    found = Registrations()
+    found.serve("a", "one")
+    found.time += LEASE_S - 0.5
+    found.serve("b", "two")
+    found.time += 1.0
+    found.workers.sweep()
+    assert (found.served, found.failed.peers) == (["two"], ["a"])
 
 
 def test_exactly_its_lease_is_not_too_long() -> None:
-    shop = Shop()
-    shop.serve("a")
-    shop.time += LEASE_S
-    shop.workers.sweep()
-    assert shop.served == ["w"]
+    found = Registrations()
+    found.serve("a")
+    found.time += LEASE_S
+    found.workers.sweep()
+    assert found.served == ["w"]
 
 
-def test_a_worker_that_changes_its_wish_is_registered_anew() -> None:
-    shop = Shop()
-    shop.serve("a")
-    shop.serve("a", event=ENDED)
-    assert shop.served == ["w"]
-    assert shop.clients.interested_in(STARTED, "codex") == ()
-    assert len(shop.clients.interested_in(ENDED, "codex")) == 1
+def test_a_worker_with_another_body_is_registered_anew() -> None:
+    found = Registrations()
+    found.serve("a")
+    found.serve("a", event=ENDED)
+    assert found.served == ["w"]
+    assert found.clients.interested_in(STARTED, "codex") == ()
+    assert len(found.clients.interested_in(ENDED, "codex")) == 1
 
 
-def test_the_newest_connection_keeps_a_name_and_the_old_one_is_told() -> None:
-    shop = Shop()
-    shop.serve("a")
-    shop.serve("b")
-    assert shop.failed.peers == ["a"]
+def test_the_newest_peer_keeps_a_name_and_the_old_one_is_refused() -> None:
+    found = Registrations()
+    found.serve("a")
+    found.serve("b")
+    assert found.failed.peers == ["a"]
     with pytest.raises(StateConflict, match="another worker serves as `w` now"):
-        shop.serve("a")
-    shop.serve("b")
-    assert shop.served == ["w"]
+        found.serve("a")
+    found.serve("b")
+    assert found.served == ["w"]
 
 
 def test_the_end_of_a_replaced_connection_does_not_take_its_successor_away() -> None:
-    shop = Shop()
-    shop.serve("a")
-    shop.serve("b")
-    shop.leave("a")
-    assert shop.served == ["w"]
-    shop.time += LEASE_S + 1
-    shop.serve("b")
-    shop.workers.sweep()
-    assert shop.served == ["w"]
+    found = Registrations()
+    found.serve("a")
+    found.serve("b")
+    found.leave("a")
+    assert found.served == ["w"]
+    found.time += LEASE_S + 1
+    found.serve("b")
+    found.workers.sweep()
+    assert found.served == ["w"]
 
 
-def test_a_worker_that_says_goodbye_is_gone_at_once() -> None:
-    shop = Shop()
-    shop.serve("a")
-    shop.leave("a")
-    shop.leave("a")
-    shop.leave("stranger")
-    assert (shop.served, shop.failed.peers) == ([], ["a"])
+def test_a_worker_that_leaves_is_gone_at_once() -> None:
+    found = Registrations()
+    found.serve("a")
+    found.leave("a")
+    found.leave("a")
+    found.leave("stranger")
+    assert (found.served, found.failed.peers) == ([], ["a"])
 
 
 def test_a_place_that_has_become_free_can_be_taken_again() -> None:
-    shop = Shop()
-    shop.serve("a")
-    shop.leave("a")
-    shop.serve("a")
-    assert shop.served == ["w"]
+    found = Registrations()
+    found.serve("a")
+    found.leave("a")
+    found.serve("a")
+    assert found.served == ["w"]

@@ -26,7 +26,7 @@ async def test_the_first_reason_to_halt_counts() -> None:
     assert (halt.event.is_set(), halt.exit_code) == (True, EXIT_IO)
 
 
-async def test_every_door_is_open_and_ours_alone_when_it_is_up() -> None:
+async def test_every_socket_is_open_and_ours_alone_when_it_is_up() -> None:
     async with running_bus() as daemon:
         found = {path.name: path.stat().st_mode for path in daemon.settings.runtime_dir.iterdir()}
     assert sorted(found) == ["hook.sock", "lock", "receipts.ipc", "requests.ipc"]

@@ -217,7 +217,7 @@ class _HookServer:
         setattr(self._counters, what, count)
         # Powers of two: the first is seen at once, and a flood costs a few lines.
         if count & (count - 1) == 0:
-            _log.warning(f"hook.{what}", count=count, **facts)
+            _log.warning(f"hook_{what}", count=count, **facts)
 
 
 def _nobody(_claimed: int, _peer: int | None) -> None:

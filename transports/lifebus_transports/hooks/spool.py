@@ -119,7 +119,7 @@ async def _taken(frame: CallFrame, handle: HandleCall, counters: SpoolCounters) 
         if isinstance(fault, LifebusError) and fault.retry_class is RetryClass.SAFE_RETRY:
             return False
         counters.refused += 1
-        _log.warning("spool.refused", call_id=frame.header.call_id, error=type(fault).__name__)
+        _log.warning("spool_call_refused", call_id=frame.header.call_id, error=type(fault).__name__)
         return True
     counters.drained += 1
     return True
@@ -150,7 +150,7 @@ def _claim(folder: int, new: bool, counters: SpoolCounters) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as fault:  # a link, a directory: not a file that a hook has made
-        _log.warning("spool.foreign_file", error=fault.strerror)
+        _log.warning("spool_foreign_file", error=fault.strerror)
         counters.left = True
         return None
     with os.fdopen(file, "rb") as claimed:

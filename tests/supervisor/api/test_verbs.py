@@ -1,4 +1,4 @@
-"""What each verb does, asked over the real door: answers, refusals, and what stands in `status`."""
+"""What each verb does, called over the real socket: answers, refusals, and what stands in `status`."""
 
 import asyncio
 from typing import Any
@@ -43,7 +43,7 @@ async def test_ping_is_answered_with_nothing() -> None:
             assert await answer(peer, "ping") == {}
 
 
-async def test_status_tells_how_the_broker_and_its_doors_are() -> None:
+async def test_status_says_how_the_broker_and_its_sockets_are() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         await record(bus, 3)
         with raw_to(daemon) as peer:
@@ -84,7 +84,7 @@ async def test_pages_follow_each_other_without_hole_or_overlap_until_complete() 
     assert positions == list(range(1, 26))
 
 
-async def test_a_cursor_of_another_history_gets_no_rows_but_the_truth() -> None:
+async def test_a_position_of_another_history_gets_no_rows_and_needs_a_snapshot() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         await record(bus, 3)
         page = await bus.read(Backfill(epoch="0" * 32, after=1))
@@ -112,7 +112,7 @@ async def test_verify_checks_what_is_there() -> None:
     assert (found.checked, found.faults) == (5, ())
 
 
-async def test_clients_are_listed_with_what_they_want_and_leave_when_they_say_so() -> None:
+async def test_clients_are_listed_with_their_events_until_they_leave() -> None:
     async with running_bus(backend="memory") as daemon:
         with raw_to(daemon) as peer:
             await answer(peer, "serve", pack(client_id="w", events=["session.started"], deadline_ms=700))
