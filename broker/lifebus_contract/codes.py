@@ -26,13 +26,15 @@ class ErrorCode(Struct, frozen=True):
     """What one code means.
 
     `failure_class` is the usual class; `also` are further ones, where the same thing is found by somebody who bears
-    another responsibility.  `asked_retry` is set where the code asks for more than its class does.
+    another responsibility.  `asked_retry` is set where the code asks for more than its class does.  `temporary` says
+    that nothing was done and that the same call may succeed soon.
     """
 
     failure_class: FailureClass
     meaning: str
     also: tuple[FailureClass, ...] = ()
     asked_retry: RetryClass | None = None
+    temporary: bool = False
 
     @property
     def retry_class(self) -> RetryClass:
@@ -78,12 +80,15 @@ _MESSAGES: Final[_Rows] = {
 
 _BROKER: Final[_Rows] = {
     "busy": ErrorCode(
-        _TRANSPORT, "a queue is full, or the broker is stopping; nothing was stored, ask again", also=(_INVALID,)
+        _TRANSPORT,
+        "a queue is full, or the broker is stopping; nothing was stored, ask again",
+        also=(_INVALID,),
+        temporary=True,
     ),
     "closed": ErrorCode(
         _TRANSPORT, "the ledger, the broker or the connection is closed; nothing was stored", also=(_INTERNAL,)
     ),
-    "disk_full": ErrorCode(_TRANSPORT, "nothing is written until there is room; reading goes on"),
+    "disk_full": ErrorCode(_TRANSPORT, "nothing is written until there is room; reading goes on", temporary=True),
     "no_broker": ErrorCode(_TRANSPORT, "no broker answers there"),
     "no_stream": ErrorCode(_TRANSPORT, "the broker answers, but its receipt stream does not arrive"),
     "batch_too_large": ErrorCode(_TOO_LARGE, "one append holds more than a transaction may"),
@@ -141,7 +146,7 @@ _CLIENTS: Final[_Rows] = {
 """Callback clients that fail; each costs its own receipt only."""
 
 _CONSUMERS: Final[_Rows] = {
-    "detached": ErrorCode(_TRANSPORT, "this connection does not consume the name; `consume` it again"),
+    "detached": ErrorCode(_TRANSPORT, "this connection does not consume the name; `consume` it again", temporary=True),
     "epoch_changed": ErrorCode(_CONFLICT, "the positions are of another history; the next fetch says what is lost"),
     "no_cursor": ErrorCode(_INVALID, "there is no consumer of that name"),
     "other_filter": ErrorCode(_CONFLICT, "the consumer exists with another filter"),
@@ -234,3 +239,6 @@ GROUPS: Final[dict[str, _Rows]] = {
 
 CODES: Final[_Rows] = {code: row for rows in GROUPS.values() for code, row in rows.items()}
 """Every error code."""
+
+TEMPORARY: Final = frozenset(code for code, row in CODES.items() if row.temporary)
+"""Codes of refusals that did nothing, so that the same call may succeed soon."""

@@ -27,6 +27,7 @@ from lifebus_contract import (
     encode_msgpack,
 )
 from lifebus_contract.codec import decode_receipt
+from lifebus_contract.codes import TEMPORARY
 from lifebus_contract.consumers import ConsumerGap, ConsumerInfo, ConsumerSettings
 from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.consumers import Ack, AckAnswer, Consume, Delivered, Fetch, FetchAnswer, Nack, Release
@@ -39,9 +40,6 @@ _FETCH_MS: Final = 5_000
 _MOST: Final = 256
 _MOST_POSITIONS: Final = 1024
 _PAUSE_S: Final = (0.02, 2.0)
-_TRANSIENT: Final = frozenset({"detached", "disk_full"})
-"""Codes of refusals after which a retry may succeed, beside those of a busy broker."""
-
 _log = structlog.get_logger("lifebus.consumer")
 
 
@@ -312,7 +310,7 @@ def consume_request(
 
 def _is_transient(fault: LifebusError) -> bool:
     """Whether the same request may succeed later."""
-    return isinstance(fault, BrokerBusy | DeadlineExceeded) or fault.code in _TRANSIENT
+    return isinstance(fault, BrokerBusy | DeadlineExceeded) or fault.code in TEMPORARY
 
 
 def _by_message(deliveries: Iterable[Delivery | Position]) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -4,7 +4,6 @@ Most emissions concern no client: they are planned, appended and acknowledged wi
 are dispatched by `dispatch.Dispatcher`, in the bus's task group.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -18,9 +17,9 @@ from lifebus_broker.routing.capabilities import CapabilityTable
 from lifebus_broker.routing.clients import CallbackClient, ClientHandler, ClientTable, FunctionInvoker
 from lifebus_broker.routing.dispatch import Dispatcher, EmissionOutcome, PlannedEmission, new_receipt, recorded_receipts
 from lifebus_broker.routing.fan_out import Fanout
+from lifebus_broker.routing.harness_sequences import HarnessSequences
 from lifebus_broker.routing.ordered_groups import ordered_groups
 from lifebus_broker.routing.placement import NO_SLOTS_USED
-from lifebus_broker.routing.receipts import missing_range
 from lifebus_broker.routing.registry import Registry
 from lifebus_broker.routing.router import PlacedPayload, Plan, Router
 from lifebus_broker.routing.slots import SlotUse
@@ -38,7 +37,6 @@ Done = Callable[[list[EmissionOutcome]], None]
 """Called on the event loop with one outcome an emission, once all of them are durable or refused."""
 
 _log = structlog.get_logger("lifebus.bus")
-_MAX_SESSIONS = 10_000  # sessions whose newest harness sequence is remembered; of others the ledger is asked
 
 
 class EventBus:
@@ -70,7 +68,7 @@ class EventBus:
         self._dispatcher = Dispatcher(self.router, ledger, self._background)
         self._max_dispatches = max_dispatches
         self._running = 0
-        self._harness_sequences: OrderedDict[tuple[str, str], int] = OrderedDict()  # by session; -1 for none so far
+        self._harness_sequences = HarnessSequences(ledger)
 
     @property
     def dispatches(self) -> int:
@@ -265,28 +263,13 @@ class EventBus:
         )
         outcome = await self._dispatcher.dispatch(planned)
         chains[request.invocation_id] = (outcome.parent or parent, outcome.used)
-        if outcome.refusal is not None and request.harness_session_id is not None:
-            # A refused emission was not recorded, so the next comparison starts from what the ledger holds.
-            self._harness_sequences.pop((request.adapter_id, request.harness_session_id), None)
+        if outcome.refusal is not None:  # not recorded: the next comparison starts from what the ledger holds
+            self._harness_sequences.forget(request)
         return outcome
 
     async def _gap(self, client_id: str, emission: Emission, plan: Plan) -> Receipt | None:
-        """Compare the harness's own sequence with the last one; return the receipt of a jump (docs/contract.md 6.6)."""
-        request = emission.request
-        if request.sequence is None or request.harness_session_id is None or plan.refusal is not None:
-            return None
-        session = (request.adapter_id, request.harness_session_id)
-        if session not in self._harness_sequences:
-            heads = await self.ledger.sessions(session)
-            known = heads[0].harness_sequence if heads else None
-            # Another emission of the session may have come during the await; what it put in is newer.
-            self._harness_sequences.setdefault(session, -1 if known is None else known)
-        last = self._harness_sequences[session]
-        self._harness_sequences[session] = max(last, request.sequence)
-        self._harness_sequences.move_to_end(session)
-        if len(self._harness_sequences) > _MAX_SESSIONS:
-            self._harness_sequences.popitem(last=False)
-        missing = missing_range(None if last < 0 else last, request.sequence)
+        """Return the receipt of a jump in the harness's own sequence, None where there is none."""
+        missing = None if plan.refusal is not None else await self._harness_sequences.advance(emission.request)
         return None if missing is None else self.router.gap(client_id, emission, missing, None)
 
 

@@ -168,7 +168,7 @@ async def test_a_jump_that_could_not_be_recorded_is_found_again_by_the_next_try(
 
 
 async def test_what_is_known_of_harness_numbers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lifebus_broker.routing.bus._MAX_SESSIONS", 3)
+    monkeypatch.setattr("lifebus_broker.routing.harness_sequences._MAX_SESSIONS", 3)
     async with bus_box() as bus:
         for number in range(10):
             await bus.emit("emitter", [emission(harness_session_id=f"s{number}", sequence=1)])
