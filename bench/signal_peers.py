@@ -66,11 +66,11 @@ async def _observe(runtime_dir: str, origins: int, signals: int, rate: int) -> N
             for number in range(origins):
                 share = signals // origins if not rate else sys.maxsize
                 pause = size * origins / rate if rate else 0.0
-                tasks.create_task(_tell(connection, f"t{number}", share, size, pause))
+                tasks.create_task(_report(connection, f"t{number}", share, size, pause))
         print(f"done {time.perf_counter() - started:.3f}", flush=True)
 
 
-async def _tell(connection: Connection, thread: str, signals: int, size: int, pause: float) -> None:
+async def _report(connection: Connection, thread: str, signals: int, size: int, pause: float) -> None:
     origin, first, one = f"{thread}-{time.time_ns()}", 1, some_signal(thread)
     due = time.perf_counter()
     while first <= signals:

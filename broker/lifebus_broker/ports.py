@@ -123,14 +123,14 @@ class Page(Struct, frozen=True, kw_only=True):
 
 
 class NewRecord(Struct, frozen=True):
-    """A note that asks to be written: `stream` names its series, 1 to 1,024 bytes of UTF-8; at most 1 MiB of `body`."""
+    """A record to be written: `stream` names its series, 1 to 1,024 bytes of UTF-8; at most 1 MiB of `body`."""
 
     stream: str
     body: bytes
 
 
 class Record(Struct, frozen=True):
-    """A written note.  `number` counts 1, 2, 3 … within its stream, without holes and never reused."""
+    """A written record.  `number` counts 1, 2, 3 … within its stream, without holes and never reused."""
 
     stream: str
     number: int
@@ -139,20 +139,20 @@ class Record(Struct, frozen=True):
 
 
 class RecordPage(Struct, frozen=True, kw_only=True):
-    """Notes of one stream in order, those of a number above the one asked for that are still kept.
+    """Records of one stream in order, those of a number above the one asked for that are still kept.
 
     `head` is the newest number ever given, `floor` the newest dropped one: who asked for what lies below it has lost
-    something.  `complete` says that nothing up to `head` is missing behind the last note.
+    something.  `complete` says that nothing up to `head` is missing behind the last record.
     """
 
-    notes: tuple[Record, ...]
+    records: tuple[Record, ...]
     head: int
     floor: int
     complete: bool
 
 
 class RecordStream(Struct, frozen=True):
-    """A stream of notes: its newest number, its newest dropped one, and the bytes of the bodies it keeps."""
+    """A stream of records: its newest number, its newest dropped one, and the bytes of the bodies it keeps."""
 
     stream: str
     head: int
@@ -165,28 +165,28 @@ class Journal(Protocol):
 
     See docs/ledger.md D6.
 
-    As durable as its ledger, committed by the same writer.  Streams come into being with their first note.  Every
-    implementation passes the one contract suite in tests/contract_suites/.
+    As durable as its ledger, committed by the same writer.  Streams come into being with their first record.  Every
+    implementation passes the one contract suite in tests/support/contract_suites/.
     """
 
-    def append(self, notes: Sequence[NewRecord], done: Callable[[list[Record] | Refusal], None]) -> Refusal | None:
-        """Take notes of any streams for one atomic append; call `done` on the event loop once they are committed.
+    def append(self, records: Sequence[NewRecord], done: Callable[[list[Record] | Refusal], None]) -> Refusal | None:
+        """Take records of any streams for one atomic append; call `done` on the event loop once they are committed.
 
         Returns a refusal, and never calls `done`, when the queue is full, the disk is full, the ledger is closed or a
-        note cannot be written.  `done` gets the notes in order, or why none of them was written.
+        record cannot be written.  `done` gets the records in order, or why none of them was written.
         """
         ...
 
     async def read(self, stream: str, after: int = 0, limit: int = 256, max_bytes: int = 262_144) -> RecordPage:
-        """Return committed notes with a number above `after`: at most `limit`, `max_bytes` of bodies, at least one."""
+        """Return committed records numbered above `after`: at most `limit`, `max_bytes` of bodies, at least one."""
         ...
 
     async def streams(self, prefix: str = "") -> list[RecordStream]:
-        """Return the streams whose name begins with `prefix`, by name; those whose notes were all dropped too."""
+        """Return the streams whose name begins with `prefix`, by name; those whose records were all dropped too."""
         ...
 
     async def drop(self, stream: str, through: int) -> int:
-        """Drop the notes of a stream up to a number, and return its new floor; it never moves back.
+        """Drop the records of a stream up to a number, and return its new floor; it never moves back.
 
         Raises:
             LifebusError: the ledger is closed, or its disk takes no writes now.

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from lifebus_broker.ledger.sqlite import maintenance as sqlite_chores
+from lifebus_broker.ledger.sqlite import maintenance as sqlite_maintenance
 from lifebus_broker.ledger.sqlite import schema as sqlite_schema
 from lifebus_broker.ledger.sqlite import store as sqlite_store
 from lifebus_broker.ledger.sqlite.checks.verify import verify
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 
 @pytest.fixture(autouse=True)
 def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_chores, "CHECKPOINT_BYTES", 20_000)
+    monkeypatch.setattr(sqlite_maintenance, "CHECKPOINT_BYTES", 20_000)
     monkeypatch.setattr(sqlite_store, "POINT_EVERY", 8)
     monkeypatch.setattr(sqlite_store, "PRUNE_STEP", 4)
     monkeypatch.setattr(sqlite_schema, "_BUSY_MS", 20)
@@ -148,7 +148,7 @@ async def survive(run: Run, before: list[bytes], scratch: Path) -> None:
     rows = [row.receipt for row in await every_row(ledger, after=floor)]
     known = before + run.rows
     assert rows[: len(known) - floor] == known[floor:]
-    kept = [note.body for note in (await ledger.journal.read("a")).notes]
+    kept = [note.body for note in (await ledger.journal.read("a")).records]
     assert [body for body in run.notes if body not in kept] in ([], run.notes[:1])
     await append(ledger, [entry(999)])
     assert await ledger.verify() == []

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from lifebus_broker.ledger.batching import Batch, key_of
-from lifebus_broker.ledger.record_batch import NoteDraft
+from lifebus_broker.ledger.record_batch import RecordBatch
 from lifebus_broker.ledger.sqlite import store as sqlite_store
 from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.schema import Durability
@@ -40,11 +40,11 @@ def work(store: Store, chance: random.Random, acknowledged: dict[str, bytes]) ->
             entry(n, key=f"k{n}", harness_session_id=chance.choice(["s1", "s2", None]))
             for n in range(first, first + chance.choice([1, 2, 5, 20]))
         ]
-        draft = Batch(store.tip_of, head=store.head, newest_second=store.newest_second, known={})
-        answers = draft.add(entries)
-        notes = NoteDraft(store.notes.tip_of) if chance.random() < 0.5 else None
+        batch = Batch(store.tip_of, head=store.head, newest_second=store.newest_second, known={})
+        answers = batch.add(entries)
+        notes = RecordBatch(store.records.tip_of) if chance.random() < 0.5 else None
         written = notes.add([NewRecord("a", b"n%d" % n) for n in range(first, first + 3)], 0) if notes else []
-        store.write(draft, notes)
+        store.write(batch, notes)
         acknowledged |= {f"note {note.number}": note.body for note in written}
         acknowledged |= {f"k{n}": answer.stored.receipt for n, answer in enumerate(answers, first) if answer.stored}
         if chance.random() < 0.2:
@@ -54,7 +54,7 @@ def work(store: Store, chance: random.Random, acknowledged: dict[str, bytes]) ->
         if chance.random() < 0.3:
             store.prune_step()
         if chance.random() < 0.2:
-            store.drop_notes("a", store.notes.tip_of("a").floor + 2)
+            store.drop_records("a", store.records.tip_of("a").floor + 2)
 
 
 def run_until_cut(

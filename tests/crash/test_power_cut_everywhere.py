@@ -12,7 +12,7 @@ import pytest
 
 from crash.test_power_cut import EPOCH, missing
 from lifebus_broker.ledger.batching import Batch
-from lifebus_broker.ledger.record_batch import NoteDraft
+from lifebus_broker.ledger.record_batch import RecordBatch
 from lifebus_broker.ledger.sqlite import store as sqlite_store
 from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.store import Store
@@ -41,11 +41,11 @@ def write(store: Store, many: int) -> Known:
     """Record receipts and notes; return what is known from then on."""
     known: Known = {}
     for number in range(store.head, store.head + many):
-        draft = Batch(store.tip_of, head=store.head, newest_second=store.newest_second, known={})
-        (answer,) = draft.add([entry(number, key=f"k{number}", harness_session_id=f"s{number % 3}")])
-        notes = NoteDraft(store.notes.tip_of)
+        batch = Batch(store.tip_of, head=store.head, newest_second=store.newest_second, known={})
+        (answer,) = batch.add([entry(number, key=f"k{number}", harness_session_id=f"s{number % 3}")])
+        notes = RecordBatch(store.records.tip_of)
         (note,) = notes.add([NewRecord("a", b"note %d" % number)], 0)
-        store.write(draft, notes)
+        store.write(batch, notes)
         assert answer.stored is not None
         known |= {f"k{number}": answer.stored.receipt, f"note {note.number}": note.body}
     return known
@@ -105,7 +105,7 @@ def prune(store: Store) -> Known:
     store.prune_to(FLOOR, b"base")
     while store.prune_step():
         store.checkpoint()
-    store.drop_notes("a", FLOOR)
+    store.drop_records("a", FLOOR)
     store.checkpoint()
     return {}
 

@@ -37,9 +37,9 @@ def filled(path: Path) -> Path:
 
 
 def write(store: Store, entries: list[NewReceipt]) -> None:
-    draft = Batch(store.tip_of, head=store.head, newest_second=store.newest_second, known={})
-    draft.add(entries)
-    store.write(draft)
+    batch = Batch(store.tip_of, head=store.head, newest_second=store.newest_second, known={})
+    batch.add(entries)
+    store.write(batch)
 
 
 def prune(store: Store, floor: int) -> None:

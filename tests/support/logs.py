@@ -32,7 +32,7 @@ class MemoryLog:
             self.read += 1
             yield line
 
-    def notes(self, prefix: str) -> Iterator[Record]:
+    def records(self, prefix: str) -> Iterator[Record]:
         return iter(())
 
 

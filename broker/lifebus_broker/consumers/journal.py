@@ -12,7 +12,7 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from lifebus_broker.consumers.deliveries import DeliveryState
-from lifebus_broker.ledger.records import write_notes
+from lifebus_broker.ledger.records import append_records
 from lifebus_broker.ports import Journal, NewRecord
 from lifebus_broker.state.consumer_state import ConsumerEvicted, WholeState, encode_record
 from lifebus_contract import LifebusError
@@ -116,7 +116,7 @@ class ConsumerLog:
             return None
         try:
             # Dead letters and the progress that settles them are one append: neither is durable without the other.
-            written = await write_notes(self._journal, [*records, *dead_letters])
+            written = await append_records(self._journal, [*records, *dead_letters])
             self._ended, self._records = ending, 1 if whole else self._records + 1
             if whole and not ending:
                 await self._journal.drop(record_stream(self._name), written[0].number - 1)

@@ -143,7 +143,7 @@ class ConsumerTable:
         page = await self._ledger.journal.read(dead_letter_stream(name), after, limit)
         dead_letters = [
             replace(_DEAD_LETTERS.decode(note.body), number=note.number, at_epoch_s=note.at_epoch_s)
-            for note in page.notes
+            for note in page.records
         ]
         return dead_letters, page.complete
 
@@ -172,6 +172,6 @@ class ConsumerTable:
         complete, after = False, 0
         while not complete:
             page = await self._ledger.journal.read(stream, after)
-            records += page.notes
-            complete, after = page.complete, page.notes[-1].number if page.notes else page.head
+            records += page.records
+            complete, after = page.complete, page.records[-1].number if page.records else page.head
         return records

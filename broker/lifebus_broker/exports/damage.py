@@ -32,7 +32,7 @@ def _first_fault(log: JsonlLog) -> str:
         bad = first_bad_line(stores, log, log.head)
         if bad.position < log.head:
             return f"position {bad.position}: {bad}"
-        for _ in log.notes(""):
+        for _ in log.records(""):
             pass
     except LifebusError as fault:
         return fault.detail

@@ -168,7 +168,7 @@ class JsonlLog:
                 line = decode(data, StreamLine) if kind_of(data) == "stream" else decode(data, RecordLine)
             yield line
 
-    def notes(self, prefix: str) -> Iterator[Record]:
+    def records(self, prefix: str) -> Iterator[Record]:
         """Return the kept notes of the streams whose name begins with `prefix`, by stream and number."""
         for line in self.journal():
             if isinstance(line, RecordLine) and line.stream.startswith(prefix):

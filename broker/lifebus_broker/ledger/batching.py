@@ -1,7 +1,7 @@
 """Decide what one transaction will hold: number the receipts, link them, find duplicates among them.
 
-Nothing here changes what is committed: a draft keeps the changed tips to itself until its transaction has
-succeeded, so a rollback only drops the draft and takes the numbers off the receipts again.
+Nothing here changes what is committed: a batch keeps the changed tips to itself until its transaction has
+succeeded, so a rollback only drops the batch and takes the numbers off the receipts again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -115,14 +115,14 @@ class Batch:
         for new in receipts:
             receipt, digest, raw = new.receipt, new.digest, new.receipt.idempotency_key
             if raw is None or digest is None:
-                results.append(self._place(receipt, None, None))
+                results.append(self._assign(receipt, None, None))
                 continue
             key = f"{receipt.client_id}\x1f{receipt.adapter_id}\x1f{raw}"  # as key_of, without the call
             known = self._known.get(key)
             if known is not None:
                 results.append(_answer(known, raw, digest))
                 continue
-            result = self._place(receipt, key, digest)
+            result = self._assign(receipt, key, digest)
             results.append(result)
             if result.stored is not None:
                 self._known[key] = (digest, result.stored)
@@ -137,13 +137,13 @@ class Batch:
             self._known[key] = (digest, row)
             self.aliases += (key, guarded(key, digest, row.position), row.position)
 
-    def withdraw(self) -> None:
+    def rollback(self) -> None:
         """Take the sequences off the receipts again: the transaction did not happen."""
         for receipts in self._added:
             for new in receipts:
                 force_setattr(new.receipt, "sequence", None)
 
-    def _place(self, receipt: Receipt, key: str | None, digest: bytes | None) -> AppendResult:
+    def _assign(self, receipt: Receipt, key: str | None, digest: bytes | None) -> AppendResult:
         """Give the receipt its position, sequence and link, and note what has to be stored."""
         adapter, session = place = (receipt.adapter_id, receipt.harness_session_id)
         tip = self.tips.get(place) or self._tip_of(place)

@@ -90,7 +90,7 @@ class LogSource(Protocol):
         """Return the lines with positions above `after` up to `through`, in order."""
         ...
 
-    def notes(self, prefix: str) -> Iterator["Record"]:
+    def records(self, prefix: str) -> Iterator["Record"]:
         """Return the kept notes of the streams whose name begins with `prefix`, by stream and number."""
         ...
 

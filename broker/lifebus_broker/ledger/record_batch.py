@@ -1,6 +1,6 @@
 """Decide what one transaction writes into the journal: number the notes of each stream.
 
-Nothing here changes what is committed: a draft keeps the changed tips to itself until its transaction has succeeded.
+Nothing here changes what is committed: a batch keeps the changed tips to itself until its transaction has succeeded.
 """
 
 from collections.abc import Callable, Sequence
@@ -8,27 +8,27 @@ from typing import Final
 
 from msgspec import Struct
 
-from lifebus_broker.ledger.refusals import OVERSIZED, unwritable
+from lifebus_broker.ledger.refusals import OVERSIZED, unwritable_record
 from lifebus_broker.ports import NewRecord, Record, RecordStream, Refusal
 from lifebus_broker.state.stream_digests import NO_LINK, link_after
 
-MAX_NOTE_BYTES: Final = 1024 * 1024
+MAX_RECORD_BYTES: Final = 1024 * 1024
 """Most bytes of one note's body."""
 
-MAX_QUEUED_NOTES: Final = 4096
+MAX_QUEUED_RECORDS: Final = 4096
 """Most notes that wait for a commit; one more append is refused as busy."""
 
-MAX_QUEUED_NOTE_BYTES: Final = 16 * 1024 * 1024
+MAX_QUEUED_RECORD_BYTES: Final = 16 * 1024 * 1024
 """Most bytes of bodies that wait for a commit."""
 
-NOTE_COLUMNS: Final = 5
-"""How many values a drafted note has in `NoteDraft.values`."""
+RECORD_COLUMNS: Final = 5
+"""How many values a drafted note has in `RecordBatch.values`."""
 
 _MAX_NAME_BYTES: Final = 1024
 _TIME_BYTES: Final = 8
 
 
-class NoteTip(Struct, frozen=True):
+class StreamTip(Struct, frozen=True):
     """Where a stream of notes stands; `id` is its number in the file.
 
     `size` is the bytes of the bodies it keeps.
@@ -47,14 +47,14 @@ class NoteTip(Struct, frozen=True):
         return RecordStream(name, self.head, self.floor, self.size)
 
 
-def note_link(previous: bytes, at_epoch_s: int, body: bytes) -> bytes:
+def record_link(previous: bytes, at_epoch_s: int, body: bytes) -> bytes:
     """Return the link of a note: sha256(previous ‖ its second in 8 bytes ‖ body)."""
     return link_after(previous + at_epoch_s.to_bytes(_TIME_BYTES, signed=True), body)
 
 
-def check_notes(notes: Sequence[NewRecord]) -> Refusal | None:
+def check_records(notes: Sequence[NewRecord]) -> Refusal | None:
     """Return why these notes can never be written in one append, None when they can."""
-    if len(notes) > MAX_QUEUED_NOTES or sum(len(note.body) for note in notes) > MAX_QUEUED_NOTE_BYTES:
+    if len(notes) > MAX_QUEUED_RECORDS or sum(len(note.body) for note in notes) > MAX_QUEUED_RECORD_BYTES:
         return OVERSIZED
     for note in notes:
         try:
@@ -62,33 +62,33 @@ def check_notes(notes: Sequence[NewRecord]) -> Refusal | None:
         except UnicodeError:
             size = 0
         if not 0 < size <= _MAX_NAME_BYTES:
-            return unwritable("the name of its stream is empty, too long or no text")
-        if len(note.body) > MAX_NOTE_BYTES:
-            return unwritable(f"its body is larger than {MAX_NOTE_BYTES} bytes")
+            return unwritable_record("the name of its stream is empty, too long or no text")
+        if len(note.body) > MAX_RECORD_BYTES:
+            return unwritable_record(f"its body is larger than {MAX_RECORD_BYTES} bytes")
     return None
 
 
-class NoteDraft:
+class RecordBatch:
     """The notes of one transaction, built append by append; `tip_of` returns the committed tip of a stream.
 
     `values` is the flat list of bindings of the rows: id, number, at_epoch_s, body, link.
     """
 
-    def __init__(self, tip_of: Callable[[str], NoteTip]) -> None:
+    def __init__(self, tip_of: Callable[[str], StreamTip]) -> None:
         self.values: list[object] = []
-        self.tips: dict[str, NoteTip] = {}
+        self.tips: dict[str, StreamTip] = {}
         self.bytes = 0
         self._tip_of = tip_of
 
     def add(self, notes: Sequence[NewRecord], at_epoch_s: int) -> list[Record]:
         """Draft one append; the notes hold once the transaction is committed."""
-        return [self._place(note.stream, note.body, at_epoch_s) for note in notes]
+        return [self._assign(note.stream, note.body, at_epoch_s) for note in notes]
 
-    def _place(self, stream: str, body: bytes, at_epoch_s: int) -> Record:
+    def _assign(self, stream: str, body: bytes, at_epoch_s: int) -> Record:
         tip = self.tips.get(stream) or self._tip_of(stream)
         number = tip.head + 1
-        link = note_link(tip.link, at_epoch_s, body)
-        self.tips[stream] = NoteTip(tip.id, number, tip.floor, tip.size + len(body), link, tip.floor_link)
+        link = record_link(tip.link, at_epoch_s, body)
+        self.tips[stream] = StreamTip(tip.id, number, tip.floor, tip.size + len(body), link, tip.floor_link)
         self.values += (tip.id, number, at_epoch_s, body, link)
         self.bytes += len(body)
         return Record(stream, number, at_epoch_s, body)

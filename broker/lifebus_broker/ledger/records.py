@@ -7,7 +7,7 @@ from lifebus_broker.ports import Journal, NewRecord, Record, Refusal
 from lifebus_contract import LifebusError, error_for
 
 
-async def write_notes(journal: Journal, notes: Sequence[NewRecord]) -> list[Record]:
+async def append_records(journal: Journal, notes: Sequence[NewRecord]) -> list[Record]:
     """Append the notes and return them once they are committed; who is cancelled does not know what became of them.
 
     Raises:

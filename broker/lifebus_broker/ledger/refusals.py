@@ -37,6 +37,6 @@ def unrecordable(fault: Exception) -> AppendResult:
     return AppendResult(refusal=Refusal.of("unrecordable", detail))
 
 
-def unwritable(why: str) -> Refusal:
+def unwritable_record(why: str) -> Refusal:
     """Return the answer to a note that can never be written."""
     return Refusal.of("unrecordable", f"the note cannot be written: {why}")

@@ -13,7 +13,7 @@ def elapsed_s() -> float:
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
-class AgeClock:
+class RetentionClock:
     """The wall clock, as far as receipts and a clock that nobody sets bear it out; a callable, in seconds.
 
     It starts at the wall clock, no earlier than the `newest` receipt and at most `GRACE_S` later, and goes on by

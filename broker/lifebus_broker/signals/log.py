@@ -112,7 +112,7 @@ class SignalLog:
         while not complete:
             page = await journal.read(_OBSERVED, log._last_observation)
             log._summarised = log._summarised or page.floor
-            for record in page.notes:
+            for record in page.records:
                 log._observe(record)
             complete = page.complete
         return log
@@ -151,7 +151,7 @@ class SignalLog:
             return SignalSlice(
                 signals=(), next=page.floor, head=page.head, floor=page.floor, complete=False, snapshot_required=True
             )
-        signals = tuple(_stored(record) for record in page.notes)
+        signals = tuple(_stored(record) for record in page.records)
         # A page may be cut short by its bytes; only a complete one reaches the head.
         last = max(after, page.head) if page.complete else signals[-1].sequence
         return SignalSlice(signals=signals, next=last, head=page.head, floor=page.floor, complete=page.complete)
@@ -216,7 +216,7 @@ class SignalLog:
     async def _newest_time_of(self, stream: RecordStream) -> int:
         """Return when a thread was last written that was not written since the start, in seconds since 1970."""
         page = await self._journal.read(stream.stream, stream.head - 1, 1)
-        return page.notes[-1].at_epoch_s if page.notes else 0
+        return page.records[-1].at_epoch_s if page.records else 0
 
     async def _drop(self, stream: str, through: int, floor: int) -> None:
         self.dropped += max(0, await self._journal.drop(stream, through) - floor)

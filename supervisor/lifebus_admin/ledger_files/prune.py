@@ -84,9 +84,9 @@ def prune_here(settings: Settings, through: int, now_epoch_s: int) -> None:
             store.prune_to(through, base, now_epoch_s)
             while store.prune_step():
                 continue
-            while store.loose:
-                store.give_back()
-            store.shorten_log()
+            while store.has_free_pages:
+                store.vacuum()
+            store.truncate_wal()
 
 
 def _base_at(settings: Settings, path: Path, position: int) -> bytes:

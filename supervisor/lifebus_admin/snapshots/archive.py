@@ -70,7 +70,7 @@ def boot_campaign(settings: Settings, file: Path, done: Callable[[Step], None] |
     pins = pins_here(configured_adapters(settings))
     log, kept = archive.log(), _ArchivedCompactions(archive)
     # A generator, so that the pins of the snapshot are compared before the file is read for revisions.
-    revisions = (note for note in log.notes(REVISIONS))
+    revisions = (note for note in log.records(REVISIONS))
     booted = cold_boot(snapshot, log, pins, revisions, kept=kept.find, done=done)
     if booted.rebuilt.stale or booted.rebuilt.kept != len(snapshot.compaction_ids):
         raise ColdBootError(12, None, f"{COMPACTIONS} does not hold what follows from the log")

@@ -51,7 +51,7 @@ def boot_and_clean(saved: Saved, snapshot: SaveSnapshot, done: Callable[[Step], 
         snapshot,
         saved.log,
         saved.pins,
-        saved.log.notes(REVISIONS),
+        saved.log.records(REVISIONS),
         stores_at=saved.keeper.stores_at,
         kept=saved.compactions.get,
         done=done,
@@ -110,7 +110,7 @@ def revise_file(settings: Settings, snapshot_id: str, reason: str) -> ReviseAnsw
     """
     with open_saved(settings) as saved:
         snapshot = find_snapshot(saved.snapshots, snapshot_id)
-        revision = plan_revision(snapshot, saved.pins, saved.log.notes(REVISIONS), reason)
+        revision = plan_revision(snapshot, saved.pins, saved.log.records(REVISIONS), reason)
     with held_ledger(settings) as path:
         return anyio.run(_write, path, revision)
 

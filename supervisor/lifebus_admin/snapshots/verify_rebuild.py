@@ -93,7 +93,7 @@ def _build(snapshot: SaveSnapshot, pins: FrozenMap, live: Path, export: Path, re
     """Take the log out of the live ledger, boot the snapshot from that, and write a new ledger of it."""
     with SqliteExport(live) as source, export.open("wb") as file:
         write_export(_LogAlone(source), REDUCER_VERSION, file.write)
-        revisions = list(source.notes(REVISIONS))
+        revisions = list(source.records(REVISIONS))
         epoch = source.epoch
     log = JsonlLog.open(export)
     cold_boot(snapshot, log, pins, revisions)
@@ -180,7 +180,7 @@ class _LogAlone:
     def lines(self, after: int, through: int) -> Iterator[LogLine]:
         return self._whole.lines(after, through)
 
-    def notes(self, prefix: str) -> Iterator[Record]:  # noqa: ARG002  as the protocol has it
+    def records(self, prefix: str) -> Iterator[Record]:  # noqa: ARG002  as the protocol has it
         return iter(())
 
     def journal(self) -> Iterator[StreamLine | RecordLine]:

@@ -100,10 +100,10 @@ class SnapshotVerbs:
     @property
     def _is_ready(self) -> bool:
         """Whether the follower has read what was there at the start, so that its thread is free."""
-        return self._follower is not None and self._follower.taken_up.is_set() and self._follower.broken is None
+        return self._follower is not None and self._follower.caught_up.is_set() and self._follower.broken is None
 
     async def _run(self, snapshotter: Snapshotter, follower: StateFollowerTask) -> None:
-        await follower.taken_up.wait()
+        await follower.caught_up.wait()
         await snapshotter.run()
 
     async def _use(self, work: Callable[[StateFollower, LogSource], T]) -> T:
@@ -129,7 +129,7 @@ class SnapshotVerbs:
 
         def plan(_: StateFollower, log: LogSource) -> Revision:
             snapshot = find_snapshot(self._files, body.snapshot_id)
-            return plan_revision(snapshot, pins, log.notes(REVISIONS), body.reason)
+            return plan_revision(snapshot, pins, log.records(REVISIONS), body.reason)
 
         return await write_revision(self._bus.ledger.journal, await self._use(plan))
 

@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup
 
 from lifebus_adapters import ADAPTERS
 from lifebus_broker.consumers.table import ConsumerTable
-from lifebus_broker.ledger.retention_clock import AgeClock, elapsed_s
+from lifebus_broker.ledger.retention_clock import RetentionClock, elapsed_s
 from lifebus_broker.ports import Ledger
 from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.fan_out import Fanout
@@ -36,7 +36,7 @@ from lifebus_supervisor.daemon.sockets import ZmqSockets
 from lifebus_supervisor.hook_intake.calls import HookCalls
 from lifebus_supervisor.hook_intake.intake import HookIntake
 from lifebus_supervisor.jobs.retention import RetentionTask
-from lifebus_supervisor.jobs.state_follower import StateFollowerTask, compose_keeping
+from lifebus_supervisor.jobs.state_follower import StateFollowerTask, compose_follower
 from lifebus_supervisor.supervision.composition import compose_supervisor
 from lifebus_supervisor.supervision.driving import drive
 from lifebus_supervisor.supervision.report import harness_statuses
@@ -98,7 +98,7 @@ def compose_core(
     )
     # The supervisor before the follower: the follower hands it what it knows of each session.
     supervisor, recorder = compose_supervisor(settings, bus, ADAPTERS)
-    follower = compose_keeping(settings, bus, supervisor)
+    follower = compose_follower(settings, bus, supervisor)
     consumers = Consumers(ConsumerTable(ledger, tasks, time.monotonic), time.monotonic)
     snapshots = SnapshotVerbs(settings, bus, follower)
     # Clients get less than the hook waits, or their answers would arrive at a closed connection.
@@ -182,7 +182,7 @@ def _compose_retention(
         ledger,
         base_at=follower.dump_at,
         losers=after_prune,
-        clock=AgeClock(time.time, elapsed_s, ledger.newest_epoch_s),
+        clock=RetentionClock(time.time, elapsed_s, ledger.newest_epoch_s),
     )
 
 

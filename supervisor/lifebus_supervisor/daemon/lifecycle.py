@@ -104,7 +104,7 @@ async def _start(daemon: Daemon) -> None:
     await daemon.hooks.open(tasks)
     # A long history is read only now, so that hooks do not wait for it.
     if daemon.follower is not None:
-        daemon.follower.doors_open.set()
+        daemon.follower.is_serving.set()
     start_supervision(daemon.supervisor, settings, tasks)
     tasks.start_soon(publish_beacons, daemon)
     tasks.start_soon(sweep_leases, daemon)

@@ -4,7 +4,7 @@ import os
 import pwd
 from collections.abc import Iterable
 
-from lifebus_broker.ledger.records import write_notes
+from lifebus_broker.ledger.records import append_records
 from lifebus_broker.ports import Journal, NewRecord, Record
 from lifebus_broker.snapshots.frozen import FrozenMap
 from lifebus_broker.snapshots.revisions import REVISIONS, PinMismatch, Revision, encode_revision, revise
@@ -31,7 +31,7 @@ async def write_revision(journal: Journal, revision: Revision) -> ReviseAnswer:
     Raises:
         LifebusError: the disk is full, or the ledger is closed.
     """
-    (note,) = await write_notes(journal, [NewRecord(REVISIONS, encode_revision(revision))])
+    (note,) = await append_records(journal, [NewRecord(REVISIONS, encode_revision(revision))])
     changes = tuple(str(change)[:1024] for change in revision.changes)
     return ReviseAnswer(number=note.number, actor=revision.actor, changes=changes)
 

@@ -47,7 +47,7 @@ _FINISH_S: Final = 1.0
 _log = structlog.get_logger("lifebus.keeper")
 
 
-def compose_keeping(settings: Settings, bus: EventBus, supervisor: Supervisor) -> "StateFollowerTask | None":
+def compose_follower(settings: Settings, bus: EventBus, supervisor: Supervisor) -> "StateFollowerTask | None":
     """Return the follower of a bus's ledger, on which its capabilities and its supervisor stand from now on.
 
     A ledger without snapshots has no history when it begins, and so needs no follower: None.
@@ -65,7 +65,7 @@ class StateFollowerTask:
     """Keeps the stores of a ledger file in step with it.
 
     `head` is the newest position at the start; once the keeper is there and the file's own tables say the same,
-    `take_over` gets the capability states, and `taken_up` is set.  If that is far, it waits for `doors_open` first.
+    `take_over` gets the capability states, and `caught_up` is set.  If that is far, it waits for `is_serving` first.
     `refused` counts caches that were not believed; `broken` says why there is no state, where the log is not one.
     """
 
@@ -76,8 +76,8 @@ class StateFollowerTask:
         head: int,
         take_over: Callable[[CapabilityState], None],
     ) -> None:
-        self.taken_up = anyio.Event()
-        self.doors_open = anyio.Event()
+        self.caught_up = anyio.Event()
+        self.is_serving = anyio.Event()
         self._measured = anyio.Event()
         self.refused = 0
         self.broken: str | None = None
@@ -118,7 +118,7 @@ class StateFollowerTask:
         await self._measured.wait()
         if self._is_far:
             return False
-        await self.taken_up.wait()
+        await self.caught_up.wait()
         return True
 
     async def use(self, work: Callable[[StateFollower, LedgerLog], T]) -> T:
@@ -153,7 +153,7 @@ class StateFollowerTask:
 
     async def finish(self) -> None:
         """Write the newest cache that can be written in a moment, so that the next start need not read so much."""
-        if not self.taken_up.is_set():
+        if not self.caught_up.is_set():
             return
         try:
             with anyio.move_on_after(_FINISH_S):
@@ -176,7 +176,7 @@ class StateFollowerTask:
                 _log.warning("keeper_waits", fault=type(fault).__name__, detail=str(fault)[:200])
                 await anyio.sleep(_AGAIN_S)
                 continue
-            if self.taken_up.is_set():
+            if self.caught_up.is_set():
                 await anyio.sleep(max(_REST_S, _REST_FACTOR * (anyio.current_time() - began)))
             if not more:
                 await self._news.wait()
@@ -186,7 +186,7 @@ class StateFollowerTask:
         self._position = await self.use(lambda keeper, _: keeper.position)
         self._measured.set()
         if self._is_far:
-            await self.doors_open.wait()
+            await self.is_serving.wait()
 
     @property
     def _is_far(self) -> bool:
@@ -195,12 +195,12 @@ class StateFollowerTask:
     async def _follow(self) -> bool:
         """Take one piece, and hand over once the start is reached; return whether there is more."""
         more, self._position = await self.use(lambda keeper, _: (keeper.step(), keeper.position))
-        if not self.taken_up.is_set() and self._position >= self._first:
+        if not self.caught_up.is_set() and self._position >= self._first:
             if not await self.use(lambda keeper, log: keeper.compare(log.newest())):
                 return True
             self._take_over(await self.use(lambda keeper, _: keeper.state.capabilities.copy()))
-            self.taken_up.set()
-            _log.debug("taken_up", position=self._position, caches_refused=self.refused)
+            self.caught_up.set()
+            _log.debug("caught_up", position=self._position, caches_refused=self.refused)
         return more
 
     def _in_thread(self, work: Callable[[StateFollower, LedgerLog], T]) -> T:
@@ -226,5 +226,5 @@ class StateFollowerTask:
         """Say that there will be no state, and let everybody go on with what the tables say."""
         self.broken = fault.detail
         self._measured.set()
-        self.taken_up.set()
+        self.caught_up.set()
         _log.critical("log_broken", detail=fault.detail[:200], next="lifebus ledger verify names every fault")

@@ -99,7 +99,7 @@ async def recover_sessions(supervisor: Supervisor, follower: StateFollowerTask |
 
     async def recover() -> None:
         if follower is not None:
-            await follower.taken_up.wait()
+            await follower.caught_up.wait()
         await supervisor.recover()
         done.set()
 

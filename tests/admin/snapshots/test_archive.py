@@ -15,7 +15,7 @@ import pytest
 from lifebus_admin.ledger_files.checks import check_file
 from lifebus_admin.ledger_files.transfer import bring_in
 from lifebus_admin.snapshots.archive import boot_campaign, save_campaign
-from lifebus_broker.ledger.records import write_notes
+from lifebus_broker.ledger.records import append_records
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ledger.sqlite.log import SqliteLog
 from lifebus_broker.ports import NewRecord
@@ -36,7 +36,7 @@ async def make_ledger(settings: Settings, count: int = 12, floor: int = 4) -> No
     ledger = await SqliteLedger.open(settings.ledger_path)
     for n in range(count):
         await recorded(ledger, [entry(n, key=f"k{n}", harness_session_id=f"s{n % 3}", event=EVENTS[n // 3 % 3])])
-    await write_notes(ledger.journal, [NewRecord("cursor/a", b"a")])
+    await append_records(ledger.journal, [NewRecord("cursor/a", b"a")])
     stores = Stores()
     with SqliteLog(settings.ledger_path) as log:
         for line in log.lines(0, floor):

@@ -64,7 +64,7 @@ class Sample:
             yield RecordLine(at_epoch_s=9, body=text_of(body), link=LINK, number=number, stream="cursor/ü")
         yield StreamLine(floor=5, head=5, link=LINK, stream="empty")
 
-    def notes(self, prefix: str) -> Iterator[Record]:
+    def records(self, prefix: str) -> Iterator[Record]:
         if "cursor/ü".startswith(prefix):
             yield from (Record("cursor/ü", number, 9, body) for number, body in enumerate(self.bodies, 4))
 
@@ -98,8 +98,8 @@ def test_what_was_exported_is_read_back_and_exported_to_the_same_bytes(
     text = exported(source)
     log = opened(tmp_path_factory.getbasetemp(), text)
     assert (log.epoch, log.floor, log.head, log.base()) == (source.epoch, floor, floor + count, source.base())
-    assert list(log.notes("cur")) == list(source.notes("cur"))
-    assert list(log.notes("signal/")) == []
+    assert list(log.records("cur")) == list(source.records("cur"))
+    assert list(log.records("signal/")) == []
     assert exported(log) == text
 
 
@@ -154,7 +154,7 @@ def test_a_line_in_another_form_is_named_even_where_the_hash_was_made_to_agree(
     assert old in text
     log = opened(tmp_path, resealed(text.replace(old, new, 1)))
     with pytest.raises(InvalidRequest, match=where):
-        _ = (log.base(), *log.heads(), *log.tombstones(), *log.lines(0, 99), *log.journal(), *log.notes(""))
+        _ = (log.base(), *log.heads(), *log.tombstones(), *log.lines(0, 99), *log.journal(), *log.records(""))
 
 
 def test_lines_that_are_missing_doubled_or_out_of_order_are_noticed_at_once(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import apsw
 import pytest
 
 from lifebus_broker.ledger.sqlite import ledger as sqlite_module
-from lifebus_broker.ledger.sqlite import maintenance as sqlite_chores
+from lifebus_broker.ledger.sqlite import maintenance as sqlite_maintenance
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ledger.sqlite.usage import bytes_on_disk
 from lifebus_broker.ports import Query
@@ -98,7 +98,7 @@ async def test_appends_are_refused_while_the_disk_is_short_and_go_on_when_there_
 ) -> None:
     free = 100 * MIB
     monkeypatch.setattr(sqlite_module, "room_on", lambda _: (free, 10_000 * MIB))
-    monkeypatch.setattr(sqlite_chores, "_MEASURE_S", 0.01)
+    monkeypatch.setattr(sqlite_maintenance, "_MEASURE_S", 0.01)
     ledger = await SqliteLedger.open(path)
     ledger.bound(keep=0, spare=64 * MIB)
     await recorded(ledger, keyed(range(10)))
@@ -118,5 +118,5 @@ async def test_appends_are_refused_while_the_disk_is_short_and_go_on_when_there_
 
 
 def test_the_room_on_a_disk_is_what_its_user_may_have(tmp_path: Path) -> None:
-    free, total = sqlite_chores.room_on(tmp_path)
+    free, total = sqlite_maintenance.room_on(tmp_path)
     assert 0 < free < total

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lifebus_broker.exports.jsonl_log import JsonlLog
 from lifebus_broker.exports.writer import write_export
-from lifebus_broker.ledger.records import write_notes
+from lifebus_broker.ledger.records import append_records
 from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.exporter import SqliteExport, finish_pruning
 from lifebus_broker.ledger.sqlite.importer import build_ledger
@@ -35,8 +35,10 @@ async def make(path: Path, count: int = 12, floor: int = 5, notes: int = 6, drop
         session = SESSIONS[n % len(SESSIONS)]
         await recorded(ledger, [entry(n, key=key, harness_session_id=session, event=event, telemetry_summary=facts)])
     for n in range(notes):
-        await write_notes(ledger.journal, [NewRecord("cursor/a", b"a%d" % n), NewRecord("signal/ü", bytes([n, 255]))])
-    await write_notes(ledger.journal, [NewRecord("gone", b"x")])
+        await append_records(
+            ledger.journal, [NewRecord("cursor/a", b"a%d" % n), NewRecord("signal/ü", bytes([n, 255]))]
+        )
+    await append_records(ledger.journal, [NewRecord("gone", b"x")])
     await ledger.journal.drop("gone", 9)
     if dropped:
         await ledger.journal.drop("cursor/a", dropped)
@@ -113,7 +115,7 @@ async def test_an_imported_ledger_goes_on_as_the_exported_one_would(tmp_path: Pa
                 await append(ledger, [entry(94, key="new too", harness_session_id=None)]),
             ]
         )
-        await write_notes(ledger.journal, [NewRecord("cursor/a", b"more")])
+        await append_records(ledger.journal, [NewRecord("cursor/a", b"more")])
         sessions.append((await ledger.sessions(), await ledger.journal.streams()))
         assert await ledger.verify() == []
         await ledger.aclose()

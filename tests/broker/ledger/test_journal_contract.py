@@ -9,11 +9,11 @@ import apsw
 import pytest
 
 from lifebus_broker.ledger.factory import open_unkept
-from lifebus_broker.ledger.record_batch import MAX_QUEUED_NOTES
+from lifebus_broker.ledger.record_batch import MAX_QUEUED_RECORDS
 from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ports import Ledger, NewRecord, Record, Refusal
-from support.contract_suites.journal_suite import AT, JournalContract, Open, every_note, noted
+from support.contract_suites.journal_suite import AT, JournalContract, Open, every_record, noted
 from support.crash.disks import FaultyDisk, FullDisk, SlowDisk
 from support.receipts import entry, keyed, recorded
 
@@ -58,10 +58,10 @@ async def test_notes_come_back_and_count_on_after_the_file_was_closed(path: Path
     await ledger.journal.drop("a", 1)
     await ledger.aclose()
     ledger = await SqliteLedger.open(path)
-    assert await every_note(ledger.journal, "a") == [written[2], written[3]]
+    assert await every_record(ledger.journal, "a") == [written[2], written[3]]
     (new, other) = await noted(ledger.journal, ("a", b"5"), ("c", b"6"))
     assert (new.number, other.number) == (4, 1)
-    assert await every_note(ledger.journal, "b") == [written[1]]
+    assert await every_record(ledger.journal, "b") == [written[1]]
     assert await ledger.verify() == []
     await ledger.aclose()
 
@@ -103,7 +103,7 @@ async def test_a_full_queue_of_notes_is_busy_and_keeps_no_receipt_out(path: Path
     taken = 0
     while (refusal := ledger.journal.append([NewRecord("a", b"1")] * 64, answers.append)) is None:
         taken += 64
-    assert (refusal.code, taken) == ("busy", MAX_QUEUED_NOTES)
+    assert (refusal.code, taken) == ("busy", MAX_QUEUED_RECORDS)
     assert ledger.status().queued == taken
     assert ledger.append([entry(1)], lambda _: None) is None
     disk.gate.set()
@@ -127,7 +127,7 @@ async def test_a_full_disk_refuses_notes_and_leaves_the_others_alone(path: Path)
     later = ledger.journal.append([NewRecord("a", b"2")], lambda _: None)
     assert later is not None
     assert later.code == "disk_full"
-    assert [note.number for note in await every_note(ledger.journal, "a")] == [1]
+    assert [note.number for note in await every_record(ledger.journal, "a")] == [1]
     disk.room = None
     async with asyncio.timeout(10):
         while not ledger.status().writable:  # noqa: ASYNC110  a thread reports

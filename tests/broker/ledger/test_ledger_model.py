@@ -76,7 +76,7 @@ class LedgerMachine(RuleBasedStateMachine):
             for n, (place, event, facts) in enumerate(new, first)
         ]
         answers = self.runner.run(append(self.ledger, entries))
-        counts = {place: sum(_place(row) == place for row in self.rows) for place, _, _ in new}
+        counts = {place: sum(place_of(row) == place for row in self.rows) for place, _, _ in new}
         for (place, _, _), answer in zip(new, answers, strict=True):
             assert answer.stored is not None
             assert not answer.replayed
@@ -130,7 +130,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def read_one_session(self, limit: int, place: tuple[str, str | None]) -> None:
         if place[1] is not None:
             found = self.runner.run(every_row(self.ledger, session=place, limit=limit, after=self.floor))
-            assert found == [row for row in self.rows[self.floor :] if _place(row) == place]
+            assert found == [row for row in self.rows[self.floor :] if place_of(row) == place]
 
     @invariant()
     def everything_is_as_the_model_says(self) -> None:
@@ -143,7 +143,7 @@ class LedgerMachine(RuleBasedStateMachine):
         assert heads == sorted(heads, key=lambda head: head.last_position)
 
 
-def _place(row: StoredReceipt) -> tuple[str, str | None]:
+def place_of(row: StoredReceipt) -> tuple[str, str | None]:
     return row.adapter_id, row.harness_session_id
 
 

@@ -17,9 +17,9 @@ EPOCH = "0123456789abcdef" * 2
 
 def write(store: Store, many: int) -> None:
     for number in range(store.head, store.head + many):
-        draft = Batch(store.tip_of, head=store.head, newest_second=store.newest_second, known={})
-        draft.add([entry(number, key=f"k{number}")])
-        store.write(draft)
+        batch = Batch(store.tip_of, head=store.head, newest_second=store.newest_second, known={})
+        batch.add([entry(number, key=f"k{number}")])
+        store.write(batch)
 
 
 def test_a_log_that_became_too_long_waits_for_its_readers_and_is_cut_off(
@@ -40,7 +40,7 @@ def test_a_log_that_became_too_long_waits_for_its_readers_and_is_cut_off(
         store.checkpoint()
         letting_go.join()
         assert log.stat().st_size == 0
-        assert not store.log_is_long
+        assert not store.wal_is_long
 
 
 def test_a_reader_that_does_not_let_go_leaves_the_log_to_be_cut_off_later(
@@ -54,8 +54,8 @@ def test_a_reader_that_does_not_let_go_leaves_the_log_to_be_cut_off_later(
         reader.execute("BEGIN; SELECT count(*) FROM rows").fetchall()
         write(store, 50)
         store.checkpoint()
-        was_long = store.log_is_long
+        was_long = store.wal_is_long
         reader.execute("COMMIT")
-        store.shorten_log()
-        assert (was_long, store.log_is_long) == (True, False)
+        store.truncate_wal()
+        assert (was_long, store.wal_is_long) == (True, False)
         assert (tmp_path / "ledger.db-wal").stat().st_size == 0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lifebus_broker.ledger.retention_clock import GRACE_S, AgeClock
+from lifebus_broker.ledger.retention_clock import GRACE_S, RetentionClock
 
 DAY = 86_400.0
 START = 1_790_000_000.0
@@ -19,8 +19,8 @@ class Clocks:
         self.wall += seconds
         self.steady += seconds
 
-    def age_clock(self, newest: float | None) -> AgeClock:
-        return AgeClock(lambda: self.wall, lambda: self.steady, None if newest is None else int(newest))
+    def age_clock(self, newest: float | None) -> RetentionClock:
+        return RetentionClock(lambda: self.wall, lambda: self.steady, None if newest is None else int(newest))
 
 
 @pytest.mark.parametrize("newest", [None, START, START - 60, START - GRACE_S])

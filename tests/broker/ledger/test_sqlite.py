@@ -10,7 +10,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from lifebus_broker.ledger.sqlite import maintenance as sqlite_chores
+from lifebus_broker.ledger.sqlite import maintenance as sqlite_maintenance
 from lifebus_broker.ledger.sqlite import reader as sqlite_reader
 from lifebus_broker.ledger.sqlite import store as sqlite_store
 from lifebus_broker.ledger.sqlite.checks.verify import verify
@@ -36,7 +36,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_store, "MAX_TIPS", 2)
     monkeypatch.setattr(sqlite_store, "PRUNE_STEP", 8)
     monkeypatch.setattr(sqlite_reader, "SCAN_ROWS", 32)
-    monkeypatch.setattr(sqlite_chores, "CHECKPOINT_BYTES", 65_536)
+    monkeypatch.setattr(sqlite_maintenance, "CHECKPOINT_BYTES", 65_536)
 
 
 def mode_of(path: Path) -> int:

@@ -16,7 +16,7 @@ from lifebus_broker.ledger.sqlite.log import SqliteLog
 from lifebus_broker.ledger.sqlite.tables import TABLES
 from lifebus_broker.signals.log import SignalLog
 from lifebus_contract import InternalError
-from support.contract_suites.journal_suite import every_note, noted
+from support.contract_suites.journal_suite import every_record, noted
 from support.receipts import append, entry, every_row, recorded
 
 HERE = Path(__file__).parent
@@ -53,7 +53,7 @@ async def test_it_opens_verifies_and_keeps_counting(old: Path) -> None:
     await ledger.prune(head, b"base")
     await ledger.aclose()
     ledger = await SqliteLedger.open(old)
-    assert [note.body for note in await every_note(ledger.journal, "a")] == [b"1"]
+    assert [note.body for note in await every_record(ledger.journal, "a")] == [b"1"]
     assert await every_row(ledger, after=head) == [row]
     assert await ledger.verify() == []
     await ledger.aclose()

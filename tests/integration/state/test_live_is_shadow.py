@@ -136,7 +136,7 @@ async def test_what_the_broker_knows_is_a_fold_over_its_log(watched: Sequence[Li
             async with running_bus(directory=directory) as daemon:
                 assert daemon.follower is not None
                 with anyio.fail_after(20):
-                    await daemon.follower.taken_up.wait()
+                    await daemon.follower.caught_up.wait()
                 daemon.bus.register("reader", watched, answer)
                 await hooks(daemon, scenario)
                 await wire(daemon, number)

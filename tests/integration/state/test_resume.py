@@ -76,7 +76,7 @@ async def open_all(bus: lifebus.Bus) -> None:
 def everything(settings: Settings) -> tuple[list[bytes], list[Any]]:
     """Return every byte of the log and every note of the journal."""
     with SqliteLog(settings.ledger_path) as log:
-        return [encode_line(line) for line in log.lines(log.floor, log.head)], list(log.notes(""))
+        return [encode_line(line) for line in log.lines(log.floor, log.head)], list(log.records(""))
 
 
 async def booted(settings: Settings, which: str | None = None) -> dict[str, Any]:

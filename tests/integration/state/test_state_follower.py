@@ -68,17 +68,17 @@ async def write_ledger(home: Path, count: int, *more: Any, prune: int = 0) -> St
     return replayed(lines)
 
 
-async def caught_up(daemon: Daemon) -> Stores:
+async def live_stores(daemon: Daemon) -> Stores:
     """Return the live stores once the keeper is at the head."""
     assert daemon.follower is not None
     with anyio.fail_after(20):
         return await daemon.follower.use(lambda keeper, _: keeper.advance().copy())
 
 
-async def taken_up(daemon: Daemon) -> None:
+async def caught_up(daemon: Daemon) -> None:
     assert daemon.follower is not None
     with anyio.fail_after(20):
-        await daemon.follower.taken_up.wait()
+        await daemon.follower.caught_up.wait()
 
 
 def caches_in(home: Path) -> CompactionFiles:
@@ -89,20 +89,20 @@ async def test_the_live_state_equals_a_replay_after_each_start_and_each_receipt(
     whole = await write_ledger(home, 300)
     for turn in range(3):
         async with running_bus(directory=home, retention=KEPT) as daemon:
-            live = await caught_up(daemon)
+            live = await live_stores(daemon)
             if not turn:
                 assert dump_stores(live) == dump_stores(whole)
             for number in range(3):
                 await daemon.bus.emit("alice", [emission(harness_session_id=f"new{number}")])
                 with SqliteLog(daemon.settings.ledger_path) as log:
                     replay = replayed(log.lines(0, log.head))
-                assert dump_stores(await caught_up(daemon)) == dump_stores(replay)
+                assert dump_stores(await live_stores(daemon)) == dump_stores(replay)
 
 
 async def test_a_start_goes_on_from_the_newest_cache(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await write_ledger(home, 5 * STEP + 10)
     async with running_bus(directory=home, retention=KEPT) as daemon:
-        await caught_up(daemon)
+        await live_stores(daemon)
     assert len(caches_in(home).ids()) == KEPT_CACHES
     begun: list[int] = []
     nearest = StateFollower._nearest
@@ -114,7 +114,7 @@ async def test_a_start_goes_on_from_the_newest_cache(home: Path, monkeypatch: py
 
     monkeypatch.setattr(StateFollower, "_nearest", note)
     async with running_bus(directory=home, retention=KEPT) as daemon:
-        await taken_up(daemon)
+        await caught_up(daemon)
     assert begun == [5 * STEP]
 
 
@@ -129,7 +129,7 @@ async def test_an_orderly_stop_leaves_the_newest_cache_behind(home: Path) -> Non
 async def test_sessions_are_supervised_as_before_also_where_their_first_receipts_were_pruned(home: Path) -> None:
     whole = await write_ledger(home, 300, prune=200)
     async with running_bus(directory=home, retention=KEPT) as daemon:
-        await taken_up(daemon)
+        await caught_up(daemon)
         with anyio.fail_after(10):
             while len(daemon.supervisor.monitors) < sum(not story.is_closed for story in whole.sessions.active()):
                 await anyio.lowlevel.checkpoint()
@@ -157,7 +157,7 @@ def losing(number: int, session: str | None, now: SupportState) -> Any:
 async def test_lost_capabilities_are_known_again_after_a_start(home: Path) -> None:
     await write_ledger(home, 2 * STEP, losing(1, "lost", SupportState.UNAVAILABLE))
     async with running_bus(directory=home, retention=KEPT) as daemon:
-        await taken_up(daemon)
+        await caught_up(daemon)
         assert daemon.bus.capabilities.overrides("codex", "lost") == {LOST: SupportState.UNAVAILABLE}
 
 
@@ -186,7 +186,7 @@ async def test_doors_do_not_wait_for_a_long_replay_and_what_they_answer_meanwhil
     gate = Gate(monkeypatch)
     async with running_bus(directory=home, retention=KEPT) as daemon:
         assert daemon.follower is not None
-        assert not daemon.follower.taken_up.is_set()
+        assert not daemon.follower.caught_up.is_set()
         (first,) = await daemon.bus.emit("alice", [emission(harness_session_id="s7", idempotency_key="new")])
         (again,) = await daemon.bus.emit("alice", [emission(harness_session_id="s7", idempotency_key="new")])
         assert [row.sequence for row in first.stored] == [2]
@@ -202,12 +202,12 @@ async def test_doors_do_not_wait_for_a_long_replay_and_what_they_answer_meanwhil
             assert outcome.refusal is None
         await daemon.bus.emit("alice", [emission(harness_session_id="ended", event=LifecycleEvent.SESSION_ENDED)])
         gate.open.set()
-        await taken_up(daemon)
+        await caught_up(daemon)
         overrides = daemon.bus.capabilities.overrides
         assert overrides("codex", "kept") == {LOST: SupportState.UNAVAILABLE}
         assert overrides("codex", "fresh") == {LOST: SupportState.MANUAL}
         assert overrides("codex", "back") == overrides("codex", "ended") == {}
-        live = await caught_up(daemon)
+        live = await live_stores(daemon)
         for session in ("kept", "back", "ended", "fresh"):
             assert daemon.bus.capabilities.state.reported(("codex", session)) == live.capabilities.reported(
                 ("codex", session)
@@ -232,15 +232,15 @@ async def test_a_long_way_begins_once_the_doors_are_open(home: Path, monkeypatch
     note_first(monkeypatch, order, StateFollower, "step")
     note_first(monkeypatch, order, lifecycle, "compose_daemon")
     async with running_bus(directory=home, retention=KEPT) as daemon:
-        await taken_up(daemon)
+        await caught_up(daemon)
         assert order[:2] == ["compose_daemon", "step"]
-        assert dump_stores(await caught_up(daemon)) == dump_stores(whole)
+        assert dump_stores(await live_stores(daemon)) == dump_stores(whole)
 
 
 async def test_a_forged_cache_is_compared_with_the_ledgers_own_heads_thrown_away_and_counted(home: Path) -> None:
     whole = await write_ledger(home, 2 * STEP + 20)
     async with running_bus(directory=home, retention=KEPT) as daemon:
-        await caught_up(daemon)
+        await live_stores(daemon)
     files = caches_in(home)
     with SqliteLog(settings_in(home).ledger_path) as log:
         name = state_cache.cache_id_at(log, 2 * STEP)
@@ -252,8 +252,8 @@ async def test_a_forged_cache_is_compared_with_the_ledgers_own_heads_thrown_away
     del wrong.facts.streams[untouched]
     files.write(compact(sound.purpose, sound.compaction_policy_id, sound.input_handles, dump_stores(wrong)))
     async with running_bus(directory=home, retention=KEPT) as daemon:
-        assert dump_stores(await caught_up(daemon)) == dump_stores(whole)
-        await taken_up(daemon)
+        assert dump_stores(await live_stores(daemon)) == dump_stores(whole)
+        await caught_up(daemon)
         assert daemon.follower is not None
         assert daemon.follower.counters() == {"caches_refused": 1, "keeper_behind": 0, "keeper_broken": 0}
 
@@ -262,7 +262,7 @@ async def test_deleting_every_cache_changes_nothing_but_time(home: Path) -> None
     whole = await write_ledger(home, 3 * STEP + 7)
     for _ in range(2):
         async with running_bus(directory=home, retention=KEPT) as daemon:
-            assert dump_stores(await caught_up(daemon)) == dump_stores(whole)
+            assert dump_stores(await live_stores(daemon)) == dump_stores(whole)
         for path in (settings_in(home).state_dir / DIRECTORY).rglob("*.json"):
             path.unlink()
 
@@ -283,7 +283,7 @@ async def test_a_log_that_is_damaged_long_ago_is_counted_and_the_doors_stay_open
     with closing(apsw.Connection(str(settings_in(home).ledger_path))) as connection:
         connection.execute(f"{statement} WHERE position = 5")
     async with running_bus(directory=home, retention=KEPT) as daemon:
-        await taken_up(daemon)
+        await caught_up(daemon)
         assert daemon.follower is not None
         assert daemon.follower.counters()["keeper_broken"] == 1
         (outcome,) = await daemon.bus.emit("alice", [emission(harness_session_id="new")])

@@ -118,7 +118,7 @@ async def serve(bus: InProcess, daemon: Daemon) -> None:
 async def keep(bus: InProcess, daemon: Daemon) -> None:
     follower = daemon.follower
     assert follower is not None
-    await until(follower.taken_up.is_set)
+    await until(follower.caught_up.is_set)
     assert (await bus.call("resume"))["position"] == 3
     saved = await bus.call("save", {"save_type": "SESSION"})
     assert saved["position"] == 3

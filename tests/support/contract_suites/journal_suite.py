@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from lifebus_broker.ledger.record_batch import MAX_NOTE_BYTES, MAX_QUEUED_NOTES
+from lifebus_broker.ledger.record_batch import MAX_QUEUED_RECORDS, MAX_RECORD_BYTES
 from lifebus_broker.ports import Journal, Ledger, NewRecord, Record, RecordPage, RecordStream, Refusal
 from lifebus_contract import FailureClass, RetryClass
 from support.receipts import append, keyed, recorded
@@ -28,16 +28,16 @@ async def noted(journal: Journal, *notes: tuple[str, bytes]) -> list[Record]:
     return written
 
 
-async def every_note(journal: Journal, stream: str, after: int = 0, **query: int) -> list[Record]:
+async def every_record(journal: Journal, stream: str, after: int = 0, **query: int) -> list[Record]:
     """Read page by page until nothing is missing."""
     notes: list[Record] = []
     while True:
         page = await journal.read(stream, after, **query)
-        notes += page.notes
+        notes += page.records
         if page.complete:
             return notes
-        assert page.notes, "a page must lead on"
-        after = page.notes[-1].number
+        assert page.records, "a page must lead on"
+        after = page.records[-1].number
 
 
 class JournalContract:
@@ -56,28 +56,28 @@ class JournalContract:
             written = await noted(ledger.journal, *[("a/\N{SNOWMAN}", body) for body in bodies])
             await noted(ledger.journal, ("a", b"other"))
             assert [note.body for note in written] == bodies
-            assert await every_note(ledger.journal, "a/\N{SNOWMAN}", limit=7) == written
-            assert await every_note(ledger.journal, "a/\N{SNOWMAN}", 299) == written[299:]
+            assert await every_record(ledger.journal, "a/\N{SNOWMAN}", limit=7) == written
+            assert await every_record(ledger.journal, "a/\N{SNOWMAN}", 299) == written[299:]
 
     async def test_a_page_says_where_it_ends_and_whether_more_is_there(self, opened: Open) -> None:
         async with opened() as ledger:
             one, two, three = await noted(ledger.journal, ("a", b"11"), ("a", b"22"), ("a", b"33"))
             page = await ledger.journal.read("a", limit=2)
-            assert page == RecordPage(notes=(one, two), head=3, floor=0, complete=False)
+            assert page == RecordPage(records=(one, two), head=3, floor=0, complete=False)
             page = await ledger.journal.read("a", 2)
-            assert page == RecordPage(notes=(three,), head=3, floor=0, complete=True)
+            assert page == RecordPage(records=(three,), head=3, floor=0, complete=True)
             page = await ledger.journal.read("a", 3)
-            assert page == RecordPage(notes=(), head=3, floor=0, complete=True)
+            assert page == RecordPage(records=(), head=3, floor=0, complete=True)
 
     async def test_a_page_is_bounded_in_bytes_but_never_empty_for_it(self, opened: Open) -> None:
         async with opened() as ledger:
             written = await noted(ledger.journal, *[("a", b"12345")] * 4)
-            assert (await ledger.journal.read("a", max_bytes=10)).notes == tuple(written[:2])
-            assert (await ledger.journal.read("a", max_bytes=1)).notes == tuple(written[:1])
+            assert (await ledger.journal.read("a", max_bytes=10)).records == tuple(written[:2])
+            assert (await ledger.journal.read("a", max_bytes=1)).records == tuple(written[:1])
 
     async def test_a_stream_that_nobody_wrote_is_empty(self, opened: Open) -> None:
         async with opened() as ledger:
-            assert await ledger.journal.read("a") == RecordPage(notes=(), head=0, floor=0, complete=True)
+            assert await ledger.journal.read("a") == RecordPage(records=(), head=0, floor=0, complete=True)
             assert await ledger.journal.streams() == []
             assert await ledger.journal.drop("a", 5) == 0
 
@@ -93,13 +93,13 @@ class JournalContract:
             written = await noted(ledger.journal, *[("a", b"12")] * 5, ("b", b"1"))
             assert await ledger.journal.drop("a", 3) == 3
             page = await ledger.journal.read("a", 1)
-            assert (page.notes, page.floor, page.head) == (tuple(written[3:5]), 3, 5)
+            assert (page.records, page.floor, page.head) == (tuple(written[3:5]), 3, 5)
             assert await ledger.journal.drop("a", 1) == 3
             assert await ledger.journal.drop("a", 99) == 5
             assert await ledger.journal.streams("a") == [RecordStream("a", 5, 5, 0)]
             (after,) = await noted(ledger.journal, ("a", b"6"))
             assert after.number == 6
-            assert await every_note(ledger.journal, "a") == [after]
+            assert await every_record(ledger.journal, "a") == [after]
             assert await ledger.verify() == []
 
     async def test_many_notes_are_dropped_as_well(self, opened: Open) -> None:
@@ -127,7 +127,7 @@ class JournalContract:
             await append(ledger, keyed([7]))  # a known key has its transaction made anew
             await noted(ledger.journal, ("a", b"last"))
             assert len(calls) == 40
-            assert [note.body for note in await every_note(ledger.journal, "a")] == [
+            assert [note.body for note in await every_record(ledger.journal, "a")] == [
                 *[b"%d" % number for number in range(40)],
                 b"last",
             ]
@@ -140,7 +140,7 @@ class JournalContract:
             NewRecord("", b""),
             NewRecord("x" * 1025, b""),
             NewRecord("\ud800", b""),
-            NewRecord("a", bytes(MAX_NOTE_BYTES + 1)),
+            NewRecord("a", bytes(MAX_RECORD_BYTES + 1)),
         ],
         ids=["no name", "long name", "no text", "large body"],
     )
@@ -160,7 +160,7 @@ class JournalContract:
 
     async def test_an_append_larger_than_the_queue_is_refused(self, opened: Open) -> None:
         async with opened() as ledger:
-            refusal = ledger.journal.append([NewRecord("a", b"")] * (MAX_QUEUED_NOTES + 1), lambda _: None)
+            refusal = ledger.journal.append([NewRecord("a", b"")] * (MAX_QUEUED_RECORDS + 1), lambda _: None)
             assert refusal is not None
             assert refusal.code == "batch_too_large"
 

@@ -23,7 +23,7 @@ class LogContract:
         async with opened() as (_, log):
             assert (log.floor, log.head, log.base()) == (0, 0, None)
             assert list(log.lines(0, 10)) == []
-            assert list(log.notes("")) == []
+            assert list(log.records("")) == []
 
     async def test_its_lines_are_the_stored_receipts_in_order(self, opened: Open) -> None:
         async with opened() as (ledger, log):
@@ -67,12 +67,12 @@ class LogContract:
         async with opened() as (ledger, log):
             written = await noted(ledger.journal, ("b", b"1"), ("pins", b"2"), ("b", b"3"), ("pinsel", b"4"))
             await ledger.journal.drop("b", 1)
-            assert list(log.notes("pins")) == [written[1], written[3]]
-            assert list(log.notes("")) == [written[2], written[1], written[3]]
+            assert list(log.records("pins")) == [written[1], written[3]]
+            assert list(log.records("")) == [written[2], written[1], written[3]]
 
     @pytest.mark.parametrize("count", [1023, 1024, 2500])
     async def test_many_notes_come_all(self, opened: Open, count: int) -> None:
         async with opened() as (ledger, log):
             for first in range(0, count, 1000):
                 await noted(ledger.journal, *[("a", b"%d" % n) for n in range(first, min(first + 1000, count))])
-            assert [note.number for note in log.notes("a")] == [*range(1, count + 1)]
+            assert [note.number for note in log.records("a")] == [*range(1, count + 1)]

@@ -60,7 +60,7 @@ class History:
             ]
             self._check_new(rows)
             check_keys(rows, list(connection.execute(_KEYS, (head,))))
-            check_notes(connection)
+            check_records(connection)
         return rows
 
     def _check_old(self, connection: apsw.Connection) -> None:
@@ -96,7 +96,7 @@ def check_keys(rows: list[Recorded], keys: list[Any]) -> None:
         assert key.endswith(by_position[position]["idempotency_key"])
 
 
-def check_notes(connection: apsw.Connection) -> None:
+def check_records(connection: apsw.Connection) -> None:
     """The notes of each stream are floor + 1 to head, without a hole, and as large as the stream says."""
     for stream, head, floor, count, first, last, sized in connection.execute(_NOTES):
         assert (count, first, last, sized) == (head - floor, floor + 1, head, True), stream

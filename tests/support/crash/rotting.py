@@ -82,7 +82,7 @@ def everything_in(path: Path) -> list[Any]:
         found += [read_page(reader.connection, each.stream, 0, 99, 9999) for each in streams]
         found.append(executor(reader.connection)("SELECT key, digest, pruned_at_epoch_s FROM tombstones").fetchall())
     with SqliteLog(path) as log:
-        found += [log.epoch, log.floor, log.head, log.base(), [*log.lines(FLOOR, 999)], [*log.notes("")]]
+        found += [log.epoch, log.floor, log.head, log.base(), [*log.lines(FLOOR, 999)], [*log.records("")]]
     return found
 
 

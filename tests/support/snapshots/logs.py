@@ -50,7 +50,7 @@ class HeldLog:
         self.reads += 1
         yield from self.kept[after - self.floor : through - self.floor]
 
-    def notes(self, prefix: str) -> Iterator[Record]:
+    def records(self, prefix: str) -> Iterator[Record]:
         """Return the notes."""
         yield from (note for note in self.written if note.stream.startswith(prefix))
 
@@ -75,7 +75,7 @@ def saved(log: LogSource, save_type: SaveType = SaveType.SESSION, pins: FrozenMa
 def booted(snapshot: SaveSnapshot, log: LogSource, **options: Any) -> Booted:
     """Boot in the tests' environment, unless `options` has other pins."""
     pins = options.pop("pins", PINS)
-    return cold_boot(snapshot, log, pins, log.notes(REVISIONS), **options)
+    return cold_boot(snapshot, log, pins, log.records(REVISIONS), **options)
 
 
 def with_pins(**changes: Any) -> FrozenMap:

@@ -16,7 +16,7 @@ from lifebus_broker.ledger.sqlite.format import FORMAT, format_of
 from lifebus_broker.ledger.sqlite.reader import Reader
 from lifebus_broker.ledger.sqlite.schema import MISREAD, Durability, executor, open_writer
 from lifebus_broker.ledger.sqlite.store import Store
-from lifebus_broker.ledger.sqlite.watermark import HighWaterMark, testimony_beside
+from lifebus_broker.ledger.sqlite.watermark import HighWaterMark, watermarks_beside
 from lifebus_contract import InternalError
 
 BOOT_TAIL: Final = 1000
@@ -117,7 +117,7 @@ def _check_older(path: Path, connection: apsw.Connection) -> None:
     if tables and not tables >= {"meta", "rows"}:
         return  # no ledger at all, which is found out later
     epoch, head = execute(_STANDING).fetchone() if tables else (None, 0)
-    missing = max((note.head for note in testimony_beside(path) if epoch in (None, note.epoch)), default=0)
+    missing = max((note.head for note in watermarks_beside(path) if epoch in (None, note.epoch)), default=0)
     if missing > head:
         raise _damaged(path, f"row {head + 1}: was acknowledged and is missing, as is everything up to row {missing}")
 

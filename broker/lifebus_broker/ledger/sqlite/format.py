@@ -4,7 +4,7 @@ from typing import Final
 
 import apsw
 
-from lifebus_broker.ledger.record_batch import note_link
+from lifebus_broker.ledger.record_batch import record_link
 from lifebus_broker.ledger.sqlite.schema import Execute, executor
 from lifebus_broker.ledger.sqlite.tables import CHECKED, TABLES
 from lifebus_broker.state.stream_digests import NO_LINK
@@ -96,7 +96,7 @@ def _link_notes(connection: apsw.Connection) -> None:
     old, new = executor(connection), executor(connection)
     tips: dict[int, bytes] = {}
     for stream, number, at, body in old("SELECT id, number, at_epoch_s, body FROM old_notes ORDER BY rowid"):
-        link = tips[stream] = note_link(tips.get(stream, NO_LINK), at, body)
+        link = tips[stream] = record_link(tips.get(stream, NO_LINK), at, body)
         new("INSERT INTO notes VALUES (?, ?, ?, ?, ?)", (stream, number, at, body, link))
     for values in old("SELECT id, stream, head, floor, bytes FROM old_note_streams"):
         ends = (tips.get(values[0], NO_LINK), NO_LINK)

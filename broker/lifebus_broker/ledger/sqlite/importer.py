@@ -19,7 +19,7 @@ from lifebus_broker.exports.lines import HeadLine, RecordLine, StreamLine, Tombs
 from lifebus_broker.exports.writer import ExportSource
 from lifebus_broker.ledger.batching import Batch, emitter_key_of, key_of
 from lifebus_broker.ledger.log import LogLine
-from lifebus_broker.ledger.record_batch import NoteDraft
+from lifebus_broker.ledger.record_batch import RecordBatch
 from lifebus_broker.ledger.sqlite.format import create, set_meta
 from lifebus_broker.ledger.sqlite.schema import Execute, executor, open_writer
 from lifebus_broker.ledger.sqlite.statements import KEEP_BASE
@@ -102,10 +102,10 @@ def _write_lines(store: Store, lines: list[LogLine]) -> None:
     """Draft the receipts anew, compare, and commit them."""
     receipts = [_receipt_of(line) for line in lines]
     known = store.lookup(_keys(receipts))
-    draft = Batch(store.tip_of, head=store.head, newest_second=store.newest_second, known=known)
+    batch = Batch(store.tip_of, head=store.head, newest_second=store.newest_second, known=known)
     for line, receipt in zip(lines, receipts, strict=True):
-        _repeat(draft, line, receipt)
-    store.write(draft)
+        _repeat(batch, line, receipt)
+    store.write(batch)
 
 
 def _receipt_of(line: LogLine) -> Receipt:
@@ -118,13 +118,13 @@ def _receipt_of(line: LogLine) -> Receipt:
     return receipt
 
 
-def _repeat(draft: Batch, line: LogLine, receipt: Receipt) -> None:
+def _repeat(batch: Batch, line: LogLine, receipt: Receipt) -> None:
     """Record the receipt as it was recorded at first; what comes of it must be what the line says."""
     where = f"position {line.position}"
     sequence, place = receipt.sequence, (receipt.adapter_id, receipt.harness_session_id)
     force_setattr(receipt, "sequence", None)
     digest = None if line.digest is None else bytes.fromhex(line.digest)
-    (result,) = draft.add([NewReceipt(receipt=receipt, digest=digest)])
+    (result,) = batch.add([NewReceipt(receipt=receipt, digest=digest)])
     row = result.stored
     if row is None or result.replayed:
         raise _refuse(f"{where}: its idempotency key was there before")
@@ -134,7 +134,7 @@ def _repeat(draft: Batch, line: LogLine, receipt: Receipt) -> None:
         raise _refuse(f"{where}: its sequence is {sequence}, and {row.sequence} would follow")
     if row.receipt != line.receipt:
         raise _refuse(f"{where}: its receipt is not in the canonical form")
-    if draft.tips[place].link.hex() != line.link:
+    if batch.tips[place].link.hex() != line.link:
         raise _refuse(f"{where}: its link does not follow from the receipts before it (hash chain)")
 
 
@@ -176,7 +176,7 @@ def _write_notes(store: Store, items: list[RecordLine]) -> None:
     """Draft notes of one stream anew, compare their links, and commit them."""
     if not items:
         return
-    notes = NoteDraft(store.notes.tip_of)
+    notes = RecordBatch(store.records.tip_of)
     for item in items:
         try:
             notes.add([NewRecord(item.stream, body_of(item.body))], item.at_epoch_s)
@@ -184,8 +184,8 @@ def _write_notes(store: Store, items: list[RecordLine]) -> None:
             raise _refuse(f"note {item.number} of `{item.stream[:64]}`: {fault}") from None
         if notes.tips[item.stream].link.hex() != item.link:
             raise _refuse(f"note {item.number} of `{item.stream[:64]}`: its link does not follow (hash chain)")
-    draft = Batch(store.tip_of, head=store.head, newest_second=store.newest_second, known={})
-    store.write(draft, notes)
+    batch = Batch(store.tip_of, head=store.head, newest_second=store.newest_second, known={})
+    store.write(batch, notes)
 
 
 def _refuse(detail: str) -> InvalidRequest:

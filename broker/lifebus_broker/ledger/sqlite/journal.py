@@ -6,11 +6,11 @@ from typing import Any
 
 import apsw
 
-from lifebus_broker.ledger.record_batch import MAX_QUEUED_NOTE_BYTES, MAX_QUEUED_NOTES, check_notes
+from lifebus_broker.ledger.record_batch import MAX_QUEUED_RECORD_BYTES, MAX_QUEUED_RECORDS, check_records
 from lifebus_broker.ledger.refusals import BUSY
 from lifebus_broker.ledger.sqlite.records import read_page, read_streams
 from lifebus_broker.ledger.sqlite.store import Store
-from lifebus_broker.ledger.sqlite.writer import NoteJob
+from lifebus_broker.ledger.sqlite.writer import RecordJob
 from lifebus_broker.ports import NewRecord, Record, RecordPage, RecordStream, Refusal
 
 _NOTE_WEIGHT = 64
@@ -29,7 +29,7 @@ class SqliteJournal:
         self,
         *,
         refusal: Callable[[], Refusal | None],
-        submit: Callable[[NoteJob], None],
+        submit: Callable[[RecordJob], None],
         write: Callable[[Callable[[Store], Any]], Awaitable[Any]],
         query: Callable[[Callable[[apsw.Connection], Any]], Awaitable[Any]],
         clock: Callable[[], float],
@@ -39,16 +39,16 @@ class SqliteJournal:
 
     def append(self, notes: Sequence[NewRecord], done: Callable[[list[Record] | Refusal], None]) -> Refusal | None:
         """Queue one atomic append of notes (ports.Journal.append)."""
-        refusal = self._refusal() or check_notes(notes)
+        refusal = self._refusal() or check_records(notes)
         if refusal is not None:
             return refusal
         count, size = len(notes), sum(len(note.body) for note in notes)
-        if self.queued + count > MAX_QUEUED_NOTES or self._queued_bytes + size > MAX_QUEUED_NOTE_BYTES:
+        if self.queued + count > MAX_QUEUED_RECORDS or self._queued_bytes + size > MAX_QUEUED_RECORD_BYTES:
             return BUSY
         self.queued += count
         self._queued_bytes += size
         settle = partial(self._settle, count, size, done)
-        self._submit(NoteJob(notes, int(self._clock()), settle, size + count * _NOTE_WEIGHT))
+        self._submit(RecordJob(notes, int(self._clock()), settle, size + count * _NOTE_WEIGHT))
         return None
 
     async def read(self, stream: str, after: int = 0, limit: int = 256, max_bytes: int = 262_144) -> RecordPage:
@@ -64,7 +64,7 @@ class SqliteJournal:
     async def drop(self, stream: str, through: int) -> int:
         """Drop notes piece by piece, each in a transaction of its own (ports.Journal.drop)."""
         while True:
-            floor, more = await self._write(lambda store: store.drop_notes(stream, through))
+            floor, more = await self._write(lambda store: store.drop_records(stream, through))
             if not more:
                 return int(floor)
 

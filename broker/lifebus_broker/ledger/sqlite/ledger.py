@@ -83,10 +83,10 @@ class SqliteLedger:
         self._writer = Writer(
             file.store,
             Reports(
-                committed=lambda answers, rows: self._tell(self._on_committed, answers, rows),
-                writable=lambda writable: self._tell(self._on_writable, writable),
-                finished=lambda task, result: self._tell(task.done, result),
-                failed=lambda fault: self._tell(self._on_failed, fault),
+                committed=lambda answers, rows: self._report(self._on_committed, answers, rows),
+                writable=lambda writable: self._report(self._on_writable, writable),
+                finished=lambda task, result: self._report(task.done, result),
+                failed=lambda fault: self._report(self._on_failed, fault),
             ),
             partial(room_on, file.path.parent),
             None if file.is_kept else partial(decide_prune, file.path, Limits(keep_bytes=NOT_KEPT_BYTES), 0),
@@ -278,7 +278,7 @@ class SqliteLedger:
         except apsw.Error as fault:
             raise BrokerBusy(f"the ledger cannot be read now: {type(fault).__name__}", code="busy") from fault
 
-    def _tell(self, receive: Callable[[*Ts], None], *arguments: *Ts) -> None:
+    def _report(self, receive: Callable[[*Ts], None], *arguments: *Ts) -> None:
         """Hand something from the writer thread to the loop; a loop that is gone need not know."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(receive, *arguments)

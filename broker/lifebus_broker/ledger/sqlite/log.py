@@ -133,8 +133,8 @@ class SqliteLog:
         with self._reading():
             return read_heads(self._execute)
 
-    def notes(self, prefix: str) -> Iterator[Record]:
-        """Return the kept notes of some streams (log.LogSource.notes)."""
+    def records(self, prefix: str) -> Iterator[Record]:
+        """Return the kept notes of some streams (log.LogSource.records)."""
         with self._reading():
             streams = read_streams(self._connection, prefix)
         for stream in streams:
@@ -142,8 +142,8 @@ class SqliteLog:
             while after < head:
                 with self._reading():
                     page = read_page(self._connection, stream.stream, after, _NOTE_PIECE, _NOTE_BYTES)
-                yield from page.notes
-                after = page.notes[-1].number if page.notes else head
+                yield from page.records
+                after = page.records[-1].number if page.records else head
 
     def _piece(self, after: int, through: int) -> list[LogLine]:
         """Return the next lines, as of one moment."""

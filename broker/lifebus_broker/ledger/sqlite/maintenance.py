@@ -34,8 +34,8 @@ _MOST_PIECES: Final = 4
 class Maintenance:
     """Chooses what is to be done next on a store.
 
-    `short` says that the file system has less room left than is to be left free: then nothing is to be appended, and
-    what frees disk goes on.
+    `low_space` says that the file system has less room left than is to be left free: then nothing is to be appended,
+    and what frees disk goes on.
     """
 
     def __init__(
@@ -47,8 +47,8 @@ class Maintenance:
         surplus: Surplus | None = None,
     ) -> None:
         self._surplus, self._trim_at, self._trimmed_epoch_s = surplus, 0.0, 0
-        self.short = False
-        self._spare, self._log_bytes = 0, CHECKPOINT_BYTES
+        self.low_space = False
+        self._spare, self._wal_limit = 0, CHECKPOINT_BYTES
         self._store, self._room, self._now = store, room, now
         self._rest_until = self._measure_at = 0.0
         self._measured_bytes = 0
@@ -56,41 +56,41 @@ class Maintenance:
     def bound(self, keep: int, spare: int) -> None:
         """Keep the write-ahead log small beside `keep` bytes (0 for any size), and leave `spare` bytes free."""
         self._spare = spare
-        self._log_bytes = log_share(keep) if keep else CHECKPOINT_BYTES
+        self._wal_limit = wal_share(keep) if keep else CHECKPOINT_BYTES
 
-    def patience(self, *, full: bool) -> float | None:
-        """Return for how many seconds work may be waited for, None for ever, before `next_act` is asked while idle."""
+    def timeout(self, *, full: bool) -> float | None:
+        """Return for how many seconds work may be waited for, None for ever, before `next_task` is asked while idle."""
         store = self._store
         if full:
             return _MEASURE_S
         if self._frees:
             return 0
-        if store.log_bytes > _IDLE_CHECKPOINT_BYTES:
+        if store.wal_bytes > _IDLE_CHECKPOINT_BYTES:
             return _IDLE_S
-        return _MEASURE_S if self.short or store.log_is_long else None
+        return _MEASURE_S if self.low_space or store.wal_is_long else None
 
-    def next_act(self, rows: int, *, full: bool) -> Callable[[], object] | None:
+    def next_task(self, rows: int, *, full: bool) -> Callable[[], object] | None:
         """Return what is to be done now that `rows` rows were committed (0 while idle), None where nothing is."""
         store = self._store
         idle = not rows
         if self._may_trim:
             return self._trim
-        if store.log_bytes > self._log_bytes:
-            return lambda: store.checkpoint(self._log_bytes)
+        if store.wal_bytes > self._wal_limit:
+            return lambda: store.checkpoint(self._wal_limit)
         if full:
             return store.probe if idle else None
         if self._frees and (idle or self._now() >= self._rest_until):
             return lambda: self._free(rows)
-        if idle and store.log_bytes > _IDLE_CHECKPOINT_BYTES:
+        if idle and store.wal_bytes > _IDLE_CHECKPOINT_BYTES:
             return store.checkpoint
-        return store.shorten_log if idle and store.log_is_long else None
+        return store.truncate_wal if idle and store.wal_is_long else None
 
-    def look(self) -> None:
+    def measure(self) -> None:
         """Find out how much room is left: now and then, and when as much was written as would matter."""
-        now, written = self._now(), self._store.log_bytes
+        now, written = self._now(), self._store.wal_bytes
         if now >= self._measure_at or abs(written - self._measured_bytes) > _IDLE_CHECKPOINT_BYTES:
             self._measure_at, self._measured_bytes = now + _MEASURE_S, written
-            self.short = bool(self._spare) and is_short(*self._room(), self._spare)
+            self.low_space = bool(self._spare) and is_short(*self._room(), self._spare)
 
     @property
     def _may_trim(self) -> bool:
@@ -113,7 +113,7 @@ class Maintenance:
     @property
     def _frees(self) -> bool:
         """Whether there is something to delete or to give back."""
-        return self._store.pruned < self._store.floor or self._store.loose
+        return self._store.pruned < self._store.floor or self._store.has_free_pages
 
     def _free(self, rows: int) -> None:
         """Do one piece."""
@@ -121,11 +121,11 @@ class Maintenance:
         if self._store.pruned < self._store.floor:
             self._store.prune_step(min(1 + rows // _ROWS_A_PIECE, _MOST_PIECES))
         else:
-            self._store.give_back()
+            self._store.vacuum()
         self._rest_until = 2 * self._now() - began
 
 
-def log_share(keep: int) -> int:
+def wal_share(keep: int) -> int:
     """Return how many bytes of a limit are for the write-ahead log."""
     return min(max(keep // 8, _LEAST_LOG_BYTES), CHECKPOINT_BYTES)
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from lifebus_broker.ledger.batching import key_of, state_from
 from lifebus_broker.ledger.sqlite import statements as sql
 from lifebus_broker.ledger.sqlite.schema import MARK_EVERY, executor, open_reader
-from lifebus_broker.ledger.sqlite.tombstones import find_buried
+from lifebus_broker.ledger.sqlite.tombstones import find_tombstones
 from lifebus_broker.ports import Page, Query, StoredReceipt
 from lifebus_contract import LifecycleEvent, ReceiptStatus
 from lifebus_contract.views import SessionHead
@@ -94,7 +94,7 @@ class Reader:
         with self._snapshot() as meta:
             known = sql.known(self._execute, keys, meta.floor, numbered=self._numbered)
             if meta.pruned:
-                known |= find_buried(self._execute, [key for key in keys if key not in known])
+                known |= find_tombstones(self._execute, [key for key in keys if key not in known])
         return [known.get(key) for key in keys]
 
     def sessions(self, session: tuple[str, str] | None) -> list[SessionHead]:

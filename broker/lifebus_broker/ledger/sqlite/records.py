@@ -5,7 +5,7 @@ from typing import Final
 
 import apsw
 
-from lifebus_broker.ledger.record_batch import NOTE_COLUMNS, NoteDraft, NoteTip
+from lifebus_broker.ledger.record_batch import RECORD_COLUMNS, RecordBatch, StreamTip
 from lifebus_broker.ledger.sqlite.checksums import checksum
 from lifebus_broker.ledger.sqlite.schema import Execute, snapshot
 from lifebus_broker.ledger.sqlite.statements import insert_all
@@ -25,7 +25,7 @@ _LINK: Final = "SELECT link FROM notes WHERE id = ? AND number = ?"
 _DROP: Final = "DELETE FROM notes WHERE id = ? AND number > ? AND number <= ?"
 
 
-class NoteTable:
+class RecordTable:
     """The writing half, inside the transactions of its store.
 
     `written` and `dropped` count the committed notes of all streams together.
@@ -33,28 +33,28 @@ class NoteTable:
 
     def __init__(self, execute: Execute) -> None:
         self._execute = execute
-        self._tips: dict[str, NoteTip] = {}
+        self._tips: dict[str, StreamTip] = {}
         self.written, self.dropped = execute(
             "SELECT coalesce(sum(head), 0), coalesce(sum(floor), 0) FROM note_streams"
         ).fetchone()
         self._next_id: int = (execute("SELECT max(id) FROM note_streams").fetchone()[0] or 0) + 1
 
-    def tip_of(self, stream: str) -> NoteTip:
+    def tip_of(self, stream: str) -> StreamTip:
         """Return the committed tip of a stream; a new one gets its id."""
         tip = self._tips.get(stream)
         if tip is None:
             found = self._execute(_TIP, (stream,)).fetchall()
-            tip = NoteTip(*found[0]) if found else NoteTip(self._next_id)
+            tip = StreamTip(*found[0]) if found else StreamTip(self._next_id)
             self._next_id += not found
             self._tips[stream] = tip
         return tip
 
-    def write(self, draft: NoteDraft) -> None:
+    def write(self, batch: RecordBatch) -> None:
         """Insert what was drafted; `accept` it after the commit."""
-        insert_all(self._execute, _NEW_NOTE, NOTE_COLUMNS, draft.values)
-        self._set_tips(draft.tips)
+        insert_all(self._execute, _NEW_NOTE, RECORD_COLUMNS, batch.values)
+        self._set_tips(batch.tips)
 
-    def drop(self, stream: str, through: int) -> NoteTip:
+    def drop(self, stream: str, through: int) -> StreamTip:
         """Drop up to `DROP_STEP` of the oldest notes up to a number; return the tip to accept after the commit."""
         tip = self.tip_of(stream)
         last = min(through, tip.head, tip.floor + DROP_STEP)
@@ -64,11 +64,11 @@ class NoteTable:
         freed: int = self._execute(_DOOMED, span).fetchone()[0]
         floor_link: bytes = self._execute(_LINK, (tip.id, last)).fetchone()[0]
         self._execute(_DROP, span)
-        after = NoteTip(tip.id, tip.head, last, tip.size - freed, tip.link, floor_link)
+        after = StreamTip(tip.id, tip.head, last, tip.size - freed, tip.link, floor_link)
         self._set_tips({stream: after})
         return after
 
-    def accept(self, tips: dict[str, NoteTip]) -> None:
+    def accept(self, tips: dict[str, StreamTip]) -> None:
         """The transaction is committed: these are the tips now."""
         for stream, tip in tips.items():
             before = self._tips.get(stream) or tip
@@ -78,7 +78,7 @@ class NoteTable:
         for stream in list(self._tips)[: max(len(self._tips) - _MAX_TIPS, 0)]:
             del self._tips[stream]
 
-    def _set_tips(self, tips: dict[str, NoteTip]) -> None:
+    def _set_tips(self, tips: dict[str, StreamTip]) -> None:
         values = [(tip.id, name, tip.head, tip.floor, tip.size, tip.link, tip.floor_link) for name, tip in tips.items()]
         insert_all(self._execute, _TIPS, 8, [*chain.from_iterable((*each, checksum(*each)) for each in values)])
 
@@ -88,8 +88,8 @@ def read_page(connection: apsw.Connection, stream: str, after: int, limit: int, 
     with snapshot(connection) as execute:
         found = execute(_TIP, (stream,)).fetchone()
         if found is None:
-            return RecordPage(notes=(), head=0, floor=0, complete=True)
-        tip = NoteTip(*found)
+            return RecordPage(records=(), head=0, floor=0, complete=True)
+        tip = StreamTip(*found)
         notes: list[Record] = []
         size = 0
         for number, at, body in execute(_AFTER, (tip.id, after, max(1, min(limit, _MAX_LIMIT)))):
@@ -98,7 +98,7 @@ def read_page(connection: apsw.Connection, stream: str, after: int, limit: int, 
                 break
             notes.append(Record(stream, number, at, body))
     last = notes[-1].number if notes else max(after, tip.head)
-    return RecordPage(notes=tuple(notes), head=tip.head, floor=tip.floor, complete=last >= tip.head)
+    return RecordPage(records=tuple(notes), head=tip.head, floor=tip.floor, complete=last >= tip.head)
 
 
 def read_streams(connection: apsw.Connection, prefix: str) -> list[RecordStream]:

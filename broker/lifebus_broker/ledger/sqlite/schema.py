@@ -109,9 +109,9 @@ def executor(connection: apsw.Connection) -> Execute:
 
 
 @contextmanager
-def impatient(connection: apsw.Connection, patience_ms: int = 0) -> Generator[None]:
+def busy_timeout(connection: apsw.Connection, wait_ms: int = 0) -> Generator[None]:
     """Wait for others no longer than this inside the block: `apsw.BusyError` comes at once, or soon."""
-    connection.set_busy_timeout(patience_ms)
+    connection.set_busy_timeout(wait_ms)
     try:
         yield
     finally:

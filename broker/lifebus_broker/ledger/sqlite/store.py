@@ -15,11 +15,11 @@ from typing import Any, Final, Self
 import apsw
 
 from lifebus_broker.ledger.batching import Batch, Known, Tip, state_from
-from lifebus_broker.ledger.record_batch import NoteDraft
+from lifebus_broker.ledger.record_batch import RecordBatch
 from lifebus_broker.ledger.sqlite import statements as sql
 from lifebus_broker.ledger.sqlite.format import create, set_meta
-from lifebus_broker.ledger.sqlite.records import NoteTable
-from lifebus_broker.ledger.sqlite.schema import Durability, executor, impatient, open_writer
+from lifebus_broker.ledger.sqlite.records import RecordTable
+from lifebus_broker.ledger.sqlite.schema import Durability, busy_timeout, executor, open_writer
 from lifebus_broker.ledger.sqlite.tombstones import Tombstones
 from lifebus_broker.ledger.sqlite.watermark import HighWaterMark, Watermark
 from lifebus_broker.state.stream_digests import StreamKey
@@ -51,22 +51,22 @@ class Store:
     """Owns the writing connection.  Every method may raise `apsw.Error`; after one nothing has changed.
 
     `head` is the newest committed position, `floor` the newest dropped one, `pruned` the newest deleted one;
-    `size_bytes` is how large the file was at the last checkpoint; `notes` are the tables of the journal, `tombstones`
-    that of pruned keys.  `loose` says that the file has free pages to give back, `log_is_long` that the write-ahead log
-    can be cut off once nothing else is to be done.
+    `size_bytes` is how large the file was at the last checkpoint; `records` are the tables of the journal, `tombstones`
+    that of pruned keys.  `has_free_pages` says that the file has pages to give back, `wal_is_long` that the write-ahead
+    log can be cut off once nothing else is to be done.
     """
 
     def __init__(
-        self, connection: apsw.Connection, epoch: str, witness: HighWaterMark | None = None, *, numbered: bool = True
+        self, connection: apsw.Connection, epoch: str, watermark: HighWaterMark | None = None, *, numbered: bool = True
     ) -> None:
-        """Read what is in the file, or create it with this epoch; a `witness` is told of every commit.
+        """Read what is in the file, or create it with this epoch; the `watermark` records every commit.
 
         Unless `numbered`, receipts get no sequence; their places in their sessions are counted all the same.
 
         Raises:
             InternalError: the file is of another format.
         """
-        self.connection, self._witness = connection, witness
+        self.connection, self._watermark = connection, watermark
         self.numbered = numbered
         self._execute = executor(connection)
         create(connection, epoch)
@@ -78,24 +78,24 @@ class Store:
         self.head: int = max(newest[0] or 0, self.floor)
         self.newest_second: int = self._one("SELECT max(second) FROM seconds")[0] or 0
         self._next_stream: int = (self._one("SELECT max(stream) FROM streams")[0] or 0) + 1
-        self.loose = self.log_is_long = False
+        self.has_free_pages = self.wal_is_long = False
         self._log_limit: int | None = None
         self._tips: dict[StreamKey, Tip] = {}
         self._unpointed: dict[int, int] = {}
         self._pointed: int = meta["pointed"]
         self._pruned_at: int = meta.get("pruned_at", self.newest_second)
-        self.notes = NoteTable(self._execute)
+        self.records = RecordTable(self._execute)
         self.tombstones = Tombstones(self._execute)
         self._load_tail()
-        self._look_for_loose_pages()
+        self._look_for_free_pages()
         self.size_bytes = self._size()
-        self._testify()
+        self._record_watermark()
         with suppress(apsw.FullError):  # a full disk can be read
             self.checkpoint()
 
     @classmethod
     def open(cls, path: Path, *, epoch: str, durability: Durability = "full", vfs: str | None = None) -> Self:
-        """Open the file unchecked, or create it with this epoch, and without a witness.
+        """Open the file unchecked, or create it with this epoch, and without a watermark.
 
         Raises:
             InternalError: the file is of another format.
@@ -108,7 +108,7 @@ class Store:
             raise
 
     @property
-    def log_bytes(self) -> int:
+    def wal_bytes(self) -> int:
         """About how much is in the write-ahead log since the last checkpoint."""
         return self._frames * _FRAME_BYTES
 
@@ -130,28 +130,28 @@ class Store:
         wanted = list(keys)
         return self.tombstones.find(wanted) | sql.known(self._execute, wanted, self.floor, numbered=self.numbered)
 
-    def write(self, draft: Batch, notes: NoteDraft | None = None) -> None:
+    def write(self, batch: Batch, notes: RecordBatch | None = None) -> None:
         """Commit receipts and notes together; a key that is known already raises `apsw.ConstraintError`."""
-        if not draft.rows and notes is None:
+        if not batch.rows and notes is None:
             return
-        due = draft.head - self._pointed >= POINT_EVERY
-        if notes is not None or due or draft.streams or draft.seconds or draft.aliases or len(draft.rows) > sql.WIDEST:
+        due = batch.head - self._pointed >= POINT_EVERY
+        if notes is not None or due or batch.streams or batch.seconds or batch.aliases or len(batch.rows) > sql.WIDEST:
             with self._transaction():
-                sql.insert_all(self._execute, sql.NEW_STREAM, 6, draft.streams)
-                sql.insert_all(self._execute, sql.NEW_SECOND, 3, draft.seconds)
-                sql.insert_rows(self._execute, draft.values)
-                sql.insert_all(self._execute, sql.NEW_KEY, 3, draft.aliases)
+                sql.insert_all(self._execute, sql.NEW_STREAM, 6, batch.streams)
+                sql.insert_all(self._execute, sql.NEW_SECOND, 3, batch.seconds)
+                sql.insert_rows(self._execute, batch.values)
+                sql.insert_all(self._execute, sql.NEW_KEY, 3, batch.aliases)
                 if due:
-                    self._point(draft)
+                    self._point(batch)
                 if notes is not None:
-                    self.notes.write(notes)
+                    self.records.write(notes)
         else:
-            sql.insert_rows(self._execute, draft.values)
-        self._accept(draft)
+            sql.insert_rows(self._execute, batch.values)
+        self._accept(batch)
         if notes is not None:
-            self.notes.accept(notes.tips)
+            self.records.accept(notes.tips)
             self._frames += 4 + (notes.bytes + 16 * len(notes.values)) // _FRAME_BYTES
-        self._testify()
+        self._record_watermark()
 
     def prune_to(self, keep_after: int, base: bytes, at_epoch_s: int = 0) -> int:
         """Move the floor, keep `base` with it and return it; `prune_step` then deletes what lies below.
@@ -167,7 +167,7 @@ class Store:
             self._execute(sql.KEEP_BASE, (floor, base, sha256(base).digest()))
             self._execute(sql.DROP_SECONDS, (floor, floor))
         self.floor, self._pruned_at = floor, at_epoch_s
-        self._testify()
+        self._record_watermark()
         return floor
 
     def prune_step(self, pieces: int = 1) -> bool:
@@ -179,68 +179,68 @@ class Store:
         if last > self.pruned:
             span = (self.pruned, last)
             with self._transaction():
-                buried = self.tombstones.bury(*span, self._pruned_at)
+                has_added = self.tombstones.add(*span, self._pruned_at)
                 for statement in (sql.KEEP_BASES, sql.DROP_MARKS, sql.DROP_ROWS):
                     self._execute(statement, span)
                 set_meta(self._execute, pruned=last)
             self.pruned = last
-            self.tombstones.exist |= buried
+            self.tombstones.exist |= has_added
             self._frames += last - span[0]
             if last == self.floor:
-                self._look_for_loose_pages()
+                self._look_for_free_pages()
         return self.pruned < self.floor
 
-    def give_back(self) -> None:
-        """Give some of the free pages back to the file system; `loose` says whether there are more of them."""
+    def vacuum(self) -> None:
+        """Give some of the free pages back to the file system; `has_free_pages` says whether there are more of them."""
         self._all(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})")
         self._frames += 2 * _VACUUM_PAGES
-        self._look_for_loose_pages()
+        self._look_for_free_pages()
 
-    def shorten_log(self, patience_ms: int = 0) -> None:
+    def truncate_wal(self, wait_ms: int = 0) -> None:
         """Move the write-ahead log into the file and cut it off; `apsw.BusyError` says that a reader needs it now."""
-        with impatient(self.connection, patience_ms):
+        with busy_timeout(self.connection, wait_ms):
             self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-        self._frames, self.log_is_long = 0, False
+        self._frames, self.wal_is_long = 0, False
         self.size_bytes = self._size()
 
     def remove_tombstones(self, stones: Sequence[bytes], before_epoch_s: int) -> None:
         """Remove tombstones that bear a second before this one."""
         with self._transaction():
             self.tombstones.remove(stones, before_epoch_s)
-        self.tombstones.look()
+        self.tombstones.refresh()
         self._frames += len(stones)
 
     def forget_tombstones(self, before_epoch_s: int) -> None:
         """Remove every tombstone that bears a second before this one, in one transaction."""
         with self._transaction():
             self.tombstones.forget(before_epoch_s)
-        self.tombstones.look()
+        self.tombstones.refresh()
 
-    def drop_notes(self, stream: str, through: int) -> tuple[int, bool]:
+    def drop_records(self, stream: str, through: int) -> tuple[int, bool]:
         """Drop a piece of the oldest notes of a stream up to a number; return the floor and whether more are left."""
         with self._transaction():
-            tip = self.notes.drop(stream, through)
-        self.notes.accept({stream: tip})
-        self._testify()
+            tip = self.records.drop(stream, through)
+        self.records.accept({stream: tip})
+        self._record_watermark()
         self._frames += 4
         return tip.floor, tip.floor < min(through, tip.head)
 
-    def checkpoint(self, log_bytes: int | None = None) -> None:
+    def checkpoint(self, wal_bytes: int | None = None) -> None:
         """Move the write-ahead log into the file, as far as no reader needs it.
 
         With readers at every moment the log never begins anew: one that became too long waits for them, they are short.
-        The file of a log that is begun anew is cut off at `log_bytes`, from now on.
+        The file of a log that is begun anew is cut off at `wal_bytes`, from now on.
         """
-        if log_bytes is not None and log_bytes != self._log_limit:
-            self._all(f"PRAGMA journal_size_limit = {log_bytes}")
-            self._log_limit = log_bytes
+        if wal_bytes is not None and wal_bytes != self._log_limit:
+            self._all(f"PRAGMA journal_size_limit = {wal_bytes}")
+            self._log_limit = wal_bytes
         frames, _ = self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         self._frames = 0
         self.size_bytes = self._size()
-        self.log_is_long |= frames > _LONG_FRAMES
+        self.wal_is_long |= frames > _LONG_FRAMES
         if frames > _LONGEST_FRAMES:
             with suppress(apsw.BusyError):
-                self.shorten_log(_READER_MS)
+                self.truncate_wal(_READER_MS)
 
     def probe(self) -> None:
         """Find out whether the disk takes writes again, by writing and removing something of some size."""
@@ -250,28 +250,29 @@ class Store:
 
     def close(self, *, failed: bool = False) -> None:
         """Close the file, moving the write-ahead log into it, unless the disk `failed`: then it stays as it is."""
-        if self._witness is not None:
-            self._witness.close()
+        if self._watermark is not None:
+            self._watermark.close()
         self.connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(failed))
         self.connection.close()
 
-    def _testify(self) -> None:
-        """Tell the witness how far the file is; it is durable by now."""
-        if self._witness is not None:
-            self._witness.testify(Watermark(self.epoch, self.head, self.floor, self.notes.written, self.notes.dropped))
+    def _record_watermark(self) -> None:
+        """Record how far the file is; it is durable by now."""
+        if self._watermark is not None:
+            mark = Watermark(self.epoch, self.head, self.floor, self.records.written, self.records.dropped)
+            self._watermark.record(mark)
 
-    def _accept(self, draft: Batch) -> None:
-        """The draft is committed: its tips are the tips now."""
-        self._tips.update(draft.tips)
-        if draft.head - self._pointed >= POINT_EVERY:
-            self._pointed = draft.head
+    def _accept(self, batch: Batch) -> None:
+        """The batch is committed: its tips are the tips now."""
+        self._tips.update(batch.tips)
+        if batch.head - self._pointed >= POINT_EVERY:
+            self._pointed = batch.head
             self._unpointed.clear()
             self._forget()
         else:
-            for tip in draft.tips.values():
+            for tip in batch.tips.values():
                 self._unpointed[tip.stream] = tip.position
-        self.head, self.newest_second = draft.head, draft.newest_second
-        self._frames += 4 + (draft.bytes + len(draft.rows) * 256) // _FRAME_BYTES
+        self.head, self.newest_second = batch.head, batch.newest_second
+        self._frames += 4 + (batch.bytes + len(batch.rows) * 256) // _FRAME_BYTES
 
     def _forget(self) -> None:
         """Keep the tips within their bound; all of them are pointed to."""
@@ -279,11 +280,11 @@ class Store:
         for place in list(self._tips)[: max(excess, 0)]:
             del self._tips[place]
 
-    def _point(self, draft: Batch) -> None:
+    def _point(self, batch: Batch) -> None:
         """Write where the newest rows are."""
-        newest = self._unpointed | {tip.stream: tip.position for tip in draft.tips.values()}
+        newest = self._unpointed | {tip.stream: tip.position for tip in batch.tips.values()}
         sql.insert_all(self._execute, sql.POINT, 2, list(chain.from_iterable(newest.items())))
-        set_meta(self._execute, pointed=draft.head)
+        set_meta(self._execute, pointed=batch.head)
 
     def _load_tail(self) -> None:
         """Read the tips that no pointer leads to yet."""
@@ -292,11 +293,14 @@ class Store:
             self._tips[adapter, session or None] = tip
             self._unpointed[tip.stream] = tip.position
 
-    def _look_for_loose_pages(self) -> None:
+    def _look_for_free_pages(self) -> None:
         """Find out whether there are free pages to give back; a file of an older format keeps them."""
         vacuums = self._all("PRAGMA auto_vacuum") == [(_INCREMENTAL,)]
-        was, self.loose = self.loose, vacuums and self._all("PRAGMA freelist_count")[0][0] > _KEPT_PAGES
-        self.log_is_long |= was and not self.loose
+        was, self.has_free_pages = (
+            self.has_free_pages,
+            vacuums and self._all("PRAGMA freelist_count")[0][0] > _KEPT_PAGES,
+        )
+        self.wal_is_long |= was and not self.has_free_pages
 
     def _size(self) -> int:
         return int(self._one("PRAGMA page_count")[0] * self._one("PRAGMA page_size")[0])

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from lifebus_broker.atomic_files import remove_unfinished, sync_directory
-from lifebus_broker.ledger.sqlite.watermark import witness_path
+from lifebus_broker.ledger.sqlite.watermark import watermark_path
 
 _WAL, _SHM = "-wal", "-shm"
 _NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
@@ -77,7 +77,7 @@ def _move_aside(path: Path, companions: Sequence[Path]) -> Path:
     aside.mkdir(mode=0o700, exist_ok=True)
     database, log, index = files_of(path)
     _keep(database, aside / path.name)
-    for companion in (log, witness_path(path), *companions):  # a log beside another database would spoil it
+    for companion in (log, watermark_path(path), *companions):  # a log beside another database would spoil it
         if companion.exists():
             companion.replace(aside / companion.name)
     index.unlink(missing_ok=True)

@@ -58,7 +58,7 @@ class Tombstones:
         self._execute = execute
         self.exist = execute(_ANY).fetchall() == [(1,)]
 
-    def bury(self, after: int, last: int, at_epoch_s: int) -> bool:
+    def add(self, after: int, last: int, at_epoch_s: int) -> bool:
         """Put the keys of receipts that are being deleted here; say whether there were any."""
         buried = list(self._keys_between(after, last))
         if not buried:
@@ -70,8 +70,8 @@ class Tombstones:
         return True
 
     def find(self, keys: Sequence[str]) -> dict[str, Known]:
-        """Return what is left of the keys that are here (`find_buried`)."""
-        return find_buried(self._execute, keys) if self.exist else {}
+        """Return what is left of the keys that are here (`find_tombstones`)."""
+        return find_tombstones(self._execute, keys) if self.exist else {}
 
     def remove(self, stones: Iterable[bytes], before_epoch_s: int) -> None:
         """Remove tombstones that were put here before a second."""
@@ -82,7 +82,7 @@ class Tombstones:
         """Remove all tombstones that were put here before a second."""
         self._execute(_FORGET_BEFORE, (before_epoch_s,))
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Find out again whether there are any."""
         self.exist = self._execute(_ANY).fetchall() == [(1,)]
 
@@ -101,7 +101,7 @@ class Tombstones:
                 yield key, digest
 
 
-def find_buried(execute: Execute, keys: Sequence[str]) -> dict[str, Known]:
+def find_tombstones(execute: Execute, keys: Sequence[str]) -> dict[str, Known]:
     """Return, for the keys whose receipts were pruned, the first bytes of their digests, and None for the row.
 
     Raises:

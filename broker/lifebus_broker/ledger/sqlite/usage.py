@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lifebus_broker.ledger.retention import Held, Limits, PruneDecision, decide
-from lifebus_broker.ledger.sqlite.maintenance import log_share
+from lifebus_broker.ledger.sqlite.maintenance import wal_share
 from lifebus_broker.ledger.sqlite.schema import Execute, executor, open_reader
 
 _ROW_BYTES: Final = 300
@@ -50,7 +50,7 @@ def _held(execute: Execute, path: Path, oldest: int | None, keep: int) -> Held:
     head = max(_one(execute, "SELECT max(position) FROM rows") or 0, floor)
     aged = None if oldest is None else _one(execute, _AGED, oldest)
     pages = _one(execute, "PRAGMA page_count") - _one(execute, "PRAGMA freelist_count")
-    log = min(bytes_on_disk(path) - _size(path), log_share(keep))
+    log = min(bytes_on_disk(path) - _size(path), wal_share(keep))
     return Held(
         head=head,
         floor=floor,

@@ -49,7 +49,7 @@ class HighWaterMark:
     def beside(cls, path: Path) -> Self | None:
         """Open or make the witness of a ledger file; None where it cannot be, as on a full disk: then none speaks."""
         try:
-            descriptor = os.open(witness_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(watermark_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 if os.fstat(descriptor).st_size != _SIZE:
                     os.ftruncate(descriptor, 0)
@@ -60,7 +60,7 @@ class HighWaterMark:
         except (OSError, ValueError):  # ValueError: the file is shorter than what was asked for
             return None
 
-    def testify(self, standing: Watermark) -> None:
+    def record(self, standing: Watermark) -> None:
         """Note how far the ledger is; it must be durable by now."""
         values = (standing.head, standing.floor, standing.written, standing.dropped)
         self._turn = (self._turn + 1) % _SLOTS
@@ -72,15 +72,15 @@ class HighWaterMark:
         self._memory.close()
 
 
-def witness_path(path: Path) -> Path:
+def watermark_path(path: Path) -> Path:
     """Return where the witness of a ledger file is."""
     return path.with_name(path.name + _SUFFIX)
 
 
-def testimony_beside(path: Path) -> Sequence[Watermark]:
+def watermarks_beside(path: Path) -> Sequence[Watermark]:
     """Return the notes in the witness of a ledger file; none where there is no witness, or it is not whole."""
     try:
-        content = witness_path(path).read_bytes()
+        content = watermark_path(path).read_bytes()
     except OSError:
         return ()
     slots = [content[start : start + _NOTE.size] for start in range(0, _SLOTS * _SLOT_BYTES, _SLOT_BYTES)]

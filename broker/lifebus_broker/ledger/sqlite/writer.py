@@ -15,7 +15,7 @@ import apsw
 from msgspec import Struct
 
 from lifebus_broker.ledger.batching import Batch, Known, emitter_key_of, key_of
-from lifebus_broker.ledger.record_batch import NoteDraft
+from lifebus_broker.ledger.record_batch import RecordBatch
 from lifebus_broker.ledger.refusals import BUSY, DISK_FULL
 from lifebus_broker.ledger.sqlite.maintenance import Maintenance, Room, Surplus
 from lifebus_broker.ledger.sqlite.store import Store
@@ -36,7 +36,7 @@ class Job(Struct, frozen=True):
     weight: int
 
 
-class NoteJob(Struct, frozen=True):
+class RecordJob(Struct, frozen=True):
     """Notes that wait for their transaction, and when they were taken."""
 
     entries: Sequence[NewRecord]
@@ -52,11 +52,11 @@ class Task(Struct, frozen=True):
     done: Callable[[Any], None]
 
 
-Answers = list[tuple[Job | NoteJob, Any]]
+Answers = list[tuple[Job | RecordJob, Any]]
 """What each job of a commit is told: what its `done` takes."""
 
 
-_Item = Job | NoteJob | Task
+_Item = Job | RecordJob | Task
 
 
 class Reports(Struct, frozen=True):
@@ -72,7 +72,7 @@ class Reports(Struct, frozen=True):
     failed: Callable[[BaseException], None]
 
 
-def refused(job: Job | NoteJob, refusal: Refusal) -> Any:
+def refused(job: Job | RecordJob, refusal: Refusal) -> Any:
     """Return what the `done` of a job takes when nothing of it was written."""
     return [AppendResult(refusal=refusal)] * len(job.entries) if isinstance(job, Job) else refusal
 
@@ -85,7 +85,7 @@ class Writer:
 
     def __init__(self, store: Store, reports: Reports, room: Room, surplus: Surplus | None = None) -> None:
         self._store = store
-        self._chores = Maintenance(store, room, surplus=surplus)
+        self._maintenance = Maintenance(store, room, surplus=surplus)
         self._reports = reports
         self._queue: SimpleQueue[_Item | None] = SimpleQueue()
         self._held: _Item | None = None
@@ -99,7 +99,7 @@ class Writer:
 
     def bound(self, keep: int, spare: int) -> None:
         """Keep the write-ahead log small beside `keep` bytes, and leave `spare` bytes of the file system free."""
-        self._chores.bound(keep, spare)
+        self._maintenance.bound(keep, spare)
 
     def submit(self, item: _Item) -> None:
         """Queue an append or a task; never waits."""
@@ -130,7 +130,7 @@ class Writer:
 
     def _turn(self) -> None:
         """Do the next thing."""
-        item = self._take(self._chores.patience(full=self._full))
+        item = self._take(self._maintenance.timeout(full=self._full))
         rows = 0
         if isinstance(item, Task):
             self._do(item)
@@ -138,9 +138,9 @@ class Writer:
             jobs = self._gather(item)
             rows = sum(len(job.entries) for job in jobs)
             self._commit(jobs)
-        self._chores.look()
-        self._tell()
-        act = None if self._stopping else self._chores.next_act(rows, full=self._full)
+        self._maintenance.measure()
+        self._report()
+        act = None if self._stopping else self._maintenance.next_task(rows, full=self._full)
         if act is not None:
             self._guard(act)
 
@@ -157,7 +157,7 @@ class Writer:
             self._stopping = True
         return item
 
-    def _gather(self, first: Job | NoteJob) -> list[Job | NoteJob]:
+    def _gather(self, first: Job | RecordJob) -> list[Job | RecordJob]:
         """Return the first append and those that have queued up behind it, within the bounds of a transaction."""
         jobs, rows, weight = [first], len(first.entries), first.weight
         while rows < COMMIT_ROWS and weight < COMMIT_WEIGHT:
@@ -170,9 +170,9 @@ class Writer:
             weight += item.weight
         return jobs
 
-    def _commit(self, jobs: list[Job | NoteJob]) -> None:
+    def _commit(self, jobs: list[Job | RecordJob]) -> None:
         """Commit the appends in one transaction and report them; refuse them where the disk is full."""
-        if self._full or self._chores.short:
+        if self._full or self._maintenance.low_space:
             self._refuse(jobs, DISK_FULL)
             return
         try:
@@ -185,32 +185,32 @@ class Writer:
         else:
             self._reports.committed(answers, rows)
 
-    def _write(self, jobs: list[Job | NoteJob]) -> tuple[Answers, list[StoredReceipt]]:
+    def _write(self, jobs: list[Job | RecordJob]) -> tuple[Answers, list[StoredReceipt]]:
         try:
             return self._attempt(jobs, self._store.tombstones.find(_keys(jobs)) if self._store.tombstones.exist else {})
         except apsw.ConstraintError:  # a key that is known: rare, because the router looks before it asks
             return self._attempt(jobs, self._store.lookup(_keys(jobs)))
 
-    def _attempt(self, jobs: list[Job | NoteJob], known: Mapping[str, Known]) -> tuple[Answers, list[StoredReceipt]]:
+    def _attempt(self, jobs: list[Job | RecordJob], known: Mapping[str, Known]) -> tuple[Answers, list[StoredReceipt]]:
         store = self._store
-        draft = Batch(
+        batch = Batch(
             store.tip_of, head=store.head, newest_second=store.newest_second, known=known, numbered=store.numbered
         )
-        notes = NoteDraft(store.notes.tip_of)
+        notes = RecordBatch(store.records.tip_of)
         answers: Answers = []
         try:
             for job in jobs:
                 if isinstance(job, Job):
-                    answers.append((job, draft.add(job.entries)))
+                    answers.append((job, batch.add(job.entries)))
                 else:
                     answers.append((job, notes.add(job.entries, job.at_epoch_s)))
-            store.write(draft, notes if notes.values else None)
+            store.write(batch, notes if notes.values else None)
         except BaseException:
-            draft.withdraw()
+            batch.rollback()
             raise
-        return answers, draft.rows
+        return answers, batch.rows
 
-    def _refuse(self, jobs: list[Job | NoteJob], refusal: Refusal) -> None:
+    def _refuse(self, jobs: list[Job | RecordJob], refusal: Refusal) -> None:
         self._reports.committed([(job, refused(job, refusal)) for job in jobs], [])
 
     def _do(self, task: Task) -> None:
@@ -236,16 +236,16 @@ class Writer:
 
     def _set_full(self, full: bool) -> None:
         self._full = full
-        self._tell()
+        self._report()
 
-    def _tell(self) -> None:
-        writable = not (self._full or self._chores.short)
+    def _report(self) -> None:
+        writable = not (self._full or self._maintenance.low_space)
         if writable != self._writable:
             self._writable = writable
             self._reports.writable(writable)
 
 
-def _keys(jobs: Sequence[Job | NoteJob]) -> list[str]:
+def _keys(jobs: Sequence[Job | RecordJob]) -> list[str]:
     keys: list[str] = []
     entries = (entry for job in jobs if isinstance(job, Job) for entry in job.entries)
     for receipt in (entry.receipt for entry in entries if entry.digest is not None):

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import apsw
 
-from lifebus_broker.ledger.record_batch import note_link
+from lifebus_broker.ledger.record_batch import record_link
 from lifebus_broker.ledger.sqlite.schema import MISREAD, Execute, executor, snapshot
 
 _PIECE: Final = 1024
@@ -32,7 +32,7 @@ def check_ends(connection: apsw.Connection) -> list[str]:
         return _told(execute(_ENDS).fetchall())
 
 
-def check_notes(connection: apsw.Connection) -> list[str]:
+def check_records(connection: apsw.Connection) -> list[str]:
     """Return what is wrong with the notes between the ends: missing ones, others' ones, changed ones."""
     with snapshot(connection) as execute:
         streams: list[Any] = execute("SELECT id, stream FROM note_streams ORDER BY id").fetchall()
@@ -70,7 +70,7 @@ class _Chain:
         for number, at, body, stored in executor(self._connection)(_NOTES, (self._stream, self._through, _PIECE)):
             if number != self._through + 1:
                 return f"note {self._through + 1}: is missing", False
-            if note_link(self._link, at, body) != stored:
+            if record_link(self._link, at, body) != stored:
                 return f"note {number}: link (hash chain) does not match", False
             self._through, self._link = number, stored
             count += 1

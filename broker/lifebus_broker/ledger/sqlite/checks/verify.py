@@ -12,11 +12,11 @@ from typing import Final
 import apsw
 
 from lifebus_broker.ledger.sqlite.checks import file as checks
-from lifebus_broker.ledger.sqlite.checks.records import check_ends, check_notes
+from lifebus_broker.ledger.sqlite.checks.records import check_ends, check_records
 from lifebus_broker.ledger.sqlite.checks.rows import RowsCheck
 from lifebus_broker.ledger.sqlite.format import require_format
 from lifebus_broker.ledger.sqlite.schema import MISREAD, open_reader, snapshot
-from lifebus_broker.ledger.sqlite.watermark import testimony_beside
+from lifebus_broker.ledger.sqlite.watermark import watermarks_beside
 
 _MOST: Final = 20
 
@@ -34,7 +34,7 @@ def verify(path: Path, tail: int | None = None, vfs: str | None = None, *, numbe
         apsw.Error: the file cannot be read at all.
         InternalError: it is of another format.
     """
-    noted = testimony_beside(path)  # before the file: what is committed meanwhile is no loss
+    noted = watermarks_beside(path)  # before the file: what is committed meanwhile is no loss
     with closing(open_reader(path, vfs=vfs)) as connection:
         try:
             require_format(connection)
@@ -56,7 +56,7 @@ def _whole(connection: apsw.Connection, rows: RowsCheck) -> list[str]:
     """Return what only a look at everything tells."""
     parts: list[tuple[str, _Check]] = [
         ("streams", rows.check_streams),
-        ("notes", lambda: check_notes(connection)),
+        ("notes", lambda: check_records(connection)),
         ("keys", lambda: checks.check_keys(connection)),
         ("marks", lambda: checks.check_marks(connection)),
         *checks.checksum_checks(connection),
