@@ -66,7 +66,7 @@ def test_an_event_is_claimed_for_hooks_exactly_if_some_hook_yields_it_or_lifebus
 
 
 @ALL
-def test_files_are_claimed_to_tell_of_pressure_compaction_and_ends_alone(adapter_id: str) -> None:
+def test_files_are_claimed_to_report_pressure_compaction_and_ends_alone(adapter_id: str) -> None:
     assert _claimed_by(adapter_id, IntegrationMode.TELEMETRY_ONLY) <= TOLD_BY_FILES | MADE_BY_LIFEBUS
 
 

@@ -1,4 +1,4 @@
-"""The JavaScript plugins of OpenCode and OpenClaw against a real hook door, under node."""
+"""The JavaScript plugins of OpenCode and OpenClaw against a real hook server, under node."""
 
 import json
 import socket
@@ -36,8 +36,8 @@ def directory() -> Iterator[Path]:
         yield path
 
 
-class Door:
-    """A hook door that keeps what comes, and answers as it was told."""
+class RecordingServer:
+    """A hook server that keeps the calls, and gives the answers that it was made with."""
 
     def __init__(self, answer: bytes = b"") -> None:
         self.calls: list[HookCall] = []
@@ -79,24 +79,24 @@ def opencode_script() -> str:
 
 
 async def test_opencode_calls_carry_what_the_adapter_reads_and_no_word_of_the_conversation(directory: Path) -> None:
-    door = Door()
-    async with door.open(directory):
+    server = RecordingServer()
+    async with server.open(directory):
         await play(Stage(directory, "opencode"), opencode_script())
-    told = events_of("opencode", door.calls)
-    assert told.count("session.started") == 1
-    assert told.count("frame.opened") == 3
-    assert told.count("frame.ended") == 3
-    assert told.count("context.compacted") == 1
-    answers = [item for item in door.payloads if item["input"] and "info" in str(item["input"])]
+    found = events_of("opencode", server.calls)
+    assert found.count("session.started") == 1
+    assert found.count("frame.opened") == 3
+    assert found.count("frame.ended") == 3
+    assert found.count("context.compacted") == 1
+    answers = [item for item in server.payloads if item["input"] and "info" in str(item["input"])]
     assert all(info["time"]["completed"] for item in answers if (info := finished(item)))
-    usages = usages_of("opencode", door.calls)
+    usages = usages_of("opencode", server.calls)
     assert [(usage.used_tokens, usage.window_tokens) for usage in usages] == [
         (9_012, 20_000), (9_012, 20_000), (19_512, 20_000), (7_745, 20_000), (3_012, 20_000)
     ]  # fmt: skip
-    everything = b"".join(call.stdin for call in door.calls)
+    everything = b"".join(call.stdin for call in server.calls)
     assert all(word not in everything for word in (b"First turn", b"Fake answer", b"echo hi", b"parts"))
-    assert len({call.call_id for call in door.calls}) == len(door.calls)
-    assert {call.cwd for call in door.calls} == {"/home/dev/project"}
+    assert len({call.call_id for call in server.calls}) == len(server.calls)
+    assert {call.cwd for call in server.calls} == {"/home/dev/project"}
 
 
 def events_of(adapter_id: str, calls: list[HookCall]) -> list[str]:
@@ -118,8 +118,8 @@ def finished(payload: dict[str, Any]) -> dict[str, Any] | None:
 
 
 async def test_opencode_pushes_what_the_broker_answers_behind_the_users_words(directory: Path) -> None:
-    door = Door(b'{"parts":[{"type":"text","text":"from a client"}]}')
-    async with door.open(directory):
+    server = RecordingServer(b'{"parts":[{"type":"text","text":"from a client"}]}')
+    async with server.open(directory):
         said, _ = await play(
             Stage(directory, "opencode"),
             OPENCODE
@@ -134,23 +134,23 @@ async def test_opencode_pushes_what_the_broker_answers_behind_the_users_words(di
 async def test_openclaw_calls_carry_what_the_adapter_reads_and_no_word_of_the_conversation(directory: Path) -> None:
     (capture,) = (CAPTURES / "openclaw" / "agent_local_plugin_hooks").glob("*.jsonl")
     records = json.dumps([line for line in lines_of(capture) if line["hook"] != "register"])
-    door = Door()
-    async with door.open(directory):
+    server = RecordingServer()
+    async with server.open(directory):
         await play(
             Stage(directory, "openclaw"),
             OPENCLAW + f"for (const {{ hook, event, ctx }} of {records}) await hooks[hook]?.(event, ctx)",
         )
-    told = events_of("openclaw", door.calls)
-    assert told == ["frame.opening", "frame.opened", "frame.ending", "frame.ended"]
-    (usage,) = usages_of("openclaw", door.calls)
+    found = events_of("openclaw", server.calls)
+    assert found == ["frame.opening", "frame.opened", "frame.ending", "frame.ended"]
+    (usage,) = usages_of("openclaw", server.calls)
     assert (usage.used_tokens, usage.window_tokens) == (31_869, 60_000)
-    everything = b"".join(call.stdin for call in door.calls)
+    everything = b"".join(call.stdin for call in server.calls)
     assert all(word not in everything for word in (b"Hello there", b"Fake answer", b"messages", b"systemPrompt"))
 
 
 async def test_openclaw_returns_the_context_that_the_broker_answers(directory: Path) -> None:
-    door = Door(b'{"prependContext":"from a client"}')
-    async with door.open(directory):
+    server = RecordingServer(b'{"prependContext":"from a client"}')
+    async with server.open(directory):
         said, _ = await play(
             Stage(directory, "openclaw"),
             OPENCLAW
@@ -171,10 +171,10 @@ async def test_openclaw_returns_the_context_that_the_broker_answers(directory: P
     ],
 )
 async def test_a_canary_goes_through(directory: Path, adapter_id: str, script: str) -> None:
-    door = Door()
-    async with door.open(directory):
+    server = RecordingServer()
+    async with server.open(directory):
         await play(Stage(directory, adapter_id), script)
-    (call,) = door.calls
+    (call,) = server.calls
     (tick,) = ADAPTERS[adapter_id].read(call, ids()).emissions
     assert (tick.request.event, tick.telemetry["canary"]) == ("supervisor.tick", "n")
 
@@ -241,8 +241,8 @@ def test_a_directory_that_others_may_enter_is_not_trusted(directory: Path) -> No
 
 
 async def test_an_answer_that_is_not_json_is_nothing(directory: Path) -> None:
-    door = Door(b"not json")
-    async with door.open(directory):
+    server = RecordingServer(b"not json")
+    async with server.open(directory):
         stage = Stage(directory, "openclaw")
         said, _ = await play(stage, OPENCLAW + 'return await hooks.before_prompt_build({}, { sessionId: "s" })')
     assert said is None
@@ -259,11 +259,11 @@ def test_nonsense_from_the_harness_does_no_harm(directory: Path) -> None:
     assert said == 1
 
 
-async def test_hooks_that_were_left_out_are_not_told(directory: Path) -> None:
-    door = Door()
-    async with door.open(directory):
+async def test_hooks_that_were_left_out_are_not_reported(directory: Path) -> None:
+    server = RecordingServer()
+    async with server.open(directory):
         await play(Stage(directory, "opencode", ("dispose",)), IDLE + "; await hooks.dispose()")
-    assert [call.hook for call in door.calls] == ["dispose"]
+    assert [call.hook for call in server.calls] == ["dispose"]
 
 
 @pytest.mark.parametrize("adapter_id", ["opencode", "openclaw"])

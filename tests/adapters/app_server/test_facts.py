@@ -1,4 +1,4 @@
-"""What an app-server tells of threads, turns, contexts, errors and people, as facts."""
+"""What an app-server reports of threads, turns, contexts, errors and people, as facts."""
 
 from typing import Any
 
@@ -21,9 +21,9 @@ from support.adapters.app_server_recordings import (
     facts,
     feed,
     notice,
+    read_messages,
     started,
     thread,
-    told,
     turn,
 )
 
@@ -34,7 +34,7 @@ BEGIN = [started(), turn("turn/started")]
 
 def after_begin(*messages: Any) -> list[AppServerFact]:
     """What follows once a thread and a turn have begun."""
-    first, second, *rest = facts(told(*BEGIN, *messages))
+    first, second, *rest = facts(read_messages(*BEGIN, *messages))
     assert (first, second) == (OPENED, STARTED)
     return rest
 
@@ -47,23 +47,23 @@ def ended(how: str, **details: Any) -> TurnEnded:
 @pytest.mark.parametrize(
     ("method", "how"), [("thread/start", "started"), ("thread/resume", "resumed"), ("thread/fork", "forked")]
 )
-def test_the_answer_to_a_client_tells_that_a_thread_is_open_and_the_notice_does_not_tell_it_again(
+def test_the_answer_to_a_client_says_that_a_thread_is_open_and_the_notice_does_not_report_it_again(
     method: str, how: str
 ) -> None:
     request = ({"id": 0, "method": method, "params": {"threadId": "t0"}},)
-    seen = facts(told(request, {"id": 0, "result": {"thread": thread()}}, started()))
+    seen = facts(read_messages(request, {"id": 0, "result": {"thread": thread()}}, started()))
     assert seen == [msgspec.structs.replace(OPENED, how=how, method=method)]
 
 
 def test_an_answer_with_an_error_or_to_nobody_opens_nothing() -> None:
     result = {"id": 1, "result": {"thread": thread()}}
     request = ({"id": 1, "method": "thread/resume", "params": {}},)
-    assert facts(told(result, request, {"id": 1, "error": {"code": -32600}}, result)) == []
-    assert facts(told(({"id": "1", "method": "thread/resume"},), result)) == []
+    assert facts(read_messages(result, request, {"id": 1, "error": {"code": -32600}}, result)) == []
+    assert facts(read_messages(({"id": "1", "method": "thread/resume"},), result)) == []
 
 
-def test_a_forked_thread_that_another_client_made_is_told_as_forked() -> None:
-    (fact,) = facts(told(started(forkedFromId="t0")))
+def test_a_forked_thread_that_another_client_made_is_reported_as_forked() -> None:
+    (fact,) = facts(read_messages(started(forkedFromId="t0")))
     assert isinstance(fact, ThreadOpened)
     assert fact.how == "forked"
 
@@ -131,14 +131,14 @@ def test_a_failed_turn_carries_its_error_and_the_retry_posture_and_no_word_of_it
     assert after_begin(*notices) == [ended("failed", will_retry=False, **expected)]
 
 
-def test_the_error_that_was_told_before_stands_in_for_one_that_the_end_does_not_name() -> None:
+def test_the_error_that_was_reported_before_stands_in_for_one_that_the_end_does_not_name() -> None:
     error = notice("error", threadId="t1", turnId="u1", error={"codexErrorInfo": "serverOverloaded"})
     (fact,) = after_begin(error, turn("turn/completed", status="failed", error=None))
     assert isinstance(fact, TurnEnded)
     assert fact.details["error"] == "serverOverloaded"
 
 
-def test_an_error_that_the_server_tries_to_get_over_is_told_at_each_change_and_not_each_time() -> None:
+def test_an_error_that_the_server_tries_to_get_over_is_reported_at_each_change_and_not_each_time() -> None:
     def failing(info: Any) -> dict[str, Any]:
         return notice("error", threadId="t1", turnId="u1", willRetry=True, error={"codexErrorInfo": info})
 
@@ -151,7 +151,7 @@ def test_an_error_that_the_server_tries_to_get_over_is_told_at_each_change_and_n
     assert first.details["will_retry"] is True
 
 
-def test_the_tokens_of_the_last_request_are_told_and_never_the_total() -> None:
+def test_the_tokens_of_the_last_request_are_reported_and_never_the_total() -> None:
     def usage(last: Any, window: Any = 1_000) -> dict[str, Any]:
         tokens = {"total": {"totalTokens": 999_999}, "last": last, "modelContextWindow": window}
         return notice("thread/tokenUsage/updated", threadId="t1", turnId="u1", tokenUsage=tokens)
@@ -185,7 +185,7 @@ NOTICE = notice("thread/compacted", threadId="t1", turnId="u1")
         ([ITEM, ITEM], 2),
     ],
 )
-def test_a_compaction_is_told_once_by_its_item_or_its_notice(messages: list[Any], times: int) -> None:
+def test_a_compaction_is_reported_once_by_its_item_or_its_notice(messages: list[Any], times: int) -> None:
     keys = [f"turn:u1:{number}" for number in range(1, times + 1)]
     assert after_begin(*messages) == [Compacted(session="t1", key=key) for key in keys]
 
@@ -199,11 +199,11 @@ def test_other_items_are_no_compactions() -> None:
 def test_a_turn_that_a_client_asked_to_compact_is_marked_and_the_next_is_not() -> None:
     compact = ({"id": 1, "method": "thread/compact/start", "params": {"threadId": "t1"}},)
     ask = ({"id": 2, "method": "turn/start", "params": {"threadId": "t1"}},)
-    seen = facts(told(started(), compact, turn("turn/started"), ask, turn("turn/started", "t1", "u2")))
+    seen = facts(read_messages(started(), compact, turn("turn/started"), ask, turn("turn/started", "t1", "u2")))
     assert [one.compacting for one in seen if isinstance(one, TurnStarted)] == [True, False]
-    both = facts(told(started(), compact, ask, turn("turn/started")))
+    both = facts(read_messages(started(), compact, ask, turn("turn/started")))
     assert [one.compacting for one in both if isinstance(one, TurnStarted)] == [False]
-    refused = facts(told(started(), compact, {"id": 1, "error": {}}, turn("turn/started")))
+    refused = facts(read_messages(started(), compact, {"id": 1, "error": {}}, turn("turn/started")))
     assert [one.compacting for one in refused if isinstance(one, TurnStarted)] == [False]
 
 
@@ -226,7 +226,7 @@ RESOLVED = notice("serverRequest/resolved", threadId="t1", requestId=0)
         ("mcpServer/elicitation/request", "elicitation"),
     ],
 )
-def test_a_question_to_a_person_and_its_answer_are_told_once_each(method: str, kind: str) -> None:
+def test_a_question_to_a_person_and_its_answer_are_reported_once_each(method: str, kind: str) -> None:
     asked, answered = after_begin(ask(method), ({"id": 0, "result": {"decision": "accept"}},), RESOLVED)
     assert asked == OperatorAsked(session="t1", frame_id="u1", request_id=0, method=method, kind=kind, item_id="i1")
     assert isinstance(answered, OperatorAnswered)
@@ -246,7 +246,7 @@ def test_a_question_to_a_person_and_its_answer_are_told_once_each(method: str, k
         (None, None),
     ],
 )
-def test_only_the_protocols_own_words_for_a_decision_are_told(result: Any, decision: str | None) -> None:
+def test_only_the_protocols_own_words_for_a_decision_are_reported(result: Any, decision: str | None) -> None:
     _, answered = after_begin(ask("item/tool/requestUserInput"), ({"id": 0, "result": result},))
     assert isinstance(answered, OperatorAnswered)
     assert answered.decision == decision
@@ -270,7 +270,9 @@ def test_requests_for_programs_ask_nobody() -> None:
 @pytest.mark.parametrize("method", ["thread/closed", "thread/deleted"])
 def test_a_thread_that_the_server_lets_go_is_over_and_so_is_what_it_asked(method: str) -> None:
     reader = AppServerStream()
-    *_, unanswered, over = facts(told(*BEGIN, ask("execCommandApproval"), notice(method, threadId="t1"), reader=reader))
+    *_, unanswered, over = facts(
+        read_messages(*BEGIN, ask("execCommandApproval"), notice(method, threadId="t1"), reader=reader)
+    )
     assert isinstance(unanswered, OperatorAnswered)
     assert (unanswered.outcome, unanswered.waited_ms) == ("unanswered", None)
     assert over == ThreadClosed(session="t1", evidence=f"app_server:{method}")
@@ -288,7 +290,7 @@ def test_a_thread_that_the_server_lets_go_is_over_and_so_is_what_it_asked(method
 )
 def test_the_end_of_the_server_is_the_end_of_every_thread_once(evidence: Any, told_as: str, how: Any) -> None:
     reader = AppServerStream()
-    told(started(), started("t2"), started("t3"), notice("thread/closed", threadId="t2"), reader=reader)
+    read_messages(started(), started("t2"), started("t3"), notice("thread/closed", threadId="t2"), reader=reader)
     closed = facts(reader.close(evidence))
     text = f"the app-server is gone: {told_as}"
     assert closed == [ThreadClosed(session=name, evidence=text, how=how, details=evidence) for name in ("t1", "t3")]

@@ -11,7 +11,17 @@ from msgspec import Raw
 from lifebus.observer.stream import AppServerStream
 from lifebus_adapters.app_server import Observed
 from lifebus_adapters.app_server.messages import RpcNotification, RpcRequest, RpcResponse, read_message
-from support.adapters.app_server_recordings import START_MS, cut, facts, names, notice, signals, started, told, wire
+from support.adapters.app_server_recordings import (
+    START_MS,
+    cut,
+    facts,
+    names,
+    notice,
+    read_messages,
+    signals,
+    started,
+    wire,
+)
 
 JUNK = [
     b"this is not json",
@@ -49,7 +59,7 @@ def test_what_is_no_message_is_dropped_and_counted_and_the_next_one_is_read(line
     assert (reader.counters.junk, reader.counters.messages) == (1, 1)
 
 
-def test_messages_are_told_apart_without_a_jsonrpc_member_and_zero_is_an_id() -> None:
+def test_messages_are_distinguished_without_a_jsonrpc_member_and_zero_is_an_id() -> None:
     assert isinstance(read_message(b'{"id":0,"method":"x"}'), RpcRequest)
     assert isinstance(read_message(b'{"jsonrpc":"2.0","method":"x","params":[]}'), RpcNotification)
     assert read_message(b'{"id":"a","result":null}') == RpcResponse("a", json_raw(b"null"))
@@ -145,9 +155,11 @@ def _damaged(chance: random.Random) -> bytes:
 )
 def test_params_of_any_form_are_carried_as_they_are(params: object) -> None:
     for method in ("thread/started", "turn/completed", "thread/tokenUsage/updated", "error", "serverRequest/resolved"):
-        (signal,) = signals(told({"method": method, "params": params}))
+        (signal,) = signals(read_messages({"method": method, "params": params}))
         assert signal["params"] == params
-        told(({"id": 1, "method": "thread/start"},), {"id": 1, "result": params}, ({"id": 0, "result": params},))
+        read_messages(
+            ({"id": 1, "method": "thread/start"},), {"id": 1, "result": params}, ({"id": 0, "result": params},)
+        )
 
 
 def test_params_stand_in_the_signal_as_the_server_wrote_them() -> None:
@@ -156,8 +168,10 @@ def test_params_stand_in_the_signal_as_the_server_wrote_them() -> None:
     assert params in seen.signal  # type: ignore[union-attr]  # it is a signal
 
 
-def test_large_params_are_left_out_and_their_size_is_told() -> None:
+def test_large_params_are_left_out_and_their_size_is_reported() -> None:
     fits, large = "x" * (65_536 - len('{"text":""}')), "x" * 65_536
-    (kept,), (left,) = (signals(told({"method": "warning", "params": {"text": text}})) for text in (fits, large))
+    (kept,), (left,) = (
+        signals(read_messages({"method": "warning", "params": {"text": text}})) for text in (fits, large)
+    )
     assert len(json.dumps(kept["params"], separators=(",", ":"))) <= 65_536
     assert (left["params"], left["paramsBytes"]) == (None, len(json.dumps({"text": large})))

@@ -1,4 +1,4 @@
-"""Signals of the app-server: their names, their envelope, and whose threads tell nothing."""
+"""Signals of the app-server: their names, their envelope, and the threads without signals."""
 
 import json
 from datetime import UTC, datetime
@@ -19,10 +19,10 @@ from support.adapters.app_server_recordings import (
     feed,
     names,
     notice,
+    read_messages,
     signals,
     started,
     thread,
-    told,
     turn,
 )
 from support.paths import TESTS
@@ -80,7 +80,9 @@ def test_a_recording_gives_the_same_however_it_is_split(recording: Path, sizes: 
 
 def test_the_envelope_has_the_documented_keys() -> None:
     request = {"id": 0, "method": "item/tool/call", "params": {"threadId": "t1", "turnId": "u1", "tool": "x"}}
-    _, notification, asked = signals(told(started("t1", name="Chat", projectId="p1"), turn("turn/started"), request))
+    _, notification, asked = signals(
+        read_messages(started("t1", name="Chat", projectId="p1"), turn("turn/started"), request)
+    )
     session = {"id": "t1", "title": "Chat", "projectId": "p1"}
     assert notification == {
         "source": "app_server",
@@ -101,14 +103,14 @@ def test_the_envelope_has_the_documented_keys() -> None:
 
 
 def test_a_signal_without_a_thread_has_no_context_and_no_session() -> None:
-    (signal,) = signals(told({"method": "account/updated"}))
+    (signal,) = signals(read_messages({"method": "account/updated"}))
     assert signal["context"] == {"threadId": None, "turnId": None}
     assert (signal["params"], signal["session"]) == (None, None)
     assert "requestId" not in signal
 
 
 @given(st.integers(0, 253_402_300_799_999))
-def test_times_are_told_as_everybody_writes_them(at_ms: int) -> None:
+def test_times_are_reported_as_everybody_writes_them(at_ms: int) -> None:
     moment = datetime.fromtimestamp(at_ms // 1_000, UTC)
     assert iso_time(at_ms) == f"{moment:%Y-%m-%dT%H:%M:%S}.{at_ms % 1_000:03}Z"
 
@@ -134,19 +136,21 @@ def test_times_are_told_as_everybody_writes_them(at_ms: int) -> None:
     ],
 )
 def test_thread_and_turn_are_found_wherever_they_stand(params: Any, context: tuple[str | None, str | None]) -> None:
-    (signal,) = signals(told({"method": "warning", "params": params}))
+    (signal,) = signals(read_messages({"method": "warning", "params": params}))
     assert (signal["context"]["threadId"], signal["context"]["turnId"]) == context
 
 
 def test_a_signal_that_names_no_turn_gets_the_one_that_runs_in_its_thread() -> None:
     status = notice("thread/status/changed", threadId="t1")
-    seen = signals(told(status, turn("turn/started"), status, turn("turn/completed", status="completed"), status))
+    seen = signals(
+        read_messages(status, turn("turn/started"), status, turn("turn/completed", status="completed"), status)
+    )
     assert [one["context"]["turnId"] for one in seen] == [None, "u1", "u1", "u1", None]
 
 
-def test_the_session_follows_the_names_that_the_server_tells() -> None:
+def test_the_session_follows_the_names_that_the_server_gives() -> None:
     seen = signals(
-        told(
+        read_messages(
             started(),
             notice("thread/name/updated", threadId="t1", threadName="My chat"),
             notice("thread/project/updated", threadId="t1", projectId="p1"),
@@ -175,10 +179,12 @@ USERS = [{}, {"source": {"custom": "editor"}}, {"threadSource": "user", "session
 
 
 @pytest.mark.parametrize("fields", SYSTEM)
-def test_a_thread_that_the_server_started_for_itself_tells_nothing(fields: dict[str, Any]) -> None:
+def test_a_thread_that_the_server_started_for_itself_has_no_facts(fields: dict[str, Any]) -> None:
     approval = {"id": 0, "method": "item/commandExecution/requestApproval", "params": {"threadId": "t1"}}
     reader = AppServerStream()
-    seen = told(started("t1", **fields), turn("turn/started"), approval, notice("account/updated"), reader=reader)
+    seen = read_messages(
+        started("t1", **fields), turn("turn/started"), approval, notice("account/updated"), reader=reader
+    )
     assert names(seen) == ["app_server.account.updated"]
     assert (len(seen), reader.close({}), reader.counters.withheld) == (1, [], 3)
 
@@ -186,56 +192,61 @@ def test_a_thread_that_the_server_started_for_itself_tells_nothing(fields: dict[
 HELLO = ({"id": "hello", "method": "initialize", "params": {}},)
 
 
-def test_a_thread_that_nobody_told_of_is_the_servers_own_if_all_was_seen() -> None:
+def test_a_thread_that_no_message_named_is_the_servers_own_if_all_was_seen() -> None:
     unannounced = [notice("thread/status/changed", threadId="t9"), turn("turn/started", "t9")]
-    assert names(told(*unannounced)) == ["app_server.thread.status.changed", "app_server.turn.started"]
+    assert names(read_messages(*unannounced)) == ["app_server.thread.status.changed", "app_server.turn.started"]
     reader = AppServerStream()
-    assert told(HELLO, *unannounced, reader=reader) == []
+    assert read_messages(HELLO, *unannounced, reader=reader) == []
     assert reader.counters.withheld == 2
     reader.lose("in")
-    assert len(names(told(*unannounced, reader=reader))) == 2
+    assert len(names(read_messages(*unannounced, reader=reader))) == 2
 
 
-def test_a_thread_that_a_client_asks_for_or_names_is_told_of_before_its_record_comes() -> None:
+def test_a_thread_that_a_client_asks_for_or_names_is_reported_before_its_record_comes() -> None:
     status = notice("thread/status/changed", threadId="t1")
     resume = ({"id": 1, "method": "thread/resume", "params": {"threadId": "t1"}},)
-    assert names(told(HELLO, resume, status)) == ["app_server.thread.status.changed"]
+    assert names(read_messages(HELLO, resume, status)) == ["app_server.thread.status.changed"]
     fork = ({"id": 1, "method": "thread/fork", "params": {"threadId": "t0"}},)
-    assert names(told(HELLO, fork, status, {"id": 1, "error": {}}, status)) == ["app_server.thread.status.changed"]
+    assert names(read_messages(HELLO, fork, status, {"id": 1, "error": {}}, status)) == [
+        "app_server.thread.status.changed"
+    ]
 
 
 def test_a_sub_agent_that_a_turn_called_is_the_servers_own_though_its_start_was_missed() -> None:
     call = {"type": "collabAgentToolCall", "receiverThreadIds": ["t2", ""]}
     item = notice("item/completed", threadId="t1", turnId="u1", item=call)
-    seen = told(started(), item, turn("turn/started", "t2"), turn("turn/completed", "t2", status="completed"))
+    seen = read_messages(started(), item, turn("turn/started", "t2"), turn("turn/completed", "t2", status="completed"))
     assert names(seen) == ["app_server.thread.started", "app_server.item.completed"]
 
 
 @pytest.mark.parametrize("fields", USERS)
-def test_every_other_thread_is_told_of(fields: dict[str, Any]) -> None:
-    assert names(told(started("t1", **fields))) == ["app_server.thread.started"]
+def test_every_other_thread_is_reported(fields: dict[str, Any]) -> None:
+    assert names(read_messages(started("t1", **fields))) == ["app_server.thread.started"]
 
 
-def test_nothing_is_told_of_a_deleted_thread_after_its_deletion() -> None:
+def test_nothing_is_reported_of_a_deleted_thread_after_its_deletion() -> None:
     deleted = notice("thread/deleted", threadId="t1")
     reader = AppServerStream()
-    seen = told(started(), deleted, deleted, started(), turn("turn/started"), started("t2"), reader=reader)
+    seen = read_messages(started(), deleted, deleted, started(), turn("turn/started"), started("t2"), reader=reader)
     assert names(seen) == ["app_server.thread.started", "app_server.thread.deleted", "app_server.thread.started"]
     late = [({"id": 1, "method": "thread/resume"},), {"id": 1, "result": {"thread": thread("t1")}}]
-    assert told(*late, reader=reader) == []
+    assert read_messages(*late, reader=reader) == []
 
 
 def test_a_thread_known_from_an_answer_alone_keeps_its_isolation() -> None:
     answer = [({"id": "a", "method": "thread/fork"},), {"id": "a", "result": {"thread": thread(ephemeral=True)}}]
-    assert told(*answer, turn("turn/started")) == []
+    assert read_messages(*answer, turn("turn/started")) == []
 
 
 def test_bytes_of_the_client_are_no_signals() -> None:
-    assert told(({"method": "initialized"},), ({"id": 1, "method": "turn/start"},), ({"id": 0, "result": {}},)) == []
+    assert (
+        read_messages(({"method": "initialized"},), ({"id": 1, "method": "turn/start"},), ({"id": 0, "result": {}},))
+        == []
+    )
 
 
 def test_a_reader_remembers_no_more_threads_than_it_may() -> None:
     reader = AppServerStream()
     for number in range(5_000):
-        told(started(f"t{number}"), notice("thread/closed", threadId=f"t{number}"), reader=reader)
-    assert len(names(told(turn("turn/started", "t1"), reader=reader))) == 1
+        read_messages(started(f"t{number}"), notice("thread/closed", threadId=f"t{number}"), reader=reader)
+    assert len(names(read_messages(turn("turn/started", "t1"), reader=reader))) == 1

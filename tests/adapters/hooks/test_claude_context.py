@@ -1,4 +1,4 @@
-"""What Claude Code's hooks tell of the context beside their events, and what its status line shows."""
+"""The facts about the context in Claude Code's hooks, and what its status line shows."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def status(current: Any = None, size: Any = 100_000, **changes: Any) -> dict[str
     return {"session_id": SESSION, "model": {"id": "claude-unheard-of"}, "context_window": window} | changes
 
 
-def told(payload: dict[str, Any], hook: str = "statusLine") -> tuple[Fact, ...]:
+def hook_facts(payload: dict[str, Any], hook: str = "statusLine") -> tuple[Fact, ...]:
     return ADAPTERS["claude"].read(call("claude", payload, hook), ids()).facts
 
 
@@ -36,8 +36,8 @@ def shown(payload: Any, hook: str = "statusLine") -> HookAnswer:
 # Facts
 
 
-def test_the_status_line_tells_tokens_and_window_as_the_transcript_counts_them() -> None:
-    assert told(status(CURRENT)) == (
+def test_the_status_line_has_tokens_and_window_as_the_transcript_counts_them() -> None:
+    assert hook_facts(status(CURRENT)) == (
         Usage(
             session=SESSION,
             used_tokens=43_210,
@@ -49,28 +49,28 @@ def test_the_status_line_tells_tokens_and_window_as_the_transcript_counts_them()
     )
 
 
-def test_after_the_start_and_after_a_compaction_it_tells_the_window_alone() -> None:
+def test_after_the_start_and_after_a_compaction_it_has_the_window_alone() -> None:
     expected = WindowKnown(session=SESSION, window_tokens=100_000, window_source="hook:statusLine.context_window_size")
-    assert told(status(None)) == (expected,)
-    assert told(status(dict.fromkeys(CURRENT, 0))) == (expected,)
+    assert hook_facts(status(None)) == (expected,)
+    assert hook_facts(status(dict.fromkeys(CURRENT, 0))) == (expected,)
 
 
 @pytest.mark.parametrize("size", [None, 0])
 def test_a_window_of_nothing_is_no_window(size: Any) -> None:
-    assert told(status(None, size)) == ()
-    (usage,) = told(status(CURRENT, size))
+    assert hook_facts(status(None, size)) == ()
+    (usage,) = hook_facts(status(CURRENT, size))
     assert isinstance(usage, Usage)
     assert (usage.window_tokens, usage.window_source) == (None, None)
 
 
-def test_an_older_status_line_tells_nothing() -> None:
-    assert told({"session_id": SESSION, "model": {"id": "m"}}) == ()
+def test_an_older_status_line_has_no_facts() -> None:
+    assert hook_facts({"session_id": SESSION, "model": {"id": "m"}}) == ()
 
 
 @pytest.mark.parametrize(
     ("hook", "model"), [("SessionStart", None), ("PreModelSwitch", "old"), ("PostModelSwitch", "new")]
 )
-def test_a_resume_and_a_change_of_model_tell_the_tokens_without_a_window(hook: str, model: str | None) -> None:
+def test_a_resume_and_a_change_of_model_have_the_tokens_without_a_window(hook: str, model: str | None) -> None:
     payload = {
         "session_id": SESSION,
         "source": "resume",
@@ -78,28 +78,28 @@ def test_a_resume_and_a_change_of_model_tell_the_tokens_without_a_window(hook: s
         "to_model": "new",
         "context_tokens": 2_605,
     }
-    (usage,) = told({**payload, "hook_event_name": hook})
+    (usage,) = hook_facts({**payload, "hook_event_name": hook})
     assert usage == Usage(session=SESSION, used_tokens=2_605, used_source=f"hook:{hook}.context_tokens", model=model)
 
 
 @pytest.mark.parametrize("hook", ["SessionStart", "Stop", "UserPromptSubmit", "PreModelSwitch"])
-def test_hooks_without_tokens_tell_nothing_of_the_context(hook: str) -> None:
-    assert told({"session_id": SESSION, "prompt_id": "p1", "hook_event_name": hook, "source": "startup"}) == ()
+def test_hooks_without_tokens_have_no_facts_about_the_context(hook: str) -> None:
+    assert hook_facts({"session_id": SESSION, "prompt_id": "p1", "hook_event_name": hook, "source": "startup"}) == ()
 
 
 def test_a_sub_agents_tokens_are_not_the_sessions() -> None:
-    assert told(status(CURRENT, agent_id="a1")) == ()
+    assert hook_facts(status(CURRENT, agent_id="a1")) == ()
 
 
 @pytest.mark.parametrize("strange", [-1, 2**53, 1.5, True, "9", [], {}])
 def test_strange_numbers_are_refused(strange: Any) -> None:
     for payload in (status(CURRENT, strange), status({**CURRENT, "input_tokens": strange})):
         with pytest.raises(InvalidRequest):
-            told(payload)
+            hook_facts(payload)
         with pytest.raises(InvalidRequest):
             shown(payload)
     with pytest.raises(InvalidRequest):
-        told({"session_id": SESSION, "hook_event_name": "PostModelSwitch", "context_tokens": strange})
+        hook_facts({"session_id": SESSION, "hook_event_name": "PostModelSwitch", "context_tokens": strange})
 
 
 def test_recorded_status_lines_agree_with_the_resumes_of_the_same_program() -> None:

@@ -43,7 +43,7 @@ def test_idempotency_keys_are_those_of_the_call_and_the_event() -> None:
         ),
     ],
 )
-def test_a_moment_that_the_harness_names_is_the_same_whichever_call_tells_of_it(
+def test_an_event_that_the_harness_names_is_the_same_whichever_call_reports_it(
     adapter_id: str, payload: dict[str, Any]
 ) -> None:
     first, again = parse(adapter_id, payload, call_id="call-1"), parse(adapter_id, payload, call_id="call-2")

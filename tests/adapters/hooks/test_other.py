@@ -92,7 +92,7 @@ def test_an_opencode_turn_opens_with_its_message_and_ends_when_the_session_idles
     assert (opened[0].request.event_id, ended[0].request.event_id) == ("msg_1", "evt_oc1")
 
 
-def test_opencode_tells_a_compaction_that_begins_from_one_that_is_done() -> None:
+def test_opencode_distinguishes_a_compaction_that_begins_from_one_that_is_done() -> None:
     begun = parse("opencode", {"hook": "experimental.session.compacting", "input": {"sessionID": "ses_1"}})
     assert events(begun) == ["context.pressure_observed"]
     assert events(_opencode_event("session.compacted")) == ["context.compacted"]

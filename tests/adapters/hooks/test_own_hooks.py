@@ -51,8 +51,8 @@ def test_the_payload_names_the_canary_also_through_a_hook_of_another_name() -> N
 
 @pytest.mark.parametrize("adapter_id", ADAPTERS)
 def test_an_observers_last_word_is_one_gap_without_a_session_that_says_how_much_is_missing(adapter_id: str) -> None:
-    told = {"run_id": "codex-1", "exit_code": -9, "missed_messages": 7, "missed_bytes": 1_000}
-    (gap,) = emissions(adapter_id, APP_SERVER_END, hook_event_name=APP_SERVER_END, **told)
+    ending = {"run_id": "codex-1", "exit_code": -9, "missed_messages": 7, "missed_bytes": 1_000}
+    (gap,) = emissions(adapter_id, APP_SERVER_END, hook_event_name=APP_SERVER_END, **ending)
     assert (gap.request.event, gap.request.harness_session_id) == ("receipt.gap_detected", None)
     assert gap.request.harness_run_id == "codex-1"
     assert gap.telemetry == {

@@ -27,10 +27,10 @@ from support.adapters.telemetry_facts import (
 
 SCENARIOS = [list(files) for _, files in groupby(TELEMETRY_FILES, key=expectation)]
 SUBAGENTS = {"rollout-2026-11-22T01-36-43-00000004-74e1-7d1c-a9b9-4c100a5c1192.jsonl"}
-"""The rollouts of sub-agents: hooks name them, and they tell nothing."""
+"""The rollouts of sub-agents: hooks name them, and they hold no facts."""
 
 UNWRITTEN = {9913}
-"""What a hook told and the rollout never: the program was killed between the two."""
+"""What stands in a hook and never in the rollout: the program was killed between the two."""
 
 
 def by_name(path: Path) -> str:
@@ -38,7 +38,7 @@ def by_name(path: Path) -> str:
 
 
 @pytest.mark.parametrize("files", SCENARIOS, ids=lambda files: f"{harness_of(files[0])}-{scenario_of(files[0])}")
-def test_a_captured_file_tells_the_reviewed_facts_in_order(files: list[Path]) -> None:
+def test_a_captured_file_has_the_reviewed_facts_in_order(files: list[Path]) -> None:
     assert replayed_scenario(files) == expectation(files[0]).read_text()
 
 
@@ -49,7 +49,7 @@ def test_every_expectation_belongs_to_a_captured_file() -> None:
 
 
 @pytest.mark.parametrize("path", TELEMETRY_FILES, ids=by_name)
-def test_a_file_read_twice_tells_the_same_facts_with_the_same_keys(path: Path) -> None:
+def test_a_file_read_twice_has_the_same_facts_with_the_same_keys(path: Path) -> None:
     once, again = (facts_of(harness_of(path), str(path), records_of(path)) for _ in range(2))
     keys = [fact.key for fact in once if isinstance(fact, Compacted)]
     assert once == again
@@ -57,13 +57,13 @@ def test_a_file_read_twice_tells_the_same_facts_with_the_same_keys(path: Path) -
 
 
 @pytest.mark.parametrize("path", TELEMETRY_FILES, ids=by_name)
-def test_facts_are_about_the_session_that_hooks_and_file_name_tell(path: Path) -> None:
+def test_facts_are_about_the_session_that_hooks_and_file_name_say(path: Path) -> None:
     source = source_of(harness_of(path))
-    told = {fact.session for fact in facts_of(harness_of(path), str(path), records_of(path))}
+    sessions = {fact.session for fact in facts_of(harness_of(path), str(path), records_of(path))}
     hooks = {hook["session_id"] for hook in hooks_beside(path)}
-    assert told <= {source.session_of(str(path))}
-    assert told <= hooks
-    assert told or path.name in SUBAGENTS
+    assert sessions <= {source.session_of(str(path))}
+    assert sessions <= hooks
+    assert sessions or path.name in SUBAGENTS
 
 
 @pytest.mark.parametrize("path", TELEMETRY_FILES, ids=by_name)
@@ -85,8 +85,8 @@ def test_the_transcript_that_a_hook_names_is_a_file_of_the_source(path: Path) ->
 
 
 @pytest.mark.parametrize("adapter_id", FOLDERS)
-def test_what_hooks_and_files_tell_of_a_full_context_agrees(adapter_id: str) -> None:
-    """Each number that a hook told at some moment is also one that the session's file told."""
+def test_what_hooks_and_files_say_of_a_full_context_agrees(adapter_id: str) -> None:
+    """Each number of a hook is also one of the session's file."""
     for path in (path for path in TELEMETRY_FILES if harness_of(path) == adapter_id):
         readings = [ADAPTERS[adapter_id].read(call, ids()) for call, _ in captured(hooks_file(path))]
         session = source_of(adapter_id).session_of(str(path))

@@ -126,7 +126,7 @@ def test_an_unknown_model_has_no_window_and_so_no_percentage() -> None:
     assert (usage.window_tokens, usage.window_source, usage.model) == (None, None, "claude-unheard-of")
 
 
-def test_a_model_named_by_the_user_tells_the_window() -> None:
+def test_a_model_named_by_the_user_has_the_window() -> None:
     (usage,) = usages(answer(model="claude-sonnet-4-5"), LIFEBUS_CLAUDE_MODEL="claude-sonnet-4-5[1m]")
     assert (usage.window_tokens, usage.window_source) == (1_000_000, "model:claude-sonnet-4-5[1m]")
 
@@ -151,7 +151,7 @@ def test_a_model_named_by_the_user_tells_the_window() -> None:
         ("claude-", None),
     ],
 )
-def test_a_window_is_told_by_a_name_that_is_known_exactly(model: str, window: int | None) -> None:
+def test_a_window_is_reported_by_a_name_that_is_known_exactly(model: str, window: int | None) -> None:
     assert window_of(model) == window
 
 
@@ -172,7 +172,7 @@ def test_counts_whose_sum_no_json_reader_would_hold_are_refused() -> None:
 
 
 def test_the_answer_is_found_when_it_comes_after_the_stop_hook() -> None:
-    """At Stop the file may lack the answer that was just given: the hook tells no number, the file does later."""
+    """At Stop the file may lack the answer that was just given: the hook has no number, the file has it later."""
     stop = {"session_id": SESSION, "prompt_id": "p1", "hook_event_name": "Stop", "last_assistant_message": "…"}
     reader = reader_of("claude", PATH)
     before = [*reader.read(answer(usage={"input_tokens": 5}))]
@@ -186,7 +186,7 @@ def test_what_claude_made_up_has_no_meaning() -> None:
     assert read(answer(usage={"input_tokens": 0, "output_tokens": 0})) == [Activity(session=SESSION)]
 
 
-def test_lines_of_sub_agents_tell_nothing() -> None:
+def test_lines_of_sub_agents_have_no_facts() -> None:
     sidechain = (answer(isSidechain=True), prompt(isSidechain=True, **TYPED))
     assert read(*sidechain, line("system", subtype="compact_boundary", isSidechain=True, compactMetadata={})) == []
 

@@ -50,7 +50,7 @@ def test_a_tool_result_is_a_sign_of_life_and_no_turn() -> None:
     assert read(prompt([{"type": "tool_result", "content": "hi"}])) == [Activity(session=SESSION)]
 
 
-def test_esc_ends_the_turn_though_no_hook_tells() -> None:
+def test_esc_ends_the_turn_though_no_hook_says_so() -> None:
     interrupted = [{"type": "text", "text": "[Request interrupted by user for tool use]"}]
     assert ends(prompt(**TYPED), prompt(interrupted, interruptedMessageId="msg_1")) == [("p1", "interrupted")]
     assert ends(prompt(**TYPED), prompt("Unterbrochen", interruptedMessageId="msg_1")) == [("p1", "interrupted")]
@@ -82,8 +82,8 @@ def test_an_api_error_fails_the_turn() -> None:
 
 def test_after_clear_facts_are_about_the_new_session() -> None:
     """The new file's lines still name the old session in another field."""
-    told = read(prompt(session_id=OTHER, **TYPED), answer(session_id=OTHER))
-    assert {fact.session for fact in told} == {SESSION}
+    found = read(prompt(session_id=OTHER, **TYPED), answer(session_id=OTHER))
+    assert {fact.session for fact in found} == {SESSION}
 
 
 def test_a_line_without_a_session_is_about_the_file_s() -> None:
@@ -108,8 +108,8 @@ ENDS = {
 def test_what_ended_before_a_fork_ends_nothing_in_it(beginning: bytes, ending: bytes) -> None:
     """The fork's lines all have the id of its own first prompt, which a hook has just opened."""
     copied = line("system", subtype="compact_boundary", compactMetadata={}, timestamp=EARLY)
-    told = read(beginning, prompt(timestamp=EARLY, **TYPED), ending, copied, prompt("new", timestamp=LATE, **TYPED))
-    assert [fact for fact in told if not isinstance(fact, Usage)] == [TurnStarted(session=SESSION, frame_id="p1")]
+    found = read(beginning, prompt(timestamp=EARLY, **TYPED), ending, copied, prompt("new", timestamp=LATE, **TYPED))
+    assert [fact for fact in found if not isinstance(fact, Usage)] == [TurnStarted(session=SESSION, frame_id="p1")]
 
 
 @pytest.mark.parametrize("between", [b'{"type":"api-request","id":"1"}', line("mode", mode="normal")])

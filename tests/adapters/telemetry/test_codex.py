@@ -1,4 +1,4 @@
-"""Codex rollouts: where they are, what each kind of line tells, and the traps; and the counts in its hooks."""
+"""Codex rollouts: where they are, the facts in each kind of line, and the traps; and the counts in its hooks."""
 
 import json
 from typing import Any
@@ -44,8 +44,8 @@ def read(*records: bytes, **environ: str) -> list[Fact]:
 
 
 def used(*records: bytes, **environ: str) -> list[tuple[int, int | None, str, str | None]]:
-    told = [fact for fact in read(*records, **environ) if isinstance(fact, Usage)]
-    return [(fact.used_tokens, fact.window_tokens, fact.used_source, fact.window_source) for fact in told]
+    found = [fact for fact in read(*records, **environ) if isinstance(fact, Usage)]
+    return [(fact.used_tokens, fact.window_tokens, fact.used_source, fact.window_source) for fact in found]
 
 
 # Where the files are
@@ -105,7 +105,7 @@ def test_the_last_request_fills_the_context_and_never_the_sum_of_all() -> None:
     assert used(tokens(12_012, cumulative=56_117)) == [expected]
 
 
-def test_repeated_counts_tell_the_same_again_and_nothing_more() -> None:
+def test_repeated_counts_say_the_same_again_and_nothing_more() -> None:
     first, second = read(tokens(16_012), tokens(16_012))
     assert first == second
 
@@ -126,7 +126,7 @@ def test_a_window_is_taken_from_the_turns_start_where_the_count_has_none() -> No
 
 
 @pytest.mark.parametrize("info", [None, {}, {"last_token_usage": None, "model_context_window": 5}])
-def test_a_count_without_numbers_tells_nothing(info: Any) -> None:
+def test_a_count_without_numbers_has_no_facts(info: Any) -> None:
     assert read(event("token_count", info=info)) == []
 
 
@@ -163,7 +163,7 @@ def test_compactions_without_ordinals_are_counted() -> None:
 
 
 def test_a_compaction_on_request_is_no_turn_and_no_work() -> None:
-    told = read(
+    found = read(
         event("task_started", turn_id="t1", **TURN),
         event("task_complete", turn_id="t1"),
         event("task_started", turn_id="t2"),
@@ -173,7 +173,7 @@ def test_a_compaction_on_request_is_no_turn_and_no_work() -> None:
         event("task_complete", turn_id="t2"),
         event("task_started", turn_id="t3", **TURN),
     )
-    assert told == [
+    assert found == [
         TurnStarted(session=SESSION, frame_id="t1"),
         TurnEnded(session=SESSION, frame_id="t1", evidence="rollout:task_complete"),
         Compacted(session=SESSION, key="ordinal:24"),
@@ -185,8 +185,8 @@ def test_work_after_a_compaction_on_request_counts_again() -> None:
     ended = event("turn_aborted", turn_id="t2", reason="interrupted")
     started = event("task_started", turn_id="t1", **TURN)
     item = line("response_item", {"type": "function_call_output"})
-    told = read(started, event("task_started", turn_id="t2"), item, ended, item)
-    assert told == [TurnStarted(session=SESSION, frame_id="t1"), Activity(session=SESSION)]
+    found = read(started, event("task_started", turn_id="t2"), item, ended, item)
+    assert found == [TurnStarted(session=SESSION, frame_id="t1"), Activity(session=SESSION)]
 
 
 def test_the_start_of_a_session_after_a_compaction_is_no_new_session() -> None:
@@ -218,14 +218,14 @@ def test_a_turns_end_says_how_it_ended(ending: bytes, how: str, evidence: str) -
 
 def test_a_killed_session_shows_a_turn_that_never_ends() -> None:
     (path,) = CAPTURES.glob("codex/exec_sigkill/sessions/*.jsonl")
-    told = facts_of("codex", str(path), records_of(path))
-    assert [type(fact) for fact in told] == [TurnStarted, Activity]
+    found = facts_of("codex", str(path), records_of(path))
+    assert [type(fact) for fact in found] == [TurnStarted, Activity]
 
 
 def test_two_stops_of_one_turn_are_one_turn_in_the_file() -> None:
     (path,) = CAPTURES.glob("codex/exec_stop_block_once/sessions/*.jsonl")
-    told = facts_of("codex", str(path), records_of(path))
-    assert [type(fact) for fact in told if isinstance(fact, TurnStarted | TurnEnded)] == [TurnStarted, TurnEnded]
+    found = facts_of("codex", str(path), records_of(path))
+    assert [type(fact) for fact in found if isinstance(fact, TurnStarted | TurnEnded)] == [TurnStarted, TurnEnded]
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_what_model_and_tools_do_is_a_sign_of_life(record: bytes, alive: bool) -
         {"session_id": OTHER, "thread_source": None},
     ],
 )
-def test_a_sub_agents_rollout_tells_nothing_of_any_session(changes: dict[str, Any]) -> None:
+def test_a_sub_agents_rollout_has_no_facts_about_any_session(changes: dict[str, Any]) -> None:
     turn = event("task_started", turn_id="t1", model_context_window=19_000)
     assert (
         read(meta(**changes), turn, tokens(18_000), line("compacted", {}), event("task_complete", turn_id="t1")) == []
@@ -282,8 +282,8 @@ def test_the_first_line_of_a_forked_files_parent_changes_nothing() -> None:
 
 
 def test_without_a_telling_name_the_first_line_names_the_session() -> None:
-    told = facts_of("codex", "/somewhere/else.jsonl", [tokens(1), meta(id=OTHER), tokens(5)])
-    assert [(fact.session, isinstance(fact, Usage)) for fact in told] == [(OTHER, True)]
+    found = facts_of("codex", "/somewhere/else.jsonl", [tokens(1), meta(id=OTHER), tokens(5)])
+    assert [(fact.session, isinstance(fact, Usage)) for fact in found] == [(OTHER, True)]
 
 
 # Hooks
@@ -294,7 +294,7 @@ def hook_facts(**payload: Any) -> tuple[Fact, ...]:
     return ADAPTERS["codex"].read(call("codex", plain | payload), ids()).facts
 
 
-def test_a_request_that_is_over_tells_its_tokens_without_a_window() -> None:
+def test_a_request_that_is_over_has_its_tokens_without_a_window() -> None:
     assert hook_facts(token_usage={"input_tokens": 9_897, "total_tokens": 9_909}) == (
         Usage(
             session=SESSION,
@@ -306,7 +306,7 @@ def test_a_request_that_is_over_tells_its_tokens_without_a_window() -> None:
 
 
 @pytest.mark.parametrize("payload", [{"token_usage": None, "status": "failed"}, {}, {"token_usage": {}}])
-def test_a_request_without_counts_tells_nothing(payload: dict[str, Any]) -> None:
+def test_a_request_without_counts_has_no_facts(payload: dict[str, Any]) -> None:
     assert hook_facts(**payload) == ()
 
 

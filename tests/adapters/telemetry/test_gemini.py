@@ -1,4 +1,4 @@
-"""Gemini CLI's chat files, telemetry file and AfterModel hook: where they are, what each record tells, the traps."""
+"""Gemini CLI's chat files, telemetry file and AfterModel hook: where they are, the facts in each record, the traps."""
 
 import json
 from typing import Any
@@ -95,7 +95,7 @@ def test_other_files_are_no_chats(path: str) -> None:
     assert not source("gemini", "chats").is_ours(path)
 
 
-def test_a_name_does_not_tell_the_session() -> None:
+def test_a_name_does_not_hold_the_session() -> None:
     path = f"{HOME}/.gemini/tmp/project/chats/session-2026-11-21T21-04-{S[:8]}.jsonl"
     assert source("gemini", "chats").is_ours(path)
     assert source("gemini", "chats").session_of(path) is None
@@ -128,7 +128,7 @@ def test_an_older_message_that_is_replaced_says_nothing_about_now() -> None:
     assert facts[-1] == Activity(session=S)
 
 
-def test_patches_of_other_fields_tell_nothing() -> None:
+def test_patches_of_other_fields_have_no_facts() -> None:
     assert chat({"$set": {"lastUpdated": "2026-11-21T21:04:14.248Z"}}, {"$set": {"summary": "x"}}) == []
 
 
@@ -147,7 +147,7 @@ def test_rewinding_takes_the_context_back_to_the_message_before() -> None:
     assert used(facts) == [100, 900, 100]
 
 
-def test_rewinding_to_what_nobody_knows_tells_nothing() -> None:
+def test_rewinding_to_what_nobody_knows_has_no_facts() -> None:
     assert used(chat(model("a", 100), {"$rewindTo": "z"})) == [100]
     assert used(chat(model("a", 100), {"$rewindTo": "a"})) == [100]
 
@@ -163,7 +163,7 @@ def test_a_resumed_session_goes_on_in_a_second_file() -> None:
     assert used(second) == [200]
 
 
-def test_a_sub_agents_file_tells_nothing_about_the_session() -> None:
+def test_a_sub_agents_file_has_no_facts_about_the_session() -> None:
     assert chat(HEADER | {"kind": "subagent"}, user("a"), model("b", 100)) == []
 
 
@@ -186,11 +186,11 @@ def test_a_prompt_that_is_stored_again_is_no_second_turn() -> None:
 
 
 @pytest.mark.parametrize("kind", ["info", "error", "warning"])
-def test_messages_of_the_program_itself_tell_nothing(kind: str) -> None:
+def test_messages_of_the_program_itself_have_no_facts(kind: str) -> None:
     assert chat({"id": "a", "type": kind, "content": "x"}) == []
 
 
-def test_what_stands_before_the_header_tells_nothing() -> None:
+def test_what_stands_before_the_header_has_no_facts() -> None:
     assert record_reader("chats").read(json.dumps(model("a", 100)).encode()) == ()
 
 
@@ -242,7 +242,7 @@ def _response(tokens: int, role: str | None = "main", name: str = "gemini-2.5-pr
     return event("api_response", model=name, input_token_count=tokens, output_token_count=12, **more)
 
 
-def test_an_answer_of_the_conversation_tells_how_full_the_context_was() -> None:
+def test_an_answer_of_the_conversation_says_how_full_the_context_was() -> None:
     (usage,) = log(_response(80_000))
     assert isinstance(usage, Usage)
     assert (usage.used_tokens, usage.used_source) == (80_000, "telemetry:api_response.input_token_count")
@@ -314,7 +314,7 @@ def _after_model(**response: Any) -> tuple[Fact, ...]:
     return ADAPTERS["gemini"].read(call("gemini", payload | {"llm_response": response}), ids()).facts
 
 
-def test_the_last_chunk_of_an_answer_tells_how_full_the_context_was() -> None:
+def test_the_last_chunk_of_an_answer_says_how_full_the_context_was() -> None:
     usage = {"promptTokenCount": 12_195, "totalTokenCount": 12_210}
     (fact,) = _after_model(candidates=[{"finishReason": "STOP"}], usageMetadata=usage)
     assert isinstance(fact, Usage)
@@ -323,11 +323,11 @@ def test_the_last_chunk_of_an_answer_tells_how_full_the_context_was() -> None:
 
 
 @pytest.mark.parametrize("candidates", [[{"content": {}}], [{"finishReason": None}], [], None, "x", [7]])
-def test_chunks_before_the_last_tell_nothing(candidates: Any) -> None:
+def test_chunks_before_the_last_have_no_facts(candidates: Any) -> None:
     assert _after_model(candidates=candidates, usageMetadata={"promptTokenCount": 5}) == ()
 
 
-def test_a_chunk_without_counts_tells_nothing() -> None:
+def test_a_chunk_without_counts_has_no_facts() -> None:
     assert _after_model(candidates=[{"finishReason": "STOP"}]) == ()
 
 

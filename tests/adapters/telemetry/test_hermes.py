@@ -107,7 +107,7 @@ def test_when_a_session_has_ended_no_turn_goes_on() -> None:
     assert made.poll() == []
 
 
-def test_a_session_that_is_resumed_and_ends_again_is_told_of_again() -> None:
+def test_a_session_that_is_resumed_and_ends_again_is_reported_again() -> None:
     made = opened(*TURN)
     made.insert("sessions", id=S, ended_at=100.5, end_reason="agent_close")
     made.poll()
@@ -147,7 +147,7 @@ def hook(name: str, **extra: Any) -> tuple[Fact, ...]:
     return ADAPTERS["hermes"].read(call("hermes", payload), ids()).facts
 
 
-def test_a_request_that_is_over_tells_how_full_the_context_was() -> None:
+def test_a_request_that_is_over_says_how_full_the_context_was() -> None:
     usage = {"prompt_tokens": 76_000, "input_tokens": 38_000, "cache_read_tokens": 38_000, "total_tokens": 76_012}
     source = "hook:post_api_request.usage.prompt_tokens"
     expected = Usage(session=S, used_tokens=76_000, used_source=source, model="m")
@@ -155,11 +155,11 @@ def test_a_request_that_is_over_tells_how_full_the_context_was() -> None:
 
 
 @pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": None}])
-def test_a_request_without_counts_tells_nothing(usage: Any) -> None:
+def test_a_request_without_counts_has_no_facts(usage: Any) -> None:
     assert hook("post_api_request", usage=usage) == ()
 
 
-def test_only_requests_that_are_over_tell_counts() -> None:
+def test_only_requests_that_are_over_have_counts() -> None:
     assert hook("pre_api_request", usage={"prompt_tokens": 5}, approx_input_tokens=1_725) == ()
 
 

@@ -69,16 +69,16 @@ def torn_records(draw: st.DrawFn) -> tuple[str, list[bytes]]:
     return name, [record[:at] + draw(st.binary(max_size=12)) + record[until:]]
 
 
-def heard(name: str, records: list[bytes], **environ: str) -> list[Fact]:
+def facts_in(name: str, records: list[bytes], **environ: str) -> list[Fact]:
     """Return what can be read of the records; refusals are passed over, as a watcher does."""
     reader = reader_of(name, PATHS[name], **environ)
-    told: list[Fact] = []
+    facts: list[Fact] = []
     for record in records:
         try:
-            told += reader.read(record)
+            facts += reader.read(record)
         except InvalidRequest:
             continue
-    return told
+    return facts
 
 
 def check(facts: list[Fact]) -> None:
@@ -96,20 +96,20 @@ def check(facts: list[Fact]) -> None:
 @EXAMPLES
 @given(st.one_of(mangled_records(), torn_records()))
 def test_a_mangled_line_is_refused_or_read_and_nothing_else(drawn: tuple[str, list[bytes]]) -> None:
-    check(heard(*drawn))
+    check(facts_in(*drawn))
 
 
 @EXAMPLES
 @given(st.sampled_from(sorted(RECORDS)), st.binary(max_size=200))
 def test_any_bytes_are_refused_or_read_and_nothing_else(name: str, noise: bytes) -> None:
-    check(heard(name, [noise]))
+    check(facts_in(name, [noise]))
 
 
 @pytest.mark.parametrize("path", TELEMETRY_FILES, ids=lambda path: path.name[-14:-6])
 def test_a_session_is_read_on_between_mangled_lines(path: Path) -> None:
     name, records = harness_of(path), records_of(path)
     mangled = [piece for record in records for piece in (record[: len(record) // 2], b"\xff", b"{}", record)]
-    assert heard(name, mangled) == heard(name, records)
+    assert facts_in(name, mangled) == facts_in(name, records)
 
 
 @pytest.mark.parametrize("name", FOLDERS)
@@ -136,7 +136,7 @@ def test_a_session_is_read_on_between_mangled_lines(path: Path) -> None:
     ids=lambda record: f"{record[:40]!r}",
 )
 def test_nothing_but_a_refusal_comes_of_a_hopeless_line(name: str, record: bytes) -> None:
-    assert heard(name, [record]) == []
+    assert facts_in(name, [record]) == []
 
 
 @pytest.mark.parametrize("name", FOLDERS)
@@ -153,7 +153,7 @@ def test_a_strange_variable_is_passed_over(name: str, value: str) -> None:
     upper = name.upper()
     names = ("THREAD_ID", "SESSION_ID", "MODEL", "CONTEXT_WINDOW_TOKENS")
     environ = {f"LIFEBUS_{upper}_{variable}": value for variable in names}
-    assert heard(name, RECORDS[name], **environ) == heard(name, RECORDS[name])
+    assert facts_in(name, RECORDS[name], **environ) == facts_in(name, RECORDS[name])
 
 
 @EXAMPLES

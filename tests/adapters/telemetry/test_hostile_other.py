@@ -81,9 +81,9 @@ def outcome(read: Callable[[], Sequence[Fact]]) -> list[Fact]:
         return []
 
 
-def heard(source_id: str, *told: bytes) -> list[Fact]:
+def facts_in(source_id: str, *records: bytes) -> list[Fact]:
     reader = record_reader(source_id)
-    given_records = (HEADER, *told) if source_id == "chats" else told
+    given_records = (HEADER, *records) if source_id == "chats" else records
     return [fact for record in given_records for fact in outcome(partial(reader.read, record))]
 
 
@@ -93,7 +93,7 @@ def test_a_mangled_record_is_refused_or_read(source_id: str, data: st.DataObject
     document = json.loads(data.draw(st.sampled_from(RECORDS[source_id])))
     for _ in range(data.draw(st.integers(1, 3))):
         document = replaced(document, data.draw(st.sampled_from(places(document))), data.draw(values))
-    check_more(heard(source_id, json.dumps(document).encode("utf-8", "surrogatepass")))
+    check_more(facts_in(source_id, json.dumps(document).encode("utf-8", "surrogatepass")))
 
 
 @EXAMPLES
@@ -101,7 +101,7 @@ def test_a_mangled_record_is_refused_or_read(source_id: str, data: st.DataObject
 def test_a_torn_record_is_refused_or_read(source_id: str, data: st.DataObject) -> None:
     record = data.draw(st.sampled_from(RECORDS[source_id]))
     at = data.draw(st.integers(0, len(record)))
-    check_more(heard(source_id, record[:at] + data.draw(st.binary(max_size=12)) + record[at + 5 :]))
+    check_more(facts_in(source_id, record[:at] + data.draw(st.binary(max_size=12)) + record[at + 5 :]))
 
 
 @pytest.mark.parametrize("source_id", SOURCE_IDS)
@@ -112,7 +112,7 @@ def test_a_torn_record_is_refused_or_read(source_id: str, data: st.DataObject) -
     ids=lambda record: f"{record[:40]!r}",
 )  # fmt: skip
 def test_nothing_but_a_refusal_comes_of_a_hopeless_record(source_id: str, record: bytes) -> None:
-    assert heard(source_id, record) == []
+    assert facts_in(source_id, record) == []
 
 
 @pytest.mark.parametrize("source_id", SOURCE_IDS)

@@ -89,7 +89,7 @@ def test_used_is_what_the_request_sent_in_its_three_parts() -> None:
     assert opened(answer()).poll() == [Usage(session=S, used_tokens=32_061, used_source=source_name, model="m")]
 
 
-def test_prompts_and_settings_tell_nothing_and_tools_are_work() -> None:
+def test_prompts_and_settings_have_no_facts_and_tools_are_work() -> None:
     made = opened(
         {"type": "session", "id": S},
         {"type": "message", "message": {"role": "user", "content": "secret"}},
@@ -106,7 +106,7 @@ def test_a_compaction_entry_is_the_proof() -> None:
     assert opened(entry).poll() == [proof]
 
 
-def test_entries_that_were_packed_away_tell_nothing() -> None:
+def test_entries_that_were_packed_away_have_no_facts() -> None:
     assert opened(None, answer()).poll()[-1].session == S
     assert opened(None).poll() == []
 
@@ -142,7 +142,7 @@ def test_a_run_ends_as_its_status_says(status: str, end: str) -> None:
     assert fact.frame_end == end
 
 
-def test_what_belongs_to_no_run_tells_nothing() -> None:
+def test_what_belongs_to_no_run_has_no_facts() -> None:
     made = opened()
     step(made, "session.ended", run=None, status="success")
     assert made.poll() == []
@@ -176,13 +176,15 @@ def read(hook: str, **event: Any) -> HookReading:
     return ADAPTERS["openclaw"].read(call("openclaw", payload), ids())
 
 
-def told(hook: str, **event: Any) -> tuple[Fact, ...]:
+def hook_facts(hook: str, **event: Any) -> tuple[Fact, ...]:
     return read(hook, **event).facts
 
 
-def test_the_last_request_of_a_run_tells_how_full_the_context_is() -> None:
+def test_the_last_request_of_a_run_says_how_full_the_context_is() -> None:
     whole_run = {"input": 32_032, "output": 24, "cacheRead": 32_031, "total": 64_087}
-    (fact,) = told("llm_output", usage=whole_run, lastAssistant={"usage": CALL}, contextTokenBudget=60_000, model="m")
+    (fact,) = hook_facts(
+        "llm_output", usage=whole_run, lastAssistant={"usage": CALL}, contextTokenBudget=60_000, model="m"
+    )
     assert fact == Usage(
         session=S, used_tokens=32_061, used_source="hook:llm_output.lastAssistant.usage.prompt",
         window_tokens=60_000, window_source="hook:llm_output.contextTokenBudget", model="m",
@@ -190,22 +192,22 @@ def test_the_last_request_of_a_run_tells_how_full_the_context_is() -> None:
 
 
 def test_the_sum_over_a_run_is_no_usage_but_its_window_is_known() -> None:
-    (fact,) = told("llm_output", usage={"input": 32_032}, contextTokenBudget=60_000)
+    (fact,) = hook_facts("llm_output", usage={"input": 32_032}, contextTokenBudget=60_000)
     expected = WindowKnown(session=S, window_tokens=60_000, window_source="hook:llm_output.contextTokenBudget")
     assert fact == expected
 
 
-def test_an_output_without_counts_tells_nothing() -> None:
-    assert told("llm_output", assistantTexts=["secret"]) == ()
-    assert told("agent_end", success=True) == ()
+def test_an_output_without_counts_has_no_facts() -> None:
+    assert hook_facts("llm_output", assistantTexts=["secret"]) == ()
+    assert hook_facts("agent_end", success=True) == ()
 
 
 @pytest.mark.parametrize("hook", ["before_compaction", "after_compaction"])
-def test_a_compaction_tells_the_tokens_around_it_where_they_are_known(hook: str) -> None:
-    (fact,) = told(hook, tokenCount=9_000, compactedCount=3)
+def test_a_compaction_has_the_tokens_around_it_where_they_are_known(hook: str) -> None:
+    (fact,) = hook_facts(hook, tokenCount=9_000, compactedCount=3)
     assert isinstance(fact, Usage)
     assert (fact.used_tokens, fact.used_source) == (9_000, f"hook:{hook}.tokenCount")
-    assert told(hook, compactedCount=3) == ()
+    assert hook_facts(hook, compactedCount=3) == ()
 
 
 @pytest.mark.parametrize(("compacted", "events"), [(3, 1), (0, 0), (None, 1)])
@@ -217,4 +219,4 @@ def test_a_compaction_that_changed_nothing_is_none(compacted: int | None, events
 @pytest.mark.parametrize("usage", [7, {"input": "x"}, {"cacheRead": -1}])
 def test_counts_of_another_form_are_refused(usage: Any) -> None:
     with pytest.raises(InvalidRequest):
-        told("llm_output", lastAssistant={"usage": usage})
+        hook_facts("llm_output", lastAssistant={"usage": usage})

@@ -1,4 +1,4 @@
-"""OpenCode's database and plugin calls: where it is, what an event tells, and the traps of compaction."""
+"""OpenCode's database and plugin calls: where it is, the facts in an event, and the traps of compaction."""
 
 import json
 from typing import Any
@@ -102,7 +102,7 @@ def test_an_answer_that_still_grows_is_a_sign_of_life() -> None:
     assert store(answer("a", finish=None, tokens={"input": 0, "output": 0})).poll() == [Activity(session=S)]
 
 
-def test_the_newest_answers_are_told_of_when_the_database_is_first_seen() -> None:
+def test_the_newest_answers_are_reported_when_the_database_is_first_seen() -> None:
     made = store(*(answer(f"m{n}", tokens={"total": n}) for n in range(HISTORY_ROWS + 50)), opened=False)
     used = [fact.used_tokens for fact in made.poll() if isinstance(fact, Usage)]
     assert used == list(range(50, HISTORY_ROWS + 50))
@@ -111,9 +111,9 @@ def test_the_newest_answers_are_told_of_when_the_database_is_first_seen() -> Non
 
 def test_a_poll_takes_so_many_rows_and_the_next_ones_the_rest() -> None:
     made = store(*(answer(f"m{n}", tokens={"total": n}) for n in range(1_100)))
-    told = [[fact.used_tokens for fact in made.poll() if isinstance(fact, Usage)] for _ in range(4)]
-    assert [len(one) for one in told] == [500, 500, 100, 0]
-    assert [used for one in told for used in one] == list(range(1_100))
+    polls = [[fact.used_tokens for fact in made.poll() if isinstance(fact, Usage)] for _ in range(4)]
+    assert [len(one) for one in polls] == [500, 500, 100, 0]
+    assert [used for one in polls for used in one] == list(range(1_100))
 
 
 def test_after_deleted_sessions_new_rows_are_seen_although_they_have_old_numbers() -> None:
@@ -223,14 +223,14 @@ def test_other_events_are_passed_over_whatever_they_hold() -> None:
 # The plugin's calls
 
 
-def told(kind: str, **info: Any) -> tuple[Fact, ...]:
+def hook_facts(kind: str, **info: Any) -> tuple[Fact, ...]:
     properties = {"sessionID": S, "info": {"id": "a", "sessionID": S} | info}
     payload = {"hook": "event", "input": {"event": {"id": "e", "type": kind, "properties": properties}}}
     return ADAPTERS["opencode"].read(call("opencode", payload, kind), ids()).facts
 
 
-def test_a_finished_answer_tells_how_full_the_context_is() -> None:
-    facts = told("message.updated", role="assistant", finish="stop", tokens=TOKENS, modelID="m")
+def test_a_finished_answer_says_how_full_the_context_is() -> None:
+    facts = hook_facts("message.updated", role="assistant", finish="stop", tokens=TOKENS, modelID="m")
     expected = Usage(session=S, used_tokens=9_012, used_source="hook:message.updated.tokens.total", model="m")
     assert facts == (expected,)
 
@@ -244,13 +244,13 @@ def test_a_finished_answer_tells_how_full_the_context_is() -> None:
         {"role": "assistant", "finish": "stop", "tokens": TOKENS, "summary": True},
     ],
 )
-def test_prompts_growing_answers_and_summaries_tell_nothing(info: dict[str, Any]) -> None:
-    assert told("message.updated", **info) == ()
+def test_prompts_growing_answers_and_summaries_have_no_facts(info: dict[str, Any]) -> None:
+    assert hook_facts("message.updated", **info) == ()
 
 
 def test_an_answer_may_bring_its_models_window() -> None:
     limit = {"context": 20_000, "output": 2_000}
-    (fact,) = told("message.updated", role="assistant", finish="stop", tokens=TOKENS, limit=limit)
+    (fact,) = hook_facts("message.updated", role="assistant", finish="stop", tokens=TOKENS, limit=limit)
     assert isinstance(fact, Usage)
     assert (fact.window_tokens, fact.window_source) == (20_000, "hook:model.limit.context")
 
@@ -261,7 +261,7 @@ def params(agent: str, context: Any) -> tuple[Fact, ...]:
     return ADAPTERS["opencode"].read(call("opencode", payload), ids()).facts
 
 
-def test_the_parameters_of_a_request_tell_the_window() -> None:
+def test_the_parameters_of_a_request_have_the_window() -> None:
     known = WindowKnown(session=S, window_tokens=20_000, window_source="hook:model.limit.context")
     assert params("build", 20_000) == (known,)
 
@@ -278,4 +278,4 @@ def test_a_limit_of_zero_is_no_limit() -> None:
 @pytest.mark.parametrize("tokens", [7, {"total": "x"}, {"input": -1}, {"cache": {"read": 1.5}}])
 def test_counts_of_another_form_are_refused(tokens: Any) -> None:
     with pytest.raises(InvalidRequest):
-        told("message.updated", role="assistant", finish="stop", tokens=tokens)
+        hook_facts("message.updated", role="assistant", finish="stop", tokens=tokens)

@@ -30,7 +30,7 @@ def hooks_of(harness: str, scenario: str) -> list[Path]:
 
 
 @pytest.mark.parametrize("expected", SCENARIOS, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_a_captured_scenario_tells_the_reviewed_facts_in_order(expected: Path) -> None:
+def test_a_captured_scenario_has_the_reviewed_facts_in_order(expected: Path) -> None:
     assert replay_scenario(SCENARIOS[expected]) == expected.read_text()
 
 
@@ -56,7 +56,7 @@ def test_facts_are_about_the_session_that_the_hooks_name(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", [*FILES, *DUMPS], ids=by_name)
-def test_what_hooks_and_files_tell_of_a_full_context_agrees(path: Path) -> None:
+def test_what_hooks_and_files_say_of_a_full_context_agrees(path: Path) -> None:
     files = hooks_of(harness_of(path), scenario_of(path))
     readings = [ADAPTERS[harness_of(path)].read(call, ids()) for file in files for call, _ in captured(file)]
     by_hooks = {fact.used_tokens for reading in readings for fact in reading.facts if isinstance(fact, Usage)}

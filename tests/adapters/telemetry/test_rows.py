@@ -19,7 +19,7 @@ class Pair(Struct, array_like=True):
 PAIR = RowDecoder(Pair)
 
 
-def tell(row: tuple[Any, ...]) -> list[Fact]:
+def row_facts(row: tuple[Any, ...]) -> list[Fact]:
     return [Activity(session=PAIR.read(row).word)]
 
 
@@ -41,28 +41,28 @@ def test_columns_that_came_later_are_passed_over() -> None:
 def test_progress_is_the_number_of_the_last_row() -> None:
     progress = TablePosition()
     assert progress.at is None
-    assert sessions(progress.read([(3, "a"), (7, "b")], tell)) == ["a", "b"]
+    assert sessions(progress.read([(3, "a"), (7, "b")], row_facts)) == ["a", "b"]
     assert progress.at == 7
 
 
 def test_an_empty_table_is_a_beginning_too() -> None:
     progress = TablePosition()
-    assert progress.read([], tell) == []
+    assert progress.read([], row_facts) == []
     assert progress.at == 0
 
 
 def test_a_bad_row_costs_itself_alone() -> None:
     progress = TablePosition()
     rows: list[tuple[Any, ...]] = [(1, "a"), (2, None), (3, "c")]
-    assert sessions(progress.read(rows, tell)) == ["a"]
+    assert sessions(progress.read(rows, row_facts)) == ["a"]
     with pytest.raises(InvalidRequest):
-        progress.read(rows[1:], tell)
-    assert sessions(progress.read(rows[2:], tell)) == ["c"]
+        progress.read(rows[1:], row_facts)
+    assert sessions(progress.read(rows[2:], row_facts)) == ["c"]
 
 
 def test_rows_that_are_gone_give_their_numbers_to_new_ones() -> None:
     progress = TablePosition()
-    progress.read([(9, "a")], tell)
+    progress.read([(9, "a")], row_facts)
     progress.end_at([(4,)])
     assert progress.at == 4
     progress.end_at([])
@@ -75,13 +75,13 @@ def test_a_last_row_of_another_form_is_refused(row: tuple[Any, ...]) -> None:
         TablePosition().end_at([row])
 
 
-def test_facts_that_repeat_at_once_are_told_once() -> None:
-    assert sessions(TablePosition().read([(1, "a"), (2, "a"), (3, "b"), (4, "a")], tell)) == ["a", "b", "a"]
+def test_facts_that_repeat_at_once_are_reported_once() -> None:
+    assert sessions(TablePosition().read([(1, "a"), (2, "a"), (3, "b"), (4, "a")], row_facts)) == ["a", "b", "a"]
 
 
 def test_the_end_of_an_unnamed_turn_is_dropped_if_the_next_turn_has_begun() -> None:
     """Whoever hears of it this late would take it for the end of the new turn."""
-    told: dict[int, Fact] = {
+    by_row: dict[int, Fact] = {
         1: TurnEnded(session="a"),
         2: TurnEnded(session="b"),
         3: TurnStarted(session="a"),
@@ -89,8 +89,8 @@ def test_the_end_of_an_unnamed_turn_is_dropped_if_the_next_turn_has_begun() -> N
         5: TurnStarted(session="a"),
         6: TurnEnded(session="a", frame_end="failed"),
     }
-    facts = TablePosition().read([(number,) for number in told], lambda row: [told[row[0]]])
-    assert facts == [told[number] for number in (2, 3, 4, 5, 6)]
+    facts = TablePosition().read([(number,) for number in by_row], lambda row: [by_row[row[0]]])
+    assert facts == [by_row[number] for number in (2, 3, 4, 5, 6)]
 
 
 def test_text_that_is_no_unicode_is_left_to_the_decoder() -> None:
@@ -109,7 +109,7 @@ def test_every_query_is_a_single_bounded_select(adapter_id: str) -> None:
 
 
 @pytest.mark.parametrize("adapter_id", ["opencode", "hermes", "openclaw"])
-def test_an_empty_database_tells_nothing_and_asks_on(adapter_id: str) -> None:
+def test_an_empty_database_has_no_facts_and_asks_on(adapter_id: str) -> None:
     store = Store(adapter_id)
     assert store.poll() == []
     assert all(rows == [] for _, rows in store.answers())

@@ -1,4 +1,4 @@
-"""Proof of what a v1 manifest claims to be told by an app-server: real recordings through the intake."""
+"""Proof of what a v1 manifest claims for its app-server: real recordings through the intake."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,11 +17,11 @@ async def app_servers_tell_what_the_mode_claims(adapter_id: str) -> None:
     """The recorded app-servers give every event that is claimed for the mode and no other."""
     mode, registered = IntegrationMode.REFERENCE_ADAPTER, ADAPTERS[adapter_id].registered
     claims = registered.manifest.lifecycle_events
-    told: set[LifecycleEvent] = set()
+    seen: set[LifecycleEvent] = set()
     for name in ("thread_compact", "turn_command_approval_accept"):
         with TemporaryDirectory() as folder:
             async with supervised(Path(folder)) as stage:
                 receipts = await play(stage, CAPTURES / "app_server" / f"{name}.jsonl")
                 receipts += await Observer(stage, "o9").tells(ObservedLoss(messages=1, bytes=9))
-        told |= {receipt.event for receipt in receipts if receipt.integration_mode is mode}
-    assert told | _MADE_BY_LIFEBUS == {event for event, claim in claims.items() if mode in claim.modes}
+        seen |= {receipt.event for receipt in receipts if receipt.integration_mode is mode}
+    assert seen | _MADE_BY_LIFEBUS == {event for event, claim in claims.items() if mode in claim.modes}

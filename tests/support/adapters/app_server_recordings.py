@@ -34,7 +34,7 @@ def feed(reader: AppServerStream, chunks: Sequence[Chunk]) -> list[Observed]:
     return [seen for direction, data, at_ms in chunks for seen in reader.feed(direction, data, at_ms)]
 
 
-def told(*messages: Any, reader: AppServerStream | None = None) -> list[Observed]:
+def read_messages(*messages: Any, reader: AppServerStream | None = None) -> list[Observed]:
     """What a reader makes of messages of the server; a client's stand in a tuple of one."""
     chunks: list[Chunk] = [
         ("in", wire(one[0]), START_MS) if isinstance(one, tuple) else ("out", wire(one), START_MS) for one in messages

@@ -91,8 +91,8 @@ def _requests(change: Callable[[int], dict[str, Any]]) -> Subject:
 
 def _telemetry(facts: Callable[[HookCall], dict[str, Any]]) -> Subject:
     def changed(reading: HookReading, call: HookCall) -> HookReading:
-        told = tuple(structs.replace(one, telemetry={**one.telemetry, **facts(call)}) for one in reading.emissions)
-        return structs.replace(reading, emissions=told)
+        emissions = tuple(structs.replace(one, telemetry={**one.telemetry, **facts(call)}) for one in reading.emissions)
+        return structs.replace(reading, emissions=emissions)
 
     return _reading(changed)
 
@@ -142,7 +142,7 @@ def _choking(call: HookCall, ids: IdSource) -> HookReading:
 
 
 def _halving(call: HookCall, ids: IdSource) -> HookReading:
-    """Tell the first event where the second cannot be told."""
+    """Yield the first event where the second cannot be yielded."""
     reading = CODEX.read(call, ids)
     odd = b"lifebus_extra" in call.stdin
     return structs.replace(reading, emissions=reading.emissions[:1]) if odd else reading

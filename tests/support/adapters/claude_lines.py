@@ -1,4 +1,4 @@
-"""Lines of a made-up Claude Code transcript, and what its reader tells of them."""
+"""Lines of a made-up Claude Code transcript, and the facts that its reader finds in them."""
 
 import json
 from typing import Any

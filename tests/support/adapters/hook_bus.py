@@ -1,4 +1,4 @@
-"""Native hook calls through adapter, bus and back: what the hook door does, without the door."""
+"""Native hook calls through adapter, bus and back: what the hook server does, without the server."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager

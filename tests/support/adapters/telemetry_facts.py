@@ -44,21 +44,21 @@ def records_of(path: Path) -> list[bytes]:
 
 
 def facts_of(adapter_id: str, path: str, records: list[bytes], **environ: str) -> list[Fact]:
-    """Return everything that the records tell, read in order by one reader."""
+    """Return all facts in the records, read in order by one reader."""
     reader = reader_of(adapter_id, path, **environ)
     return [fact for record in records for fact in reader.read(record)]
 
 
 def shown(fact: Fact) -> str:
     """Return a fact as one line: ids by their last eight characters, what is not known or not so left out."""
-    told: dict[str, Any] = msgspec.to_builtins(fact)
-    kind = told.pop("type")
-    told["session"] = told["session"][-8:]
+    plain: dict[str, Any] = msgspec.to_builtins(fact)
+    kind = plain.pop("type")
+    plain["session"] = plain["session"][-8:]
     for key in ("frame_id", "key"):
-        if isinstance(told.get(key), str) and len(told[key]) == len("00000000-0000-0000-0000-000000000000"):
-            told[key] = told[key][-8:]
+        if isinstance(plain.get(key), str) and len(plain[key]) == len("00000000-0000-0000-0000-000000000000"):
+            plain[key] = plain[key][-8:]
     return " ".join(
-        [kind, *(f"{key}={value}" for key, value in told.items() if value is not False and value not in (None, {}))]
+        [kind, *(f"{key}={value}" for key, value in plain.items() if value is not False and value not in (None, {}))]
     )
 
 

@@ -34,25 +34,25 @@ def _facts(path: Path) -> list[Fact]:
     return facts_of(harness_of(path), str(path), records_of(path))
 
 
-def _told_by_files(adapter_id: str) -> list[Fact]:
+def _facts_of_files(adapter_id: str) -> list[Fact]:
     return [fact for path in TELEMETRY_FILES if harness_of(path) == adapter_id for fact in _facts(path)]
 
 
-def _told_by_hooks(adapter_id: str) -> list[Fact]:
+def _facts_of_hooks(adapter_id: str) -> list[Fact]:
     files = [path for path in CAPTURE_FILES if path.parent.parent.name == adapter_id]
     calls = [call for path in files for call, _ in captured(path)]
     return [fact for call in calls for fact in ADAPTERS[adapter_id].read(call, ids()).facts]
 
 
 async def levels_come_from_the_file(adapter_id: str) -> None:
-    """Each token count of the recorded files has its window; supervision tells each change of level."""
-    told = [fact for fact in _told_by_files(adapter_id) if isinstance(fact, Usage)]
-    levels = {next_level(None, fact.used_tokens, fact.window_tokens, Thresholds()) for fact in told}
+    """Each token count of the recorded files has its window; supervision reports each change of level."""
+    found = [fact for fact in _facts_of_files(adapter_id) if isinstance(fact, Usage)]
+    levels = {next_level(None, fact.used_tokens, fact.window_tokens, Thresholds()) for fact in found}
     assert levels == {PressureLevel.LOW, PressureLevel.MODERATE, PressureLevel.HIGH}
-    assert all(fact.used_source and fact.window_source for fact in told)
+    assert all(fact.used_source and fact.window_source for fact in found)
     async with _supervised() as stage:
         await stage.hook(adapter_id, START)
-        pressed = [one for fact in told for one in await _pressure_of(stage, adapter_id, fact)]
+        pressed = [one for fact in found for one in await _pressure_of(stage, adapter_id, fact)]
     assert {one.telemetry_summary["context_pressure"] for one in pressed} == {"low", "moderate", "high"}
     assert {one.integration_mode for one in pressed} == {IntegrationMode.TELEMETRY_ONLY}
     assert all(isinstance(one.telemetry_summary["context_used_pct"], int) for one in pressed)
@@ -71,12 +71,12 @@ async def _supervised() -> AsyncIterator[Stage]:
 
 
 async def levels_need_a_known_window(adapter_id: str) -> None:
-    """Each answer tells its tokens; an unknown model's window is told by the status line or by the user alone."""
+    """Each answer has its tokens; an unknown model's window comes from the status line or by the user alone."""
     path = next(path for path in TELEMETRY_FILES if harness_of(path) == adapter_id)
     strange = [record.replace(b"claude-opus-5-5", b"claude-unheard-of") for record in records_of(path)]
-    told = [fact for fact in facts_of(adapter_id, str(path), strange) if isinstance(fact, Usage)]
-    assert told
-    assert {next_level(None, fact.used_tokens, fact.window_tokens, Thresholds()) for fact in told} == {None}
+    found = [fact for fact in facts_of(adapter_id, str(path), strange) if isinstance(fact, Usage)]
+    assert found
+    assert {next_level(None, fact.used_tokens, fact.window_tokens, Thresholds()) for fact in found} == {None}
     variable = {"LIFEBUS_CLAUDE_CONTEXT_WINDOW_TOKENS": "14020"}
     said = [fact for fact in facts_of(adapter_id, str(path), strange, **variable) if isinstance(fact, Usage)]
     assert {fact.window_tokens for fact in said} == {14_020}
@@ -84,15 +84,15 @@ async def levels_need_a_known_window(adapter_id: str) -> None:
 
 
 async def the_status_line_tells_the_window(adapter_id: str) -> None:
-    told = _told_by_hooks(adapter_id)
-    status = [fact for fact in told if isinstance(fact, Usage) and "statusLine" in fact.used_source]
+    found = _facts_of_hooks(adapter_id)
+    status = [fact for fact in found if isinstance(fact, Usage) and "statusLine" in fact.used_source]
     windows: set[int | None] = {fact.window_tokens for fact in status}
-    windows |= {fact.window_tokens for fact in told if isinstance(fact, WindowKnown)}
+    windows |= {fact.window_tokens for fact in found if isinstance(fact, WindowKnown)}
     assert windows == {1_000_000}
 
 
 async def the_file_is_read(adapter_id: str) -> None:
-    """The recorded sessions' files tell tokens, and a compaction for each that the hooks told of."""
+    """The recorded sessions' files have tokens, and a compaction for each that the hooks have."""
     files = [path for path in TELEMETRY_FILES if harness_of(path) == adapter_id]
     assert files
     for path in files:
@@ -101,7 +101,7 @@ async def the_file_is_read(adapter_id: str) -> None:
         calls = captured(next(parent / "hooks.jsonl" for parent in path.parents if (parent / "hooks.jsonl").exists()))
         by_hooks = [payload for call, payload in calls if payload.get("session_id") == session and _compacts(call)]
         assert len(compacted) == len(by_hooks)
-    assert any(isinstance(fact, Usage) for fact in _told_by_files(adapter_id))
+    assert any(isinstance(fact, Usage) for fact in _facts_of_files(adapter_id))
 
 
 def _compacts(call: Any) -> bool:
@@ -109,7 +109,7 @@ def _compacts(call: Any) -> bool:
 
 
 async def losses_are_told_by_supervision(adapter_id: str) -> None:
-    """No hook tells it: a telemetry file that stays away takes pressure with it, and the receipt says so."""
+    """No hook has it: a telemetry file that stays away takes pressure with it, and the receipt says so."""
     assert not any(LifecycleEvent.CAPABILITY_DEGRADED in rule.events for rule in hooks_of(adapter_id).rules.values())
     async with _supervised() as stage:
         for payload in (START, PROMPT, STOP):
@@ -117,8 +117,8 @@ async def losses_are_told_by_supervision(adapter_id: str) -> None:
         session, source = START["session_id"], source_of(adapter_id).source_id
         gone = FileUpdate(adapter_id=adapter_id, source_id=source, path="/t", session=session, problem="missing")
         stage.files.standing.append(gone)
-        told = [one for one in await stage.tick(6) if one.event is LifecycleEvent.CAPABILITY_DEGRADED]
-    (receipt,) = told
+        found = [one for one in await stage.tick(6) if one.event is LifecycleEvent.CAPABILITY_DEGRADED]
+    (receipt,) = found
     lost = {change.capability: change.current_support for change in receipt.capability_degradations}
     assert lost == dict.fromkeys(("context_pressure", "event:context.pressure_observed"), SupportState.UNAVAILABLE)
     assert receipt.status is ReceiptStatus.DEGRADED
@@ -137,7 +137,7 @@ async def ticks_are_made_by_the_supervisor(adapter_id: str) -> None:
 
 
 async def files_tell_what_hooks_do_not(adapter_id: str) -> None:
-    """With the harness killed and no hook for a compaction, supervision tells of both in the mode of telemetry."""
+    """With the harness killed and no hook for a compaction, supervision reports both in the mode of telemetry."""
     await events_come_by(
         "telemetry_only", "context.pressure_observed", "context.compacted", "frame.ended", "session.ended"
     )(adapter_id)
@@ -149,9 +149,9 @@ async def files_tell_what_hooks_do_not(adapter_id: str) -> None:
         compacted = await stage.tick(4)
         stage.dead.add(HARNESS)
         ended = await stage.tick(4)
-    told = [one for one in (*compacted, *ended) if one.event is not LifecycleEvent.SUPERVISOR_TICK]
-    assert [one.event.value for one in told] == ["context.compacted", "frame.ended", "session.ended"]
-    assert {one.integration_mode for one in told} == {IntegrationMode.TELEMETRY_ONLY}
+    found = [one for one in (*compacted, *ended) if one.event is not LifecycleEvent.SUPERVISOR_TICK]
+    assert [one.event.value for one in found] == ["context.compacted", "frame.ended", "session.ended"]
+    assert {one.integration_mode for one in found} == {IntegrationMode.TELEMETRY_ONLY}
 
 
 def events_come_by(mode: str, *names: str) -> Proof:

@@ -12,7 +12,7 @@ from lifebus_adapters.app_server import FactSeen, Observed
 from lifebus_contract import Receipt
 from lifebus_supervisor.app_server.intake import AppServerIntake
 from lifebus_transports.messages.signals import ObservedExit, ObservedFact, ObservedLoss, ObservedProcess
-from support.adapters.app_server_recordings import Chunk, chunks_of, told
+from support.adapters.app_server_recordings import Chunk, chunks_of, read_messages
 from support.supervisor.supervised import Stage
 
 SERVER = CallerProcess(pid=777, started="boot:7")
@@ -39,7 +39,7 @@ class Observer:
 
     async def says(self, *messages: Any) -> list[Receipt]:
         """The server says something; a client's messages stand in tuples of one."""
-        return await self.send(told(*messages, reader=self.reader))
+        return await self.send(read_messages(*messages, reader=self.reader))
 
     async def feed(self, chunks: Sequence[Chunk]) -> list[Receipt]:
         before = self.stage.bus.ledger.head

@@ -52,7 +52,7 @@ def test_after_a_loss_the_line_that_had_begun_is_dropped_up_to_the_next_newline(
     assert (lines.lost, lines.overlong, lines.finish()) == (3, 0, [b"five"])
 
 
-def test_a_long_line_whose_end_is_lost_is_counted_once_and_not_told() -> None:
+def test_a_long_line_whose_end_is_lost_is_counted_once_and_not_reported() -> None:
     lines = LineFramer(LIMIT)
     assert lines.feed(b"x" * 17) == []
     lines.lose()

@@ -117,7 +117,7 @@ def test_without_such_files_nothing_is_known(tmp_path: Path, monkeypatch: pytest
     assert caller_of(os.getpid(), os.getpid()) is None
 
 
-def test_a_system_that_will_not_tell_proves_no_death(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_that_does_not_answer_proves_no_death(monkeypatch: pytest.MonkeyPatch) -> None:
     here = identify(os.getpid())
     assert here is not None
 

@@ -198,7 +198,7 @@ async def test_a_worker_that_misses_a_deadline_is_replaced_and_its_late_answer_l
         assert isinstance((await ask(invoker))[0], CallbackResponse)
 
 
-async def test_a_command_that_cannot_be_started_is_told_at_once() -> None:
+async def test_a_command_that_cannot_be_started_is_reported_at_once() -> None:
     async with pool(CommandSpec(argv=("/no/such/program",)), workers=3) as invoker:
         for _ in range(2):
             fault, _ = await ask(invoker)

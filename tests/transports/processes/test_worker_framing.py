@@ -94,7 +94,7 @@ def test_a_document_may_be_as_large_as_a_message(protocol: WarmProtocol, size: i
 
 
 @pytest.mark.parametrize("protocol", ["jsonl", "msgpack"])
-def test_a_flood_without_an_end_is_told_once_and_bounded(protocol: WarmProtocol) -> None:
+def test_a_flood_without_an_end_is_reported_once_and_bounded(protocol: WarmProtocol) -> None:
     endless = b"x" * 300_000 if protocol == "jsonl" else b"\xdb\x7f\xff\xff\xff" + b"x" * 300_000
     found = fed(protocol, endless, [65_536])
     assert found[0].code in {"too_large", "bad_answer"}
