@@ -120,5 +120,6 @@ def error_for(
     code: str | None = None,
 ) -> LifebusError:
     """Return the exception that stands for a failure reported over a wire."""
+    # A full disk is no `BrokerBusy`: it does not go away by itself, though it refuses before storing, too.
     kind = BrokerBusy if code == "busy" else _BY_FAILURE.get(failure_class, LifebusError)
     return kind(detail, failure_class=failure_class, retry_class=retry_class, field=field, code=code)

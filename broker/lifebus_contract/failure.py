@@ -49,6 +49,7 @@ DEFAULT_RETRY: Final = {
 }
 """The default retry class of each failure class (docs/contract.md 7.3)."""
 
+# Numbers and not the order of the enum: the wire's spelling must not decide what is stricter.
 RETRY_STRICTNESS: Final = {
     RetryClass.SAFE_RETRY: 0,
     RetryClass.RETRY_AFTER_REREAD: 1,

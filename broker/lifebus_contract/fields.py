@@ -62,13 +62,14 @@ def normalise_version(document: Document) -> None:
 
     Called from `__post_init__` of payload envelopes and receipts, before anybody else holds the document.
     """
+    # Frozen for everybody else; only here is the document still being built.
     msgspec.structs.force_setattr(document, "schema_version", CONTRACT_VERSION)
 
 
 def refuse_unprintable(document: Document) -> None:
-    """Say which text of a document holds control characters; identifiers end up in topics, logs and terminals.
+    """Refuse the text of a document that holds control characters; identifiers go into topics, logs and terminals.
 
-    Called once one joined look at the identifiers has found some: a look costs a twentieth of a pattern a field.
+    Called after one test of the joined identifiers has found some: that test costs a twentieth of a pattern a field.
 
     Raises:
         ValueError: always; msgspec adds the path.

@@ -34,6 +34,7 @@ class IdSource:
     def make(self, prefix: str) -> str:
         """Return a new id such as ``lfr_01K…``: the prefix and 26 characters."""
         now = self._clock_ms()
+        # New randomness once a millisecond; in between the low bits count up, which keeps ids in order.
         if now > self._last_ms or self._counter >= _COUNTER_LIMIT:
             self._restart(now)
         counter = self._counter
@@ -44,6 +45,7 @@ class IdSource:
         """Draw new random bits for the millisecond; a clock that went back does not move the ids back."""
         self._last_ms = max(now, self._last_ms + 1)
         random = int.from_bytes(self._entropy(10), "big")
+        # Starts in the lower half, so that half a million ids fit into the millisecond before it has to restart.
         self._counter = random & (_COUNTER_LIMIT // 2 - 1)
         self._head = _encode(self._last_ms, 10) + _encode(random >> 20, 12)
 

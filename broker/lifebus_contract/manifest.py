@@ -125,10 +125,11 @@ class AdapterManifest(Document, frozen=True, kw_only=True, omit_defaults=True):
     def __post_init__(self) -> None:
         if not f"{self.adapter_id}{self.adapter_version}".isprintable():
             refuse_unprintable(self)
-        for event, claim in self.lifecycle_events.items():
+        for event, claim in self.lifecycle_events.items():  # an event cannot come by a mode that is not claimed
             strange = set(claim.modes) - set(self.integration_modes)
             if strange:
                 raise ValueError(f"lifecycle_events: `{event.value}` names modes outside `integration_modes`")
+        # With another mode beside it, the claims are about that one.
         if set(self.integration_modes) == {IntegrationMode.TELEMETRY_ONLY}:
             self._refuse_control()
 

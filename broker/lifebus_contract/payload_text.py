@@ -25,6 +25,7 @@ def _encode(payloads: Sequence[PayloadEnvelope]) -> bytes:
 
 
 def _entry(payload: PayloadEnvelope) -> dict[str, str | None]:
+    # What the harness's model reads: no sizes, digests or metadata, which are for programs.
     entry: dict[str, str | None] = {"payload_id": payload.payload_id, "payload_kind": payload.payload_kind}
     if payload.body is not None:
         entry["body"] = payload.body

@@ -124,6 +124,7 @@ class PressureLevel(StrEnum):
     CRITICAL = "critical"
 
 
+# Derived, so that a new event needs one line above and nothing here.
 EVENT_NAMES: Final = tuple(event.value for event in LifecycleEvent)
 """The 14 event names in the order of docs/contract.md 2.1."""
 
@@ -133,6 +134,7 @@ FRAME_EVENTS: Final = frozenset(event for event in LifecycleEvent if event.value
 SESSION_EVENTS: Final = frozenset(event for event in LifecycleEvent if event.value.startswith("session."))
 """Events that describe a top-level harness lifecycle."""
 
+# Manual is weaker than partial: it needs a person each time.
 SUPPORT_STRENGTH: Final = {
     SupportState.UNAVAILABLE: 0,
     SupportState.MANUAL: 1,

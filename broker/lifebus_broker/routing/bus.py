@@ -107,6 +107,7 @@ class EventBus:
         `budget` bounds the deadlines of all clients together, in seconds; without `dispatch` no client is asked.
         Cancelling the caller does not undo what was handed to the ledger.
         """
+        # The callback may come before this task is scheduled again, or after its cancellation.
         finished = anyio.Event()
         outcomes: list[EmissionOutcome] = []
 
@@ -139,6 +140,7 @@ class EventBus:
         """
         receipt = self.router.transient(client_id, emission)
         self.fanout.publish_transient(
+            # Position 0 is no position of the ledger: a subscriber neither counts nor asks for it.
             StoredReceipt(
                 position=0,
                 adapter_id=receipt.adapter_id,
@@ -216,7 +218,7 @@ class EventBus:
     def _start(
         self, client_id: str, emissions: Sequence[Emission], done: Done, budget: float | None, dispatch: bool
     ) -> None:
-        if self._running >= self._max_dispatches:
+        if self._running >= self._max_dispatches:  # refused before anything is planned: nothing was stored
             done([EmissionOutcome(refusal=_BUSY)] * len(emissions))
             return
         self._running += 1

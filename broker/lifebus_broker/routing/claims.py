@@ -31,6 +31,7 @@ def claim_of(manifest: AdapterManifest, capability: str) -> SupportState:
     Raises:
         InvalidRequest: the contract knows no such capability.
     """
+    # A caller's text: an unknown name is refused here and does not count as `unavailable`.
     claim = CLAIMS.get(capability)
     if claim is None:
         raise InvalidRequest(
@@ -80,6 +81,7 @@ def explain_lack(registered: RegisteredAdapter, capability: str) -> str | None:
 def _closed_profiles(registered: RegisteredAdapter, capability: str) -> tuple[str, ...]:
     """Return the profiles of which a claim needs one, if none of them is enabled."""
     renewal = registered.manifest.renewal
+    # A claim without profiles holds everywhere: `isdisjoint` of nothing is true, and nothing is returned then.
     if renewal is None or not capability.startswith(RENEWAL) or not registered.profiles.isdisjoint(renewal.profiles):
         return ()
     return renewal.profiles
@@ -127,9 +129,11 @@ def _renewal(part: Callable[[RenewalClaim], SupportState]) -> _Claim:
 
 def _native_if(emits: bool) -> SupportState:
     """Read a truth value as a support state: claimed at all is claimed in full."""
+    # The contract gives these surfaces no strength of their own.
     return SupportState.NATIVE if emits else SupportState.UNAVAILABLE
 
 
+# One entry for each of `CAPABILITIES`; a test compares the two.
 CLAIMS: Final[dict[str, _Claim]] = {
     **{f"event:{event.value}": _event(event) for event in LifecycleEvent},
     **{f"placement:{slot.value}": _placement(slot) for slot in ManifestPlacementClass},

@@ -54,6 +54,7 @@ class Fanout:
 
     def publish(self, stored: Sequence[StoredReceipt]) -> None:
         """Hand the receipts of one commit to every listener; one that fails does not hurt the others."""
+        # Only the newest sequence of each session: the beacon says how far a session is, not what happened.
         changed = self._changed
         for receipt in stored:
             if receipt.sequence is not None and receipt.harness_session_id is not None:

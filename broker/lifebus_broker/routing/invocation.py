@@ -30,7 +30,7 @@ async def ask(
 
     `evidence` takes what the invoker saw of the client, whatever came of it.
     """
-    client.dispatched += 1
+    client.dispatched += 1  # counted before the call, so that one that hangs is visible in the status
     answer: CallbackResponse | Refusal
     try:
         with anyio.fail_after(seconds):
@@ -63,6 +63,7 @@ async def _invoke(client: CallbackClient, envelope: DispatchEnvelope, evidence: 
 
 def explain(fault: Exception, seconds: float) -> Refusal:
     """Return the refusal that stands for an exception of a client (docs/contract.md 7.1)."""
+    # The order matters: a LifebusError of an invoker knows its class best, and TimeoutError is an OSError.
     if isinstance(fault, TimeoutError):
         return Refusal.of("deadline", f"no answer within {seconds:g} s")
     if isinstance(fault, LifebusError):

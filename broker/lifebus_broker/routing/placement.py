@@ -108,10 +108,11 @@ def _place(payload: PayloadEnvelope, request: CallbackRequest, registered: Regis
     rejected: list[Rejection] = []
     missed: list[Rejection] = []
     for acceptable in payload.acceptable_placements:
+        # Always possible: what stands behind it in the client's order is never tried.
         if acceptable.placement is PlacementClass.RECEIPT_ONLY:
             return _recorded(payload, rejected, missed)
         slot, rejections = find_slot(payload, acceptable.placement, request, registered, used)
-        rejected.extend(rejections)
+        rejected.extend(rejections)  # all of them, for the caller; `missed` holds those worth a warning
         if slot is not None:
             weaknesses = _weaknesses(payload, acceptable.placement, slot, registered)
             return _Placed(
@@ -190,7 +191,7 @@ def _refused(placed: Sequence[_Placed], unplaced: _Placed, used: SlotUse) -> Pla
             )
             for one in placed
         ),
-        used=used,
+        used=used,  # as it was: what this event would have carried is not delivered
         rejections=_rejections(placed),
         refusal=Refusal.of(code, detail),
     )
@@ -205,6 +206,7 @@ def _receipt(one: _Placed) -> PayloadReceipt:
     payload = one.payload
     return PayloadReceipt(
         byte_size=payload.byte_size,
+        # Left out, not null, where the payload has none (docs/contract.md 6.1).
         content_digest=UNSET if payload.content_digest is None else payload.content_digest,
         payload_id=payload.payload_id,
         payload_kind=payload.payload_kind,

@@ -128,6 +128,7 @@ def from_response(
         outcome = _Outcome(
             status=ReceiptStatus.FAILED,
             failure_class=response.failure_class,
+            # A client may ask for a stricter retry class than the failure's own, never for a looser one.
             retry_class=tighten(response.failure_class, response.retry_class),
             payload_receipts=placement.receipts,
             degradations=() if negotiation is None else degradations_of(negotiation, at_epoch_s),
@@ -181,6 +182,7 @@ def gap_detected(
 
     It is a fact of its own: `event_id` is new, and the emission's idempotency key stays with the emission's receipt.
     """
+    # The emission's own receipt keeps its key, so that a retry of the emission does not meet this one.
     draft = _draft(emission, header, _OBSERVED)
     first, last = missing
     return structs.replace(
@@ -250,7 +252,7 @@ def _facts(emission: Emission) -> dict[FactKey, FactValue]:
     """Return what the adapter knows beside the request, the frame, and the harness's own number."""
     request = emission.request
     frame = request.frame_context
-    facts = dict(emission.telemetry)
+    facts = dict(emission.telemetry)  # a copy: the emission is the caller's
     if frame is not None:
         facts["frame_id"] = frame.frame_id
         if frame.parent_frame_id is not None:
@@ -268,7 +270,7 @@ def _settle(
     at_epoch_s: int,
 ) -> _Outcome:
     """Return the outcome of a stated status after negotiation and placement."""
-    placed = {receipt.status for receipt in placement.receipts}
+    placed = {receipt.status for receipt in placement.receipts}  # an event's payloads may differ
     weaker = negotiation is not None and negotiation.outcome is NegotiationOutcome.DEGRADED
     status = _status(stated, placed, weaker=weaker)
     warnings = remarks + placement.warnings + _negotiated(negotiation)
@@ -300,6 +302,7 @@ def _negotiated(negotiation: Negotiation | None) -> tuple[Warning, ...]:
 def _bounded(warnings: tuple[Warning, ...]) -> tuple[Warning, ...]:
     if len(warnings) <= MAX_WARNINGS:
         return warnings
+    # The contract bounds the list; the first ones are the emitter's and the client's own.
     left_out = len(warnings) - MAX_WARNINGS + 1  # the last place is taken by the warning that says so
     more = Warning(code="warnings_left_out", message=f"{left_out} more warnings were left out")
     return (*warnings[: MAX_WARNINGS - 1], more)

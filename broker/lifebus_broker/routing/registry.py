@@ -32,7 +32,7 @@ class Registry:
             InvalidRequest: two of the adapters have the same id; the registry stays as it was.
         """
         before = self.all()
-        self._adapters = _by_id(adapters)
+        self._adapters = _by_id(adapters)  # built whole, then swapped: no reader sees half of it
         return before
 
     def get(self, adapter_id: str) -> RegisteredAdapter | None:
@@ -64,6 +64,7 @@ class Registry:
         if adapter is None:
             return Refusal.of("unknown_adapter", f"no adapter `{adapter_id[:_SHOWN]}`; {self._suggestion(adapter_id)}")
         manifest = adapter.manifest
+        # Exactly equal: an emission was made by the rules of one version and means nothing in another.
         if manifest.adapter_version != adapter_version:
             return Refusal.of(
                 "adapter_version_mismatch",

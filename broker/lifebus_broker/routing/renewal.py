@@ -38,6 +38,7 @@ def posture_of(registered: RegisteredAdapter, losses: _Support) -> Posture:
     """
     names = [_reset(path) for path in _PATHS] + [_MANUAL, *_CONTINUATION]
     counted = {name: count_claim(registered, name) for name in names}
+    # The weaker of claim and present support: a report cannot add what the broker does not count.
     current = {
         name: min(claim, losses.get(name, claim), key=SUPPORT_STRENGTH.__getitem__) for name, claim in counted.items()
     }

@@ -46,6 +46,7 @@ def loss_of(
     `negotiation` is the one over its requirements that the report is about; `remarks` join the warnings.
     """
     failing = [found for found in negotiation.outcomes if found.outcome in _FAILING]
+    # Only the losses that made this client fail; the report may hold others that it can do without.
     lost = _named(emission, {found.capability for found in failing})
     refusal = Refusal(
         failure_class=FailureClass.CAPABILITY_DEGRADED,

@@ -99,9 +99,10 @@ class Router:
         """
         request = emission.request
         registered = self.registry.resolve(request.adapter_id, request.adapter_version, request.integration_mode)
-        if isinstance(registered, Refusal):
+        if isinstance(registered, Refusal):  # not recorded: no receipt can name an adapter that is not there
             return Plan(refusal=registered)
         clients = self.clients.interested_in(request.event, request.adapter_id) if dispatch else ()
+        # Three kinds of emission, told apart by what they carry; the last and plainest is by far the most frequent.
         if emission.payloads or emission.requirements:
             return self._plan_delivery(emission, registered, clients, self._header(client_id, parent), used)
         if emission.degradations:
@@ -157,6 +158,7 @@ class Router:
         nothing = PlacementResult(used=used)
         if isinstance(answer, Refusal):
             return failed(emission=emission, refusal=answer, negotiation=negotiation, **header), nothing
+        # The client's payloads are as untrusted as an emitter's.
         refusal = check_payloads(answer.client_payloads, header["at_epoch_s"])
         if refusal is not None:
             return failed(emission=emission, refusal=refusal, negotiation=negotiation, **header), nothing
@@ -220,6 +222,7 @@ class Router:
         if negotiation is not None and negotiation.failure_class is not None:
             receipt = failed(emission=emission, refusal=_unmet(negotiation), negotiation=negotiation, **header)
             return Plan(receipt=receipt, used=used)
+        # Negotiated first: what cannot be had at all is the better answer than a fault in a payload.
         refusal = check_payloads(emission.payloads, header["at_epoch_s"])
         if refusal is not None:
             return Plan(receipt=failed(emission=emission, refusal=refusal, **header), used=used)
@@ -254,7 +257,7 @@ class Router:
         after = self.capabilities.preview(request.adapter_id, request.harness_session_id, emission.degradations)
         loss_receipts: list[Receipt] = []
         for client in self.clients.of(request.adapter_id):
-            if client in clients or client.client_id == header["client_id"]:
+            if client in clients or client.client_id == header["client_id"]:  # these get a receipt anyway
                 continue
             negotiation = _loss(client, emission, registered, after)
             if negotiation is not None:

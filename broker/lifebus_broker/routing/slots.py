@@ -31,6 +31,7 @@ SlotUse = Mapping[Slot, tuple[PayloadEnvelope, ...]]
 _SESSION: Final = frozenset({LifecycleEvent.SESSION_STARTING, LifecycleEvent.SESSION_STARTED})
 _FRAME: Final = frozenset({LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OPENED})
 _ANY: Final = frozenset(LifecycleEvent)
+# In the order of preference: as early in the context as the event allows.
 _AROUND_THE_PROMPT: Final = (
     (Slot.PRE_SESSION, _SESSION),
     (Slot.PRE_FRAME_LEADING, _FRAME),
@@ -84,6 +85,7 @@ def find_slot(
     used: SlotUse,
 ) -> tuple[Slot | None, tuple[Rejection, ...]]:
     """Return the first slot that can take the payload, None if none can, and the rejected ones before it."""
+    # A barrier closes every slot at once, so that one rejection says it.
     barrier = _barrier(placement, request, registered)
     if barrier is not None:
         return None, (Rejection(placement=placement, reason=barrier),)

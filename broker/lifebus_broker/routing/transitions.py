@@ -68,6 +68,7 @@ def shrinkage(old: AdapterManifest, new: AdapterManifest, *, at_epoch_s: int, ev
 
     In alphabetical order; empty when nothing that a client can ask for changed.
     """
+    # Sorted, so that the same two manifests always give the same report.
     claims = [(name, claim_of(old, name), claim_of(new, name)) for name in sorted(CAPABILITIES)]
     return tuple(
         transition(name, before, now, at_epoch_s=at_epoch_s, evidence=evidence)
