@@ -45,7 +45,7 @@ async def test_the_script_reads_the_ledger() -> None:
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
-async def test_the_editor_hears_what_was_and_what_comes() -> None:
+async def test_the_editor_gets_what_was_and_what_comes() -> None:
     program = block("js")
     assert len([line for line in program.splitlines() if line]) <= 14
     async with running_bus() as daemon, connected(daemon) as bus:

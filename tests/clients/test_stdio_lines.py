@@ -24,7 +24,7 @@ from support.receipts import receipt
 
 @settings(max_examples=effort(250, 1_000), deadline=None)
 @given(st.binary(max_size=200))
-def test_any_bytes_are_a_question_or_junk(line: bytes) -> None:
+def test_any_bytes_are_a_request_or_an_unreadable_line(line: bytes) -> None:
     assert isinstance(decode_request(line), LineRequest | UnreadableLine)
 
 
@@ -41,7 +41,7 @@ PLAIN = st.recursive(
         {}, optional=dict.fromkeys(("id", "verb", "body", "more"), PLAIN) | {"verb": st.sampled_from(["ping", "P"])}
     )
 )
-def test_any_object_is_a_question_or_junk_that_tells_the_id_if_it_has_one(plain: dict[str, Any]) -> None:
+def test_any_object_is_a_request_or_an_unreadable_line_with_the_id_it_has(plain: dict[str, Any]) -> None:
     found = decode_request(json.dumps(plain).encode("utf-8", "surrogatepass"))
     name = plain.get("id")
     valid = (isinstance(name, str) and 0 < len(name) <= 256) or (isinstance(name, int) and not isinstance(name, bool))
@@ -55,7 +55,7 @@ def test_any_object_is_a_question_or_junk_that_tells_the_id_if_it_has_one(plain:
 
 @settings(max_examples=effort(150, 400), deadline=None)
 @given(st.data())
-def test_a_question_that_is_damaged_anywhere_never_crosses_over_as_another_type(data: st.DataObject) -> None:
+def test_a_request_that_is_damaged_anywhere_never_crosses_over_as_another_type(data: st.DataObject) -> None:
     line = bytearray(b'{"id":7,"verb":"backfill","body":{"after":1,"session":["a","\xc3\xa9"]}}')
     for _ in range(data.draw(st.integers(1, 3))):
         line[data.draw(st.integers(0, len(line) - 1))] = data.draw(st.integers(0, 255))

@@ -43,7 +43,7 @@ async def test_what_was_acknowledged_never_comes_again_even_if_the_peer_is_kille
     assert (info["cursor"], info["position"], info["lag"]) == ("sync", 5, 0)
 
 
-async def test_what_is_put_back_comes_again_and_what_a_leaving_peer_was_told_counts_as_tried() -> None:
+async def test_what_is_nacked_comes_again_and_what_a_leaving_peer_got_counts_as_tried() -> None:
     async with running_bus() as daemon, connected(daemon) as bus, near_peer(daemon) as peer:
         await emit_many(bus, "s1", "s2")
         settings = {"sessions": [["codex", "s2"]]}
@@ -59,7 +59,7 @@ async def test_what_is_put_back_comes_again_and_what_a_leaving_peer_was_told_cou
     assert left["ok"] == {"name": "sync"}
 
 
-async def test_the_newest_peer_consumes_a_name_and_the_other_is_told() -> None:
+async def test_the_newest_peer_consumes_a_name_and_the_other_is_refused() -> None:
     async with (
         running_bus() as daemon,
         connected(daemon) as bus,

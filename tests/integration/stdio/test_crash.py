@@ -1,4 +1,4 @@
-"""`lifebus stdio` beside a broker that is killed: what was answered is kept, nothing is told twice or left out."""
+"""`lifebus stdio` beside a broker that is killed: what was answered is kept, nothing is delivered twice or left out."""
 
 from support.broker_process import broker_process
 from support.integration.stdio_peers import emission, emit, raw_peer

@@ -36,7 +36,7 @@ PING = b'{"id":1,"verb":"ping"}\n'
 PONG = b'{"id":1,"ok":{}}\n'
 
 
-async def test_without_a_broker_questions_are_refused_and_with_one_they_work() -> None:
+async def test_without_a_broker_requests_are_refused_and_with_one_they_work() -> None:
     with short_directory() as directory:
         async with stdio_peer(directory / "run") as peer:
             refused = [await peer.ask(verb) for verb in ("ping", "subscribe")]
@@ -77,7 +77,7 @@ async def test_subscriptions_registrations_and_keyed_emissions_survive_a_restart
     assert clients[0].client_id == "editor"
 
 
-async def test_questions_to_a_broker_that_is_gone_are_refused_after_their_time() -> None:
+async def test_requests_to_a_broker_that_is_gone_are_refused_after_their_timeout() -> None:
     async with running_bus() as daemon, raw_peer(daemon, "--timeout", "300ms") as peer:
         assert "ok" in await peer.ask("ping")
         daemon.requests.pause()
@@ -86,7 +86,7 @@ async def test_questions_to_a_broker_that_is_gone_are_refused_after_their_time()
     assert {answer["refused"]["failure_class"] for answer in refused} == {"timeout"}
 
 
-async def test_a_broker_with_another_history_is_a_gap_that_is_said() -> None:
+async def test_a_broker_with_another_history_is_a_gap() -> None:
     with short_directory() as directory:
         async with raw_peer(directory / "run", "--timeout", "1s") as peer:
             async with running_bus(directory=directory, backend="memory") as daemon, connected(daemon) as bus:
@@ -152,7 +152,7 @@ def peak_memory(pid: int) -> int:
     return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) * 1024
 
 
-async def test_questions_are_not_read_while_their_answers_are_not() -> None:
+async def test_requests_are_not_read_while_their_answers_are_not() -> None:
     async with running_bus() as daemon, stdio_peer(daemon) as peer:
         sent, stalled = 0, False
         while not stalled:

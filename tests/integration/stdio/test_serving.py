@@ -86,7 +86,7 @@ async def test_every_kind_of_response_has_its_receipt() -> None:
     assert silent["failure_class"] == "timeout"
 
 
-async def test_a_response_that_nobody_waits_for_is_told_back() -> None:
+async def test_a_response_without_an_open_dispatch_is_refused() -> None:
     async with running_bus() as daemon, near_peer(daemon) as peer:
         for number in (7, "seven"):
             await peer.send({"verb": "response", "id": number, "body": CONTENT})
@@ -106,7 +106,7 @@ async def test_the_same_registration_again_is_fine_and_another_one_takes_its_pla
     assert gone == []
 
 
-async def test_a_peer_whose_place_another_takes_is_told_and_may_take_it_back() -> None:
+async def test_a_peer_that_another_replaces_is_refused_and_may_take_the_name_back() -> None:
     async with running_bus() as daemon, near_peer(daemon) as one, near_peer(daemon) as other:
         await one.ask("serve", EDITOR)
         await other.ask("serve", EDITOR)
@@ -130,7 +130,7 @@ async def test_a_peer_that_ends_its_input_owes_nothing_any_more() -> None:
     assert answer["ok"]["results"][0]["receipts"][0]["failure_class"] == "transport_error"
 
 
-async def test_with_64_questions_under_way_the_next_one_is_not_read() -> None:
+async def test_with_64_requests_under_way_the_next_one_is_not_read() -> None:
     asked, go = asyncio.Semaphore(0), asyncio.Event()
 
     async def hold(_: lifebus.DispatchEnvelope) -> lifebus.CallbackResponse:

@@ -1,4 +1,4 @@
-"""`lifebus stdio` against a real broker: what the request door says, in JSON lines (docs/stdio.md)."""
+"""`lifebus stdio` against a real broker: what the request server answers, in JSON lines (docs/stdio.md)."""
 
 import json
 
@@ -33,7 +33,7 @@ SAME: dict[str, Message] = {
 """Verbs whose answer is the same whenever they are asked."""
 
 
-async def test_every_question_that_changes_nothing_is_answered_as_at_the_socket() -> None:
+async def test_every_request_that_changes_nothing_is_answered_as_at_the_socket() -> None:
     async with running_bus() as daemon, connected(daemon) as bus, stdio_peer(daemon) as peer:
         await emit_many(bus, "s1", "s1", "s2", "s1")
         await Observer(bus).observe(signal("t1"), signal("t2"), signal("t1"))
@@ -42,7 +42,7 @@ async def test_every_question_that_changes_nothing_is_answered_as_at_the_socket(
             assert (await peer.ask(verb, body))["ok"] == json.loads(socket)["ok"], verb
 
 
-async def test_every_verb_of_the_door_passes() -> None:
+async def test_every_verb_of_the_wire_passes() -> None:
     body = {"client_id": "editor", "events": ["session.started"]}
     async with running_bus() as daemon, stdio_peer(daemon) as peer:
         ticked = await peer.ask("tick", {"client_id": "editor"})
@@ -56,7 +56,7 @@ async def test_every_verb_of_the_door_passes() -> None:
     assert emitted["ok"]["results"][0]["positions"] == [2]
 
 
-async def test_no_verb_of_the_door_is_missing() -> None:
+async def test_no_verb_of_the_wire_is_missing() -> None:
     async with running_bus() as daemon, stdio_peer(daemon) as peer:
         answers = {verb: await peer.ask(verb, {"surprise": 1}) for verb in VERBS if verb != "response"}
 
@@ -106,7 +106,7 @@ async def test_the_same_key_records_nothing_twice_and_other_content_is_refused_i
     ]
 
 
-async def test_a_thousand_emissions_are_one_question() -> None:
+async def test_a_thousand_emissions_are_one_request() -> None:
     many = [emission(event_id=f"e{number}", idempotency_key=f"k{number}") for number in range(500)]
     async with running_bus() as daemon, near_peer(daemon) as peer:
         answer = await peer.ask("emit", emit(*many))
@@ -143,7 +143,7 @@ JUNK = [
 ]
 
 
-async def test_junk_is_refused_by_name_and_the_peer_lives_on() -> None:
+async def test_an_unreadable_line_is_refused_by_code_and_the_peer_goes_on() -> None:
     async with running_bus() as daemon, near_peer(daemon) as peer:
         await peer.write(b"\n \r\n\t\n")  # nothing is nothing
         for line, number, code in JUNK:
@@ -154,7 +154,7 @@ async def test_junk_is_refused_by_name_and_the_peer_lives_on() -> None:
         assert await peer.ask("ping") == {"id": 0, "ok": {}}
 
 
-async def test_a_question_that_would_make_the_door_hang_up_is_refused_here() -> None:
+async def test_a_request_that_would_make_the_server_hang_up_is_refused_here() -> None:
     numbers = "[" + ",".join(["0.5"] * 60_000) + "]"  # 240 kB here, 540 kB in MessagePack
     async with running_bus() as daemon, near_peer(daemon) as peer:
         await peer.write(b'{"id":9,"verb":"ping","body":{"a":' + numbers.encode() + b"}}\n")
@@ -171,7 +171,7 @@ async def test_characters_and_lines_may_be_cut_anywhere() -> None:
         assert [(await peer.answer("größe 𝄞"))["ok"] for _ in range(3)] == [{}, {}, {}]
 
 
-async def test_a_subscription_tells_every_receipt_while_they_are_emitted() -> None:
+async def test_a_subscription_delivers_every_receipt_while_they_are_emitted() -> None:
     async with running_bus() as daemon, connected(daemon) as bus, near_peer(daemon) as peer:
         await emit_many(bus, "s1", "s2")
         everything = (await peer.ask("subscribe", {"since": "start"}))["ok"]
@@ -219,7 +219,7 @@ async def test_a_subscription_until_the_head_ends_by_itself(since: Message) -> N
     assert items[-1] == {"subscription": 1, "cursor": items[-2]["cursor"], "ended": {}}
 
 
-async def test_a_cursor_of_another_history_is_a_gap_that_is_said() -> None:
+async def test_a_cursor_of_another_history_is_a_gap() -> None:
     async with running_bus() as daemon, connected(daemon) as bus, near_peer(daemon) as peer:
         await emit_many(bus, "s1")
         await peer.ask("subscribe", {"since": "0" * 32 + ":7"})
@@ -261,7 +261,7 @@ async def test_more_than_64_subscriptions_are_refused_as_busy() -> None:
     assert [answer["refused"]["code"] for answer in answers if "refused" in answer] == ["busy"] * 2
 
 
-async def test_two_peers_hear_each_other() -> None:
+async def test_two_peers_get_what_the_other_emits() -> None:
     async with running_bus() as daemon, near_peer(daemon) as one, near_peer(daemon) as other:
         for peer in (one, other):
             await peer.ask("subscribe")

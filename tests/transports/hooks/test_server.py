@@ -96,7 +96,7 @@ async def test_a_call_that_never_ends_is_given_up_and_frees_its_place(path: Path
     assert counters.calls == 2
 
 
-async def test_calls_beyond_the_limit_are_told_busy_at_once(path: Path) -> None:
+async def test_calls_beyond_the_limit_are_answered_busy_at_once(path: Path) -> None:
     release, seen = anyio.Event(), list[HookCall]()
     async with open_server(
         path, waiting_for(release, seen), HookServerLimits(answer_s=PATIENCE_S, at_once=3)
@@ -111,7 +111,7 @@ async def test_calls_beyond_the_limit_are_told_busy_at_once(path: Path) -> None:
     assert (counters.calls, counters.busy) == (4, 1)
 
 
-async def test_a_busy_broker_tells_the_hook_to_spool(path: Path) -> None:
+async def test_a_busy_broker_has_the_hook_spool(path: Path) -> None:
     async def handle(call: HookCall) -> HookAnswer:
         raise BrokerBusy("the queue is full")
 
@@ -215,7 +215,7 @@ def test_the_kernel_says_who_the_peer_is() -> None:
         assert is_same_user(ours)
 
 
-def test_a_peer_that_the_kernel_does_not_know_is_nobody() -> None:
+def test_a_peer_that_the_kernel_does_not_know_has_no_user() -> None:
     with socket.socket(socket.AF_INET) as stranger:
         stranger.close()
         assert peer_uid(stranger) is None

@@ -150,7 +150,7 @@ async def test_a_peer_that_never_reads_its_answer_loses_its_place(path: Path) ->
         assert len((await ask(path, a_call())).stdout) == 1_000_000
 
 
-async def test_many_malformed_connections_harm_nobody(path: Path) -> None:
+async def test_many_malformed_connections_harm_no_other_call(path: Path) -> None:
     noise = random.Random(11)
     kinds = list(MALFORMED.values())
     async with open_server(path) as counters:

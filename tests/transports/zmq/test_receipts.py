@@ -1,4 +1,4 @@
-"""The receipt server: what goes out on which topic, and that nothing is made for nobody."""
+"""The receipt publisher: what goes out on which topic, and that nothing is encoded without a subscriber."""
 
 import os
 from collections.abc import Iterator
@@ -118,7 +118,7 @@ async def test_rows_go_out_whole_and_by_session() -> None:
     assert (server.counters.messages, server.counters.receipts) == (2, 3)
 
 
-async def test_nothing_is_encoded_for_nobody() -> None:
+async def test_nothing_is_encoded_without_a_subscriber() -> None:
     with open_server() as (server, address), client_of(address, zmq.SUB, S2):
         await joined(server, S2)
         server.publish(EPOCH, [SomeRow(1)])

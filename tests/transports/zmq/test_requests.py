@@ -1,4 +1,4 @@
-"""The request server: whom it hands to, whom it answers, and what it does with those who are gone or do not read."""
+"""The request server: which handler it calls, which peer it answers, and what happens to peers that do not read."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -79,7 +79,7 @@ async def test_a_refusal_of_the_handler_is_the_answer() -> None:
     assert (server.counters.refused, server.counters.malformed) == (1, 0)
 
 
-async def test_a_defect_of_the_handler_costs_one_request_and_tells_the_peer_nothing_of_it() -> None:
+async def test_a_defect_of_the_handler_costs_one_request_and_its_text_stays_here() -> None:
     def fail(_: ZmqRequest, verb: str, __: Document) -> None:
         if verb == "ping":
             raise ZeroDivisionError("secret detail")
@@ -103,7 +103,7 @@ async def test_long_texts_in_a_refusal_are_cut() -> None:
     assert (len(body["detail"]), len(body["field"])) == (1_024, 256)
 
 
-async def test_an_answer_to_a_request_who_is_gone_is_counted_and_harms_nobody() -> None:
+async def test_an_answer_to_a_peer_that_is_gone_is_counted_and_harms_no_other() -> None:
     with open_server() as (server, address, asked):
         with client_of(address, zmq.DEALER) as client:
             client.send_multipart(PING)

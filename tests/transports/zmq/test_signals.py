@@ -1,4 +1,4 @@
-"""The receipt server's signals: what goes out on which topic, in messages of a bounded size, and nothing for nobody."""
+"""The receipt publisher's signals: which topic they go to, in messages of a bounded size, none without a subscriber."""
 
 from dataclasses import dataclass
 
@@ -66,7 +66,7 @@ async def test_signals_go_out_on_the_topic_of_their_thread() -> None:
         assert await heard(one) == (T2, EPOCH.encode(), rows[:1])
 
 
-async def test_signals_that_nobody_follows_are_counted_and_not_encoded() -> None:
+async def test_signals_without_a_follower_are_counted_and_not_encoded() -> None:
     with open_server() as (server, address), client_of(address, zmq.SUB, T2):
         await joined(server, T2)
         server.publish_signals(EPOCH, "codex", "t1", [SomeSignal(1)])

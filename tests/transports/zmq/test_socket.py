@@ -68,7 +68,7 @@ async def test_other_work_gets_its_turn_in_the_middle_of_a_burst() -> None:
     assert len(turns) > 3
 
 
-async def test_a_closed_reader_calls_nobody_any_more_and_leaves_the_socket_open() -> None:
+async def test_a_closed_reader_calls_no_handler_and_leaves_the_socket_open() -> None:
     seen: list[Frames] = []
     with pair() as (one, other):
         with reading(one, seen.append) as reader:
@@ -117,7 +117,7 @@ async def test_a_message_that_its_handler_fails_on_does_not_hold_up_the_next_one
     assert (seen, complaints) == ([[b"good"], [b"better"]], ["bad", "bad"])
 
 
-def test_every_socket_has_the_limits_of_its_door() -> None:
+def test_every_socket_has_its_limits() -> None:
     with zmq.Context() as context, make_socket(context, zmq.ROUTER, max_bytes=1_000, domain="d") as socket:
         assert socket.getsockopt(zmq.MAXMSGSIZE) == 5_096
         assert socket.getsockopt(zmq.LINGER) == 200

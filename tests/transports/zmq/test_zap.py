@@ -47,7 +47,7 @@ def test_anyone_else_is_refused(address: str, mechanism: str) -> None:
     assert admit(address, mechanism, {0, 1000}) is None
 
 
-def test_nobody_is_admitted_to_a_gate_without_users() -> None:
+def test_a_gate_without_users_admits_no_peer() -> None:
     assert admit("localhost:0:0:1", "NULL", set()) is None
 
 
@@ -86,7 +86,7 @@ async def test_the_gate_refuses_what_it_does_not_understand(frames: list[bytes])
     assert (answer[1], answer[2], answer[4]) == (b"7", b"400", b"")
 
 
-async def test_an_empty_question_is_refused_too() -> None:
+async def test_an_empty_request_is_refused_too() -> None:
     assert (await verdict([b""]))[1:3] == [b"", b"400"]
 
 
@@ -122,6 +122,6 @@ async def test_a_server_admits_its_own_user_and_no_other() -> None:
         assert not await connects(directory, {os.geteuid() + 1})
 
 
-async def test_a_server_without_its_gate_lets_nobody_in() -> None:
+async def test_a_server_without_its_gate_admits_no_peer() -> None:
     with short_directory() as directory:
         assert not await connects(directory, None)
