@@ -8,7 +8,7 @@ COMMANDS_ALONE = (
     "lifebus_broker.snapshots.boot",
     "lifebus_broker.snapshots.archive",
     "lifebus_broker.exports",
-    "lifebus_broker.ledger.sqlite.importer",
+    "lifebus_broker.ledger.sqlite.transfer.importer",
 )
 """Modules and packages; one that begins like these in its last part counts as well."""
 

@@ -10,8 +10,7 @@ from support.sources import PRODUCT, name_of, text_of
 
 MOST_MODULES = 20
 MOST_REPEATED = 10
-CROWDED = {"broker/lifebus_broker/ledger/sqlite"}
-"""Folders that have more modules; to be emptied."""
+
 
 REPEATED: dict[str, str] = {}
 """Public class names that are defined more than once, each with its reason: a form on the wire beside one of the domain
@@ -49,7 +48,7 @@ def alike(paths: Iterable[Path]) -> list[list[str]]:
 
 
 def test_no_folder_is_crowded() -> None:
-    assert set(crowded()) <= CROWDED
+    assert crowded() == {}
 
 
 def test_a_class_name_means_one_thing() -> None:

@@ -14,7 +14,7 @@ from lifebus_broker.ledger.backends import LedgerLocation
 from lifebus_broker.ledger.log import LedgerLog
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ledger.sqlite.log import SqliteLog
-from lifebus_broker.ledger.sqlite.swap import settle_files
+from lifebus_broker.ledger.sqlite.transfer.swap import settle_files
 from lifebus_broker.ports import Ledger, StoredReceipt
 from lifebus_contract import LifebusError
 

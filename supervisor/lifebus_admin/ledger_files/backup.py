@@ -10,9 +10,9 @@ from lifebus_admin.ledger_files.checks import check_file
 from lifebus_admin.ledger_files.files import held_ledger, ledger_file, new_file, regular_file, unfinished_file
 from lifebus_admin.ledger_files.info import LedgerInfo, look_at
 from lifebus_broker.atomic_files import sync_directory
-from lifebus_broker.ledger.sqlite.copy import bring_up_to_date, compact, copy_ledger, renew
 from lifebus_broker.ledger.sqlite.errors import user_errors
-from lifebus_broker.ledger.sqlite.swap import next_path, settle
+from lifebus_broker.ledger.sqlite.transfer.copy import bring_up_to_date, compact, copy_ledger, renew
+from lifebus_broker.ledger.sqlite.transfer.swap import next_path, settle
 from lifebus_contract import LifebusError
 from lifebus_supervisor.configuration.settings import Settings
 

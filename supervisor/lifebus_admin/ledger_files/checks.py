@@ -10,8 +10,8 @@ from lifebus_admin.ledger_files.files import ledger_file, regular_file
 from lifebus_admin.ledger_files.info import look_at
 from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.errors import user_errors
-from lifebus_broker.ledger.sqlite.exporter import SqliteExport
 from lifebus_broker.ledger.sqlite.reader import Reader
+from lifebus_broker.ledger.sqlite.transfer.exporter import SqliteExport
 from lifebus_broker.snapshots.compactions.registry import CompactionRegistry
 from lifebus_broker.snapshots.files import DIRECTORY, SnapshotFiles
 from lifebus_broker.snapshots.replay import LogProof

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from lifebus_broker.atomic_files import sync_directory
 from lifebus_broker.ledger import factory
-from lifebus_broker.ledger.sqlite.copy import is_in_use
 from lifebus_broker.ledger.sqlite.errors import unreadable
-from lifebus_broker.ledger.sqlite.swap import files_of, next_path, settle_files
+from lifebus_broker.ledger.sqlite.transfer.copy import is_in_use
+from lifebus_broker.ledger.sqlite.transfer.swap import files_of, next_path, settle_files
 from lifebus_contract import BrokerBusy, LifebusError
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_transports.runtime_dir import ensure_private_directory, hold_lock, take_runtime_dir

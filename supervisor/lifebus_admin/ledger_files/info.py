@@ -10,7 +10,7 @@ from lifebus_admin.ledger_files.files import regular_file
 from lifebus_broker.ledger.sqlite.errors import user_errors
 from lifebus_broker.ledger.sqlite.format import FORMAT
 from lifebus_broker.ledger.sqlite.schema import Execute, executor, open_reader
-from lifebus_broker.ledger.sqlite.swap import files_of
+from lifebus_broker.ledger.sqlite.transfer.swap import files_of
 from lifebus_contract import InternalError
 
 _OLDEST: Final = "SELECT position, at_epoch_s FROM rows WHERE position > ? ORDER BY position LIMIT 1"

@@ -11,10 +11,10 @@ from lifebus_broker.exports.damage import open_export
 from lifebus_broker.exports.jsonl_log import FileSlice, JsonlLog
 from lifebus_broker.exports.lines import End
 from lifebus_broker.exports.writer import write_export
-from lifebus_broker.ledger.sqlite.copy import copy_ledger
 from lifebus_broker.ledger.sqlite.errors import user_errors
-from lifebus_broker.ledger.sqlite.exporter import SqliteExport, finish_pruning
-from lifebus_broker.ledger.sqlite.importer import build_ledger
+from lifebus_broker.ledger.sqlite.transfer.copy import copy_ledger
+from lifebus_broker.ledger.sqlite.transfer.exporter import SqliteExport, finish_pruning
+from lifebus_broker.ledger.sqlite.transfer.importer import build_ledger
 from lifebus_broker.snapshots.archive import LEDGER, is_archive, open_archive
 from lifebus_broker.state.stores import REDUCER_VERSION
 from lifebus_contract import LifebusError

@@ -20,13 +20,13 @@ from lifebus_broker.exports.jsonl_log import JsonlLog
 from lifebus_broker.exports.lines import HeadLine, RecordLine, StreamLine, TombstoneLine
 from lifebus_broker.exports.writer import ExportSource, write_export
 from lifebus_broker.ledger.log import LogLine, LogSource, encode_line
-from lifebus_broker.ledger.sqlite.copy import copy_ledger
 from lifebus_broker.ledger.sqlite.errors import user_errors
-from lifebus_broker.ledger.sqlite.exporter import SqliteExport, finish_pruning
-from lifebus_broker.ledger.sqlite.importer import build_ledger
 from lifebus_broker.ledger.sqlite.log import SqliteLog
 from lifebus_broker.ledger.sqlite.reader import Reader
 from lifebus_broker.ledger.sqlite.schema import executor
+from lifebus_broker.ledger.sqlite.transfer.copy import copy_ledger
+from lifebus_broker.ledger.sqlite.transfer.exporter import SqliteExport, finish_pruning
+from lifebus_broker.ledger.sqlite.transfer.importer import build_ledger
 from lifebus_broker.ports import Record
 from lifebus_broker.snapshots.boot import cold_boot
 from lifebus_broker.snapshots.compactions.files import CompactionFiles

@@ -13,7 +13,7 @@ from lifebus_admin.ledger_files.transfer import bring_in, export_to
 from lifebus_broker.ledger.sqlite.checksums import checksum
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ledger.sqlite.log import SqliteLog
-from lifebus_broker.ledger.sqlite.swap import files_of, next_path
+from lifebus_broker.ledger.sqlite.transfer.swap import files_of, next_path
 from lifebus_broker.snapshots.files import DIRECTORY
 from lifebus_broker.state.stores import Stores, dump_stores, reduce_event
 from lifebus_contract import LifebusError

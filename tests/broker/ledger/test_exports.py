@@ -15,9 +15,9 @@ from lifebus_broker.exports.jsonl_log import JsonlLog
 from lifebus_broker.exports.writer import write_export
 from lifebus_broker.ledger.records import append_records
 from lifebus_broker.ledger.sqlite.checks.verify import verify
-from lifebus_broker.ledger.sqlite.exporter import SqliteExport, finish_pruning
-from lifebus_broker.ledger.sqlite.importer import build_ledger
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
+from lifebus_broker.ledger.sqlite.transfer.exporter import SqliteExport, finish_pruning
+from lifebus_broker.ledger.sqlite.transfer.importer import build_ledger
 from lifebus_broker.ports import EMITTER, NewRecord
 from lifebus_contract import InvalidRequest, LifecycleEvent
 from support.receipts import append, entry, recorded

@@ -16,7 +16,7 @@ from lifebus_admin.ledger_files.checks import check_file
 from lifebus_admin.ledger_files.files import held_ledger
 from lifebus_admin.ledger_files.info import look_at
 from lifebus_admin.ledger_files.transfer import bring_in
-from lifebus_broker.ledger.sqlite.swap import next_path
+from lifebus_broker.ledger.sqlite.transfer.swap import next_path
 from lifebus_contract import LifebusError
 from lifebus_supervisor.configuration.settings import Settings
 

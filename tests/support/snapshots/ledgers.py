@@ -9,9 +9,9 @@ import anyio
 import apsw
 
 from lifebus_broker.exports.writer import write_export
-from lifebus_broker.ledger.sqlite.exporter import SqliteExport
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ledger.sqlite.log import SqliteLog
+from lifebus_broker.ledger.sqlite.transfer.exporter import SqliteExport
 from lifebus_broker.ports import NewReceipt
 from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.stores import REDUCER_VERSION, dump_stores

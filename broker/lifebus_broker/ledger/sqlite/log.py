@@ -15,11 +15,11 @@ from msgspec import Struct
 
 from lifebus_broker.ledger.batching import key_of
 from lifebus_broker.ledger.log import LogLine
+from lifebus_broker.ledger.sqlite.checks.stream_heads import read_heads
 from lifebus_broker.ledger.sqlite.checksums import unguarded
 from lifebus_broker.ledger.sqlite.format import require_format
 from lifebus_broker.ledger.sqlite.records import read_page, read_streams
 from lifebus_broker.ledger.sqlite.schema import executor, open_reader
-from lifebus_broker.ledger.sqlite.stream_heads import read_heads
 from lifebus_broker.ports import Record
 from lifebus_broker.state.stream_digests import Stream, StreamKey
 from lifebus_contract import InternalError
