@@ -24,6 +24,7 @@ def answer_messages() -> None:
     import msgpack  # noqa: PLC0415  only what the protocol needs
 
     unpacker = msgpack.Unpacker()
+    # Unbuffered: a buffered read would wait for more than one message.
     while data := os.read(0, 65_536):
         unpacker.feed(data)
         for _ in unpacker:

@@ -126,6 +126,7 @@ class Lifebus:
 
     async def _receipt_size(self) -> int:
         async with lifebus.connect(CLIENT, runtime_dir=self._runtime_dir) as bus:
+            # The newest one, as it is stored: with every key of the contract.
             position = (await bus.status()).ledger.head
             page = await bus.read(Backfill(after=max(0, position - 1)))
         return len(page.rows[0].receipt)

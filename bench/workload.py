@@ -66,6 +66,7 @@ def items(count: int, sessions: int = SESSIONS, size: int = RECEIPT_BYTES) -> li
     """Return `count` receipts with fresh idempotency keys, dealt over the sessions in turn."""
     return [
         Item(session=number % sessions, key=f"key-{number:012d}", body=_body(number, number % sessions, size))
+        # One counter for the whole process: a key that was seen before would be replayed, not recorded.
         for number in itertools.islice(_serials, count)
     ]
 
@@ -84,6 +85,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 def cpu_seconds(process: psutil.Process) -> float:
     """Return the processor time that a process has taken, which no neighbour on the machine changes."""
+    # User and system time: syncs and sockets are paid for in the kernel.
     times = process.cpu_times()
     return float(times.user + times.system)
 

@@ -44,6 +44,7 @@ def collect(largest: int, rounds: int, say: Callable[[str], None]) -> dict[int, 
                 count = min(_CHUNK, size - recorded)
                 recorded += flood(running.runtime_dir, items(count), 64, 16).rate.acknowledged
             found[size] = _boot(running, rounds)
+            # Each start recorded one receipt, with caches and without.
             recorded += 2 * rounds
             say(f"{size:,} receipts: {found[size]}")
             size *= 10

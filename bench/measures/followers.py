@@ -37,6 +37,7 @@ async def _follow(bus: lifebus.Bus, start: lifebus.Position, receipts: int) -> i
 async def _main(runtime_dir: str, how_many: int, receipts: int) -> None:
     async with lifebus.connect("bench-followers", runtime_dir=runtime_dir, timeout=30) as bus:
         ledger = (await bus.status()).ledger
+        # One place for all of them: each has to get exactly the same receipts.
         start = lifebus.Position(ledger.epoch, ledger.head)
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(_follow(bus, start, receipts)) for _ in range(how_many)]

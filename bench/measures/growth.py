@@ -110,6 +110,7 @@ def _cost(system: Lifebus, sessions: int) -> Cost:
     server, size = psutil.Process(system.pid), max(_WINDOW, sessions)
     clock, processor = [], []
     for _ in range(_WINDOWS):
+        # Made before the clock starts: bodies cost the client as much as a receipt costs the broker.
         work = items(size, sessions)
         before = cpu_seconds(server)
         clock.append(1e6 / system.batches(work, 64, 16).per_second)
@@ -122,6 +123,7 @@ def _settle(process: psutil.Process) -> None:
     for _ in range(_SETTLE_S):
         before = cpu_seconds(process)
         time.sleep(1)
+        # Below two percent of a core only its timers run.
         if cpu_seconds(process) - before < 0.02:
             return
 

@@ -44,6 +44,7 @@ def timed(command: tuple[str, ...], environment: dict[str, str], payload: Path) 
         _, status = os.waitpid(child, 0)
         seconds = time.perf_counter() - began
     os.close(writing)
+    # Read after the end: the answer fits into the pipe, so nothing waits for a reader.
     with os.fdopen(reading, "rb") as stdout:
         printed = stdout.read()
     if status:

@@ -140,6 +140,7 @@ def main() -> None:
     parser.add_argument("--switch-interval", type=float, default=sys.getswitchinterval(), help="seconds")
     parser.add_argument("--only", help="batch,sessions,prefilled")
     options = parser.parse_args()
+    # The writer's thread and the event loop share one interpreter: how often they change places shows.
     sys.setswitchinterval(options.switch_interval)
     print(
         f"SQLite {apsw.sqlite_lib_version()}, WAL, synchronous=FULL; {len(encode_json(receipt(1, 1)))} bytes a receipt"

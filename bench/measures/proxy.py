@@ -62,6 +62,7 @@ def collect(megabytes: int, trips: int, rounds: int, say: Callable[[str], None])
         file = folder / "lines"
         file.write_bytes(_MESSAGE * (megabytes * 1_048_576 // len(_MESSAGE)))
         streams = {ZEROS: f"head -c {file.stat().st_size} /dev/zero", LINES: f"exec cat {file}"}
+        # Cases inside rounds: a slow minute of the machine hurts all of them.
         for turn in range(rounds):
             for case, environment in environments.items():
                 say(f"round {turn + 1} of {rounds}: {case}")

@@ -50,6 +50,7 @@ def collect(receipts: int, say: Callable[[str], None]) -> Dropping:
         before, _ = _append(running, lambda: False)
         running.stop()
         full_mb = _disk(running.state_dir)
+        # A quarter, so that most of the file has to go.
         limit = max(1, int(full_mb / _SHARE))
         say(f"{full_mb:.0f} MiB; from now on {limit} at most")
         running.configure(f"[retention]\nkeep_mb = {limit}\ncheck_s = 1\n")

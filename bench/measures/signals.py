@@ -39,6 +39,7 @@ def flow(signals: int, origins: int) -> Flow:
     with broker() as running, peer("follow", running.runtime_dir, signals) as follower:
         server = psutil.Process(running.pid)
         with peer("observe", running.runtime_dir, origins, signals, 0) as observer:
+            # Both processes are connected by now; the clock starts with the first batch.
             before, started = cpu_seconds(server), time.perf_counter()
             go(observer)
             (sent_s,) = expect(observer, "done")

@@ -45,6 +45,7 @@ def collect(ledgers: Sequence[Ledger], say: Callable[[str], None]) -> dict[Ledge
 
 def _measure(running: Broker) -> dict[str, SnapshotCost]:
     live = asyncio.run(_measure_live(running))
+    # Beside a broker the command would only ask it; without one it works on the file.
     running.stop()
     costs = {
         each: SnapshotCost(live_s=seconds, command_s=_run(running, "save", each.lower()), size=size)

@@ -89,6 +89,7 @@ class RedisStreams:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             watch, sent, acknowledged = Stopwatch(), 0, 0
             while acknowledged < len(items):
+                # A window, not a pipeline: as many commands are under way as with the others.
                 while sent < len(items) and sent - acknowledged <= (in_flight - 1) * size:
                     connection.sendall(b"".join(map(_command, items[sent : sent + size])))
                     sent += len(items[sent : sent + size])

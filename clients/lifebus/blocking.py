@@ -353,6 +353,7 @@ def connect(
     Raises:
         TransportError: no broker answers.
     """
+    # One event loop thread a connection: its sockets belong to that thread.
     with start_blocking_portal() as portal:
         opening = portal.call(partial(connect_async, client_id, runtime_dir=runtime_dir, timeout=timeout))
         with portal.wrap_async_context_manager(opening) as bus:

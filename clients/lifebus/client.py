@@ -110,6 +110,7 @@ class Bus:
         Raises:
             LifebusError: one emission was refused, or no answer came.  In a list a refusal takes its place.
         """
+        # A single refusal is raised; in a list it must not hide the results of the others.
         if isinstance(emission, Emission | CallbackRequest):
             result = (await self._record([_emission(emission)]))[0]
             if result.refusal is not None:
@@ -123,6 +124,7 @@ class Bus:
         Raises:
             DeadlineExceeded: no answer came; what became of the emissions is unknown.
         """
+        # An outbox of its own: messages of the bus's outbox carry the bus's client id.
         outbox = Outbox(self._connection, body.client_id)
         return EmitAnswer(results=tuple(await outbox.record(body.emissions, seconds=self.timeout)))
 

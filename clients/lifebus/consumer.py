@@ -181,6 +181,7 @@ class Deliveries:
     async def _fetch_once(self) -> FetchAnswer:
         """Return the answer to the open fetch; a cancelled caller leaves it open, so that nothing is lost."""
         if self._pending_fetch is None:
+            # More than may be in flight would not be handed out anyway.
             limit = min(self._request.settings.max_in_flight, _MOST)
             body = Fetch(cursor=self._request.cursor, limit=limit, wait_ms=_FETCH_MS)
             self._pending_fetch = self._connection.post("fetch", encode_msgpack(body))
@@ -250,6 +251,7 @@ async def consume(connection: Connection, request: Consume, timeout: float) -> A
     deliveries = Deliveries(connection, request, timeout)
     # The task group would wrap the block's error in an ExceptionGroup that callers cannot catch by type.
     failure: Exception | None = None
+    # Before the first await: two tasks must not attach under one name.
     connection.consuming.add(request.cursor)
     try:
         await deliveries.attach()
@@ -320,6 +322,7 @@ def _by_message(deliveries: Iterable[Delivery | Position]) -> Iterator[tuple[str
         place = one if isinstance(one, Position) else one.cursor
         by_epoch.setdefault(place.epoch, []).append(place.position)
     for epoch, positions in by_epoch.items():
+        # A message has a limit; each part is durable by itself.
         for start in range(0, len(positions), _MOST_POSITIONS):
             yield epoch, tuple(positions[start : start + _MOST_POSITIONS])
 

@@ -197,7 +197,7 @@ def _spool(call: _Call) -> None:
     folder = _open_folder(_directory(b"LIFEBUS_STATE_DIR", b"XDG_STATE_HOME", b"/.local/state/lifebus") + b"/spool")
     file = _open_calls(folder)
     before = posix.fstat(file).st_size
-    if before + _look(b"calls.claimed", folder)[1] + len(record) > _MAX_SPOOL:
+    if before + _stat(b"calls.claimed", folder)[1] + len(record) > _MAX_SPOOL:
         posix.write(_open_file(b"dropped", folder), b".")
     elif posix.write(file, record) != len(record):  # the disk is full
         posix.ftruncate(file, before)
@@ -224,12 +224,12 @@ def _open_calls(folder: int) -> int:
     while True:
         file = _open_file(b"calls", folder)
         posix.lockf(file, posix.F_LOCK, 0)
-        if _look(b"calls", folder)[0] == posix.fstat(file).st_ino:
+        if _stat(b"calls", folder)[0] == posix.fstat(file).st_ino:
             return file
         posix.close(file)
 
 
-def _look(name: bytes, folder: int) -> tuple[int, int]:
+def _stat(name: bytes, folder: int) -> tuple[int, int]:
     """Return inode number and size of a file in the folder, zeros where there is none."""
     try:
         found = posix.stat(name, dir_fd=folder, follow_symlinks=False)

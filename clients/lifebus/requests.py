@@ -88,6 +88,7 @@ def make_payload(
         "format": "text/plain",
         "content_encoding": "utf8",
         "body": body,
+        # Size and digest are of the bytes, not of the characters.
         "byte_size": len(raw),
         "content_digest": f"sha256:{hashlib.sha256(raw).hexdigest()}",
         "acceptable_placements": [

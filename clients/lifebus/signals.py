@@ -125,6 +125,7 @@ class Signals(Follower):
         """Return an item as the user sees it, None where it is not wanted."""
         item = found.item
         if isinstance(item, Gap):
+            # Another history begins where its view was put; a pruned stretch ends at a known number.
             place = self._views.cursors()[found.thread].position if item.until is None else item.until
             self.cursors[found.thread] = Position(found.epoch, place)
             return msgspec.structs.replace(item, thread=found.thread)

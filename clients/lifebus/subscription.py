@@ -135,6 +135,7 @@ class Subscription(Follower):
             await self._subscribe((ALL_TOPIC if session is None else session_topic(*session), BEACON_TOPIC))
             view = View(epoch=status.ledger.epoch, position=0, session=session)
             await self._place(view)
+        # Also when cancelled: a half-joined socket would collect messages for nobody.
         except BaseException:
             self._close_feed()
             raise
@@ -172,6 +173,7 @@ class Subscription(Follower):
         """
         after = newest.floor
         while after < newest.head:
+            # The ledger looks for the first match itself, so this takes few requests.
             page = await self._page(Backfill(after=after, limit=1, since_epoch_s=epoch_s))
             if page.rows:
                 before = page.rows[0].position - 1
@@ -199,6 +201,7 @@ class Subscription(Follower):
             self._offer(self._view, epoch, body)
 
     def _offer(self, view: View, epoch: str, body: bytes) -> None:
+        # Bounded: a slow reader costs the ledger reads, never memory.
         if len(self._ready) >= _MAX_READY:
             view.lose()  # the reader is slow: the ledger is its buffer
         else:

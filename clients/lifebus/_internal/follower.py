@@ -88,6 +88,7 @@ class Follower(ABC):
         if len(frames) != _FRAMES:
             return
         topic, epoch, body = frames
+        # Any marker on our nonce's topic proves that published messages arrive.
         if topic.startswith(b"m/"):
             self._marked = True
         else:

@@ -125,6 +125,7 @@ class NumberedView(Generic[R]):
 
     def offer(self, epoch: str, rows: Iterable[R]) -> list[R]:
         """Take live rows; return those that follow what was applied."""
+        # Rows of another history follow nothing here; the next page says what became of it.
         if epoch != self.epoch:
             self.lose()
             return []
@@ -188,6 +189,7 @@ class NumberedView(Generic[R]):
         while pending:
             row = pending.popleft()
             number, last = self._number(row)
+            # Seen already: the page and the live stream overlap.
             if number <= last or row.position <= self.position:
                 continue
             if number != last + 1:

@@ -89,6 +89,7 @@ class _Dispatches:
         try:
             with anyio.fail_after(self._deadline):
                 answer = await self._handler(decode_msgpack(body, Dispatch).envelope)
+            # Validated here, so that a defect of the handler is its own error and not the broker's refusal.
             whole = answer if isinstance(answer, Response) else Response(response=validate(answer, CallbackResponse))
             self._reply(number, validate(whole, Response))
         except LifebusError as fault:

@@ -96,7 +96,9 @@ def _prepare_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             nowhere = os.open(os.devnull, os.O_RDWR)  # takes the free number, which a socket would get otherwise
+            # Not closed with the interpreter: the number would be free for a late socket.
             setattr(sys, name, os.fdopen(nowhere, mode, encoding="utf-8", closefd=False))
+    # Session ids are whatever a harness makes them; a terminal of another encoding must not end a command.
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

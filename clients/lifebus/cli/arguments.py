@@ -92,6 +92,7 @@ def parse_choice(what: str, text: str, known: list[str]) -> str:
     """
     if text in known:
         return text
+    # One suggestion for a slip of the finger; the whole list for a guess.
     near = difflib.get_close_matches(text, known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
     raise UsageError(f"{what}: there is no `{text[:64]}`; {hint}")
@@ -149,6 +150,7 @@ def parse_capability(level: RequirementLevel, text: str, *, accept_partial: bool
     name, _, support = text.partition("=")
     capability = parse_choice(f"--{_FLAGS[level]}", name, sorted(CAPABILITIES))
     wanted = parse_choice("support", support or "synthesized", [state.value for state in SupportState])
+    # A requirement of nothing would be met by everything.
     if wanted == SupportState.UNAVAILABLE:
         raise UsageError(f"`{text[:64]}`: `unavailable` cannot be asked for")
     try:

@@ -11,12 +11,14 @@ def confirm(question: str = "Do this?", *, json: bool, otherwise: str = "--yes d
     Raises:
         UsageError: there is no terminal to ask at; `otherwise` says what to do then.
     """
+    # Asking a script would block it for ever; asking for JSON shows no plan to agree to.
     if json or not sys.stdin.isatty():
         why = "--json shows nothing to agree to" if json else "stdin is no terminal to ask at"
         raise UsageError(f"{why}; {otherwise}")
     sys.stdout.write(f"{question} [y/N] ")
     sys.stdout.flush()
     answer = sys.stdin.readline()
+    # Ctrl-D leaves the cursor behind the question.
     if not answer.endswith("\n"):
         sys.stdout.write("\n")
     return answer.strip().lower() in {"y", "yes"}

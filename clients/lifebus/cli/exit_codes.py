@@ -111,6 +111,7 @@ def _lines_of(fault: LifebusError) -> Iterator[str]:
     first, *others = fault.detail.split("\n")
     yield first
     yield from others
+    # A wrong setting is the user's to change: the contract's classes say nothing about it.
     if fault.code != "configuration":
         yield f"{fault.failure_class.value}, {fault.retry_class.value}"
     if fault.code in _NEXT:

@@ -149,6 +149,7 @@ class ReceiptPrinter:
         session, sequence, event, status, note = (clean(cell) for cell in short_line(receipt))
         color = status_color(receipt.status.value)
         room = max(8, shutil.get_terminal_size().columns - sum(_WIDTHS[:4]) - 4)
+        # Cut with a sign: a note that ends in the middle of a word would look whole.
         note = note if len(note) <= room else note[: room - 1] + "…"
         cells = [
             session.ljust(_WIDTHS[0]),

@@ -48,6 +48,7 @@ def status_color(status: str) -> str:
 def clean(text: object) -> str:
     """Return text with every unprintable character escaped: what others wrote must not steer the terminal."""
     plain = str(text)
+    # The common case, without a loop over every character.
     if plain.isprintable():
         return plain
     return "".join(

@@ -72,6 +72,7 @@ async def _answers(process: Process, runtime_dir: Path) -> bool:
 async def _stop(process: Process) -> None:
     if process.returncode is None:
         process.terminate()
+    # In order first: the check of its exit code is one of the claims.
     with anyio.move_on_after(_STOP_S):
         await process.wait()
         return

@@ -53,6 +53,7 @@ def check_facts(rows: Sequence[LedgerRow], dispatched: Sequence[str]) -> list[Ch
     """Check that degradation and refused requirement are in the ledger, and that the refused client never ran."""
     degraded = [row for row in rows if row.receipt.status is ReceiptStatus.DEGRADED]
     refused = [row for row in rows if row.receipt.failure_class is FailureClass.CAPABILITY_UNSUPPORTED]
+    # A refused client must not have seen the dispatch at all.
     ran = {row.receipt.client_id for row in refused} & set(dispatched)
     return [
         Check("degradation", bool(degraded), f"{len(degraded)} receipts say `degraded`, with what is missing"),

@@ -30,6 +30,7 @@ def call_final_hook(run: ObservedRun, runtime_dir: Path, code: int | None, lost:
     }
     hook = Path(lifebus.__file__ or "").with_name("hook.py")
     command = [sys.executable, "-I", "-S", str(hook), run.adapter_id, _HOOK]
+    # The hook's spool belongs to the broker that was not there, so the directories must be the same.
     environment = {**os.environ, "LIFEBUS_RUNTIME_DIR": str(runtime_dir)}
     stdin = msgspec.json.encode(call)
     try:

@@ -36,6 +36,7 @@ class Recording:
 
     def __init__(self, memory: int, records: int) -> None:
         self.records = records
+        # Read-only, so that no defect here can change bytes that the proxy still has to write.
         self._rings = memoryview(mmap.mmap(memory, MEMORY_BYTES, prot=mmap.PROT_READ))[HEAD_BYTES:]
         self._head = memoryview(mmap.mmap(memory, HEAD_BYTES)).cast("q")
         os.set_blocking(records, False)

@@ -45,6 +45,7 @@ def boot(
         return ExitCode.OK
 
     settings = present_settings()
+    # Before the boot, which checks against the revised pins.
     if revise is not None:
         if which is not None and Path(which).is_file() and not which.endswith(".json"):
             raise UsageError("--revise: an archive stays as it is; `lifebus ledger import` takes its log in first")
@@ -67,6 +68,7 @@ def _boot(settings: "Settings", which: str | None, *, check: bool, json: bool) -
     try:
         view = boot_here(settings, which, done)
     except LifebusError as fault:
+        # A boot that failed at a step is an answer; anything else is an error of the command.
         if not json or fault.code != "cold_boot":
             raise
         put_json({"ok": False, "steps": steps, "failed": _plain(fault)})

@@ -60,6 +60,7 @@ def show(which: str, /, *, json: _Json = False) -> ExitCode:
     from lifebus_admin.snapshots.compactions import present_compaction  # noqa: PLC0415
 
     found = present_compaction(present_settings(), which)
+    # Said on stderr, so that stdout holds only the compaction.
     if found.anew:
         say("the kept recap is stale; this one is built anew")
     if json:
@@ -121,6 +122,7 @@ def delete(*which: str, everything: Annotated[bool, Parameter(name="--all")] = F
         everything: All of them.
         json: Answer in JSON.
     """
+    # Nothing named and everything named twice are both slips.
     if everything == bool(which):
         raise UsageError("name the compactions to delete, or say --all")
     from lifebus_admin.snapshots.compactions import delete_compactions  # noqa: PLC0415

@@ -40,6 +40,7 @@ def demo(*, speed: Annotated[float | None, Parameter(name="--speed")] = None, ch
     view = DemoView(console)
     try:
         checks = anyio.run(run_demo, view, speed if check else speed or 1.0)
+    # The broker and its directory are gone by now: `run_demo` has left its blocks.
     except KeyboardInterrupt:
         say("stopped; nothing was left behind")
         raise

@@ -63,6 +63,7 @@ def examine(config: Path | None) -> list[CheckResult]:
     try:
         from lifebus_supervisor.configuration.resolution import load  # noqa: PLC0415
 
+        # Every other check needs the settings; without them the libraries are all that can be examined.
         settings, _ = load(config_path=config)
     except LifebusError as fault:
         fix = "`lifebus config show --origin` shows where each setting comes from"
@@ -151,6 +152,7 @@ def _runtime_directory(settings: "Settings") -> CheckResult:
         check_socket_path(path / name)
     if not path.exists():
         return CheckResult(check="runtime", state="ok", evidence=f"{path} will be made at the first start")
+    # Opening applies the broker's own checks of owner and mode.
     os.close(open_private_directory(path))
     return CheckResult(check="runtime", state="ok", evidence=f"{path} is ours alone")
 
@@ -174,6 +176,7 @@ def _hook(settings: "Settings") -> CheckResult:
     if ran.returncode != 0 or ran.stdout:
         fix = "reinstall lifebus"
         return CheckResult(check="hook", state="bad", evidence=f"{script} exits {ran.returncode}", fix=fix)
+    # A warning only: the hook keeps its own deadline, and a busy machine is no defect.
     slow = took > _HOOK_LIMIT_S
     fix = "the machine is busy, or its disk slow; harnesses wait for hooks" if slow else ""
     return CheckResult(check="hook", state="warn" if slow else "ok", evidence=evidence, fix=fix)
@@ -208,6 +211,7 @@ def _broker(settings: "Settings") -> CheckResult:
     if found is None:
         return _no_answer(settings.runtime_dir)
     evidence = f"process {found.pid}, version {found.version}, up {found.uptime_s} s, {found.clients} clients"
+    # An update replaces the files and not the running process.
     if found.version != VERSION:
         fix = "stop the broker and start it again"
         return CheckResult(check="broker", state="warn", evidence=f"{evidence}; installed is {VERSION}", fix=fix)

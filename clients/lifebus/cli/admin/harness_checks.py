@@ -56,6 +56,7 @@ def _launcher_findings() -> Iterator[CheckResult]:
     from lifebus_admin.harnesses.target import installed_targets  # noqa: PLC0415
 
     place = place_here()
+    # Without hooks nothing calls the launcher, so its absence is no finding.
     if not installed_targets(place):
         return
     health = launcher_health(place)

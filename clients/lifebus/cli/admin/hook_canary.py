@@ -40,6 +40,7 @@ def send_canaries(place: "HostEnvironment", targets: "Sequence[Target]", connect
     from lifebus_admin.harnesses.canary import trials_of  # noqa: PLC0415
 
     trials = {new_id("canary_"): trial for target in targets for trial in trials_of(place, target)}
+    # The hooks must reach the broker that is asked here, not the one of the user's environment.
     environ = dict(os.environ)
     if connection.runtime_dir is not None:
         environ["LIFEBUS_RUNTIME_DIR"] = str(connection.runtime_dir)
@@ -96,6 +97,7 @@ def _is_canary(receipt: "Receipt") -> bool:
 
 def _canary(trial: "Trial", outcome: "TrialOutcome | None", *, arrived: bool) -> Canary:
     target = trial.target
+    # The exit code is reported even when the canary arrived: harnesses act on it.
     note = trial.reason or ""
     if outcome is not None and outcome.exit_code is None:
         note = "it did not end, or could not be started"

@@ -43,6 +43,7 @@ class InstallOptions:
         Raises:
             UsageError: there is no such harness, mode, scope or hook, or they do not go together.
         """
+        # `dict.fromkeys` drops repetitions and keeps the order.
         names = [parse_choice("HARNESS", name, harness_names()) for name in dict.fromkeys(harnesses)]
         return [self._target(name) for name in names]
 
@@ -53,6 +54,7 @@ class InstallOptions:
 
         harness, mode = ADAPTERS[name], IntegrationMode(parse_choice("--mode", self.mode, _MODES))
         scope = parse_choice("--scope", "project" if self.project is not None else self.scope, _SCOPES)
+        # Settings that a harness never reads would look installed and do nothing.
         if scope not in harness.assets.scopes:
             raise UsageError(f"--scope: {name} reads no settings in projects")
         if scope == "project" and mode is IntegrationMode.LAUNCHER_WRAPPER:

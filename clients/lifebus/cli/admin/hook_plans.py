@@ -54,6 +54,7 @@ class Proposal:
             lines = (file.after if file.after is not None else file.before or "").count("\n")
             put(f"  {file.action} {clean(file.path)} ({lines} lines, lifebus's own, mode {file.mode:04o})")
             return
+        # Tabs are kept: `clean` would escape them, and settings files are indented with them.
         for line in file.diff.splitlines():
             put("  " + paint("\t".join(map(clean, line.split("\t"))), _COLORS.get(line[:1], "")))
 

@@ -61,6 +61,7 @@ def install(*harnesses: str, options: InstallOptions = DEFAULT_INSTALL, run: Run
     """
     from lifebus.cli.admin.hook_plans import propose_install  # noqa: PLC0415
 
+    # `remove` means all without a name; `install` must not.
     if not harnesses:
         raise UsageError(f"name a harness: {', '.join(harness_names())}")
     targets, place = options.targets(harnesses), place_here()

@@ -146,6 +146,7 @@ def export(file: Annotated[str, Parameter(allow_leading_hyphen=True)], /) -> Exi
     from lifebus_admin.ledger_files.transfer import export_to, write_out  # noqa: PLC0415
 
     settings = present_settings()
+    # Straight to stdout: a pipe has no unfinished file to remove.
     if file == "-":
         end = write_out(ledger_file(settings), sys.stdout.buffer.write)
         sys.stdout.flush()
@@ -211,6 +212,7 @@ def prune_ledger(
     from lifebus_admin.ledger_files.files import held_ledger  # noqa: PLC0415
     from lifebus_admin.ledger_files.prune import plan_prune  # noqa: PLC0415
 
+    # Two rules at once could contradict each other; compacting alone needs none.
     named = [name for name in request.__struct_fields__ if getattr(request, name) is not None]
     if len(named) > 1 or not (named or compact):
         raise UsageError("name one of --before, --keep-days, --keep-mb and --through, or --compact alone")
@@ -221,6 +223,7 @@ def prune_ledger(
         with held_ledger(settings):
             pass  # beside a broker nothing is done, not half of it
     consumers = _prune(settings, plan, connection) if plan.receipts else ()
+    # After the rows are gone: the new file has no free page.
     if compact:
         shrink(settings)
     return _show_pruned(plan, _settled(settings), consumers, connection, dry_run=False)

@@ -35,6 +35,7 @@ def status(*, json: bool = False) -> ExitCode:
     records, strange = open_store(settings.state_dir).records()
     now = int(time.time())
     waiting = [one for one in records if one.ended_at is None]
+    # The newest first: that is the one a user asks about.
     ended = sorted((one for one in records if one.ended_at is not None), key=lambda one: -(one.ended_at or 0))
     if json:
         put_json(
@@ -197,6 +198,7 @@ def _open(profile: str | None) -> "tuple[RenewalSettings, ContinuationStore]":
     known = {one.profile: one for one in settings.renewals}
     if not known:
         raise UsageError("no renewal profile is configured; docs/renewal.md shows how")
+    # A token in the wrong profile would go to another client.
     if profile is None and len(known) > 1:
         raise UsageError(f"--profile: name one of {', '.join(known)}")
     name = next(iter(known)) if profile is None else parse_choice("--profile", profile, list(known))
@@ -214,6 +216,7 @@ def _read_token(most: int) -> str:
     if len(data) > most:
         raise InvalidRequest(f"the profile allows a token of {most} bytes", code="token_too_large")
     try:
+        # Byte for byte: not even a line break at the end is taken away.
         return data.decode()
     except UnicodeDecodeError:
         raise InvalidRequest("a token is UTF-8 text", code="no_token") from None

@@ -40,6 +40,7 @@ def list_all(*, json: _Json = False) -> ExitCode:
     if not json:
         for file in listing.refused:
             say(f"{file.name}: refused: {file.why}", color="red")
+    # A file that is none was damaged or put there by others: scripts must notice.
     return ExitCode.NEGATIVE if listing.refused else ExitCode.OK
 
 
@@ -110,6 +111,7 @@ def save(which: str, /, *, to: Path | None = None, connection: ConnectionOptions
     """
     save_type = _TYPES[parse_choice("save", which, list(_TYPES))]
     if to is not None:
+        # Only a campaign holds the log that a boot on another machine needs.
         if save_type != "CAMPAIGN":
             raise UsageError(f"--to: only a campaign is written into a file: lifebus save campaign --to {to}")
         return _archive(to, json=connection.json)

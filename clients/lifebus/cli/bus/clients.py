@@ -96,6 +96,7 @@ def evict(name: _Name, /, *, yes: bool = False, connection: ConnectionOptions = 
         yes: Do it without asking.
         connection: Where the broker is, and the form of the answer.
     """
+    # Dead letters are kept nowhere else.
     if not yes and not confirm(f"Forget `{clean(name)}` and its dead letters?", json=connection.json):
         say("nothing was changed")
         return ExitCode.NEGATIVE
@@ -124,6 +125,7 @@ def dead(name: _Name, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION) 
     letters = on_bus(connection, lambda bus: bus.cursors.dead_letters(name))
     if connection.json:
         for letter in letters:
+            # The receipt's own bytes, so that its digest can still be checked.
             put_json({**asdict(letter), "receipt": Raw(letter.receipt or b"null")}, indent=0)
     elif letters:
         receipts = [decode_receipt(letter.receipt) if letter.receipt else None for letter in letters]
@@ -196,6 +198,7 @@ def _place(to: str) -> int | None:
     """
     if to in {"start", "head"}:
         return 0 if to == "start" else None
+    # `isdigit` alone lets through digits of other scripts, which `int` reads as well.
     if not to.isascii() or not to.isdigit() or len(to) > 15:  # noqa: PLR2004  below 2^53
         raise UsageError(f"--to: `{to[:64]}` is not POSITION, start or head")
     return int(to)

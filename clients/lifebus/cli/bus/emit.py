@@ -97,6 +97,7 @@ def emit(
         delivery: What is delivered with it.
         connection: Where the broker is, and the form of the answer.
     """
+    # Flags describe one event; documents describe themselves.
     if (event is None) == (file is None):
         raise UsageError("give an EVENT with its flags, or --file with documents")
     batches = iter([[_made(event, details, delivery)]]) if event is not None else _read(file, jsonl=jsonl)
@@ -119,6 +120,7 @@ def _made(event: str, details: EventOptions, delivery: PayloadOptions) -> Emissi
     name = parse_choice("EVENT", event, [one.value for one in LifecycleEvent])
     if details.adapter is None:
         raise UsageError("--adapter: whose event is it? `lifebus manifest list` shows the adapters")
+    # Without the key in `more`, `make_request` makes a fresh one.
     more: dict[str, Any] = {"idempotency_key": details.key} if details.key is not None else {}
     if details.frame is not None:
         frame = {"frame_id": details.frame, "frame_class": "subcall" if details.parent_frame else "top_level"}

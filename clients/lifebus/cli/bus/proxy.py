@@ -41,6 +41,7 @@ def run(*command: _Command, adapter: str = "codex", origin: str = "", runtime_di
         grace: How long it may take to end by itself once stdin is closed.
     """
     options = ProxyOptions(owned=True)
+    # Only here: the fast path of `run` knows no --grace, and falls back to this command.
     options.grace = parse_seconds(grace)
     return _run_proxy(command, options, adapter, origin, runtime_dir)
 

@@ -68,6 +68,7 @@ def up(
     # Before anything else logs: what comes earlier would be in another form.
     limit = configure(found.log, color=color_wanted(sys.stderr))
     code = _run(found)
+    # Said at the end, when the log has room again: a flood of lines must not hide that lines are missing.
     if limit.dropped:
         import structlog  # noqa: PLC0415
 
@@ -80,6 +81,7 @@ def _run(settings: "Settings") -> int:
 
     from lifebus_supervisor.daemon.lifecycle import run  # noqa: PLC0415
 
+    # Where things are is for people; a service manager reads the log.
     async def serve() -> int:
         return await run(settings, on_ready=_greet if sys.stderr.isatty() else None)
 

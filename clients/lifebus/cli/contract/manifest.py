@@ -179,6 +179,7 @@ def _examine(command: "Sequence[str]", seconds: float) -> "list[CheckFinding]":
     # A built-in id wins over a program of the same name; its path still names the program.
     if len(command) == 1 and command[0] in ADAPTERS:
         return examine(builtin_subject(command[0]))
+    # Checked here: a child that cannot start looks like one that fails every check.
     if shutil.which(command[0]) is None:
         raise UsageError(f"`{command[0][:64]}` is no adapter ({', '.join(ADAPTERS)}) and no program")
     return examine_program(command, seconds)

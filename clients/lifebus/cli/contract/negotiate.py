@@ -83,6 +83,7 @@ def parse_requirements(
 
 def _session_of(adapter: str, text: str) -> str:
     named, session = parse_session(text)
+    # The adapter is named twice on purpose: a session id alone may exist under several adapters.
     if named != adapter:
         raise UsageError(f"--session: `{clean(text)[:64]}` is no session of {clean(adapter)}")
     return session

@@ -15,6 +15,7 @@ def version(*, json: bool = False) -> ExitCode:
     from lifebus_contract import CONTRACT_VERSION  # noqa: PLC0415
     from lifebus_supervisor.version import VERSION  # noqa: PLC0415
 
+    # Prompts ask for the plain line often: SQLite and ZeroMQ are loaded for JSON only.
     if not json:
         put(f"lifebus {VERSION} (contract {CONTRACT_VERSION}, Python {platform.python_version()})")
         return ExitCode.OK

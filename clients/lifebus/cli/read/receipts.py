@@ -94,6 +94,7 @@ def export(
         count = on_bus(connection, lambda bus: _export(bus, query))
     except TransportError as fault:
         count = _write(_receipts_here(fault, query))
+    # Before the count: a pipe that was closed must be noticed first.
     sys.stdout.flush()
     say(f"{count} receipts")
     return ExitCode.OK
@@ -156,11 +157,13 @@ async def _find(bus: "Bus", which: str) -> "RowInfo | None":
     from lifebus_contract.codec import decode_receipt  # noqa: PLC0415
     from lifebus_transports.messages.reads import Backfill  # noqa: PLC0415
 
+    # Reading below the floor gives a page that only says so.
     floor = (await bus.status()).ledger.floor
     if which.isascii() and which.isdigit() and len(which) <= 15:  # noqa: PLR2004  below 2^53
         after = max(floor, int(which) - 1)
         page = await bus.read(Backfill(after=after, limit=1))
         return next((row for row in page.rows if row.position == int(which)), None)
+    # No index knows receipt ids: this reads the ledger, page by page.
     async for row in _rows(bus, Backfill(), floor):
         if decode_receipt(row.receipt).receipt_id == which:
             return row
@@ -252,6 +255,7 @@ def parse_start(text: str) -> "Position | int | str":
 def predicate(filters: ReceiptFilter, since: datetime | None = None) -> Callable[[Receipt], bool] | None:
     """Return what the filters mean for one receipt; None when they let everything through."""
     event, status = filters.lifecycle_event, filters.receipt_status
+    # Receipts count whole seconds, so the bound does as well.
     earliest = int(since.timestamp()) if since is not None else None
     if filters.adapter is None and event is None and status is None and earliest is None:
         return None

@@ -67,6 +67,7 @@ def signals(
     if last is not None and last < 0:
         raise UsageError("--last: a number of signals, not below 0")
     start = parse_start(from_) if from_ is not None else "start" if since is not None or not follow else None
+    # Each thread counts by itself: a number alone names no place in all of them.
     if which.thread is None and start not in {None, "start"}:
         raise UsageError("--from: a place in one thread needs --thread")
     keep = None if since is None or since == "start" else _later_than(parse_moment(since))
@@ -140,6 +141,7 @@ def _show_columns(item: "SignalReceived | Gap") -> None:
         return
     thread, sequence, event, note = (clean(cell) for cell in short_line(item))
     widths = [width for _, width in COLUMNS]
+    # Asked each time: a terminal may be resized while signals come.
     room = max(8, shutil.get_terminal_size().columns - sum(widths[:3]) - 3)
     color = "cyan" if item.event_type.startswith(f"{_ROOT}request.") else ""
     cells = [
