@@ -25,7 +25,7 @@ from lifebus_broker.state.stores import REDUCER_VERSION
 from lifebus_contract import InvalidRequest
 from lifebus_supervisor.configuration.adapters import configured_adapters
 from lifebus_supervisor.configuration.settings import Settings
-from lifebus_supervisor.jobs.state_directory import pins_here
+from lifebus_supervisor.jobs.state_directory import present_pins
 
 
 def save_campaign(settings: Settings, target: Path) -> SaveSnapshot:
@@ -36,7 +36,7 @@ def save_campaign(settings: Settings, target: Path) -> SaveSnapshot:
         OSError: it cannot be written.
     """
     caches = CompactionFiles(settings.state_dir, StateCache.policy_id)
-    pins = pins_here(configured_adapters(settings))
+    pins = present_pins(configured_adapters(settings))
     with new_file(target) as unfinished, unfinished.open("w+b") as file, export_source(ledger_file(settings)) as source:
         follower = StateFollower(source, caches, writing=False)
         follower.advance()
@@ -67,7 +67,7 @@ def boot_campaign(settings: Settings, file: Path, done: Callable[[Step], None] |
     except ValueError as fault:
         raise ColdBootError(1, None, f"{SNAPSHOT}: {fault}") from None
     _check_pins(archive, snapshot)
-    pins = pins_here(configured_adapters(settings))
+    pins = present_pins(configured_adapters(settings))
     log, kept = archive.log(), _ArchivedCompactions(archive)
     # A generator, so that the pins of the snapshot are compared before the file is read for revisions.
     revisions = (note for note in log.records(REVISIONS))

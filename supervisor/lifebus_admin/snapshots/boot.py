@@ -19,7 +19,13 @@ from lifebus_broker.snapshots.snapshot import SaveSnapshot, encode_snapshot
 from lifebus_broker.state.working_set import encode_working_set
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.jobs.pin_revisions import plan_revision, write_revision
-from lifebus_supervisor.jobs.state_directory import Listing, Saved, list_saved, open_saved, snapshot_files
+from lifebus_supervisor.jobs.state_directory import (
+    SnapshotList,
+    StateDirectory,
+    list_stored,
+    open_state_directory,
+    snapshot_files,
+)
 from lifebus_transports.messages.snapshots import ReviseAnswer
 
 
@@ -41,7 +47,7 @@ def stored_snapshot(settings: Settings, which: str | None = None) -> SaveSnapsho
     return find_snapshot(snapshot_files(settings), which)
 
 
-def boot_and_clean(saved: Saved, snapshot: SaveSnapshot, done: Callable[[Step], None] | None = None) -> Booted:
+def boot_and_clean(saved: StateDirectory, snapshot: SaveSnapshot, done: Callable[[Step], None] | None = None) -> Booted:
     """Boot a snapshot from the ledger file; files of compactions that are not what the log says are deleted.
 
     Raises:
@@ -52,7 +58,7 @@ def boot_and_clean(saved: Saved, snapshot: SaveSnapshot, done: Callable[[Step], 
         saved.log,
         saved.pins,
         saved.log.records(REVISIONS),
-        stores_at=saved.keeper.stores_at,
+        stores_at=saved.follower.stores_at,
         kept=saved.compactions.get,
         done=done,
     )
@@ -76,7 +82,7 @@ def boot_here(settings: Settings, which: str | None, done: Callable[[dict[str, A
     if which is not None and not which.endswith(".json") and Path(which).is_file():
         booted = boot_campaign(settings, Path(which), report)
     else:
-        with open_saved(settings) as saved:
+        with open_state_directory(settings) as saved:
             booted = boot_and_clean(saved, find_snapshot(saved.snapshots, which, saved.log.floor), report)
     view: dict[str, Any] = msgspec.json.decode(encode_working_set(booted.working_set))
     return view
@@ -88,8 +94,8 @@ def verify_snapshots(settings: Settings, which: str | None = None) -> list[Verdi
     Raises:
         LifebusError: there is no such snapshot, or the ledger cannot be read.
     """
-    with open_saved(settings) as saved:
-        listing = list_saved(saved)
+    with open_state_directory(settings) as saved:
+        listing = list_stored(saved)
         if which is not None:
             return [_judge(saved, listing, find_snapshot(saved.snapshots, which))]
         refused = [Verdict(name=file.name, verdict="wrong", why=file.why) for file in listing.refused]
@@ -108,7 +114,7 @@ def revise_file(settings: Settings, snapshot_id: str, reason: str) -> ReviseAnsw
         InvalidRequest: nothing has to be revised, or there is no such snapshot.
         LifebusError: a broker runs, or the file cannot be written.
     """
-    with open_saved(settings) as saved:
+    with open_state_directory(settings) as saved:
         snapshot = find_snapshot(saved.snapshots, snapshot_id)
         revision = plan_revision(snapshot, saved.pins, saved.log.records(REVISIONS), reason)
     with held_ledger(settings) as path:
@@ -123,7 +129,7 @@ async def _write(path: Path, revision: Revision) -> ReviseAnswer:
         await ledger.aclose()
 
 
-def _judge(saved: Saved, listing: Listing, snapshot: SaveSnapshot) -> Verdict:
+def _judge(saved: StateDirectory, listing: SnapshotList, snapshot: SaveSnapshot) -> Verdict:
     name = snapshot.snapshot_id
     if why := listing.why_pruned(snapshot):
         return Verdict(name=name, verdict="unprovable", why=why)

@@ -12,7 +12,7 @@ from lifebus_broker.snapshots.refused_file import RefusedFile
 from lifebus_contract import InvalidRequest
 from lifebus_contract.codec import load_json
 from lifebus_supervisor.configuration.settings import Settings
-from lifebus_supervisor.jobs.state_directory import open_saved
+from lifebus_supervisor.jobs.state_directory import open_state_directory
 
 _MOST: Final = 64 * 1024 * 1024
 
@@ -46,7 +46,7 @@ def list_compactions(settings: Settings) -> tuple[list[ListedCompaction], list[R
     Raises:
         LifebusError: the ledger cannot be read.
     """
-    with open_saved(settings) as saved:
+    with open_state_directory(settings) as saved:
         stale = set(saved.compactions.invalidate())
         found = list(saved.compactions.found())
     listed = [_listed(one, stale=one.compaction_id in stale) for one in found if isinstance(one, Compaction)]
@@ -60,7 +60,7 @@ def present_compaction(settings: Settings, which: str) -> PresentedCompaction:
         InvalidRequest: there is none, or its file is none.
         LifebusError: the ledger cannot be read.
     """
-    with open_saved(settings) as saved:
+    with open_state_directory(settings) as saved:
         registry = saved.compactions
         adapter, slash, session = which.partition("/")
         if slash:
@@ -78,7 +78,7 @@ def rebuild_compactions(settings: Settings, *, everything: bool) -> RebuildCount
         LifebusError: the ledger cannot be read.
         OSError: a file cannot be written.
     """
-    with open_saved(settings) as saved:
+    with open_state_directory(settings) as saved:
         return saved.compactions.rebuild(None if everything else SAVED_RECAPS)
 
 
@@ -88,7 +88,7 @@ def verify_compactions(settings: Settings) -> VerifyReport:
     Raises:
         LifebusError: the ledger cannot be read.
     """
-    with open_saved(settings) as saved:
+    with open_state_directory(settings) as saved:
         return saved.compactions.verify()
 
 
@@ -99,7 +99,7 @@ def delete_compactions(settings: Settings, which: Sequence[str] | None) -> int:
         LifebusError: the ledger cannot be read.
         OSError: a file cannot be deleted.
     """
-    with open_saved(settings) as saved:
+    with open_state_directory(settings) as saved:
         return saved.compactions.delete(which)
 
 

@@ -40,7 +40,7 @@ from lifebus_broker.state.stores import REDUCER_VERSION, Stores
 from lifebus_broker.state.working_set import compile_working_set, encode_working_set
 from lifebus_supervisor.configuration.adapters import configured_adapters
 from lifebus_supervisor.configuration.settings import Settings
-from lifebus_supervisor.jobs.state_directory import pins_here, snapshot_files
+from lifebus_supervisor.jobs.state_directory import present_pins, snapshot_files
 
 _KEYS: Final = "SELECT key, hex(digest), position FROM keys ORDER BY key"
 _SHOWN: Final = 160
@@ -74,7 +74,7 @@ def rebuild(settings: Settings, which: str | None = None) -> RebuildComparison:
         LifebusError: there is no such snapshot, or the ledger cannot be read.
         OSError: there is no room for the copy.
     """
-    pins = pins_here(configured_adapters(settings))
+    pins = present_pins(configured_adapters(settings))
     path = regular_file(ledger_file(settings))
     with SqliteLog(path) as log:
         snapshot = find_snapshot(snapshot_files(settings), which, log.floor)

@@ -25,7 +25,7 @@ from lifebus_supervisor.api.table import Handlers
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.jobs.pin_revisions import plan_revision, write_revision
 from lifebus_supervisor.jobs.snapshotter import RunningMark, Snapshotter
-from lifebus_supervisor.jobs.state_directory import pins_here, snapshot_files
+from lifebus_supervisor.jobs.state_directory import present_pins, snapshot_files
 from lifebus_supervisor.jobs.state_follower import StateFollowerTask
 from lifebus_transports.messages.snapshots import Revise, ReviseAnswer, Save, SaveAnswer
 
@@ -67,7 +67,7 @@ class SnapshotVerbs:
         """Take snapshots at boundaries from now on; at once, where the broker before did not stop in order."""
         if self._snapshotter is None or self._follower is None:
             return
-        fanout.listen(self._snapshotter.note)
+        fanout.listen(self._snapshotter.on_commit)
         # The mark is still there where the broker before was killed: nothing of its end was saved.
         if await anyio.to_thread.run_sync(self._mark.set):
             self._snapshotter.ask(SaveType.SESSION)
@@ -89,7 +89,7 @@ class SnapshotVerbs:
             try:
                 await self._snapshotter.finish(anyio.current_effective_deadline() - anyio.current_time())
             except LifebusError as fault:
-                _log.warning("save_failed", type=SaveType.SESSION, detail=fault.detail[:200])
+                _log.warning("snapshot_failed", type=SaveType.SESSION, detail=fault.detail[:200])
         # Removed last: a crash until here counts as a stop out of order.
         await anyio.to_thread.run_sync(self._mark.remove)
 
@@ -144,7 +144,7 @@ class SnapshotVerbs:
         return self._follower
 
     def _pins(self) -> FrozenMap:
-        return pins_here(self._bus.registry)
+        return present_pins(self._bus.registry)
 
 
 def _in_memory() -> InvalidRequest:

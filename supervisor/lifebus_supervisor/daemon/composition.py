@@ -181,8 +181,8 @@ def _compose_retention(
         settings.retention,
         ledger,
         base_at=follower.dump_at,
-        losers=after_prune,
-        clock=RetentionClock(time.time, elapsed_s, ledger.newest_epoch_s),
+        consumers_affected=after_prune,
+        retention_clock=RetentionClock(time.time, elapsed_s, ledger.newest_epoch_s),
     )
 
 

@@ -88,7 +88,7 @@ async def _recover(core: Core) -> None:
     fanout, tasks, follower = core.bus.fanout, core.tasks, core.follower
     # The follower hears of commits before anybody can make one, so that it misses none.
     if follower is not None:
-        fanout.listen(follower.note)
+        fanout.listen(follower.on_commit)
         tasks.start_soon(follower.run)
     await recover_sessions(core.supervisor, follower, tasks)
     await core.snapshots.start(fanout, tasks)

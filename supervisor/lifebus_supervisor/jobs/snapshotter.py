@@ -1,9 +1,9 @@
-"""The saver: takes a snapshot whenever something ended, in the keeper's thread, and never keeps anybody waiting.
+"""Take a snapshot whenever something ended, in the state follower's thread, so that nobody waits for it.
 
-A frame's end asks for a scene; the end of a session, a rewritten context, critical pressure, a crash before this start
-and receipts that were dropped ask for a session (docs/ledger.md, "Snapshots").  What is asked for while a save is
-under way
-or has just been is answered by one save later on, so that the last boundary is always saved and a burst costs little.
+The end of a frame asks for a scene.  The end of a session, a compacted context, critical pressure, a crash before this
+start and dropped receipts ask for a session (docs/ledger.md, "Snapshots").  What is asked for while a snapshot is under
+way, or soon after one, is answered by one snapshot later on: so the last boundary is always covered, and a burst costs
+little.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,19 +21,19 @@ from lifebus_broker.snapshots.frozen import FrozenMap
 from lifebus_broker.snapshots.snapshot import SaveType
 from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_contract import LifebusError
-from lifebus_supervisor.jobs.state_directory import save_now
+from lifebus_supervisor.jobs.state_directory import take_snapshot
 from lifebus_transports.messages.snapshots import SaveAnswer
 
 T = TypeVar("T")
 
 _REST_S: Final = 1.0
 _REST_FACTOR: Final = 20
-"""A save that took a second is followed by a rest of twenty: saving takes a twentieth of one core at most."""
+"""A snapshot that took a second is followed by a rest of twenty: at most a twentieth of one core is spent on them."""
 
 _LONGEST_REST_S: Final = 60.0
 
 _PIECE_REST_S: Final = 0.05
-"""Rest after each piece of the log's hash, of which a first save may have to read a million lines."""
+"""Rest after each piece of the log's hash, of which a first snapshot may have to read a million lines."""
 
 _LINES_PER_S: Final = 50_000
 """How many lines are surely read in a second, and hashed."""
@@ -49,11 +49,11 @@ _TRIGGERS: Final = {
 }
 _ORDER: Final = tuple(SaveType)
 
-_log = structlog.get_logger("lifebus.saver")
+_log = structlog.get_logger("lifebus.snapshotter")
 
 
 class Use(Protocol):
-    """Runs work on the keeper and its log in the keeper's thread, and returns what it returned (`Keeping.use`)."""
+    """Runs work on the follower and its log in the follower's thread (`StateFollowerTask.use`)."""
 
     async def __call__(self, work: Callable[[StateFollower, LogSource], T], /) -> T:
         """Return what the work returned."""
@@ -61,9 +61,9 @@ class Use(Protocol):
 
 
 class Snapshotter:
-    """Saves at boundaries.  `pins` returns those of this broker; `now` is the monotonic clock, in seconds.
+    """Takes snapshots at boundaries.  `pins` returns those of this broker; `now` is the monotonic clock, in seconds.
 
-    A save that fails is logged and counted, and the next boundary asks for another; nobody else notices.
+    A snapshot that fails is logged and counted, and the next boundary asks for another.
     """
 
     def __init__(self, use: Use, files: SnapshotFiles, pins: Callable[[], FrozenMap], now: Callable[[], float]) -> None:
@@ -75,8 +75,8 @@ class Snapshotter:
         self._asked = anyio.Event()
         self._took = 0.0
 
-    def note(self, rows: Sequence[StoredReceipt]) -> None:
-        """Look whether something ended; a listener of the fan-out, which looks at bytes and decodes nothing."""
+    def on_commit(self, rows: Sequence[StoredReceipt]) -> None:
+        """Ask for a snapshot if something ended; a listener of the fan-out, which decodes nothing."""
         for row in rows:
             if self._wanted is SaveType.SESSION:
                 break
@@ -87,29 +87,29 @@ class Snapshotter:
             self._boundary = rows[-1].position
 
     def ask(self, save_type: SaveType) -> None:
-        """Have a save made soon; what was asked for already and is more stays."""
+        """Have a snapshot taken soon; one that was asked for already and covers more stays."""
         if self._wanted is None or _ORDER.index(save_type) > _ORDER.index(self._wanted):
             self._wanted = save_type
         self._asked.set()
 
     async def run(self) -> None:
-        """Save what is asked for, one at a time with rests between, until cancelled."""
+        """Take what is asked for, one at a time with rests between, until cancelled."""
         while True:
             await self._asked.wait()
-            await self._save_wanted()
+            await self._take_wanted()
             await anyio.sleep(min(max(_REST_S, _REST_FACTOR * self._took), _LONGEST_REST_S))
 
     async def save(self, save_type: SaveType) -> SaveAnswer:
-        """Save now, for somebody who waits: everything up to the log's end.
+        """Take a snapshot now, up to the end of the log.
 
         Raises:
             LifebusError: the log cannot be read, or the snapshot cannot be written.
         """
-        await self._use(lambda keeper, _: keeper.advance())
+        await self._use(lambda follower, _: follower.advance())
         return await self._save(save_type)
 
     async def finish(self, seconds: float) -> None:
-        """Save a session at the end of the broker, if that can be done in so many seconds.
+        """Take the last snapshot of a broker, if that can be done in so many seconds.
 
         Raises:
             LifebusError: as `save`.
@@ -119,11 +119,12 @@ class Snapshotter:
             await self.save(SaveType.SESSION)
 
     def counters(self) -> dict[str, int]:
-        """Return what `status` tells of saves."""
+        """Return what `status` shows of snapshots."""
         return {"saves": self.made, "saves_failed": self.failed}
 
-    async def _save_wanted(self) -> None:
-        """Save what was asked for, once the keeper has come there."""
+    async def _take_wanted(self) -> None:
+        """Take what was asked for, once the follower has read up to there."""
+        # cleared before the work: what is asked for meanwhile is another snapshot
         wanted, self._wanted, self._asked = self._wanted, None, anyio.Event()
         if wanted is None:
             return
@@ -134,25 +135,27 @@ class Snapshotter:
             answer = await self._save(wanted)
         except LifebusError as fault:
             self._count_failure(wanted, fault.detail)
-        except Exception as fault:  # noqa: BLE001  a defect of saving costs saves, not everybody's bus
+        except Exception as fault:  # noqa: BLE001  a defect here costs snapshots, not the bus
             self._count_failure(wanted, f"{type(fault).__name__}: {fault}")
         else:
-            _log.info("saved", snapshot=answer.snapshot_id, type=wanted, position=answer.position, new=answer.new)
+            _log.info(
+                "snapshot_taken", snapshot=answer.snapshot_id, type=wanted, position=answer.position, new=answer.new
+            )
 
     async def _reach(self, position: int) -> None:
-        """Wait until the keeper, which follows at its own pace, has read up to a position."""
-        while await self._use(lambda keeper, _: keeper.position) < position:  # noqa: ASYNC110  the keeper is a thread
+        """Wait until the follower, which goes at its own pace, has read up to a position."""
+        while await self._use(lambda follower, _: follower.position) < position:  # noqa: ASYNC110  the follower is a thread
             await anyio.sleep(_REST_S)
 
     async def _hash(self) -> None:
-        """Hash the log up to where the keeper is, piece by piece with rests between."""
-        while await self._use(lambda keeper, log: keeper.hash_batch(log.floor)):  # noqa: ASYNC110  each time it works
+        """Hash the log up to where the follower is, piece by piece with rests between."""
+        while await self._use(lambda follower, log: follower.hash_batch(log.floor)):  # noqa: ASYNC110  each call hashes one piece
             await anyio.sleep(_PIECE_REST_S)
 
     async def _save(self, save_type: SaveType) -> SaveAnswer:
         began, pins = self._now(), self._pins()
         try:
-            answer = await self._use(lambda keeper, log: save_now(save_type, keeper, log, self._files, pins))
+            answer = await self._use(lambda follower, log: take_snapshot(save_type, follower, log, self._files, pins))
         except OSError as fault:
             raise LifebusError(f"the snapshot cannot be written: {fault.strerror}", code="unreadable") from fault
         self._took = self._now() - began
@@ -161,7 +164,7 @@ class Snapshotter:
 
     def _count_failure(self, wanted: SaveType, why: str) -> None:
         self.failed += 1
-        _log.warning("save_failed", type=wanted, detail=why[:200])
+        _log.warning("snapshot_failed", type=wanted, detail=why[:200])
 
 
 class RunningMark:
@@ -203,6 +206,6 @@ def trigger_of(receipt: bytes) -> SaveType | None:
     return _TRIGGERS.get(event)
 
 
-def _lines_to_read(keeper: StateFollower, log: LogSource) -> int:
+def _lines_to_read(follower: StateFollower, log: LogSource) -> int:
     """Return how many lines a save would have to read at most."""
-    return log.head - min(log.floor, keeper.position)
+    return log.head - min(log.floor, follower.position)

@@ -1,4 +1,4 @@
-"""The state directory as saves need it: the log of the ledger file, the keeper, the snapshots, the pins.
+"""The state directory as snapshots need it: the log of the ledger, the follower, the snapshots, the pins.
 
 Works beside a running broker: nothing but snapshots and caches is ever written.
 """
@@ -28,18 +28,18 @@ from lifebus_supervisor.configuration.settings import Settings
 from lifebus_transports.messages.snapshots import SaveAnswer, SaveTypeName
 
 
-class Saved(Struct, frozen=True):
-    """A state directory that is open to be saved or booted."""
+class StateDirectory(Struct, frozen=True):
+    """A state directory that is open to take snapshots or to boot them."""
 
     log: LedgerLog
-    keeper: StateFollower
+    follower: StateFollower
     snapshots: SnapshotFiles
     compactions: CompactionRegistry
     pins: FrozenMap
 
 
-class Described(Struct, frozen=True, kw_only=True):
-    """A snapshot in short: the range of its lines ends at `position`; `why_not` says why the log proves it no more."""
+class SnapshotSummary(Struct, frozen=True, kw_only=True):
+    """A snapshot in short: its lines end at `position`; `why_not` says why the log cannot prove it any more."""
 
     snapshot_id: str
     save_type: str
@@ -49,7 +49,7 @@ class Described(Struct, frozen=True, kw_only=True):
     why_not: str | None
 
 
-class Listing(Struct, frozen=True, kw_only=True):
+class SnapshotList(Struct, frozen=True, kw_only=True):
     """The snapshots, the newest first, the files that are none, and what the log holds."""
 
     snapshots: list[SaveSnapshot]
@@ -57,10 +57,10 @@ class Listing(Struct, frozen=True, kw_only=True):
     floor: int
     head: int
 
-    def describe(self, snapshot: SaveSnapshot) -> Described:
+    def describe(self, snapshot: SaveSnapshot) -> SnapshotSummary:
         """Return a snapshot in short."""
         pending = snapshot.pending_state or {}
-        return Described(
+        return SnapshotSummary(
             snapshot_id=snapshot.snapshot_id,
             save_type=snapshot.save_type,
             first=snapshot.event_log_range[0],
@@ -80,7 +80,7 @@ class Listing(Struct, frozen=True, kw_only=True):
         return None if snapshot.timestamp_event_id <= self.head else f"the log ends at {self.head}, before it"
 
 
-def pins_here(registry: Registry) -> FrozenMap:
+def present_pins(registry: Registry) -> FrozenMap:
     """Return the pins of this environment: these adapters, this code."""
     manifests = [adapter.manifest for adapter in registry.all()]
     return pins_of(manifests, reducer_version=REDUCER_VERSION, compaction_policies=POLICIES)
@@ -92,7 +92,7 @@ def snapshot_files(settings: Settings) -> SnapshotFiles:
 
 
 @contextmanager
-def open_saved(settings: Settings) -> Generator[Saved]:
+def open_state_directory(settings: Settings) -> Generator[StateDirectory]:
     """Open the state directory that the settings name.
 
     Raises:
@@ -100,37 +100,37 @@ def open_saved(settings: Settings) -> Generator[Saved]:
     """
     with open_log(settings.ledger_location) as log:
         caches = CompactionFiles(settings.state_dir, StateCache.policy_id)
-        yield Saved(
+        yield StateDirectory(
             log=log,
-            keeper=StateFollower(log, caches, writing=False),
+            follower=StateFollower(log, caches, writing=False),
             snapshots=snapshot_files(settings),
             compactions=CompactionRegistry(settings.state_dir, log),
-            pins=pins_here(configured_adapters(settings)),
+            pins=present_pins(configured_adapters(settings)),
         )
 
 
 def save_file(settings: Settings, save_type: SaveTypeName) -> SaveAnswer:
-    """Save the ledger file as it is now.
+    """Take a snapshot of the ledger as it is now, without a broker.
 
     Raises:
         LifebusError: the ledger cannot be read.
         OSError: the snapshot cannot be written.
     """
-    with open_saved(settings) as saved:
-        saved.keeper.advance()
-        return save_now(SaveType(save_type), saved.keeper, saved.log, saved.snapshots, saved.pins)
+    with open_state_directory(settings) as state:
+        state.follower.advance()
+        return take_snapshot(SaveType(save_type), state.follower, state.log, state.snapshots, state.pins)
 
 
-def save_now(
-    save_type: SaveType, keeper: StateFollower, log: LogSource, files: SnapshotFiles, pins: FrozenMap
+def take_snapshot(
+    save_type: SaveType, follower: StateFollower, log: LogSource, files: SnapshotFiles, pins: FrozenMap
 ) -> SaveAnswer:
-    """Take a snapshot where the keeper is, and keep it; blocks.
+    """Take a snapshot where the follower is, and keep it; blocks.
 
     Raises:
         LifebusError: the log cannot be read.
         OSError: the snapshot cannot be written.
     """
-    snapshot = capture_snapshot(save_type, keeper, log, pins)
+    snapshot = capture_snapshot(save_type, follower, log, pins)
     new = files.write(snapshot)
     return SaveAnswer(
         snapshot_id=snapshot.snapshot_id,
@@ -140,17 +140,17 @@ def save_now(
     )
 
 
-def list_snapshots(settings: Settings) -> Listing:
+def list_snapshots(settings: Settings) -> SnapshotList:
     """Return what is kept, and which of it the log can prove.
 
     Raises:
         LifebusError: the ledger cannot be read.
     """
-    with open_saved(settings) as saved:
-        return list_saved(saved)
+    with open_state_directory(settings) as state:
+        return list_stored(state)
 
 
-def list_saved(saved: Saved) -> Listing:
+def list_stored(state: StateDirectory) -> SnapshotList:
     """Return what is kept in an open state directory."""
-    snapshots, refused = saved.snapshots.all()
-    return Listing(snapshots=snapshots, refused=refused, floor=saved.log.floor, head=saved.log.head)
+    snapshots, refused = state.snapshots.all()
+    return SnapshotList(snapshots=snapshots, refused=refused, floor=state.log.floor, head=state.log.head)

@@ -1,6 +1,7 @@
-"""The keeper at work: it follows the commits in a thread, at leisure, and lends what was folded to who needs it.
+"""Run the state follower beside a broker: it follows the commits in a thread, and lends its state to who needs it.
 
-A start reads the newest state cache and what came since, behind open doors; then everybody stands on the same stores.
+A start reads the newest state cache and what was committed since.  If that is little, the broker waits for it before
+it serves; otherwise it serves first.  Afterwards the supervisor and the capability table stand on the same stores.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,18 +34,18 @@ _REST_S: Final = 0.1
 """Shortest pause between two pieces, so that what comes singly is taken together."""
 
 _REST_FACTOR: Final = 3
-"""How many times as long as a piece took the pause after it is: receipts go before what is made of them."""
+"""How many times as long as a piece took the pause after it is: receipts go before what is derived of them."""
 
 _AGAIN_S: Final = 5.0
-"""How long the keeper waits where the file could not be read."""
+"""How long the follower waits before it tries again where the log could not be read."""
 
 _NEAR: Final = 8_192
-"""Most lines that are read while a start waits for them; more are read once the doors are open."""
+"""Most lines that are read while a start waits for them; more are read once the broker serves."""
 
 _FINISH_S: Final = 1.0
 """How long a stop may wait for the newest cache."""
 
-_log = structlog.get_logger("lifebus.keeper")
+_log = structlog.get_logger("lifebus.state_follower")
 
 
 def compose_follower(settings: Settings, bus: EventBus, supervisor: Supervisor) -> "StateFollowerTask | None":
@@ -55,18 +56,18 @@ def compose_follower(settings: Settings, bus: EventBus, supervisor: Supervisor) 
     ledger = bus.ledger
     if not ledger.capabilities.snapshots:
         return None
-    keeping = StateFollowerTask(ledger.open_log, settings.state_dir, ledger.head, bus.capabilities.take_over)
+    follower = StateFollowerTask(ledger.open_log, settings.state_dir, ledger.head, bus.capabilities.take_over)
     bus.capabilities.await_history()
-    supervisor.monitors.known = keeping.known
-    return keeping
+    supervisor.monitors.known = follower.known
+    return follower
 
 
 class StateFollowerTask:
-    """Keeps the stores of a ledger file in step with it.
+    """Keeps the stores of a ledger in step with its log.
 
-    `head` is the newest position at the start; once the keeper is there and the file's own tables say the same,
-    `take_over` gets the capability states, and `caught_up` is set.  If that is far, it waits for `is_serving` first.
-    `refused` counts caches that were not believed; `broken` says why there is no state, where the log is not one.
+    `head` is the newest position at the start.  Once the follower is there, and the ledger's own tables say the same,
+    `take_over` gets the capability states and `caught_up` is set.  If that is far, it waits for `is_serving` first.
+    `refused` counts caches that were rejected; `broken` says why there is no state, where the log is damaged.
     """
 
     def __init__(
@@ -86,19 +87,19 @@ class StateFollowerTask:
         self._first = self._head = head
         self._position = 0
         self._take_over = take_over
-        self._news = anyio.Event()
+        self._committed = anyio.Event()
         self._one, self._one_dump = anyio.CapacityLimiter(1), anyio.CapacityLimiter(1)
         self._open: tuple[StateFollower, LedgerLog] | None = None
         self._closed = False
         self._refusals: list[RefusedFile] = []
 
-    def note(self, rows: Sequence[StoredReceipt]) -> None:
-        """Note that rows were committed; a listener of the fan-out."""
+    def on_commit(self, rows: Sequence[StoredReceipt]) -> None:
+        """Learn that rows were committed; a listener of the fan-out."""
         self._head = rows[-1].position
-        self._news.set()
+        self._committed.set()
 
     def counters(self) -> dict[str, int]:
-        """Return what `status` tells of the keeper."""
+        """Return what `status` tells of the follower."""
         return {
             "caches_refused": self.refused,
             "keeper_behind": max(0, self._head - self._position),
@@ -106,7 +107,7 @@ class StateFollowerTask:
         }
 
     async def run(self) -> None:
-        """Follow the commits until cancelled, or until the log turns out to be none; then close the file."""
+        """Follow the commits until cancelled, or until the log turns out to be damaged; then close it."""
         try:
             await self._follow_all()
         finally:
@@ -122,7 +123,7 @@ class StateFollowerTask:
         return True
 
     async def use(self, work: Callable[[StateFollower, LedgerLog], T]) -> T:
-        """Return what `work` returns of the keeper and the log, in the keeper's thread; one at a time.
+        """Return what `work` returns of the follower and the log, in the follower's thread; one at a time.
 
         Raises:
             LifebusError: the file cannot be read, or its log is broken.
@@ -136,15 +137,15 @@ class StateFollowerTask:
             self._refusals.clear()
 
     async def known(self, key: SessionKey) -> tuple[int, SessionState | None]:
-        """Return how far the keeper is and a session's story there (`Watches.known`)."""
+        """Return how far the follower is, and the state of a session there (`MonitorTable.known`)."""
         if self.broken is not None:
             return 0, None
-        return await self.use(lambda keeper, _: (keeper.position, keeper.state.sessions.get(key)))
+        return await self.use(lambda follower, _: (follower.position, follower.state.sessions.get(key)))
 
     async def dump_at(self, position: int) -> bytes:
         """Return the dump of the stores after a receipt, which stands for all up to it once they are pruned.
 
-        That may be a long way to read: it goes beside the keeper, for whom hooks wait.
+        That may be a long way to read: it runs beside the follower, for which hooks wait.
 
         Raises:
             LifebusError: there is no such receipt (any more), or the log is broken.
@@ -160,11 +161,12 @@ class StateFollowerTask:
                 while self.broken is None and self._position < boundary(self._head):
                     await self._follow()
         except LifebusError as fault:
-            _log.warning("keeper_stops", fault=type(fault).__name__, detail=str(fault)[:200])
+            _log.warning("state_follower_stops", fault=type(fault).__name__, detail=str(fault)[:200])
 
     async def _follow_all(self) -> None:
         while self.broken is None:
-            self._news, began = anyio.Event(), anyio.current_time()
+            # made anew before reading: a commit during the reading must not be missed
+            self._committed, began = anyio.Event(), anyio.current_time()
             try:
                 if not self._measured.is_set():
                     await self._measure()
@@ -173,17 +175,17 @@ class StateFollowerTask:
                 if isinstance(fault, BrokenLog) or (isinstance(fault, LifebusError) and fault.code == "ledger_damaged"):
                     self._give_up(fault)
                     return
-                _log.warning("keeper_waits", fault=type(fault).__name__, detail=str(fault)[:200])
+                _log.warning("state_follower_waits", fault=type(fault).__name__, detail=str(fault)[:200])
                 await anyio.sleep(_AGAIN_S)
                 continue
             if self.caught_up.is_set():
                 await anyio.sleep(max(_REST_S, _REST_FACTOR * (anyio.current_time() - began)))
             if not more:
-                await self._news.wait()
+                await self._committed.wait()
 
     async def _measure(self) -> None:
-        """Find out where to begin; the doors go before a long way from there."""
-        self._position = await self.use(lambda keeper, _: keeper.position)
+        """Find out where to begin; a broker that is far from there serves first."""
+        self._position = await self.use(lambda follower, _: follower.position)
         self._measured.set()
         if self._is_far:
             await self.is_serving.wait()
@@ -194,18 +196,19 @@ class StateFollowerTask:
 
     async def _follow(self) -> bool:
         """Take one piece, and hand over once the start is reached; return whether there is more."""
-        more, self._position = await self.use(lambda keeper, _: (keeper.step(), keeper.position))
+        more, self._position = await self.use(lambda follower, _: (follower.step(), follower.position))
         if not self.caught_up.is_set() and self._position >= self._first:
-            if not await self.use(lambda keeper, log: keeper.compare(log.newest())):
+            # the tables are of a later moment than the stores: they agree once both are at the head
+            if not await self.use(lambda follower, log: follower.compare(log.newest())):
                 return True
-            self._take_over(await self.use(lambda keeper, _: keeper.state.capabilities.copy()))
+            self._take_over(await self.use(lambda follower, _: follower.state.capabilities.copy()))
             self.caught_up.set()
             _log.debug("caught_up", position=self._position, caches_refused=self.refused)
         return more
 
     def _in_thread(self, work: Callable[[StateFollower, LedgerLog], T]) -> T:
-        if self._closed:
-            raise InternalError(self.broken or "the keeper has stopped", code="closed")
+        if self._closed:  # asked for after the end: opening the log again would leave it open
+            raise InternalError(self.broken or "the state follower has stopped", code="closed")
         if self._open is None:
             log = self._open_log()
             self._files.remove_unfinished()
@@ -223,7 +226,7 @@ class StateFollowerTask:
             self._open = None
 
     def _give_up(self, fault: LifebusError) -> None:
-        """Say that there will be no state, and let everybody go on with what the tables say."""
+        """Go on without a state: whoever waits for it works with what the ledger's tables say."""
         self.broken = fault.detail
         self._measured.set()
         self.caught_up.set()

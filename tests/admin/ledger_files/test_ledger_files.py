@@ -19,7 +19,7 @@ from lifebus_broker.state.stores import Stores, dump_stores, reduce_event
 from lifebus_contract import LifebusError
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.daemon.lifecycle import running
-from lifebus_supervisor.jobs.state_directory import open_saved, save_file
+from lifebus_supervisor.jobs.state_directory import open_state_directory, save_file
 from support.paths import LEDGER_FORMATS
 from support.receipts import entry, recorded
 from support.running import settings_in
@@ -134,7 +134,7 @@ async def test_restoring_moves_the_snapshots_of_the_old_history_aside(settings: 
 async def test_a_snapshot_that_is_not_of_this_log_is_found(settings: Settings) -> None:
     await fill(settings)
     answer = save_file(settings, "SESSION")
-    with open_saved(settings) as saved:
+    with open_state_directory(settings) as saved:
         saved.compactions.rebuild()
     found = look_at(settings.ledger_path, beside=settings.state_dir)
     assert (found.snapshots, found.caches) == (1, 2)

@@ -20,14 +20,16 @@ NO_LIMITS = {"keep_days": 0, "keep_mb": 0}
 
 
 def retaining(ledger: SqliteLedger, path: Path, names: Iterable[str] = (), **settings: int) -> RetentionTask:
-    async def losers() -> list[str]:
+    async def consumers_affected() -> list[str]:
         return list(names)
 
     async def base(position: int) -> bytes:
         return base_at(path, position)
 
     limits = RetentionSettings(**{**NO_LIMITS, **settings})
-    return RetentionTask(limits, ledger, base_at=base, losers=losers, clock=lambda: NOW)
+    return RetentionTask(
+        limits, ledger, base_at=base, consumers_affected=consumers_affected, retention_clock=lambda: NOW
+    )
 
 
 async def fill(ledger: SqliteLedger, first: int, many: int, **changes: object) -> None:
@@ -45,14 +47,14 @@ async def test_receipts_older_than_the_days_are_dropped_and_no_others(path: Path
     try:
         for age in (40, 31, 30, 2):
             await fill(ledger, age * 10, 3, at_epoch_s=NOW - age * DAY)
-        keeper = retaining(ledger, path, ["mirror"], keep_days=30)
-        assert await keeper.look() == retention.PruneDecision(6, "age")
+        task = retaining(ledger, path, ["mirror"], keep_days=30)
+        assert await task.enforce() == retention.PruneDecision(6, "age")
         assert ledger.status().floor == 6
         assert [row.position for row in await every_row(ledger, after=6)] == list(range(7, 13))
-        last = keeper.report().last
+        last = task.report().last
         assert last is not None
         assert (last.reason, last.after, last.until, last.consumers) == ("age", 0, 6, ("mirror",))
-        assert await keeper.look() is None
+        assert await task.enforce() is None
     finally:
         await ledger.aclose()
 
@@ -64,10 +66,10 @@ async def test_the_keys_of_dropped_receipts_are_known_for_the_days_that_are_aske
     ledger = await SqliteLedger.open(path, clock=lambda: NOW - 2 * DAY)
     try:
         await fill(ledger, 0, 3, at_epoch_s=NOW - 40 * DAY)
-        keeper = retaining(ledger, path, keep_days=30)
-        await keeper.look()
+        task = retaining(ledger, path, keep_days=30)
+        await task.enforce()
         await until(lambda: ledger._file.store.pruned >= 3)
-        await retaining(ledger, path, dedupe_days=dedupe_days).look()
+        await retaining(ledger, path, dedupe_days=dedupe_days).enforce()
         (answer,) = await append(ledger, keyed([1]))
         assert (None if answer.refusal is None else answer.refusal.code) == code
     finally:
@@ -78,14 +80,14 @@ async def test_a_ledger_that_is_too_large_shrinks_to_its_limit_and_keeps_the_new
     ledger = await SqliteLedger.open(path)
     try:
         await fill(ledger, 0, 6_000)
-        assert await retaining(ledger, path).look() is None, "0 is no limit"
-        keeper = retaining(ledger, path, keep_mb=2)
-        cut = await keeper.look()
-        assert cut is not None
-        assert cut.reason == "size"
-        assert 0 < cut.floor <= ledger.head - retention.LEAST_ROWS
-        assert (await ledger.read(Query(after=cut.floor))).rows[0].position == cut.floor + 1
-        assert (await ledger.read(Query(after=cut.floor - 1))).snapshot_required
+        assert await retaining(ledger, path).enforce() is None, "0 is no limit"
+        task = retaining(ledger, path, keep_mb=2)
+        decision = await task.enforce()
+        assert decision is not None
+        assert decision.reason == "size"
+        assert 0 < decision.floor <= ledger.head - retention.LEAST_ROWS
+        assert (await ledger.read(Query(after=decision.floor))).rows[0].position == decision.floor + 1
+        assert (await ledger.read(Query(after=decision.floor - 1))).snapshot_required
     finally:
         await ledger.aclose()
 
@@ -93,7 +95,7 @@ async def test_a_ledger_that_is_too_large_shrinks_to_its_limit_and_keeps_the_new
 async def test_a_ledger_that_takes_no_writes_now_is_looked_at_again_later(path: Path) -> None:
     ledger = await SqliteLedger.open(path)
     await fill(ledger, 0, 10, at_epoch_s=NOW - 40 * DAY)
-    keeper = retaining(ledger, path, keep_days=30)
+    task = retaining(ledger, path, keep_days=30)
     await ledger.aclose()
-    assert await keeper.look() is None
-    assert keeper.report().last is None
+    assert await task.enforce() is None
+    assert task.report().last is None

@@ -47,7 +47,7 @@ class Bench:
         self.log.kept += self.all[start : start + count]
         text = encode_json(receipt(1, event=event))
         rows = range(start + 1, start + 1 + count)
-        self.saver.note(
+        self.saver.on_commit(
             [
                 StoredReceipt(position=p, adapter_id="codex", harness_session_id="s", sequence=p, receipt=text)
                 for p in rows
@@ -193,7 +193,7 @@ async def test_a_defect_of_saving_ends_nothing(tmp_path: Path, monkeypatch: pyte
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(saving, "save_now", fail)
+    monkeypatch.setattr(saving, "take_snapshot", fail)
     async with running(bench):
         for count in (1, 2):
             bench.grow(1, LifecycleEvent.FRAME_ENDED)

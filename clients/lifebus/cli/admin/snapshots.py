@@ -13,7 +13,7 @@ from lifebus_contract import TransportError
 
 if TYPE_CHECKING:
     from lifebus_admin.snapshots.boot import Verdict
-    from lifebus_supervisor.jobs.state_directory import Listing
+    from lifebus_supervisor.jobs.state_directory import SnapshotList
     from lifebus_transports.messages.snapshots import SaveAnswer, SaveTypeName
 
 app = App(name="snapshots")
@@ -82,7 +82,7 @@ def verify(which: str | None = None, /, *, json: _Json = False) -> ExitCode:
     return ExitCode.NEGATIVE if any(verdict.verdict in bad for verdict in verdicts) else ExitCode.OK
 
 
-def _put_listing(listing: "Listing") -> None:
+def _put_listing(listing: "SnapshotList") -> None:
     rows = [listing.describe(snapshot) for snapshot in listing.snapshots]
     put_table(
         ("snapshot", "type", "position", "lines", "pending", "provable"),
