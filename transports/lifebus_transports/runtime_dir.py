@@ -133,7 +133,7 @@ def hold_lock(path: Path, *, started_at_epoch_s: int | None = None) -> Lock:
 
 
 def lock_holder(path: Path) -> str | None:
-    """Return who holds the single-instance lock, in words; None where nobody does, or it cannot be known."""
+    """Return who holds the single-instance lock, in words; None where no process does, or it cannot be known."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

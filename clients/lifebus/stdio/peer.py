@@ -49,7 +49,7 @@ async def serve_peer(
     `timeout` is in seconds.  Without a broker every request is refused until there is one.
 
     Raises:
-        BrokenPipeError: nobody reads the answers any more.
+        BrokenPipeError: the answers have no reader any more.
         OSError: the descriptors cannot be read or written.
     """
     bus = LazyBus(runtime_dir, timeout)
@@ -65,7 +65,7 @@ async def serve_peer(
             async with requested:
                 with reading:
                     await peer.read(reader)
-                # Requests that wait for a dispatch to this very peer would wait for ever: nobody reads its responses.
+                # Requests that wait for a dispatch to this peer would wait for ever: its responses are not read now.
                 await peer.registration.close()
             await peer.subscriptions.close()
             await lines.drain()
@@ -73,7 +73,7 @@ async def serve_peer(
 
 
 class _Peer:
-    """Whoever is at the other end, with its subscriptions and its registration.
+    """The other end of the lines, with its subscriptions and its registration.
 
     Verbs that begin or end a stream have a handler here; every other one is a call.
     """
@@ -106,7 +106,7 @@ class _Peer:
             # It needs no room: it ends a dispatch that requests under way may be waiting for.
             await self.registration.respond(found)
         else:
-            # Waiting here stops the reading, and so whoever writes too much.
+            # Waiting here stops the reading, and so a peer that writes too much.
             await self._room.acquire()
             self._requested.start_soon(self._answer, found)
 
@@ -118,7 +118,7 @@ class _Peer:
             await self._lines.put(encode_refusal(request.id, fault))
         except Exception:  # noqa: BLE001  a defect of ours costs this request, not the peer
             _log.exception("request_failed", verb=request.verb)
-            defect = InternalError("lifebus failed on this question; see its log")
+            defect = InternalError("lifebus failed on this request; see its log")
             await self._lines.put(encode_refusal(request.id, defect))
         finally:
             self._room.release()
@@ -149,6 +149,6 @@ async def _stop_at_sigterm(
 
 
 async def _watch_reader(writer: DescriptorWriter) -> None:
-    """End everything when nobody reads any more, even while nothing is written."""
+    """End everything when the reader has gone, even while nothing is written."""
     await writer.hung_up()
     raise BrokenPipeError

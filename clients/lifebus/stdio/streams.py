@@ -40,7 +40,7 @@ class DescriptorReader:
                     return await anyio.to_thread.run_sync(os.read, self._descriptor, _CHUNK)
                 await anyio.wait_readable(self._descriptor)
                 return os.read(self._descriptor, _CHUNK)
-            except BlockingIOError:  # whoever shares it made it non-blocking, and was quicker
+            except BlockingIOError:  # another process that shares it made it non-blocking, and read first
                 continue
             except OSError as fault:
                 if fault.errno in _HUNG_UP:
@@ -74,7 +74,7 @@ class DescriptorWriter:
         """Write all of it.  Cancelling may leave a part unwritten.
 
         Raises:
-            BrokenPipeError: nobody reads any more.
+            BrokenPipeError: the reader has gone.
             OSError: it cannot be written.
         """
         rest = memoryview(data)
@@ -89,7 +89,7 @@ class DescriptorWriter:
         await anyio.lowlevel.checkpoint()
 
     async def hung_up(self) -> None:
-        """Wait until nobody reads a pipe any more; other kinds show it only to those who write."""
+        """Wait until the reader of a pipe has gone; other kinds show it only when they are written."""
         if not self._is_pipe:
             await anyio.sleep_forever()
         await anyio.wait_readable(self._descriptor)

@@ -30,7 +30,7 @@ class LineWriter:
         """Write lines until `drain` was called and nothing is left.
 
         Raises:
-            BrokenPipeError: nobody reads any more.
+            BrokenPipeError: the reader has gone.
             OSError: they cannot be written.
         """
         async for line in self._lines:

@@ -22,7 +22,7 @@ from lifebus_transports.messages.verbs import Access
 # How often a stream renews the lease that its messages come under; a lease lasts three times as long
 _RENEW_S: Final = 1.0
 
-# How many messages of a stream may wait for whoever reads it; more are not sent
+# How many messages of a stream may wait for its reader; more are not sent
 _MAX_MESSAGES: Final = 64
 
 _log = structlog.get_logger("lifebus.api")
@@ -132,13 +132,13 @@ class Api:
             call.refuse(fault)
         except Exception:  # noqa: BLE001  a defect of ours costs this call, not everybody's broker
             _log.exception("call_failed", verb=bound.verb.name)
-            call.refuse(InternalError("the broker failed on this question; see its log"))
+            call.refuse(InternalError("the broker failed on this request; see its log"))
         finally:
             self._under_way[pool] -= 1
 
 
 class _PendingCall:
-    """A call of whoever waits for the answer in this process; an answer after it gave up is dropped."""
+    """A call whose caller waits in this process; an answer that comes after it gave up is dropped."""
 
     def __init__(self, peer: Peer, in_reply_to: int) -> None:
         self.peer = peer

@@ -48,7 +48,7 @@ class Dispatches:
         raise TransportError("the worker answered nothing", code="bad_answer")
 
     def resolve(self, call: Call, answer: Response) -> None:
-        """Take a response; one that nobody waits for any more, or from another connection, is dropped."""
+        """Take a response; one without an open dispatch, or from another connection, is dropped."""
         identity, future = self._waiting.get(call.in_reply_to, (None, None))
         # Numbers are easy to guess: only the connection that was asked may answer.
         if future is None or identity != call.peer.identity or future.done():

@@ -56,7 +56,7 @@ class ReadVerbs:
 def page_of(page: Page, *, has_state: bool) -> BackfillPage:
     """Return the wire form of a page.
 
-    Where a `state` is kept, its position is named to whoever needs a snapshot.
+    Where a `state` is kept, its position is named where a snapshot is required.
     """
     return BackfillPage(
         epoch=page.epoch,

@@ -39,5 +39,5 @@ def bind(families: Iterable[Handlers]) -> dict[str, BoundVerb]:
             bound[name] = BoundVerb(VERBS[name], handler)
     # Checked when the broker starts, so that no call finds a verb without a handler.
     if missing := VERBS.keys() - bound.keys():
-        raise ValueError(f"nobody serves {', '.join(sorted(missing))}")
+        raise ValueError(f"no handler for {', '.join(sorted(missing))}")
     return bound

@@ -62,7 +62,7 @@ class Workers:
         if lease is not None:
             self._drop(peer.identity, "changed")
         present = self._clients.get(body.client_id)
-        # The configuration wins, because nobody could get its command back without a restart.
+        # The configuration wins, because only a restart would register its command again.
         if present is not None and present.kind == COMMAND:
             raise StateConflict(f"`{body.client_id[:64]}` is a command of the configuration", code="configured")
         self._register(peer, body)

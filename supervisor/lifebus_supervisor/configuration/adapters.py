@@ -45,7 +45,7 @@ def _check_profiles(renewals: Sequence[RenewalSettings], known: Mapping[str, Ada
         manifest = known.get(one.adapter)
         if manifest is None:
             problems.append(f"renewals: no adapter `{one.adapter[:64]}`; known are {', '.join(known)}")
-        # None is not an empty list: nobody has looked whether this harness can be renewed.
+        # None is not an empty list: whether this harness can be renewed was never evaluated.
         elif manifest.renewal is None:
             problems.append(f"renewals: the adapter `{one.adapter[:64]}` has not evaluated renewal")
         elif manifest.renewal.profiles and one.profile not in manifest.renewal.profiles:

@@ -132,7 +132,7 @@ def compose_daemon(core: Core, stack: AsyncExitStack) -> Daemon:
 
     api = _compose_api(core, receipts, count)
     _publish_commits(core, receipts)
-    # Requests last: what they ask for is all there when the first one comes.
+    # The request server last: everything that a request needs is there when the first one comes.
     return Daemon(**vars(core), api=api, receipts=receipts, requests=sockets.serve_requests(api.submit, counters))
 
 

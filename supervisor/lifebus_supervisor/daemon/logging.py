@@ -180,7 +180,7 @@ def _printable(text: str) -> str:
 
 
 class _Line:
-    """Writes one line a message; that nobody reads the log any more is no reason to stop working."""
+    """Writes one line a message; a log that has no reader any more does not stop the process."""
 
     def __init__(self, stream: TextIO, name: str = "lifebus") -> None:
         self.name = name

@@ -9,7 +9,7 @@ from lifebus_transports.messages.verbs import VERBS, CallPool, Verb
 
 
 def nothing(*_: object) -> None:
-    """Serve nobody."""
+    """Serve nothing."""
 
 
 WHOLE: dict[str, Handler] = dict.fromkeys(VERBS, nothing)
@@ -21,7 +21,7 @@ def test_each_verb_gets_its_handler() -> None:
 
 
 def test_a_verb_without_a_handler_is_named() -> None:
-    with pytest.raises(ValueError, match="nobody serves emit, ping"):
+    with pytest.raises(ValueError, match="no handler for emit, ping"):
         bind([{name: handler for name, handler in WHOLE.items() if name not in {"emit", "ping"}}])
 
 

@@ -55,7 +55,7 @@ class HookServerLimits(Struct, frozen=True, kw_only=True):
 class HookServerCounters(Struct, kw_only=True):
     """What came to the server since it began.
 
-    `calls` were handled; of these `late` were answered empty, `failed` raised, `gone` had nobody left to answer and
+    `calls` were handled; of these `late` were answered empty, `failed` raised, `gone` had no peer left to answer and
     `oversized` had a payload over the limit.  The others were not handled: `refused` came from another user, `busy`
     found no free place, `malformed` broke the protocol, `cut_off` ended or stalled in the middle.  `starved` counts how
     often a connection could not even be taken, because the process or the system had no descriptor left.

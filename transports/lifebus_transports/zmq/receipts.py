@@ -184,7 +184,7 @@ class ReceiptPublisher:
     def _send(self, topic: bytes, epoch: str, body: bytes) -> None:
         if self._closed:
             return  # a listener ran in the same turn of the loop as `close`: subscribers find the receipt in the ledger
-        # XPUB drops for a subscriber whose queue is full and never refuses, so nobody is waited for.
+        # XPUB drops for a subscriber whose queue is full and never refuses, so no subscriber holds up the others.
         send_now(self._socket, topic, epoch.encode("ascii"), body)
         self.counters.messages += 1
         self._reader.poke()
