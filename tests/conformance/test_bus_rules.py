@@ -230,11 +230,11 @@ async def test_without_a_ledger_idempotency_keys_are_validated_and_echoed() -> N
 
 @BACKENDS
 async def test_a_degraded_capability_is_surfaced_in_the_receipt(backend: str) -> None:
-    wish = CapabilityRequest(
+    requirement = CapabilityRequest(
         capability="context_pressure", level=RequirementLevel.PREFERRED, support=SupportState.NATIVE
     )
     async with running_bus(backend=backend) as daemon, connected(daemon) as bus:
-        (receipt,) = (await bus.emit(Emission(request=frame(), requirements=(wish,)))).receipts
+        (receipt,) = (await bus.emit(Emission(request=frame(), requirements=(requirement,)))).receipts
         assert receipt.status is ReceiptStatus.DEGRADED
         assert [one.capability for one in receipt.capability_degradations] == ["context_pressure"]
         assert receipt.capability_degradations[0].event == "capability.degraded"
@@ -242,10 +242,10 @@ async def test_a_degraded_capability_is_surfaced_in_the_receipt(backend: str) ->
 
 
 async def test_a_required_capability_that_is_missing_is_refused_before_any_client_runs() -> None:
-    wish = CapabilityRequest(capability="approval_surface", level=RequirementLevel.REQUIRED)
+    requirement = CapabilityRequest(capability="approval_surface", level=RequirementLevel.REQUIRED)
     async with running_bus() as daemon, connected(daemon, "worker") as worker, connected(daemon) as bus:
         async with serving(worker, content):
-            (receipt,) = (await bus.emit(Emission(request=frame(), requirements=(wish,)))).receipts
+            (receipt,) = (await bus.emit(Emission(request=frame(), requirements=(requirement,)))).receipts
             (client,) = await bus.clients()
         assert (receipt.status, receipt.failure_class, receipt.retry_class) == (
             ReceiptStatus.FAILED,

@@ -49,13 +49,13 @@ def resolving(adapter_id: str, version: str, mode: IntegrationMode) -> FailureCl
 
 
 def negotiating(adapter_id: str, support: SupportState) -> FailureClass | None:
-    wish = CapabilityRequest(capability="event:frame.opening", level=RequirementLevel.REQUIRED)
-    return negotiate(ADAPTERS[adapter_id].registered, [wish], {wish.capability: support}).failure_class
+    requirement = CapabilityRequest(capability="event:frame.opening", level=RequirementLevel.REQUIRED)
+    return negotiate(ADAPTERS[adapter_id].registered, [requirement], {requirement.capability: support}).failure_class
 
 
 def placing(adapter_id: str, placement: str, size: int) -> FailureClass:
-    wishes = [{"placement": placement, "requirement": "required"}]
-    payload = validate(golden("payload", body="x" * size, acceptable_placements=wishes), PayloadEnvelope)
+    placements = [{"placement": placement, "requirement": "required"}]
+    payload = validate(golden("payload", body="x" * size, acceptable_placements=placements), PayloadEnvelope)
     request = validate(golden("request", event="frame.opening"), CallbackRequest)
     found = place([payload], request, ADAPTERS[adapter_id].registered)
     assert found.refusal is not None
@@ -136,10 +136,10 @@ def test_renewal_conditions_use_the_existing_failure_classes(condition: dict[str
         conformance=registered.conformance,
         profiles=frozenset(capable["renewal"]["profiles"]),
     )
-    wishes = [CapabilityRequest(capability=name, level=RequirementLevel.REQUIRED) for name in condition]
-    assert negotiate(registered, wishes).outcome == "satisfied"
+    requirements = [CapabilityRequest(capability=name, level=RequirementLevel.REQUIRED) for name in condition]
+    assert negotiate(registered, requirements).outcome == "satisfied"
     now = {name: SupportState(support) for name, support in condition.items()}
-    assert negotiate(registered, wishes, now).failure_class is failure
+    assert negotiate(registered, requirements, now).failure_class is failure
 
 
 @pytest.mark.parametrize(

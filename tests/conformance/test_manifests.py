@@ -71,8 +71,8 @@ def test_telemetry_only_manifests_cannot_claim_to_control_the_harness() -> None:
 def test_what_is_observed_by_telemetry_delivers_nothing_even_where_the_adapter_could() -> None:
     capable = golden("manifest", integration_modes=["native_hook", "manual_skill", "telemetry_only"])
     adapter = RegisteredAdapter(manifest=validate(capable, AdapterManifest), conformance=ConformanceLevel.V1)
-    wishes = [{"placement": "developer_equivalent_frame", "requirement": "preferred"}]
-    payload = validate(golden("payload", acceptable_placements=wishes), PayloadEnvelope)
+    placements = [{"placement": "developer_equivalent_frame", "requirement": "preferred"}]
+    payload = validate(golden("payload", acceptable_placements=placements), PayloadEnvelope)
     by_hook = validate(golden("request"), CallbackRequest)
     by_telemetry = validate(golden("request", integration_mode="telemetry_only"), CallbackRequest)
     assert len(place([payload], by_hook, adapter).deliveries) == 1

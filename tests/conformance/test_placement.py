@@ -10,8 +10,8 @@ from support.golden import golden
 PROMPTED = "frame.opening"
 
 
-def placed(adapter_id: str, event: str, *wishes: tuple[str, str], body: str = "text") -> PlacementResult:
-    placements = [{"placement": placement, "requirement": level} for placement, level in wishes]
+def placed(adapter_id: str, event: str, *acceptable: tuple[str, str], body: str = "text") -> PlacementResult:
+    placements = [{"placement": placement, "requirement": level} for placement, level in acceptable]
     payload = golden("payload", acceptable_placements=placements, body=body, byte_size=len(body), content_digest=None)
     request = validate(golden("request", event=event), CallbackRequest)
     return place([validate(payload, PayloadEnvelope)], request, ADAPTERS[adapter_id].registered)

@@ -64,10 +64,10 @@ def test_without_a_wish_the_default_stands(failure: FailureClass) -> None:
     assert tighten(failure) is DEFAULT_RETRY[failure]
 
 
-@pytest.mark.parametrize(("failure", "wish"), list(product(FailureClass, RetryClass)))
-def test_a_wish_tightens_and_never_loosens(failure: FailureClass, wish: RetryClass) -> None:
-    found, default = tighten(failure, wish), DEFAULT_RETRY[failure]
-    assert RETRY_STRICTNESS[found] == max(RETRY_STRICTNESS[default], RETRY_STRICTNESS[wish])
+@pytest.mark.parametrize(("failure", "asked"), list(product(FailureClass, RetryClass)))
+def test_an_asked_retry_class_tightens_and_never_loosens(failure: FailureClass, asked: RetryClass) -> None:
+    found, default = tighten(failure, asked), DEFAULT_RETRY[failure]
+    assert RETRY_STRICTNESS[found] == max(RETRY_STRICTNESS[default], RETRY_STRICTNESS[asked])
 
 
 @pytest.mark.parametrize("failure", list(FailureClass))

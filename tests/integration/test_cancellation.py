@@ -20,7 +20,7 @@ from support.integration.serving import EVENT, content, serving
 from support.running import connected, running_bus, settings_in, short_directory
 
 TURNS = 24
-WISH = CapabilityRequest(capability="context_pressure", level=RequirementLevel.OPTIONAL)
+REQUIREMENT = CapabilityRequest(capability="context_pressure", level=RequirementLevel.OPTIONAL)
 
 CALLS: dict[str, Callable[[lifebus.Bus], Awaitable[Any]]] = {
     "emit": lambda bus: bus.emit(frame("other")),
@@ -28,7 +28,7 @@ CALLS: dict[str, Callable[[lifebus.Bus], Awaitable[Any]]] = {
     "record": lambda bus: bus.record(Emit(client_id="other", emissions=(Emission(request=frame("other")),))),
     "ask": lambda bus: bus.ask("ping", encode_msgpack(Nothing())),
     "tick": lambda bus: bus.tick("codex", session="other"),
-    "negotiate": lambda bus: bus.negotiate("codex", [WISH]),
+    "negotiate": lambda bus: bus.negotiate("codex", [REQUIREMENT]),
     "read": lambda bus: bus.read(Backfill()),
     "sessions": lambda bus: bus.sessions(),
     "clients": lambda bus: bus.clients(),

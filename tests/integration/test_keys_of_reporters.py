@@ -1,4 +1,4 @@
-"""Who reported an event is told the same again, also when the clients that answered it have left meanwhile."""
+"""An emitter gets the same receipts again for its key, also when the clients that answered have left meanwhile."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A bus without doors, on a ledger that is not kept, and clients that do as they are told."""
+"""A bus without sockets, on a ledger that is not kept, and clients for tests."""
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence

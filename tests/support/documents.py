@@ -123,8 +123,8 @@ def mend_pressure(plain: dict[str, Any]) -> dict[str, Any]:
 
 def mend_capability(plain: dict[str, Any]) -> dict[str, Any]:
     names = sorted(CAPABILITIES)
-    wish = {"capability": names[len(plain["capability"]) % len(names)]}
-    return plain | wish | ({"support": "native"} if plain.get("support") == "unavailable" else {})
+    changed = {"capability": names[len(plain["capability"]) % len(names)]}
+    return plain | changed | ({"support": "native"} if plain.get("support") == "unavailable" else {})
 
 
 def mend_event_claim(plain: dict[str, Any]) -> dict[str, Any]:

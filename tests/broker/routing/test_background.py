@@ -25,7 +25,7 @@ from lifebus_contract.codec import decode_receipt
 from support.bus_box import EVENT, answering, bus_box, emission, hang, payload, receipts_of, recorded
 
 SECONDS = 10
-TWO_WISHES = [
+TWO_PLACEMENTS = [
     {"placement": "pre_prompt_frame", "requirement": "required"},
     {"placement": "receipt_only", "requirement": "optional"},
 ]
@@ -48,7 +48,7 @@ class Gate:
 async def settled(bus: EventBus) -> dict[str, Receipt]:
     """Return all receipts by client once nothing is under way."""
     async with asyncio.timeout(SECONDS):
-        while bus.dispatches:  # noqa: ASYNC110  a counter, which tells nobody
+        while bus.dispatches:  # noqa: ASYNC110  a counter, which wakes nobody
             await asyncio.sleep(0)
     return {receipt.client_id: receipt for receipt in await recorded(bus)}
 
@@ -88,14 +88,17 @@ async def test_a_waited_for_client_and_a_background_client_each_get_their_receip
 
 
 @pytest.mark.parametrize(
-    ("wishes", "status", "placement"),
-    [(TWO_WISHES[:1], ReceiptStatus.SKIPPED, None), (TWO_WISHES, ReceiptStatus.OBSERVED, PlacementClass.RECEIPT_ONLY)],
+    ("placements", "status", "placement"),
+    [
+        (TWO_PLACEMENTS[:1], ReceiptStatus.SKIPPED, None),
+        (TWO_PLACEMENTS, ReceiptStatus.OBSERVED, PlacementClass.RECEIPT_ONLY),
+    ],
 )
-async def test_what_comes_late_lands_in_the_receipt_or_nowhere(
-    wishes: list[object], status: ReceiptStatus, placement: PlacementClass | None
+async def test_payloads_of_a_background_client_go_into_the_receipt_or_nowhere(
+    placements: list[object], status: ReceiptStatus, placement: PlacementClass | None
 ) -> None:
     async with bus_box() as bus:
-        bus.register("late", [EVENT], answering(payload("late", acceptable_placements=wishes)), background=True)
+        bus.register("late", [EVENT], answering(payload("late", acceptable_placements=placements)), background=True)
         (outcome,) = await bus.emit("emitter", [emission()])
         receipt = (await settled(bus))["late"]
         assert outcome.deliveries == ()
@@ -108,12 +111,12 @@ async def test_a_key_that_comes_again_asks_no_background_client_again() -> None:
     async with bus_box() as bus, asyncio.timeout(SECONDS):
         gate = Gate()
         bus.register("late", [EVENT], gate, background=True)
-        told = emission(idempotency_key="k")
-        (first,) = await bus.emit("emitter", [told])
-        (during,) = await bus.emit("emitter", [told])
+        keyed = emission(idempotency_key="k")
+        (first,) = await bus.emit("emitter", [keyed])
+        (during,) = await bus.emit("emitter", [keyed])
         gate.open.set()
         await settled(bus)
-        (after,) = await bus.emit("emitter", [told])
+        (after,) = await bus.emit("emitter", [keyed])
         await settled(bus)
         assert gate.asked == 1
         assert first.stored == during.stored
@@ -124,10 +127,10 @@ async def test_a_key_that_comes_again_asks_no_background_client_again() -> None:
 
 async def test_one_that_was_not_asked_before_the_end_is_asked_when_the_key_comes_again() -> None:
     async with bus_box() as bus:
-        told = emission(idempotency_key="k")
-        (first,) = await bus.emit("emitter", [told])  # the broker ended here, as far as the ledger can tell
+        keyed = emission(idempotency_key="k")
+        (first,) = await bus.emit("emitter", [keyed])  # the broker ended here, as far as the ledger can tell
         bus.register("late", [EVENT], answering(), background=True)
-        await bus.emit("emitter", [told])
+        await bus.emit("emitter", [keyed])
         found = await settled(bus)
         assert found["late"].parent_receipt_id == receipts_of(first)["emitter"].receipt_id
 

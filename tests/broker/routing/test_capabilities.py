@@ -1,4 +1,4 @@
-"""What is weaker than claimed: the fold over reports and the table that negotiations read agree with a plain model."""
+"""What is weaker than claimed: the reducer of reports and the table that negotiations read agree with a plain model."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ REGISTRY = Registry([ADAPTERS["codex"].registered, ADAPTERS["claude"].registered
 STEPS = st.tuples(
     st.sampled_from(["codex", "claude", "nobody"]),
     st.sampled_from(["s1", "s2", None]),
-    st.sampled_from(["report", "report", "report", "told", "ended", "other"]),
+    st.sampled_from(["report", "report", "report", "client", "ended", "other"]),
     st.lists(
         st.tuples(
             st.sampled_from([OPENING, STARTING, "session_rename", "made up"]),
@@ -31,7 +31,7 @@ STEPS = st.tuples(
         max_size=3,
     ),
 )
-EVENTS = {"report": "capability.degraded", "told": "capability.degraded", "ended": "session.ended"}
+EVENTS = {"report": "capability.degraded", "client": "capability.degraded", "ended": "session.ended"}
 
 
 def claimed(adapter_id: str, capability: str) -> SupportState:
@@ -44,7 +44,7 @@ def receipt(adapter: str, session: str | None, kind: str, *changes: tuple[str, S
         "adapter_id": adapter,
         "harness_session_id": session,
         "event": EVENTS.get(kind, "frame.opening"),
-        "telemetry_summary": {"emitter": "watcher"} if kind == "told" else {},
+        "telemetry_summary": {"emitter": "watcher"} if kind == "client" else {},
         "capability_degradations": [],
     }
     found = validate(golden("receipt", **fields), Receipt)
@@ -83,31 +83,31 @@ class Model:
 
 @given(st.lists(STEPS, max_size=25))
 def test_the_table_and_the_fold_say_what_a_plain_model_says(steps: list[Any]) -> None:
-    model, held, folded = Model(), table(), CapabilityState()
+    model, held, reduced = Model(), table(), CapabilityState()
     for adapter, session, kind, changes in steps:
         model.take(adapter, session, kind, changes)
         made = receipt(adapter, session, kind, *changes)
         held.apply([made])
-        folded.apply(made)
+        reduced.apply(made)
     for adapter in ("codex", "claude", "nobody"):
         whole = model.losses(adapter, None)
-        assert held.overrides(adapter) == whole == folded.losses((adapter, None), claimed)
+        assert held.overrides(adapter) == whole == reduced.losses((adapter, None), claimed)
         for session in ("s1", "s2"):
             own = model.losses(adapter, session)
-            assert own == folded.losses((adapter, session), claimed)
+            assert own == reduced.losses((adapter, session), claimed)
             assert held.overrides(adapter, session) == whole | own
-    assert all([*folded.adapters.values(), *folded.sessions.values()])
+    assert all([*reduced.adapters.values(), *reduced.sessions.values()])
 
 
 @given(st.lists(STEPS, max_size=20), st.integers(0, 20), st.integers(0, 20))
 def test_history_that_comes_late_goes_before_what_was_learned_meanwhile(
-    steps: list[Any], begun: int, folded: int
+    steps: list[Any], begun: int, reduced: int
 ) -> None:
     receipts = [receipt(adapter, session, kind, *changes) for adapter, session, kind, changes in steps]
     held, history, whole = table(), CapabilityState(), CapabilityState()
     held.await_history()
     held.apply(receipts[begun:])
-    for one in receipts[: max(begun, folded)]:
+    for one in receipts[: max(begun, reduced)]:
         history.apply(one)
     for one in receipts:
         whole.apply(one)
@@ -151,7 +151,7 @@ def test_a_loss_of_the_whole_adapter_counts_in_every_session_that_says_nothing_e
 
 
 def test_what_clients_are_told_of_a_loss_does_not_bring_it_back() -> None:
-    held = table(lost(), lost(now=NATIVE, before=GONE), receipt("codex", "s1", "told", (OPENING, NATIVE, GONE)))
+    held = table(lost(), lost(now=NATIVE, before=GONE), receipt("codex", "s1", "client", (OPENING, NATIVE, GONE)))
     assert held.overrides("codex", "s1") == {}
 
 

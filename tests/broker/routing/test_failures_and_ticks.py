@@ -1,4 +1,4 @@
-"""What could not be understood is one failed receipt; what observed nothing is told and not stored."""
+"""What could not be understood is one failed receipt; what observed nothing is published and not stored."""
 
 from typing import Any
 
@@ -20,9 +20,9 @@ def tick(**fields: Any) -> Emission:
 async def test_a_moment_that_cannot_be_understood_is_one_failed_receipt_and_asks_nobody() -> None:
     async with bus_box() as bus:
         client = bus.register("client", [TICK], answering())
-        told = receipts_of(await bus.record_failure("hooks", tick(), NONSENSE))
-        assert {name: (one.event, one.status) for name, one in told.items()} == {"hooks": (TICK, "failed")}
-        failed = told["hooks"]
+        receipts = receipts_of(await bus.record_failure("hooks", tick(), NONSENSE))
+        assert {name: (one.event, one.status) for name, one in receipts.items()} == {"hooks": (TICK, "failed")}
+        failed = receipts["hooks"]
         assert (failed.failure_class, failed.retry_class) == ("invalid_request", RetryClass.DO_NOT_RETRY)
         assert [(one.code, one.message) for one in failed.warnings] == [("malformed", "not JSON")]
         assert (await recorded(bus), client.dispatched) == ([failed], 0)
@@ -57,14 +57,14 @@ async def test_a_failure_that_cannot_be_recorded_is_a_refusal(gone: str) -> None
         assert outcome.stored == ()
 
 
-async def test_a_transient_receipt_is_told_with_neither_position_nor_sequence_and_not_stored() -> None:
+async def test_a_transient_receipt_is_published_with_neither_position_nor_sequence_and_not_stored() -> None:
     async with bus_box() as bus:
         stored: list[StoredReceipt] = []
-        told: list[StoredReceipt] = []
+        transient: list[StoredReceipt] = []
         bus.fanout.listen(stored.extend)
-        bus.fanout.listen_transient(told.append)
+        bus.fanout.listen_transient(transient.append)
         receipt = bus.publish_transient("supervisor", tick())
-        (row,) = told
+        (row,) = transient
         assert (row.position, row.sequence, row.adapter_id, row.harness_session_id) == (0, None, "codex", "s1")
         assert decode_receipt(row.receipt) == receipt
         assert (receipt.client_id, receipt.event, receipt.status) == ("supervisor", TICK, "observed")

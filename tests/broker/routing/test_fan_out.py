@@ -14,40 +14,40 @@ def row(position: int, session: str | None = "s1", sequence: int | None = None) 
 
 def test_every_listener_gets_the_rows_of_a_commit_until_it_is_taken_away() -> None:
     fanout = Fanout()
-    heard: dict[str, list[StoredReceipt]] = {"one": [], "other": []}
-    stop = fanout.listen(heard["one"].extend)
-    fanout.listen(heard["other"].extend)
+    received: dict[str, list[StoredReceipt]] = {"one": [], "other": []}
+    stop = fanout.listen(received["one"].extend)
+    fanout.listen(received["other"].extend)
     fanout.publish([row(1), row(2)])
     stop()
     fanout.publish([row(3)])
-    assert heard == {"one": [row(1), row(2)], "other": [row(1), row(2), row(3)]}
+    assert received == {"one": [row(1), row(2)], "other": [row(1), row(2), row(3)]}
 
 
 def test_a_listener_that_fails_is_counted_and_hurts_no_other() -> None:
     fanout = Fanout()
-    heard: list[StoredReceipt] = []
+    received: list[StoredReceipt] = []
 
     def fail(_: Sequence[StoredReceipt]) -> None:
         raise RuntimeError("no")
 
     fanout.listen(fail)
-    fanout.listen(heard.extend)
+    fanout.listen(received.extend)
     fanout.publish([row(1)])
-    assert (heard, fanout.failures) == ([row(1)], 1)
+    assert (received, fanout.failures) == ([row(1)], 1)
 
 
 def test_a_listener_may_leave_while_it_is_told() -> None:
     fanout = Fanout()
-    heard: list[StoredReceipt] = []
+    received: list[StoredReceipt] = []
 
     def once(_: Sequence[StoredReceipt]) -> None:
         stop()
 
     stop = fanout.listen(once)
-    fanout.listen(heard.extend)
+    fanout.listen(received.extend)
     fanout.publish([row(1)])
     fanout.publish([row(2)])
-    assert heard == [row(1), row(2)]
+    assert received == [row(1), row(2)]
 
 
 def test_changed_sessions_are_told_once_with_their_newest_sequence() -> None:
@@ -73,12 +73,12 @@ def test_a_transient_receipt_goes_to_its_own_listeners_alone() -> None:
 
 def test_a_listener_that_fails_on_a_transient_receipt_hurts_no_other() -> None:
     fanout = Fanout()
-    heard: list[StoredReceipt] = []
+    received: list[StoredReceipt] = []
 
     def fail(_: StoredReceipt) -> None:
         raise RuntimeError("no")
 
     fanout.listen_transient(fail)
-    fanout.listen_transient(heard.append)
+    fanout.listen_transient(received.append)
     fanout.publish_transient(row(0))
-    assert (heard, fanout.failures) == ([row(0)], 1)
+    assert (received, fanout.failures) == ([row(0)], 1)

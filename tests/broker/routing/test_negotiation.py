@@ -58,14 +58,16 @@ def adapter(support: str = "native", **changes: Any) -> RegisteredAdapter:
     return RegisteredAdapter(manifest=validate(manifest, AdapterManifest), conformance=ConformanceLevel.V1)
 
 
-def wish(level: str, support: str = "synthesized", *, accept: bool = False, of: str = CAPABILITY) -> CapabilityRequest:
+def asking(
+    level: str, support: str = "synthesized", *, accept: bool = False, of: str = CAPABILITY
+) -> CapabilityRequest:
     return CapabilityRequest(
         capability=of, level=RequirementLevel(level), support=SupportState(support), accept_partial=accept
     )
 
 
 def negotiated(level: str, wanted: str, claimed: str, *, accept: bool = False) -> Negotiation:
-    return negotiate(adapter(claimed), [wish(level, wanted, accept=accept)])
+    return negotiate(adapter(claimed), [asking(level, wanted, accept=accept)])
 
 
 @pytest.mark.parametrize(("level", "wanted", "claimed", "outcome"), CASES)
@@ -118,7 +120,7 @@ def test_nothing_asked_is_satisfied() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wishes", "worst"),
+    ("names", "worst"),
     [
         (["satisfied"], "satisfied"),
         (["satisfied", "degraded"], "degraded"),
@@ -126,17 +128,17 @@ def test_nothing_asked_is_satisfied() -> None:
         (["degraded", "unsupported", "requires_operator", "satisfied"], "unsupported"),
     ],
 )
-def test_the_worst_outcome_wins_and_every_outcome_is_reported(wishes: list[str], worst: str) -> None:
+def test_the_worst_outcome_wins_and_every_outcome_is_reported(names: list[str], worst: str) -> None:
     asked = {
-        "satisfied": wish("required", of="event:session.starting"),
-        "degraded": wish("preferred", of="harness_task_id"),
-        "requires_operator": wish("required", of="session_rename"),
-        "unsupported": wish("required", of="placement:pre_frame_leading"),
+        "satisfied": asking("required", of="event:session.starting"),
+        "degraded": asking("preferred", of="harness_task_id"),
+        "requires_operator": asking("required", of="session_rename"),
+        "unsupported": asking("required", of="placement:pre_frame_leading"),
     }
-    found = negotiate(adapter(), [asked[name] for name in wishes])
+    found = negotiate(adapter(), [asked[name] for name in names])
     assert found.outcome == worst
-    assert [one.outcome for one in found.outcomes] == wishes
-    assert [one.capability for one in found.outcomes] == [asked[name].capability for name in wishes]
+    assert [one.outcome for one in found.outcomes] == names
+    assert [one.capability for one in found.outcomes] == [asked[name].capability for name in names]
 
 
 @pytest.mark.parametrize(
@@ -183,7 +185,7 @@ def test_a_capability_the_contract_does_not_know_is_refused() -> None:
 
 def test_a_capability_that_degraded_in_mid_session_counts_as_it_is_now() -> None:
     lost = {CAPABILITY: SupportState.UNAVAILABLE}
-    found = negotiate(adapter("native"), [wish("required")], lost)
+    found = negotiate(adapter("native"), [asking("required")], lost)
     assert found.outcome is NegotiationOutcome.UNSUPPORTED
     assert (found.outcomes[0].claimed, found.outcomes[0].current) == ("native", "unavailable")
     assert "is unavailable, was native" in found.outcomes[0].reason
@@ -191,13 +193,13 @@ def test_a_capability_that_degraded_in_mid_session_counts_as_it_is_now() -> None
 
 def test_an_override_never_makes_more_of_a_claim_than_the_manifest() -> None:
     better = {CAPABILITY: SupportState.NATIVE}
-    assert negotiate(adapter("unavailable"), [wish("required")], better).outcome is NegotiationOutcome.UNSUPPORTED
+    assert negotiate(adapter("unavailable"), [asking("required")], better).outcome is NegotiationOutcome.UNSUPPORTED
 
 
 def test_an_optional_capability_is_left_out_silently_unless_it_was_promised_and_lost() -> None:
-    never_had = negotiate(adapter("unavailable"), [wish("optional")])
+    never_had = negotiate(adapter("unavailable"), [asking("optional")])
     assert (never_had.outcome, warnings_of(never_had), degradations_of(never_had, 1)) == ("satisfied", (), ())
-    lost = negotiate(adapter("native"), [wish("optional")], {CAPABILITY: SupportState.UNAVAILABLE})
+    lost = negotiate(adapter("native"), [asking("optional")], {CAPABILITY: SupportState.UNAVAILABLE})
     assert lost.outcome is NegotiationOutcome.DEGRADED
     assert [warning.capability for warning in warnings_of(lost)] == [CAPABILITY]
 
@@ -227,7 +229,7 @@ def test_a_degradation_names_the_transition_and_what_to_do_next(current: str, re
 
 
 def test_a_lost_capability_is_named_with_what_was_promised_even_when_the_dispatch_is_refused() -> None:
-    found = negotiate(adapter("native"), [wish("required")], {CAPABILITY: SupportState.MANUAL})
+    found = negotiate(adapter("native"), [asking("required")], {CAPABILITY: SupportState.MANUAL})
     (lost,) = degradations_of(found, 5)
     assert found.failure_class is FailureClass.OPERATOR_REQUIRED
     assert (lost.previous_support, lost.current_support) == ("native", "manual")

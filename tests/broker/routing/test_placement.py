@@ -44,9 +44,9 @@ def adapter(refused: tuple[str, ...] = (), /, **slots: Any) -> RegisteredAdapter
     )
 
 
-def payload(*wishes: str, payload_id: str = "pay_01", body: str = "text") -> PayloadEnvelope:
-    """Return a payload whose wishes are written ``placement`` (required) or ``placement/level``."""
-    pairs = [wish.split("/") if "/" in wish else (wish, "required") for wish in wishes]
+def payload(*acceptable: str, payload_id: str = "pay_01", body: str = "text") -> PayloadEnvelope:
+    """Return a payload whose acceptable placements are written ``placement`` (required) or ``placement/level``."""
+    pairs = [one.split("/") if "/" in one else (one, "required") for one in acceptable]
     plain = golden("payload", payload_id=payload_id, body=body, byte_size=len(body))
     plain["acceptable_placements"] = [{"placement": name, "requirement": level} for name, level in pairs]
     return validate(plain, PayloadEnvelope)
@@ -217,11 +217,11 @@ def test_a_slot_too_small_gives_way_to_the_next_one() -> None:
 
 
 def test_a_limit_counts_the_rendered_text_to_the_byte() -> None:
-    wish = payload(DEVELOPER, body="grüße")
-    exact = {"support": "native", "max_bytes": text_size([wish])}
-    assert placed(wish, on=adapter(pre_frame_leading=exact)).refusal is None
-    less = {"support": "native", "max_bytes": text_size([wish]) - 1}
-    assert placed(wish, on=adapter(pre_frame_leading=less)).refusal is not None
+    one = payload(DEVELOPER, body="grüße")
+    exact = {"support": "native", "max_bytes": text_size([one])}
+    assert placed(one, on=adapter(pre_frame_leading=exact)).refusal is None
+    less = {"support": "native", "max_bytes": text_size([one]) - 1}
+    assert placed(one, on=adapter(pre_frame_leading=less)).refusal is not None
 
 
 def test_the_payloads_of_a_slot_share_its_limit() -> None:
@@ -282,7 +282,7 @@ def test_receipts_come_in_the_order_of_the_payloads() -> None:
     assert [name for name, _ in slots(found)] == names
 
 
-WISHES = st.lists(
+ACCEPTABLE = st.lists(
     st.tuples(st.sampled_from(list(PlacementClass)), st.sampled_from(["required", "preferred", "optional"])),
     min_size=1,
     max_size=3,
@@ -297,7 +297,7 @@ LIMITS = st.dictionaries(
 
 
 @given(
-    st.lists(st.tuples(WISHES, st.text("aé🚀", max_size=60)), max_size=5),
+    st.lists(st.tuples(ACCEPTABLE, st.text("aé🚀", max_size=60)), max_size=5),
     LIMITS,
     st.sampled_from(SESSION + FRAME + OTHER),
 )
@@ -306,8 +306,8 @@ def test_whatever_is_placed_fits_and_is_accounted_for(
     asked: list[tuple[list[tuple[str, str]], str]], limits: dict[str, Any], event: str
 ) -> None:
     payloads = [
-        payload(*(f"{placement}/{level}" for placement, level in wishes), payload_id=f"pay_{number}", body=body)
-        for number, (wishes, body) in enumerate(asked)
+        payload(*(f"{placement}/{level}" for placement, level in acceptable), payload_id=f"pay_{number}", body=body)
+        for number, (acceptable, body) in enumerate(asked)
     ]
     on = adapter(**limits)
     found = placed(*payloads, event=event, on=on)

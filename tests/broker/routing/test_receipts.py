@@ -56,16 +56,16 @@ def emission(**changes: Any) -> Emission:
     return validate({"request": golden("request", **changes), "telemetry": {"turns": 3}}, Emission)
 
 
-def placement(*wishes: str) -> PlacementResult:
+def placement(*names: str) -> PlacementResult:
     slots = {"pre_frame_trailing": {"support": "native"}, "tool_result": {"support": "unavailable"}}
     manifest = validate(golden("manifest", placement=slots), AdapterManifest)
     adapter = RegisteredAdapter(manifest=manifest, conformance=ConformanceLevel.V1)
     payloads = [
         validate(
-            golden("payload", payload_id=wish, acceptable_placements=[{"placement": wish, "requirement": "optional"}]),
+            golden("payload", payload_id=name, acceptable_placements=[{"placement": name, "requirement": "optional"}]),
             PayloadEnvelope,
         )
-        for wish in wishes
+        for name in names
     ]
     return place(payloads, emission().request, adapter)
 
@@ -177,7 +177,7 @@ def test_a_satisfied_negotiation_leaves_no_trace() -> None:
 
 
 @pytest.mark.parametrize(
-    ("failure", "wish", "retry"),
+    ("failure", "asked", "retry"),
     [
         ("timeout", None, RetryClass.SAFE_RETRY),
         ("timeout", "do_not_retry", RetryClass.DO_NOT_RETRY),
@@ -186,9 +186,9 @@ def test_a_satisfied_negotiation_leaves_no_trace() -> None:
     ],
 )
 def test_a_failed_answer_may_tighten_its_retry_class_but_not_loosen_it(
-    failure: str, wish: str | None, retry: RetryClass
+    failure: str, asked: str | None, retry: RetryClass
 ) -> None:
-    receipt = answered("failed", failure_class=failure, retry_class=wish)
+    receipt = answered("failed", failure_class=failure, retry_class=asked)
     assert (receipt.status, receipt.failure_class, receipt.retry_class) == ("failed", failure, retry)
 
 

@@ -48,8 +48,8 @@ def adapter(
 
 
 def reason(registered: RegisteredAdapter, name: str = WRAPPER) -> str:
-    wish = CapabilityRequest(capability=name, level=RequirementLevel.REQUIRED)
-    found = negotiate(registered, [wish])
+    requirement = CapabilityRequest(capability=name, level=RequirementLevel.REQUIRED)
+    found = negotiate(registered, [requirement])
     assert found.outcome == "unsupported"
     return found.outcomes[0].reason
 

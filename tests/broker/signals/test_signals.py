@@ -1,4 +1,4 @@
-"""The log of signals: numbers without holes, known origins, bounded room, and nothing told before it is durable."""
+"""The log of signals: numbers without holes, known origins, bounded room, nothing published before it is durable."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -28,11 +28,11 @@ class Seen(Struct, frozen=True):
 
 
 class Listening:
-    """A log with whatever it published, while its enforcing runs."""
+    """A log with what it published, whose quota is enforced meanwhile."""
 
     def __init__(self, log: SignalLog) -> None:
         self.log = log
-        self.told: list[tuple[str, str, list[int]]] = []
+        self.published: list[tuple[str, str, list[int]]] = []
         log.listen(self._hear)
         self._enforcing, self._enforce = False, log._enforce
         log._enforce = self._watched  # type: ignore[method-assign]
@@ -48,7 +48,7 @@ class Listening:
         self._enforcing = False
 
     def _hear(self, adapter_id: str, thread: str, signals: Sequence[StoredSignal]) -> None:
-        self.told.append((adapter_id, thread, [one.sequence for one in signals]))
+        self.published.append((adapter_id, thread, [one.sequence for one in signals]))
 
 
 @asynccontextmanager
@@ -88,7 +88,7 @@ async def test_what_is_published_is_what_can_be_read_each_threads_signals_togeth
     async with unkept_journal() as journal, listening(journal) as it:
         await it.log.record("o", 4, "codex", [Seen("a"), Seen("b"), Seen("a"), Seen("")])
         await it.log.record("o", 5, "claude", [Seen("a")])
-        assert it.told == [("codex", "a", [1, 2]), ("codex", "b", [1]), ("codex", "", [1]), ("claude", "a", [1])]
+        assert it.published == [("codex", "a", [1, 2]), ("codex", "b", [1]), ("codex", "", [1]), ("claude", "a", [1])]
         assert it.log.take_changed() == {("codex", "a"): 2, ("codex", "b"): 1, ("codex", ""): 1, ("claude", "a"): 1}
         assert it.log.take_changed() == {}
         assert [one.sequence for one in (await it.log.read("codex", "a", 0, 10)).signals] == [1, 2]
@@ -100,10 +100,10 @@ async def test_nothing_is_published_or_known_before_it_is_durable(tmp_path: Path
         disk.gate.clear()
         recording = asyncio.ensure_future(it.log.record("o", 1, "codex", [Seen("a")]))
         await asyncio.to_thread(disk.waiting.wait, 10)
-        assert (it.told, it.log.through("o"), recording.done()) == ([], 0, False)
+        assert (it.published, it.log.through("o"), recording.done()) == ([], 0, False)
         disk.gate.set()
         await recording
-        assert (it.told, it.log.through("o")) == ([("codex", "a", [1])], 1)
+        assert (it.published, it.log.through("o")) == ([("codex", "a", [1])], 1)
 
 
 async def test_a_full_queue_is_busy_and_what_was_refused_can_come_again(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ async def test_a_full_queue_is_busy_and_what_was_refused_can_come_again(tmp_path
         disk.gate.set()
         await asyncio.gather(*taken)
         await it.log.record("late", 1, "codex", batch)
-        assert [one for _, _, told in it.told for one in told] == list(range(1, 5_001))
+        assert [one for _, _, numbers in it.published for one in numbers] == list(range(1, 5_001))
 
 
 async def test_observers_are_refused_while_what_is_too_much_cannot_be_dropped_fast_enough() -> None:
@@ -142,7 +142,7 @@ async def test_a_listener_that_fails_costs_neither_the_observer_nor_the_others_a
         it = Listening(log)
         async with asyncio.timeout(20):
             await log.record("o", 1, "codex", [Seen("a"), Seen("b")])
-        assert it.told == [("codex", "a", [1]), ("codex", "b", [1])]
+        assert it.published == [("codex", "a", [1]), ("codex", "b", [1])]
 
 
 async def test_a_caller_that_is_cancelled_has_recorded_all_the_same() -> None:
@@ -150,7 +150,7 @@ async def test_a_caller_that_is_cancelled_has_recorded_all_the_same() -> None:
         recording = asyncio.ensure_future(it.log.record("o", 1, "codex", [Seen("a")]))
         await asyncio.sleep(0)
         recording.cancel()
-        await until(lambda: it.told)
+        await until(lambda: it.published)
         assert it.log.through("o") == 1
 
 

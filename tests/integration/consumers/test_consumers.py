@@ -108,10 +108,10 @@ async def test_a_receipt_that_fails_twenty_times_is_a_dead_letter_with_its_conte
             await poison.nack(delay=0)
             await emitted(bus, 1)
             assert places(await take(deliveries, 1)) == [(3, 1)]
-        (letter,) = await bus.cursors.dead_letters("n")
-        assert (letter.number, letter.position, letter.tries) == (1, 1, MAX_TRIES)
-        assert letter.receipt is not None
-        assert decode_receipt(letter.receipt) == poison.receipt
+        (dead_letter,) = await bus.cursors.dead_letters("n")
+        assert (dead_letter.number, dead_letter.position, dead_letter.tries) == (1, 1, MAX_TRIES)
+        assert dead_letter.receipt is not None
+        assert decode_receipt(dead_letter.receipt) == poison.receipt
         assert ((await standing(bus)).dead, (await standing(bus)).position) == (1, 2)
 
 
@@ -145,7 +145,7 @@ async def consume_until_killed(
                 return
             await delivery.ack()
             done.append(delivery.position)
-        assert [letter.position for letter in await bus.cursors.dead_letters("n")] == [2]
+        assert [dead_letter.position for dead_letter in await bus.cursors.dead_letters("n")] == [2]
 
 
 async def test_a_receipt_on_which_the_consumer_fails_each_time_is_dead_and_what_it_did_not_come_to_is_not() -> None:
@@ -160,7 +160,7 @@ async def test_a_receipt_on_which_the_consumer_fails_each_time_is_dead_and_what_
             assert places(await take(deliveries, 1)) == [(4, 1)]
         assert [attempt for position, attempt in attempts if position == 1] == list(range(1, MAX_TRIES + 1))
         assert [place for place in attempts if place[0] > 1] == [(2, 1), (3, 1)]
-        assert [letter.position for letter in await bus.cursors.dead_letters("n")] == [1]
+        assert [dead_letter.position for dead_letter in await bus.cursors.dead_letters("n")] == [1]
 
 
 async def fail_on_the_first(bus: lifebus.Bus, attempts: list[tuple[int, int]]) -> None:
