@@ -1,7 +1,7 @@
 """One harness as one value: its manifest, hook table, telemetry and assets.  A `Harness` is an `Adapter`."""
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache
 from typing import Final
 
 import msgspec
@@ -32,8 +32,7 @@ USER_TEXT_ONLY: Final = frozenset({PlacementClass.DEVELOPER_EQUIVALENT_FRAME})
 _NOTHING: Final = HookAnswer()
 
 
-# `dict=True` makes room for the cached properties.
-class Harness(Struct, frozen=True, kw_only=True, dict=True):
+class Harness(Struct, frozen=True, kw_only=True):
     """Everything that lifebus knows about one harness; an `Adapter` made of data.
 
     `package` is the package that holds the harness's `manifest.json` and `examples.jsonl`; `conformance`,
@@ -54,15 +53,10 @@ class Harness(Struct, frozen=True, kw_only=True, dict=True):
     refused_placements: frozenset[PlacementClass] = frozenset()
     watching_modes: frozenset[IntegrationMode] = frozenset()
 
-    @cached_property
+    @property
     def registered(self) -> RegisteredAdapter:
-        """Its manifest from the package, with its conformance level; read once."""
-        return RegisteredAdapter(
-            manifest=load_manifest(package_file(self.package, "manifest.json")),
-            conformance=self.conformance,
-            refused_placements=self.refused_placements,
-            watching_modes=self.watching_modes,
-        )
+        """Its manifest from the package, with its conformance level."""
+        return _registered(self.package, self.conformance, self.refused_placements, self.watching_modes)
 
     @property
     def adapter_id(self) -> str:
@@ -118,3 +112,19 @@ class Harness(Struct, frozen=True, kw_only=True, dict=True):
                 f"context of {size} bytes; `{slot.value}` takes {limit}",
                 code="context_too_large",
             )
+
+
+# Every hook call asks for the manifest, and the file does not change while the program runs.
+@cache
+def _registered(
+    package: str,
+    conformance: ConformanceLevel,
+    refused_placements: frozenset[PlacementClass],
+    watching_modes: frozenset[IntegrationMode],
+) -> RegisteredAdapter:
+    return RegisteredAdapter(
+        manifest=load_manifest(package_file(package, "manifest.json")),
+        conformance=conformance,
+        refused_placements=refused_placements,
+        watching_modes=watching_modes,
+    )

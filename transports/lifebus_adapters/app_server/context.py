@@ -19,6 +19,7 @@ class Context(Struct, frozen=True):
     turn: str | None = None
 
 
+# Any is the type of every field: one strange value must not hide the others.
 class _Named(
     Struct, rename={"turn_id": "turnId", "snake": "turn_id", "parent": "parentTurnId", "snakes": "parent_turn_id"}
 ):
@@ -47,6 +48,7 @@ def context_of(params: bytes) -> Context:
     parsed = decoded(params, _Params)
     if parsed is None:
         return Context()
+    # Old methods call a thread a conversation.
     thread = identifier(parsed.thread_id) or _first(parsed.conversation_id, _inside(parsed.thread).id)
     return Context(thread, identifier(parsed.turn_id) or _turn_inside(parsed))
 

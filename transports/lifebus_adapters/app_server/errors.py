@@ -56,6 +56,7 @@ def error_facts(info: ErrorInfo, *, will_retry: bool) -> dict[str, FactValue]:
 
 
 def _classes(info: ErrorInfo) -> tuple[FailureClass, RetryClass | None]:
+    # Whatever the kind: only a person can log in again.
     if info.http_status in _FORBIDDEN:
         return FailureClass.OPERATOR_REQUIRED, None
     return _CLASSES.get(info.kind, (FailureClass.INTERNAL_ERROR, None))

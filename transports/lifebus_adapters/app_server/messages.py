@@ -77,6 +77,7 @@ def read_message(line: bytes) -> RpcMessage | None:
         return _asked(wire.id, wire.method, wire.params)
     if isinstance(wire.id, UnsetType) or (wire.result == _NOTHING and wire.error == _NOTHING):
         return None
+    # A response with both is an error, as in JSON-RPC.
     return RpcResponse(wire.id, wire.result if wire.error == _NOTHING else None)
 
 

@@ -113,6 +113,7 @@ class PendingQuestions:
                 item_id=fact.item_id,
                 outcome=outcome,  # type: ignore[arg-type]  # one of three words, all above
                 decision=decision,
+                # Clocks may go back between the two messages.
                 waited_ms=None if at_ms is None else min(max(0, at_ms - asked.at_ms), _YEAR_MS),
             )
         ]
@@ -129,5 +130,6 @@ def _decision(result: Raw | None) -> str | None:
         return None
     word = parsed.decision or parsed.action
     if isinstance(word, dict):
+        # Some decisions are an object with one key, whose value stays behind.
         word = next(iter(word), None) if len(word) == 1 else None
     return word if word in _WORDS else None

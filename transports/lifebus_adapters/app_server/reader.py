@@ -153,6 +153,7 @@ class AppServerReader:
             self.counters.withheld += 1
             self._forget_deleted(thread, message)
             return []
+        # Many notifications name only the thread; then the turn that runs in it is meant.
         turn = context.turn or thread.turn
         return [self._signal(message, thread, turn, at_ms), *_seen(self._facts(message, thread, turn, at_ms))]
 

@@ -37,6 +37,7 @@ class ClientRequests:
 
     def note(self, request: RpcRequest, thread: str | None) -> None:
         """Remember a request if its answer matters."""
+        # Everything else would only push out the requests that matter.
         if request.method not in RECORD_METHODS and request.method not in {COMPACT, _TURN}:
             return
         self._sent[request_key(request.id)] = Sent(request.method, thread)

@@ -72,6 +72,7 @@ def signal_of(
 
 def iso_time(at_ms: int) -> str:
     """Return a time as ``2026-11-22T04:14:02.123Z``; the years 1970 to 9999 are its bounds."""
+    # `datetime` refuses years beyond these; a bad clock must not cost the signal.
     seconds, ms = divmod(min(max(0, at_ms), _LAST_MS), 1_000)
     time = datetime.fromtimestamp(seconds, UTC).replace(microsecond=ms * 1_000, tzinfo=None)
     return time.isoformat(timespec="milliseconds") + "Z"

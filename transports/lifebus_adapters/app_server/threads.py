@@ -77,6 +77,7 @@ class Threads:
         thread = self._threads.get(thread_id)
         if thread is None:
             thread = self._threads[thread_id] = Thread(thread_id)
+            # Rather a closed thread than a live one, whose end would go unreported.
             if len(self._threads) > MAX_THREADS:
                 del self._threads[
                     next((one.id for one in self._threads.values() if not one.live), next(iter(self._threads)))
@@ -101,6 +102,7 @@ class Threads:
     def purge(self, thread: Thread) -> None:
         """Forget a deleted thread, and remember that it is."""
         self._threads.pop(thread.id, None)
+        # Remembered, so that a late message does not bring the thread back.
         self._purged[thread.id] = None
         if len(self._purged) > MAX_THREADS:
             del self._purged[next(iter(self._purged))]

@@ -60,6 +60,7 @@ def _check(document: object) -> tuple[str, ...]:
 
 
 def _hooks(request: InstallRequest) -> tuple[Asset, ...]:
+    # The local settings are not committed: they hold the path of one user's launcher.
     name = "settings.json" if request.project is None else "settings.local.json"
     line = {"type": "command", "command": hook_command(request.launcher, "claude", "statusLine")}
     status_line = (SettingsEntry(kind="member", where=("statusLine",), value=line),) if request.status_line else ()

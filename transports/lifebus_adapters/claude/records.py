@@ -69,6 +69,7 @@ class CompactMetadata(Struct, rename="camel"):
     post_tokens: Count | None = None
 
 
+# All fields but `type` may be missing: each kind of line has its own.
 class Line(Struct, rename="camel"):
     """What is read of any line; its `message` is read once its type is known."""
 

@@ -97,6 +97,7 @@ class TranscriptReader:
             self._queued_at = max(self._queued_at, at)
         asked_by = line.request_session_id or line.session_id
         self._is_copying = line.type in _TOLD and (self._is_copying or asked_by != line.session_id)
+        # Compared as text, to the second: all times of a file have the same form.
         self._is_copied = self._is_copying or "" < at < self._queued_at
 
     def _answer(self, session: str, line: Line, answer: AssistantMessage) -> Sequence[Fact]:
@@ -149,6 +150,7 @@ class TranscriptReader:
         """Return the end of a turn; a line that cannot be tied to one of this session ends none."""
         if turn is None or self._is_copied:
             return ()
+        # One end a turn: what comes later cannot be tied to it.
         self._turn = None
         return (TurnEnded(session=session, frame_id=turn, frame_end=frame_end, evidence=evidence),)
 

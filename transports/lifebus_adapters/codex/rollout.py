@@ -139,7 +139,9 @@ class RolloutReader:
             return
         self._has_meta = True
         own = named(meta.id, "payload.id")
+        # The id in the file's name counts more than that of its first line.
         self._session = self._session or own
+        # An object other than `custom` says what Codex itself started the thread for.
         made_by_codex = isinstance(meta.source, dict) and "custom" not in meta.source
         elsewhere = meta.thread_source is None and (meta.session_id or own) != own
         self._is_subagent = bool(meta.parent_thread_id) or made_by_codex or elsewhere
@@ -199,6 +201,7 @@ class RolloutReader:
 
     def _ended(self, session: str, ended: _Ended, frame_end: str, evidence: str) -> Sequence[Fact]:
         turn = named(ended.turn_id, "payload.turn_id")
+        # The end of a compaction on request is no end of a turn.
         if self._in_compaction:
             self._in_compaction = False
             return ()
@@ -224,6 +227,7 @@ class RolloutReader:
 
 def _is_activity(line: _Line) -> bool:
     """Whether a line shows that the model or a tool did something."""
+    # Prompts are written by people and hooks: they are no sign that the model works.
     if line.type == "response_item":
         return _KIND.read(line.payload).role not in _TYPED_BY_OTHERS
     if line.type != "event_msg" or _KIND.read(line.payload).type != "item_completed":

@@ -87,5 +87,6 @@ def call_with(stdin: bytes, hook: str, adapter_id: str, number: int = 0, **chang
 
 def ids_for(call: HookCall) -> IdSource:
     """Return ids that depend on the call alone, as the broker gives them."""
+    # Deterministic, so that two readings of one call can be compared.
     seed = sha256(call.call_id.encode()).digest()
     return IdSource(lambda: _STARTED_MS, lambda count: seed[:count])

@@ -32,6 +32,7 @@ def nonsense_is_refused(subject: Subject) -> Iterator[str]:
 def unknown_hooks_are_refused(subject: Subject) -> Iterator[str]:
     """A hook that the harness does not have is refused, whatever else the payload says."""
     for example in subject.examples:
+        # The name in the payload counts more than that of the command line, so that both are changed.
         stdin = msgspec.json.encode(renamed(example.payload, example.hook, _UNKNOWN))
         yield from _must_refuse(subject, example, stdin, "under an unknown name", hook=_UNKNOWN)
 
@@ -60,6 +61,7 @@ def strange_values_do_no_harm(subject: Subject) -> Iterator[str]:
             yield from _must_be_whole(subject, example, msgspec.json.encode(payload), f"with a strange `{where}`")
         plain = msgspec.json.encode(example.payload)
         for number, strange in enumerate(STRANGE):
+            # Put in as bytes: some of the values cannot be encoded.
             stdin = plain[:-1] + b',"lifebus_extra":' + strange + b"}"
             yield from _must_be_whole(subject, example, stdin, f"with extra value {number}")
 

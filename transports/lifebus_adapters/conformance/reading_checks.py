@@ -164,6 +164,7 @@ def same_call_gives_the_same(subject: Subject) -> Iterator[str]:
 def late_calls_are_marked(subject: Subject) -> Iterator[str]:
     """A call that comes late, from the spool, means the same and bears the warning `spooled_late`."""
     for example, call, reading in readings(subject):
+        # The same call id: a call from the spool is the same call.
         late = read(subject, structs.replace(call, spooled_at_epoch_s=_SPOOLED_S))
         if [emission.request for emission in late.emissions] != [emission.request for emission in reading.emissions]:
             yield f"{example.title} means something else when it comes late"

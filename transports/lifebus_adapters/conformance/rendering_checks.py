@@ -65,6 +65,7 @@ def answers_are_exact(subject: Subject) -> Iterator[str]:
     """The answer is what the harness reads, not a key more or less, with every payload in order, exit code 0."""
     for example, slot in _takers(subject):
         deliveries = [deliver("first", slot, "pay_1"), deliver("second", slot, "pay_2")]
+        # An adapter gets the broker's own list, and others use it after that.
         kept = list(deliveries)
         answer = _render(subject, example, deliveries)
         if deliveries != kept:

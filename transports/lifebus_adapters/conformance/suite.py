@@ -102,5 +102,6 @@ def _run(name: str, check: Check, subject: Subject) -> CheckFinding:
         faults.append(f"the adapter raises {type(fault).__name__}: {str(fault)[:_CHARACTERS]}")
     if not faults:
         return CheckFinding(name=name, ok=True, evidence=check.__doc__ or "")
+    # One broken rule may have a fault for every mutation of every example.
     more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
     return CheckFinding(name=name, ok=False, evidence="; ".join(text[:_CHARACTERS] for text in faults[:_SHOWN]) + more)

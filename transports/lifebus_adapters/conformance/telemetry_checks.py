@@ -19,6 +19,7 @@ _MAX_WIDTH: Final = 12
 def records_are_read_or_refused(subject: Subject) -> Iterator[str]:
     """A record that the harness does not write is refused or passed over; good ones are read as before after it."""
     for source in subject.adapter.sources:
+        # One reader for all records: what one of them breaks shows in the next.
         reader = source.make_reader(_path(source), _SURROUNDINGS)
         if source.form == "database":
             continue

@@ -52,6 +52,7 @@ def _hooks(request: InstallRequest) -> tuple[Asset, ...]:
         SettingsFile(
             path=f"{_directory(request)}/settings.json",
             dialect="jsonc",
+            # Gemini CLI turns hooks off by name, so that ours has one; its timeouts are in milliseconds.
             entries=group_entries(request, "gemini", _EVENTS, more={"name": _NAME}, per_second=1000),
             owns=is_ours,
             check=_check,

@@ -39,6 +39,7 @@ def _chat_roots(surroundings: Surroundings) -> Sequence[str]:
 
 def _log_roots(surroundings: Surroundings) -> Sequence[str]:
     outfile = surroundings.first(*_OUTFILES)
+    # A relative path is relative to Gemini CLI's working directory, which nobody knows here.
     return (outfile[1],) if outfile and outfile[1].startswith("/") else ()
 
 
@@ -114,5 +115,7 @@ def _is_last_chunk(payload: Payload) -> bool:
     if not isinstance(candidates, list):
         return False
     return any(
-        isinstance(one, dict) and find(one, "finishReason") is not None for one in cast("list[Payload]", candidates)
+        # Every chunk has a candidate; only the last one has a reason to finish.
+        isinstance(one, dict) and find(one, "finishReason") is not None
+        for one in cast("list[Payload]", candidates)
     )

@@ -45,6 +45,7 @@ def _is_ours(value: object) -> bool:
 
 
 def _check(document: object) -> tuple[str, ...]:
+    # An empty YAML file.
     if document is None:
         return ()
     if not isinstance(document, dict):

@@ -42,6 +42,7 @@ ORDER BY ended_at LIMIT ?
 """
 
 _SPLIT: Final = "compression"
+# After these the model is asked again: the turn goes on.
 _TO_THE_MODEL: Final = frozenset({"tool_calls", "function_call"})
 
 
@@ -86,11 +87,13 @@ class MessageReader:
         """
         if query.sql == _ENDED:
             return self._ended(rows)
+        # Taken before the rows are read, which moves the position.
         before = self._progress.at or 0
         return self._progress.read(rows, lambda row: _facts_of(_MESSAGE.read(row), before))
 
     def _ended(self, rows: Sequence[Row]) -> Sequence[Fact]:
         ended = [_SESSION.read(row) for row in rows]
+        # By time and not by number: an old session may end after a new one.
         self._ended_at = max((one.ended_at for one in ended), default=self._ended_at)
         return [_end(one) for one in ended]
 

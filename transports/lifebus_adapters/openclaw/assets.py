@@ -48,6 +48,7 @@ def _is_ours(value: object) -> bool:
     """Whether a value is our plugin's path, or its entry, which has our name."""
     if isinstance(value, str):
         return value.rstrip("/").endswith(f"/{_FOLDER}")
+    # An entry with other keys was changed by hand: it is somebody else's now.
     return isinstance(value, dict) and set(cast("dict[str, Any]", value)) <= {"enabled", "hooks"}
 
 
@@ -94,6 +95,7 @@ def _plugin_files(request: InstallRequest, folder: str) -> tuple[OwnedFile, ...]
 
 
 def _hooks(request: InstallRequest) -> tuple[Asset, ...]:
+    # In our own data directory, because OpenClaw loads plugins from any path that its settings name.
     folder = f"{data_directory(request)}/{_FOLDER}"
     entries = (
         SettingsEntry(kind="element", where=("plugins", "load", "paths"), value=folder),

@@ -29,12 +29,14 @@ from lifebus_contract.fields import Count
 
 _ROWS: Final = 500
 
+# SQLite takes the JSON apart: prompts and answers are never a column of a row.
 _NODES: Final = """
 SELECT updated_at, current_session_id,
   CASE WHEN json_valid(entry_json) THEN json_extract(entry_json, '$.contextTokens') END
 FROM session_nodes WHERE updated_at > coalesce(?, 0) ORDER BY updated_at DESC LIMIT ?
 """
 
+# Fewer rows than were read: rows were deleted, and their numbers will come again.
 _FEWER_ENTRIES: Final = (
     "SELECT last FROM (SELECT coalesce(max(rowid), 0) AS last FROM transcript_events) WHERE last < ?"
 )
@@ -150,6 +152,7 @@ class AgentReader:
 
     def _nodes(self, rows: Sequence[Row]) -> Sequence[Fact]:
         nodes = [_NODE.read(row) for row in rows]
+        # Nodes are changed in place, so that their time is what moves on.
         self._nodes_at = max((node.updated_at for node in nodes), default=self._nodes_at)
         return [
             WindowKnown(

@@ -53,6 +53,7 @@ def _output(payload: Payload, session: str) -> tuple[Fact, ...]:
     window = count(payload, "event.contextTokenBudget") or None
     source = "hook:llm_output.contextTokenBudget" if window else None
     usage = find(payload, "event.lastAssistant.usage")
+    # `usage` of the call itself adds up all requests of the run: it may be more than the window.
     if usage is not None:
         return (
             Usage(

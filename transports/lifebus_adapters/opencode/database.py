@@ -27,8 +27,10 @@ MAX_REMEMBERED: Final = 256
 
 _ROWS: Final = 500
 
+# Fewer rows than were read: rows were deleted, and their numbers will come again.
 _SHRUNK: Final = "SELECT last FROM (SELECT coalesce(max(rowid), 0) AS last FROM event) WHERE last < ?"
 
+# SQLite takes the JSON apart: prompts and answers are never a column of a row.
 _NEWS: Final = """
 SELECT number, session, type,
   json_extract(d, '$.info.id'), json_extract(d, '$.info.role'), json_extract(d, '$.info.parentID'),
@@ -144,6 +146,7 @@ class EventReader:
             return ()
         if event.error:
             return _failed(session, event.error)
+        # The counts of a summary are about the request for it, and no usage of the session.
         if event.summary == "true":
             return self._summary(session, message, event)
         return (_usage(session, event),)

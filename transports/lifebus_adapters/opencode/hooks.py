@@ -62,6 +62,7 @@ def _answer(hook: str, context: str) -> dict[str, Any]:  # noqa: ARG001  one hoo
 
 
 HOOKS: Final = HookTable(
+    # The event's own type first: all events come through the one hook `event`.
     name=("input.event.type", "hook"),
     identity=IdentityPaths(
         session=_SESSION,

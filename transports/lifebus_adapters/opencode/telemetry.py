@@ -68,6 +68,7 @@ def _window(payload: Payload, session: str) -> tuple[Fact, ...]:
 def _usage(payload: Payload, session: str) -> tuple[Fact, ...]:
     role, finish = find(payload, f"{_INFO}.role"), find(payload, f"{_INFO}.finish")
     tokens = find(payload, f"{_INFO}.tokens")
+    # A message without a finish reason still grows, and its counts with it.
     if role != "assistant" or not finish or tokens is None or find(payload, f"{_INFO}.summary") is True:
         return ()
     try:

@@ -23,6 +23,7 @@ def bad_timeout(handler: Mapping[str, Any], *, most: float | None = None) -> str
     value = handler.get("timeout")
     if value is None:
         return None
+    # A bool is an int to isinstance.
     if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
         return "timeout: must be a positive number"
     return f"timeout: at most {most:g}" if most is not None and value > most else None

@@ -59,6 +59,7 @@ def named(value: str | None, field: str) -> str | None:
     Raises:
         InvalidRequest: longer than 256 characters, or not printable.
     """
+    # Harnesses leave an id empty where there is none.
     if not value:
         return None
     if len(value) > _NAME_CHARACTERS or not value.isprintable():
@@ -87,6 +88,7 @@ def named_override(surroundings: Surroundings, *names: str) -> tuple[str, str] |
 def positive_override(surroundings: Surroundings, *names: str) -> tuple[str, int] | None:
     """Return name and value of the first set variable; None if its value is no positive number."""
     found = surroundings.first(*names)
+    # `isdigit` alone takes digits of other alphabets; int() reads any number of digits.
     if found is None or not found[1].isascii() or not found[1].isdigit() or len(found[1]) > len(str(MAX_INTEGER)):
         return None
     tokens = int(found[1])

@@ -125,6 +125,7 @@ def read_hook(
 def _emissions(  # noqa: PLR0917  everything that one call is made of
     call: HookCall, payload: Payload, name: str, table: HookTable, ids: IdSource, manifest: AdapterManifest
 ) -> tuple[Emission, ...]:
+    # A hook that is known and silent has no rule.
     rule = table.rules.get(name)
     if rule is None or (rule.unless and find(payload, rule.unless[0]) == rule.unless[1]):
         return ()
@@ -158,6 +159,7 @@ def _emission(event: LifecycleEvent, context: _CallContext, manifest: AdapterMan
         idempotency_key=f"{context.key}:{event.value}",
         metadata=context.metadata,
     )
+    # A copy for each event: the ones after it must not see its additions.
     telemetry = dict(context.facts)
     if context.frame is not None:
         telemetry["frame_id"] = context.frame.frame_id
@@ -220,6 +222,7 @@ def _key(payload: Payload, name: str, table: HookTable) -> str | None:
     """
     paths, rule = table.identity, table.rules[name]
     own = identifier(payload, *paths.event)
+    # Only hooks that fire once are known by these ids: others come several times with the same ones.
     about = [identifier(payload, *paths.task, *paths.run), identifier(payload, *paths.agent)] if rule.once else []
     if own is None and not any(about):
         return None

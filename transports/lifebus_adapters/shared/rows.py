@@ -85,6 +85,7 @@ class TablePosition:
             self.at = _LAST.read(row).number
 
     def _pass_over(self, row: Row) -> None:
+        # A row whose number cannot be read is not skipped; its table is asked again from where it was.
         if row and type(row[0]) is int:
             self.at = row[0]
 

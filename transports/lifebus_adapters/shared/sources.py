@@ -25,6 +25,7 @@ def session_logs(
         pattern=pattern,
         session_of=session_of,
         make_reader=make_reader,
+        # A path comes from a hook's payload: it must look like a file of this harness before it is opened.
         is_ours=lambda path: session_of(path) is not None,
     )
 

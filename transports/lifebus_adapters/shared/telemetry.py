@@ -91,6 +91,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
 
     def first(self, *names: str) -> tuple[str, str] | None:
         """Return the name and value of the first of the variables that is set and not empty."""
+        # An empty variable counts as unset.
         return next(((name, self.environ[name]) for name in names if self.environ.get(name)), None)
 
 

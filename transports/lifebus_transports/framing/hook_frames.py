@@ -132,6 +132,7 @@ def parse_header(line: bytes) -> CallHeader:
     header = validate(load_json(line, max_bytes=MAX_HEADER_BYTES, max_items=_MAX_HEADER_ITEMS), CallHeader)
     if header.oversized is not None and header.size:
         raise InvalidRequest("an oversized payload is not sent", code="against_contract", field="$.oversized")
+    # An empty name is legal for the hook field alone: the payload may name the hook.
     if not header.adapter:
         raise InvalidRequest("no adapter is named", code="against_contract", field="$.adapter")
     return header

@@ -71,6 +71,7 @@ class LineFramer:
 
     def _end(self) -> list[bytes | Overlong]:
         lines: list[bytes | Overlong] = [Overlong(self._size) if self.is_overlong else bytes(self._kept)]
+        # What ends here is the rest of a line whose beginning was lost.
         if self._skipping:
             lines = []
         self._kept.clear()

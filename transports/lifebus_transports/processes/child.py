@@ -193,6 +193,7 @@ class ChildProcess:
                 self._unsent = self._unsent[os.write(self._stdin, self._unsent[:_CHUNK]) :]
         except BlockingIOError:
             return
+        # A child that reads to the end of its stdin would wait for ever.
         if self._last:
             self._end_input()
         else:
@@ -210,6 +211,7 @@ class ChildProcess:
             data = os.read(descriptor, _CHUNK)
         except BlockingIOError:
             return False
+        # The end of the stream; a reader that stays would be called again and again.
         if not data:
             self._stop_reading(descriptor)
             return False

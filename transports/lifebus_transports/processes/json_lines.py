@@ -60,6 +60,7 @@ class JsonLines:
         except ProgramFault:
             self.kill()
             raise
+        # A whole line of JSON: no reason to start the program anew.
         if not isinstance(answer, dict):
             raise ProgramFault("its answer is not an object")
         return cast("dict[str, Any]", answer)
@@ -88,6 +89,7 @@ class JsonLines:
         return asyncio.Runner()
 
     def _start(self) -> ChildProcess:
+        # What an earlier child left half written is not this one's.
         self._framer, self._lines = LineFramer(MAX_ANSWER_BYTES), []
         try:
             return ChildProcess(self._spec, self._take, keep_errors=False)
@@ -140,6 +142,7 @@ async def _finish(child: ChildProcess) -> int | None:
     child.send(b"", last=True)
     with anyio.move_on_after(_END_S):
         await child.exited.wait()
+    # Before the end below, which kills what has not ended by itself.
     ended = child.exited.is_set()
     await child.end(0)
     return child.status if ended else None

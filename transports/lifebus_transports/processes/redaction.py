@@ -78,6 +78,7 @@ def redact(text: str, secrets: Iterable[str] = (), bodies: Iterable[str] = ()) -
             text = text.replace(secret, _HIDDEN)
     for pattern, replacement in _PATTERNS:
         text = pattern.sub(replacement, text)
+    # Control characters may steer the terminal of whoever reads the receipt.
     plain = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     return plain if len(plain) <= LONGEST else "…" + plain[1 - LONGEST :]
 

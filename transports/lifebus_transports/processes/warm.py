@@ -54,6 +54,7 @@ class Worker:
         """
         self._answer = asyncio.get_running_loop().create_future()
         self._bodies = bodies_of(envelope)
+        # Its complaint about an earlier question is no evidence for this one.
         self.child.errors.clear()
         self.child.send(self._framing.encode(envelope))
         try:
