@@ -31,6 +31,7 @@ def canonical(value: Any) -> bytes:
     _check(value)
     try:
         return _JSON.encode(value)
+    # Python holds lone surrogates; UTF-8 cannot.
     except UnicodeEncodeError as fault:
         raise ValueError(f"no canonical form: a lone surrogate in {fault.object[:32]!r}") from None
 
@@ -46,13 +47,16 @@ def short_hash(data: bytes) -> str:
 
 
 def _check(value: Any) -> None:
+    # Before int: a bool is an int as well.
     if value is None or isinstance(value, str | bool):
         return
     if isinstance(value, int):
+        # Other readers of JSON have doubles, which hold no larger integer exactly.
         if abs(value) > MAX_INTEGER:
             raise ValueError(f"no canonical form: the integer {value} lies beyond 2^53-1")
     elif _is_map(value):
         for key, item in value.items():
+            # RFC 8785 sorts by UTF-16 units and this encoder by bytes; for ASCII both orders agree.
             if not isinstance(key, str) or not key.isascii():
                 raise ValueError(f"no canonical form: the key {key!r} is not ASCII text")
             _check(item)

@@ -28,6 +28,7 @@ class Disk:
 
     def create(self, path: Path) -> int:
         """Make a new file for its owner only, and return a descriptor for writing."""
+        # O_EXCL and O_NOFOLLOW: nothing that stands there is ever opened, not even through a link.
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
     def write(self, descriptor: int, contents: memoryview) -> int:
@@ -60,6 +61,7 @@ class Disk:
 
     def exchange(self, one: Path, other: Path) -> bool:
         """Let two files change their names in one step; False where the system cannot."""
+        # Python has no name for this call.
         call = _renameat2()
         if call is None:
             return False
@@ -72,6 +74,7 @@ class Disk:
 
     def link(self, source: Path, target: Path) -> None:
         """Give a file a second name that nobody has yet."""
+        # Unlike rename, this fails where the name is taken.
         target.hardlink_to(source)
 
     def unlink(self, path: Path) -> None:
@@ -81,6 +84,7 @@ class Disk:
 
 @cache
 def _renameat2() -> Callable[..., Any] | None:
+    # macOS has renamex_np instead; there the caller renames.
     if sys.platform != "linux":
         return None
     call: Callable[..., Any] | None = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)

@@ -24,6 +24,7 @@ from lifebus_contract.payload_text import render_payloads
 from lifebus_transports.processes.json_lines import JsonLines, ProgramFault
 
 T = TypeVar("T")
+# A program must not keep the suite busy for ever.
 _MAX_EXAMPLES: Final = 1_000
 
 
@@ -103,6 +104,7 @@ class AdapterProgram:
     def _ask(self, kind: type[T], **question: Any) -> T:
         answer = self._lines.ask(question)
         match answer:
+            # Exactly one of the two, and nothing beside it: unknown members are the program's fault.
             case {"ok": content, **rest} if not rest:
                 return _checked(content, kind, question["verb"])
             case {"refused": content, **rest} if not rest:
@@ -123,6 +125,7 @@ def examine_program(command: Sequence[str], deadline_s: float) -> list[CheckFind
         return [CheckFinding(name="program.answers", ok=False, evidence=str(fault)[:300] or type(fault).__name__)]
     finally:
         lines.kill()
+    # A program that does not end with its input would stay behind every broker.
     rule = "The program ends with exit code 0 when its input ends."
     evidence = rule if ended == 0 else f"when its input ends, it {_ending(ended)}"
     return [*findings, CheckFinding(name="program.ends", ok=ended == 0, evidence=evidence)]

@@ -64,7 +64,9 @@ async def invoke_once(settings: Settings, emitter: str, envelope: DispatchEnvelo
         )
         emission = Emission(request=envelope.request, payloads=envelope.payloads)
         outcomes += await bus.emit(emitter, [emission])
+        # Ends what still runs in the group.
         tasks.cancel_scope.cancel()
+    # One emission, one outcome.
     (outcome,) = outcomes
     refusal = outcome.refusal
     if refusal is None:

@@ -26,10 +26,12 @@ def _first_fault(log: JsonlLog) -> str:
     """Return what is wrong first, read in the order of the lines."""
     try:
         base = log.base()
+        # Reading is the check: a bad line raises.
         for _ in (*log.heads(), *log.tombstones()):
             pass
         stores = Stores() if base is None else load_stores(base)
         bad = first_bad_line(stores, log, log.head)
+        # The last receipt has no successor whose link would contradict it.
         if bad.position < log.head:
             return f"position {bad.position}: {bad}"
         for _ in log.records(""):

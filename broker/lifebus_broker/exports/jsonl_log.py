@@ -30,7 +30,9 @@ from lifebus_broker.ledger.log import LogLine, decode_line
 from lifebus_broker.ports import Record
 from lifebus_contract import InvalidRequest, LifebusError
 
+# One offset for so many lines: a million lines cost some thousand numbers.
 _MARK_EVERY: Final = 1024
+# Bounds the memory for a file that is no export and has no line ends.
 _MAX_LINE_BYTES: Final = 16 * 1_048_576
 _MAX_BASE_BYTES: Final = 2**31
 
@@ -55,6 +57,7 @@ class FileSlice(Struct, frozen=True):
                 file.seek(self.start + offset)
                 while offset < (self.size if self.size is not None else offset + 1):
                     data = file.readline(most)
+                    # A base is one line of any length; others are bounded.
                     if kind_of(data) == "base":
                         data += file.readline(_MAX_BASE_BYTES) if not data.endswith(b"\n") else b""
                     if not data:
@@ -148,6 +151,7 @@ class JsonlLog:
         after, through = max(after, self.floor), min(through, self.head)
         if after >= through:
             return
+        # Starts at the nearest mark before, and skips the lines up to `after`.
         mark = (after - self.floor) // _MARK_EVERY
         expected = self.floor + 1 + mark * _MARK_EVERY
         for _, data in self._part.lines(self._plan.marks[mark]):
@@ -223,12 +227,14 @@ class _Survey:
         kind = kind_of(data)
         if self._header is None:
             self._header = self._read_header(data)
+        # Kinds come in one order, and nothing follows the last line.
         elif kind is None or ORDER[kind] < self._rank or not data.endswith(b"\n") or self._rank == ORDER["end"]:
             raise _damaged(self._part, f"{self._place()}, byte {offset}: what follows is no line of an export")
         elif kind in self._counts:
             self._count(kind, offset)
         self._rank = ORDER[kind or "header"]
         self._first.setdefault(self._rank, offset)
+        # One line behind: the last line holds the hash of all before it.
         self._hash.update(self._last)
         self._last = data
 
@@ -240,6 +246,7 @@ class _Survey:
             raise _damaged(self._part, f"it is cut off after {self._place()}")
         with _reading(self._part, "the last line"):
             end = decode(self._last, End)
+        # Counts are compared even without the hash: a missing line is always noticed.
         if end.counts != Counts(**self._counts) or end.counts.log != self._header.head - self._header.floor:
             raise _damaged(self._part, "lines are missing: their numbers are not what the first and last line say")
         if sealed and end.sha256 != self._hash.hexdigest():

@@ -142,7 +142,9 @@ _BASE: Final = b'{"base":'
 
 def kind_of(data: bytes) -> str | None:
     """Return what a line says that it is, None where that is nothing known; looks at its first bytes only."""
+    # The first key says the kind, so that a pass over the file decodes nothing.
     name = data[2 : data.find(b'"', 2, 16)].decode("ascii", "replace")
+    # A receipt's line has no kind of its own: it is as the log encodes it.
     kind = "log" if name == "digest" else name
     return kind if kind in ORDER else None
 
@@ -162,6 +164,7 @@ def decode(data: bytes, kind: type[L]) -> L:
         line: L = _DECODERS[kind].decode(data)[_NAMES[kind]]
     except (msgspec.DecodeError, UnicodeError, RecursionError, KeyError) as fault:
         raise ValueError(f"no line of an export: {str(fault)[:200]}") from None
+    # Only the canonical form: a hash of the text is then a hash of the values.
     if encode(line) != data:
         raise ValueError("no line of an export: its form is not the canonical one")
     return line
@@ -183,6 +186,7 @@ def decode_base(data: bytes) -> bytes:
         plain: Any = msgspec.json.decode(dump)
     except (msgspec.DecodeError, UnicodeError, RecursionError, KeyError) as fault:
         raise ValueError(f"no base: {str(fault)[:200]}") from None
+    # The dump is kept as raw text; this proves that the text is canonical.
     if encode_base(dump) != data or msgspec.json.encode(plain, order="sorted") != dump:
         raise ValueError("no base: its form is not the canonical one")
     return dump
@@ -200,6 +204,7 @@ def body_of(text: str) -> bytes:
         ValueError: it is not Base64, or not in its one form.
     """
     try:
+        # Strict mode still accepts padding bits that are not zero, hence the comparison below.
         body = a2b_base64(text, strict_mode=True)
     except Base64Error as fault:
         raise ValueError(f"no note: {fault}") from None

@@ -48,6 +48,7 @@ MEMBERS: Final[Mapping[str, int]] = {
 """The members in their order, and how large each may be at most, in bytes."""
 
 _MAX_COMPACTION: Final = 1024 * _MIB
+# Tar works in blocks of 512 bytes, and ends with two empty ones.
 _BLOCK: Final = 512
 _END: Final = bytes(2 * _BLOCK)
 _CHUNK: Final = _MIB
@@ -91,6 +92,7 @@ class ArchiveWriter:
             self._file.write(data)
 
         yield write
+        # The size is known only now; the header goes into the room that was left.
         end = self._file.tell()
         size = end - start - _BLOCK
         self._file.write(bytes(-size % _BLOCK))
@@ -184,6 +186,7 @@ def _next_part(path: Path, file: BinaryIO, name: str, most: int) -> FileSlice:
     """Read a header and go behind its member."""
     raw = file.read(_BLOCK)
     try:
+        # Only the size is taken from the header; the rest must be what we would write.
         size = tarfile.TarInfo.frombuf(raw, "utf-8", "strict").size
         canonical_header = _header(name, size)
     except (tarfile.HeaderError, ValueError, OverflowError):
@@ -195,6 +198,7 @@ def _next_part(path: Path, file: BinaryIO, name: str, most: int) -> FileSlice:
         raise _damaged(path, f"the member `{name}` has {size} bytes, and {most} at most are allowed")
     start = file.tell()
     file.seek(start + size)
+    # The padding is checked as well: nothing may hide between members.
     if any(file.read(-size % _BLOCK)) or file.tell() != start + size + -size % _BLOCK:
         raise _damaged(path, f"the member `{name}` is cut off, or something follows it")
     return FileSlice(path, start, size)
@@ -207,6 +211,7 @@ def _read_manifest(archive: Archive) -> _Manifest:
         is_canonical = canonical(msgspec.to_builtins(manifest)) == content
     except (msgspec.DecodeError, ValueError, RecursionError):
         raise _damaged(archive.path, "its manifest cannot be read") from None
+    # The manifest cannot name itself.
     sizes = {name: part.size for name, part in archive.parts.items() if name != MANIFEST}
     if not is_canonical or manifest.format != FORMAT:
         raise _damaged(archive.path, "its manifest is of a form that this program does not know")
@@ -226,6 +231,7 @@ def _chunks(part: FileSlice) -> Iterator[bytes]:
     try:
         with part.path.open("rb") as file:
             file.seek(part.start)
+            # Read in pieces: a ledger may be larger than memory.
             left = part.size or 0
             while left:
                 chunk = file.read(min(left, _CHUNK))

@@ -111,6 +111,7 @@ class _Boot:
             read = decode_snapshot(encode_snapshot(self._snapshot))
         except ValueError as fault:
             raise self._failed(str(fault)) from None
+        # The caller's object may have been built by hand, with fields that no file would hold.
         if read != self._snapshot:
             raise self._failed("the canonical bytes are not those of its fields")
         size = len(read.canonical_bytes)
@@ -133,6 +134,7 @@ class _Boot:
             floor, head = self._source.floor, self._source.head
         except LifebusError as fault:
             raise self._failed(fault.detail) from None
+        # Lines that are gone cannot be hashed, whatever the stores say.
         if self._first <= floor:
             raise self._failed(f"the log was pruned up to {floor}, so its hash cannot be proved any more", self._first)
         if head < self._last:
@@ -147,9 +149,11 @@ class _Boot:
             for _ in read_segment(self._source, self._last, min(self._last + 1, self._source.head)):
                 pass  # reading the next line checks that it stands in its own place
         except BadLine as fault:
+            # A bad line behind the range needs no search: it is named as it is.
             within = fault.position <= self._last
             bad = first_bad_line(self._before(), self._source, fault.position) if within else fault
             raise self._failed(str(bad), bad.position) from None
+        # The hash says that something differs; a replay says where.
         if found != self._snapshot.event_log_hash:
             bad = first_bad_line(self._before(), self._source, self._last)
             raise self._failed(f"{bad} (its hash is {found[:16]}…)", bad.position)
@@ -158,6 +162,7 @@ class _Boot:
     def initialise(self) -> None:
         """Step 5: empty stores, or those before the range where the range does not begin with the log."""
         self.stores = self._before()
+        # The boundary of a cache may lie at the range's beginning.
         self._compactions.visit(self.stores)
         self._record("empty" if self.stores.position == 0 else f"as they were at position {self.stores.position}")
 
@@ -173,6 +178,7 @@ class _Boot:
 
     def compute_digests(self) -> None:
         """Step 7: the digests of the rebuilt stores."""
+        # With the pins of the snapshot, not with today's: revisions may lead from one to the other.
         self._digests = store_digests(self.stores, thaw(self._snapshot.pins_snapshot))
         self._record(", ".join(f"{_name(field)} {getattr(self._digests, field)[:16]}…" for field in _STORES))
 
@@ -195,6 +201,7 @@ class _Boot:
     def restore_pending(self) -> None:
         """Step 11: what waits for somebody waits still, and nothing else does."""
         saved, rebuilt = self._snapshot.pending_state, pending_of(self.stores)
+        # As bytes: a list and a tuple are the same here.
         if canonical(thaw(saved)) != canonical(rebuilt):
             raise self._failed("what is pending in the snapshot is not what is pending in the log", self._last)
         kinds = [f"{len(items)} {kind}" for kind, items in (rebuilt or {}).items() if kind != "left_out"]

@@ -28,6 +28,7 @@ def capture_snapshot(save_type: SaveType, follower: StateFollower, source: LogSo
     """
     stores, floor = follower.state, source.floor
     last = stores.position
+    # The cache before a scene holds all earlier lines, so that a scene can be booted quickly.
     after = max(floor, boundary(max(last - 1, 0))) if save_type is SaveType.SCENE else floor
     return take_snapshot(
         save_type,

@@ -25,6 +25,7 @@ STEPS: Final = (
 )
 """The twelve steps, in their order."""
 
+# Said after the reason: what an operator can do next, by step.
 _DAMAGED: Final = "the log was damaged or changed: `lifebus ledger verify` may say more; restore a backup or an archive"
 _DIFFERENT: Final = (
     "the lines are those that were saved, so the base of pruned ones is damaged or the reducer is another:"

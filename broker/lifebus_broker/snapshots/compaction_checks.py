@@ -46,6 +46,7 @@ class CompactionVerifier:
         """Build the state cache, if it is the one of these stores."""
         if stores.position and stores.position == self._cache_at:
             self._build(StateCache(), stores)
+            # A cache before the range is named only if the log reached back there when the snapshot was taken.
             if self._cache_at >= self._first:
                 self._expected.update(names(StateCache(), stores))
 
@@ -56,6 +57,7 @@ class CompactionVerifier:
             ValueError: the snapshot names others than those that follow from the log.
         """
         self._build(self._recaps, stores)
+        # What could be built is not enough: the names must be exactly those that follow from the log.
         expected = self._expected | self._built | set(names(self._recaps, stores))
         if strange := sorted(self._wanted.symmetric_difference(expected)):
             raise ValueError(f"{len(strange)} of the names differ, the first is {strange[0]}")
@@ -67,6 +69,7 @@ class CompactionVerifier:
             found = self._kept(compaction.compaction_id)
             if found == compaction:
                 self._same += 1
+            # A file that is missing is no fault: any compaction may be deleted at any time.
             elif found is not None:
                 self._stale.append(compaction.compaction_id)
 

@@ -36,6 +36,7 @@ class SnapshotFiles:
     def read(self, snapshot_id: str) -> SaveSnapshot | RefusedFile | None:
         """Return a snapshot, or why its file holds none; None where there is no file."""
         name = f"{snapshot_id}{_SUFFIX}"
+        # The id may come from a client, and must not lead out of the directory.
         if not _NAME.fullmatch(name):
             return None
         return read_snapshot(self._directory / name)
@@ -57,6 +58,7 @@ class SnapshotFiles:
 
         Returns False where the same one was kept already, and then writes nothing.
         """
+        # Compared with the file, not only by name: a torn file is written again.
         if self.read(snapshot.snapshot_id) == snapshot:
             return False
         make_directory(self._directory)
@@ -79,6 +81,7 @@ def read_snapshot(path: Path) -> SaveSnapshot | RefusedFile | None:
     snapshot = read_decoded(path, MAX_SNAPSHOT_BYTES, _decode)
     if snapshot is None or isinstance(snapshot, RefusedFile):
         return snapshot
+    # A sound snapshot under another id was copied or renamed by somebody.
     if path.name != f"{snapshot.snapshot_id}{_SUFFIX}":
         return RefusedFile(path.name, f"it holds another snapshot, {snapshot.snapshot_id}")
     return snapshot
@@ -118,6 +121,7 @@ def _newest_first(snapshot: SaveSnapshot) -> tuple[int, int, str]:
 def _newest(files: SnapshotFiles, floor: int) -> SaveSnapshot:
     snapshots, refused = files.all()
     if snapshots:
+        # Without one that the log can prove, the newest: its boot says what is missing.
         return next((one for one in snapshots if one.event_log_range[0] > floor), snapshots[0])
     if refused:
         raise ColdBootError(1, None, f"{refused[0].name}: {refused[0].why}; no other is there")

@@ -28,6 +28,7 @@ def freeze(value: Any) -> Frozen:
 
 def freeze_map(value: Mapping[str, Any]) -> FrozenMap:
     """Return a map frozen, as `freeze` does."""
+    # A proxy of a new dict: nobody else holds the dict behind it.
     return MappingProxyType({key: freeze(item) for key, item in value.items()})
 
 

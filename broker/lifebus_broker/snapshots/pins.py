@@ -51,6 +51,7 @@ def pins_of(
 
     A letter of an adapter id that is not ASCII is escaped, because keys of canonical JSON are ASCII here.
     """
+    # Digests and not the manifests: a snapshot stays small, and any change shows.
     digests = {_key_of(manifest): sha256_hex(canonical(msgspec.to_builtins(manifest))) for manifest in manifests}
     return freeze_map(
         {
@@ -82,6 +83,7 @@ def changes_between(before: Mapping[str, Frozen], after: Mapping[str, Frozen]) -
 def _changes(prefix: str, before: Mapping[str, Frozen], after: Mapping[str, Frozen]) -> Iterable[PinChange]:
     for name in sorted({*before, *after}):
         old, new = before.get(name, ABSENT), after.get(name, ABSENT)
+        # Maps of manifests are compared one by one, so that the message names the adapter.
         if _is_map(old) and _is_map(new) and old and new:
             yield from _changes(f"{prefix}{name}.", old, new)
         elif _bytes_of(old) != _bytes_of(new):
@@ -90,6 +92,7 @@ def _changes(prefix: str, before: Mapping[str, Frozen], after: Mapping[str, Froz
 
 def _bytes_of(value: "Frozen | Absent") -> bytes:
     """Return what two equal values have in common; `true` is not 1."""
+    # No canonical form is empty, so that absent equals nothing else.
     return b"" if isinstance(value, Absent) else canonical(thaw(value))
 
 

@@ -81,6 +81,7 @@ def encode_revision(revision: Revision) -> bytes:
             "to": thaw(revision.after),
         }
     )
+    # Whatever is written can be read again: the rules stand once, in the decoder.
     decode_revision(body)
     return body
 
@@ -101,6 +102,7 @@ def decode_revision(body: bytes) -> Revision:
     for pins in (revision.before, revision.after):
         if missing := what_is_missing(pins):
             raise ValueError(missing)
+    # Redundant on purpose: a record whose parts contradict each other was tampered with.
     changed = tuple(change.pin for change in revision.changes)
     if not changed or changed != stored.pins:
         raise ValueError("pins: does not name what changes between `from` and `to`")
@@ -124,6 +126,7 @@ def check_pins(stored: FrozenMap | None, today: FrozenMap | None, records: Itera
     changes = changes_between(stored, today)
     if not changes:
         return PinCheck(revisions=(), changes=())
+    # Equal pins need no record, so the journal is read only now.
     applied, reached = _follow(stored, records)
     left = changes_between(reached, today)
     if left:
@@ -142,6 +145,7 @@ def revise(stored: FrozenMap, today: FrozenMap, records: Iterable[Record], *, re
     try:
         check_pins(stored, today, records)
     except PinMismatch as fault:
+        # Nothing to start from: there are no pins, or a record is damaged.
         if fault.reached is None:
             raise
         revision = Revision(before=fault.reached, after=today, reason=reason, actor=actor)
@@ -158,6 +162,7 @@ def _follow(pins: FrozenMap, records: Iterable[Record]) -> tuple[tuple[Revision,
             revision = decode_revision(record.body)
         except ValueError as fault:
             raise PinMismatch(f"the revision {record.number} in the journal is damaged: {fault}") from None
+        # Records of another line of changes are skipped; an operator may have gone back.
         if not changes_between(pins, revision.before):
             applied.append(revision)
             pins = revision.after

@@ -41,6 +41,7 @@ def read_segment(source: LogSource, after: int, through: int) -> Iterator[LogLin
                 raise BadLine(expected, f"the line at its place says that it is {line.position}")
             yield line
             expected += 1
+    # BadLine is a ValueError, too; it names its line already.
     except (LifebusError, ValueError) as fault:
         if isinstance(fault, BadLine):
             raise
@@ -68,6 +69,7 @@ def first_bad_line(stores: Stores, source: LogSource, through: int) -> BadLine:
     """
     try:
         for line in read_segment(source, stores.position, through):
+            # The link of a line does not cover its digest.
             _check_digest(line)
             reduce_event(stores, line)
     except BadLine as fault:
@@ -89,6 +91,7 @@ def _check_digest(line: LogLine) -> None:
 
 def _unreadable(source: LogSource, after: int, through: int, fault: LifebusError | ValueError) -> BadLine:
     """Return the first line that cannot be read; sources read many at a time, and complain about all of them."""
+    # One by one: the source reads many at a time and cannot say which one it was.
     for position in range(after, through + 1):
         try:
             found = [line.position for line in source.lines(position - 1, position)]

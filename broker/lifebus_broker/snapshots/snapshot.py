@@ -16,6 +16,7 @@ from lifebus_broker.snapshots.frozen import FrozenMap, freeze_map, thaw
 MAX_SNAPSHOT_BYTES: Final = 64 * 1024 * 1024
 """Most bytes of a stored snapshot; one campaign of a million sessions takes 20 million."""
 
+# What follows from the other fields is no part of what is hashed.
 _DERIVED: Final = ("snapshot_id", "canonical_bytes", "bytes_hash")
 
 
@@ -77,6 +78,7 @@ class _Stored(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         first, last = self.event_log_range
         if not 1 <= first <= last + 1:
             raise ValueError("event_log_range: the first position must be at least 1 and at most one above the last")
+        # Both are kept because the format has both; they may not contradict each other.
         if self.timestamp_event_id != last:
             raise ValueError("timestamp_event_id: must be the last position of event_log_range")
         if len(set(self.compaction_ids)) != len(self.compaction_ids):
@@ -118,6 +120,7 @@ def take_snapshot(
     snapshot = SaveSnapshot(
         snapshot_id=short_hash(encoded), canonical_bytes=encoded, bytes_hash=sha256_hex(encoded), **fields
     )
+    # Read back at once: what cannot be booted later must not be written now.
     return decode_snapshot(encode_snapshot(snapshot))
 
 
@@ -154,6 +157,7 @@ def _checked(stored: _Stored, data: bytes) -> SaveSnapshot:
     if stored.snapshot_id != short_hash(encoded):
         raise ValueError("snapshot_id does not follow from the other fields")
     snapshot = SaveSnapshot(canonical_bytes=encoded, **fields)
+    # White space or another order of keys would keep the hash and change the file.
     if encode_snapshot(snapshot) != data:
         raise ValueError("its form is not the canonical one")
     return snapshot

@@ -72,9 +72,11 @@ class StateFollower:
             BrokenLog: the log does not continue what came before, from its first line on.
         """
         stores, head = self.state, self._source.head
+        # The log may have grown; a goal behind its end is the end.
         goal = head if through is None else min(through, head)
         if goal <= stores.position:
             return False
+        # A step ends at a boundary, as a cache is of exactly that position.
         next_boundary = boundary(stores.position) + CACHE_EVERY
         try:
             _replay(stores, self._source, min(stores.position + BATCH, goal, next_boundary))
@@ -111,6 +113,7 @@ class StateFollower:
             BrokenLog: as `step`; also where no cache was used.
         """
         stores = self.advance(max((stream.position for stream in heads.values()), default=0))
+        # Positions, sequences and links of all streams: together they depend on every byte of the log.
         if stores.facts.streams == heads:
             return True
         self._reject(self._cache_id, BrokenLog(stores.position, "its streams are not where the ledger has them"))
@@ -133,6 +136,7 @@ class StateFollower:
         # Going on from here is cheaper only if no cache lies nearer to the position.
         if here is not None and max(floor, boundary(position)) <= here.position <= position:
             return _replay(here.copy(), self._source, position)
+        # Each cache that the log contradicts is rejected, until one fits or none is left.
         while True:
             stores, name = self._nearest(position)
             try:
@@ -204,6 +208,7 @@ class _LogHash:
 
     def reach(self, source: LogSource, through: int) -> str:
         """Return the hash up to a position at or behind the last one."""
+        # Hashed as the log encodes them, which is also what an export holds.
         for line in source.lines(self.through, through):
             self._hash.update(encode_line(line))
             self.through = line.position
@@ -222,6 +227,7 @@ def _replay(stores: Stores, source: LogSource, through: int) -> Stores:
     """
     for line in source.lines(stores.position, through):
         reduce_event(stores, line)
+    # The source ended early, which no line could show.
     if stores.position != through:
         raise BrokenLog(stores.position + 1, f"it is missing; the log was to reach {through}")
     return stores

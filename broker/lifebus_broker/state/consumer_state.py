@@ -73,6 +73,7 @@ def reduce_consumer(records: Iterable[Record], state: ConsumerState | None = Non
             state = change.state
         elif isinstance(change, ConsumerEvicted):
             state = None
+        # Progress of a consumer that was evicted meanwhile has no meaning.
         elif state is not None:
             state = _advance(state, change)
     return state

@@ -37,6 +37,7 @@ _FRAMES: Final = ("event:frame.opening", "event:frame.opened", "event:frame.endi
 _PLACEMENTS: Final = ("placement:pre_session", "placement:pre_frame_leading", "placement:pre_frame_trailing")
 _PRESSURE: Final = ("context_pressure", "event:context.pressure_observed")
 
+# Only what the silent source alone reports: other sources go on.
 AFFECTED: Final[dict[Cause, tuple[str, ...]]] = {
     Cause.HOOKS_SILENT: (*_FRAMES, *_PLACEMENTS),
     Cause.TELEMETRY_MISSING: _PRESSURE,
@@ -96,6 +97,7 @@ def causes_of(health: Health, limits: SilenceLimits) -> dict[Cause, str]:
         Cause.APP_SILENT: (health.app_silent_s, limits.app_s, "seconds of silence in an open frame"),
     }
     return {
+        # The counted sentence is used where the source has nothing better to say.
         cause: health.evidence.get(cause) or f"{count} {what}"
         for cause, (count, limit, what) in counted.items()
         if count >= limit
@@ -109,6 +111,7 @@ def lost(
     return tuple(
         _change(capability, _present(manifest, capability, held), SupportState.UNAVAILABLE, evidence, at_epoch_s, cause)
         for capability in AFFECTED[cause]
+        # What is lost for another cause is not lost twice, so it does not come back twice either.
         if _present(manifest, capability, held) is not SupportState.UNAVAILABLE
     )
 
@@ -135,6 +138,7 @@ def _change(  # noqa: PLR0917  the fields of a degradation
         capability=capability,
         current_support=current,
         event="capability.degraded",
+        # The contract's limit.
         evidence=evidence[:1024],
         observed_at_epoch_s=at_epoch_s,
         previous_support=previous,

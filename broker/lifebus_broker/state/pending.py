@@ -67,6 +67,7 @@ def next_questions(
     if OPERATOR in facts:
         about, client_id = _request(receipt), str(facts.get(EMITTER, client_id))
         asks, settled = facts[OPERATOR] == _ASKED, facts[OPERATOR] != _ASKED
+    # A question that is asked again replaces itself, with its new position.
     same = [one for one in known if one.about == about and one.client_id == client_id]
     if not asks:
         return _without(known, same) if settled else known
@@ -96,6 +97,7 @@ def next_handouts(known: tuple[Handout, ...], position: int, receipt: ReceiptLik
 def _request(receipt: ReceiptLike) -> str:
     """Return what identifies a harness's question; the type is part of it, as ids may be text or numbers."""
     facts = receipt.telemetry_summary
+    # JSON-RPC has ids of both types, and 1 is not "1".
     number = facts.get(REQUEST)
     return f"{facts.get(OPERATOR_KIND)}:{type(number).__name__}:{number}"
 

@@ -45,6 +45,7 @@ def percent_of(used_tokens: int, window_tokens: int | None) -> int | None:
     """Return how full the window is in whole percent, rounded down and at most 100; None without a window."""
     if not window_tokens:
         return None
+    # A harness may count tokens that its window does not.
     return min(100, used_tokens * 100 // window_tokens)
 
 
@@ -55,6 +56,7 @@ def next_level(
     if not window_tokens:
         return None
     reached = _reached(used_tokens, window_tokens, thresholds, margin=0)
+    # Upwards at once, downwards only below the margin.
     if held is None or LEVELS.index(reached) >= LEVELS.index(held):
         return reached
     still = _reached(used_tokens, window_tokens, thresholds, margin=thresholds.rearm_pct)
@@ -66,5 +68,6 @@ def _reached(used: int, window: int, thresholds: Thresholds, *, margin: int) -> 
     return next(
         level
         for level in reversed(LEVELS)
+        # Multiplied instead of divided: no rounding, and no floats in a reducer.
         if level is PressureLevel.LOW or used * 100 >= (thresholds.begins_at(level) - margin) * window
     )

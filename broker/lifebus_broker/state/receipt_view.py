@@ -31,6 +31,7 @@ class BrokenLog(InternalError):
         self.position = position
 
 
+# gc=False: a rebuild makes millions of these, and none can be part of a cycle.
 class ReceiptView(Struct, frozen=True, gc=False):
     """The part of a receipt that reducers read; the fields are those of `Receipt`."""
 

@@ -51,6 +51,7 @@ def apply_receipt(state: SessionState, position: int, receipt: ReceiptLike) -> N
 
     Of a background client's receipt only its own payloads and failure count: the event itself was applied before.
     """
+    # Live receipts and the log overlap after a restart.
     if position <= state.last_position:
         return
     event, facts = receipt.event, receipt.telemetry_summary
@@ -76,6 +77,7 @@ def _apply_event(state: SessionState, position: int, receipt: ReceiptLike) -> No
     before = state.course
     course = next_head(before, event, facts)
     if course is not before:
+        # Identity is enough: the reducer of the head returns the same tuple where nothing changed.
         if course.open_frames is not before.open_frames:
             state.frames = _frames_after(state.frames, course.open_frames, position, receipt)
         state.course = course
@@ -163,6 +165,7 @@ def _apply_start(state: SessionState, _: ReceiptLike) -> None:
 def _apply_end(state: SessionState, _: ReceiptLike) -> None:
     """Keep of an ended session what receipts after the end need, and little else."""
     state.started = False
+    # A frame that is named here and gets a receipt later belongs to the life before.
     state.left = state.course.open_frames
     state.lost, state.questions, state.handouts = (), (), ()
     state.turns = state.turns[-_TURNS_AFTER_END:]
@@ -177,6 +180,7 @@ def _apply_frame(state: SessionState, receipt: ReceiptLike) -> None:
 
 
 def _apply_compaction(state: SessionState, receipt: ReceiptLike) -> None:
+    # One compaction gives a receipt for every client.
     is_same = (receipt.event_id, receipt.invocation_id) == state.compacted
     if is_same:
         return  # another client's receipt of the same compaction
@@ -212,6 +216,7 @@ def _apply_degradation(state: SessionState, receipt: ReceiptLike) -> None:
     after = {one.capability: one for one in state.lost}
     for change in reported(receipt):
         after.pop(change.capability, None)
+        # An equal step counts: the report says that it is still lost.
         if SUPPORT_STRENGTH[change.current_support] <= SUPPORT_STRENGTH[change.previous_support]:
             after[change.capability] = LostCapability(
                 capability=change.capability, cause=cause, support=change.current_support

@@ -85,6 +85,7 @@ def reduce_event(stores: Stores, line: LogLine) -> None:
     if position != stores.position + 1:
         raise BrokenLog(position, f"stands where {stores.position + 1} should")
     receipt = read_receipt(line.receipt, position)
+    # First, as it alone can refuse: then no store has changed.
     stores.facts.apply(position, line.receipt, receipt, line.link)
     stores.capabilities.apply(receipt)
     stores.sessions.apply(position, receipt)
@@ -111,6 +112,7 @@ def load_stores(data: bytes) -> Stores:
     """
     stores = Stores()
     try:
+        # Before decoding: another version may have other fields.
         _check_version(data)
         dump = _DUMP.decode(data)
         stores.position = dump.position
@@ -165,6 +167,7 @@ def _array(items: Iterable[bytes]) -> Iterator[bytes]:
 
 def _digest(items: Iterator[bytes]) -> str:
     """Return the SHA-256 of the list of the items; the interpreter is free between chunks."""
+    # Joined in chunks: a call of the hash per item costs more than the hash.
     state, pieces = sha256(), _array(items)
     while chunk := b"".join(islice(pieces, _CHUNK)):
         state.update(chunk)

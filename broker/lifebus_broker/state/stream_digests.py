@@ -85,9 +85,11 @@ class FactsLedger:
         Raises:
             BrokenLog: sequence or link are not those that follow; nothing was changed.
         """
+        # Compared before anything is stored, so that a broken log changes nothing.
         key = (receipt.adapter_id, receipt.harness_session_id)
         before = self.streams.get(key, NO_RECEIPT)
         sequence = sequence_after(before.sequence, receipt.harness_session_id)
+        # Only from the first receipt on: a stream that has numbers never loses them.
         if receipt.sequence is None and not before.sequence:
             sequence = None  # a ledger without a disk numbers nothing (docs/contract.md 6.3)
         if receipt.sequence != sequence:

@@ -75,7 +75,9 @@ def pending_in(sessions: SessionTable) -> Pending | None:
     left_out: dict[str, int] = {}
     for kind, items in found.items():
         if items:
+            # Sessions come by name; people and resumes read by position.
             items.sort(key=_position)
+            # The newest: what waits longest is the least likely to be settled still.
             pending[kind] = items[-MAX_PENDING:]
         if len(items) > MAX_PENDING:
             left_out[kind] = len(items) - MAX_PENDING
@@ -87,6 +89,7 @@ def pending_in(sessions: SessionTable) -> Pending | None:
 def compile_working_set(stores: StateSource, pins: Mapping[str, Any]) -> WorkingSet:
     """Return the working set of the stores; `weaker` is that of whole adapters and of live sessions."""
     live = tuple(_live(stores.sessions))
+    # Closed sessions lost nothing that anybody still needs.
     keys = {(one.adapter_id, one.harness_session_id) for one in live}
     scopes = [
         *sorted(stores.capabilities.adapters),
@@ -110,6 +113,7 @@ def encode_working_set(working: WorkingSet) -> bytes:
     Raises:
         ValueError: the pins have no canonical form.
     """
+    # The encoder would take floats, which have no canonical form.
     canonical(dict(working.pins_snapshot))
     return _ENCODE(working)
 

@@ -70,7 +70,9 @@ def run_trial(trial: Trial, canary: str, environ: Mapping[str, str]) -> TrialOut
     if trial.argv is None:
         raise ValueError("this trial has nothing to run")
     argv = (*trial.argv, canary) if trial.takes_argument else trial.argv
+    # Every harness passes JSON on stdin; the hook knows this one by its event name.
     payload = msgspec.json.encode({"hook_event_name": CANARY, "canary": canary})
+    # As the harness would see it: the launcher's own start counts.
     began = time.monotonic()
     try:
         ran = subprocess.run(  # noqa: S603  a command that lifebus has installed

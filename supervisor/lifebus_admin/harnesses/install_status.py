@@ -66,6 +66,7 @@ def our_values(settings: SettingsFile) -> list[tuple[str, Any]]:
 def install_status(place: HostEnvironment, target: Target) -> InstallStatus:
     """Return the status of an installation; a hook that was left out on purpose is no fault."""
     wide = msgspec.structs.replace(target, events=None, status_line=True)
+    # All hooks that could be installed are looked for, whichever were requested.
     names: list[str] = []
     settings = [asset for asset in own_assets(place, wide) if isinstance(asset, SettingsFile)]
     for asset in settings:

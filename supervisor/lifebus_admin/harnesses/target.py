@@ -63,6 +63,7 @@ def real_python() -> str:
     """
     if sys.platform == "linux" and _is_new_enough(_SYSTEM_PYTHON):  # elsewhere it may be a stub that asks questions
         return os.path.realpath(_SYSTEM_PYTHON)
+    # The interpreter that a virtual environment was made from, which outlives it.
     base: str = getattr(sys, "_base_executable", "") or sys.executable
     return os.path.realpath(base)
 
@@ -101,6 +102,7 @@ def own_assets(place: HostEnvironment, target: Target) -> tuple[Asset, ...]:
 
 def assets_of(place: HostEnvironment, target: Target) -> tuple[Asset, ...]:
     """Return all files of a target."""
+    # A manual skill is text that a person reads; it needs no launcher.
     shared = () if target.mode is IntegrationMode.MANUAL_SKILL else shared_assets(place)
     return (*shared, *own_assets(place, target))
 
@@ -111,6 +113,7 @@ def plan_target(place: HostEnvironment, target: Target, *, installs: bool) -> In
     Raises:
         InstallRefused: a file cannot be read, or is not ours to change.
     """
+    # A removal covers every event, also those that an older request had.
     wanted = target if installs else msgspec.structs.replace(target, events=None, status_line=True)
     request = install_request(place, wanted)
     plan = plan_install if installs else plan_removal

@@ -76,6 +76,7 @@ def read_target(path: str, *, max_bytes: int = MAX_BYTES) -> TargetFile:
 def _resolved(path: str) -> Path:
     if not path.startswith("/"):
         raise FileRefused(path, "the path is not absolute", then="give the whole path")
+    # Links are followed once and here: everything later works on the real file.
     real = Path(os.path.realpath(path))
     try:
         real.lstat()
@@ -95,6 +96,7 @@ def _read(path: str, real: Path, descriptor: int, max_bytes: int) -> TargetFile:
         raise FileRefused(path, why, then="run this as the owner of the file")
     if found.st_size > max_bytes:
         raise FileRefused(path, f"it has {found.st_size} bytes, more than {max_bytes}", then="make it smaller")
+    # A duplicate, because the caller closes the descriptor.
     with os.fdopen(os.dup(descriptor), "rb") as stream:
         contents = stream.read(max_bytes + 1)
     return TargetFile(
@@ -118,6 +120,7 @@ def require_writable(found: TargetFile) -> None:
     if found.contents is not None and not found.mode & _WRITABLE:
         raise FileRefused(found.path, f"it is read-only (mode {found.mode:04o})", then=f"run: chmod u+w {found.real}")
     directory = found.real.parent
+    # The nearest directory that is there decides whether the missing ones can be made.
     while not directory.exists() and directory != directory.parent:
         directory = directory.parent
     state = directory.stat()

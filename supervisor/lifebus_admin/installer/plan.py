@@ -15,7 +15,9 @@ Action = Literal["create", "change", "remove", "keep"]
 
 _AROUND: Final = 3
 _NO_NEWLINE: Final = "\\ no line end at the end of the file"
+# A line of more characters is split, as a diff of it would show nothing.
 _LONG: Final = 240
+# Strings are matched whole, so that a comma within one does not split.
 _PIECE: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|[{\[,]|[^"{\[,]++|"')
 
 
@@ -65,6 +67,7 @@ def readable_diff(path: str, before: str | None, after: str | None) -> str:
     if before == after:
         return ""
     old, new = _lines(before), _lines(after)
+    # Equal ends are not compared: difflib takes quadratic time in the worst case.
     head, tail = _unchanged(old, new)
     if any(len(line) > _LONG for text in (old, new) for line in text[head : len(text) - tail]):
         old, new = _parts(old), _parts(new)
@@ -95,7 +98,9 @@ def _lines(text: str | None) -> list[str]:
 
 def _visible(line: str) -> str:
     return "".join(
-        sign if sign.isprintable() or sign == "\t" else sign.encode("unicode_escape").decode() for sign in line
+        # A file may hold control characters that would drive a terminal.
+        sign if sign.isprintable() or sign == "\t" else sign.encode("unicode_escape").decode()
+        for sign in line
     )
 
 

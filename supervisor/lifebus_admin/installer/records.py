@@ -24,6 +24,7 @@ from lifebus_transports.runtime_dir import ensure_private_directory
 KEPT_BACKUPS: Final = 3
 """Backups of one file that are kept, among them the one that its record still needs."""
 
+# File systems allow 255 bytes in a name, and the backup's stamp needs some of them.
 _LONGEST_NAME: Final = 180
 
 
@@ -57,6 +58,7 @@ class InstallRecords:
             ensure_private_directory(self._root / name)
         descriptor = os.open(self._root / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
+            # The kernel releases it when the process ends, however it ends.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:
@@ -83,11 +85,13 @@ class InstallRecords:
     def back_up(self, file: TargetFile, stamp: str, needed: str | None) -> str:
         """Keep a copy of a file, and return where; three copies stay, the needed one among them."""
         backups = self._backups(file.real)
+        # The same bytes are kept once: repeated installs do not push older backups out.
         for path in backups:
             if path.read_bytes() == file.contents:
                 return str(path)
         prefix = self._root / "backups" / self._encoded(file.real)
         place, count = Path(f"{prefix}.lifebus-{stamp}.bak"), 0
+        # Two runs within one second have the same stamp.
         while place.exists():
             count += 1
             place = Path(f"{prefix}.lifebus-{stamp}-{count}.bak")
@@ -106,6 +110,7 @@ class InstallRecords:
             contents = Path(record.backup).read_bytes()
         except OSError:
             return None
+        # A backup that somebody edited is not what was there before us.
         return contents if digest_of(contents) == record.before else None
 
     def _backups(self, real: Path) -> list[Path]:

@@ -55,7 +55,9 @@ class Status(Struct, frozen=True, kw_only=True):
 
         Otherwise present or missing where all files are, and drifted where some are missing.
         """
+        # One file that is missing is drift; only all of them are a missing installation.
         states = {file.state for file in self.files}
+        # The one that needs a person first.
         worst: tuple[FileState, ...] = ("unreadable", "foreign", "drifted")
         for state in worst:
             if state in states:

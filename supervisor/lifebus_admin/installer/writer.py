@@ -26,6 +26,7 @@ class ChangedMeanwhile(Exception):
 
 def temporary_of(real: Path) -> Path:
     """Return the name beside the file under which its next contents are written."""
+    # Named after the file, so that a later run finds and removes what a crash left.
     return real.with_name(f"{_PREFIX}{digest_of(os.fsencode(real.name))[:12]}{_SUFFIX}")
 
 
@@ -64,6 +65,7 @@ def replace_file(disk: Disk, file: TargetFile, contents: bytes, mode: int) -> No
         _place(disk, temporary, file.real)
     else:
         _swap(disk, temporary, file, contents)
+    # A rename is durable only once its directory is.
     disk.sync_directory(file.real.parent)
     if read_target(file.path).contents != contents:
         raise ChangedMeanwhile
@@ -87,8 +89,10 @@ def _swap(disk: Disk, temporary: Path, file: TargetFile, contents: bytes) -> Non
     if not disk.exchange(temporary, file.real):
         disk.rename(temporary, file.real)
         return
+    # What the exchange put aside must be what was read; otherwise somebody wrote in between.
     came_out, stands = temporary.read_bytes(), contents
     changed = came_out != file.contents
+    # Swapped back until no other version comes out; bounded, as a busy writer could go on for ever.
     for _ in range(_MOST_SWAPS if changed else 0):
         disk.exchange(temporary, file.real)
         expected, stands, came_out = stands, came_out, temporary.read_bytes()

@@ -37,6 +37,7 @@ def save_campaign(settings: Settings, target: Path) -> SaveSnapshot:
     """
     caches = CompactionFiles(settings.state_dir, StateCache.policy_id)
     pins = present_pins(configured_adapters(settings))
+    # Takes its name once it is whole, and never replaces a file.
     with new_file(target) as unfinished, unfinished.open("w+b") as file, export_source(ledger_file(settings)) as source:
         follower = StateFollower(source, caches, writing=False)
         follower.advance()

@@ -62,6 +62,7 @@ def boot_and_clean(saved: StateDirectory, snapshot: SaveSnapshot, done: Callable
         kept=saved.compactions.get,
         done=done,
     )
+    # Deleted and not rebuilt: a boot changes nothing that somebody else relies on.
     saved.compactions.delete(booted.rebuilt.stale)
     return booted
 
@@ -79,6 +80,7 @@ def boot_here(settings: Settings, which: str | None, done: Callable[[dict[str, A
     def report(step: Step) -> None:
         done(structs.asdict(step))
 
+    # Ids have no dot, and snapshot files end in .json: any other file can only be an archive.
     if which is not None and not which.endswith(".json") and Path(which).is_file():
         booted = boot_campaign(settings, Path(which), report)
     else:
@@ -117,6 +119,7 @@ def revise_file(settings: Settings, snapshot_id: str, reason: str) -> ReviseAnsw
     with open_state_directory(settings) as saved:
         snapshot = find_snapshot(saved.snapshots, snapshot_id)
         revision = plan_revision(snapshot, saved.pins, saved.log.records(REVISIONS), reason)
+    # Planned before the lock is taken, as a broker may run meanwhile; only the write needs it.
     with held_ledger(settings) as path:
         return anyio.run(_write, path, revision)
 
@@ -131,6 +134,7 @@ async def _write(path: Path, revision: Revision) -> ReviseAnswer:
 
 def _judge(saved: StateDirectory, listing: SnapshotList, snapshot: SaveSnapshot) -> Verdict:
     name = snapshot.snapshot_id
+    # Nothing is wrong with it; the lines that would prove it are gone.
     if why := listing.why_pruned(snapshot):
         return Verdict(name=name, verdict="unprovable", why=why)
     try:

@@ -47,6 +47,7 @@ def list_compactions(settings: Settings) -> tuple[list[ListedCompaction], list[R
         LifebusError: the ledger cannot be read.
     """
     with open_state_directory(settings) as saved:
+        # Before the files are listed, so that one written meanwhile is not called stale.
         stale = set(saved.compactions.invalidate())
         found = list(saved.compactions.found())
     listed = [_listed(one, stale=one.compaction_id in stale) for one in found if isinstance(one, Compaction)]
@@ -113,6 +114,7 @@ def _kept(registry: CompactionRegistry, which: str) -> PresentedCompaction:
         raise InvalidRequest(detail, code="compaction_refused")
     stale = which in registry.invalidate()
     session = _session(found)
+    # A stale recap is never presented.
     if stale and session is not None:
         fresh = registry.current(session)
         if fresh is not None:

@@ -81,8 +81,10 @@ def rebuild(settings: Settings, which: str | None = None) -> RebuildComparison:
     with tempfile.TemporaryDirectory(prefix=".rebuild-", dir=settings.state_dir) as scratch:
         live, rebuilt = Path(scratch, "live.db"), Path(scratch, "rebuilt.db")
         for file in (live, rebuilt):
+            # Private before anything is written into it.
             file.touch(mode=0o600)
         with user_errors(path):
+            # A copy of one moment: the broker goes on writing.
             copy_ledger(path, live)
             finish_pruning(live)
             _build(snapshot, pins, live, Path(scratch, "log.jsonl"), rebuilt)
@@ -92,10 +94,12 @@ def rebuild(settings: Settings, which: str | None = None) -> RebuildComparison:
 def _build(snapshot: SaveSnapshot, pins: FrozenMap, live: Path, export: Path, rebuilt: Path) -> None:
     """Take the log out of the live ledger, boot the snapshot from that, and write a new ledger of it."""
     with SqliteExport(live) as source, export.open("wb") as file:
+        # Only the log is taken over; everything else has to follow from it.
         write_export(_LogAlone(source), REDUCER_VERSION, file.write)
         revisions = list(source.records(REVISIONS))
         epoch = source.epoch
     log = JsonlLog.open(export)
+    # Refuses before any comparison where the snapshot is not proved by this log.
     cold_boot(snapshot, log, pins, revisions)
     build_ledger(log, rebuilt, epoch)
 

@@ -21,6 +21,7 @@ from lifebus_transports.runtime_dir import ensure_private_directory
 _LOCK: Final = "lock"
 _SUFFIX: Final = ".json"
 _UNFINISHED: Final = "unfinished.tmp"
+# Longer than any step under the lock takes; a hook call waits for this.
 _PATIENCE_S: Final = 2.0
 _PAUSE_S: Final = 0.01
 
@@ -70,6 +71,7 @@ class RecordFiles:
         strange: list[str] = []
         for path in sorted(self._directory.glob(f"*{_SUFFIX}")):
             record = decode_record(_contents(path))
+            # A sound record under another name was copied there by somebody.
             if record is None or self._path(record) != path:
                 strange.append(path.name)
             else:
@@ -112,6 +114,7 @@ def _wait_for(descriptor: int) -> None:
     until = time.monotonic() + _PATIENCE_S
     while True:
         try:
+            # Not waited for in the kernel: a stopped process would hold this one up without a limit.
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             if time.monotonic() > until:

@@ -46,10 +46,12 @@ class Compaction(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not self.input_handles:
             raise ValueError("a compaction is made of something: it has no input handles")
+        # Sorted and unique, because the name is a hash of them.
         if list(self.input_handles) != sorted(set(self.input_handles)):
             raise ValueError("the input handles of a compaction stand in order, each of them once")
         if self.compaction_id != compaction_id_of(self.purpose, self.compaction_policy_id, self.input_handles):
             raise ValueError(f"the compaction `{self.compaction_id[:64]}` has another one's name")
+        # Checked in the constructor, so that no unsound compaction can exist in memory either.
         if self.output_hash != sha256_hex(self.output_bytes):
             raise ValueError(f"the output of the compaction {self.compaction_id} is not the one that its hash names")
         if strange := [handle for handle in self.allowmention_handles if handle not in self.input_handles]:
@@ -79,6 +81,7 @@ def compact(
 def compaction_id_of(purpose: Purpose, policy_id: str, handles: Iterable[str]) -> str:
     """Return the name of a compaction, which needs no output: two purposes never share one, nor do two policies."""
     inputs = sorted(set(handles))
+    # The purpose is part of the name: two views of the same inputs are two compactions.
     named = {"compaction_policy_id": policy_id, "input_handles": inputs, "purpose": purpose.value}
     return short_hash(canonical(named))
 
@@ -111,6 +114,7 @@ def encode_compaction(compaction: Compaction) -> bytes:
         compaction_id=compaction.compaction_id,
         compaction_policy_id=compaction.compaction_policy_id,
         input_handles=compaction.input_handles,
+        # The output is JSON already and goes in as it is; escaped into a string it would double.
         output=msgspec.Raw(compaction.output_bytes),
         output_hash=compaction.output_hash,
         purpose=compaction.purpose,
@@ -137,6 +141,7 @@ def decode_compaction(data: bytes) -> Compaction:
         output_hash=stored.output_hash,
         allowmention_handles=stored.allowmention_handles,
     )
+    # One form alone, so that equal compactions are equal files.
     if encode_compaction(compaction) != data:
         raise ValueError("not a compaction: its form is not the canonical one")
     return compaction

@@ -20,6 +20,7 @@ MAX_FILE_BYTES: Final = 1_073_741_824
 """Largest file that is read; a larger one is none of ours."""
 
 _SUFFIX: Final = ".json"
+# Anything else in the directory is somebody's, and is only reported.
 _NAME: Final = re.compile(r"[0-9a-f]{16}\.json")
 
 
@@ -40,6 +41,7 @@ class CompactionFiles:
         compaction = read_decoded(path, MAX_FILE_BYTES, decode_compaction)
         if compaction is None or isinstance(compaction, RefusedFile):
             return compaction
+        # A sound compaction in the wrong place would answer another question.
         if (compaction.compaction_policy_id, compaction.compaction_id) != (self._policy_id, compaction_id):
             other = f"{compaction.compaction_policy_id}/{compaction.compaction_id}"
             return RefusedFile(path.name, f"it holds another compaction, {other[:128]}")
@@ -56,6 +58,7 @@ class CompactionFiles:
 
     def write(self, compaction: Compaction) -> None:
         """Keep a compaction; durable when this returns."""
+        # The parent first: each is synced into its own parent.
         make_directory(self._directory.parent)
         make_directory(self._directory)
         write_file(self._path(compaction.compaction_id), encode_compaction(compaction))

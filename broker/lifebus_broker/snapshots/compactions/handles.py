@@ -11,6 +11,7 @@ from urllib.parse import quote, unquote
 
 from lifebus_broker.state.stream_digests import FactsLedger, Stream, StreamKey
 
+# Colon, slash and at-sign are escaped within names, so a handle has one reading.
 _FORM: Final = re.compile(r"([^/@:]+)/([^/@:]*)@(0|[1-9]\d*):([0-9a-f]{64})")
 _LOG: Final = re.compile(r"log@([1-9]\d{0,15})")
 

@@ -35,6 +35,7 @@ class SessionRecap:
         """Yield the handles of each session's recap, those of the session that changed last first."""
         open_ = {(state.adapter_id, state.harness_session_id): state for state in stores.sessions.active()}
         for key, stream in self._sessions(stores):
+            # Sealed sessions are closed, and nothing of them waits.
             waiting = _waiting(open_[key]) if key in open_ else ()
             yield tuple(sorted({handle_of(key, stream), *map(receipt_handle, waiting)}))
 
@@ -44,6 +45,7 @@ class SessionRecap:
         Raises:
             ValueError: the handles name no session of the stores.
         """
+        # Only one handle of a recap names a stream; the others name receipts.
         (key,) = {key for key in map(stream_of, handles) if key is not None}
         state = stores.sessions.get((key[0], key[1] or ""))
         if state is None:

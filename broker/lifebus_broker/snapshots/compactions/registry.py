@@ -88,6 +88,7 @@ class CompactionRegistry:
         stores = self._follower.advance()
         for handles in _RECAP.inputs(stores):
             if any(stream_of(handle) == session for handle in handles):
+                # Inputs name the present link of the stream, so a stale recap is not even found.
                 kept = self._recaps.read(compaction_id_of(_RECAP.purpose, _RECAP.policy_id, handles))
                 return kept if isinstance(kept, Compaction) else build(_RECAP, stores, handles)
         return None
@@ -100,6 +101,7 @@ class CompactionRegistry:
         self._recaps.remove_unfinished()
         self._caches.remove_unfinished()
         stores, policy = self._follower.advance(), SessionRecap(recaps)
+        # Names first: most recaps are there already and need not be built.
         wanted = {compaction_id_of(policy.purpose, policy.policy_id, made): made for made in policy.inputs(stores)}
         sound = {one.compaction_id for one in self._sound() if one.purpose is Purpose.RECAP}
         deleted = self._recaps.remove(set(self._recaps.ids()) - wanted.keys())
@@ -111,9 +113,11 @@ class CompactionRegistry:
 
     def verify(self) -> VerifyReport:
         """Build every compaction that is there again, from the log alone, and compare the bytes."""
+        # Without caches: what is verified must not be an input.
         follower = StateFollower(self._source)
         verified = VerifyReport([], [], [one for one in self.found() if isinstance(one, RefusedFile)])
         sound = list(self._sound())
+        # In the order of the log, so that one replay serves all of them.
         for cache in sorted((one for one in sound if one.purpose is Purpose.CONTEXT_CACHE), key=_place_of):
             stores = follower.advance(_place_of(cache))
             self._check(cache, _CACHE, stores, set(_CACHE.inputs(stores)), verified)
@@ -134,6 +138,7 @@ class CompactionRegistry:
         return (one for one in self.found() if isinstance(one, Compaction))
 
     def _is_stale(self, compaction: Compaction, stores: Stores) -> bool:
+        # A cache names its own position, which stays right until it is pruned.
         if compaction.purpose is Purpose.CONTEXT_CACHE:
             return _place_of(compaction) <= self._source.floor
         pointers = [handle for handle in compaction.input_handles if stream_of(handle) is not None]
@@ -146,6 +151,7 @@ class CompactionRegistry:
         name = compaction.compaction_id
         if self._is_stale(compaction, stores):
             verified.stale.append(name)
+        # Sound in itself, but of another log.
         elif compaction.input_handles not in made:
             verified.wrong.append(RefusedFile(name, "it was not made of this log"))
         elif build(policy, stores, compaction.input_handles) != compaction:

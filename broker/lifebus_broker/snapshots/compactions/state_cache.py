@@ -26,6 +26,7 @@ class StateCache:
     def inputs(self, stores: Stores) -> Iterator[tuple[str, ...]]:
         """Yield the handles of the cache of these stores, if they stand at a boundary."""
         if stores.position and boundary(stores.position) == stores.position:
+            # Exactly one stream got the receipt at that position; its link stands for all before.
             key, stream = next(item for item in stores.facts.streams.items() if item[1].position == stores.position)
             yield _handles(key, stream)
 
@@ -59,6 +60,7 @@ def cache_id_at(source: LogSource, position: int) -> str | None:
     """Return the name of the cache at a boundary of a log, None where the log does not reach there any more, or yet."""
     if not source.floor < position <= source.head:
         return None
+    # One line is read, and no cache is opened, to know its name.
     line = next(source.lines(position - 1, position), None)
     return None if line is None else compaction_id_of(StateCache.purpose, StateCache.policy_id, handles_at(line))
 

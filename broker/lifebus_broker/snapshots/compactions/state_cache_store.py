@@ -28,6 +28,7 @@ class StateCacheStore:
         self, source: LogSource, files: CompactionFiles, refused: Callable[[RefusedFile], None], *, writing: bool
     ) -> None:
         self._source, self._files, self._refused, self._writing = source, files, refused, writing
+        # A file that cannot be deleted must not be tried again and again.
         self._rejected: set[str] = set()
 
     def nearest(self, through: int) -> tuple[Stores, str] | None:
@@ -42,6 +43,7 @@ class StateCacheStore:
 
     def write(self, stores: Stores) -> None:
         """Write the cache of the stores, if it is one of the newest."""
+        # Older ones would be deleted by the next write.
         if self._writing and stores.position in boundaries(self._source.floor, self._source.head)[:KEPT_CACHES]:
             self._write(stores)
 
@@ -104,6 +106,7 @@ class StateCacheStore:
             cache = build(_POLICY, stores, handles)
             try:
                 self._files.write(cache)
+                # Written anew from the log, so it may be used again.
                 self._rejected.discard(cache.compaction_id)
                 self._files.remove(set(self._files.ids()) - self._newest().keys())
             except OSError as fault:
@@ -111,6 +114,7 @@ class StateCacheStore:
 
     def _newest(self) -> dict[str, int]:
         """Return the names of the newest caches that the log can have, the oldest first, and their positions."""
+        # By the log alone: a file's time or its name proves nothing.
         positions = boundaries(self._source.floor, self._source.head)[:KEPT_CACHES]
         named = {cache_id_at(self._source, position): position for position in reversed(positions)}
         return {name: position for name, position in named.items() if name is not None}

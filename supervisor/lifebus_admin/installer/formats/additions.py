@@ -60,6 +60,7 @@ def require_fit(value: Any, tree: Any, path: Sequence[str], name: str) -> None:
 
 
 def _kind(value: Any) -> str:
+    # In this order: a bool is an int as well.
     kinds: list[tuple[Any, str]] = [
         (dict, "an object"),
         (list, "a list"),

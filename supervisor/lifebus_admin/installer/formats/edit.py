@@ -1,7 +1,7 @@
-"""One settings file, from its text to its new text: read, decide, splice, and prove before anybody writes.  Pure.
+"""One settings file, from its text to its new text: read, decide, edit, and prove before anybody writes.  Pure.
 
 Whatever the dialect, the result is read again before it is handed out: everything that is not ours must be the same as
-before, ours must be exactly what was wished, and the harness must have nothing to say against the whole.
+before, ours must be exactly what was requested, and the harness must have nothing to say against the whole.
 """
 
 import marshal
@@ -62,7 +62,7 @@ def parsed_settings(text: str | None, settings: SettingsFile) -> Any:
 
 
 def text_installed(text: str | None, settings: SettingsFile) -> str:
-    """Return the settings' text with exactly the wished entries of ours in it; the same text where they are there.
+    """Return the settings' text with exactly the requested entries of ours in it; the same text where they are there.
 
     Raises:
         SettingsUnreadable: the text breaks the dialect's rules.
@@ -70,11 +70,14 @@ def text_installed(text: str | None, settings: SettingsFile) -> str:
     """
     opened = _opened(text, settings)
     changes = to_install(opened.value, settings)
+    # The same text, not an equal one: a file that is right is never rewritten.
     if changes.nothing:
         return text or ""
+    # Cut first and add then: positions are those of one text.
     thinned = opened.without(changes.cuts, changes.puts) if changes.cuts or changes.puts else text
     ready = opened if thinned == text else _opened(thinned, settings)
     after = ready.with_added(changes.adds) if changes.adds else thinned or ""
+    # Nothing is handed out before it was read again.
     value = _proved(opened.value, after, settings, to_install)
     faults = settings.check(value)
     if faults:
@@ -123,7 +126,7 @@ class _Marked:
         return self._mark + self._inner.with_added(entries)
 
 
-def _proved(before: Any, after: str | None, settings: SettingsFile, wished: Any) -> Any:
+def _proved(before: Any, after: str | None, settings: SettingsFile, requested_changes: Any) -> Any:
     """Return what the new text says, once it is certain that it says what it should."""
     try:
         value = _said(after, settings)
@@ -131,7 +134,8 @@ def _proved(before: Any, after: str | None, settings: SettingsFile, wished: Any)
         raise InternalError(
             f"the spliced text of {settings.path} cannot be read: {fault.why}; it is unchanged"
         ) from fault
-    changes: Changes = wished(value, settings)
+    # Nothing may be left to do in the new text, and nothing else may have changed.
+    changes: Changes = requested_changes(value, settings)
     if not changes.nothing or not _alike(
         without_ours(before, settings), without_ours(value, settings), settings.dialect
     ):
@@ -151,6 +155,7 @@ def _alike(before: Any, after: Any, dialect: Dialect) -> bool:
     """Compare what is not ours; in JSON, where no part is shared, marshal says quickly that nothing differs."""
     if dialect != "yaml":
         with suppress(ValueError):  # nested too deeply for it
+            # Version 2 writes no references, which could differ between equal values.
             if marshal.dumps(before, 2) == marshal.dumps(after, 2):
                 return True
     return same(before, after)

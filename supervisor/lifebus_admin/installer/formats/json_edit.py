@@ -28,8 +28,10 @@ from lifebus_admin.installer.formats.layout import (
 from lifebus_admin.installer.formats.removals import CUT, removals
 from lifebus_admin.installer.formats.settings_diff import Path
 
+# The marks of the docstring, as the blanks behind a bracket.
 _WAS_EMPTY, _WAS_BLANK_INSIDE, _FILE_WAS_BLANK = " ", "  ", "   "
 _MARK: Final = re.compile(r"( {1,3})(?=[^ \t]|$)")
+# Comments on the rest of a line belong to the item before them.
 _SAME_LINE: Final = {
     "json": re.compile(r""),
     "jsonc": re.compile(r"(?>[ \t]*(?://[^\n\r]*|/\*(?s:.*?)\*/))*"),
@@ -54,18 +56,19 @@ class JsonText:
         """
         if self._root is None:
             return None if self._missing else self._text
-        splices = self._thinned(self._root, removals(cuts, puts), ours_to_drop=True)
-        return self._emptied(self._root) if splices is None else apply_edits(self._text, splices)
+        edits = self._thinned(self._root, removals(cuts, puts), ours_to_drop=True)
+        return self._emptied(self._root) if edits is None else apply_edits(self._text, edits)
 
     def _thinned(self, node: Node, tree: Mapping[str | int, Any], *, ours_to_drop: bool) -> list[TextEdit] | None:
-        """Return the splices that thin a container out, or None where the container itself has to go."""
-        items, splices, gone = node.items or [], list[TextEdit](), set[int]()
+        """Return the edits that thin a container out, or None where the container itself has to go."""
+        items, edits, gone = node.items or [], list[TextEdit](), set[int]()
         for place, item in enumerate(items):
             below = tree.get(place if item.key is None else item.key)
             if below is None:
                 continue
+            # A tuple is a new value for what is there; anything else is a tree of cuts below it.
             if isinstance(below, tuple):
-                splices.append(self._put(item, below[0]))
+                edits.append(self._put(item, below[0]))
                 continue
             inner = (
                 None
@@ -75,12 +78,13 @@ class JsonText:
             if inner is None:
                 gone.add(place)
             else:
-                splices += inner
+                edits += inner
         if not gone:
-            return splices
+            return edits
+        # Lists of others are never removed, even when ours were all they held.
         if len(gone) == len(items) and ours_to_drop:
             return self._closed(node, items)
-        return splices + self._slots(items, gone)
+        return edits + self._slots(items, gone)
 
     def _put(self, item: Item, value: Any) -> TextEdit:
         own_lines = starts_line(self._text, item.start)
@@ -91,9 +95,11 @@ class JsonText:
         """Return what empties a container that was there before, or None for one that we made."""
         mark = _MARK.match(self._text, node.start + 1)
         slots = self._slots(items, set(range(len(items))))
+        # What would be left between the brackets.
         rest = apply_edits(self._text[: node.end - 1], slots)[node.start + 1 :]
         if mark is not None and mark[1] == _WAS_BLANK_INSIDE:
             return [TextEdit(node.start + 1, max(items[-1].node.end, items[-1].comma))]
+        # Comments of somebody else are there, so the container stays.
         if rest.strip():
             return slots
         if mark is not None and mark[1] == _WAS_EMPTY:
@@ -111,20 +117,22 @@ class JsonText:
 
         Items at the beginning leave the blanks before them, later ones those behind them.
         """
-        splices: list[TextEdit] = []
+        edits: list[TextEdit] = []
         for place in sorted(gone):
             item = items[place]
             end = max(item.node.end, item.comma)
+            # Nothing is left before this item, so its comma and the blanks behind it go with it.
             if gone.issuperset(range(place)):
                 end = self._blanks(end) if len(gone) < len(items) else end
-                splices.append(TextEdit(item.start, end))
+                edits.append(TextEdit(item.start, end))
             else:
-                splices.append(TextEdit(self._line_rest(items[place - 1].comma), end))
+                edits.append(TextEdit(self._line_rest(items[place - 1].comma), end))
+        # The last item that is left must not end in a comma where none stood before.
         left = [place for place in range(len(items)) if place not in gone]
         if left and left[-1] < len(items) - 1 and items[-1].comma < 0:
             comma = items[left[-1]].comma
-            splices.append(TextEdit(comma - 1, comma))
-        return splices
+            edits.append(TextEdit(comma - 1, comma))
+        return edits
 
     def _blanks(self, place: int) -> int:
         while self._text[place : place + 1].isspace():
@@ -151,21 +159,23 @@ class JsonText:
         text = rendered(plain(tree), self._layout, "")
         if self._missing:
             return text + self._layout.newline
+        # The blank text follows the object, so that a removal finds it again.
         return "{" + _FILE_WAS_BLANK + text[1:] + self._text
 
     def _grown(self, node: Node, tree: Any, path: tuple[str, ...]) -> list[TextEdit]:
+        # Checked before anything is edited: no other program's value is ever replaced.
         require_fit(node.value, tree, path, self._name)
         items = node.items or []
         if isinstance(tree, Appended):
             return self._appended(node, items, [(None, value) for value in tree.values])
-        splices, missing = list[TextEdit](), list[tuple[str | None, Any]]()
+        edits, missing = list[TextEdit](), list[tuple[str | None, Any]]()
         present = {item.key: item for item in items if item.key is not None}
         for key, below in tree.items():
             if key in present:
-                splices += self._grown(present[key].node, below, (*path, key))
+                edits += self._grown(present[key].node, below, (*path, key))
             else:
                 missing.append((key, plain(below)))
-        return splices + (self._appended(node, items, missing) if missing else [])
+        return edits + (self._appended(node, items, missing) if missing else [])
 
     def _appended(self, node: Node, items: list[Item], values: list[tuple[str | None, Any]]) -> list[TextEdit]:
         return self._after_last(items[-1], values) if items else self._into_empty(node, values)
@@ -174,16 +184,20 @@ class JsonText:
         indentation = indentation_of(self._text, last.start) if starts_line(self._text, last.start) else None
         begin = max(last.node.end, last.comma)
         place = self._line_rest(begin)
+        # Behind a line comment only a new line is safe.
         if "//" in self._text[begin:place] and indentation is None:
             indentation = indentation_of(self._text, last.start) + self._layout.unit
         gap = self._layout.comma[1:] if indentation is None else self._layout.newline + indentation
         text = gap + self._joined(values, gap, indentation)
+        # A trailing comma was the file's style, and stays its style.
         if last.comma >= 0:
             return [TextEdit(place, place, text + ",")]
+        # The comma follows the value, our text follows the comments on that line.
         return [TextEdit(last.node.end, last.node.end, ","), TextEdit(place, place, text)]
 
     def _into_empty(self, node: Node, values: list[tuple[str | None, Any]]) -> list[TextEdit]:
         inside = self._text[node.start + 1 : node.end - 1]
+        # Says how the container was, so that a removal restores it to the byte.
         mark = _WAS_BLANK_INSIDE if inside else _WAS_EMPTY
         if self._layout.one_line:
             text = mark + self._joined(values, self._layout.comma[1:], None)

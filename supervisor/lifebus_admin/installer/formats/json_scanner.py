@@ -33,6 +33,7 @@ class _Everything(dict[str, Any]):
 ALL: Final[Track] = _Everything()
 """Keep the positions of everything below."""
 
+# Possessive and atomic groups throughout: hostile input must not make a match exponential.
 _BLANK: Final = {
     "json": re.compile(r"[ \t\n\r]*"),
     "jsonc": re.compile(r"(?>[ \t\n\r]+|//[^\n\r]*|/\*(?s:.*?)\*/)*"),
@@ -42,6 +43,7 @@ _STRING: Final = re.compile(r'"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+"')
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<fraction>\.[0-9]+)?(?P<power>[eE][+-]?[0-9]+)?")
 _WORD: Final = re.compile(r"true|false|null")
 _WORDS: Final = {"true": True, "false": False, "null": None}
+# What follows a scalar directly makes it another word: `truex`, `1.2.3`.
 _AFTER_SCALAR: Final = re.compile(r"[\w.+$-]")
 
 
@@ -111,6 +113,7 @@ class _Scanner:
         self._quick: json.JSONDecoder | None = _quick_decoder() if self._strict else None
 
     def fault(self, at: int, why: str) -> SettingsUnreadable:
+        # Columns are counted as editors do, whatever the line ends are.
         before = self._text[:at].replace("\r\n", "\n").replace("\r", "\n")
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         return SettingsUnreadable(self._name, why, line=line, column=column)
@@ -120,8 +123,10 @@ class _Scanner:
 
     def value(self, at: int, track: Track | None, depth: int) -> Node:
         first = self._text[at : at + 1]
+        # A part that is not tracked needs no positions.
         if first == "{" or first == "[":  # noqa: PLR1714  (this is the hot path)
             if track is None and self._quick is not None:
+                # The standard library reads it much faster.
                 known = self._skip(at)
                 if known is not None:
                     return known
@@ -138,6 +143,7 @@ class _Scanner:
         decoder = cast("json.JSONDecoder", self._quick)
         try:
             value, end = decoder.raw_decode(self._text, at)
+        # Its messages have no position in this file; the slow way finds the fault and names it.
         except (ValueError, RecursionError):
             self._quick = None
             return None
@@ -175,6 +181,7 @@ class _Scanner:
         if following == ",":
             item.comma = place + 1
             place = self.blank(item.comma)
+            # JSONC and JSON5 allow it.
             if self._strict and self._text[place : place + 1] == closing:
                 raise self.fault(item.comma - 1, "strict JSON takes no comma after the last item")
         elif following != closing:
@@ -186,6 +193,7 @@ class _Scanner:
         values: dict[str, Any] = {}
         for item in items:
             key = cast("str", item.key)
+            # Parsers differ in which of two equal keys counts, so ours must not be among them.
             touched = track is not None and track.get(key) is not None
             if key in values and (self._strict or touched):
                 raise self.fault(item.start, f"the key {json.dumps(key)} stands there twice")
@@ -207,6 +215,7 @@ class _Scanner:
             raise self.fault(at, "a string is not closed on its line, or holds a control character")
         lexeme = found.group()
         try:
+            # Most strings have no escapes, and need no decoding.
             if "\\" not in lexeme:
                 return lexeme[1:-1], found.end()
             return json5_string(lexeme) if self._json5 else cast("str", json.loads(lexeme)), found.end()

@@ -30,18 +30,19 @@ class Layout(Struct, frozen=True):
     colon: str
 
 
-def apply_edits(text: str, splices: list[TextEdit]) -> str:
-    """Return the text with the splices made, which must not overlap; those of one place come in the given order."""
+def apply_edits(text: str, edits: list[TextEdit]) -> str:
+    """Return the text with the edits made, which must not overlap; those of one place come in the given order."""
     parts: list[str] = []
     place = 0
-    for splice in sorted(splices, key=_start):
-        parts += (text[place : splice.start], splice.text)
-        place = splice.end
+    # The sort is stable, so edits of one place keep their order.
+    for edit in sorted(edits, key=_start):
+        parts += (text[place : edit.start], edit.text)
+        place = edit.end
     return "".join((*parts, text[place:]))
 
 
-def _start(splice: TextEdit) -> int:
-    return splice.start
+def _start(edit: TextEdit) -> int:
+    return edit.start
 
 
 def newline_of(text: str) -> str:
@@ -72,6 +73,7 @@ def layout_of(text: str, root: Node | None) -> Layout:
     unit = _DEFAULT_UNIT
     if starts_line(text, first.start):
         unit = indentation_of(text, first.start).removeprefix(outer) or _DEFAULT_UNIT
+    # `"a":1` without a blank is taken as the style of the whole file.
     tight = text[first.start : first.node.start].endswith(":")
     one_line = "\n" not in text[root.start : root.end]
     return Layout(newline, unit, one_line, "," if tight else ", ", ":" if tight else ": ")

@@ -106,6 +106,7 @@ def _ours_below(value: Any, path: Path, settings: SettingsFile) -> Iterator[tupl
             if settings.owns(element):
                 yield (*path, place), element
             else:
+                # An element of somebody else's may hold ours, where a user moved them together.
                 yield from _ours_below(element, (*path, place), settings)
     elif isinstance(value, dict):
         for key, member in cast("dict[str, Any]", value).items():
@@ -118,7 +119,7 @@ def to_remove(parsed: Any, settings: SettingsFile) -> Changes:
 
 
 def to_install(parsed: Any, settings: SettingsFile) -> Changes:
-    """Return what to do so that exactly the wished entries are there; what is right already stays untouched."""
+    """Return what to do so that exactly the requested entries are there; what is right already stays untouched."""
     cuts: list[Path] = []
     puts: list[tuple[Path, Any]] = []
     adds: list[SettingsEntry] = []
@@ -128,9 +129,11 @@ def to_install(parsed: Any, settings: SettingsFile) -> Changes:
         here = [item for item in found if item[0][:-1] == where]
         found = [item for item in found if item[0][:-1] != where]
         kept, missing = _paired(here, wanted)
+        # In place where there is one: the order of a user's hooks matters to the harness.
         puts += [(path, entry.value) for (path, _), entry in zip(kept, missing, strict=False)]
         cuts += [path for path, _ in kept[len(missing) :]]
         adds += missing[len(kept) :]
+    # What is left stands in lists that we use no more.
     cuts += [path for path, _ in found]
     for entry in settings.entries:
         if entry.kind == "member":
@@ -206,9 +209,11 @@ def _kept(value: Any, below: Any, *, prunable: bool) -> Any:
 def same(left: Any, right: Any) -> bool:
     """Whether two values are equal, true and 1 apart, whatever their depth and however often they share parts."""
     pending: list[tuple[Any, Any]] = [(left, right)]
+    # YAML values may share parts, or even contain themselves.
     seen = set[tuple[int, int]]()
     while pending:
         one, other = pending.pop()
+        # Pairs that were compared before are not compared again.
         if one is other or (id(one), id(other)) in seen:
             continue
         pairs = _pairs(one, other)
@@ -228,4 +233,5 @@ def _pairs(one: Any, other: Any) -> list[tuple[Any, Any]] | None:
     if isinstance(one, list) and isinstance(other, list):
         elements, more = cast("Sequence[Any]", one), cast("Sequence[Any]", other)
         return list(zip(elements, more, strict=True)) if len(elements) == len(more) else None
+    # In Python true equals 1; in settings it does not.
     return [] if isinstance(one, bool) == isinstance(other, bool) and one == other else None

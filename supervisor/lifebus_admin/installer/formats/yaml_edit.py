@@ -1,6 +1,6 @@
 """Put ours into the text of a YAML settings file, and take it out again, leaving every other byte alone.  Pure.
 
-Block style is spliced by whole lines, flow style between its brackets.  A key that had nothing after its colon, and a
+Block style is edited by whole lines, flow style between its brackets.  A key that had nothing after its colon, and a
 file that was empty, get a comment with ours, so that taking ours out brings them back; brackets that were empty get a
 blank, as in JSON.
 """
@@ -29,6 +29,7 @@ from lifebus_admin.installer.formats.yaml_nodes import (
 )
 from lifebus_admin.installer.refusals import SettingsConflict
 
+# Left in the file on purpose: without it a removal could not tell an empty file from one that we made.
 _MARK: Final = "# lifebus: nothing stood here before"
 _GAP: Final = re.compile(r"\s*,\s*")
 _UNIT: Final = 2
@@ -41,9 +42,11 @@ class YamlText:
         self._missing, self._text, self._name = text is None, text or "", name
         self._newline = newline_of(self._text)
         root, shared = compose(self._text, name)
+        # A document that says null is as good as empty.
         self._root: Any = None if root is None or is_nothing(root) else root
         self.value: Any = {} if self._root is None else load(self._text, name)
         if self._root is not None:
+            # Anchors and aliases: to change one place would change others.
             require_plain(self._root, touched, shared, name)
 
     def without(self, cuts: Sequence[Path], puts: Sequence[tuple[Path, Any]]) -> str | None:
@@ -56,11 +59,12 @@ class YamlText:
         """
         if self._root is None:
             return None if self._missing else self._text
-        splices = self._thinned(self._root, removals(cuts, puts), ours_to_drop=True, start=0)
-        if splices is None:
+        edits = self._thinned(self._root, removals(cuts, puts), ours_to_drop=True, start=0)
+        if edits is None:
             start = self._line_start(children(self._root)[0].start)
-            splices = [TextEdit(start, self._line_after(self._root))]
-        left = apply_edits(self._text, self._united(splices))
+            edits = [TextEdit(start, self._line_after(self._root))]
+        left = apply_edits(self._text, self._united(edits))
+        # The file was there before us, and was empty.
         if left.strip() == _MARK:
             return ""
         return left or None
@@ -68,14 +72,15 @@ class YamlText:
     def _thinned(
         self, node: Any, tree: Mapping[str | int, Any], *, ours_to_drop: bool, start: int
     ) -> list[TextEdit] | None:
-        """Return the splices that thin a container out, or None where the container itself has to go."""
-        inside, splices, gone = children(node), list[TextEdit](), set[int]()
+        """Return the edits that thin a container out, or None where the container itself has to go."""
+        inside, edits, gone = children(node), list[TextEdit](), set[int]()
         for place, child in enumerate(inside):
             below = tree.get(place if child.key is None else child.key)
             if below is None:
                 continue
+            # A tuple is a new value for what is there; anything else is a tree of cuts below it.
             if isinstance(below, tuple):
-                splices.append(self._put(node, child, below[0]))
+                edits.append(self._put(node, child, below[0]))
                 continue
             inner = None
             if below != CUT:
@@ -84,14 +89,14 @@ class YamlText:
             if inner is None:
                 gone.add(place)
             else:
-                splices += inner
+                edits += inner
         if not gone:
-            return splices
+            return edits
         if kind_of(node) == "flow":
             cut = self._flow_cuts(node, inside, gone, ours_to_drop=ours_to_drop)
         else:
             cut = self._block_cuts(node, inside, gone, start if ours_to_drop else None)
-        return None if cut is None else splices + cut
+        return None if cut is None else edits + cut
 
     def _block_cuts(
         self, node: Any, inside: list[YamlEntry], gone: set[int], start: int | None
@@ -102,11 +107,13 @@ class YamlText:
         if len(gone) < len(inside):
             return cuts
         if start is None:
+            # A block list without elements is no list any more, but null.
             raise SettingsConflict(self._name, "ours stand in a list of others, and nothing else does")
         begin, end = self._next_line(start), self._line_after(node)
         if node is self._root:
             return None
         rest = apply_edits(self._text[:end], cuts)[begin:]
+        # The key had nothing after its colon before us.
         if rest.strip() == _MARK:
             return [TextEdit(begin, end)]
         return cuts if rest.strip() else None
@@ -116,6 +123,7 @@ class YamlText:
     ) -> list[TextEdit] | None:
         begin = node.start_mark.index + 1
         if len(gone) == len(inside):
+            # Brackets without the blank behind them were made by us.
             if ours_to_drop and not self._text[begin:].startswith(" "):
                 return None
             return [TextEdit(begin, content_end(inside[-1].node))]
@@ -128,6 +136,7 @@ class YamlText:
                 before = content_end(inside[place - 1].node)
                 cut = (before, content_end(inside[place].node))
                 between = self._text[before : inside[place].start]
+            # Only a plain comma is certain to belong to the element that goes.
             if not _GAP.fullmatch(between):
                 raise SettingsConflict(self._name, "ours stand between brackets with comments or anchors around")
             cuts.append(TextEdit(*cut))
@@ -142,14 +151,14 @@ class YamlText:
             return TextEdit(dash, end, self._block([value], self._column(dash)).lstrip(" "))
         return TextEdit(child.start, end, self._block({child.key: value}, self._column(child.start)).lstrip(" "))
 
-    def _united(self, splices: list[TextEdit]) -> list[TextEdit]:
+    def _united(self, edits: list[TextEdit]) -> list[TextEdit]:
         """Join cuts that touch; one that reaches the end of a text without a last line end takes the one before."""
         united: list[TextEdit] = []
-        for splice in sorted(splices, key=lambda splice: splice.start):
-            if united and not splice.text and not united[-1].text and splice.start <= united[-1].end:
-                united[-1] = TextEdit(united[-1].start, max(splice.end, united[-1].end))
+        for edit in sorted(edits, key=lambda edit: edit.start):
+            if united and not edit.text and not united[-1].text and edit.start <= united[-1].end:
+                united[-1] = TextEdit(united[-1].start, max(edit.end, united[-1].end))
             else:
-                united.append(splice)
+                united.append(edit)
         last = united[-1] if united else None
         if last is not None and not last.text and last.end == len(self._text) and not self._text.endswith("\n"):
             united[-1] = TextEdit(len(self._text[: last.start].removesuffix("\n").removesuffix("\r")), last.end)
@@ -173,17 +182,18 @@ class YamlText:
         require_fit(lookup(self.value, path), tree, path, self._name)
         if isinstance(tree, Appended):
             return self._appended(node, [(None, value) for value in tree.values])
-        splices, missing = list[TextEdit](), list[tuple[str | None, Any]]()
+        edits, missing = list[TextEdit](), list[tuple[str | None, Any]]()
         present = {child.key: child for child in children(node)}
         for key, below in tree.items():
             child = present.get(key)
             if child is None:
                 missing.append((key, plain(below)))
+            # `key:` alone means null, which our mapping or list may take the place of.
             elif is_nothing(child.node) and isinstance(below, Appended | dict) and kind_of(node) == "block":
-                splices.append(self._filled(child, plain(below)))
+                edits.append(self._filled(child, plain(below)))
             else:
-                splices += self._grown(child.node, below, (*path, key))
-        return splices + (self._appended(node, missing) if missing else [])
+                edits += self._grown(child.node, below, (*path, key))
+        return edits + (self._appended(node, missing) if missing else [])
 
     def _appended(self, node: Any, values: list[tuple[str | None, Any]]) -> list[TextEdit]:
         inside = children(node)
@@ -215,6 +225,7 @@ class YamlText:
         return TextEdit(place, place, block + self._newline)
 
     def _block(self, value: Any, column: int) -> str:
+        # So wide that it never breaks a line: a broken one could not be taken out whole.
         text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=1 << 30).rstrip("\n")
         return self._newline.join(" " * column + line for line in text.split("\n"))
 
@@ -227,6 +238,7 @@ class YamlText:
     def _first_line(self, child: YamlEntry) -> int:
         first = child.start if child.key is not None else self._dash(child)
         start = self._line_start(first)
+        # To remove the line would remove somebody else's text.
         if self._text[start:first].strip(" "):
             raise SettingsConflict(self._name, "ours share a line with what is not ours")
         return start

@@ -17,10 +17,12 @@ MAX_YAML: Final = 256 * 1024
 """Characters of the largest YAML file that is read; positions cost seconds for so many."""
 
 _T = TypeVar("_T")
+# The C loader gives values; only the Python one gives exact positions.
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _END_MARKER: Final = re.compile(r"^\.\.\.(?:\s|$)", re.MULTILINE)
 _NULL: Final = "tag:yaml.org,2002:null"
 _MERGE: Final = "tag:yaml.org,2002:merge"
+# A tag of our own: an alias must not look like what it points at.
 _ALIAS: Final = "tag:lifebus,alias"
 
 
@@ -42,6 +44,7 @@ class _PositionLoader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         if isinstance(event, yaml.AliasEvent):
+            # Not resolved: a shared node would have the position of its anchor.
             self.get_event()  # type: ignore[no-untyped-call]
             node = cast("Any", yaml.ScalarNode)(_ALIAS, event.anchor, event.start_mark, event.end_mark)
             self.shared.add(id(node))
@@ -80,8 +83,10 @@ def _composed(text: str) -> tuple[Any, set[int]]:
 
 
 def _read(text: str, name: str, reading: Callable[[str], _T]) -> _T:
+    # Checked first: the parser's time grows with the text, and it cannot be stopped.
     if len(text) > MAX_YAML:
         raise SettingsUnreadable(name, f"it has {len(text)} characters, more than {MAX_YAML}")
+    # What is appended after an end marker would be another document.
     marker = _END_MARKER.search(text)
     if marker is not None:
         line = text.count("\n", 0, marker.start()) + 1
@@ -126,6 +131,7 @@ def content_end(node: Any) -> int:
     """Return where the last sign of a node's text ends; a block scalar's is the beginning of the next line."""
     if kind_of(node) != "block":
         return int(node.end_mark.index)
+    # PyYAML ends a block behind the comments and blank lines that follow it.
     last = children(node)[-1]
     return max(content_end(last.node), last.start)
 
