@@ -92,9 +92,9 @@ def test_its_hooks_are_planned_installed_and_found_again(with_tiny: Shell) -> No
 
     assert with_tiny.run("hooks", "install", "tiny", "--yes").code == 0
     assert list(json.loads(settings.read_text())["hooks"]) == ["start", "prompt", "done"]
-    (standing,) = with_tiny.run("hooks", "status", "--json").json["installations"]
-    assert (standing["target"]["adapter_id"], standing["hooks"]) == ("tiny", ["start", "prompt", "done"])
-    assert standing["sound"]
+    (installation,) = with_tiny.run("hooks", "status", "--json").json["installations"]
+    assert (installation["target"]["adapter_id"], installation["hooks"]) == ("tiny", ["start", "prompt", "done"])
+    assert installation["sound"]
 
 
 def test_its_launcher_wrapper_and_skill_are_planned_too(with_tiny: Shell) -> None:

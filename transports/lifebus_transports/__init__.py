@@ -1,1 +1,1 @@
-"""The doors: bytes to messages and back.  Knows ZeroMQ, sockets and frames; never the broker."""
+"""Servers and child processes: bytes to messages and back.  Knows ZeroMQ, sockets and frames; never the broker."""

@@ -66,14 +66,14 @@ class TablePosition:
             except InvalidRequest:
                 if facts:
                     break
-                self._pass_over(row)
+                self._skip(row)
                 raise
             # Only after the row was read: a bad one is asked for again and then skipped.
             self.at = row[0]
             facts += found
         # From now on the table counts as read, though it was empty: what comes next is new and not history.
         self.at = self.at or 0
-        return _in_short(facts)
+        return _condensed(facts)
 
     def end_at(self, rows: Sequence[Row]) -> None:
         """Take note of the table's last row, if it lies before `at`: deleted rows give their numbers to new ones.
@@ -84,7 +84,7 @@ class TablePosition:
         for row in rows:
             self.at = _LAST.read(row).number
 
-    def _pass_over(self, row: Row) -> None:
+    def _skip(self, row: Row) -> None:
         # A row whose number cannot be read is not skipped; its table is asked again from where it was.
         if row and type(row[0]) is int:
             self.at = row[0]
@@ -95,7 +95,7 @@ def json_bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _in_short(facts: Sequence[Fact]) -> list[Fact]:
+def _condensed(facts: Sequence[Fact]) -> list[Fact]:
     """Return the facts without immediate repeats, and without ends of unnamed turns that the next turn has followed."""
     started: set[str] = set()
     kept: list[Fact] = []
