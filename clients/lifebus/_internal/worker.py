@@ -61,8 +61,11 @@ async def serve(connection: Connection, registration: Serve, handler: Handler, o
 def _refusal_in(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """Return the refusal that a group holds, alone or in further groups; else the group itself."""
     found: BaseException = group
-    while isinstance(found, BaseExceptionGroup) and len(found.exceptions) == 1:
-        found = found.exceptions[0]
+    while isinstance(found, BaseExceptionGroup):
+        inner: tuple[BaseException, ...] = found.exceptions
+        if len(inner) != 1:
+            return group
+        found = inner[0]
     return found if isinstance(found, LifebusError) else group
 
 

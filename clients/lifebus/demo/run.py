@@ -45,6 +45,7 @@ async def _run_scenario(view: DemoView, home: Path, replayer: Replayer, broker_p
     of_sessions = [DemoFollower(f"{pair[0]} …{pair[1][-6:]}", pair) for pair in sessions_of(recordings)]
     followers, dispatched, resume = [everything, late, *of_sessions], list[str](), anyio.Event()
     calls = sum(len(recording.steps) for recording in recordings)
+    checks: list[Check] = []
     async with connect("demo.followers", runtime_dir=runtime_dir) as bus, anyio.create_task_group() as tasks:
         for client in CLIENTS:  # registered before the first hook call: each has to get its dispatches
             await tasks.start(serve_client, client, runtime_dir, dispatched.append)
@@ -60,17 +61,18 @@ async def _run_scenario(view: DemoView, home: Path, replayer: Replayer, broker_p
         resume.set()
         with anyio.fail_after(_CATCH_UP_S):
             await _spool_taken_in(home / "state/spool", view)
-            faults = (await bus.verify()).faults
             rows = await _caught_up(bus, followers)
+        faults = (await bus.verify()).faults
         spooled = (await bus.status()).counters.get("spool_drained", 0)
+        checks += [
+            *(check_follower(rows, follower) for follower in followers),
+            check_sequences(rows),
+            Check("chain", not faults, "the broker's hash chain is sound" if not faults else faults[0]),
+            *check_hooks(replayer.results, calls, spooled),
+            *check_facts(rows, dispatched),
+        ]
         tasks.cancel_scope.cancel()
-    return [
-        *(check_follower(rows, follower) for follower in followers),
-        check_sequences(rows),
-        Check("chain", not faults, "the broker's hash chain is sound" if not faults else faults[0]),
-        *check_hooks(replayer.results, calls, spooled),
-        *check_facts(rows, dispatched),
-    ]
+    return checks
 
 
 async def _caught_up(bus: Bus, followers: list[DemoFollower]) -> list[LedgerRow]:

@@ -36,20 +36,20 @@ def doctor(
         json: Answer in JSON.
         config: The configuration file.
     """
-    findings = examine(config)
+    results = run_checks(config)
     if json:
-        put_json(findings)
+        put_json(results)
     else:
-        for finding in findings:
-            _show_finding(finding)
-    return ExitCode.NEGATIVE if any(one.state == "bad" for one in findings) else ExitCode.OK
+        for result in results:
+            _show_result(result)
+    return ExitCode.NEGATIVE if any(one.state == "bad" for one in results) else ExitCode.OK
 
 
-def _show_finding(finding: CheckResult) -> None:
-    sign, color = _SIGNS[finding.state]
-    put(f"{paint(sign, color)} {finding.check.ljust(12)} {clean(finding.evidence)}")
-    if finding.fix:
-        put(f"     {''.ljust(12)} {paint('fix:', 'bold')} {clean(finding.fix)}")
+def _show_result(result: CheckResult) -> None:
+    sign, color = _SIGNS[result.state]
+    put(f"{paint(sign, color)} {result.check.ljust(12)} {clean(result.evidence)}")
+    if result.fix:
+        put(f"     {''.ljust(12)} {paint('fix:', 'bold')} {clean(result.fix)}")
 
 
 _MIN_FREE_BYTES: Final = 256 * 1024 * 1024
@@ -57,9 +57,9 @@ _SOCKETS: Final = ("hook.sock", "requests.ipc", "receipts.ipc")
 _HOOK_LIMIT_S: Final = 0.3
 
 
-def examine(config: Path | None) -> list[CheckResult]:
-    """Return the findings of all checks that can be made; without valid settings few can."""
-    findings = [_guarded("libraries", _libraries)]
+def run_checks(config: Path | None) -> list[CheckResult]:
+    """Return the results of all checks that can be made; without valid settings few can."""
+    results = [_guarded("libraries", _libraries)]
     try:
         from lifebus_supervisor.configuration.resolution import load  # noqa: PLC0415
 
@@ -67,7 +67,7 @@ def examine(config: Path | None) -> list[CheckResult]:
         settings, _ = load(config_path=config)
     except LifebusError as fault:
         fix = "`lifebus config show --origin` shows where each setting comes from"
-        return [*findings, CheckResult(check="settings", state="bad", evidence=fault.detail, fix=fix)]
+        return [*results, CheckResult(check="settings", state="bad", evidence=fault.detail, fix=fix)]
     checks: dict[str, Callable[[Settings], CheckResult]] = {
         "settings": _settings,
         "state": _state_directory,
@@ -79,16 +79,16 @@ def examine(config: Path | None) -> list[CheckResult]:
         "ledger": _ledger,
     }
     # One after the other: a check that fails never hides the ones after it.
-    findings += [_guarded(name, partial(check, settings)) for name, check in checks.items()]
-    return [*findings, *_harnesses(settings)]
+    results += [_guarded(name, partial(check, settings)) for name, check in checks.items()]
+    return [*results, *_harnesses(settings)]
 
 
 def _harnesses(settings: "Settings") -> list[CheckResult]:
-    """Return what is known of each harness; whatever stops that is one finding."""
-    from lifebus.cli.admin.harness_checks import harness_findings  # noqa: PLC0415
+    """Return what is known of each harness; whatever stops that is one result."""
+    from lifebus.cli.admin.harness_checks import check_harnesses  # noqa: PLC0415
 
     try:
-        return list(harness_findings(_status(settings)))
+        return list(check_harnesses(_status(settings)))
     except LifebusError as fault:
         return [CheckResult(check="hooks", state="bad", evidence=fault.detail)]
     except OSError as fault:
@@ -98,7 +98,7 @@ def _harnesses(settings: "Settings") -> list[CheckResult]:
 
 
 def _guarded(name: str, check: Callable[[], CheckResult]) -> CheckResult:
-    """Run a check; whatever stops it is its finding."""
+    """Run a check; whatever stops it is its result."""
     try:
         return check()
     except LifebusError as fault:

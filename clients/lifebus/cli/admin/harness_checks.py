@@ -21,10 +21,10 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     fix: str = ""
 
 
-def harness_findings(status: "BrokerStatus | None") -> Iterator[CheckResult]:
+def check_harnesses(status: "BrokerStatus | None") -> Iterator[CheckResult]:
     """Yield what is known of each harness; `status` is the broker's, None where none answers."""
-    yield from hook_findings()
-    yield from _launcher_findings()
+    yield from check_hooks()
+    yield from _check_launcher()
     for harness in () if status is None else status.harnesses:
         # Both are normal for a while (a long turn, an old harness), so this is a warning.
         quiet = bool(harness.silent or harness.degraded)
@@ -36,7 +36,7 @@ def harness_findings(status: "BrokerStatus | None") -> Iterator[CheckResult]:
         )
 
 
-def hook_findings() -> Iterator[CheckResult]:
+def check_hooks() -> Iterator[CheckResult]:
     """Yield one result for each installation of hooks here."""
     from lifebus_admin.harnesses.install_status import install_status  # noqa: PLC0415
     from lifebus_admin.harnesses.target import installed_targets  # noqa: PLC0415
@@ -48,15 +48,15 @@ def hook_findings() -> Iterator[CheckResult]:
         yield CheckResult(check="hooks", state="warn", evidence="no hooks are installed", fix=fix)
         return
     for target in targets:
-        yield _installation_result(install_status(place, target))
+        yield _check_installation(install_status(place, target))
 
 
-def _launcher_findings() -> Iterator[CheckResult]:
+def _check_launcher() -> Iterator[CheckResult]:
     from lifebus_admin.harnesses.install_status import launcher_health  # noqa: PLC0415
     from lifebus_admin.harnesses.target import installed_targets  # noqa: PLC0415
 
     place = place_here()
-    # Without hooks nothing calls the launcher, so its absence is no finding.
+    # Without hooks nothing calls the launcher, so its absence is no result.
     if not installed_targets(place):
         return
     health = launcher_health(place)
@@ -67,7 +67,7 @@ def _launcher_findings() -> Iterator[CheckResult]:
         )
 
 
-def _installation_result(status: "InstallStatus") -> CheckResult:
+def _check_installation(status: "InstallStatus") -> CheckResult:
     from lifebus_adapters import ADAPTERS  # noqa: PLC0415
 
     target = status.target

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 from cyclopts import Parameter
 
-from lifebus.cli.admin.harness_checks import duration_text, harness_text, hook_findings
+from lifebus.cli.admin.harness_checks import check_hooks, duration_text, harness_text
 from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_session
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode, UsageError
@@ -34,7 +34,7 @@ def status(*, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
     found = on_bus(connection, lambda bus: bus.status())
     ledger = found.ledger
     healthy = ledger.writable
-    hooks = list(hook_findings())
+    hooks = list(check_hooks())
     if connection.json:
         put_json({**msgspec.to_builtins(found), "hooks": hooks})
         return ExitCode.OK if healthy else ExitCode.NEGATIVE
