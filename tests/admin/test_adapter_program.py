@@ -107,7 +107,7 @@ def test_what_a_program_has_started_ends_with_it() -> None:
     assert not child.is_running()
 
 
-def test_a_program_that_never_ends_is_told_so(tmp_path: Path) -> None:
+def test_a_program_that_never_ends_gets_that_finding(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(
         EXAMPLE.read_text().replace("HERE = Path(__file__).parent", f"HERE = Path({str(EXAMPLE.parent)!r})")
         + "\nimport time\ntime.sleep(60)\n"

@@ -33,7 +33,7 @@ class _ExportLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Header(_ExportLine, frozen=True, kw_only=True):
-    """The first line.  `reducer` is the version of the fold that a base can be read by."""
+    """The first line.  `reducer` is the version of the reducers that a base can be read by."""
 
     epoch: Annotated[str, Meta(min_length=1, max_length=256)]
     floor: Count

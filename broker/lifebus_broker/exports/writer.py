@@ -40,7 +40,7 @@ class ExportSource(LogSource, Protocol):
 
 
 def write_export(source: ExportSource, reducer: int, write: Callable[[bytes], object]) -> End:
-    """Write the whole export, and return its last line; `reducer` is the version of the fold that made the base."""
+    """Write the whole export, and return its last line; `reducer` is the version of the reducers that made the base."""
     tally = _Tally(write)
     tally.put(encode(Header(epoch=source.epoch, floor=source.floor, head=source.head, reducer=reducer)))
     base = source.base()

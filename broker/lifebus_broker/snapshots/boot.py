@@ -53,7 +53,7 @@ def cold_boot(
     kept: ReadCompaction | None = None,
     done: Callable[[Step], None] | None = None,
 ) -> Booted:
-    """Rebuild the stores of a snapshot from the log alone, and prove that they are the ones that were saved.
+    """Rebuild the stores of a snapshot from the log alone, and prove that they are the ones of the snapshot.
 
     `pins` are those of this environment, `revisions` the records of the stream ``pins``.  `stores_at` shortens the way
     to a snapshot whose lines begin behind others; without it those are read as well.  `kept` reads compactions from
@@ -200,9 +200,9 @@ class _Boot:
 
     def restore_pending(self) -> None:
         """Step 11: what waits for somebody waits still, and nothing else does."""
-        saved, rebuilt = self._snapshot.pending_state, pending_of(self.stores)
+        stored, rebuilt = self._snapshot.pending_state, pending_of(self.stores)
         # As bytes: a list and a tuple are the same here.
-        if canonical(thaw(saved)) != canonical(rebuilt):
+        if canonical(thaw(stored)) != canonical(rebuilt):
             raise self._failed("what is pending in the snapshot is not what is pending in the log", self._last)
         kinds = [f"{len(items)} {kind}" for kind, items in (rebuilt or {}).items() if kind != "left_out"]
         self._record(", ".join(kinds) or "nothing is pending")
@@ -233,9 +233,9 @@ class _Boot:
         return stores
 
     def _compare(self, field: str, found: str) -> None:
-        saved: str = getattr(self._snapshot, field)
-        if found != saved:
-            raise self._failed(f"the digest of the {_name(field)} is {found}, and was {saved}", self._first - 1)
+        expected: str = getattr(self._snapshot, field)
+        if found != expected:
+            raise self._failed(f"the digest of the {_name(field)} is {found}, and was {expected}", self._first - 1)
 
     def _record(self, checked: str) -> None:
         step = Step(number=len(self.steps) + 1, name=STEPS[len(self.steps)], checked=checked)

@@ -111,7 +111,7 @@ def launcher_health(place: HostEnvironment) -> LauncherStatus:
 def _trust(
     place: HostEnvironment, target: Target, rules: TrustRules
 ) -> tuple[tuple[HookTrust, ...] | None, str | None]:
-    """Return the harness's trust in our hooks, or why it cannot be told."""
+    """Return the harness's trust in our hooks, or why it is not known."""
     (settings,) = [asset for asset in own_assets(place, target) if not isinstance(asset, OwnedFile)]
     config_path = Path(rules.config_path(install_request(place, target)))
     try:

@@ -47,7 +47,9 @@ def stored_snapshot(settings: Settings, which: str | None = None) -> SaveSnapsho
     return find_snapshot(snapshot_files(settings), which)
 
 
-def boot_and_clean(saved: StateDirectory, snapshot: SaveSnapshot, done: Callable[[Step], None] | None = None) -> Booted:
+def boot_and_clean(
+    opened: StateDirectory, snapshot: SaveSnapshot, done: Callable[[Step], None] | None = None
+) -> Booted:
     """Boot a snapshot from the ledger file; files of compactions that are not what the log says are deleted.
 
     Raises:
@@ -55,15 +57,15 @@ def boot_and_clean(saved: StateDirectory, snapshot: SaveSnapshot, done: Callable
     """
     booted = cold_boot(
         snapshot,
-        saved.log,
-        saved.pins,
-        saved.log.records(REVISIONS),
-        stores_at=saved.follower.stores_at,
-        kept=saved.compactions.get,
+        opened.log,
+        opened.pins,
+        opened.log.records(REVISIONS),
+        stores_at=opened.follower.stores_at,
+        kept=opened.compactions.get,
         done=done,
     )
     # Deleted and not rebuilt: a boot changes nothing that somebody else relies on.
-    saved.compactions.delete(booted.rebuilt.stale)
+    opened.compactions.delete(booted.rebuilt.stale)
     return booted
 
 
@@ -84,8 +86,8 @@ def boot_here(settings: Settings, which: str | None, done: Callable[[dict[str, A
     if which is not None and not which.endswith(".json") and Path(which).is_file():
         booted = boot_campaign(settings, Path(which), report)
     else:
-        with open_state_directory(settings) as saved:
-            booted = boot_and_clean(saved, find_snapshot(saved.snapshots, which, saved.log.floor), report)
+        with open_state_directory(settings) as opened:
+            booted = boot_and_clean(opened, find_snapshot(opened.snapshots, which, opened.log.floor), report)
     view: dict[str, Any] = msgspec.json.decode(encode_working_set(booted.working_set))
     return view
 
@@ -96,12 +98,12 @@ def verify_snapshots(settings: Settings, which: str | None = None) -> list[Verdi
     Raises:
         LifebusError: there is no such snapshot, or the ledger cannot be read.
     """
-    with open_state_directory(settings) as saved:
-        listing = list_stored(saved)
+    with open_state_directory(settings) as opened:
+        listing = list_stored(opened)
         if which is not None:
-            return [_judge(saved, listing, find_snapshot(saved.snapshots, which))]
+            return [_verify(opened, listing, find_snapshot(opened.snapshots, which))]
         refused = [Verdict(name=file.name, verdict="wrong", why=file.why) for file in listing.refused]
-        return [*(_judge(saved, listing, snapshot) for snapshot in listing.snapshots), *refused]
+        return [*(_verify(opened, listing, snapshot) for snapshot in listing.snapshots), *refused]
 
 
 def stored_bytes(snapshot: SaveSnapshot) -> bytes:
@@ -116,9 +118,9 @@ def revise_file(settings: Settings, snapshot_id: str, reason: str) -> ReviseAnsw
         InvalidRequest: nothing has to be revised, or there is no such snapshot.
         LifebusError: a broker runs, or the file cannot be written.
     """
-    with open_state_directory(settings) as saved:
-        snapshot = find_snapshot(saved.snapshots, snapshot_id)
-        revision = plan_revision(snapshot, saved.pins, saved.log.records(REVISIONS), reason)
+    with open_state_directory(settings) as opened:
+        snapshot = find_snapshot(opened.snapshots, snapshot_id)
+        revision = plan_revision(snapshot, opened.pins, opened.log.records(REVISIONS), reason)
     # Planned before the lock is taken, as a broker may run meanwhile; only the write needs it.
     with held_ledger(settings) as path:
         return anyio.run(_write, path, revision)
@@ -132,13 +134,13 @@ async def _write(path: Path, revision: Revision) -> ReviseAnswer:
         await ledger.aclose()
 
 
-def _judge(saved: StateDirectory, listing: SnapshotList, snapshot: SaveSnapshot) -> Verdict:
+def _verify(opened: StateDirectory, listing: SnapshotList, snapshot: SaveSnapshot) -> Verdict:
     name = snapshot.snapshot_id
     # Nothing is wrong with it; the lines that would prove it are gone.
     if why := listing.why_pruned(snapshot):
         return Verdict(name=name, verdict="unprovable", why=why)
     try:
-        boot_and_clean(saved, snapshot)
+        boot_and_clean(opened, snapshot)
     except ColdBootError as fault:
         return Verdict(name=name, verdict="wrong", why=fault.detail)
     return Verdict(name=name, verdict="proved")

@@ -46,10 +46,10 @@ def list_compactions(settings: Settings) -> tuple[list[ListedCompaction], list[R
     Raises:
         LifebusError: the ledger cannot be read.
     """
-    with open_state_directory(settings) as saved:
+    with open_state_directory(settings) as opened:
         # Before the files are listed, so that one written meanwhile is not called stale.
-        stale = set(saved.compactions.invalidate())
-        found = list(saved.compactions.found())
+        stale = set(opened.compactions.invalidate())
+        found = list(opened.compactions.found())
     listed = [_listed(one, stale=one.compaction_id in stale) for one in found if isinstance(one, Compaction)]
     return listed, [one for one in found if isinstance(one, RefusedFile)]
 
@@ -61,8 +61,8 @@ def present_compaction(settings: Settings, which: str) -> PresentedCompaction:
         InvalidRequest: there is none, or its file is none.
         LifebusError: the ledger cannot be read.
     """
-    with open_state_directory(settings) as saved:
-        registry = saved.compactions
+    with open_state_directory(settings) as opened:
+        registry = opened.compactions
         adapter, slash, session = which.partition("/")
         if slash:
             recap = registry.current((adapter, session))
@@ -79,8 +79,8 @@ def rebuild_compactions(settings: Settings, *, everything: bool) -> RebuildCount
         LifebusError: the ledger cannot be read.
         OSError: a file cannot be written.
     """
-    with open_state_directory(settings) as saved:
-        return saved.compactions.rebuild(None if everything else SAVED_RECAPS)
+    with open_state_directory(settings) as opened:
+        return opened.compactions.rebuild(None if everything else SAVED_RECAPS)
 
 
 def verify_compactions(settings: Settings) -> VerifyReport:
@@ -89,8 +89,8 @@ def verify_compactions(settings: Settings) -> VerifyReport:
     Raises:
         LifebusError: the ledger cannot be read.
     """
-    with open_state_directory(settings) as saved:
-        return saved.compactions.verify()
+    with open_state_directory(settings) as opened:
+        return opened.compactions.verify()
 
 
 def delete_compactions(settings: Settings, which: Sequence[str] | None) -> int:
@@ -100,8 +100,8 @@ def delete_compactions(settings: Settings, which: Sequence[str] | None) -> int:
         LifebusError: the ledger cannot be read.
         OSError: a file cannot be deleted.
     """
-    with open_state_directory(settings) as saved:
-        return saved.compactions.delete(which)
+    with open_state_directory(settings) as opened:
+        return opened.compactions.delete(which)
 
 
 def _kept(registry: CompactionRegistry, which: str) -> PresentedCompaction:

@@ -146,7 +146,7 @@ def test_five_megabytes_are_edited_and_restored(box: Box) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_second_name_of_the_file_is_told(box: Box) -> None:
+def test_a_second_name_of_the_file_is_reported(box: Box) -> None:
     path = box.write(BEFORE)
     (box.root / "second").hardlink_to(path)
     assert box.plan().files[-1].notes == ("it has 2 names; the others will keep the old contents",)
@@ -229,7 +229,7 @@ def test_a_link_in_place_of_our_file_is_neither_followed_nor_removed(box: Box) -
     assert box.launcher_path.is_symlink()
 
 
-def test_an_edited_file_of_ours_is_kept_and_told(box: Box) -> None:
+def test_an_edited_file_of_ours_is_kept_and_reported(box: Box) -> None:
     box.install()
     box.launcher_path.write_text("edited")
     assert "edited" in box.remove().files[-1].notes[0]

@@ -118,7 +118,7 @@ def test_comments_that_were_added_to_a_list_of_ours_are_kept() -> None:
     assert "lifebus" not in left
 
 
-def test_status_tells_what_is_there(tmp_path: Path) -> None:
+def test_status_says_what_is_there(tmp_path: Path) -> None:
     box = Box(tmp_path)
     assert (box.status().state, [file.state for file in box.status().files]) == ("missing", ["missing", "missing"])
     box.install()
@@ -132,7 +132,7 @@ def test_status_tells_what_is_there(tmp_path: Path) -> None:
     assert all(file.installed not in {None, file.expected} for file in status.files)
 
 
-def test_status_counts_the_hooks_of_others_and_tells_nothing_of_them(tmp_path: Path) -> None:
+def test_status_counts_the_hooks_of_others_and_says_nothing_of_them(tmp_path: Path) -> None:
     box = Box(tmp_path)
     hooks = {
         "Stop": [{"matcher": "x", "hooks": [THEIRS, THEIRS]}, {"hooks": [THEIRS, handler("Stop")]}],

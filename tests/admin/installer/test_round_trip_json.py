@@ -127,7 +127,7 @@ def test_an_older_form_of_ours_is_replaced_and_still_taken_out_whole(dialect: Di
 
 
 @pytest.mark.parametrize(("dialect", "before"), CASES)
-def test_events_that_are_not_wished_any_more_are_taken_out(dialect: Dialect, before: str) -> None:
+def test_events_that_are_not_requested_any_more_are_taken_out(dialect: Dialect, before: str) -> None:
     wide, narrow = settings(dialect=dialect), settings(dialect=dialect, events=("Stop",))
     after = text_installed(text_installed(before, wide), narrow)
     assert after.count("claude SessionStart") == 0

@@ -97,7 +97,7 @@ def test_an_older_form_of_ours_is_replaced_and_still_taken_out_whole(before: str
 
 
 @pytest.mark.parametrize("before", CASES.values(), ids=CASES)
-def test_events_that_are_not_wished_any_more_are_taken_out(before: str) -> None:
+def test_events_that_are_not_requested_any_more_are_taken_out(before: str) -> None:
     after = text_installed(text_installed(before, hermes()), hermes("Stop"))
     assert (after.count("claude SessionStart"), after.count("claude Stop")) == (0, 1)
     assert text_removed(after, hermes("Stop")) == before

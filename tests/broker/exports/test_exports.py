@@ -177,7 +177,7 @@ def test_an_export_is_read_out_of_a_larger_file(tmp_path: Path) -> None:
     assert exported(log) == text
 
 
-def test_a_file_that_is_not_there_or_a_directory_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_or_a_directory_is_reported(tmp_path: Path) -> None:
     for path in (tmp_path / "none", tmp_path):
         with pytest.raises(LifebusError) as caught:
             JsonlLog.open(path)

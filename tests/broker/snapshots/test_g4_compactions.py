@@ -286,7 +286,7 @@ def test_what_is_torn_foreign_or_forged_is_wrong_by_name_and_built_again() -> No
         assert [one.name for one in registry.verify().wrong] == ["stray"]
 
 
-def test_the_names_of_a_save_are_those_of_what_is_built_later() -> None:
+def test_the_names_in_a_snapshot_are_those_of_what_is_built_later() -> None:
     log = MemoryLog(lines_of(history(8, 2 * STEP + 5)))
     stores = replayed(log.all_lines)
     with registry_of(log) as (registry, _):

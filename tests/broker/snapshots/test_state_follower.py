@@ -65,7 +65,7 @@ def test_the_live_state_is_the_replay_after_every_piece() -> None:
     assert dump_stores(follower.advance()) == replayed_dump(log.all_lines)
 
 
-def test_it_goes_as_far_as_it_is_told_and_never_back() -> None:
+def test_it_goes_as_far_as_it_is_asked_and_never_back() -> None:
     follower = StateFollower(log_of(30))
     assert follower.advance(11).position == 11
     assert follower.advance(4).position == 11
@@ -127,7 +127,7 @@ def test_a_pruned_log_begins_from_its_base_and_nothing_before_the_floor_can_be_a
         follower.stores_at(12)
 
 
-def test_a_keeper_that_the_floor_overtook_begins_again_from_the_base() -> None:
+def test_a_follower_that_the_floor_overtook_begins_again_from_the_base() -> None:
     whole = log_of(30)
     log = MemoryLog(whole.all_lines)
     follower, asked = StateFollower(log), StateFollower(log)
@@ -238,7 +238,7 @@ def test_a_log_that_does_not_follow_from_its_first_line_is_broken() -> None:
         StateFollower(log).advance()
 
 
-def test_a_cache_that_cannot_be_written_is_reported_and_the_keeper_goes_on(tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_reported_and_the_follower_goes_on(tmp_path: Path) -> None:
     (tmp_path / DIRECTORY).write_text("a file stands where the directory should")
     refused: list[RefusedFile] = []
     log = log_of(STEP + 1)

@@ -91,7 +91,7 @@ async def test_a_capability_degraded_emission_that_names_nothing_is_recorded_as_
         assert bus.capabilities.overrides("codex", "s1") == {}
 
 
-async def test_who_requires_what_was_lost_is_told_in_the_same_transaction_whatever_it_serves() -> None:
+async def test_a_client_that_requires_what_was_lost_gets_a_receipt_in_the_same_transaction() -> None:
     async with bus_box() as bus:
         commits: list[Sequence[StoredReceipt]] = []
         bus.fanout.listen(commits.append)
@@ -112,7 +112,7 @@ async def test_who_requires_what_was_lost_is_told_in_the_same_transaction_whatev
         assert client.dispatched == 0
 
 
-async def test_who_can_go_on_with_what_is_left_is_not_told() -> None:
+async def test_a_client_that_can_go_on_with_what_is_left_gets_no_receipt() -> None:
     async with bus_box() as bus:
         served(bus)
         assert set(await lose(bus, (OPENING, NATIVE, SupportState.SYNTHESIZED))) == {"watcher"}
@@ -150,7 +150,7 @@ async def test_who_lost_and_cannot_be_asked_lost_all_the_same(handler: Any) -> N
         assert len(receipt.warnings) == 2
 
 
-async def test_the_same_report_again_records_nothing_and_tells_nobody() -> None:
+async def test_the_same_report_again_records_nothing_and_reaches_nobody() -> None:
     async with bus_box() as bus:
         served(bus)
         both = served(bus, "both", events=[EVENT, DEGRADED])
@@ -238,7 +238,7 @@ async def test_a_report_without_a_session_counts_in_all_of_them() -> None:
         assert client.dispatched == 0
 
 
-async def test_a_late_report_tells_who_lost_and_asks_nobody() -> None:
+async def test_a_background_report_reaches_who_lost_and_asks_nobody() -> None:
     async with bus_box() as bus:
         client = served(bus, events=[DEGRADED])
         (outcome,) = await bus.emit("watcher", [report(LOST)], dispatch=False)
@@ -265,7 +265,7 @@ async def test_a_refused_report_is_not_believed() -> None:
         assert (bus.capabilities.overrides("codex", "s1"), bus.capabilities.may_change) == ({}, False)
 
 
-async def test_at_boot_the_ledger_tells_what_is_lost() -> None:
+async def test_at_boot_what_is_lost_is_read_from_the_ledger() -> None:
     async with bus_box() as before, bus_box() as bus:
         await lose(before)
         await lose(before, harness_session_id="s2")

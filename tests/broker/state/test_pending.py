@@ -117,12 +117,12 @@ def test_a_harness_does_not_wait_beyond_its_frame() -> None:
     assert pending(asks(telemetry_summary={"frame_id": "f1"}), ended("f1")), "a client's question outlives the frame"
 
 
-def test_a_question_told_to_clients_as_well_is_one() -> None:
+def test_a_question_that_clients_got_as_well_is_one() -> None:
     asked = harness_asks(emitter="lifebus.app_server")
     assert len(pending(harness_asks(), {**asked, "client_id": "bob"})["PENDING_CONSENT"]) == 1
 
 
-def test_a_background_client_is_told_late_of_a_question_that_was_answered_and_has_questions_of_its_own() -> None:
+def test_a_background_client_repeats_no_question_that_was_answered_and_has_questions_of_its_own() -> None:
     late: dict[str, Any] = {"client_background": True, "emitter": "lifebus.app_server"}
     assert pending(harness_asks(), harness_asks("answered"), {**harness_asks(**late), "client_id": "bob"}) == {}
     assert pending(asks(telemetry_summary={"client_background": True}))["PENDING_CONSENT"]

@@ -47,7 +47,7 @@ def test_a_receipt_that_is_known_already_changes_nothing() -> None:
     assert (state.receipts, state.starts, state.sequence) == (1, 1, 1)
 
 
-def test_an_open_frame_tells_where_it_stands_and_since_when() -> None:
+def test_an_open_frame_holds_its_parent_and_when_it_opened() -> None:
     state = state_of((OPENED, frame("f1", _harness_task_id="t")), (OPENED, frame("f2", parent_frame_id="f1")))
     assert [(one.frame_id, one.parent, one.task, one.opened_at_epoch_s, one.position) for one in state.frames] == [
         ("f1", None, "t", 1, 1),
@@ -56,7 +56,7 @@ def test_an_open_frame_tells_where_it_stands_and_since_when() -> None:
     assert state.course.open_frames == ("f1", "f2")
 
 
-def test_the_frames_that_a_session_left_open_are_told_from_those_that_opened_later() -> None:
+def test_the_frames_that_a_session_left_open_differ_from_those_that_opened_later() -> None:
     state = state_of((OPENED, frame("f1")), (ENDED, {}), (OPENED, frame("f2")))
     assert (state.left, state.ended, state.started, state.is_closed) == (("f1",), True, False, False)
     assert state_of((OPENED, frame("f1")), (ENDED, {}), (STARTED, {})).left == ()
@@ -88,7 +88,7 @@ def test_a_signal_of_pressure_stands_until_a_frame_begins_or_the_context_is_rewr
     assert not state_of(signal, (event, {})).signalled
 
 
-def test_a_compaction_counts_once_however_many_clients_were_told() -> None:
+def test_a_compaction_counts_once_however_many_clients_got_a_receipt() -> None:
     one, other = {"_event_id": "e1", "source": "hook:PostCompact"}, {"_event_id": "e2", "source": "rollout"}
     state = state_of((COMPACTED, one), (COMPACTED, one), (COMPACTED, other))
     assert (state.compactions, state.compacted_at, state.filed_at_epoch_s) == (2, (1, 3), 3)
@@ -109,7 +109,7 @@ def test_a_loss_is_known_by_its_cause_until_it_is_back_and_counted_for_good() ->
     assert state_of(loss, (ENDED, {})).lost == ()
 
 
-def test_what_clients_are_told_of_a_loss_late_does_not_bring_it_back() -> None:
+def test_a_later_receipt_of_a_client_does_not_bring_a_loss_back() -> None:
     loss = degraded(SupportState.NATIVE, SupportState.UNAVAILABLE)
     late = degraded(SupportState.NATIVE, SupportState.UNAVAILABLE, emitter="lifebus.supervisor")
     assert state_of(loss, degraded(SupportState.UNAVAILABLE, SupportState.NATIVE), late).lost == ()
@@ -125,7 +125,7 @@ def test_what_clients_are_told_of_a_loss_late_does_not_bring_it_back() -> None:
         ({"_client_id": "an app"}, False, True),
     ],
 )
-def test_who_tells_of_a_session_outlives_the_process_that_heard_it(
+def test_who_reports_a_session_outlives_the_process_that_recorded_it(
     said: dict[str, Any], hooked: bool, app: bool
 ) -> None:
     state = state_of((OPENED, frame("f1", **said)))
@@ -133,7 +133,7 @@ def test_who_tells_of_a_session_outlives_the_process_that_heard_it(
     assert not state_of((TICK, said)).app
 
 
-def test_what_an_app_server_told_is_remembered_for_the_hooks_that_come_later() -> None:
+def test_what_an_app_server_reported_is_remembered_for_the_hooks_that_come_later() -> None:
     wired = {"_client_id": APP_SERVER}
     turns = [(event, frame(f"f{number}", **wired)) for number in range(200) for event in (OPENED, CLOSED)]
     state = state_of((STARTED, wired), *turns)
@@ -145,7 +145,7 @@ def test_what_an_app_server_told_is_remembered_for_the_hooks_that_come_later() -
     assert len(ended.wired) < 20
 
 
-def test_turns_are_remembered_to_tell_an_old_one_from_one_that_nobody_told_of() -> None:
+def test_turns_are_remembered_to_distinguish_an_old_one_from_one_that_nobody_reported() -> None:
     steps = [(OPENED, frame(f"f{number}")) for number in range(MAX_TURNS + 5)]
     assert state_of(*steps).turns == tuple(f"f{number}" for number in range(5, MAX_TURNS + 5))
     assert state_of(*steps, (ENDED, {})).turns[-1] == f"f{MAX_TURNS + 4}"
@@ -157,7 +157,7 @@ def test_the_supervisors_tick_carries_what_a_restart_has_to_know() -> None:
 
 
 @pytest.mark.parametrize("event", [OPENED, STARTED, PRESSED, COMPACTED])
-def test_what_a_background_client_was_told_long_ago_does_not_happen_again(event: LifecycleEvent) -> None:
+def test_what_a_background_client_got_long_ago_does_not_happen_again(event: LifecycleEvent) -> None:
     said = frame("f1", context_pressure="high", source="rollout", harness_process="1@1", harness_sequence=1)
     steps: list[Step] = [(event, said), (CLOSED, frame("f1", harness_sequence=2)), (ENDED, {})]
     before = state_of(*steps)
@@ -174,7 +174,7 @@ def test_what_a_background_client_was_told_long_ago_does_not_happen_again(event:
 
 @settings(max_examples=effort(40, 400))
 @given(histories())
-def test_a_story_read_from_the_log_is_the_story_told_live(entries: list[NewReceipt]) -> None:
+def test_a_session_state_read_from_the_log_is_the_one_of_live_receipts(entries: list[NewReceipt]) -> None:
     """Receipts in memory and receipts that were read give the same state, however it was kept meanwhile."""
     lines = lines_of(entries)
     sessions = replayed(lines).sessions

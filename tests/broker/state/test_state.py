@@ -74,7 +74,7 @@ def test_facts_of_another_type_are_not_taken_for_ours(summary: dict[str, Any]) -
     assert after((OPENED, summary)) is INITIAL
 
 
-def test_a_head_is_the_shortest_form_of_a_story() -> None:
+def test_a_head_is_the_shortest_form_of_a_session_state() -> None:
     state = SessionState(adapter_id="codex", harness_session_id="s1")
     assert head_of(state) is None
     apply_receipt(state, 4, receipt(1, sequence=1, at_epoch_s=10))

@@ -1,4 +1,4 @@
-"""The registry: which compactions are there, which of them the facts have outgrown, and whether they can be believed.
+"""The registry: which compactions are there, which of them the facts have outgrown, and whether they are sound.
 
 It reads the log and writes the files of compactions, and nothing else: nothing here could record a fact
 (docs/ledger.md C1).
@@ -94,7 +94,7 @@ class CompactionRegistry:
         return None
 
     def rebuild(self, recaps: int | None = SAVED_RECAPS) -> RebuildCounts:
-        """Build what is missing, stale or cannot be believed, and delete what is needed no more.
+        """Build what is missing, stale or wrong, and delete what is needed no more.
 
         Then there are the recaps of so many sessions, those that changed last (of None, of all), and the newest caches.
         """

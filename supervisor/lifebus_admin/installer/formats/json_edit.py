@@ -1,7 +1,7 @@
 """Put ours into the text of a JSON settings file, and take it out again, leaving every other byte alone.  Pure.
 
 Taking out is the exact inverse of putting in, with no record needed.  A container that ends up empty was either made by
-us, and is taken out as well, or stood there before, and is kept.  To tell the two apart, what we put into a container
+us, and is taken out as well, or stood there before, and is kept.  To distinguish the two, what we put into a container
 that was empty before follows its bracket after blanks that our own containers never have:
 
     one blank      there was nothing between the brackets
