@@ -1,6 +1,7 @@
 """A callback client over ZeroMQ: registers, answers dispatches, stays registered."""
 
 from collections.abc import Awaitable, Callable
+from typing import cast
 
 import anyio
 import structlog
@@ -58,11 +59,11 @@ async def serve(connection: Connection, registration: Serve, handler: Handler, o
         raise _refusal_in(group) from None
 
 
-def _refusal_in(group: BaseExceptionGroup[BaseException]) -> BaseException:
+def _refusal_in(group: BaseException) -> BaseException:
     """Return the refusal that a group holds, alone or in further groups; else the group itself."""
     found: BaseException = group
     while isinstance(found, BaseExceptionGroup):
-        inner: tuple[BaseException, ...] = found.exceptions
+        inner = cast("BaseExceptionGroup[BaseException]", found).exceptions
         if len(inner) != 1:
             return group
         found = inner[0]
