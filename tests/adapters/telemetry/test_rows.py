@@ -1,4 +1,4 @@
-"""Going through tables: progress, rows that are bad, rows that are gone, and turns that are over."""
+"""Going through tables: position, rows that are bad, rows that are gone, and turns that are over."""
 
 from typing import Any
 
@@ -39,34 +39,34 @@ def test_columns_that_came_later_are_passed_over() -> None:
 
 
 def test_progress_is_the_number_of_the_last_row() -> None:
-    progress = TablePosition()
-    assert progress.at is None
-    assert sessions(progress.read([(3, "a"), (7, "b")], row_facts)) == ["a", "b"]
-    assert progress.at == 7
+    position = TablePosition()
+    assert position.at is None
+    assert sessions(position.read([(3, "a"), (7, "b")], row_facts)) == ["a", "b"]
+    assert position.at == 7
 
 
 def test_an_empty_table_is_a_beginning_too() -> None:
-    progress = TablePosition()
-    assert progress.read([], row_facts) == []
-    assert progress.at == 0
+    position = TablePosition()
+    assert position.read([], row_facts) == []
+    assert position.at == 0
 
 
 def test_a_bad_row_costs_itself_alone() -> None:
-    progress = TablePosition()
+    position = TablePosition()
     rows: list[tuple[Any, ...]] = [(1, "a"), (2, None), (3, "c")]
-    assert sessions(progress.read(rows, row_facts)) == ["a"]
+    assert sessions(position.read(rows, row_facts)) == ["a"]
     with pytest.raises(InvalidRequest):
-        progress.read(rows[1:], row_facts)
-    assert sessions(progress.read(rows[2:], row_facts)) == ["c"]
+        position.read(rows[1:], row_facts)
+    assert sessions(position.read(rows[2:], row_facts)) == ["c"]
 
 
 def test_rows_that_are_gone_give_their_numbers_to_new_ones() -> None:
-    progress = TablePosition()
-    progress.read([(9, "a")], row_facts)
-    progress.end_at([(4,)])
-    assert progress.at == 4
-    progress.end_at([])
-    assert progress.at == 4
+    position = TablePosition()
+    position.read([(9, "a")], row_facts)
+    position.end_at([(4,)])
+    assert position.at == 4
+    position.end_at([])
+    assert position.at == 4
 
 
 @pytest.mark.parametrize("row", [(), (None,), ("4",), (-1,)])

@@ -69,13 +69,13 @@ class MessageReader:
     """Reads the database of one Hermes home, all sessions in it."""
 
     def __init__(self) -> None:
-        self._progress = TablePosition()
+        self._position = TablePosition()
         self._ended_at = 0.0
 
     def queries(self) -> Sequence[RowQuery]:
         """Return what to ask now (see `DatabaseReader`)."""
         return (
-            RowQuery(sql=_NEWS, values=(self._progress.at, HISTORY_ROWS, _ROWS), limit=_ROWS),
+            RowQuery(sql=_NEWS, values=(self._position.at, HISTORY_ROWS, _ROWS), limit=_ROWS),
             RowQuery(sql=_ENDED, values=(HISTORY_ROWS, self._ended_at, _ROWS), limit=_ROWS),
         )
 
@@ -88,8 +88,8 @@ class MessageReader:
         if query.sql == _ENDED:
             return self._ended(rows)
         # Taken before the rows are read, which moves the position.
-        before = self._progress.at or 0
-        return self._progress.read(rows, lambda row: _facts_of(_MESSAGE.read(row), before))
+        before = self._position.at or 0
+        return self._position.read(rows, lambda row: _facts_of(_MESSAGE.read(row), before))
 
     def _ended(self, rows: Sequence[Row]) -> Sequence[Fact]:
         ended = [_SESSION.read(row) for row in rows]

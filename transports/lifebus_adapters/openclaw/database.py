@@ -165,8 +165,8 @@ class AgentReader:
         ]
 
 
-def _end_at(progress: TablePosition, rows: Sequence[Row]) -> Sequence[Fact]:
-    progress.end_at(rows)
+def _end_at(position: TablePosition, rows: Sequence[Row]) -> Sequence[Fact]:
+    position.end_at(rows)
     return ()
 
 

@@ -104,14 +104,14 @@ class EventReader:
     """Reads the database of one user, all sessions in it."""
 
     def __init__(self) -> None:
-        self._progress = TablePosition()
+        self._position = TablePosition()
         self._prompts: dict[str, bool] = {}
         self._triggers: dict[str, str] = {}
 
     def queries(self) -> Sequence[RowQuery]:
         """Return what to ask now (see `DatabaseReader`)."""
-        news = RowQuery(sql=_NEWS, values=(self._progress.at, HISTORY_ROWS, _ROWS), limit=_ROWS)
-        return (RowQuery(sql=_SHRUNK, values=(self._progress.at,)), news)
+        news = RowQuery(sql=_NEWS, values=(self._position.at, HISTORY_ROWS, _ROWS), limit=_ROWS)
+        return (RowQuery(sql=_SHRUNK, values=(self._position.at,)), news)
 
     def read(self, query: RowQuery, rows: Sequence[Row]) -> Sequence[Fact]:
         """Return the facts in the rows.
@@ -120,9 +120,9 @@ class EventReader:
             InvalidRequest: the rows are not what OpenCode stores.
         """
         if query.sql == _SHRUNK:
-            self._progress.end_at(rows)
+            self._position.end_at(rows)
             return ()
-        return self._progress.read(rows, self._facts_of)
+        return self._position.read(rows, self._facts_of)
 
     def _facts_of(self, row: Row) -> Sequence[Fact]:
         event = _EVENT.read(row)

@@ -44,7 +44,7 @@ _CWD_CHARACTERS: Final = 1024
 _PATH_CHARACTERS: Final = 4096
 
 
-class _CallContext(Struct, frozen=True, kw_only=True):
+class _CommonFields(Struct, frozen=True, kw_only=True):
     """What all events of one hook call have in common."""
 
     invocation_id: str
@@ -129,8 +129,8 @@ def _emissions(  # noqa: PLR0917  everything that one call is made of
     rule = table.rules.get(name)
     if rule is None or (rule.unless and find(payload, rule.unless[0]) == rule.unless[1]):
         return ()
-    context = _context_of(call, payload, name, table, ids)
-    return tuple(_emission(event, context, manifest) for event in rule.events)
+    common = _common_fields(call, payload, name, table, ids)
+    return tuple(_emission(event, common, manifest) for event in rule.events)
 
 
 def _transcript(payload: Payload, table: HookTable) -> str | None:
@@ -143,32 +143,32 @@ def _transcript(payload: Payload, table: HookTable) -> str | None:
     return None
 
 
-def _emission(event: LifecycleEvent, context: _CallContext, manifest: AdapterManifest) -> Emission:
+def _emission(event: LifecycleEvent, common: _CommonFields, manifest: AdapterManifest) -> Emission:
     request = CallbackRequest(
         schema_version=CONTRACT_VERSION,
         event=event,
-        event_id=context.event_id,
+        event_id=common.event_id,
         adapter_id=manifest.adapter_id,
         adapter_version=manifest.adapter_version,
-        invocation_id=context.invocation_id,
-        integration_mode=context.mode,
-        harness_session_id=context.session,
-        harness_run_id=context.run,
-        harness_task_id=context.task,
-        frame_context=context.frame,
-        idempotency_key=f"{context.key}:{event.value}",
-        metadata=context.metadata,
+        invocation_id=common.invocation_id,
+        integration_mode=common.mode,
+        harness_session_id=common.session,
+        harness_run_id=common.run,
+        harness_task_id=common.task,
+        frame_context=common.frame,
+        idempotency_key=f"{common.key}:{event.value}",
+        metadata=common.metadata,
     )
     # A copy for each event: the ones after it must not see its additions.
-    telemetry = dict(context.facts)
-    if context.frame is not None:
-        telemetry["frame_id"] = context.frame.frame_id
+    telemetry = dict(common.facts)
+    if common.frame is not None:
+        telemetry["frame_id"] = common.frame.frame_id
     if event is LifecycleEvent.FRAME_ENDED:
-        telemetry["frame_end"] = context.frame_end
-    return Emission(request=request, warnings=context.warnings, telemetry=telemetry)
+        telemetry["frame_end"] = common.frame_end
+    return Emission(request=request, warnings=common.warnings, telemetry=telemetry)
 
 
-def _context_of(call: HookCall, payload: Payload, name: str, table: HookTable, ids: IdSource) -> _CallContext:
+def _common_fields(call: HookCall, payload: Payload, name: str, table: HookTable, ids: IdSource) -> _CommonFields:
     """Collect what a call is about, synthesising the ids that the harness does not supply and saying so."""
     rule, paths = table.rules[name], table.identity
     warnings: list[Warning] = []
@@ -178,7 +178,7 @@ def _context_of(call: HookCall, payload: Payload, name: str, table: HookTable, i
     session = _session(payload, name, table, warnings)
     frame = _frame(payload, rule, paths, warnings) if about_frame else None
     native = _event_id(payload, paths, warnings, about_session=about_session)
-    return _CallContext(
+    return _CommonFields(
         session=session,
         run=identifier(payload, *paths.run),
         # A task id on a session event would tie the whole session to one turn.
