@@ -106,7 +106,7 @@ async def test_nothing_is_acknowledged_after_the_nth_call_failed(
 async def test_a_full_disk_refuses_writes_serves_reads_and_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_maintenance, "_LOOK_S", 0.02)
+    monkeypatch.setattr(sqlite_maintenance, "_MEASURE_S", 0.02)
     disk = FullDisk("full-disk")
     ledger = await SqliteLedger.open(tmp_path / "ledger.db", vfs=disk.name)
     rows = await recorded(ledger, keyed(range(10)))
@@ -131,7 +131,7 @@ async def test_a_full_disk_refuses_writes_serves_reads_and_resumes(
 
 
 async def test_a_file_that_may_not_grow_refuses_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_maintenance, "_LOOK_S", 0.02)
+    monkeypatch.setattr(sqlite_maintenance, "_MEASURE_S", 0.02)
     ledger = await SqliteLedger.open(tmp_path / "ledger.db")
     await recorded(ledger, keyed(range(100)))
     connection = ledger._file.store.connection

@@ -1,4 +1,4 @@
-"""Open the ledger that the settings name; nobody else knows which backend that is."""
+"""Open the ledger that the settings name; no other module knows which backend that is."""
 
 import os
 import shutil
@@ -33,7 +33,7 @@ async def open_ledger(
 ) -> Ledger:
     """Open the ledger to write it; the caller holds the locks that keep other writers out.
 
-    A replacement that was cut off is finished first; `companions` are what else speaks of the history before, and go
+    A replacement that was cut off is finished first; `companions` are what else belongs to the history before, and go
     with it.  A ledger that is not kept has its files in `scratch` while it is open (`open_unkept`).  `committed`,
     `failed` and `clock` are as for `SqliteLedger.open`.
 

@@ -1,4 +1,4 @@
-"""Write notes into the journal and wait until they are durable."""
+"""Write records into the journal and wait until they are durable."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,8 +7,8 @@ from lifebus_broker.ports import Journal, NewRecord, Record, Refusal
 from lifebus_contract import LifebusError, error_for
 
 
-async def append_records(journal: Journal, notes: Sequence[NewRecord]) -> list[Record]:
-    """Append the notes and return them once they are committed; who is cancelled does not know what became of them.
+async def append_records(journal: Journal, records: Sequence[NewRecord]) -> list[Record]:
+    """Append the records and return them once they are committed; who is cancelled cannot know whether they are.
 
     Raises:
         LifebusError: nothing was written: the queue or the disk is full, or the ledger is closed.
@@ -19,7 +19,7 @@ async def append_records(journal: Journal, notes: Sequence[NewRecord]) -> list[R
         if not answer.done():
             answer.set_result(result)
 
-    refusal = journal.append(notes, done)
+    refusal = journal.append(records, done)
     result = await answer if refusal is None else refusal
     if isinstance(result, Refusal):
         raise error_of(result)

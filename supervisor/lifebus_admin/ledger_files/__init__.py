@@ -1,1 +1,1 @@
-"""The care of a ledger file: look at it, check it, copy it, put another one in its place (docs/ledger.md)."""
+"""Administer ledger files: read what they hold, check, copy and replace them (docs/ledger.md)."""

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from lifebus_admin.ledger_files.checks import check_file
 from lifebus_admin.ledger_files.files import held_ledger, ledger_file, new_file, regular_file, unfinished_file
-from lifebus_admin.ledger_files.info import LedgerInfo, look_at
+from lifebus_admin.ledger_files.info import LedgerInfo, read_info
 from lifebus_broker.atomic_files import sync_directory
 from lifebus_broker.ledger.sqlite.errors import user_errors
 from lifebus_broker.ledger.sqlite.transfer.copy import bring_up_to_date, compact, copy_ledger, renew
@@ -17,7 +17,7 @@ from lifebus_contract import LifebusError
 from lifebus_supervisor.configuration.settings import Settings
 
 
-class Replaced(Struct, frozen=True, kw_only=True):
+class Replacement(Struct, frozen=True, kw_only=True):
     """What is in place now, and where the ledger before was moved; None where there was none."""
 
     epoch: str
@@ -39,10 +39,10 @@ def back_up(settings: Settings, target: Path) -> LedgerInfo:
             copy_ledger(path, unfinished)
             bring_up_to_date(unfinished)
         _require_sound(unfinished, f"the ledger {path} is damaged; nothing was backed up")
-        return look_at(unfinished, name=target)
+        return read_info(unfinished, name=target)
 
 
-def restore(settings: Settings, backup: Path, epoch: str) -> Replaced:
+def restore(settings: Settings, backup: Path, epoch: str) -> Replacement:
     """Put a checked copy of a backup in the place of the ledger, as a new history; the backup stays as it is.
 
     Raises:
@@ -60,7 +60,7 @@ def restore(settings: Settings, backup: Path, epoch: str) -> Replaced:
         return put_in_place(settings, path, build, f"the backup {backup} is damaged; nothing was changed")
 
 
-def put_in_place(settings: Settings, path: Path, build: Callable[[Path], None], refusal: str) -> Replaced:
+def put_in_place(settings: Settings, path: Path, build: Callable[[Path], None], refusal: str) -> Replacement:
     """Have a new ledger built, check it, and put it in the place of the present one; the caller holds the lock.
 
     Raises:
@@ -70,13 +70,13 @@ def put_in_place(settings: Settings, path: Path, build: Callable[[Path], None], 
     with unfinished_file(path) as unfinished:
         build(unfinished)
         _require_sound(unfinished, refusal)
-        info = look_at(unfinished)
+        info = read_info(unfinished)
         with unfinished.open("rb") as written:
             os.fsync(written.fileno())
         unfinished.rename(next_path(path))
         sync_directory(path.parent)
     aside = settle(path, settings.ledger_companions)
-    return Replaced(epoch=info.epoch, head=info.head, floor=info.floor, aside=None if aside is None else str(aside))
+    return Replacement(epoch=info.epoch, head=info.head, floor=info.floor, aside=None if aside is None else str(aside))
 
 
 def shrink(settings: Settings) -> tuple[int, int]:
@@ -87,9 +87,9 @@ def shrink(settings: Settings) -> tuple[int, int]:
     """
     with held_ledger(settings) as path, user_errors(path):
         regular_file(path)
-        before = look_at(path).bytes
+        before = read_info(path).bytes
         compact(path)
-        return before, look_at(path).bytes
+        return before, read_info(path).bytes
 
 
 def _require_sound(path: Path, refusal: str) -> None:

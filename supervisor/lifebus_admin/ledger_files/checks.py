@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from lifebus_admin.ledger_files.files import ledger_file, regular_file
-from lifebus_admin.ledger_files.info import look_at
+from lifebus_admin.ledger_files.info import read_info
 from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.errors import user_errors
 from lifebus_broker.ledger.sqlite.reader import Reader
@@ -21,13 +21,13 @@ from lifebus_broker.state.stream_digests import NO_RECEIPT, Stream
 from lifebus_contract import LifebusError
 from lifebus_supervisor.configuration.settings import Settings
 
-Watch = Callable[[str, int, int], None]
-"""Told what is being checked, and how much of how much is done; an empty text at the end."""
+Progress = Callable[[str, int, int], None]
+"""Called with what is being checked and how much of how much is done; an empty text at the end."""
 
 _MOST = 20
 
 
-class Checked(Struct, frozen=True, kw_only=True):
+class CheckReport(Struct, frozen=True, kw_only=True):
     """What was checked, up to which position, and what is wrong with it."""
 
     head: int
@@ -35,8 +35,8 @@ class Checked(Struct, frozen=True, kw_only=True):
 
 
 def check_ledger(
-    settings: Settings, file: Path | None = None, *, tail: int | None = None, watch: Watch | None = None
-) -> Checked:
+    settings: Settings, file: Path | None = None, *, tail: int | None = None, progress: Progress | None = None
+) -> CheckReport:
     """Check the ledger of the settings with all that lies beside it, or another file.
 
     With `tail` only so many of the newest receipts.
@@ -45,36 +45,36 @@ def check_ledger(
         LifebusError: it cannot be read at all.
     """
     path = regular_file(file or ledger_file(settings))
-    tell = watch or _tell_nobody
-    head = look_at(path).head
+    progress = progress or _ignore_progress
+    head = read_info(path).head
     if tail is not None:
-        return Checked(head=head, faults=_check_rows(path, tail))
-    faults = check_file(path, None if file is not None else settings.state_dir, tell)
-    tell("", 0, 0)
-    return Checked(head=head, faults=faults)
+        return CheckReport(head=head, faults=_check_rows(path, tail))
+    faults = check_file(path, None if file is not None else settings.state_dir, progress)
+    progress("", 0, 0)
+    return CheckReport(head=head, faults=faults)
 
 
-def check_file(path: Path, state_dir: Path | None = None, tell: Watch | None = None) -> list[str]:
+def check_file(path: Path, state_dir: Path | None = None, progress: Progress | None = None) -> list[str]:
     """Return what is wrong with a ledger file, and with snapshots and compactions of it; nothing is written.
 
     Raises:
         LifebusError: it cannot be read at all.
     """
-    tell = tell or _tell_nobody
-    tell("rows, chains, keys, notes", 0, 0)
+    progress = progress or _ignore_progress
+    progress("rows, chains, keys, notes", 0, 0)
     faults = _check_rows(path)
     with user_errors(path), SqliteExport(path) as log:
         snapshots, refused = SnapshotFiles(state_dir / DIRECTORY).all() if state_dir is not None else ([], [])
         proof = LogProof(log, snapshots)
-        proof.run(lambda done, total: tell("fold", done, total))
+        proof.run(lambda done, total: progress("fold", done, total))
         faults += proof.faults
         faults += [f"snapshot file {one.name}: {one.why}" for one in refused]
         if not proof.faults:
             faults += _check_heads(path, proof.stores)
-            if not look_at(path).deleting:  # else the tables are on their way to the base
+            if not read_info(path).deleting:  # else the tables are on their way to the base
                 faults += _check_base(log)
             if state_dir is not None:
-                tell("compactions", 0, 0)
+                progress("compactions", 0, 0)
                 faults += _check_compactions(state_dir, log)
     return faults[:_MOST]
 
@@ -85,14 +85,14 @@ def _check_rows(path: Path, tail: int | None = None) -> list[str]:
 
 
 def _check_heads(path: Path, stores: Stores) -> Iterator[str]:
-    """Compare the heads that the ledger tells with the stories; what came after the fold is left out."""
+    """Compare the ledger's heads with the sessions of the stores; what came after the replay is left out."""
     with closing(Reader(path)) as reader:
         heads = reader.sessions(None)
     known = 0
     for head in heads:
-        story = stores.sessions.get((head.adapter_id, head.harness_session_id))
-        known += story is not None
-        if head.last_position <= stores.position and (story is None or head_of(story) != head):
+        session = stores.sessions.get((head.adapter_id, head.harness_session_id))
+        known += session is not None
+        if head.last_position <= stores.position and (session is None or head_of(session) != head):
             yield f"session {head.adapter_id}/{head.harness_session_id[:64]}: its head is not what the fold says"
     if known < len(stores.sessions):
         yield f"{len(stores.sessions) - known} sessions of the fold are not in the ledger's tables"
@@ -118,5 +118,5 @@ def _check_compactions(state_dir: Path, log: SqliteExport) -> list[str]:
     return [f"compaction {one.name}: {one.why}" for one in verified.wrong]
 
 
-def _tell_nobody(_what: str, _done: int, _total: int) -> None:
-    """Nobody watches."""
+def _ignore_progress(_what: str, _done: int, _total: int) -> None:
+    """Nothing shows the progress."""

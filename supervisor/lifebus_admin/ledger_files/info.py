@@ -1,4 +1,4 @@
-"""What a ledger file is and holds, told without a broker or beside one (docs/ledger.md, "Commands")."""
+"""What a ledger file is and holds, with or without a broker (docs/ledger.md, "Commands")."""
 
 from contextlib import closing
 from pathlib import Path
@@ -66,10 +66,10 @@ class LedgerInfo(Struct, frozen=True, kw_only=True):
     snapshots: int = 0
 
 
-def look_at(path: Path, *, beside: Path | None = None, name: Path | None = None) -> LedgerInfo:
+def read_info(path: Path, *, beside: Path | None = None, name: Path | None = None) -> LedgerInfo:
     """Return what a ledger file holds; nothing is written.
 
-    `beside` is the state directory of its broker, `name` the path to tell where the file gets another one.
+    `beside` is the state directory of its broker, `name` the path to show where the file will get another one.
 
     Raises:
         LifebusError: it is not there, cannot be read, or is no ledger that this program knows.

@@ -1,4 +1,4 @@
-"""Drop old receipts by an operator's wish: plan it on the file, and do it where no broker runs (docs/ledger.md)."""
+"""Drop old receipts for an operator: plan it on the file, and do it where no broker runs (docs/ledger.md)."""
 
 from contextlib import closing
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from lifebus_admin.ledger_files.files import held_ledger, ledger_file, regular_file
-from lifebus_admin.ledger_files.info import LedgerInfo, look_at
+from lifebus_admin.ledger_files.info import LedgerInfo, read_info
 from lifebus_broker.ledger.retention import Limits
 from lifebus_broker.ledger.sqlite.errors import user_errors
 from lifebus_broker.ledger.sqlite.log import SqliteLog
@@ -24,7 +24,7 @@ _DAY_S: Final = 86_400
 _MIB: Final = 1_048_576
 
 
-class PruneWish(Struct, frozen=True, kw_only=True):
+class PruneRequest(Struct, frozen=True, kw_only=True):
     """What is to go, in at most one of four ways: older than a second or than days, too much, up to a position."""
 
     before_epoch_s: int | None = None
@@ -33,7 +33,7 @@ class PruneWish(Struct, frozen=True, kw_only=True):
     through: int | None = None
 
     def limits(self, now_epoch_s: int) -> Limits:
-        """Return the wish as retention takes it."""
+        """Return the request as retention takes it."""
         keep_s = None if self.keep_days is None else self.keep_days * _DAY_S
         if self.before_epoch_s is not None:
             keep_s = now_epoch_s - self.before_epoch_s
@@ -52,22 +52,22 @@ class PrunePlan(Struct, frozen=True, kw_only=True):
         return self.through - self.info.floor
 
 
-def plan_prune(settings: Settings, now_epoch_s: int, wish: PruneWish) -> PrunePlan:
-    """Return what goes by a wish; nothing is written.
+def plan_prune(settings: Settings, now_epoch_s: int, request: PruneRequest) -> PrunePlan:
+    """Return what a request would drop; nothing is written.
 
     Raises:
         InvalidRequest: there is no such position.
         LifebusError: the ledger cannot be read.
     """
     path = regular_file(ledger_file(settings))
-    info = look_at(path)
-    through = wish.through
+    info = read_info(path)
+    through = request.through
     if through is not None:
         if through > info.head:
             raise InvalidRequest(f"there is no receipt {through}; the newest is {info.head}", code="no_position")
         return PrunePlan(info=info, through=max(through, info.floor))
     with user_errors(path):
-        cut = decide_prune(path, wish.limits(now_epoch_s), now_epoch_s)
+        cut = decide_prune(path, request.limits(now_epoch_s), now_epoch_s)
     return PrunePlan(info=info, through=info.floor if cut is None else cut.floor)
 
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lifebus_admin.ledger_files.backup import Replaced, put_in_place
+from lifebus_admin.ledger_files.backup import Replacement, put_in_place
 from lifebus_admin.ledger_files.files import held_ledger, ledger_file, new_file, regular_file, unfinished_file
-from lifebus_admin.ledger_files.info import look_at
+from lifebus_admin.ledger_files.info import read_info
 from lifebus_broker.exports.damage import open_export
 from lifebus_broker.exports.jsonl_log import FileSlice, JsonlLog
 from lifebus_broker.exports.lines import End
@@ -60,7 +60,7 @@ def export_to(settings: Settings, target: Path) -> End:
         return write_out(ledger_file(settings), file.write)
 
 
-def bring_in(settings: Settings, export: Path, epoch: str, *, replace: bool) -> Replaced:
+def bring_in(settings: Settings, export: Path, epoch: str, *, replace: bool) -> Replacement:
     """Make the ledger of an export or a bundle, as a new history; without `replace` only where there is nothing yet.
 
     Raises:
@@ -100,7 +100,7 @@ def _require_empty(path: Path) -> None:
     """
     if not path.exists():
         return
-    info = look_at(path)
+    info = read_info(path)
     if info.head or info.notes:
         raise LifebusError(
             f"{path} holds receipts up to position {info.head}; --replace moves it aside first",

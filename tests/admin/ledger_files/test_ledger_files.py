@@ -8,7 +8,7 @@ import pytest
 
 from lifebus_admin.ledger_files.backup import back_up, restore
 from lifebus_admin.ledger_files.checks import check_ledger
-from lifebus_admin.ledger_files.info import look_at
+from lifebus_admin.ledger_files.info import read_info
 from lifebus_admin.ledger_files.transfer import bring_in, export_to
 from lifebus_broker.ledger.sqlite.checksums import checksum
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
@@ -62,7 +62,7 @@ def test_a_ledger_of_an_older_format_is_told_backed_up_exported_and_restored(
     connection = apsw.Connection(str(settings.ledger_path))
     connection.execute((FORMATS / f"ledger_format_{version}.sql").read_text("utf-8")).fetchall()
     connection.close()
-    old = look_at(settings.ledger_path)
+    old = read_info(settings.ledger_path)
     copy = back_up(settings, tmp_path / "copy")
     end = export_to(settings, tmp_path / "text")
     assert (old.format, copy.format, old.head, copy.head, end.counts.log) == (
@@ -72,7 +72,7 @@ def test_a_ledger_of_an_older_format_is_told_backed_up_exported_and_restored(
         old.head,
         old.rows,
     )
-    assert look_at(settings.ledger_path).format == version
+    assert read_info(settings.ledger_path).format == version
     for done in (
         restore(settings, tmp_path / "copy", "f" * 32),
         bring_in(settings, tmp_path / "text", "e" * 32, replace=True),
@@ -108,7 +108,7 @@ async def test_what_is_being_replaced_is_not_read(settings: Settings) -> None:
     await fill(settings)
     next_path(settings.ledger_path).write_bytes(settings.ledger_path.read_bytes())
     with pytest.raises(LifebusError, match="is being replaced"):
-        look_at(settings.ledger_path)
+        read_info(settings.ledger_path)
 
 
 async def test_what_was_left_unfinished_goes_at_the_next_start(settings: Settings) -> None:
@@ -136,7 +136,7 @@ async def test_a_snapshot_that_is_not_of_this_log_is_found(settings: Settings) -
     answer = save_file(settings, "SESSION")
     with open_state_directory(settings) as saved:
         saved.compactions.rebuild()
-    found = look_at(settings.ledger_path, beside=settings.state_dir)
+    found = read_info(settings.ledger_path, beside=settings.state_dir)
     assert (found.snapshots, found.caches) == (1, 2)
     assert check_ledger(settings).faults == []
     snapshots = settings.state_dir / DIRECTORY

@@ -17,10 +17,10 @@ Open = Callable[..., AbstractAsyncContextManager[Ledger]]
 AT = 1_790_000_000
 
 
-async def noted(journal: Journal, *notes: tuple[str, bytes]) -> list[Record]:
+async def noted(journal: Journal, *records: tuple[str, bytes]) -> list[Record]:
     """Append the notes in one call, and return them as written."""
     answer: asyncio.Future[list[Record] | Refusal] = asyncio.get_running_loop().create_future()
-    refusal = journal.append([NewRecord(stream, body) for stream, body in notes], answer.set_result)
+    refusal = journal.append([NewRecord(stream, body) for stream, body in records], answer.set_result)
     assert refusal is None, refusal
     async with asyncio.timeout(10):
         written = await answer
@@ -30,12 +30,12 @@ async def noted(journal: Journal, *notes: tuple[str, bytes]) -> list[Record]:
 
 async def every_record(journal: Journal, stream: str, after: int = 0, **query: int) -> list[Record]:
     """Read page by page until nothing is missing."""
-    notes: list[Record] = []
+    records: list[Record] = []
     while True:
         page = await journal.read(stream, after, **query)
-        notes += page.records
+        records += page.records
         if page.complete:
-            return notes
+            return records
         assert page.records, "a page must lead on"
         after = page.records[-1].number
 
@@ -47,15 +47,15 @@ class JournalContract:
         async with opened() as ledger:
             written = await noted(ledger.journal, ("a", b"1"), ("b", b"2"), ("a", b"3"))
             written += await noted(ledger.journal, ("a", b"4"))
-            assert [(note.stream, note.number) for note in written] == [("a", 1), ("b", 1), ("a", 2), ("a", 3)]
-            assert {note.at_epoch_s for note in written} == {AT}
+            assert [(record.stream, record.number) for record in written] == [("a", 1), ("b", 1), ("a", 2), ("a", 3)]
+            assert {record.at_epoch_s for record in written} == {AT}
 
     async def test_notes_are_read_back_as_they_were_written(self, opened: Open) -> None:
         async with opened() as ledger:
             bodies = [b"", b"\x00\xff", b"x" * 5000, *[b"%d" % number for number in range(300)]]
             written = await noted(ledger.journal, *[("a/\N{SNOWMAN}", body) for body in bodies])
             await noted(ledger.journal, ("a", b"other"))
-            assert [note.body for note in written] == bodies
+            assert [record.body for record in written] == bodies
             assert await every_record(ledger.journal, "a/\N{SNOWMAN}", limit=7) == written
             assert await every_record(ledger.journal, "a/\N{SNOWMAN}", 299) == written[299:]
 
@@ -127,7 +127,7 @@ class JournalContract:
             await append(ledger, keyed([7]))  # a known key has its transaction made anew
             await noted(ledger.journal, ("a", b"last"))
             assert len(calls) == 40
-            assert [note.body for note in await every_record(ledger.journal, "a")] == [
+            assert [record.body for record in await every_record(ledger.journal, "a")] == [
                 *[b"%d" % number for number in range(40)],
                 b"last",
             ]
@@ -170,7 +170,9 @@ class JournalContract:
             for number in range(20):
                 assert ledger.journal.append([NewRecord("a", b"%d" % number)], answers.append) is None
             await ledger.aclose()
-            assert [note.number for answer in answers if isinstance(answer, list) for note in answer] == [*range(1, 21)]
+            assert [record.number for answer in answers if isinstance(answer, list) for record in answer] == [
+                *range(1, 21)
+            ]
             refusal = ledger.journal.append([NewRecord("a", b"")], answers.append)
             assert refusal is not None
             assert (refusal.code, refusal.retry_class) == ("closed", RetryClass.SAFE_RETRY)

@@ -75,4 +75,4 @@ class LogContract:
         async with opened() as (ledger, log):
             for first in range(0, count, 1000):
                 await noted(ledger.journal, *[("a", b"%d" % n) for n in range(first, min(first + 1000, count))])
-            assert [note.number for note in log.records("a")] == [*range(1, count + 1)]
+            assert [record.number for record in log.records("a")] == [*range(1, count + 1)]

@@ -14,7 +14,7 @@ from pathlib import Path
 from lifebus_admin.ledger_files.backup import restore
 from lifebus_admin.ledger_files.checks import check_file
 from lifebus_admin.ledger_files.files import held_ledger
-from lifebus_admin.ledger_files.info import look_at
+from lifebus_admin.ledger_files.info import read_info
 from lifebus_admin.ledger_files.transfer import bring_in
 from lifebus_broker.ledger.sqlite.transfer.swap import next_path
 from lifebus_contract import LifebusError
@@ -39,7 +39,7 @@ def die_at(number: int) -> None:
 
 def state(settings: Settings, path: Path) -> dict[str, object]:
     """What is in a place: whose ledger, how far, and what is wrong with it."""
-    found = look_at(path)
+    found = read_info(path)
     return {"epoch": found.epoch, "head": found.head, "faults": check_file(path)}
 
 
@@ -68,7 +68,7 @@ def one(kind: str, number: int) -> bool:
     refused = None
     if before is None:
         try:
-            look_at(path)
+            read_info(path)
         except LifebusError as fault:
             refused = fault.code
     with held_ledger(settings):

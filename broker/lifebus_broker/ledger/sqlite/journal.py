@@ -1,4 +1,4 @@
-"""The journal of the durable ledger: notes through the same writer thread, acknowledged after the commit."""
+"""The journal of the durable ledger: records through the same writer thread, acknowledged after the commit."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -14,14 +14,14 @@ from lifebus_broker.ledger.sqlite.writer import RecordJob
 from lifebus_broker.ports import NewRecord, Record, RecordPage, RecordStream, Refusal
 
 _NOTE_WEIGHT = 64
-"""What a note weighs beside its body, in bytes of a transaction."""
+"""What a record weighs beside its body, in bytes of a transaction."""
 
 
 class SqliteJournal:
     """Implements `ports.Journal` for its ledger, which lends what it does itself.
 
     `refusal` tells why nothing is taken now, `submit` queues for the writer thread, `write` has it do something
-    between two transactions, `query` runs something on the reading connection.  `queued` counts waiting notes: they
+    between two transactions, `query` runs something on the reading connection.  `queued` counts waiting records: they
     have bounds of their own, so that a flood of them keeps no receipt out.
     """
 
@@ -37,22 +37,22 @@ class SqliteJournal:
         self._refusal, self._submit, self._write, self._query, self._clock = refusal, submit, write, query, clock
         self.queued = self._queued_bytes = 0
 
-    def append(self, notes: Sequence[NewRecord], done: Callable[[list[Record] | Refusal], None]) -> Refusal | None:
-        """Queue one atomic append of notes (ports.Journal.append)."""
-        refusal = self._refusal() or check_records(notes)
+    def append(self, records: Sequence[NewRecord], done: Callable[[list[Record] | Refusal], None]) -> Refusal | None:
+        """Queue one atomic append of records (ports.Journal.append)."""
+        refusal = self._refusal() or check_records(records)
         if refusal is not None:
             return refusal
-        count, size = len(notes), sum(len(note.body) for note in notes)
+        count, size = len(records), sum(len(record.body) for record in records)
         if self.queued + count > MAX_QUEUED_RECORDS or self._queued_bytes + size > MAX_QUEUED_RECORD_BYTES:
             return BUSY
         self.queued += count
         self._queued_bytes += size
         settle = partial(self._settle, count, size, done)
-        self._submit(RecordJob(notes, int(self._clock()), settle, size + count * _NOTE_WEIGHT))
+        self._submit(RecordJob(records, int(self._clock()), settle, size + count * _NOTE_WEIGHT))
         return None
 
     async def read(self, stream: str, after: int = 0, limit: int = 256, max_bytes: int = 262_144) -> RecordPage:
-        """Return committed notes of a stream (ports.Journal.read)."""
+        """Return committed records of a stream (ports.Journal.read)."""
         page: RecordPage = await self._query(lambda connection: read_page(connection, stream, after, limit, max_bytes))
         return page
 
@@ -62,7 +62,7 @@ class SqliteJournal:
         return streams
 
     async def drop(self, stream: str, through: int) -> int:
-        """Drop notes piece by piece, each in a transaction of its own (ports.Journal.drop)."""
+        """Drop records piece by piece, each in a transaction of its own (ports.Journal.drop)."""
         while True:
             floor, more = await self._write(lambda store: store.drop_records(stream, through))
             if not more:

@@ -172,7 +172,7 @@ class SqliteLedger:
     async def read(self, query: Query) -> Page:
         """Return committed rows (ports.Ledger.read).
 
-        A page looks at a bounded number of rows, so with filters it may be empty and yet not `complete`.
+        A page scans a bounded number of rows, so with filters it may be empty and yet not `complete`.
         """
         return await self._in_thread(self._reader.page, query, limiter=self._one_reader)
 
@@ -195,7 +195,7 @@ class SqliteLedger:
         """Return what exceeds the limits now, read on a connection of its own (ports.Ledger.plan_prune)."""
         try:
             return await anyio.to_thread.run_sync(decide_prune, self._file.path, limits, now_epoch_s, self._file.vfs)
-        except apsw.Error as fault:  # nobody was promised anything: no reason to end the ledger
+        except apsw.Error as fault:  # nothing was written or promised: no reason to stop the ledger
             raise InternalError(f"the ledger cannot be read: {type(fault).__name__}", code="ledger_failed") from fault
 
     async def usage(self) -> int:
@@ -279,7 +279,7 @@ class SqliteLedger:
             raise BrokerBusy(f"the ledger cannot be read now: {type(fault).__name__}", code="busy") from fault
 
     def _report(self, receive: Callable[[*Ts], None], *arguments: *Ts) -> None:
-        """Hand something from the writer thread to the loop; a loop that is gone need not know."""
+        """Hand something from the writer thread to the event loop; ignored when that is closed."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(receive, *arguments)
 
@@ -294,7 +294,7 @@ class SqliteLedger:
             self._publish(rows)
 
     def _answer(self, answers: Answers) -> None:
-        """Tell each job what became of it."""
+        """Answer each job."""
         for job, result in answers:
             if isinstance(job, Job):
                 self._queued -= len(job.entries)
@@ -307,7 +307,7 @@ class SqliteLedger:
             self._refusal = None if writable else DISK_FULL
 
     def _on_failed(self, fault: BaseException) -> None:
-        """Stop for good: what is still queued was never written, what was being written stays unanswered."""
+        """Stop for good: what is queued is refused; what was being written stays unanswered, as it may be durable."""
         if self._refusal is FAILED:
             return
         _LOG.critical("ledger.failed", error=type(fault).__name__, detail=str(fault)[:200])

@@ -134,7 +134,7 @@ class SqliteLog:
             return read_heads(self._execute)
 
     def records(self, prefix: str) -> Iterator[Record]:
-        """Return the kept notes of some streams (log.LogSource.records)."""
+        """Return the kept records of some streams (log.LogSource.records)."""
         with self._reading():
             streams = read_streams(self._connection, prefix)
         for stream in streams:

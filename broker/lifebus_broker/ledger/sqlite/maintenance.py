@@ -73,7 +73,7 @@ class Maintenance:
         """Return what is to be done now that `rows` rows were committed (0 while idle), None where nothing is."""
         store = self._store
         idle = not rows
-        if self._may_trim:
+        if self._may_trim:  # before all else: what it frees may be what a full disk waits for
             return self._trim
         if store.wal_bytes > self._wal_limit:
             return lambda: store.checkpoint(self._wal_limit)
@@ -99,7 +99,7 @@ class Maintenance:
         return self._surplus is not None and is_done and self._now() >= self._trim_at
 
     def _trim(self) -> None:
-        """Drop the oldest receipts of a file that nobody prunes, and of their keys those of the trim before the last.
+        """Drop the oldest receipts of a file that bounds itself, and the keys that were dropped before the last trim.
 
         So keys are known for longer than their receipts are kept, and do not grow without bound either.
         """

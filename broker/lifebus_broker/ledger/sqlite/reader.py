@@ -17,7 +17,7 @@ from lifebus_contract import LifecycleEvent, ReceiptStatus
 from lifebus_contract.views import SessionHead
 
 SCAN_ROWS: Final = 16_384
-"""Most rows that one page looks at; with filters it may find fewer than asked for, or none."""
+"""Most rows that one page scans; with filters it may find fewer than asked for, or none."""
 
 _MAX_LIMIT: Final = 4096
 
@@ -79,7 +79,7 @@ class Reader:
     """Owns the read-only connection.  Every method blocks and may raise `apsw.Error`; one at a time."""
 
     def __init__(self, path: Path, *, vfs: str | None = None, numbered: bool = True) -> None:
-        """Open the file; unless `numbered`, no sequence is told."""
+        """Open the file; unless `numbered`, rows have no sequence."""
         self._numbered = numbered
         self.connection = open_reader(path, vfs=vfs)
         self._execute = executor(self.connection)

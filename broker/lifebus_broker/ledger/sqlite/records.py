@@ -1,4 +1,4 @@
-"""The journal's tables: how notes are written, dropped and read."""
+"""The journal's tables: how records are written, dropped and read."""
 
 from itertools import chain
 from typing import Final
@@ -12,7 +12,7 @@ from lifebus_broker.ledger.sqlite.statements import insert_all
 from lifebus_broker.ports import Record, RecordPage, RecordStream
 
 DROP_STEP: Final = 1024
-"""Most notes that one transaction drops, so that appends need not wait long."""
+"""Most records that one transaction drops, so that appends need not wait long."""
 
 _MAX_TIPS: Final = 32_768
 _MAX_LIMIT: Final = 4096
@@ -28,7 +28,7 @@ _DROP: Final = "DELETE FROM notes WHERE id = ? AND number > ? AND number <= ?"
 class RecordTable:
     """The writing half, inside the transactions of its store.
 
-    `written` and `dropped` count the committed notes of all streams together.
+    `written` and `dropped` count the committed records of all streams together.
     """
 
     def __init__(self, execute: Execute) -> None:
@@ -55,7 +55,7 @@ class RecordTable:
         self._set_tips(batch.tips)
 
     def drop(self, stream: str, through: int) -> StreamTip:
-        """Drop up to `DROP_STEP` of the oldest notes up to a number; return the tip to accept after the commit."""
+        """Drop up to `DROP_STEP` of the oldest records up to a number; return the tip to accept after the commit."""
         tip = self.tip_of(stream)
         last = min(through, tip.head, tip.floor + DROP_STEP)
         if last <= tip.floor:
@@ -84,21 +84,21 @@ class RecordTable:
 
 
 def read_page(connection: apsw.Connection, stream: str, after: int, limit: int, max_bytes: int) -> RecordPage:
-    """Return notes of a stream as of one moment (ports.Journal.read_notes)."""
+    """Return records of a stream as of one moment (ports.Journal.read_notes)."""
     with snapshot(connection) as execute:
         found = execute(_TIP, (stream,)).fetchone()
         if found is None:
             return RecordPage(records=(), head=0, floor=0, complete=True)
         tip = StreamTip(*found)
-        notes: list[Record] = []
+        records: list[Record] = []
         size = 0
         for number, at, body in execute(_AFTER, (tip.id, after, max(1, min(limit, _MAX_LIMIT)))):
             size += len(body)
-            if notes and size > max_bytes:
+            if records and size > max_bytes:
                 break
-            notes.append(Record(stream, number, at, body))
-    last = notes[-1].number if notes else max(after, tip.head)
-    return RecordPage(records=tuple(notes), head=tip.head, floor=tip.floor, complete=last >= tip.head)
+            records.append(Record(stream, number, at, body))
+    last = records[-1].number if records else max(after, tip.head)
+    return RecordPage(records=tuple(records), head=tip.head, floor=tip.floor, complete=last >= tip.head)
 
 
 def read_streams(connection: apsw.Connection, prefix: str) -> list[RecordStream]:

@@ -130,12 +130,19 @@ class Store:
         wanted = list(keys)
         return self.tombstones.find(wanted) | sql.known(self._execute, wanted, self.floor, numbered=self.numbered)
 
-    def write(self, batch: Batch, notes: RecordBatch | None = None) -> None:
+    def write(self, batch: Batch, records: RecordBatch | None = None) -> None:
         """Commit receipts and notes together; a key that is known already raises `apsw.ConstraintError`."""
-        if not batch.rows and notes is None:
+        if not batch.rows and records is None:
             return
         due = batch.head - self._pointed >= POINT_EVERY
-        if notes is not None or due or batch.streams or batch.seconds or batch.aliases or len(batch.rows) > sql.WIDEST:
+        if (
+            records is not None
+            or due
+            or batch.streams
+            or batch.seconds
+            or batch.aliases
+            or len(batch.rows) > sql.WIDEST
+        ):
             with self._transaction():
                 sql.insert_all(self._execute, sql.NEW_STREAM, 6, batch.streams)
                 sql.insert_all(self._execute, sql.NEW_SECOND, 3, batch.seconds)
@@ -143,14 +150,14 @@ class Store:
                 sql.insert_all(self._execute, sql.NEW_KEY, 3, batch.aliases)
                 if due:
                     self._point(batch)
-                if notes is not None:
-                    self.records.write(notes)
+                if records is not None:
+                    self.records.write(records)
         else:
             sql.insert_rows(self._execute, batch.values)
         self._accept(batch)
-        if notes is not None:
-            self.records.accept(notes.tips)
-            self._frames += 4 + (notes.bytes + 16 * len(notes.values)) // _FRAME_BYTES
+        if records is not None:
+            self.records.accept(records.tips)
+            self._frames += 4 + (records.bytes + 16 * len(records.values)) // _FRAME_BYTES
         self._record_watermark()
 
     def prune_to(self, keep_after: int, base: bytes, at_epoch_s: int = 0) -> int:

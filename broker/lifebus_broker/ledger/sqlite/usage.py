@@ -1,4 +1,4 @@
-"""How much a ledger file holds and how old it is, read on a connection of its own, so that nobody waits."""
+"""How much a ledger file holds and how old it is, read on a connection of its own, so that the writer does not wait."""
 
 from contextlib import closing
 from pathlib import Path

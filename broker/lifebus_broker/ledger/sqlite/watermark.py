@@ -1,9 +1,9 @@
-"""A witness of what was committed, in a small file beside the ledger.
+"""The high-water mark of what was committed, in a small file beside the ledger.
 
-A write-ahead log whose middle has rotted ends early: SQLite takes what comes before for the whole.  A log or a last row
-that somebody dropped leaves no trace either.  So after each durable commit, and before anybody is told, the writer
-notes how far the ledger is.  The note is a store into mapped memory: no call, no sync.  It survives the process, and
-what a power cut leaves of it is an older note: it never claims what was not durable.
+A write-ahead log whose middle is damaged ends early: SQLite takes what comes before for the whole.  A log or a last row
+that was deleted leaves no trace either.  So after each durable commit, and before that is acknowledged, the writer
+records how far the ledger is.  That is a store into mapped memory: no system call, no sync.  It survives the process,
+and what a power cut leaves of it is an older mark: it never claims what was not durable.
 """
 
 import mmap
@@ -19,10 +19,10 @@ from lifebus_broker.ledger.sqlite.checksums import checksum
 
 _SUFFIX: Final = "-witness"
 _SIZE: Final = 4096
-_NOTE: Final = struct.Struct(">32s4QI")
+_MARK: Final = struct.Struct(">32s4QI")
 _SLOT_BYTES: Final = 128
 _SLOTS: Final = 2
-"""The note before stays whole while one is written."""
+"""The mark before stays whole while the next one is written."""
 
 
 class Watermark(Struct, frozen=True, order=True):
@@ -47,7 +47,7 @@ class HighWaterMark:
 
     @classmethod
     def beside(cls, path: Path) -> Self | None:
-        """Open or make the witness of a ledger file; None where it cannot be, as on a full disk: then none speaks."""
+        """Open or make the file beside a ledger file; None where that fails, as on a full disk."""
         try:
             descriptor = os.open(watermark_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
@@ -60,12 +60,13 @@ class HighWaterMark:
         except (OSError, ValueError):  # ValueError: the file is shorter than what was asked for
             return None
 
-    def record(self, standing: Watermark) -> None:
-        """Note how far the ledger is; it must be durable by now."""
-        values = (standing.head, standing.floor, standing.written, standing.dropped)
+    def record(self, mark: Watermark) -> None:
+        """Record how far the ledger is; it must be durable by now."""
+        values = (mark.head, mark.floor, mark.written, mark.dropped)
         self._turn = (self._turn + 1) % _SLOTS
-        note = (standing.epoch.encode(), *values, checksum(standing.epoch, *values))
-        _NOTE.pack_into(self._memory, self._turn * _SLOT_BYTES, *note)
+        packed = (mark.epoch.encode(), *values, checksum(mark.epoch, *values))
+        # into the other slot: a process killed in the middle leaves the mark before as it is
+        _MARK.pack_into(self._memory, self._turn * _SLOT_BYTES, *packed)
 
     def close(self) -> None:
         """Close the file."""
@@ -73,41 +74,41 @@ class HighWaterMark:
 
 
 def watermark_path(path: Path) -> Path:
-    """Return where the witness of a ledger file is."""
+    """Return where the high-water mark of a ledger file is."""
     return path.with_name(path.name + _SUFFIX)
 
 
 def watermarks_beside(path: Path) -> Sequence[Watermark]:
-    """Return the notes in the witness of a ledger file; none where there is no witness, or it is not whole."""
+    """Return the marks beside a ledger file; none where there is no such file, or it is damaged."""
     try:
         content = watermark_path(path).read_bytes()
     except OSError:
         return ()
-    slots = [content[start : start + _NOTE.size] for start in range(0, _SLOTS * _SLOT_BYTES, _SLOT_BYTES)]
-    return [note for note in map(_standing, slots) if note is not None]
+    slots = [content[start : start + _MARK.size] for start in range(0, _SLOTS * _SLOT_BYTES, _SLOT_BYTES)]
+    return [mark for mark in map(_decode, slots) if mark is not None]
 
 
-def losses(noted: Sequence[Watermark], found: Watermark) -> list[str]:
-    """Return what was committed and is not there; notes of another epoch are about another history."""
-    mine = [note for note in noted if note.epoch == found.epoch]
-    head, written = (max((getattr(note, name) for note in mine), default=0) for name in ("head", "written"))
+def losses(marks: Sequence[Watermark], found: Watermark) -> list[str]:
+    """Return what was committed and is not there; marks of another epoch are about another history."""
+    own = [mark for mark in marks if mark.epoch == found.epoch]
+    head, written = (max((getattr(mark, name) for mark in own), default=0) for name in ("head", "written"))
     lost: list[str] = []
     if head > found.head:
         lost.append(f"row {found.head + 1}: was acknowledged and is missing, as is everything up to row {head}")
     if written > found.written:
         lost.append(f"notes: the newest {written - found.written} that were acknowledged are missing")
-    if not lost and any(note.floor > found.floor or note.dropped > found.dropped for note in mine):
+    if not lost and any(mark.floor > found.floor or mark.dropped > found.dropped for mark in own):
         lost.append(f"row {found.floor + 1}: was dropped and is there again: the file is older than it was")
     return lost
 
 
-def _standing(slot: bytes) -> Watermark | None:
+def _decode(slot: bytes) -> Watermark | None:
     """Return what a slot holds, None where it is empty or torn."""
-    if len(slot) < _NOTE.size:
+    if len(slot) < _MARK.size:
         return None
-    epoch, *values, check = _NOTE.unpack(slot)
+    epoch, *values, check = _MARK.unpack(slot)
     try:
-        standing = Watermark(epoch.decode("ascii"), *values)
+        mark = Watermark(epoch.decode("ascii"), *values)
     except UnicodeDecodeError:
         return None
-    return standing if checksum(standing.epoch, *values) == check else None
+    return mark if checksum(mark.epoch, *values) == check else None

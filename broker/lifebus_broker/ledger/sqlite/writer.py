@@ -1,7 +1,7 @@
-"""The thread that owns the writing connection: take what is queued, commit it, report, and stop at the first lie.
+"""The thread that owns the writing connection: takes what is queued, commits it, reports, stops at the first I/O error.
 
 Group commit without waiting: a transaction holds what has queued up during the one before (docs/ledger.md D1).  The
-loop is told once a transaction.  A full disk pauses writing until a probe succeeds; any other error of the
+event loop hears of each transaction once.  A full disk pauses writing until a probe succeeds; any other error of the
 database ends the thread, because what reached the disk is unknown (docs/ledger.md D3).
 """
 
@@ -53,14 +53,14 @@ class Task(Struct, frozen=True):
 
 
 Answers = list[tuple[Job | RecordJob, Any]]
-"""What each job of a commit is told: what its `done` takes."""
+"""What became of each job of a commit: what its `done` takes."""
 
 
 _Item = Job | RecordJob | Task
 
 
 class Reports(Struct, frozen=True):
-    """Whom the thread tells; each is called in the thread and hands over to the loop.
+    """Where the thread reports to; each is called in the thread and hands over to the event loop.
 
     `committed` gets answers and new rows, `writable` whether the disk takes writes, `finished` the result of a
     task, `failed` what ended the thread.
@@ -172,11 +172,12 @@ class Writer:
 
     def _commit(self, jobs: list[Job | RecordJob]) -> None:
         """Commit the appends in one transaction and report them; refuse them where the disk is full."""
+        # refused without a try: a full disk may take small commits, and would then fail in the middle of a large one
         if self._full or self._maintenance.low_space:
             self._refuse(jobs, DISK_FULL)
             return
         try:
-            answers, rows = self._write(jobs)
+            answers, rows = self._write(jobs)  # nothing is reported before this returns: then it is durable
         except apsw.FullError:
             self._set_full(True)
             self._refuse(jobs, DISK_FULL)
@@ -188,7 +189,7 @@ class Writer:
     def _write(self, jobs: list[Job | RecordJob]) -> tuple[Answers, list[StoredReceipt]]:
         try:
             return self._attempt(jobs, self._store.tombstones.find(_keys(jobs)) if self._store.tombstones.exist else {})
-        except apsw.ConstraintError:  # a key that is known: rare, because the router looks before it asks
+        except apsw.ConstraintError:  # a known key: rare, because the router looks it up first
             return self._attempt(jobs, self._store.lookup(_keys(jobs)))
 
     def _attempt(self, jobs: list[Job | RecordJob], known: Mapping[str, Known]) -> tuple[Answers, list[StoredReceipt]]:
@@ -196,15 +197,15 @@ class Writer:
         batch = Batch(
             store.tip_of, head=store.head, newest_second=store.newest_second, known=known, numbered=store.numbered
         )
-        notes = RecordBatch(store.records.tip_of)
+        records = RecordBatch(store.records.tip_of)
         answers: Answers = []
         try:
             for job in jobs:
                 if isinstance(job, Job):
                     answers.append((job, batch.add(job.entries)))
                 else:
-                    answers.append((job, notes.add(job.entries, job.at_epoch_s)))
-            store.write(batch, notes if notes.values else None)
+                    answers.append((job, records.add(job.entries, job.at_epoch_s)))
+            store.write(batch, records if records.values else None)
         except BaseException:
             batch.rollback()
             raise
@@ -218,7 +219,7 @@ class Writer:
             result = task.run(self._store)
         except (apsw.FullError, apsw.BusyError) as fault:
             result = fault
-        except Exception as fault:  # the end of this thread, and nobody may wait for ever
+        except Exception as fault:  # this thread ends, so the task's caller must not wait for it
             self._reports.finished(task, fault)
             raise
         self._reports.finished(task, result)

@@ -15,9 +15,9 @@ from lifebus.cli.terminal import clean, paint, put, put_json, say, size_text
 from lifebus_contract import TransportError
 
 if TYPE_CHECKING:
-    from lifebus_admin.ledger_files.backup import Replaced
+    from lifebus_admin.ledger_files.backup import Replacement
     from lifebus_admin.ledger_files.info import Edge, LedgerInfo
-    from lifebus_admin.ledger_files.prune import PrunePlan, PruneWish
+    from lifebus_admin.ledger_files.prune import PrunePlan, PruneRequest
     from lifebus_supervisor.configuration.settings import Settings
 
 app = App(name="ledger")
@@ -34,10 +34,10 @@ def info(file: Path | None = None, /, *, json: _Json = False) -> ExitCode:
         json: Answer in JSON.
     """
     from lifebus_admin.ledger_files.files import ledger_file  # noqa: PLC0415
-    from lifebus_admin.ledger_files.info import look_at  # noqa: PLC0415
+    from lifebus_admin.ledger_files.info import read_info  # noqa: PLC0415
 
     settings = present_settings()
-    found = look_at(file or ledger_file(settings), beside=None if file else settings.state_dir)
+    found = read_info(file or ledger_file(settings), beside=None if file else settings.state_dir)
     if json:
         put_json(found)
     else:
@@ -59,7 +59,7 @@ def verify(file: Path | None = None, /, *, tail: int | None = None, json: _Json 
         raise UsageError("--tail: at least 1")
     from lifebus_admin.ledger_files.checks import check_ledger  # noqa: PLC0415
 
-    found = check_ledger(present_settings(), file, tail=tail, watch=_progress())
+    found = check_ledger(present_settings(), file, tail=tail, progress=_progress())
     if json:
         put_json(found)
     else:
@@ -92,13 +92,13 @@ def prune(
         dry_run: Only say what would go.
         connection: Where the broker is, and the form of the answer.
     """
-    from lifebus_admin.ledger_files.prune import PruneWish  # noqa: PLC0415
+    from lifebus_admin.ledger_files.prune import PruneRequest  # noqa: PLC0415
 
     for flag, value in (("--keep-days", keep_days), ("--keep-mb", keep_mb), ("--through", through)):
         if value is not None and value < 1:
             raise UsageError(f"{flag}: at least 1")
     moment = None if before is None else int(parse_moment(before, flag="--before").timestamp())
-    request = PruneWish(before_epoch_s=moment, keep_days=keep_days, keep_mb=keep_mb, through=through)
+    request = PruneRequest(before_epoch_s=moment, keep_days=keep_days, keep_mb=keep_mb, through=through)
     return prune_ledger(present_settings(), request, connection, compact=compact, dry_run=dry_run)
 
 
@@ -184,7 +184,7 @@ def _progress() -> "Callable[[str, int, int], None] | None":
     return show
 
 
-def _show_replaced(done: "Replaced", file: Path, *, json: bool) -> ExitCode:
+def _show_replaced(done: "Replacement", file: Path, *, json: bool) -> ExitCode:
     if json:
         put_json(done)
         return ExitCode.OK
@@ -205,7 +205,7 @@ _POLL_S: Final = 0.05
 
 
 def prune_ledger(
-    settings: "Settings", request: "PruneWish", connection: ConnectionOptions, *, compact: bool, dry_run: bool
+    settings: "Settings", request: "PruneRequest", connection: ConnectionOptions, *, compact: bool, dry_run: bool
 ) -> ExitCode:
     """Drop what the request names, and show what went and how much room came back."""
     from lifebus_admin.ledger_files.backup import shrink  # noqa: PLC0415
@@ -245,11 +245,11 @@ def _prune(settings: "Settings", plan: "PrunePlan", connection: ConnectionOption
 def _settled(settings: "Settings") -> "LedgerInfo":
     """Return what the ledger is once the rows are gone that a broker deletes piece by piece."""
     from lifebus_admin.ledger_files.files import ledger_file  # noqa: PLC0415
-    from lifebus_admin.ledger_files.info import look_at  # noqa: PLC0415
+    from lifebus_admin.ledger_files.info import read_info  # noqa: PLC0415
 
     # The broker answers once the floor is durable, and deletes the rows in small transactions after that.
     end = time.monotonic() + _SETTLE_S
-    while (info := look_at(ledger_file(settings))).deleting and time.monotonic() < end:
+    while (info := read_info(ledger_file(settings))).deleting and time.monotonic() < end:
         time.sleep(_POLL_S)
     return info
 

@@ -29,7 +29,7 @@ _NOTES: Final = "SELECT number, at_epoch_s, body, link FROM notes WHERE id = ? A
 def check_ends(connection: apsw.Connection) -> list[str]:
     """Return what is wrong with the ends of the streams."""
     with snapshot(connection) as execute:
-        return _told(execute(_ENDS).fetchall())
+        return _findings(execute(_ENDS).fetchall())
 
 
 def check_records(connection: apsw.Connection) -> list[str]:
@@ -40,7 +40,7 @@ def check_records(connection: apsw.Connection) -> list[str]:
     wrong = [f"notes `{stream[:128]}`: {found}" for stream, found in breaks.items() if found is not None]
     with snapshot(connection) as execute:
         sums: list[Any] = execute(_SUMS).fetchall()
-    return wrong + _told([found for found in sums if breaks.get(found[0]) is None])
+    return wrong + _findings([found for found in sums if breaks.get(found[0]) is None])
 
 
 class _Chain:
@@ -79,5 +79,5 @@ class _Chain:
         return None, count == _PIECE
 
 
-def _told(found: list[Any]) -> list[str]:
+def _findings(found: list[Any]) -> list[str]:
     return [f"notes `{stream[:128]}`: note {number}: {what}" for stream, number, what in found]

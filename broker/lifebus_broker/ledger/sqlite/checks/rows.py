@@ -95,7 +95,7 @@ class RowsCheck:
     def check_streams(self) -> list[str]:
         """Return what is wrong with the pointers and heads, as far as the pass over all rows can tell.
 
-        After a damaged row, and when something was pruned meanwhile, it can tell nothing.
+        After a damaged row, and when something was pruned meanwhile, it cannot say anything.
         """
         with snapshot(self._connection) as execute:
             pruned = meta_of(execute)["pruned"]
@@ -151,12 +151,12 @@ class RowsCheck:
         before = self._seen.get(row.stream) or self._before(row)
         session = receipt.harness_session_id
         sequence = sequence_after(before.sequence, session)
-        told = sequence if self._numbered else None
+        claimed = sequence if self._numbered else None
         state = next_head(before.state, receipt.event, receipt.telemetry_summary)
         link = link_after(before.link, row.receipt)
         self._compare(row, "link (hash chain)", row.link, link)
         self._compare(row, "previous position", row.previous, before.position)
-        self._compare(row, "sequence", (row.sequence, receipt.sequence), (sequence, told))
+        self._compare(row, "sequence", (row.sequence, receipt.sequence), (sequence, claimed))
         self._compare(row, "stream", (row.adapter_id, row.session), (receipt.adapter_id, session or ""))
         columns = (receipt.at_epoch_s, receipt.event, receipt.status)
         self._compare(row, "search columns", (row.at_epoch_s, row.event, row.status), columns)

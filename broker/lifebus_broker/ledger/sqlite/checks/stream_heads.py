@@ -1,4 +1,4 @@
-"""Where every stream of a ledger file is now, in one look: what a fold over all its rows must come to."""
+"""Where every stream of a ledger file is now, in one query: what a replay of all its rows must come to."""
 
 from typing import Final
 

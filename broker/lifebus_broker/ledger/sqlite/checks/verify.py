@@ -53,7 +53,7 @@ def verify(path: Path, tail: int | None = None, vfs: str | None = None, *, numbe
 
 
 def _whole(connection: apsw.Connection, rows: RowsCheck) -> list[str]:
-    """Return what only a look at everything tells."""
+    """Return what only a check of everything finds."""
     parts: list[tuple[str, _Check]] = [
         ("streams", rows.check_streams),
         ("notes", lambda: check_records(connection)),

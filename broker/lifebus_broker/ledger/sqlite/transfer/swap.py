@@ -40,7 +40,7 @@ def aside_path(path: Path) -> Path:
 def settle(path: Path, companions: Sequence[Path] = ()) -> Path | None:
     """Finish a replacement that was decided; return where the ledger before is now, None where there was none.
 
-    `companions` are what else speaks of the history before; they go with it.  Doing it twice, or going on after a
+    `companions` are what else belongs to the history before; they go with it.  Doing it twice, or going on after a
     kill, is the same as doing it once.  The caller holds the lock; blocks.
 
     Raises:
