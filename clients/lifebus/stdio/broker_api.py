@@ -39,6 +39,7 @@ class BrokerApi:
         if verb.repeat is Repeat.KEYED:
             # Checked before there is a broker: a faulty body is faulty without one.
             emissions = validate(body, Emit)
+            # The outbox sends again under the same keys, which records nothing twice.
             recorded = await (await self._bus.connected()).record(emissions)
             return msgspec.to_builtins(recorded, builtin_types=(bytes,))
         bus = await self._bus.connected()

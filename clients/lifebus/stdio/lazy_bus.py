@@ -29,6 +29,7 @@ class LazyBus:
         Raises:
             TransportError: there is no broker yet (code ``no_broker``).
         """
+        # The first requests come before the first attempt has ended, and must not be refused for that.
         await self._tried.wait()
         if self._bus is None:
             raise TransportError(self._missing, code="no_broker")

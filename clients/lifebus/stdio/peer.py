@@ -67,6 +67,7 @@ async def serve_peer(
                     await peer.read(reader)
                 # Requests that wait for a dispatch to this peer would wait for ever: its responses are not read now.
                 await peer.registration.close()
+            # Those with an end ran in `requested` and are complete; the others are cut off here.
             await peer.subscriptions.close()
             await lines.drain()
             lasting.cancel_scope.cancel()

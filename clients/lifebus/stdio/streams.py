@@ -38,6 +38,7 @@ class DescriptorReader:
             try:
                 if not self._waits:
                     return await anyio.to_thread.run_sync(os.read, self._descriptor, _CHUNK)
+                # Waited for first, because the descriptor may block, and a read would stop the event loop.
                 await anyio.wait_readable(self._descriptor)
                 return os.read(self._descriptor, _CHUNK)
             except BlockingIOError:  # another process that shares it made it non-blocking, and read first

@@ -49,7 +49,9 @@ _SECTIONS: Final[dict[str, type[Struct]]] = {
 }
 LISTS: Final[dict[str, type[Struct]]] = {"clients": ClientSettings, "renewals": RenewalSettings}
 """Lists of tables, `[[clients]]` in the file, with what each table says; they come from there alone."""
+# Functions and no values, because these defaults depend on the environment.
 _DIRECTORIES: Final = {"runtime_dir": default_runtime_dir, "state_dir": default_state_dir}
+# Variables of ours that are no settings: hooks, adapters and the command line read them.
 _OTHER_VARIABLES: Final = frozenset(
     {"LIFEBUS_CLIENT_ID", "LIFEBUS_CONFIG", "LIFEBUS_DATA_DIR", "LIFEBUS_HOST_ADAPTER", *OVERRIDES}
 )

@@ -42,6 +42,7 @@ class Fetch(_OfCursor, frozen=True, kw_only=True, omit_defaults=True):
 class Delivered(Struct, frozen=True, array_like=True):
     """One receipt on the wire: position, session sequence, number of the try, canonical JSON bytes."""
 
+    # An array and no map: thousands of them pass in a second, and keys would be a large part of each.
     position: int
     sequence: int | None
     attempt: int
@@ -53,6 +54,7 @@ class FetchAnswer(Document, frozen=True, kw_only=True, omit_defaults=True):
 
     epoch: str
     deliveries: tuple[Delivered, ...] = ()
+    # Never beside deliveries: what lies behind a loss is delivered once that is acknowledged.
     lost: ConsumerGap | None = None
 
 

@@ -35,6 +35,7 @@ class EmitResult(Document, frozen=True, kw_only=True, omit_defaults=True):
     positions: tuple[int, ...] = ()
     replayed: bool = False
     deliveries: tuple[DeliveredPayload, ...] = ()
+    # In its place and not instead of the answer: the other emissions of the message are recorded.
     refusal: RefusalInfo | None = None
 
 

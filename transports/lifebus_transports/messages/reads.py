@@ -17,6 +17,7 @@ class Backfill(Document, frozen=True, kw_only=True, omit_defaults=True):
 
     epoch: str | None = None
     after: Count = 0
+    # A page ends earlier where its receipts would make the message too large.
     limit: Annotated[int, Meta(ge=1, le=1024)] = 256
     adapter_id: Identifier | None = None
     session: tuple[Identifier, Identifier] | None = None
@@ -28,6 +29,7 @@ class Backfill(Document, frozen=True, kw_only=True, omit_defaults=True):
 class RowInfo(Struct, frozen=True, array_like=True):
     """One receipt on the wire: position, session sequence, canonical JSON bytes (docs/contract.md 1.4)."""
 
+    # An array and no map, for the size; the receipt stays bytes, because its hash is over these.
     position: int
     sequence: int | None
     receipt: bytes

@@ -24,6 +24,7 @@ class ObservedSignal(Document, frozen=True, kw_only=True, tag="signal", tag_fiel
 
     thread: _Thread
     event_type: Identifier
+    # Bytes and no map: it is stored and passed on as it came, and only followers read it.
     signal: Annotated[bytes, Meta(max_length=MAX_SIGNAL_BYTES)]
 
 
@@ -80,6 +81,7 @@ class Observe(Document, frozen=True, kw_only=True, omit_defaults=True):
     process: ObservedProcess | None = None
 
     def __post_init__(self) -> None:
+        # They end up in logs and topics, where an unprintable character could forge a line.
         if not f"{self.client_id}{self.adapter_id}{self.origin}".isprintable():
             refuse_unprintable(self)
 

@@ -76,6 +76,7 @@ class WorkingState(Struct, frozen=True, kw_only=True):
     position: int
     sessions: tuple[WorkingSession, ...]
     weaker: tuple[tuple[str, str | None, dict[str, str]], ...]
+    # Plain data: clients read it without the broker's types, which are not theirs to import.
     pending_state: dict[str, Any] | None
     pins_snapshot: dict[str, Any]
 

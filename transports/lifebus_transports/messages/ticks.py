@@ -14,6 +14,7 @@ class Tick(Document, frozen=True, kw_only=True, omit_defaults=True):
     session: Identifier | None = None
 
     def __post_init__(self) -> None:
+        # A session id is unique within its adapter alone.
         if self.session is not None and self.adapter_id is None:
             raise ValueError("session: a session is named together with its adapter")
         if not f"{self.client_id}{self.adapter_id}{self.session}".isprintable():

@@ -30,6 +30,7 @@ class Serve(Document, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     client_id: Identifier
+    # There are fourteen events.
     events: Annotated[tuple[LifecycleEvent, ...], Meta(min_length=1, max_length=14)]
     adapters: Annotated[tuple[Identifier, ...], Meta(max_length=64)] = ()
     requirements: Annotated[tuple[CapabilityRequest, ...], Meta(max_length=64)] = ()
@@ -50,6 +51,7 @@ class Response(Document, frozen=True, kw_only=True, omit_defaults=True):
     `evidence` is what the worker saw of the process it called in turn; the receipt has each under ``client_<name>``.
     """
 
+    # Neither is possible as well, and fails the dispatch: a worker may be in another language.
     response: CallbackResponse | None = None
     refusal: RefusalInfo | None = None
     evidence: Annotated[dict[EvidenceKey, FactValue], Meta(max_length=16)] = {}  # noqa: RUF012  msgspec makes a new one each time
