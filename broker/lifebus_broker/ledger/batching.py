@@ -100,7 +100,7 @@ class Batch:
         self.streams: list[object] = []
         self.seconds: list[int] = []
         self.aliases: list[object] = []
-        self.rows: list[StoredReceipt] = []
+        self.stored: list[StoredReceipt] = []
         self.tips: dict[StreamKey, Tip] = {}
         self.bytes = 0
         self._tip_of = tip_of
@@ -130,12 +130,12 @@ class Batch:
                     self._file_for_emitter(receipt, digest, result.stored)
         return results
 
-    def _file_for_emitter(self, receipt: Receipt, digest: bytes, row: StoredReceipt) -> None:
+    def _file_for_emitter(self, receipt: Receipt, digest: bytes, stored: StoredReceipt) -> None:
         """Make the receipt known under the key of who reported the event, unless that key is taken."""
         key = emitter_key_of(receipt)
         if key is not None and key not in self._known:
-            self._known[key] = (digest, row)
-            self.aliases += (key, guarded(key, digest, row.position), row.position)
+            self._known[key] = (digest, stored)
+            self.aliases += (key, guarded(key, digest, stored.position), stored.position)
 
     def rollback(self) -> None:
         """Take the sequences off the receipts again: the transaction did not happen."""
@@ -171,15 +171,15 @@ class Batch:
         self.values += (state.ended, frames, state.harness_sequence, link, text, key, guard)
         self.tips[place] = Tip(tip.stream, position, sequence or 0, link, state, frames)
         self.bytes += len(text)
-        row = StoredReceipt(
+        stored = StoredReceipt(
             position=position, adapter_id=adapter, harness_session_id=session, sequence=receipt.sequence, receipt=text
         )
-        self.rows.append(row)
-        return AppendResult(stored=row)
+        self.stored.append(stored)
+        return AppendResult(stored=stored)
 
 
 def _answer(known: Known, key: str, digest: bytes) -> AppendResult:
-    """Return what an entry gets whose key is known (docs/contract.md 6.5)."""
+    """Return the result of a receipt whose key is known (docs/contract.md 6.5)."""
     if not is_same_content(known[0], digest):
         return conflicting(key)
     return PRUNED if known[1] is None else AppendResult(stored=known[1], replayed=True)

@@ -32,7 +32,7 @@ from lifebus_broker.ledger.sqlite.schema import Durability, check_library
 from lifebus_broker.ledger.sqlite.store import Store
 from lifebus_broker.ledger.sqlite.tombstones import expired_tombstones
 from lifebus_broker.ledger.sqlite.usage import bytes_on_disk, decide_prune
-from lifebus_broker.ledger.sqlite.writer import Answers, Job, Reports, Task, Writer, refused
+from lifebus_broker.ledger.sqlite.writer import Answers, ReceiptJob, Reports, Task, Writer, refused
 from lifebus_broker.ports import (
     AppendResult,
     Journal,
@@ -83,7 +83,7 @@ class SqliteLedger:
         self._writer = Writer(
             file.store,
             Reports(
-                committed=lambda answers, rows: self._report(self._on_committed, answers, rows),
+                committed=lambda answers, stored: self._report(self._on_committed, answers, stored),
                 writable=lambda writable: self._report(self._on_writable, writable),
                 finished=lambda task, result: self._report(task.done, result),
                 failed=lambda fault: self._report(self._on_failed, fault),
@@ -114,8 +114,8 @@ class SqliteLedger:
     ) -> Self:
         """Open or create the ledger file and check the tail of its chain.
 
-        `committed` gets the new rows of each transaction, after the `done` of its appends; `failed` gets the error
-        after which nothing is acknowledged any more; `clock` stamps notes, in seconds since the epoch.  With
+        `committed` gets what each transaction stored, after the `done` of its appends; `failed` gets the error after
+        which nothing is acknowledged any more; `clock` stamps notes, in seconds since the epoch.  With
         ``relaxed`` durability a power cut may take the last moments; with ``none`` receipts get no sequence, the oldest
         are dropped at `NOT_KEPT_BYTES`, and the directory of the file is removed at the end.
 
@@ -162,7 +162,7 @@ class SqliteLedger:
             return BUSY
         self._queued += count
         self._weight += weight
-        self._writer.submit(Job(receipts, done, weight))
+        self._writer.submit(ReceiptJob(receipts, done, weight))
         return None
 
     async def find(self, scopes: Sequence[tuple[str, str, str]]) -> list[tuple[bytes, StoredReceipt | None] | None]:
@@ -283,21 +283,21 @@ class SqliteLedger:
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(receive, *arguments)
 
-    def _on_committed(self, answers: Answers, rows: list[StoredReceipt]) -> None:
+    def _on_committed(self, answers: Answers, stored: list[StoredReceipt]) -> None:
         """Acknowledge, then publish (docs/ledger.md D1); never after the disk has failed."""
         if self._refusal is FAILED:
             return
-        if rows:
-            self._head = rows[-1].position
+        if stored:
+            self._head = stored[-1].position
         self._answer(answers)
-        if rows and self._publish is not None:
-            self._publish(rows)
+        if stored and self._publish is not None:
+            self._publish(stored)
 
     def _answer(self, answers: Answers) -> None:
         """Answer each job."""
         for job, result in answers:
-            if isinstance(job, Job):
-                self._queued -= len(job.entries)
+            if isinstance(job, ReceiptJob):
+                self._queued -= job.count
                 self._weight -= job.weight
             _call(job.done, result)
 

@@ -132,7 +132,7 @@ class Store:
 
     def write(self, batch: Batch, records: RecordBatch | None = None) -> None:
         """Commit receipts and notes together; a key that is known already raises `apsw.ConstraintError`."""
-        if not batch.rows and records is None:
+        if not batch.stored and records is None:
             return
         due = batch.head - self._pointed >= POINT_EVERY
         if (
@@ -141,7 +141,7 @@ class Store:
             or batch.streams
             or batch.seconds
             or batch.aliases
-            or len(batch.rows) > sql.WIDEST
+            or len(batch.stored) > sql.WIDEST
         ):
             with self._transaction():
                 sql.insert_all(self._execute, sql.NEW_STREAM, 6, batch.streams)
@@ -279,7 +279,7 @@ class Store:
             for tip in batch.tips.values():
                 self._unpointed[tip.stream] = tip.position
         self.head, self.newest_second = batch.head, batch.newest_second
-        self._frames += 4 + (batch.bytes + len(batch.rows) * 256) // _FRAME_BYTES
+        self._frames += 4 + (batch.bytes + len(batch.stored) * 256) // _FRAME_BYTES
 
     def _forget(self) -> None:
         """Keep the tips within their bound; all of them are pointed to."""

@@ -28,21 +28,31 @@ COMMIT_WEIGHT: Final = 1_048_576
 """Estimated bytes after which no further append joins a transaction."""
 
 
-class Job(Struct, frozen=True):
-    """One append that waits for its transaction."""
+class ReceiptJob(Struct, frozen=True):
+    """One append of receipts that waits for its transaction."""
 
-    entries: Sequence[NewReceipt]
+    receipts: Sequence[NewReceipt]
     done: Callable[[list[AppendResult]], None]
     weight: int
 
+    @property
+    def count(self) -> int:
+        """How many receipts it holds."""
+        return len(self.receipts)
+
 
 class RecordJob(Struct, frozen=True):
-    """Notes that wait for their transaction, and when they were taken."""
+    """Records that wait for their transaction, and when they were taken."""
 
-    entries: Sequence[NewRecord]
+    records: Sequence[NewRecord]
     at_epoch_s: int
     done: Callable[[list[Record] | Refusal], None]
     weight: int
+
+    @property
+    def count(self) -> int:
+        """How many records it holds."""
+        return len(self.records)
 
 
 class Task(Struct, frozen=True):
@@ -52,18 +62,18 @@ class Task(Struct, frozen=True):
     done: Callable[[Any], None]
 
 
-Answers = list[tuple[Job | RecordJob, Any]]
+Answers = list[tuple[ReceiptJob | RecordJob, Any]]
 """What became of each job of a commit: what its `done` takes."""
 
 
-_Item = Job | RecordJob | Task
+_Item = ReceiptJob | RecordJob | Task
 
 
 class Reports(Struct, frozen=True):
     """Where the thread reports to; each is called in the thread and hands over to the event loop.
 
-    `committed` gets answers and new rows, `writable` whether the disk takes writes, `finished` the result of a
-    task, `failed` what ended the thread.
+    `committed` gets answers and newly stored receipts, `writable` whether the disk takes writes, `finished` the result
+    of a task, `failed` what ended the thread.
     """
 
     committed: Callable[[Answers, list[StoredReceipt]], None]
@@ -72,9 +82,9 @@ class Reports(Struct, frozen=True):
     failed: Callable[[BaseException], None]
 
 
-def refused(job: Job | RecordJob, refusal: Refusal) -> Any:
+def refused(job: ReceiptJob | RecordJob, refusal: Refusal) -> Any:
     """Return what the `done` of a job takes when nothing of it was written."""
-    return [AppendResult(refusal=refusal)] * len(job.entries) if isinstance(job, Job) else refusal
+    return [AppendResult(refusal=refusal)] * job.count if isinstance(job, ReceiptJob) else refusal
 
 
 class Writer:
@@ -136,7 +146,7 @@ class Writer:
             self._do(item)
         elif item is not None:
             jobs = self._gather(item)
-            rows = sum(len(job.entries) for job in jobs)
+            rows = sum(job.count for job in jobs)
             self._commit(jobs)
         self._maintenance.measure()
         self._report()
@@ -157,42 +167,44 @@ class Writer:
             self._stopping = True
         return item
 
-    def _gather(self, first: Job | RecordJob) -> list[Job | RecordJob]:
+    def _gather(self, first: ReceiptJob | RecordJob) -> list[ReceiptJob | RecordJob]:
         """Return the first append and those that have queued up behind it, within the bounds of a transaction."""
-        jobs, rows, weight = [first], len(first.entries), first.weight
+        jobs, rows, weight = [first], first.count, first.weight
         while rows < COMMIT_ROWS and weight < COMMIT_WEIGHT:
             item = self._take(0)
             if item is None or isinstance(item, Task):
                 self._held = item
                 break
             jobs.append(item)
-            rows += len(item.entries)
+            rows += item.count
             weight += item.weight
         return jobs
 
-    def _commit(self, jobs: list[Job | RecordJob]) -> None:
+    def _commit(self, jobs: list[ReceiptJob | RecordJob]) -> None:
         """Commit the appends in one transaction and report them; refuse them where the disk is full."""
         # refused without a try: a full disk may take small commits, and would then fail in the middle of a large one
         if self._full or self._maintenance.low_space:
             self._refuse(jobs, DISK_FULL)
             return
         try:
-            answers, rows = self._write(jobs)  # nothing is reported before this returns: then it is durable
+            answers, stored = self._write(jobs)  # nothing is reported before this returns: then it is durable
         except apsw.FullError:
             self._set_full(True)
             self._refuse(jobs, DISK_FULL)
         except apsw.BusyError:
             self._refuse(jobs, BUSY)
         else:
-            self._reports.committed(answers, rows)
+            self._reports.committed(answers, stored)
 
-    def _write(self, jobs: list[Job | RecordJob]) -> tuple[Answers, list[StoredReceipt]]:
+    def _write(self, jobs: list[ReceiptJob | RecordJob]) -> tuple[Answers, list[StoredReceipt]]:
         try:
             return self._attempt(jobs, self._store.tombstones.find(_keys(jobs)) if self._store.tombstones.exist else {})
         except apsw.ConstraintError:  # a known key: rare, because the router looks it up first
             return self._attempt(jobs, self._store.lookup(_keys(jobs)))
 
-    def _attempt(self, jobs: list[Job | RecordJob], known: Mapping[str, Known]) -> tuple[Answers, list[StoredReceipt]]:
+    def _attempt(
+        self, jobs: list[ReceiptJob | RecordJob], known: Mapping[str, Known]
+    ) -> tuple[Answers, list[StoredReceipt]]:
         store = self._store
         batch = Batch(
             store.tip_of, head=store.head, newest_second=store.newest_second, known=known, numbered=store.numbered
@@ -201,17 +213,17 @@ class Writer:
         answers: Answers = []
         try:
             for job in jobs:
-                if isinstance(job, Job):
-                    answers.append((job, batch.add(job.entries)))
+                if isinstance(job, ReceiptJob):
+                    answers.append((job, batch.add(job.receipts)))
                 else:
-                    answers.append((job, records.add(job.entries, job.at_epoch_s)))
+                    answers.append((job, records.add(job.records, job.at_epoch_s)))
             store.write(batch, records if records.values else None)
         except BaseException:
             batch.rollback()
             raise
-        return answers, batch.rows
+        return answers, batch.stored
 
-    def _refuse(self, jobs: list[Job | RecordJob], refusal: Refusal) -> None:
+    def _refuse(self, jobs: list[ReceiptJob | RecordJob], refusal: Refusal) -> None:
         self._reports.committed([(job, refused(job, refusal)) for job in jobs], [])
 
     def _do(self, task: Task) -> None:
@@ -246,10 +258,10 @@ class Writer:
             self._reports.writable(writable)
 
 
-def _keys(jobs: Sequence[Job | RecordJob]) -> list[str]:
+def _keys(jobs: Sequence[ReceiptJob | RecordJob]) -> list[str]:
     keys: list[str] = []
-    entries = (entry for job in jobs if isinstance(job, Job) for entry in job.entries)
-    for receipt in (entry.receipt for entry in entries if entry.digest is not None):
+    receipts = (new for job in jobs if isinstance(job, ReceiptJob) for new in job.receipts)
+    for receipt in (new.receipt for new in receipts if new.digest is not None):
         if receipt.idempotency_key is not None:
             keys.append(key_of(receipt.client_id, receipt.adapter_id, receipt.idempotency_key))
             further = emitter_key_of(receipt)
