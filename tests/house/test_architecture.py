@@ -13,7 +13,8 @@ FOLDER = re.compile(r"^( *)((?:[a-z_]+/ ?)+)")
 def drawn_folders() -> set[str]:
     """Return the folders of the drawn tree as paths; a line may name several that lie beside each other."""
     (tree,) = re.findall(r"^## The tree\n.*?```\n(.*?)```", TEXT, re.MULTILINE | re.DOTALL)
-    found, above = set(), [""]
+    found: set[str] = set()
+    above = [""]
     for line in tree.splitlines():
         if match := FOLDER.match(line):
             depth = len(match[1]) // 2

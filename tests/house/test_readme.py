@@ -50,6 +50,7 @@ async def test_the_hook_line_for_a_harness_reaches_the_broker() -> None:
         variables = {"LIFEBUS_RUNTIME_DIR": daemon.settings.runtime_dir, "LIFEBUS_STATE_DIR": daemon.settings.state_dir}
         environment = os.environ | {name: str(path) for name, path in variables.items()}
         with anyio.fail_after(30):
+            done = await anyio.run_process(command, input=json.dumps(payload).encode(), env=environment)
             while not (sessions := await bus.sessions(("claude", "s1"))):  # a late call goes to the spool
                 done = await anyio.run_process(command, input=json.dumps(payload).encode(), env=environment)
 

@@ -56,7 +56,7 @@ def resolves(found: re.Match[str]) -> bool:
 
 def dead_links(document: Path) -> list[str]:
     """Return the links of a document to files or headings that are not there."""
-    found = []
+    found: list[str] = []
     for link in LINK.finditer(text_of(document)):
         target = (document.parent / link["page"]).resolve() if link["page"] else document
         anchors = {anchor_of(heading) for heading in headings(name_of(target))} if link["anchor"] else {None}
