@@ -127,6 +127,7 @@ class Batch:
             if result.stored is not None:
                 self._known[key] = (digest, result.stored)
                 if EMITTER in receipt.telemetry_summary:
+                    # the emitter finds the outcome of its emission, although a client's name stands in the receipt
                     self._file_for_emitter(receipt, digest, result.stored)
         return results
 
@@ -146,6 +147,7 @@ class Batch:
     def _assign(self, receipt: Receipt, key: str | None, digest: bytes | None) -> AppendResult:
         """Give the receipt its position, sequence and link, and note what has to be stored."""
         adapter, session = place = (receipt.adapter_id, receipt.harness_session_id)
+        # the batch's own tip first: an earlier receipt of this transaction may be the one before
         tip = self.tips.get(place) or self._tip_of(place)
         sequence = sequence_after(tip.sequence, session)
         if sequence is not None and self._numbered:
@@ -153,8 +155,10 @@ class Batch:
         try:
             text = encode_json(receipt)
         except (UnicodeError, ValueError) as fault:
+            # no position is taken yet: the next receipt gets the number that this one had
             force_setattr(receipt, "sequence", None)
             return unrecordable(fault)
+        # after the encoding: what cannot be written down must leave no hole
         self.head = position = self.head + 1
         at, event = receipt.at_epoch_s, receipt.event
         if not tip.position:

@@ -65,6 +65,7 @@ async def open_unkept(
         InternalError: it cannot be opened.
         OSError: there is no room for it.
     """
+    # in a thread: what a killed process left may be large
     directory = await anyio.to_thread.run_sync(_make_directory, scratch)
     try:
         return await SqliteLedger.open(
@@ -107,6 +108,7 @@ def ledger_file(location: LedgerLocation, lacking: str = "no file") -> Path:
 def _make_directory(scratch: Path | None) -> Path:
     """Return a new private directory, once what an earlier process left is removed."""
     if scratch is not None:
+        # the caller holds the lock of `scratch`: nobody else's ledger can be there
         for left in scratch.glob(f"{_UNKEPT}*"):
             shutil.rmtree(left, ignore_errors=True)
     return Path(tempfile.mkdtemp(prefix=_UNKEPT, dir=scratch))

@@ -62,7 +62,9 @@ class Lookups:
 
     async def _answer(self, batch: _Batch) -> None:
         try:
+            # one read at a time: whoever asks meanwhile fills the next batch
             async with self._turn:
+                # closed to newcomers before the read begins
                 if self._next is batch:
                     self._next = None
                 batch.found = await self._read(batch.scopes)

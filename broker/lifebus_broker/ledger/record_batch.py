@@ -87,6 +87,7 @@ class RecordBatch:
     def _assign(self, stream: str, body: bytes, at_epoch_s: int) -> Record:
         tip = self.tips.get(stream) or self._tip_of(stream)
         number = tip.head + 1
+        # the link covers the time as well: a record cannot be moved in time unnoticed
         link = record_link(tip.link, at_epoch_s, body)
         self.tips[stream] = StreamTip(tip.id, number, tip.floor, tip.size + len(body), link, tip.floor_link)
         self.values += (tip.id, number, at_epoch_s, body, link)

@@ -22,6 +22,7 @@ class RetentionClock:
 
     def __init__(self, wall: Callable[[], float], elapsed: Callable[[], float], newest: int | None) -> None:
         self._wall, self._elapsed = wall, elapsed
+        # a wall clock far ahead at the start is not believed: it would drop everything at once
         start = wall() if newest is None else min(max(wall(), newest), newest + GRACE_S)
         self._zero = start - elapsed()
 

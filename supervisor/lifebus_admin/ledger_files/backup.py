@@ -38,6 +38,7 @@ def back_up(settings: Settings, target: Path) -> LedgerInfo:
         with user_errors(path):
             copy_ledger(path, unfinished)
             bring_up_to_date(unfinished)
+        # checked before it gets its name: a backup that exists can be restored
         _require_sound(unfinished, f"the ledger {path} is damaged; nothing was backed up")
         return read_info(unfinished, name=target)
 
@@ -73,6 +74,7 @@ def put_in_place(settings: Settings, path: Path, build: Callable[[Path], None], 
         info = read_info(unfinished)
         with unfinished.open("rb") as written:
             os.fsync(written.fileno())
+        # this decides: from here on a kill is finished by the next start
         unfinished.rename(next_path(path))
         sync_directory(path.parent)
     aside = settle(path, settings.ledger_companions)

@@ -55,6 +55,7 @@ def held_ledger(settings: Settings) -> Generator[Path]:
         try:
             locks.enter_context(take_runtime_dir(settings.runtime_dir))
             ensure_private_directory(settings.state_dir)
+            # in the broker's own order, so that the two cannot wait for each other
             for lock in settings.writer_locks:
                 locks.enter_context(hold_lock(lock))
         except LifebusError as fault:
@@ -65,6 +66,7 @@ def held_ledger(settings: Settings) -> Generator[Path]:
             )
             raise _held(detail) from None
         settle_files(path, settings.ledger_companions)
+        # the locks are files that somebody may have deleted; SQLite's own lock is not
         if is_in_use(path):
             raise _held(f"{path} is open in another process, perhaps a broker whose locks were deleted; end it")
         yield path
@@ -102,9 +104,11 @@ def new_file(path: Path) -> Generator[Path]:
         raise _exists(path)
     with unfinished_file(path) as unfinished:
         yield unfinished
+        # synced before it gets its name: a power cut must not leave a name without contents
         with unfinished.open("rb") as written:
             os.fsync(written.fileno())
         try:
+            # a link fails where the name exists; a rename would overwrite it
             os.link(unfinished, path)
         except FileExistsError:
             raise _exists(path) from None

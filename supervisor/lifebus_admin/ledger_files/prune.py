@@ -79,6 +79,7 @@ def prune_here(settings: Settings, through: int, now_epoch_s: int) -> None:
     """
     with held_ledger(settings) as path, user_errors(path):
         regular_file(path)
+        # computed before anything is dropped: afterwards nobody could
         base = _base_at(settings, path, through)
         with closing(Store.open(path, epoch="")) as store:
             store.prune_to(through, base, now_epoch_s)

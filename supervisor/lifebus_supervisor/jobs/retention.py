@@ -107,6 +107,7 @@ class RetentionTask:
 
     async def _forget_keys(self, now: int) -> None:
         """Once an hour, forget the keys of receipts that were dropped long enough ago."""
+        # seldom: expiring reads the whole table of tombstones
         due = self._settings.dedupe_days and anyio.current_time() >= self._forget_at
         if due:
             await self._ledger.expire(now - self._settings.dedupe_days * _DAY_S)

@@ -83,6 +83,7 @@ class Snapshotter:
             wanted = trigger_of(row.receipt)
             if wanted is not None:
                 self.ask(wanted)
+        # the end of the commit, not the row: the rows of one commit are one moment
         if self._wanted is not None:
             self._boundary = rows[-1].position
 

@@ -21,5 +21,6 @@ def guarded(key: str, digest: bytes, position: int) -> bytes:
 
 def unguarded(key: str, stored: bytes, position: int) -> bytes | None:
     """Return the digest that was stored for a key, None when key, digest or position are not what was written."""
+    # position and key count as well: a swapped pair of rows must not pass
     digest = stored[:-_BYTES]
     return digest if guarded(key, digest, position) == stored else None

@@ -68,6 +68,7 @@ async def open_file(path: Path, *, epoch: str, durability: Durability, vfs: str 
     try:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:
+        # the thread cannot be stopped: without waiting, the file would stay open and locked
         with anyio.CancelScope(shield=True):
             await asyncio.wait((opening,))
         if opening.exception() is None:
@@ -82,6 +83,7 @@ def _open(path: Path, epoch: str, durability: Durability, vfs: str | None) -> Le
     try:
         was_there = path.exists()  # who wants to begin anew takes the file away
         with ExitStack() as undo:
+            # the writer's connection first: it makes the write-ahead log that a reader needs
             connection = open_writer(path, durability=durability, vfs=vfs)
             undo.callback(_leave, connection)
             is_current = format_of(connection) == FORMAT
@@ -92,6 +94,7 @@ def _open(path: Path, epoch: str, durability: Durability, vfs: str | None) -> Le
             numbered = durability != "none"
             mark = HighWaterMark.beside(path) if durability == "full" else None  # it may claim only what is durable
             store = Store(connection, epoch, mark, numbered=numbered)
+            # an older format can be checked only once it is upgraded
             if not is_current:
                 _check(path, vfs)
             reader = Reader(path, vfs=vfs, numbered=numbered)

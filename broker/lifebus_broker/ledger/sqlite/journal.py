@@ -43,6 +43,7 @@ class SqliteJournal:
         if refusal is not None:
             return refusal
         count, size = len(records), sum(len(record.body) for record in records)
+        # bounds of its own: a flood of records must not keep receipts out
         if self.queued + count > MAX_QUEUED_RECORDS or self._queued_bytes + size > MAX_QUEUED_RECORD_BYTES:
             return BUSY
         self.queued += count

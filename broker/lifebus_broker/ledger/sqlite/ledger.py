@@ -158,6 +158,7 @@ class SqliteLedger:
             return self._refusal
         if count > MAX_QUEUED or weight > MAX_QUEUED_WEIGHT:
             return OVERSIZED
+        # refused at once: a queue without a bound would only move the wait into memory
         if self._queued + count > MAX_QUEUED or self._weight + weight > MAX_QUEUED_WEIGHT:
             return BUSY
         self._queued += count
@@ -246,6 +247,7 @@ class SqliteLedger:
         self._closing = True
         self._refusal = FAILED if self._refusal is FAILED else CLOSED
         with anyio.CancelScope(shield=True):
+            # the writer first: it commits and answers what is queued
             await anyio.to_thread.run_sync(self._writer.stop)
             await anyio.to_thread.run_sync(self._close, limiter=self._one_reader)
 
@@ -263,6 +265,7 @@ class SqliteLedger:
             self._file.close(failed=self._refusal is FAILED)
         except apsw.Error as fault:  # all that was acknowledged is in the log; the next open finds it there
             _LOG.error("ledger.close_failed", error=type(fault).__name__)
+        # after the close, which still writes into the directory
         if not self._file.is_kept:
             shutil.rmtree(self._file.path.parent, ignore_errors=True)
 
@@ -280,15 +283,18 @@ class SqliteLedger:
 
     def _report(self, receive: Callable[[*Ts], None], *arguments: *Ts) -> None:
         """Hand something from the writer thread to the event loop; ignored when that is closed."""
+        # the loop may be closed while the thread still reports
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(receive, *arguments)
 
     def _on_committed(self, answers: Answers, stored: list[StoredReceipt]) -> None:
         """Acknowledge, then publish (docs/ledger.md D1); never after the disk has failed."""
+        # a commit that was reported after the failure is not acknowledged: its disk is not trusted any more
         if self._refusal is FAILED:
             return
         if stored:
             self._head = stored[-1].position
+        # the callers come before subscribers, who may answer what they see at once
         self._answer(answers)
         if stored and self._publish is not None:
             self._publish(stored)
@@ -311,6 +317,7 @@ class SqliteLedger:
         if self._refusal is FAILED:
             return
         _LOG.critical("ledger.failed", error=type(fault).__name__, detail=str(fault)[:200])
+        # set first: what the callbacks below submit must be refused
         self._refusal = FAILED
         if self._fault is not None:
             self._fault(fault if isinstance(fault, Exception) else InternalError(repr(fault)))

@@ -116,11 +116,13 @@ class SqliteLog:
         Raises:
             InternalError: also with the code ``history_pruned``, where lines that were asked for are gone by now.
         """
+        # what is committed after this moment belongs to the next reading
         through = min(through, self.head)
         while after < through:
             with self._reading():
                 piece: list[LogLine] = self._piece(after, through)
             for line in piece:
+                # positions have no gaps: a missing one is damage
                 if line.position != after + 1:
                     raise self._damaged(f"row {after + 1}: it is missing")
                 yield line
@@ -149,6 +151,7 @@ class SqliteLog:
         """Return the next lines, as of one moment."""
         self._execute("BEGIN")
         try:
+            # a prune may have happened since the piece before
             if after < self._one(_META, "floor"):
                 raise InternalError(f"the rows after {after} were pruned meanwhile", code="history_pruned")
             rows: list[Any] = self._execute(_ROWS, (after, through, _PIECE)).fetchall()

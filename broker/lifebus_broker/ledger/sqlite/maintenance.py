@@ -75,6 +75,7 @@ class Maintenance:
         idle = not rows
         if self._may_trim:  # before all else: what it frees may be what a full disk waits for
             return self._trim
+        # before deleting: the log grows with each commit until it is moved
         if store.wal_bytes > self._wal_limit:
             return lambda: store.checkpoint(self._wal_limit)
         if full:
@@ -88,6 +89,7 @@ class Maintenance:
     def measure(self) -> None:
         """Find out how much room is left: now and then, and when as much was written as would matter."""
         now, written = self._now(), self._store.wal_bytes
+        # the file system is asked once a second, or when a MiB was written since
         if now >= self._measure_at or abs(written - self._measured_bytes) > _IDLE_CHECKPOINT_BYTES:
             self._measure_at, self._measured_bytes = now + _MEASURE_S, written
             self.low_space = bool(self._spare) and is_short(*self._room(), self._spare)
@@ -122,6 +124,7 @@ class Maintenance:
             self._store.prune_step(min(1 + rows // _ROWS_A_PIECE, _MOST_PIECES))
         else:
             self._store.vacuum()
+        # a rest as long as the piece took: appends get at least half of the disk
         self._rest_until = 2 * self._now() - began
 
 

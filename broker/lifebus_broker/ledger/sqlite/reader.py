@@ -110,11 +110,13 @@ class Reader:
             start = query.after
             if query.since_epoch_s is not None:
                 start = max(start, self._first_since(query.since_epoch_s, meta.head) - 1)
+            # within the snapshot: a prune between asking and reading would leave a silent gap
             if start < meta.floor:
                 if self._is_lost(query, start, meta):
                     return meta.page((), meta.floor, complete=False, snapshot_required=True)
                 start = meta.floor
             if query.session is None:
+                # bounded: a filter that matches nothing must not scan the whole file in one transaction
                 last = max(start, min(start + SCAN_ROWS, meta.head))
                 rows, cut = self._collect(_SCAN, query, start, last)
             else:
@@ -158,6 +160,7 @@ class Reader:
         row = found.fetchone()
         if row is None:
             return start, True
+        # one more on each side: the page may begin and end between two marks
         marks = min(limit, _MAX_LIMIT) // MARK_EVERY + 2
         statement = "SELECT position FROM marks WHERE stream = ? AND position > ? ORDER BY position LIMIT ?"
         positions = self._execute(statement, (row[0], start, marks)).fetchall()
@@ -174,6 +177,7 @@ class Reader:
         found = self._execute(f"{statement}{conditions} ORDER BY r.position", {**wanted, "start": start, "last": last})
         for values in found:
             size += len(values[4])
+            # at least one row, however large: an empty page would not lead on
             if rows and (size > query.max_bytes or len(rows) >= min(query.limit, _MAX_LIMIT)):
                 return rows, True
             rows.append(sql.to_row(*values, numbered=self._numbered))

@@ -57,6 +57,7 @@ class RecordTable:
     def drop(self, stream: str, through: int) -> StreamTip:
         """Drop up to `DROP_STEP` of the oldest records up to a number; return the tip to accept after the commit."""
         tip = self.tip_of(stream)
+        # bounded, since the writer does nothing else meanwhile
         last = min(through, tip.head, tip.floor + DROP_STEP)
         if last <= tip.floor:
             return tip

@@ -78,6 +78,7 @@ def open_writer(path: Path, *, durability: Durability = "full", vfs: str | None 
         apsw.Error: the file cannot be opened or is not a database.
     """
     if vfs is None and not path.exists():
+        # before SQLite opens it, which would give it the mode that the umask allows
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     connection = apsw.Connection(str(path), vfs=vfs, statementcachesize=64)
     return _prepared(
@@ -98,6 +99,7 @@ def open_writer(path: Path, *, durability: Durability = "full", vfs: str | None 
 
 def open_reader(path: Path, *, vfs: str | None = None) -> apsw.Connection:
     """Open a second, read-only connection; in WAL mode it never waits for the writer, nor the writer for it."""
+    # read-only by flag: a bug in a query cannot write
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs, statementcachesize=64)
     return _prepared(connection, f"cache_size = -{_READER_CACHE_KIB}", "temp_store = MEMORY")
 

@@ -134,6 +134,7 @@ class Store:
         """Commit receipts and notes together; a key that is known already raises `apsw.ConstraintError`."""
         if not batch.stored and records is None:
             return
+        # one statement is a transaction of its own: BEGIN and COMMIT around it would cost two calls more
         due = batch.head - self._pointed >= POINT_EVERY
         if (
             records is not None
@@ -172,6 +173,7 @@ class Store:
             set_meta(self._execute, floor=floor, pruned_at=at_epoch_s)
             self._execute(sql.DROP_BASE)
             self._execute(sql.KEEP_BASE, (floor, base, sha256(base).digest()))
+            # the newest second below the floor stays: it says how old the first kept row is at most
             self._execute(sql.DROP_SECONDS, (floor, floor))
         self.floor, self._pruned_at = floor, at_epoch_s
         self._record_watermark()
@@ -182,11 +184,13 @@ class Store:
 
         The heads of their streams are kept, and of their keys the tombstones.
         """
+        # the floor was committed before: a kill between two pieces leaves rows that nobody is promised
         last = min(self.pruned + pieces * PRUNE_STEP, self.floor)
         if last > self.pruned:
             span = (self.pruned, last)
             with self._transaction():
                 has_added = self.tombstones.add(*span, self._pruned_at)
+                # heads are kept before their rows go; all of it is one transaction
                 for statement in (sql.KEEP_BASES, sql.DROP_MARKS, sql.DROP_ROWS):
                     self._execute(statement, span)
                 set_meta(self._execute, pruned=last)
@@ -241,6 +245,7 @@ class Store:
         if wal_bytes is not None and wal_bytes != self._log_limit:
             self._all(f"PRAGMA journal_size_limit = {wal_bytes}")
             self._log_limit = wal_bytes
+        # passive: neither readers nor the next commit wait for it
         frames, _ = self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         self._frames = 0
         self.size_bytes = self._size()
@@ -252,6 +257,7 @@ class Store:
     def probe(self) -> None:
         """Find out whether the disk takes writes again, by writing and removing something of some size."""
         self.checkpoint()
+        # large enough that the file has to grow: a free page would prove nothing
         self._execute(sql.PROBE, (_PROBE_BYTES,))
         self._execute("DELETE FROM meta WHERE key = 'probe'")
 
@@ -259,6 +265,7 @@ class Store:
         """Close the file, moving the write-ahead log into it, unless the disk `failed`: then it stays as it is."""
         if self._watermark is not None:
             self._watermark.close()
+        # after an I/O error a checkpoint could write a damaged log into a sound file
         self.connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(failed))
         self.connection.close()
 
@@ -273,6 +280,7 @@ class Store:
         self._tips.update(batch.tips)
         if batch.head - self._pointed >= POINT_EVERY:
             self._pointed = batch.head
+            # tips may be forgotten only now: until then a restart could not find them without this process
             self._unpointed.clear()
             self._forget()
         else:
@@ -302,6 +310,7 @@ class Store:
 
     def _look_for_free_pages(self) -> None:
         """Find out whether there are free pages to give back; a file of an older format keeps them."""
+        # files of older formats were made without it; to turn it on later, the whole file must be rewritten
         vacuums = self._all("PRAGMA auto_vacuum") == [(_INCREMENTAL,)]
         was, self.has_free_pages = (
             self.has_free_pages,
@@ -326,6 +335,7 @@ class Store:
             yield
             self._execute("COMMIT")
         except BaseException:
+            # some errors of SQLite have rolled back by themselves
             if self.connection.in_transaction:
                 self._execute("ROLLBACK")
             raise

@@ -64,6 +64,7 @@ class Tombstones:
         if not buried:
             return False
         select_all(self._execute, _FORGET, [key for key, _ in buried])
+        # sorted: neighbours in the tree are written together
         stones = sorted((_hash(key), digest[:_DIGEST_BYTES]) for key, digest in buried)
         values = chain.from_iterable((*stone, at_epoch_s, checksum(*stone, at_epoch_s)) for stone in stones)
         insert_all(self._execute, _NEW, 4, list(values))
@@ -96,6 +97,7 @@ class Tombstones:
         for key, stored, position in select_all(self._execute, _KEYS, keys):
             digest = unguarded(key, stored, position)
             if digest is None:
+                # a damaged digest would refuse the key for ever, so that is an error now
                 raise apsw.CorruptError(f"the digest or position of an idempotency key is damaged (row {position})")
             if after < position <= last:  # the key of who reported the event may stand for another receipt
                 yield key, digest

@@ -51,6 +51,7 @@ class HighWaterMark:
         try:
             descriptor = os.open(watermark_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
+                # a file of another size is left by a kill while it was made
                 if os.fstat(descriptor).st_size != _SIZE:
                     os.ftruncate(descriptor, 0)
                     os.pwrite(descriptor, bytes(_SIZE), 0)

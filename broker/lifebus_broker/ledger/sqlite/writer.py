@@ -128,6 +128,7 @@ class Writer:
                 item = self._queue.get_nowait()
                 if item is not None:
                     items.append(item)
+        # wakes the thread where it waits for the queue
         self._queue.put(None)
         return items
 
@@ -140,6 +141,7 @@ class Writer:
 
     def _turn(self) -> None:
         """Do the next thing."""
+        # maintenance is asked how long to wait, so that its pieces run while nothing is queued
         item = self._take(self._maintenance.timeout(full=self._full))
         rows = 0
         if isinstance(item, Task):
@@ -156,6 +158,7 @@ class Writer:
 
     def _take(self, timeout: float | None) -> _Item | None:
         """Return the next item, None when there is none in time or the thread has to stop."""
+        # what did not fit the transaction before comes first
         held, self._held = self._held, None
         if held is not None:
             return held
@@ -172,6 +175,7 @@ class Writer:
         jobs, rows, weight = [first], first.count, first.weight
         while rows < COMMIT_ROWS and weight < COMMIT_WEIGHT:
             item = self._take(0)
+            # a task keeps its place in the queue: what was submitted before it is committed before it
             if item is None or isinstance(item, Task):
                 self._held = item
                 break
@@ -187,6 +191,7 @@ class Writer:
             self._refuse(jobs, DISK_FULL)
             return
         try:
+            # two errors leave the file as it was; after any other nobody knows what reached the disk
             answers, stored = self._write(jobs)  # nothing is reported before this returns: then it is durable
         except apsw.FullError:
             self._set_full(True)
@@ -206,6 +211,7 @@ class Writer:
         self, jobs: list[ReceiptJob | RecordJob], known: Mapping[str, Known]
     ) -> tuple[Answers, list[StoredReceipt]]:
         store = self._store
+        # receipts and records of one transaction succeed or fail together
         batch = Batch(
             store.tip_of, head=store.head, newest_second=store.newest_second, known=known, numbered=store.numbered
         )
@@ -218,6 +224,7 @@ class Writer:
                 else:
                     answers.append((job, records.add(job.records, job.at_epoch_s)))
             store.write(batch, records if records.values else None)
+        # the receipts belong to their callers: a number that was rolled back must not stay on them
         except BaseException:
             batch.rollback()
             raise
