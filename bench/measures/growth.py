@@ -119,7 +119,7 @@ def _cost(system: Lifebus, sessions: int) -> Cost:
 
 
 def _settle(process: psutil.Process) -> None:
-    """Wait until what the broker does at leisure with the last receipts is done."""
+    """Wait until the maintenance after the last receipts is done."""
     for _ in range(_SETTLE_S):
         before = cpu_seconds(process)
         time.sleep(1)

@@ -44,7 +44,7 @@ _log = structlog.get_logger("lifebus.consumer")
 
 
 class Delivery:
-    """A receipt that was handed out: acknowledge it when you are done, or it comes again.
+    """A receipt that was delivered: acknowledge it when you are done, or it comes again.
 
     `position` is its place in the ledger, `cursor` that with the epoch, `attempt` counts from 1.
     """
@@ -181,7 +181,7 @@ class Deliveries:
     async def _fetch_once(self) -> FetchAnswer:
         """Return the answer to the open fetch; a cancelled caller leaves it open, so that nothing is lost."""
         if self._pending_fetch is None:
-            # More than may be in flight would not be handed out anyway.
+            # More than may be in flight would not be delivered anyway.
             limit = min(self._request.settings.max_in_flight, _MOST)
             body = Fetch(cursor=self._request.cursor, limit=limit, wait_ms=_FETCH_MS)
             self._pending_fetch = self._connection.post("fetch", encode_msgpack(body))

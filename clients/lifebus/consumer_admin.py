@@ -46,7 +46,7 @@ class ConsumerAdmin:
         await self._connection.ask("evict", EvictConsumer(cursor=name), Nothing, timeout=self._timeout)
 
     async def dead_letters(self, name: str) -> list[DeadLetter]:
-        """Return the receipts that a consumer was handed often enough in vain.
+        """Return the receipts that were delivered to a consumer as often as allowed, and never acknowledged.
 
         Raises:
             InvalidRequest: there is none of this name.

@@ -64,7 +64,7 @@ class Pump:
         while True:
             try:
                 return os.readv(self._source, (room,))
-            except BlockingIOError:  # whoever shares the descriptor may have made it so, too
+            except BlockingIOError:  # another process that shares the descriptor may have set it non-blocking
                 if self._is_over:
                     return 0
                 _wait(self._source, select.POLLIN)

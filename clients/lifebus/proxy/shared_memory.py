@@ -71,7 +71,7 @@ class SharedMemory:
 
     def close(self, code: int) -> None:
         """Record that the program has ended, and how, and end the records."""
-        self._head[CODE] = code  # before ENDED: whoever sees ENDED may read it
+        self._head[CODE] = code  # before ENDED: a reader that sees ENDED may read it
         self._head[ENDED] = 1
         os.close(self.writer)
 
