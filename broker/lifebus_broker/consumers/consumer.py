@@ -231,7 +231,7 @@ class Consumer:
             items += new
         if turn != self._turn:  # after every await: the turn may have been taken meanwhile
             return FetchResult(deliveries.epoch), False
-        self.log.save_soon()
+        self.log.save_soon()  # nobody waits: what a crash loses here is delivered again
         return FetchResult(deliveries.epoch, tuple(items)), more
 
     async def _deliver_new(self, turn: int, room: int) -> tuple[list[tuple[StoredReceipt, int]], bool]:

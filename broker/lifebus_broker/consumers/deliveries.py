@@ -85,6 +85,7 @@ class DeliveryState:
         if self._one_is_alone:
             return []
         ready = sorted(position for position, at in self._due.items() if at <= now)
+        # Those that never failed much go first; one that may crash the consumer waits until nothing else is held.
         calm = [position for position in ready if self._tries[position] < ALONE_FROM]
         if calm or self._in_flight:
             return calm[:limit]
@@ -100,7 +101,7 @@ class DeliveryState:
         tries = self._tries[position] = self._tries.get(position, 0) + 1
         self._in_flight[position] = now + self.settings.ack_wait_ms / 1000
         self._changed.add(position)
-        self.scanned = max(self.scanned, position)
+        self.scanned = max(self.scanned, position)  # a redelivery lies behind what was scanned
         return tries
 
     def scan_to(self, position: int) -> None:
@@ -148,6 +149,7 @@ class DeliveryState:
         """Return the progress to save, None if it is not worth a write; it counts as saved then."""
         if not self.unsaved:
             return None
+        # Absolute values and not steps: applied twice after a crash, they give the same state.
         changed, self._changed = sorted(self._changed), set()
         self._saved = self.scanned
         return ConsumerProgress(

@@ -33,6 +33,7 @@ def query_after(settings: ConsumerSettings, after: int, limit: int) -> Query:
 
 def queries_of_parts(settings: ConsumerSettings, after: int) -> list[Query]:
     """Return one query for each session or adapter of the filter, or a single one without a filter."""
+    # A session of an adapter that is filtered out can never pass.
     sessions = [one for one in settings.sessions if not settings.adapters or one[0] in settings.adapters]
     if settings.sessions:
         return [Query(after=after, limit=1, session=session) for session in sessions]

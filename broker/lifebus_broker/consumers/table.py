@@ -39,6 +39,7 @@ class ConsumerTable:
         """
         prefix = record_stream("")
         for stream in await self._ledger.journal.streams(prefix):
+            # A stream whose records were all dropped is that of an evicted consumer.
             records = await self._records(stream.stream) if stream.head > stream.floor else []
             name = stream.stream.removeprefix(prefix)
             try:
@@ -139,7 +140,7 @@ class ConsumerTable:
             InvalidRequest: there is no such consumer.
             LifebusError: the newest ones cannot be made durable now.
         """
-        await self.require(name).log.saved()
+        await self.require(name).log.saved()  # those that were just added are in the journal then
         page = await self._ledger.journal.read(dead_letter_stream(name), after, limit)
         dead_letters = [
             replace(_DEAD_LETTERS.decode(note.body), number=note.number, at_epoch_s=note.at_epoch_s)
