@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from lifebus_broker.ledger.factory import open_unkept
 from lifebus_broker.ledger.sqlite import file_system
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_contract import InternalError
@@ -40,3 +41,10 @@ async def test_it_is_taken_on_a_disk_and_where_nothing_can_be_told(
     if mounts is not None:
         mounted.write_text(mount_of(tmp_path, mounts))  # noqa: ASYNC240
     await (await SqliteLedger.open(tmp_path / "ledger.db")).aclose()
+
+
+async def test_a_ledger_that_is_not_kept_may_be_anywhere(tmp_path: Path, mounted: Path) -> None:
+    mounted.write_text(mount_of(tmp_path, "9p"))  # noqa: ASYNC240
+    ledger = await open_unkept(tmp_path)
+    assert await ledger.verify() == []
+    await ledger.aclose()

@@ -78,7 +78,7 @@ async def open_file(path: Path, *, epoch: str, durability: Durability, vfs: str 
 
 def _open(path: Path, epoch: str, durability: Durability, vfs: str | None) -> LedgerFile:
     """Open both connections; what is in the file is checked before anything is written to it.  Blocks."""
-    if vfs is None:
+    if vfs is None and durability != "none":  # a file that is not kept needs no disk that keeps its word
         check_file_system(path)
     try:
         was_there = path.exists()  # who wants to begin anew takes the file away
