@@ -79,6 +79,7 @@ _MESSAGES: Final[_Rows] = {
 """Messages and documents that cannot be read."""
 
 _BROKER: Final[_Rows] = {
+    # `invalid_request` where a hook reads the answer of a broker that turned its call away.
     "busy": ErrorCode(
         _TRANSPORT,
         "a queue is full, or the broker is stopping; nothing was stored, ask again",
@@ -95,6 +96,7 @@ _BROKER: Final[_Rows] = {
     "unrecordable": ErrorCode(_INVALID, "the receipt or record cannot be stored as it is"),
     "duplicate_id_conflict": ErrorCode(_CONFLICT, "the idempotency key was used before with other content"),
     "history_pruned": ErrorCode(_CONFLICT, "what was asked for was recorded and is pruned since", also=(_INTERNAL,)),
+    # The class is that of the refusal which stopped the rest.
     "partly_recorded": ErrorCode(
         _TRANSPORT,
         "some receipts of an emission without a key are stored, the others are not; read before asking again",
@@ -111,6 +113,7 @@ _ROUTING: Final[_Rows] = {
     "taken": ErrorCode(_INVALID, "the id is that of a built-in adapter"),
     "unknown_capability": ErrorCode(_INVALID, "the contract knows no such capability"),
     "requirement_unmet": ErrorCode(_UNSUPPORTED, "a required capability cannot be had", also=(_OPERATOR,)),
+    # The retry class may be stricter: it follows from the support that is left.
     "required_capability_lost": ErrorCode(_DEGRADED, "a client lost a capability that it requires"),
     "placement_unavailable": ErrorCode(
         FailureClass.PLACEMENT_UNAVAILABLE, "a required placement of a payload cannot be had"

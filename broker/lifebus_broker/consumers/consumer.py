@@ -89,8 +89,8 @@ class Consumer:
             raise StateConflict(f"cursor `{self.name}` is in another history; fetch again", code="epoch_changed")
         else:
             settled = self.deliveries.settle(positions, through)
-        self.notify()
-        await self.log.saved()
+        self.notify()  # what was settled makes room for more
+        await self.log.saved()  # the answer promises that it is durable
         return settled
 
     def nack(self, epoch: str, positions: Sequence[int], delay: float | None) -> int:

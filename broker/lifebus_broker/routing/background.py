@@ -33,6 +33,7 @@ class Background:
         if self.running >= MOST:
             return False
         self.running += 1
+        # Marked here and not in the task: a second start may come before the task begins.
         if scope is not None:
             self._under_way.add(scope)
         self._tasks.start_soon(self._run, work, scope)

@@ -245,6 +245,7 @@ class EventBus:
             _log.exception("dispatch_failed")
         finally:
             self._running -= 1
+        # What a defect left without an outcome is refused, so that the caller never waits for ever.
         done([outcomes.get(index, _BROKEN) for index in range(len(emissions))])
 
     async def _dispatch(

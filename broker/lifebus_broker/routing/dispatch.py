@@ -282,6 +282,7 @@ class _Dispatch:
 
     def _seconds_for(self, client: CallbackClient) -> float:
         """Return how long a client may take: its own deadline, or what is left of the hook's if that is less."""
+        # No hook waits for a background client, so only its own deadline bounds it.
         if self._planned.deadline is None or client.background:
             return client.deadline
         return max(0.0, min(client.deadline, self._planned.deadline - anyio.current_time()))

@@ -24,5 +24,5 @@ def ordered_groups(emissions: Sequence[Emission]) -> list[list[int]]:
             groups.append(group)
         group.append(index)
         for name in names:
-            by_name.setdefault(name, group)
+            by_name.setdefault(name, group)  # the first group of a name keeps it
     return groups
