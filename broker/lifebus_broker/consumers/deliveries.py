@@ -101,7 +101,7 @@ class DeliveryState:
         tries = self._tries[position] = self._tries.get(position, 0) + 1
         self._in_flight[position] = now + self.settings.ack_wait_ms / 1000
         self._changed.add(position)
-        self.scanned = max(self.scanned, position)  # a redelivery lies behind what was scanned
+        self.scanned = max(self.scanned, position)
         return tries
 
     def scan_to(self, position: int) -> None:
