@@ -1,1 +1,1 @@
-"""Watching what harnesses write: session logs, chat files and databases, read as they grow and never written to."""
+"""Tailing what harnesses write: session logs, chat files and databases, read as they grow and never written to."""

@@ -1,7 +1,7 @@
-"""Blocking calls aside from the event loop, where a call that never returns does no harm.
+"""Blocking calls in a thread of their own, where a call that never returns does no harm.
 
 A worker thread of anyio is waited for when the program ends, and a read from a file system that hangs would keep the
-broker alive for ever.  So each `BlockingCall` has at most one thread, and the program ends without it.
+broker alive for ever.  So each `BlockingCall` has at most one daemon thread, and the program ends without it.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class BlockingCall(Generic[T]):
-    """One blocking call at a time, in a thread of its own.  Its result waits until it is taken, however late."""
+    """One blocking call at a time, in a thread of its own.  Its result waits until it is fetched, however late."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -26,24 +26,24 @@ class BlockingCall(Generic[T]):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a call was started whose result has not been taken."""
+        """Whether a call was started whose result has not been fetched."""
         return self._done is not None
 
     @property
     def is_done(self) -> bool:
-        """Whether a result waits to be taken."""
+        """Whether a result waits to be fetched."""
         return self._done is not None and self._done.is_set()
 
     def start(self, work: Callable[[], T]) -> None:
-        """Start a call; the last one's result must have been taken."""
+        """Start a call; the last one's result must have been fetched."""
         loop, done = asyncio.get_running_loop(), anyio.Event()
 
         def call() -> None:
             try:
                 self._result, self._fault = work(), None
-            except BaseException as fault:  # noqa: BLE001  it is raised where the result is taken
+            except BaseException as fault:  # noqa: BLE001  it is raised where the result is fetched
                 self._fault = fault
-            with suppress(RuntimeError):  # the loop is gone, and nobody waits
+            with suppress(RuntimeError):  # ignored when the event loop is closed
                 loop.call_soon_threadsafe(done.set)
 
         self._done = done
@@ -56,7 +56,7 @@ class BlockingCall(Generic[T]):
                 await self._done.wait()
         return self.is_done
 
-    def take(self) -> T:
+    def result(self) -> T:
         """Return the result of a call that is done, or raise what it raised."""
         result, fault = self._result, self._fault
         self._done = self._result = self._fault = None

@@ -1,4 +1,4 @@
-"""One harness's SQLite database, asked for what is new, and left exactly as it was.
+"""One harness's SQLite database, queried for what is new, and left exactly as it was.
 
 A database in WAL mode has a log beside it and an index of that log, which an ordinary reader would create, and leave
 behind.  So it is opened in one of three ways, by what is there:
@@ -25,7 +25,7 @@ _MAGIC: Final = b"SQLite format 3\0"
 _WAL_VERSION: Final = 2
 _BUSY_S: Final = 0.1
 _STEPS: Final = 1_000
-"""After how many steps of SQLite's machine the time is looked at."""
+"""After how many steps of SQLite's machine the deadline is checked."""
 _LONGEST_VALUE: Final = 64 * 1024 * 1024
 _SETTLED_S: Final = 2.0
 """A file that changed less than this ago may change again without another time stamp."""
@@ -43,68 +43,68 @@ _FAULTS: Final = {
 _PRIMARY: Final = 0xFF
 """The bits of an extended result code that are the primary one."""
 
-_Mark = tuple[tuple[int, ...] | None, ...]
+_Version = tuple[tuple[int, ...] | None, ...]
 _Answers = list[tuple[RowQuery, list[tuple[Any, ...]]]]
 
 
 class DatabaseTail:
-    """A database that is asked again when it or its log has changed, or when an answer was as long as it may be."""
+    """A database that is queried when it or its log has changed, or when an answer was as long as it may be."""
 
-    def __init__(self, hearing: Decoder, make_reader: Callable[[], DatabaseReader], *, uid: int, history: bool) -> None:
-        """Watch a database; `history` says whether what it holds at first is old."""
-        self.hearing = hearing
+    def __init__(self, decoder: Decoder, make_reader: Callable[[], DatabaseReader], *, uid: int, history: bool) -> None:
+        """Follow a database; `history` says whether what it holds at first is old."""
+        self.decoder = decoder
         self.size = 0
         self.changed_at = 0.0
         self._make_reader, self._uid = make_reader, uid
         self._history = history
         self._absent = False
         self._identity: tuple[int, int] | None = None
-        self._asked: _Mark | None = None
+        self._queried: _Version | None = None
         self._settled = False
         self.is_behind = False
 
     def is_news(self, place: FilePlace, status: os.stat_result, now: float) -> bool:  # noqa: ARG002  a file's is alike
-        """Whether to ask: something changed since the last answers, or may have."""
-        return self.is_behind or not self._settled or self._asked != _mark(place.path)
+        """Whether to query: something changed since the last answers, or may have."""
+        return self.is_behind or not self._settled or self._queried != _version_of(place.path)
 
-    def note_absence(self) -> None:
+    def mark_absent(self) -> None:
         """Note that there is no such file now: whatever appears is new."""
         self._absent = True
 
-    def read(self, place: FilePlace, now: float, late: Callable[[], bool]) -> list[ReadResult]:
-        """Ask what is new; a query is stopped when it is `late`.
+    def read(self, place: FilePlace, now: float, expired: Callable[[], bool]) -> list[ReadResult]:
+        """Query what is new; a query is stopped when the time has `expired`.
 
         Raises:
             Unusable: the file cannot be opened, is no database, or SQLite cannot read it now.
         """
-        mark = _mark(place.path)
+        version = _version_of(place.path)
         with open_checked(place, self._uid) as (file, status):
             header = os.pread(file, 100, 0)
         if self._identity != (status.st_dev, status.st_ino):
-            self._start_again(status)
+            self._restart(status)
         if not header:
             return []  # nothing has been stored yet
         options = self._options(place.path, header)
         try:
-            answers = self._ask(place.path, options, late)
+            answers = self._query(place.path, options, expired)
         except UnusableFile:
-            if options == _IMMUTABLE and _mark(place.path) != mark:
+            if options == _IMMUTABLE and _version_of(place.path) != version:
                 return []
             raise
-        if options == _IMMUTABLE and _mark(place.path) != mark:
+        if options == _IMMUTABLE and _version_of(place.path) != version:
             return []  # it changed while we read; what was read may be neither the old nor the new
-        return self._hear(answers, mark, now)
+        return self._decode(answers, version, now)
 
-    def _start_again(self, status: os.stat_result) -> None:
-        """Ask from the beginning; a database that took another's place may be a copy."""
+    def _restart(self, status: os.stat_result) -> None:
+        """Query from the beginning; a database that took another's place may be a copy, so what it holds is old."""
         self._reader = self._make_reader()
         self._history = not self._absent and (self._history or self._identity is not None)
         self._identity, self._absent = (status.st_dev, status.st_ino), False
-        self.hearing.start_again()
+        self.decoder.reset()
 
-    def _ask(self, path: str, options: str, late: Callable[[], bool]) -> _Answers:
+    def _query(self, path: str, options: str, expired: Callable[[], bool]) -> _Answers:
         try:
-            with _connected(path, options, late) as connection:
+            with _connected(path, options, expired) as connection:
                 return [(query, _rows(connection, query)) for query in self._reader.queries()]
         except sqlite3.Error as fault:
             raise UnusableFile("unreadable", _evidence(fault)) from fault
@@ -129,32 +129,32 @@ class DatabaseTail:
         check_status(status, self._uid)
         return status.st_size > 0
 
-    def _hear(self, answers: _Answers, mark: _Mark, now: float) -> list[ReadResult]:
+    def _decode(self, answers: _Answers, version: _Version, now: float) -> list[ReadResult]:
         facts: list[Fact] = []
-        skipped = self.hearing.skipped
+        skipped = self.decoder.skipped
         for query, rows in answers:
-            facts += self.hearing.hear(partial(self._reader.read, query, rows), len(rows))
-        self._asked = mark
-        self.changed_at = max(part[3] for part in mark if part) / 1e9
+            facts += self.decoder.decode(partial(self._reader.read, query, rows), len(rows))
+        self._queried = version
+        self.changed_at = max(part[3] for part in version if part) / 1e9
         self._settled = now - self.changed_at > _SETTLED_S
         self.is_behind = any(len(rows) >= query.limit for query, rows in answers)
-        self.size = sum(part[2] for part in mark if part)
-        heard = ReadResult(
+        self.size = sum(part[2] for part in version if part)
+        result = ReadResult(
             facts=tuple(facts),
             grown=0 if self._history else sum(len(rows) for _, rows in answers),
-            skipped=self.hearing.skipped - skipped,
+            skipped=self.decoder.skipped - skipped,
             history=self._history,
         )
         self._history = self._history and self.is_behind
-        return [heard] if heard.is_news else []
+        return [result] if result.is_news else []
 
 
-def _mark(path: str) -> _Mark:
-    """Return what tells whether a database changed: the looks of the file and of its log."""
-    return _look(path), _look(f"{path}-wal")
+def _version_of(path: str) -> _Version:
+    """Return what tells whether a database changed: identity, size and time of the file and of its log."""
+    return _stat_of(path), _stat_of(f"{path}-wal")
 
 
-def _look(path: str) -> tuple[int, ...] | None:
+def _stat_of(path: str) -> tuple[int, ...] | None:
     try:
         status = os.lstat(path)
     except OSError:
@@ -163,7 +163,7 @@ def _look(path: str) -> tuple[int, ...] | None:
 
 
 @contextmanager
-def _connected(path: str, options: str, late: Callable[[], bool]) -> Iterator[sqlite3.Connection]:
+def _connected(path: str, options: str, expired: Callable[[], bool]) -> Iterator[sqlite3.Connection]:
     """Yield a connection that reads only, whose queries are short, and to which a schema is data and no program.
 
     Raises:
@@ -176,7 +176,7 @@ def _connected(path: str, options: str, late: Callable[[], bool]) -> Iterator[sq
         ((_, _, opened),) = connection.execute("PRAGMA database_list")
         if opened != path:
             raise UnusableFile("refused", "a symbolic link on the way")
-        connection.set_progress_handler(late, _STEPS)
+        connection.set_progress_handler(expired, _STEPS)
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
         connection.execute("PRAGMA trusted_schema = OFF")  # views and triggers of others may not call functions
         yield connection

@@ -1,7 +1,7 @@
 """Finding the files that a source's pattern names below one root, without walking everything each time.
 
 A folder's listing is kept until the folder's own time stamp changes.  Appending to a file does not change it, so files
-that are known but not watched are looked at in turn, a few each time.
+that are known but not tailed are checked in turn, a few each time.
 """
 
 import os
@@ -15,7 +15,7 @@ from lifebus_supervisor.tailing.listing import FolderListing
 from lifebus_supervisor.tailing.safe_open import FilePlace, UnusableFile, join_path
 
 SWEPT_PER_POLL: Final = 128
-"""How many files that are known and not watched are looked at in each poll."""
+"""How many files that are known and not tailed are checked in each poll."""
 
 
 class DiscoveredFile(Struct, frozen=True):
@@ -58,7 +58,7 @@ class SourceRoot:
         return None
 
     def history_of(self, place: FilePlace) -> int | None:
-        """Return how many bytes of a file that is not watched are old, None where nothing tells."""
+        """Return how many bytes of a file that is not tailed are old, None where nothing tells."""
         if self._folders is None or place.root != self._root:
             return None
         below, _, name = place.below.rpartition("/")
@@ -73,41 +73,43 @@ class SourceRoot:
             return []
         return self._folders.paths() if self._folders else [self._single.root]
 
-    def look(self, now: float, late: Callable[[], bool], is_watched: Callable[[str], bool]) -> Iterator[DiscoveredFile]:
-        """Yield files that match and are not watched: all that are new, and some of the others in turn.
+    def discover(
+        self, now: float, expired: Callable[[], bool], is_tailed: Callable[[str], bool]
+    ) -> Iterator[DiscoveredFile]:
+        """Yield files that match and are not tailed: all that are new, and some of the others in turn.
 
-        What is not reached before it is `late` comes first the next time.
+        What is not reached before the time has `expired` comes first the next time.
         """
         if not self._resolve():
             return
         if self._folders is None:
-            yield from self._sight(self._single, ("", ""), is_watched, appeared=self._was_absent)
+            yield from self._check(self._single, ("", ""), is_tailed, appeared=self._was_absent)
             return
-        self._fresh.extend(((below, name), appeared) for below, name, appeared in self._folders.visit(now, late))
+        self._fresh.extend(((below, name), appeared) for below, name, appeared in self._folders.visit(now, expired))
         if self._folders.is_gone:
             self._was_absent, self._root = True, None
-        while self._fresh and not late():
+        while self._fresh and not expired():
             known, appeared = self._fresh.popleft()
-            yield from self._sight(self._place(join_path(*known)), known, is_watched, appeared=appeared)
-        for known in list(self._some()):
-            if late():
+            yield from self._check(self._place(join_path(*known)), known, is_tailed, appeared=appeared)
+        for known in list(self._due()):
+            if expired():
                 break
             if self._folders.lists(*known):
-                yield from self._sight(self._place(join_path(*known)), known, is_watched, appeared=False)
+                yield from self._check(self._place(join_path(*known)), known, is_tailed, appeared=False)
             else:
                 del self._known[known]
 
-    def _some(self) -> Iterator[tuple[str, str]]:
+    def _due(self) -> Iterator[tuple[str, str]]:
         """Yield the known files whose turn it is."""
         for known, _ in zip(self._known, range(SWEPT_PER_POLL), strict=False):
             yield known
 
-    def _sight(
-        self, place: FilePlace, known: tuple[str, str], is_watched: Callable[[str], bool], *, appeared: bool
+    def _check(
+        self, place: FilePlace, known: tuple[str, str], is_tailed: Callable[[str], bool], *, appeared: bool
     ) -> Iterator[DiscoveredFile]:
-        """Look at one file, remember its size, and let it wait for its next turn."""
+        """Check one file, remember its size, and let it wait for its next turn."""
         before = self._known.pop(known, None)
-        if is_watched(place.path):
+        if is_tailed(place.path):
             self._known[known] = None
             return
         try:

@@ -82,14 +82,14 @@ class FolderListing:
             return folder is not None and folder.appeared
         return folder.would_list(name) and name not in folder.files
 
-    def visit(self, now: float, late: Callable[[], bool]) -> list[tuple[str, str, bool]]:
+    def visit(self, now: float, expired: Callable[[], bool]) -> list[tuple[str, str, bool]]:
         """List what has changed; return the files that were not listed before, and whether they really are new.
 
-        Folders that are not reached before it is `late` come first the next time.
+        Folders that are not reached before the time has `expired` come first the next time.
         """
         waiting, visited = deque(self._order), list[str]()
         files: list[tuple[str, str, bool]] = []
-        while waiting and not late():
+        while waiting and not expired():
             folder = self._folders.get(waiting.popleft())
             if folder is not None:
                 waiting.extend(self._visit(folder, now, files))

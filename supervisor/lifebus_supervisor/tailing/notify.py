@@ -1,4 +1,4 @@
-"""Waking up when something happens in a set of folders, by the operating system's notices."""
+"""Changes in a set of folders, by the operating system's notifications."""
 
 import math
 import os
@@ -15,67 +15,67 @@ import watchfiles
 from lifebus_supervisor.tailing.blocking_call import BlockingCall
 
 MAX_FOLDERS: Final = 512
-"""How many folders are watched; the system's notices are a limited good."""
+"""How many folders are watched; the system has few watches for all programs of a user."""
 
 _APART_S: Final = 0.2
-_LOOK_AGAIN_S: Final = 1.0
-"""How often the set of folders is looked at."""
+_RECHECK_S: Final = 1.0
+"""How often the set of folders is asked for again."""
 _STEP_MS: Final = 50
 
-_LOG: Final[structlog.stdlib.BoundLogger] = structlog.get_logger("lifebus.watching")
+_log: Final[structlog.stdlib.BoundLogger] = structlog.get_logger("lifebus.tailing")
 
 
 async def folder_changes(folders: Callable[[], Sequence[str]]) -> AsyncGenerator[None, None]:
     """Yield when something happens in one of the folders, at most every 200 ms, until watching becomes impossible.
 
-    `folders` is asked again and again: they come and go, and that is something happening too.
+    `folders` is called again and again; that the set has changed counts as a change.
     """
     first = True
     while True:
-        notices = _Notifications(_some(folders))
+        notifications = _Notifications(_limited(folders))
         try:
-            while first or notices.folders == _some(folders):
+            while first or notifications.folders == _limited(folders):
                 first = False
-                happened = await notices.wait()
+                happened = await notifications.wait()
                 if happened is None:
                     return
                 if happened:
                     yield
                     await anyio.sleep(_APART_S)
         finally:
-            notices.end()
+            notifications.end()
         yield
 
 
-def _some(folders: Callable[[], Sequence[str]]) -> tuple[str, ...]:
+def _limited(folders: Callable[[], Sequence[str]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(folders()))[:MAX_FOLDERS]
 
 
 class _Notifications:
-    """The notices about one set of folders."""
+    """The notifications about one set of folders."""
 
     def __init__(self, folders: tuple[str, ...]) -> None:
         self.folders = folders
         self._stop = threading.Event()
         self._changes = _changes(folders, self._stop)
-        self._aside: BlockingCall[bool] = BlockingCall("watch changes")
+        self._call: BlockingCall[bool] = BlockingCall("change notifications")
 
     async def wait(self) -> bool | None:
         """Wait a second, or until something happens; return whether it did, None where watching is impossible."""
-        self._aside.start(partial(next, self._changes, False))
-        await self._aside.wait(math.inf)
+        self._call.start(partial(next, self._changes, False))
+        await self._call.wait(math.inf)
         try:
-            return self._aside.take()
+            return self._call.result()
         except FileNotFoundError:
             return True  # a folder went away just now
         except (OSError, RuntimeError) as fault:
-            _LOG.info("watching_by_notice_ended", fault=type(fault).__name__)
+            _log.info("change_notifications_ended", fault=type(fault).__name__)
             return None
 
     def end(self) -> None:
-        """Give the notices back; a thread that waits for them ends by itself."""
+        """Stop; a thread that waits for notifications ends by itself."""
         self._stop.set()
-        with suppress(ValueError):  # it is being waited on
+        with suppress(ValueError):  # a thread is waiting in it
             self._changes.close()
 
 
@@ -83,7 +83,7 @@ def _changes(folders: Sequence[str], stop: threading.Event) -> Generator[bool, N
     """Yield whether something happened, at least once a second; blocks."""
     there = [folder for folder in folders if os.path.isdir(folder)]  # noqa: PTH112  paths are plain text here
     while not there:
-        stop.wait(_LOOK_AGAIN_S)
+        stop.wait(_RECHECK_S)
         yield False
         there = [folder for folder in folders if os.path.isdir(folder)]  # noqa: PTH112
     for changes in watchfiles.watch(
@@ -92,7 +92,7 @@ def _changes(folders: Sequence[str], stop: threading.Event) -> Generator[bool, N
         debounce=int(_APART_S * 1000),
         step=_STEP_MS,
         stop_event=stop,
-        rust_timeout=int(_LOOK_AGAIN_S * 1000),
+        rust_timeout=int(_RECHECK_S * 1000),
         yield_on_timeout=True,
         raise_interrupt=False,
         recursive=False,

@@ -1,4 +1,4 @@
-"""Opening other programs' files without being led astray: plain files of our own user, reached without links."""
+"""Opening other programs' files: only plain files of our own user, reached without links."""
 
 import errno
 import os
@@ -96,7 +96,7 @@ def _open(place: FilePlace) -> int:
 
 
 def unusable_for(fault: OSError) -> UnusableFile:
-    """Return what an error of the operating system means for watching."""
+    """Return what an error of the operating system means for a tailed file."""
     name = errno.errorcode.get(fault.errno or 0, "unknown error")
     if fault.errno == errno.ENOENT:
         return UnusableFile("missing", "no such file")

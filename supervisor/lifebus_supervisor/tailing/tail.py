@@ -24,7 +24,7 @@ class FileTail:
 
     def __init__(
         self,
-        hearing: Decoder,
+        decoder: Decoder,
         make_reader: Callable[[], RecordReader],
         make_framer: Callable[[], Framer],
         limits: TailLimits,
@@ -32,8 +32,8 @@ class FileTail:
         uid: int,
         history: int | None,
     ) -> None:
-        """Watch a file of which the first `history` bytes are old; None means all that it has when it is first seen."""
-        self.hearing = hearing
+        """Follow a file of which the first `history` bytes are old; None means all that it has when first seen."""
+        self.decoder = decoder
         self.size = 0
         self.changed_at = 0.0
         self._make_reader, self._make_framer = make_reader, make_framer
@@ -41,7 +41,7 @@ class FileTail:
         self._history = history
         self._absent = False
         self._identity: tuple[int, int] | None = None
-        self._seen: tuple[int, ...] | None = None
+        self._version: tuple[int, ...] | None = None
         self._offset = 0
         self._anchor = b""
 
@@ -52,47 +52,47 @@ class FileTail:
 
     def is_news(self, place: FilePlace, status: os.stat_result, now: float) -> bool:  # noqa: ARG002  a database's is alike
         """Whether the file is to be opened: it is not as it was at the last reading, or was not read to its end."""
-        return self.is_behind or self._seen != _look_of(status)
+        return self.is_behind or self._version != _version_of(status)
 
-    def note_absence(self) -> None:
+    def mark_absent(self) -> None:
         """Note that there is no such file now: whatever appears is new."""
         self._absent = True
 
-    def read(self, place: FilePlace, now: float, late: Callable[[], bool]) -> list[ReadResult]:  # noqa: ARG002  as above
-        """Read on, up to the limit of one poll and while it is not `late`; history and what is new stand apart.
+    def read(self, place: FilePlace, now: float, expired: Callable[[], bool]) -> list[ReadResult]:  # noqa: ARG002  as above
+        """Read on, up to the limit of one poll and until the time has `expired`; history and what is new stand apart.
 
         Raises:
             Unusable: the file cannot be opened or read.
         """
-        heard: list[ReadResult] = []
+        results: list[ReadResult] = []
         with open_checked(place, self._uid) as (file, status):
             if self._is_another(file, status):
-                heard += self._read_moved(place, status, late)
+                results += self._read_moved(place, status, expired)
                 if self.is_behind:
-                    return heard
-                self._start_again(status)
-            heard += self._read_on(file, late)
+                    return results
+                self._restart(status)
+            results += self._read_on(file, expired)
         self.size = max(status.st_size, self._offset)
-        self._seen, self.changed_at = _look_of(status), status.st_mtime
-        return [part for part in heard if part.is_news]
+        self._version, self.changed_at = _version_of(status), status.st_mtime
+        return [one for one in results if one.is_news]
 
     def _is_another(self, file: int, status: os.stat_result) -> bool:
         if self._identity != (status.st_dev, status.st_ino) or status.st_size < self._offset:
             return True
         return os.pread(file, len(self._anchor), self._offset - len(self._anchor)) != self._anchor
 
-    def _read_moved(self, place: FilePlace, status: os.stat_result, late: Callable[[], bool]) -> list[ReadResult]:
+    def _read_moved(self, place: FilePlace, status: os.stat_result, expired: Callable[[], bool]) -> list[ReadResult]:
         """Read the rest of a file that another one has replaced, if it only got another name, as rotated logs do."""
-        heard: list[ReadResult] = []
+        results: list[ReadResult] = []
         moved = None if self._identity in (None, (status.st_dev, status.st_ino)) else self._moved(place)
         self.size = self._offset
         with suppress(UnusableFile):
             if moved is not None:
                 with open_checked(moved, self._uid) as (file, old):
                     if not self._is_another(file, old):
-                        heard += self._read_on(file, late)
+                        results += self._read_on(file, expired)
                         self.size = max(old.st_size, self._offset)
-        return [part for part in heard if part.is_news]
+        return [one for one in results if one.is_news]
 
     def _moved(self, place: FilePlace) -> FilePlace | None:
         """Return where the file is now that was read last, if it is still in its folder."""
@@ -104,7 +104,7 @@ class FileTail:
                     return FilePlace(place.root, join_path(folder, entry.name), place.shown)
         return None
 
-    def _start_again(self, status: os.stat_result) -> None:
+    def _restart(self, status: os.stat_result) -> None:
         """Read from the beginning; a file that took another's place may be a copy, as far as that one went."""
         self._reader, self._framer = self._make_reader(), self._make_framer()
         if self._absent:
@@ -116,38 +116,38 @@ class FileTail:
         self._identity, self._absent = (status.st_dev, status.st_ino), False
         self.size = self._offset = 0
         self._anchor = b""
-        self.hearing.start_again()
+        self.decoder.reset()
 
-    def _read_on(self, file: int, late: Callable[[], bool]) -> Iterator[ReadResult]:
+    def _read_on(self, file: int, expired: Callable[[], bool]) -> Iterator[ReadResult]:
         """Read history, if there is some left, and what is new; after an error, what was read before still counts."""
         begin, history = self._offset, self._history or 0
         end = begin + self._limits.poll_bytes
         try:
             if begin < history:
-                yield self._read_to(file, min(history, end), late)
+                yield self._read_to(file, min(history, end), expired)
             if self._offset >= history:
-                yield self._read_to(file, end, late)
+                yield self._read_to(file, end, expired)
         except OSError:
             if self._offset == begin:
                 raise
 
-    def _read_to(self, file: int, end: int, late: Callable[[], bool]) -> ReadResult:
+    def _read_to(self, file: int, end: int, expired: Callable[[], bool]) -> ReadResult:
         """Read up to an offset and return what that brought."""
         facts: list[Fact] = []
-        start, skipped = self._offset, self.hearing.skipped
-        while self._offset < end and not late():
-            data = self._piece(file, min(_CHUNK, end - self._offset), start)
+        start, skipped = self._offset, self.decoder.skipped
+        while self._offset < end and not expired():
+            data = self._read_chunk(file, min(_CHUNK, end - self._offset), start)
             if not data:
                 break
-            self._take(data, facts)
+            self._decode(data, facts)
         return ReadResult(
             facts=tuple(facts),
             grown=max(0, self._offset - max(start, self.size, self._history or 0)),
-            skipped=self.hearing.skipped - skipped,
+            skipped=self.decoder.skipped - skipped,
             history=start < (self._history or 0),
         )
 
-    def _piece(self, file: int, size: int, start: int) -> bytes:
+    def _read_chunk(self, file: int, size: int, start: int) -> bytes:
         try:
             return os.pread(file, size, self._offset)
         except OSError:
@@ -155,14 +155,14 @@ class FileTail:
                 raise
             return b""  # what was read counts; the next poll meets the error
 
-    def _take(self, data: bytes, facts: list[Fact]) -> None:
+    def _decode(self, data: bytes, facts: list[Fact]) -> None:
         self._offset += len(data)
         self._anchor = (self._anchor + data[-_ANCHOR:])[-_ANCHOR:]
         oversized = self._framer.skipped
         for record in self._framer.feed(data):
-            facts += self.hearing.hear(partial(self._reader.read, record))
-        self.hearing.skipped += self._framer.skipped - oversized
+            facts += self.decoder.decode(partial(self._reader.read, record))
+        self.decoder.skipped += self._framer.skipped - oversized
 
 
-def _look_of(status: os.stat_result) -> tuple[int, ...]:
+def _version_of(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

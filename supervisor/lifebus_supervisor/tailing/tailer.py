@@ -1,4 +1,4 @@
-"""The watcher of all harnesses' telemetry: polled by the tick, told by hooks which files matter, never held up.
+"""The telemetry of all harnesses: polled by the tick, told by hooks which files matter, never held up.
 
 Each source is read in one thread call a poll, beside the others, with a deadline: a file system that hangs costs its
 own source, and nothing else.
@@ -20,7 +20,7 @@ from lifebus_supervisor.tailing.source import FollowRequest, SourceFiles
 from lifebus_supervisor.tailing.tracked_file import TrackedFile
 
 _LONGEST_PATH: Final = 4096
-_LOG: Final[structlog.stdlib.BoundLogger] = structlog.get_logger("lifebus.watching")
+_log: Final[structlog.stdlib.BoundLogger] = structlog.get_logger("lifebus.tailing")
 
 
 class _TailedSource:
@@ -28,42 +28,42 @@ class _TailedSource:
 
     def __init__(self, files: SourceFiles) -> None:
         self.files = files
-        self.aside: BlockingCall[list[FileUpdate]] = BlockingCall(f"watch {files.adapter_id} {files.source.source_id}")
-        self.wishes: dict[FollowRequest, None] = {}
-        self.entries: Sequence[TrackedFile] = ()
+        self.call: BlockingCall[list[FileUpdate]] = BlockingCall(f"tail {files.adapter_id} {files.source.source_id}")
+        self.requests: dict[FollowRequest, None] = {}
+        self.tracked: Sequence[TrackedFile] = ()
         self.folders: Sequence[str] = ()
         self.hangs = False
 
-    def problem_of(self, entry: TrackedFile) -> str | None:
+    def problem_of(self, file: TrackedFile) -> str | None:
         """Return what is wrong with a file, as far as is known."""
         if self.hangs:
             return "hung"
-        return entry.problem.problem if entry.problem else None
+        return file.problem.problem if file.problem else None
 
     async def poll(self, now: float, within_s: float) -> Sequence[FileUpdate]:
-        """Read what is new, or say of every file that its file system hangs."""
-        if self.hangs and not self.aside.is_done:
+        """Read what is new, or report of every file that its file system hangs."""
+        if self.hangs and not self.call.is_done:
             return self._all_hung()
-        if not self.aside.is_busy:
-            wishes, self.wishes = tuple(self.wishes), {}
-            self.aside.start(partial(self.files.poll, wishes, now))
-        self.hangs = not await self.aside.wait(within_s)
+        if not self.call.is_busy:
+            requests, self.requests = tuple(self.requests), {}
+            self.call.start(partial(self.files.poll, requests, now))
+        self.hangs = not await self.call.wait(within_s)
         if self.hangs:
             return self._all_hung()
-        return self._taken()
+        return self._finish()
 
-    def _taken(self) -> Sequence[FileUpdate]:
-        found: Sequence[FileUpdate] = ()
+    def _finish(self) -> Sequence[FileUpdate]:
+        updates: Sequence[FileUpdate] = ()
         try:
-            found = self.aside.take()
-        except Exception as fault:  # noqa: BLE001  one source's defect must not end the watching of the others
+            updates = self.call.result()
+        except Exception as fault:  # noqa: BLE001  one source's defect must not stop the others
             its = {"adapter_id": self.files.adapter_id, "source_id": self.files.source.source_id}
-            _LOG.error("watching_failed", fault=type(fault).__name__, **its)  # without its locals
-        self.entries, self.folders = self.files.entries(), self.files.folders()
-        return found
+            _log.error("source_failed", fault=type(fault).__name__, **its)  # without its locals
+        self.tracked, self.folders = self.files.files(), self.files.folders()
+        return updates
 
     def _all_hung(self) -> list[FileUpdate]:
-        where = [(entry.place.shown, entry.session) for entry in self.entries]
+        where = [(file.place.shown, file.session) for file in self.tracked]
         source = self.files.source
         return [
             FileUpdate(
@@ -79,10 +79,10 @@ class _TailedSource:
 
 
 class Tailer:
-    """Watches the telemetry of harnesses.  `sources` are each adapter's, by its id.
+    """Tails the telemetry of harnesses.  `sources` are each adapter's, by its id.
 
     `uid` is the user whose files are read.  `now` is the time in seconds since the epoch: it is compared with the time
-    stamps of files.  Without `discover` only files are watched that hooks have named.
+    stamps of files.  Without `discover` only files are tailed that hooks have named.
     """
 
     def __init__(
@@ -104,72 +104,71 @@ class Tailer:
         self._polling = anyio.Lock()
 
     def follow(self, adapter_id: str, session: str, path: str) -> bool:
-        """Watch a file that a hook named, from the next poll on; False where no source of the adapter has such files.
+        """Tail a file that a hook named, from the next poll on; False where no source of the adapter has such files.
 
-        Nothing is looked at yet: the file may appear later.
+        The file need not be there yet.
         """
         if not _is_plain_path(path):
             return False
-        for watched in self._sources:
-            if watched.files.adapter_id == adapter_id and watched.files.source.is_ours(path):
-                self._wish(watched, FollowRequest(session=session, path=path))
+        for source in self._sources:
+            if source.files.adapter_id == adapter_id and source.files.source.is_ours(path):
+                self._request(source, FollowRequest(session=session, path=path))
                 return True
         return False
 
     def forget(self, adapter_id: str, session: str) -> None:
-        """Stop watching a session's files once they were read to their end one more time."""
-        for watched in self._sources:
-            if watched.files.adapter_id == adapter_id:
-                self._wish(watched, FollowRequest(session=session))
+        """Stop to tail a session's files once they were read to their end one more time."""
+        for source in self._sources:
+            if source.files.adapter_id == adapter_id:
+                self._request(source, FollowRequest(session=session))
 
-    def _wish(self, watched: _TailedSource, wish: FollowRequest) -> None:
-        """Note a wish for the next poll, the newest last; the oldest are dropped where a source hangs for long."""
-        watched.wishes.pop(wish, None)
-        watched.wishes[wish] = None
-        if len(watched.wishes) > self._limits.max_files:
-            del watched.wishes[next(iter(watched.wishes))]
+    def _request(self, source: _TailedSource, request: FollowRequest) -> None:
+        """Keep a request for the next poll, the newest last; the oldest are dropped where a source hangs for long."""
+        source.requests.pop(request, None)
+        source.requests[request] = None
+        if len(source.requests) > self._limits.max_files:
+            del source.requests[next(iter(source.requests))]
 
     async def poll(self) -> Sequence[FileUpdate]:
-        """Return every file with news, and every file with a problem that stands, each time.
+        """Return what is new in each file, and every problem that stands, each time.
 
         Takes at most the deadline of one poll; a source that does not answer is ``hung`` until it does, and is left
         alone until then.
         """
-        found: list[FileUpdate] = []
+        updates: list[FileUpdate] = []
 
-        async def poll_one(watched: _TailedSource) -> None:
-            found.extend(await watched.poll(self._now(), self._limits.read_s))
+        async def poll_one(source: _TailedSource) -> None:
+            updates.extend(await source.poll(self._now(), self._limits.read_s))
 
         async with self._polling, anyio.create_task_group() as tasks:
-            for watched in self._sources:
-                tasks.start_soon(poll_one, watched)
-        return found
+            for source in self._sources:
+                tasks.start_soon(poll_one, source)
+        return updates
 
     def files(self) -> Sequence[TailedFile]:
-        """Return the watched files as the last poll left them."""
-        return [self._file(watched, entry) for watched in self._sources for entry in watched.entries]
+        """Return the tailed files as the last poll left them."""
+        return [self._file(source, file) for source in self._sources for file in source.tracked]
 
-    def _file(self, watched: _TailedSource, entry: TrackedFile) -> TailedFile:
+    def _file(self, source: _TailedSource, file: TrackedFile) -> TailedFile:
         return TailedFile(
-            adapter_id=watched.files.adapter_id,
-            source_id=watched.files.source.source_id,
-            path=entry.place.shown,
-            session=entry.session,
-            size=entry.size,
-            age_s=None if entry.grew_at is None else max(0, int(self._now() - entry.grew_at)),
-            records=entry.hearing.records,
-            skipped=entry.hearing.skipped,
-            problem=watched.problem_of(entry),
+            adapter_id=source.files.adapter_id,
+            source_id=source.files.source.source_id,
+            path=file.place.shown,
+            session=file.session,
+            size=file.size,
+            age_s=None if file.grew_at is None else max(0, int(self._now() - file.grew_at)),
+            records=file.decoder.records,
+            skipped=file.decoder.skipped,
+            problem=source.problem_of(file),
         )
 
     async def changes(self) -> AsyncGenerator[None, None]:
-        """Wake up whenever something happens in the watched folders, at most every 200 ms.
+        """Yield whenever something happens in the folders of tailed files, at most every 200 ms.
 
-        It is a hint: it may come for nothing or not at all, and ends where watching is impossible.  The poll is the
-        truth.
+        It is a hint: it may come for nothing or not at all, and ends where the system cannot notify.  Only polls read.
         """
         async with aclosing(
-            folder_changes(lambda: [folder for watched in self._sources for folder in watched.folders])
+            folder_changes(lambda: [folder for source in self._sources for folder in source.folders])
         ) as its:
             async for _ in its:
                 yield

@@ -1,4 +1,4 @@
-"""One watched file over its life: there or missing, read or refused, followed for a session, at rest after its end."""
+"""One tailed file over its life: there or missing, read or refused, followed for a session, at rest after its end."""
 
 import os
 from collections.abc import Callable
@@ -12,7 +12,7 @@ class IncrementalReader(Protocol):
     """How a file is read: `Tail` or `Database`.  `is_behind` says that there is more than one poll could take."""
 
     @property
-    def hearing(self) -> Decoder:
+    def decoder(self) -> Decoder:
         """What its reader made of the records."""
         ...
 
@@ -35,11 +35,11 @@ class IncrementalReader(Protocol):
         """Whether to open the file."""
         ...
 
-    def note_absence(self) -> None:
+    def mark_absent(self) -> None:
         """Note that there is no such file now."""
         ...
 
-    def read(self, place: FilePlace, now: float, late: Callable[[], bool]) -> list[ReadResult]:
+    def read(self, place: FilePlace, now: float, expired: Callable[[], bool]) -> list[ReadResult]:
         """Read what is new; history and what came since stand apart.
 
         Raises:
@@ -49,13 +49,13 @@ class IncrementalReader(Protocol):
 
 
 class TrackedFile:
-    """A file that is watched, or at rest.
+    """A file that is tailed, or at rest.
 
     A file that is `followed` was named by a hook.  One that is `ending` is read to its end once more, and then rests:
     it keeps its place, so that a session that is resumed is read on and not again.
     """
 
-    def __init__(self, place: FilePlace, following: IncrementalReader, session: str | None, uid: int) -> None:
+    def __init__(self, place: FilePlace, reader: IncrementalReader, session: str | None, uid: int) -> None:
         self.place = place
         self.path = place.path
         self.session = session
@@ -65,46 +65,46 @@ class TrackedFile:
         self.grew_at: float | None = None
         self.problem: UnusableFile | None = None
         self.missing_since: float | None = None
-        self._following = following
+        self._reader = reader
         self._uid = uid
 
     @property
     def size(self) -> int:
         """The size in bytes at the last reading."""
-        return self._following.size
+        return self._reader.size
 
     @property
-    def hearing(self) -> Decoder:
+    def decoder(self) -> Decoder:
         """What the reader made of the records."""
-        return self._following.hearing
+        return self._reader.decoder
 
-    def revive(self) -> None:
-        """Watch the file, also if its session had ended."""
+    def resume(self) -> None:
+        """Follow the file again, also if its session had ended."""
         self.ending = self.resting = False
 
-    def poll(self, now: float, late: Callable[[], bool], defects: DefectLog) -> list[ReadResult]:
-        """Look at the file and read what is new; return what that brought, nothing where nothing is to be said.
+    def poll(self, now: float, expired: Callable[[], bool], defects: DefectLog) -> list[ReadResult]:
+        """Read what is new; return what that brought, nothing where there is nothing to report.
 
-        The problem, if there is one now, stands in `problem`; where it does, or did until now, something is to be said.
+        The problem, if there is one now, stands in `problem`.  That it stands, or has gone, is reported too.
         """
         stood, self.problem = self.problem, None
-        heard: list[ReadResult] = []
+        results: list[ReadResult] = []
         is_first = False
         try:
-            if self._is_news(now) and not late():
-                heard = self._following.read(self.place, now, late)
+            if self._is_news(now) and not expired():
+                results = self._reader.read(self.place, now, expired)
                 is_first = self.grew_at is None
-                if is_first or any(part.grown for part in heard):
-                    self.grew_at = self._following.changed_at
+                if is_first or any(one.grown for one in results):
+                    self.grew_at = self._reader.changed_at
         except UnusableFile as fault:
             self.problem = fault
-        except Exception as fault:  # noqa: BLE001  a defect of a reader must not end the watching of other files
+        except Exception as fault:  # noqa: BLE001  a defect of a reader must not stop other files
             defects.log(fault)
             self.problem = UnusableFile("unreadable", f"defect of the reader: {type(fault).__name__}")
-        self._note_absence(now)
-        if self.ending and (self.problem is not None or not self._following.is_behind):
+        self._check_absence(now)
+        if self.ending and (self.problem is not None or not self._reader.is_behind):
             self.resting = True
-        return heard or ([_NOTHING] if self.problem or stood or is_first else [])
+        return results or ([_NOTHING] if self.problem or stood or is_first else [])
 
     def _is_news(self, now: float) -> bool:
         try:
@@ -112,14 +112,14 @@ class TrackedFile:
         except OSError as fault:
             raise unusable_for(fault) from fault
         check_status(status, self._uid)
-        return self._following.is_news(self.place, status, now)
+        return self._reader.is_news(self.place, status, now)
 
-    def _note_absence(self, now: float) -> None:
+    def _check_absence(self, now: float) -> None:
         if self.problem is None or self.problem.problem != "missing":
             self.missing_since = None
         elif self.missing_since is None:
             self.missing_since = now
-            self._following.note_absence()
+            self._reader.mark_absent()
 
 
 _NOTHING: Final = ReadResult()

@@ -15,25 +15,25 @@ from support.supervisor.tailing_box import Box, NumberReader, line, problems, so
 async def test_unreadable_records_are_counted_until_one_can_be_read(tmp_path: Path) -> None:
     box, log = Box(tmp_path), tmp_path / "s.jsonl"
     write(log, line(1) + "{\n[\n")
-    (news,) = await box.poll()
-    assert (news.skipped, news.unreadable_run, news.problem) == (2, 2, None)
-    assert news.evidence == "unreadable record invalid_json $"
+    (update,) = await box.poll()
+    assert (update.skipped, update.unreadable_run, update.problem) == (2, 2, None)
+    assert update.evidence == "unreadable record invalid_json $"
     write(log, "nonsense\n")
-    (news,) = await box.poll()
-    assert (news.skipped, news.unreadable_run) == (1, 3)
+    (update,) = await box.poll()
+    assert (update.skipped, update.unreadable_run) == (1, 3)
     write(log, line(2))
-    (news,) = await box.poll()
-    assert (news.skipped, news.unreadable_run, news.evidence, tokens_in([news])) == (0, 0, "", [2])
+    (update,) = await box.poll()
+    assert (update.skipped, update.unreadable_run, update.evidence, tokens_in([update])) == (0, 0, "", [2])
 
 
 async def test_a_defect_of_a_reader_costs_its_record_and_is_logged_once(tmp_path: Path) -> None:
     box, log = Box(tmp_path), tmp_path / "s.jsonl"
     write(log, '{"defect": 1}\n' * 3 + line(1))
     with structlog.testing.capture_logs() as logs:
-        (news,) = await box.poll()
+        (update,) = await box.poll()
         write(log, '{"defect": 1}\n')
         await box.poll()
-    assert (news.skipped, tokens_in([news])) == (3, [1])
+    assert (update.skipped, tokens_in([update])) == (3, [1])
     assert [(entry["event"], entry["fault"]) for entry in logs] == [("telemetry_reader_defect", "ZeroDivisionError")]
 
 
@@ -55,8 +55,8 @@ async def test_a_reader_that_cannot_be_made_costs_its_file_only(tmp_path: Path) 
 async def test_a_huge_record_is_skipped_and_the_next_one_read(tmp_path: Path) -> None:
     box, log = Box(tmp_path, record_bytes=1_000), tmp_path / "s.jsonl"
     write(log, line(1) + '{"n": 1, "text": "' + "x" * 10_000 + '"}\n' + line(2))
-    (news,) = await box.poll()
-    assert (tokens_in([news]), news.skipped, news.unreadable_run) == ([1, 2], 1, 0)
+    (update,) = await box.poll()
+    assert (tokens_in([update]), update.skipped, update.unreadable_run) == ([1, 2], 1, 0)
 
 
 async def test_of_too_many_files_those_that_changed_last_are_watched(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ async def test_of_too_many_files_those_that_changed_last_are_watched(tmp_path: P
     assert 10 in await box.tokens()
     box.follow("1.jsonl", "1")
     assert await box.tokens() == [1]
-    assert {file.session for file in box.watcher.files()} == {"0", "1", "5"}
+    assert {file.session for file in box.tailer.files()} == {"0", "1", "5"}
 
 
 async def test_a_file_that_is_deleted_while_it_is_open_is_read_to_its_end(tmp_path: Path) -> None:
@@ -102,8 +102,8 @@ async def test_what_was_read_before_an_error_of_the_disk_is_not_lost(
         patched.setattr(os, "pread", broken)
         read = await box.tokens()
         assert read == list(range(len(read)))
-        (news,) = await box.poll()
-        assert (news.problem, news.evidence) == ("unreadable", "EIO")
+        (update,) = await box.poll()
+        assert (update.problem, update.evidence) == ("unreadable", "EIO")
     assert read + await box.tokens() == list(range(100_000))
 
 
@@ -117,8 +117,8 @@ async def test_a_file_of_which_nothing_can_be_opened_is_unreadable(
     write(tmp_path / "s.jsonl", line(1))
     with monkeypatch.context() as patched:
         patched.setattr(os, "open", refuse)
-        (news,) = await box.poll()
-        assert (news.problem, news.evidence) == ("unreadable", "EACCES")
+        (update,) = await box.poll()
+        assert (update.problem, update.evidence) == ("unreadable", "EACCES")
     assert await box.tokens() == [1]
 
 

@@ -27,8 +27,8 @@ async def test_rows_are_read_as_another_process_writes_them(tmp_path: Path, jour
         writer.add(1, 2)
         assert await box.tokens() == [1, 2]
         writer.add(3)
-        (news,) = await box.poll()
-        assert (tokens_in([news]), news.session, news.grown, news.history) == ([3], None, 1, False)
+        (update,) = await box.poll()
+        assert (tokens_in([update]), update.session, update.grown, update.history) == ([3], None, 1, False)
         assert await box.poll() == []
     assert await box.poll() == []
 
@@ -95,13 +95,13 @@ async def test_a_log_without_its_index_is_not_given_one(tmp_path: Path) -> None:
         writer.kill()
     (tmp_path / "its.db-shm").unlink()
     before, box = looks(tmp_path), box_of(tmp_path)
-    (news,) = await box.poll()
-    assert (news.problem, news.facts) == ("unreadable", ())
-    assert "index" in news.evidence
+    (update,) = await box.poll()
+    assert (update.problem, update.facts) == ("unreadable", ())
+    assert "index" in update.evidence
     assert looks(tmp_path) == before
     with writing(tmp_path / "its.db"):
-        (news,) = await box.poll()
-        assert (news.problem, tokens_in([news])) == (None, [1])
+        (update,) = await box.poll()
+        assert (update.problem, tokens_in([update])) == (None, [1])
 
 
 async def test_a_locked_database_is_unreadable_until_it_is_free(tmp_path: Path) -> None:
@@ -109,12 +109,12 @@ async def test_a_locked_database_is_unreadable_until_it_is_free(tmp_path: Path) 
         box = box_of(tmp_path)
         writer.add(1)
         writer.run("BEGIN EXCLUSIVE")
-        (news,) = await box.poll()
-        assert news.problem == "unreadable"
-        assert news.evidence.startswith("BusyError")
+        (update,) = await box.poll()
+        assert update.problem == "unreadable"
+        assert update.evidence.startswith("BusyError")
         writer.run("COMMIT")
-        (news,) = await box.poll()
-        assert (news.problem, tokens_in([news])) == (None, [1])
+        (update,) = await box.poll()
+        assert (update.problem, tokens_in([update])) == (None, [1])
 
 
 async def test_an_answer_is_cut_at_its_limit_and_asked_for_again(tmp_path: Path) -> None:
@@ -123,8 +123,8 @@ async def test_an_answer_is_cut_at_its_limit_and_asked_for_again(tmp_path: Path)
         box = box_of(tmp_path, RowReader(limit=10))
         polls = [await box.poll() for _ in range(4)]
     assert [tokens_in(found) for found in polls] == [[*range(10)], [*range(10, 20)], [*range(20, 25)], []]
-    assert [news.history for found in polls for news in found] == [True, True, True]
-    assert [news.grown for found in polls for news in found] == [0, 0, 0]
+    assert [update.history for found in polls for update in found] == [True, True, True]
+    assert [update.grown for found in polls for update in found] == [0, 0, 0]
 
 
 async def test_a_query_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
@@ -133,18 +133,18 @@ async def test_a_query_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
     )
     with writing(tmp_path / "its.db") as writer:
         writer.add(1)
-        (news,) = await box_of(tmp_path, RowReader(endless), read_s=0.2).poll()
-    assert (news.problem, news.evidence) == ("unreadable", "the query took too long")
+        (update,) = await box_of(tmp_path, RowReader(endless), read_s=0.2).poll()
+    assert (update.problem, update.evidence) == ("unreadable", "the query took too long")
 
 
 async def test_a_query_that_writes_is_refused(tmp_path: Path) -> None:
     with writing(tmp_path / "its.db") as writer:
         writer.add(1)
-        (news,) = await box_of(
+        (update,) = await box_of(
             tmp_path, RowReader("DELETE FROM usage WHERE id > ? RETURNING id, session, tokens")
         ).poll()
-        assert news.problem == "unreadable"
-        assert news.evidence.startswith("ReadOnlyError")
+        assert update.problem == "unreadable"
+        assert update.evidence.startswith("ReadOnlyError")
         assert writer.run("SELECT count(*) FROM usage") == [[1]]
 
 
@@ -154,23 +154,23 @@ async def test_a_query_that_writes_is_refused(tmp_path: Path) -> None:
 )
 async def test_what_is_no_database_is_unreadable(tmp_path: Path, contents: bytes, evidence: str) -> None:
     (tmp_path / "its.db").write_bytes(contents)
-    (news,) = await box_of(tmp_path).poll()
-    assert news.problem == "unreadable"
-    assert news.evidence.startswith(evidence)
+    (update,) = await box_of(tmp_path).poll()
+    assert update.problem == "unreadable"
+    assert update.evidence.startswith(evidence)
 
 
 async def test_a_database_in_which_nothing_is_stored_yet_says_nothing(tmp_path: Path) -> None:
     (tmp_path / "its.db").touch()
     box = box_of(tmp_path)
-    assert [news.problem for news in await box.poll()] == [None]
+    assert [update.problem for update in await box.poll()] == [None]
     assert await box.poll() == []
 
 
 async def test_a_table_that_is_not_there_yet_is_unreadable_until_it_is(tmp_path: Path) -> None:
     sqlite3.connect(tmp_path / "its.db").execute("CREATE TABLE other(id)").connection.close()
     box = box_of(tmp_path)
-    (news,) = await box.poll()
-    assert (news.problem, news.evidence) == ("unreadable", "SQLError: no such table: usage")
+    (update,) = await box.poll()
+    assert (update.problem, update.evidence) == ("unreadable", "SQLError: no such table: usage")
     with writing(tmp_path / "its.db") as writer:
         writer.add(1)
         assert await box.tokens() == [1]
@@ -179,8 +179,12 @@ async def test_a_table_that_is_not_there_yet_is_unreadable_until_it_is(tmp_path:
 async def test_rows_that_the_reader_refuses_are_counted(tmp_path: Path) -> None:
     with writing(tmp_path / "its.db") as writer:
         writer.add(1, -1)
-        (news,) = await box_of(tmp_path).poll()
-    assert (news.skipped, news.unreadable_run, news.evidence) == (1, 1, "unreadable record out_of_range usage.tokens")
+        (update,) = await box_of(tmp_path).poll()
+    assert (update.skipped, update.unreadable_run, update.evidence) == (
+        1,
+        1,
+        "unreadable record out_of_range usage.tokens",
+    )
 
 
 @pytest.mark.parametrize("beside", ["its.db-wal", "its.db-shm"])
@@ -201,8 +205,8 @@ async def test_a_database_that_took_anothers_place_is_asked_from_its_beginning(t
     with writing(tmp_path / "new.db") as writer:
         writer.add(3)
     (tmp_path / "new.db").rename(tmp_path / "its.db")
-    (news,) = await box.poll()
-    assert (tokens_in([news]), news.history) == ([3], True)
+    (update,) = await box.poll()
+    assert (tokens_in([update]), update.history) == ([3], True)
 
 
 async def test_a_database_is_found_by_its_log_when_it_was_written_long_ago(tmp_path: Path) -> None:
@@ -232,13 +236,13 @@ async def test_a_link_that_takes_the_place_of_a_checked_path_is_refused_unread(
         return options_of(tail, path, header)
 
     monkeypatch.setattr(DatabaseTail, "_options", swap_then_choose)
-    (news,) = await box.poll()
-    assert (news.problem, news.evidence, news.facts) == ("refused", "a symbolic link on the way", ())
+    (update,) = await box.poll()
+    assert (update.problem, update.evidence, update.facts) == ("refused", "a symbolic link on the way", ())
 
 
 async def test_text_that_is_not_unicode_is_unreadable_and_not_quoted(tmp_path: Path) -> None:
     with writing(tmp_path / "its.db") as writer:
         writer.run("INSERT INTO usage(session, tokens) VALUES (CAST(x'ff736563726574' AS TEXT), 1)")
-        (news,) = await box_of(tmp_path).poll()
-    assert news.problem == "unreadable"
-    assert "secret" not in news.evidence
+        (update,) = await box_of(tmp_path).poll()
+    assert update.problem == "unreadable"
+    assert "secret" not in update.evidence

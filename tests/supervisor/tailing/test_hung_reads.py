@@ -45,7 +45,7 @@ async def polled_until_answered(box: Box) -> list[int]:
     with anyio.fail_after(20):
         while True:
             found = await box.poll()
-            if tokens := tokens_in([news for news in found if news.source_id == "stuck"]):
+            if tokens := tokens_in([update for update in found if update.source_id == "stuck"]):
                 return tokens
             await anyio.lowlevel.checkpoint()
 
@@ -58,7 +58,7 @@ async def test_a_read_that_hangs_is_reported_and_the_other_source_read(tmp_path:
     try:
         found = await box.poll()
         assert tokens_in(found) == [2]
-        assert [(news.source_id, news.problem) for news in found if news.problem] == [("stuck", "hung")]
+        assert [(update.source_id, update.problem) for update in found if update.problem] == [("stuck", "hung")]
     finally:
         reader.answer.set()
     assert await polled_until_answered(box) == [1]
@@ -74,10 +74,10 @@ async def test_while_a_read_hangs_no_other_is_started_and_nobody_waits(tmp_path:
         for number in range(100):
             write(tmp_path / "free" / "f.jsonl", line(number))
             found = await box.poll()
-            assert [news.problem for news in found if news.source_id == "stuck"] == ["hung"]
+            assert [update.problem for update in found if update.source_id == "stuck"] == ["hung"]
             assert tokens_in(found) == [number]
         assert time.monotonic() - start < 100 * READ_S
-        stuck = [thread for thread in set(threading.enumerate()) - before if thread.name == "watch codex stuck"]
+        stuck = [thread for thread in set(threading.enumerate()) - before if thread.name == "tail codex stuck"]
         assert len(stuck) == 1
         assert reader.calls == 1
     finally:
@@ -92,12 +92,12 @@ async def test_what_a_late_read_brings_is_not_lost_and_watching_goes_on(tmp_path
     try:
         await box.poll()
         write(log, line(2))
-        box.watcher.follow("codex", "named", str(log))
+        box.tailer.follow("codex", "named", str(log))
     finally:
         reader.answer.set()
     assert await polled_until_answered(box) == [1]
     assert await polled_until_answered(box) == [2]
-    assert [(file.session, file.problem) for file in box.watcher.files()] == [("named", None)]
+    assert [(file.session, file.problem) for file in box.tailer.files()] == [("named", None)]
 
 
 async def test_every_watched_file_of_a_hung_source_is_hung(tmp_path: Path) -> None:
@@ -110,11 +110,11 @@ async def test_every_watched_file_of_a_hung_source_is_hung(tmp_path: Path) -> No
     try:
         write(tmp_path / "stuck" / "a.jsonl", line(2))
         assert problems(await box.poll()) == {"a.jsonl": "hung", "b.jsonl": "hung"}
-        assert {file.problem for file in box.watcher.files()} == {"hung"}
+        assert {file.problem for file in box.tailer.files()} == {"hung"}
     finally:
         reader.answer.set()
     assert await polled_until_answered(box) == [2]
-    assert {file.problem for file in box.watcher.files()} == {None}
+    assert {file.problem for file in box.tailer.files()} == {None}
 
 
 async def test_a_poll_that_is_cancelled_loses_nothing(tmp_path: Path) -> None:
@@ -162,11 +162,11 @@ async def test_a_defect_of_ours_costs_one_source_one_poll(tmp_path: Path, monkey
     reader.answer.set()
     for folder in ("stuck", "free"):
         write(tmp_path / folder / "s.jsonl", line(1))
-    files = box.watcher._sources[0].files
+    files = box.tailer._sources[0].files
     with monkeypatch.context() as broken, structlog.testing.capture_logs() as logs:
-        broken.setattr(files, "_find", lambda *arguments: 1 / 0)
+        broken.setattr(files, "_discover_files", lambda *arguments: 1 / 0)
         assert await box.tokens() == [1]
     assert await box.tokens() == [1]
     assert [(entry["event"], entry["fault"], entry["source_id"]) for entry in logs] == [
-        ("watching_failed", "ZeroDivisionError", "stuck")
+        ("source_failed", "ZeroDivisionError", "stuck")
     ]

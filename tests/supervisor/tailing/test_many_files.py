@@ -47,7 +47,7 @@ async def test_a_thousand_idle_files_cost_a_stat_each(tmp_path: Path, monkeypatc
     for number in range(FILES):
         write(tmp_path / f"{number}.jsonl", line(number))
     await settled(box)
-    assert len(box.watcher.files()) == FILES
+    assert len(box.tailer.files()) == FILES
     with counted(monkeypatch) as calls:
         assert await box.poll() == []
     assert calls == {"lstat": FILES + 1}
@@ -102,7 +102,7 @@ async def test_of_dated_folders_only_the_newest_are_looked_into(
         write(tmp_path / day / "rollout-x.jsonl", line(1))
     box = Box(tmp_path, source(tmp_path, pattern="*/*/*/rollout-*.jsonl"))
     await settled(box)
-    assert len(box.watcher.files()) == NEWEST_DATES**3
+    assert len(box.tailer.files()) == NEWEST_DATES**3
     with counted(monkeypatch) as calls:
         await box.poll()
     folders = 1 + NEWEST_DATES + NEWEST_DATES**2 + NEWEST_DATES**3
@@ -115,14 +115,14 @@ async def test_a_new_day_is_found_and_an_old_one_watched_where_a_hook_names_it(t
         (tmp_path / "2026/11" / day).mkdir(parents=True)
     write(tmp_path / "2026/11/01/rollout-a.jsonl", line(1))
     await settled(box)
-    assert box.watcher.files() == []
+    assert box.tailer.files() == []
     box.follow("2026/11/01/rollout-a.jsonl", "a")
-    (news,) = await box.poll()
-    assert (news.session, news.history) == ("a", True)
+    (update,) = await box.poll()
+    assert (update.session, update.history) == ("a", True)
     (tmp_path / "2026/11/05").mkdir()
     write(tmp_path / "2026/11/05/rollout-b.jsonl", line(2))
-    (news,) = await box.poll()
-    assert (news.history, news.grown) == (False, len(line(2)))
+    (update,) = await box.poll()
+    assert (update.history, update.grown) == (False, len(line(2)))
     (tmp_path / "2026/12/01").mkdir(parents=True)
     write(tmp_path / "2026/12/01/rollout-c.jsonl", line(3))
     assert await box.tokens() == [3]

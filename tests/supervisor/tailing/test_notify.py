@@ -13,14 +13,14 @@ import pytest
 import structlog
 import watchfiles
 
-from lifebus_supervisor.tailing import notify as waking
+from lifebus_supervisor.tailing import notify
 from support.supervisor.tailing_box import Box, line, source, write
 
 
 @asynccontextmanager
 async def waked(box: Box) -> AsyncIterator[AsyncGenerator[None, None]]:
     with anyio.fail_after(30):
-        async with aclosing(box.watcher.changes()) as changes:
+        async with aclosing(box.tailer.changes()) as changes:
             yield changes
 
 
@@ -114,7 +114,7 @@ async def test_where_watching_is_impossible_it_ends_quietly(
     with structlog.testing.capture_logs() as logs:
         async with waked(box) as changes:
             assert [wake async for wake in changes] == []
-    assert [(entry["event"], entry["log_level"]) for entry in logs] == [("watching_by_notice_ended", "info")]
+    assert [(entry["event"], entry["log_level"]) for entry in logs] == [("change_notifications_ended", "info")]
 
 
 async def test_no_thread_is_left_when_nobody_listens_any_more(tmp_path: Path) -> None:
@@ -132,4 +132,4 @@ async def test_no_thread_is_left_when_nobody_listens_any_more(tmp_path: Path) ->
 
 
 def test_the_folders_that_are_watched_are_limited() -> None:
-    assert len(waking._some(lambda: [str(number) for number in range(10_000)])) == waking.MAX_FOLDERS
+    assert len(notify._limited(lambda: [str(number) for number in range(10_000)])) == notify.MAX_FOLDERS

@@ -42,7 +42,7 @@ def told_at_rest(adapter_id: str, path: Path, contents: bytes) -> list[Fact]:
 
 
 def facts(found: Sequence[FileUpdate]) -> list[Fact]:
-    return [fact for news in found for fact in news.facts]
+    return [fact for update in found for fact in update.facts]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ async def test_a_capture_that_grows_piece_by_piece_tells_what_it_tells_at_rest(
         with log.open("ab") as file:
             file.write(contents[start : start + PIECE])
         found = await watcher.poll()
-        assert [news for news in found if news.history or news.problem or news.skipped] == []
+        assert [update for update in found if update.history or update.problem or update.skipped] == []
         told += facts(found)
     assert told == told_at_rest(adapter_id, log, contents)
     assert await watcher.poll() == []

@@ -36,16 +36,16 @@ async def test_what_is_no_plain_file_is_refused_at_every_poll(
     if followed:
         box.follow("s.jsonl")
     for _ in range(2):
-        (news,) = await box.poll()
-        assert (news.problem, news.evidence, news.facts) == ("refused", evidence, ())
+        (update,) = await box.poll()
+        assert (update.problem, update.evidence, update.facts) == ("refused", evidence, ())
 
 
 async def test_a_folder_in_a_files_place_is_refused(tmp_path: Path) -> None:
     (tmp_path / "s.jsonl").mkdir()
     box = Box(tmp_path)
     box.follow("s.jsonl")
-    (news,) = await box.poll()
-    assert (news.problem, news.evidence) == ("refused", "a directory")
+    (update,) = await box.poll()
+    assert (update.problem, update.evidence) == ("refused", "a directory")
 
 
 async def test_a_file_that_turns_into_a_pipe_is_refused_and_read_on_when_it_is_a_file_again(tmp_path: Path) -> None:
@@ -57,8 +57,8 @@ async def test_a_file_that_turns_into_a_pipe_is_refused_and_read_on_when_it_is_a
     assert problems(await box.poll()) == {"s.jsonl": "refused"}
     log.unlink()
     write(log, line(2))
-    (news,) = await box.poll()
-    assert (news.problem, tokens_in([news])) == (None, [2])
+    (update,) = await box.poll()
+    assert (update.problem, tokens_in([update])) == (None, [2])
 
 
 async def test_a_file_behind_a_link_below_the_root_is_refused(tmp_path: Path) -> None:
@@ -68,9 +68,9 @@ async def test_a_file_behind_a_link_below_the_root_is_refused(tmp_path: Path) ->
     (tmp_path / "root" / "project").symlink_to(tmp_path / "elsewhere")
     box = Box(tmp_path, source(tmp_path / "root", pattern="*/*.jsonl"))
     box.follow("root/project/s.jsonl")
-    (news,) = await box.poll()
-    assert (news.problem, news.facts) == ("refused", ())
-    assert "link" in news.evidence
+    (update,) = await box.poll()
+    assert (update.problem, update.facts) == ("refused", ())
+    assert "link" in update.evidence
 
 
 async def test_a_root_that_is_a_link_is_the_users_own_choice(tmp_path: Path) -> None:
@@ -79,11 +79,11 @@ async def test_a_root_that_is_a_link_is_the_users_own_choice(tmp_path: Path) -> 
     write(tmp_path / "disk" / "s.jsonl", line(1))
     box = Box(tmp_path, source(tmp_path / "root"))
     box.follow("root/s.jsonl")
-    (news,) = await box.poll()
-    assert (news.path, tokens_in([news])) == (str(tmp_path / "root" / "s.jsonl"), [1])
+    (update,) = await box.poll()
+    assert (update.path, tokens_in([update])) == (str(tmp_path / "root" / "s.jsonl"), [1])
     box.follow("disk/s.jsonl")
     assert await box.poll() == []
-    assert len(box.watcher.files()) == 1
+    assert len(box.tailer.files()) == 1
 
 
 @needs_root
@@ -91,14 +91,14 @@ async def test_somebody_elses_file_is_refused(tmp_path: Path) -> None:
     box, log = Box(tmp_path), tmp_path / "s.jsonl"
     write(log, line(1))
     os.chown(log, 12_345, 0)
-    (news,) = await box.poll()
-    assert (news.problem, news.evidence, news.facts) == ("refused", "owned by user 12345", ())
+    (update,) = await box.poll()
+    assert (update.problem, update.evidence, update.facts) == ("refused", "owned by user 12345", ())
 
 
 async def test_a_watcher_for_another_user_refuses_our_files(tmp_path: Path) -> None:
     write(tmp_path / "s.jsonl", line(1))
-    (news,) = await Box(tmp_path, uid=os.getuid() + 1).poll()
-    assert (news.problem, news.evidence) == ("refused", f"owned by user {os.getuid()}")
+    (update,) = await Box(tmp_path, uid=os.getuid() + 1).poll()
+    assert (update.problem, update.evidence) == ("refused", f"owned by user {os.getuid()}")
 
 
 def test_what_is_checked_is_what_was_opened_not_what_the_name_meant_before(tmp_path: Path) -> None:
@@ -114,8 +114,8 @@ def test_what_is_checked_is_what_was_opened_not_what_the_name_meant_before(tmp_p
 
 async def test_a_root_that_is_no_folder_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "root").write_text("")
-    (news,) = await Box(tmp_path, source(tmp_path / "root")).poll()
-    assert (news.path, news.session, news.problem) == (str(tmp_path / "root"), None, "refused")
+    (update,) = await Box(tmp_path, source(tmp_path / "root")).poll()
+    assert (update.path, update.session, update.problem) == (str(tmp_path / "root"), None, "refused")
 
 
 async def test_a_root_that_is_not_there_is_no_problem(tmp_path: Path) -> None:
@@ -123,5 +123,5 @@ async def test_a_root_that_is_not_there_is_no_problem(tmp_path: Path) -> None:
     assert await box.poll() == []
     (tmp_path / "root").mkdir()
     write(tmp_path / "root" / "s.jsonl", line(1))
-    (news,) = await box.poll()
-    assert (tokens_in([news]), news.history) == ([1], False)
+    (update,) = await box.poll()
+    assert (tokens_in([update]), update.history) == ([1], False)

@@ -15,25 +15,25 @@ async def test_a_file_is_read_from_its_beginning_and_then_as_it_grows(tmp_path: 
     assert await box.tokens() == [1, 2]
     assert await box.poll() == []
     write(log, line(3))
-    (news,) = await box.poll()
-    assert tokens_in([news]) == [3]
-    assert (news.adapter_id, news.source_id, news.path, news.session) == ("codex", "log", str(log), "s")
-    assert (news.grown, news.history, news.problem) == (len(line(3)), False, None)
+    (update,) = await box.poll()
+    assert tokens_in([update]) == [3]
+    assert (update.adapter_id, update.source_id, update.path, update.session) == ("codex", "log", str(log), "s")
+    assert (update.grown, update.history, update.problem) == (len(line(3)), False, None)
 
 
 async def test_what_stood_in_a_file_before_is_history_and_no_growth(tmp_path: Path) -> None:
     box, log = Box(tmp_path), tmp_path / "s.jsonl"
     write(log, line(1))
-    (news,) = await box.poll()
-    assert (news.history, news.grown, tokens_in([news])) == (True, 0, [1])
+    (update,) = await box.poll()
+    assert (update.history, update.grown, tokens_in([update])) == (True, 0, [1])
 
 
 async def test_a_file_that_appears_while_its_folder_is_watched_has_no_history(tmp_path: Path) -> None:
     box, log = Box(tmp_path), tmp_path / "s.jsonl"
     assert await box.poll() == []
     write(log, line(1))
-    (news,) = await box.poll()
-    assert (news.history, news.grown, tokens_in([news])) == (False, len(line(1)), [1])
+    (update,) = await box.poll()
+    assert (update.history, update.grown, tokens_in([update])) == (False, len(line(1)), [1])
 
 
 @pytest.mark.parametrize("looked", [True, False])
@@ -45,8 +45,8 @@ async def test_a_file_that_a_hook_names_has_history_unless_its_folder_was_known_
         await box.poll()
     write(tmp_path / "s.jsonl", line(1))
     box.follow("s.jsonl")
-    (news,) = await box.poll()
-    assert news.history is not looked
+    (update,) = await box.poll()
+    assert update.history is not looked
 
 
 async def test_history_and_what_came_since_stand_apart(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ async def test_a_backlog_takes_several_polls_and_grows_by_nothing(tmp_path: Path
     while len(read) < 500:
         found = await box.poll()
         read += tokens_in(found)
-        grown += [news.grown for news in found]
+        grown += [update.grown for update in found]
         polls += 1
     assert read == list(range(500))
     assert polls == pytest.approx(log.stat().st_size / 1_000, abs=1)
@@ -126,8 +126,8 @@ async def test_a_followed_file_that_is_not_there_is_missing_at_every_poll_until_
     assert box.follow("s.jsonl")
     assert problems(await box.poll()) == problems(await box.poll()) == {"s.jsonl": "missing"}
     write(log, line(1))
-    (news,) = await box.poll()
-    assert (tokens_in([news]), news.problem, news.history) == ([1], None, False)
+    (update,) = await box.poll()
+    assert (tokens_in([update]), update.problem, update.history) == ([1], None, False)
 
 
 async def test_a_deleted_file_is_missing_and_read_on_when_it_comes_back(tmp_path: Path) -> None:
@@ -137,8 +137,8 @@ async def test_a_deleted_file_is_missing_and_read_on_when_it_comes_back(tmp_path
     log.rename(away)
     assert problems(await box.poll()) == {"s.jsonl": "missing"}
     away.rename(log)
-    (news,) = await box.poll()
-    assert (news.problem, news.facts) == (None, ())
+    (update,) = await box.poll()
+    assert (update.problem, update.facts) == (None, ())
     write(log, line(2))
     assert await box.tokens() == [2]
 
@@ -152,7 +152,7 @@ async def test_a_file_that_nobody_follows_is_missed_for_a_while_only(tmp_path: P
     box.ahead = 101
     assert problems(await box.poll())
     assert await box.poll() == []
-    assert box.watcher.files() == []
+    assert box.tailer.files() == []
 
 
 async def test_the_end_of_a_session_is_read_and_then_nothing_more(tmp_path: Path) -> None:
@@ -160,9 +160,9 @@ async def test_the_end_of_a_session_is_read_and_then_nothing_more(tmp_path: Path
     write(log, line(1))
     await box.poll()
     write(log, line(2))
-    box.watcher.forget("codex", "s")
+    box.tailer.forget("codex", "s")
     assert await box.tokens() == [2]
-    assert box.watcher.files() == []
+    assert box.tailer.files() == []
     log.unlink()
     assert await box.poll() == []
 
@@ -172,7 +172,7 @@ async def test_a_resumed_session_is_read_on_and_not_again(tmp_path: Path, named:
     box, log = Box(tmp_path), tmp_path / "s.jsonl"
     write(log, line(1))
     await box.poll()
-    box.watcher.forget("codex", "s")
+    box.tailer.forget("codex", "s")
     await box.poll()
     assert await box.poll() == []
     write(log, line(2))
@@ -180,7 +180,7 @@ async def test_a_resumed_session_is_read_on_and_not_again(tmp_path: Path, named:
     if named:
         box.follow("s.jsonl")
     assert await box.tokens() == [2]
-    assert [file.records for file in box.watcher.files()] == [2]
+    assert [file.records for file in box.tailer.files()] == [2]
 
 
 async def test_a_file_that_changed_long_ago_is_not_watched_until_it_changes_again(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ async def test_a_file_that_changed_long_ago_is_not_watched_until_it_changes_agai
     write(log, line(1))
     os.utime(log, (0, 0))
     assert await box.poll() == []
-    assert box.watcher.files() == []
+    assert box.tailer.files() == []
     write(log, line(2))
     past, present = await box.poll()
     assert (tokens_in([past]), past.history) == ([1], True)
@@ -200,7 +200,7 @@ async def test_without_discovery_only_followed_files_are_watched(tmp_path: Path)
     for name in ("s.jsonl", "t.jsonl"):
         write(tmp_path / name, line(1))
     box.follow("t.jsonl", "t")
-    assert [news.session for news in await box.poll()] == ["t"]
+    assert [update.session for update in await box.poll()] == ["t"]
 
 
 @pytest.mark.parametrize(
@@ -208,13 +208,13 @@ async def test_without_discovery_only_followed_files_are_watched(tmp_path: Path)
     ["relative.jsonl", "/a/../s.jsonl", "/a/./s.jsonl", "/a//s.jsonl", "/a\0.jsonl", "/" + "a" * 4_096 + ".jsonl"],
 )
 async def test_a_path_with_detours_is_not_followed(tmp_path: Path, path: str) -> None:
-    assert not Box(tmp_path).watcher.follow("codex", "s", path)
+    assert not Box(tmp_path).tailer.follow("codex", "s", path)
 
 
 async def test_a_path_that_is_nobodys_is_not_followed(tmp_path: Path) -> None:
     box = Box(tmp_path)
     assert not box.follow("s.txt")
-    assert not box.watcher.follow("claude", "s", str(tmp_path / "s.jsonl"))
+    assert not box.tailer.follow("claude", "s", str(tmp_path / "s.jsonl"))
     assert await box.poll() == []
 
 
@@ -222,8 +222,8 @@ async def test_the_hooks_session_wins_over_the_files_name(tmp_path: Path) -> Non
     box = Box(tmp_path)
     write(tmp_path / "s.jsonl", line(1))
     box.follow("s.jsonl", "another")
-    (news,) = await box.poll()
-    assert news.session == "another"
+    (update,) = await box.poll()
+    assert update.session == "another"
 
 
 async def test_files_tells_how_each_file_is(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ async def test_files_tells_how_each_file_is(tmp_path: Path) -> None:
     box.follow("t.jsonl", "t")
     await box.poll()
     box.ahead = 60
-    there, absent = sorted(box.watcher.files(), key=lambda file: file.path)
+    there, absent = sorted(box.tailer.files(), key=lambda file: file.path)
     assert (there.size, there.records, there.skipped, there.problem) == (log.stat().st_size, 2, 1, None)
     assert there.age_s is not None
     assert 60 <= there.age_s < 90

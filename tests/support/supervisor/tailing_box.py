@@ -77,7 +77,7 @@ class Box:
     ) -> None:
         self.root = root
         self.ahead = 0.0
-        self.watcher = Tailer(
+        self.tailer = Tailer(
             {"codex": sources or (source(root),)},
             Surroundings(home=str(root), environ={}),
             limits=TailLimits(**{"read_s": 60.0, **limits}),
@@ -87,21 +87,21 @@ class Box:
         )
 
     async def poll(self) -> list[FileUpdate]:
-        return list(await self.watcher.poll())
+        return list(await self.tailer.poll())
 
     async def tokens(self) -> list[int]:
         return tokens_in(await self.poll())
 
     def follow(self, name: str, session: str = "s") -> bool:
-        return self.watcher.follow("codex", session, str(self.root / name))
+        return self.tailer.follow("codex", session, str(self.root / name))
 
 
 def tokens_in(found: Sequence[FileUpdate]) -> list[int]:
-    return [fact.used_tokens for news in found for fact in news.facts if isinstance(fact, Usage)]
+    return [fact.used_tokens for update in found for fact in update.facts if isinstance(fact, Usage)]
 
 
 def problems(found: Sequence[FileUpdate]) -> Mapping[str, str]:
-    return {Path(news.path).name: news.problem for news in found if news.problem}
+    return {Path(update.path).name: update.problem for update in found if update.problem}
 
 
 def write(path: Path, text: str) -> None:
