@@ -85,15 +85,17 @@ class HookCalls:
             await self._refuse_adapter(call)
             return _NOTHING
         try:
-            reading = await _beside(call, adapter.read, call, ids_of_call(call))
+            reading = await _offload(call, adapter.read, call, ids_of_call(call))
         except LifebusError as fault:
             await self._refuse_call(call, fault, adapter.registered.manifest, adapter.session_of)
             return _NOTHING
+        # A spooled call is history: nobody waits for its answer, and no client may deliver into the past.
         late = call.spooled_at_epoch_s is not None
         emissions = await self._supervision.admit(call, reading)
         outcomes = await self._emit(emissions, dispatch=not late)
+        # Only now: what is not durable yet must not change what supervision knows.
         self._supervision.hook_seen(call, reading, outcomes)
-        return _NOTHING if late else await _beside(call, adapter.render, call, _deliveries(emissions, outcomes))
+        return _NOTHING if late else await _offload(call, adapter.render, call, _deliveries(emissions, outcomes))
 
     async def _emit(self, emissions: Sequence[Emission], *, dispatch: bool) -> list[EmissionOutcome]:
         if not emissions:
@@ -112,7 +114,7 @@ class HookCalls:
         self.counters.unknown_adapter += 1
         if _is_notable(self.counters.unknown_adapter):
             count = self.counters.unknown_adapter
-            _log.warning("hook.unknown_adapter", count=count, adapter=call.adapter_id[:64])
+            _log.warning("hook_of_unknown_adapter", count=count, adapter=call.adapter_id[:64])
 
     async def _refuse_call(
         self,
@@ -125,18 +127,18 @@ class HookCalls:
         self.counters.unreadable += 1
         if _is_notable(self.counters.unreadable):
             _log.warning(
-                "hook.unreadable", count=self.counters.unreadable, adapter=manifest.adapter_id, code=fault.code
+                "hook_unreadable", count=self.counters.unreadable, adapter=manifest.adapter_id, code=fault.code
             )
         if not self._failures.passes(manifest.adapter_id):
             self.counters.unrecorded += 1
             return
-        session = await _beside(call, session_of, call)
+        session = await _offload(call, session_of, call)
         emission, refusal = failure_of(call, fault, manifest, session, ids_of_call(call))
         _raise_busy([await self._bus.record_failure(CLIENT_ID, emission, refusal)])
 
 
-async def _beside(call: HookCall, work: Callable[..., T], *arguments: object) -> T:
-    """Return what `work` on a call's payload returns; a large payload is read beside the event loop."""
+async def _offload(call: HookCall, work: Callable[..., T], *arguments: object) -> T:
+    """Return what `work` on a call's payload returns; a large payload is read in a thread."""
     if len(call.stdin) <= _SMALL:
         return work(*arguments)
     return await anyio.to_thread.run_sync(work, *arguments)

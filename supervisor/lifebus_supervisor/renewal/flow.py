@@ -74,14 +74,14 @@ class RenewalFlow:
         self._posture = posture
         self._ids = ids
         self._clock = clock
-        self._strands: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
 
-    def strand(self, cwd: object, session: str | None) -> anyio.Lock:
+    def lock_for(self, cwd: object, session: str | None) -> anyio.Lock:
         """Return the lock of a directory: what happens there happens in order, so a start sees what came before."""
         key = f"cwd {cwd}" if isinstance(cwd, str) else f"session {session}"
-        lock = self._strands.get(key)
+        lock = self._locks.get(key)
         if lock is None:
-            lock = self._strands[key] = anyio.Lock()
+            lock = self._locks[key] = anyio.Lock()
         return lock
 
     async def invoke(self, envelope: DispatchEnvelope, evidence: Evidence) -> CallbackResponse:
@@ -93,7 +93,7 @@ class RenewalFlow:
         moment = envelope.request
         if moment.integration_mode is not IntegrationMode.NATIVE_HOOK or moment.harness_session_id is None:
             return CallbackResponse.ok()
-        async with self.strand(moment.metadata.get("cwd"), moment.harness_session_id):
+        async with self.lock_for(moment.metadata.get("cwd"), moment.harness_session_id):
             if moment.event is LifecycleEvent.SESSION_STARTED:
                 return await self._continue(moment, moment.harness_session_id, evidence)
             if moment.frame_context is not None and moment.frame_context.frame_class is FrameClass.TOP_LEVEL:
@@ -132,10 +132,10 @@ class RenewalFlow:
                 )
             if expires <= now:
                 raise _rejected("the token had expired when it came", "expired")
-            await _beside(self.store.keep, kept)
+            await _in_thread(self.store.keep, kept)
         except LifebusError as fault:
             if fault.failure_class is not FailureClass.TRANSPORT_ERROR:  # a disk or a lock may be better next time
-                await _beside(self.store.give_up, intent)
+                await _in_thread(self.store.give_up, intent)
             raise
         return self.told(kept, PREPARED)
 
@@ -150,9 +150,9 @@ class RenewalFlow:
         thread = await self._client.consume(record, moment, evidence)
         if thread != record.thread:
             why = "the client reports no thread" if thread is None else "the client reports another thread"
-            await _beside(self.store.finish, record, ContinuationState.REJECTED, why)
+            await _in_thread(self.store.finish, record, ContinuationState.REJECTED, why)
             raise _rejected(why, "no_thread" if thread is None else "other_thread")
-        await _beside(self.store.finish, record, ContinuationState.CONSUMED)
+        await _in_thread(self.store.finish, record, ContinuationState.CONSUMED)
         return self.told(record, USED)
 
     def told(self, record: Continuation, kind: str) -> CallbackResponse:
@@ -178,7 +178,7 @@ class RenewalFlow:
 
     async def _offer(self, moment: CallbackRequest, evidence: Evidence) -> CallbackResponse:
         """Ask whether the session should be renewed, and prepare that."""
-        found = [one for one in (await _beside(self.store.records))[0] if self._is_of(one, moment)]
+        found = [one for one in (await _in_thread(self.store.records))[0] if self._is_of(one, moment)]
         if any(one.token is not None for one in found):
             evidence["decision"] = "waiting"
             return CallbackResponse.ok()
@@ -186,13 +186,13 @@ class RenewalFlow:
             evidence["decision"] = "none"
             for one in found:
                 if one.state is ContinuationState.PREPARING:
-                    await _beside(self.store.give_up, one)
+                    await _in_thread(self.store.give_up, one)
             return CallbackResponse.ok()
         evidence["decision"] = "renew"
         posture = self._posture(moment)
         if posture.path is None:
             raise _refused(posture)
-        intent = await _beside(self.store.begin, self._intent(moment))
+        intent = await _in_thread(self.store.begin, self._intent(moment))
         return await self.prepare(intent, moment, evidence)
 
     async def _continue(self, moment: CallbackRequest, session: str, evidence: Evidence) -> CallbackResponse:
@@ -206,10 +206,10 @@ class RenewalFlow:
         )
         posture = self._posture(moment)
         if posture.path is None:
-            if await _beside(self.store.look, start):
+            if await _in_thread(self.store.look, start):
                 raise _refused(posture)
             return CallbackResponse.ok()
-        match await _beside(self.store.claim, start, self._ids.make(CLAIM), moment):
+        match await _in_thread(self.store.claim, start, self._ids.make(CLAIM), moment):
             case ChosenContinuation(record):
                 return await self.hand_over(record, moment, evidence)
             case SeveralContinuations(count):
@@ -243,8 +243,8 @@ class RenewalFlow:
         return same and record.session == moment.harness_session_id
 
 
-async def _beside(work: Callable[..., T], *arguments: object) -> T:
-    """Do work on the store beside the event loop: it waits for the disk.
+async def _in_thread(work: Callable[..., T], *arguments: object) -> T:
+    """Do work on the store in a thread: it waits for the disk.
 
     Raises:
         LifebusError: as the store; a disk that refuses is `transport_error`.

@@ -44,7 +44,7 @@ async def recover(flow: RenewalFlow, bus: EventBus, left: Sequence[str]) -> None
             record = await _find(flow, payload_id)
             if record is None:
                 continue
-            async with flow.strand(record.cwd, record.session):
+            async with flow.lock_for(record.cwd, record.session):
                 record = await _find(flow, payload_id)  # its session may have gone on with it meanwhile
                 if record is not None:
                     await _Recovery(flow, bus, record).go_on()
@@ -72,7 +72,7 @@ class _Recovery:
             if record.state is ContinuationState.PREPARING:
                 await self._try(PREPARED, record.prepared_at, self._prepare)
                 return
-            await self._tell_once(PREPARED, record.prepared_at, self._flow.told(record, PREPARED), {})
+            await self._record_once(PREPARED, record.prepared_at, self._flow.told(record, PREPARED), {})
         if record.claimed_at is not None:
             await self._finish(record, record.claimed_at)
         await anyio.to_thread.run_sync(self._flow.store.mark_told, record)
@@ -81,9 +81,9 @@ class _Recovery:
         if record.state is ContinuationState.CLAIMED:
             await self._try(USED, moment, self._hand_over)
         elif record.state is ContinuationState.CONSUMED:
-            await self._tell_once(USED, moment, self._flow.told(record, USED), {})
+            await self._record_once(USED, moment, self._flow.told(record, USED), {})
         elif record.state is ContinuationState.REJECTED:
-            await self._tell_once(USED, moment, self._flow.lost(record), {})
+            await self._record_once(USED, moment, self._flow.lost(record), {})
 
     async def _prepare(self, moment: CallbackRequest, evidence: Evidence) -> CallbackResponse:
         return await self._flow.prepare(self._record, moment, evidence)
@@ -105,9 +105,9 @@ class _Recovery:
             answer: CallbackResponse | LifebusError = await work(moment, evidence)
         except LifebusError as fault:
             answer = fault
-        await self._tell(kind, moment, answer, evidence)
+        await self._record_answer(kind, moment, answer, evidence)
 
-    async def _tell_once(
+    async def _record_once(
         self, kind: str, moment: CallbackRequest, answer: CallbackResponse | LifebusError, evidence: Evidence
     ) -> None:
         """Write the receipt unless the client has one of this moment that names the payload."""
@@ -119,9 +119,9 @@ class _Recovery:
             named = {one.payload_id for one in receipt.payload_receipts}
             if self._record.payload_id in {*named, receipt.telemetry_summary.get("client_payload_id")}:
                 return
-        await self._tell(kind, moment, answer, evidence)
+        await self._record_answer(kind, moment, answer, evidence)
 
-    async def _tell(
+    async def _record_answer(
         self, kind: str, moment: CallbackRequest, answer: CallbackResponse | LifebusError, evidence: Evidence
     ) -> None:
         """Write a receipt in the client's name, in the invocation of the hook; the same one is written once."""
