@@ -10,7 +10,7 @@ behind.  So it is opened in one of three ways, by what is there:
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from functools import partial
 from itertools import islice
@@ -163,7 +163,7 @@ def _stat_of(path: str) -> tuple[int, ...] | None:
 
 
 @contextmanager
-def _connected(path: str, options: str, expired: Callable[[], bool]) -> Iterator[sqlite3.Connection]:
+def _connected(path: str, options: str, expired: Callable[[], bool]) -> Generator[sqlite3.Connection]:
     """Yield a connection that reads only, whose queries are short, and to which a schema is data and no program.
 
     Raises:
