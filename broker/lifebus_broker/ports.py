@@ -22,7 +22,7 @@ from lifebus_contract.fields import FactKey, FactValue
 from lifebus_contract.views import LedgerStatus, SessionHead
 
 Evidence = dict[FactKey, FactValue]
-"""What whoever asks a client saw of it, by names of its own; a receipt tells each under ``client_<name>``."""
+"""What whoever asks a client saw of it, by names of its own; a receipt has each under ``client_<name>``."""
 
 EMITTER: Final = "emitter"
 """The fact in a client's receipt that names who reported the event.
@@ -34,6 +34,7 @@ again is known although its clients may have left meanwhile (docs/contract.md 6.
 
 def is_same_content(stored: bytes, digest: bytes) -> bool:
     """Whether a digest is the one that a key stands for; of a pruned receipt only the first bytes are stored."""
+    # a prefix: tombstones keep a part of the digest, to make a pruned ledger small
     return digest[: len(stored)] == stored
 
 
@@ -65,6 +66,7 @@ class NewReceipt(Struct, frozen=True, kw_only=True):
     """
 
     receipt: Receipt
+    # of the request and not of the receipt, whose ids and times are new at each attempt
     digest: bytes | None = None
 
 
@@ -119,6 +121,7 @@ class Page(Struct, frozen=True, kw_only=True):
     head: int
     floor: int
     complete: bool
+    # a page and no error: the follower still learns epoch, head and floor
     snapshot_required: bool = False
 
 
@@ -169,6 +172,7 @@ class Journal(Protocol):
     implementation passes the one contract suite in tests/support/contract_suites/.
     """
 
+    # a callback and no coroutine: thousands of appends a second would each cost a task
     def append(self, records: Sequence[NewRecord], done: Callable[[list[Record] | Refusal], None]) -> Refusal | None:
         """Take records of any streams for one atomic append; call `done` on the event loop once they are committed.
 
@@ -245,6 +249,7 @@ class Ledger(Protocol):
         """The side log in the same file."""
         ...
 
+    # a callback: the order of acknowledgements is the order of commits, whatever tasks run
     def append(self, receipts: Sequence[NewReceipt], done: Callable[[list[AppendResult]], None]) -> Refusal | None:
         """Take receipts for one atomic append, in order; call `done` on the event loop once they are committed.
 
@@ -253,6 +258,7 @@ class Ledger(Protocol):
         """
         ...
 
+    # many keys at once: a hand-over to the reading thread costs more than a key
     async def find(self, scopes: Sequence[tuple[str, str, str]]) -> list[tuple[bytes, StoredReceipt | None] | None]:
         """Return, for each (client_id, adapter_id, idempotency_key), the stored digest and row.
 
@@ -272,6 +278,7 @@ class Ledger(Protocol):
         """Check hash chain, sequences, idempotency and fold (of the last `tail` rows); return what is wrong."""
         ...
 
+    # the base comes from the caller: the ledger does not know the fold
     async def prune(self, keep_after: int, base: bytes) -> int:
         """Drop whole rows up to a position, keep tombstones of their keys, and return the new floor.
 
@@ -284,6 +291,7 @@ class Ledger(Protocol):
         """
         ...
 
+    # apart from `prune`: between the two the caller computes the base, which may take seconds
     async def plan_prune(self, limits: Limits, now_epoch_s: int) -> PruneDecision | None:
         """Return what exceeds the limits now, None when everything may stay; nothing is written.
 
@@ -304,10 +312,12 @@ class Ledger(Protocol):
         """Return how many bytes the ledger takes where it is kept."""
         ...
 
+    # both limits are the broker's settings, but only the writer sees how fast the disk fills
     def bound(self, *, keep: int, spare: int) -> None:
         """Keep working files small beside `keep` bytes (0 is any size), and leave `spare` bytes of the disk free."""
         ...
 
+    # a connection of its own: a reading of the whole log must not hold up pages and lookups
     def open_log(self) -> LedgerLog:
         """Return the log from its beginning, to be read while the ledger is written; blocks.
 

@@ -35,6 +35,7 @@ class LedgerLocation(Struct, frozen=True):
     @property
     def file(self) -> Path | None:
         """The file that commands may open where no broker runs; None where there is none."""
+        # a ledger in memory has a file too, which belongs to its process alone
         return self.path if self.capabilities.local_file else None
 
     def __str__(self) -> str:

@@ -76,6 +76,7 @@ async def open_unkept(
             clock=clock,
             durability="none",
         )
+    # a cancelled opening as well: the directory may hold up to 256 MiB
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
         raise

@@ -60,6 +60,7 @@ def decode_line(data: bytes) -> LogLine:
     except (msgspec.DecodeError, UnicodeError, RecursionError) as fault:
         raise ValueError(f"not a line of a log: {str(fault)[:200]}") from None
     line = LogLine(read.position, read.digest, read.link, bytes(read.receipt))
+    # encoded again and compared: two texts of one line would make two hashes of one log
     digest_is_hex = line.digest is None or _is_hex(line.digest, 2 * 16)
     if not digest_is_hex or not _is_hex(line.link, _HEX_BYTES) or line.position < 1 or encode_line(line) != data:
         raise ValueError("not a line of a log: its form is not the canonical one")

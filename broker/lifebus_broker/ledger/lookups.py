@@ -8,7 +8,7 @@ import anyio
 from lifebus_broker.ports import StoredReceipt
 
 MOST_KEYS: Final = 512
-"""Most keys that one read looks for; who comes later waits for the next."""
+"""Most keys of one read; what comes afterwards is part of the next."""
 
 Scope = tuple[str, str, str]
 """Whose key it is: client id, adapter id, idempotency key (docs/contract.md 6.5)."""
@@ -18,7 +18,7 @@ Found = tuple[bytes, StoredReceipt | None] | None
 
 
 class _Batch:
-    """Keys that one read looks for, and what became of it."""
+    """The keys of one read, and its result."""
 
     def __init__(self) -> None:
         self.scopes: list[Scope] = []

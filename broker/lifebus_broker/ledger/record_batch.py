@@ -58,6 +58,7 @@ def check_records(records: Sequence[NewRecord]) -> Refusal | None:
         return OVERSIZED
     for record in records:
         try:
+            # a lone surrogate has no UTF-8 form
             size = len(record.stream.encode())
         except UnicodeError:
             size = 0

@@ -16,6 +16,7 @@ async def append_records(journal: Journal, records: Sequence[NewRecord]) -> list
     answer: asyncio.Future[list[Record] | Refusal] = asyncio.get_running_loop().create_future()
 
     def done(result: list[Record] | Refusal) -> None:
+        # the caller may have been cancelled before its records were committed
         if not answer.done():
             answer.set_result(result)
 

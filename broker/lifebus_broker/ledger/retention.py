@@ -54,13 +54,14 @@ def excess(held: Held, keep_bytes: int | None) -> int:
 def decide(held: Held, limits: Limits, lighten: Callable[[int], int]) -> PruneDecision | None:
     """Return what to drop now, None when everything may stay.
 
-    `lighten` tells up to which position receipts must go to free so many bytes.  Age may take everything; size leaves
+    `lighten` returns up to which position receipts must go to free so many bytes.  Age may take everything; size leaves
     the newest `LEAST_ROWS`.
     """
     cuts = [PruneDecision(min(held.aged, held.head), "age")] if limits.keep_s is not None else []
     too_much = excess(held, limits.keep_bytes)
     if too_much:
         cuts.append(PruneDecision(min(lighten(too_much), held.head - LEAST_ROWS), "size"))
+    # the limit that takes more decides, and is the reason on record
     cut = max(cuts, key=lambda one: one.floor, default=None)
     return cut if cut is not None and cut.floor > held.floor else None
 

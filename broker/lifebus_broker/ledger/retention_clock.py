@@ -10,6 +10,7 @@ GRACE_S: Final = 7 * 86_400
 
 def elapsed_s() -> float:
     """Return seconds on a clock that nobody sets, and that goes on while the machine sleeps where it has such a one."""
+    # CLOCK_MONOTONIC stands still while a Linux machine sleeps: receipts would be kept too long
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
@@ -28,4 +29,5 @@ class RetentionClock:
 
     def __call__(self) -> float:
         """Return the time since the epoch by which age is judged."""
+        # the smaller one: too late a prune costs disk, too early a one costs receipts
         return min(self._wall(), self._zero + self._elapsed())

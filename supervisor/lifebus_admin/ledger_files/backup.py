@@ -36,6 +36,7 @@ def back_up(settings: Settings, target: Path) -> LedgerInfo:
     path = regular_file(ledger_file(settings))
     with new_file(target) as unfinished:
         with user_errors(path):
+            # beside a running broker: only a reader's snapshot is taken of its file
             copy_ledger(path, unfinished)
             bring_up_to_date(unfinished)
         # checked before it gets its name: a backup that exists can be restored
@@ -77,6 +78,7 @@ def put_in_place(settings: Settings, path: Path, build: Callable[[Path], None], 
         # this decides: from here on a kill is finished by the next start
         unfinished.rename(next_path(path))
         sync_directory(path.parent)
+    # here and not at the next start: the caller wants to know where the ledger before is
     aside = settle(path, settings.ledger_companions)
     return Replacement(epoch=info.epoch, head=info.head, floor=info.floor, aside=None if aside is None else str(aside))
 

@@ -38,6 +38,7 @@ def regular_file(path: Path, what: str = "ledger") -> Path:
         raise unreadable(path, f"it is no regular file, so no {what}")
     if not os.access(path, os.R_OK):
         raise unreadable(path, "we may not read it; see its owner and its mode")
+    # until the swap is finished, the file at this path is the ledger before
     if next_path(path).exists():
         raise BrokerBusy(f"{path} is being replaced; the next start of a broker finishes that", code="busy")
     return path

@@ -77,9 +77,11 @@ def read_info(path: Path, *, beside: Path | None = None, name: Path | None = Non
     regular_file(path)
     with user_errors(path), closing(open_reader(path)) as connection:
         execute = executor(connection)
+        # one snapshot: beside a broker the counts would otherwise be of different moments
         execute("BEGIN")
         format_ = int(_one(execute, "PRAGMA user_version"))
         names = {str(name) for (name,) in execute("SELECT name FROM sqlite_schema")}
+        # an older format is shown as it is: reading must not upgrade a file
         if format_ > FORMAT or not names.issuperset(_TABLES):
             _refuse(path, format_, known=names.issuperset(_TABLES))
         sizes = [file.stat().st_size if file.exists() else 0 for file in files_of(path)]
@@ -99,6 +101,7 @@ def _read(execute: Execute, names: set[str], sizes: list[int]) -> LedgerInfo:
         epoch=str(meta["epoch"]),
         floor=floor,
         head=newest.position if newest else floor,
+        # a prune moves the floor first and deletes rows afterwards, in pieces
         deleting=floor - int(meta["pruned"]),
         rows=int(_one(execute, "SELECT count(*) FROM rows WHERE position > ?", floor)),
         sessions=int(_one(execute, "SELECT count(*) FROM streams WHERE harness_session_id <> ''")),

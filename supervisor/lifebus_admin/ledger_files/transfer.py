@@ -32,6 +32,7 @@ def export_source(path: Path) -> Generator[SqliteExport]:
     regular_file(path)
     with unfinished_file(path) as copy:
         with user_errors(path):
+            # an export takes minutes: a reader open that long would keep the write-ahead log from being reset
             copy_ledger(path, copy)
             finish_pruning(copy)
         with SqliteExport(copy) as source:
@@ -68,6 +69,7 @@ def bring_in(settings: Settings, export: Path, epoch: str, *, replace: bool) -> 
         OSError: a file cannot be written.
     """
     source = _open(regular_file(export, "export"))
+    # a base cannot be computed again, for its receipts are gone; so its version must be ours
     if source.base() is not None and source.header.reducer != REDUCER_VERSION:
         detail = f"{export}: what stands for its pruned receipts is of version {source.header.reducer} of the fold"
         raise LifebusError(f"{detail}; this program knows {REDUCER_VERSION}", code="ledger_format")
@@ -88,6 +90,7 @@ def _open(file: Path) -> JsonlLog:
         return open_export(FileSlice(file))
     bundle = open_archive(file)
     log = open_export(bundle.parts[LEDGER])
+    # after the log was read: a damaged part is refused before anything is built of it
     bundle.check(LEDGER)
     return log
 
@@ -96,7 +99,7 @@ def _require_empty(path: Path) -> None:
     """Refuse to put a ledger in the place of one that holds something.
 
     Raises:
-        LifebusError: it does, or it cannot be told.
+        LifebusError: it does, or it cannot be read.
     """
     if not path.exists():
         return

@@ -32,13 +32,14 @@ def check_file_system(path: Path) -> None:
 
 
 def _kind_of(device: int) -> str:
-    """Return the name of the file system of a device, empty where it cannot be told."""
+    """Return the name of the file system of a device, empty where it is not known."""
     try:
         mounts = _MOUNTS.read_text("utf-8", "replace")
     except OSError:
         return ""
     number = f"{os.major(device)}:{os.minor(device)}"
     for line in mounts.splitlines():
+        # optional fields stand before the dash, so the type cannot be found by its column
         mount, _, source = line.partition(" - ")
         if mount.split()[2:3] == [number]:
             return source.partition(" ")[0]

@@ -33,6 +33,7 @@ def create(connection: apsw.Connection, epoch: str) -> None:
         return
     if version not in _OLDER and (version or execute("SELECT count(*) FROM sqlite_schema").fetchall() != [(0,)]):
         raise InternalError(f"ledger format {version}; this program knows {FORMAT}", code="ledger_format")
+    # one transaction: a kill leaves the old format whole, and the next start upgrades again
     with connection:
         if version:
             _upgrade(connection, version)
@@ -72,10 +73,12 @@ def _upgrade(connection: apsw.Connection, version: int) -> None:
     execute = executor(connection)
     if execute("SELECT value FROM meta WHERE key = 'floor'").fetchall() != [(0,)]:
         raise InternalError(f"a pruned ledger of format {version} holds no base to go on from", code="ledger_format")
+    # rows and keys are not copied: they are nearly the whole file, and their layout did not change
     kept = ["rows", "keys", "tips", "marks", "intake", "take"]
     rebuilt = ["meta", "streams", "bases", "seconds"]
     noted = [] if version == _WITHOUT_NOTES else ["note_streams", "notes"]
     if noted:
+        # an index keeps its name when its table is renamed, and would stand in the way of the new one
         execute("DROP INDEX notes_by_number")
     for name in rebuilt + noted:
         execute(f"ALTER TABLE {name} RENAME TO old_{name}")

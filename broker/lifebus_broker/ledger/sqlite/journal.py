@@ -20,7 +20,7 @@ _NOTE_WEIGHT = 64
 class SqliteJournal:
     """Implements `ports.Journal` for its ledger, which lends what it does itself.
 
-    `refusal` tells why nothing is taken now, `submit` queues for the writer thread, `write` has it do something
+    `refusal` returns why nothing is taken now, `submit` queues for the writer thread, `write` has it do something
     between two transactions, `query` runs something on the reading connection.  `queued` counts waiting records: they
     have bounds of their own, so that a flood of them keeps no receipt out.
     """
@@ -65,6 +65,7 @@ class SqliteJournal:
     async def drop(self, stream: str, through: int) -> int:
         """Drop records piece by piece, each in a transaction of its own (ports.Journal.drop)."""
         while True:
+            # each piece waits its turn in the writer's queue: appends go on between two of them
             floor, more = await self._write(lambda store: store.drop_records(stream, through))
             if not more:
                 return int(floor)

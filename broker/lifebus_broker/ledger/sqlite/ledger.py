@@ -75,6 +75,7 @@ class SqliteLedger:
         self._publish, self._fault, self._clock = committed, failed, clock
         self._head = file.store.head
         self._loop = asyncio.get_running_loop()
+        # the reading connection has one open transaction at a time
         self._one_reader = anyio.CapacityLimiter(1)
         self._lookups = Lookups(lambda scopes: self._in_thread(self._reader.find, scopes, limiter=self._one_reader))
         self._queued = self._weight = 0
@@ -209,6 +210,7 @@ class SqliteLedger:
         Raises:
             LifebusError: the ledger is closed, or takes no writes now.
         """
+        # found on a reading connection, removed by the writer: a scan of all tombstones would stop appends
         pieces = expired_tombstones(self._file.path, before_epoch_s, self._file.vfs)
         while piece := await self._in_thread(next, pieces, None):
             await self._write(partial(_remove, piece, before_epoch_s))

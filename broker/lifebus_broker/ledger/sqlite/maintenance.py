@@ -108,6 +108,7 @@ class Maintenance:
         decision = None if self._surplus is None else self._surplus()
         self._trim_at = self._now() + _MEASURE_S
         if decision is not None:
+            # one trim behind the receipts: an emitter that retries soon still finds its key
             self._store.forget_tombstones(self._trimmed_epoch_s)
             self._trimmed_epoch_s = int(time.time())
             self._store.prune_to(decision.floor, b"", self._trimmed_epoch_s)

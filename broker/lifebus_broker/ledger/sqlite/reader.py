@@ -94,6 +94,7 @@ class Reader:
         with self._snapshot() as meta:
             known = sql.known(self._execute, keys, meta.floor, numbered=self._numbered)
             if meta.pruned:
+                # tombstones have a table of their own, which is empty until something was pruned
                 known |= find_tombstones(self._execute, [key for key in keys if key not in known])
         return [known.get(key) for key in keys]
 
@@ -149,7 +150,7 @@ class Reader:
         return True
 
     def _first_since(self, second: int, head: int) -> int:
-        """Return the position before which no receipt is as late as `second`."""
+        """Return the position before which no receipt is of `second` or a later one."""
         found = self._execute("SELECT position FROM seconds WHERE second >= ? ORDER BY second LIMIT 1", (second,))
         row = found.fetchone()
         return head + 1 if row is None else int(row[0])

@@ -76,6 +76,7 @@ class RecordTable:
             self.written += tip.head - before.head
             self.dropped += tip.floor - before.floor
         self._tips.update(tips)
+        # bounded: tips that go are read from the table again
         for stream in list(self._tips)[: max(len(self._tips) - _MAX_TIPS, 0)]:
             del self._tips[stream]
 

@@ -146,6 +146,7 @@ def _prepared(connection: apsw.Connection, *pragmas: str, new: Sequence[str] = (
         connection.set_busy_timeout(_BUSY_MS)
         _lend(connection, "checksum", checksum)
         _lend(connection, "guarded", guarded)
+        # page size and auto-vacuum can be set only before the first page is written
         is_new = new and executor(connection)("PRAGMA page_count").fetchall() == [(0,)]
         for pragma in (*new, *pragmas) if is_new else pragmas:
             executor(connection)(f"PRAGMA {pragma}").fetchall()

@@ -69,6 +69,7 @@ class Store:
         self.connection, self._watermark = connection, watermark
         self.numbered = numbered
         self._execute = executor(connection)
+        # before anything is read: an older format lacks columns that are read here
         create(connection, epoch)
         meta = dict(self._all("SELECT key, value FROM meta"))
         self.epoch: str = meta["epoch"]
@@ -128,6 +129,7 @@ class Store:
     def lookup(self, keys: Iterable[str]) -> dict[str, Known]:
         """Return what the keys stand for, where they are known."""
         wanted = list(keys)
+        # tombstones first: of a key that is in both, the live receipt counts
         return self.tombstones.find(wanted) | sql.known(self._execute, wanted, self.floor, numbered=self.numbered)
 
     def write(self, batch: Batch, records: RecordBatch | None = None) -> None:
@@ -210,6 +212,7 @@ class Store:
     def truncate_wal(self, wait_ms: int = 0) -> None:
         """Move the write-ahead log into the file and cut it off; `apsw.BusyError` says that a reader needs it now."""
         with busy_timeout(self.connection, wait_ms):
+            # a reader that began earlier makes this fail at once or after the wait, and changes nothing
             self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         self._frames, self.wal_is_long = 0, False
         self.size_bytes = self._size()
@@ -330,6 +333,7 @@ class Store:
     @contextmanager
     def _transaction(self) -> Generator[None]:
         """One transaction; whatever is raised inside takes it back."""
+        # the write lock at once: a transaction that began as a reader could fail half-way with SQLITE_BUSY
         self._execute("BEGIN IMMEDIATE")
         try:
             yield

@@ -53,7 +53,7 @@ END""",
 - tips: stream -> its newest row up to meta.pointed; newer rows speak for themselves.
 - bases: the head of a stream as of its newest pruned row.
 - marks: every 64th receipt of a session.
-- seconds: second -> the first position whose receipt is that late; every row before it is earlier.
+- seconds: second -> the first position whose receipt is of it or later; every row before it is earlier.
 - intake: one statement stores rows, keys and marks: one transaction in one call, the interpreter's lock is given up
   once a commit and not once a row.
 - base: one row once something was pruned: the dump of the stores after meta.floor, and its SHA-256.

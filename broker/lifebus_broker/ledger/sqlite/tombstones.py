@@ -60,12 +60,12 @@ class Tombstones:
 
     def add(self, after: int, last: int, at_epoch_s: int) -> bool:
         """Put the keys of receipts that are being deleted here; say whether there were any."""
-        buried = list(self._keys_between(after, last))
-        if not buried:
+        pruned = list(self._keys_between(after, last))
+        if not pruned:
             return False
-        select_all(self._execute, _FORGET, [key for key, _ in buried])
+        select_all(self._execute, _FORGET, [key for key, _ in pruned])
         # sorted: neighbours in the tree are written together
-        stones = sorted((_hash(key), digest[:_DIGEST_BYTES]) for key, digest in buried)
+        stones = sorted((_hash(key), digest[:_DIGEST_BYTES]) for key, digest in pruned)
         values = chain.from_iterable((*stone, at_epoch_s, checksum(*stone, at_epoch_s)) for stone in stones)
         insert_all(self._execute, _NEW, 4, list(values))
         return True

@@ -49,6 +49,7 @@ def _held(execute: Execute, path: Path, oldest: int | None, keep: int) -> Held:
     floor = _one(execute, _META, "floor")
     head = max(_one(execute, "SELECT max(position) FROM rows") or 0, floor)
     aged = None if oldest is None else _one(execute, _AGED, oldest)
+    # free pages are left out: they are given back, or used again, without another receipt going
     pages = _one(execute, "PRAGMA page_count") - _one(execute, "PRAGMA freelist_count")
     log = min(bytes_on_disk(path) - _size(path), wal_share(keep))
     return Held(

@@ -1,7 +1,7 @@
 """The thread that owns the writing connection: takes what is queued, commits it, reports, stops at the first I/O error.
 
 Group commit without waiting: a transaction holds what has queued up during the one before (docs/ledger.md D1).  The
-event loop hears of each transaction once.  A full disk pauses writing until a probe succeeds; any other error of the
+event loop gets one report a transaction.  A full disk pauses writing until a probe succeeds; any other error of the
 database ends the thread, because what reached the disk is unknown (docs/ledger.md D3).
 """
 
@@ -203,8 +203,9 @@ class Writer:
 
     def _write(self, jobs: list[ReceiptJob | RecordJob]) -> tuple[Answers, list[StoredReceipt]]:
         try:
+            # tombstones are looked up beforehand, because no constraint of the table of rows catches them
             return self._attempt(jobs, self._store.tombstones.find(_keys(jobs)) if self._store.tombstones.exist else {})
-        except apsw.ConstraintError:  # a known key: rare, because the router looks it up first
+        except apsw.ConstraintError:  # a known key: rare, because the router reads it first
             return self._attempt(jobs, self._store.lookup(_keys(jobs)))
 
     def _attempt(
@@ -231,6 +232,7 @@ class Writer:
         return answers, batch.stored
 
     def _refuse(self, jobs: list[ReceiptJob | RecordJob], refusal: Refusal) -> None:
+        # through the same report as commits: answers reach the event loop in the order of the queue
         self._reports.committed([(job, refused(job, refusal)) for job in jobs], [])
 
     def _do(self, task: Task) -> None:

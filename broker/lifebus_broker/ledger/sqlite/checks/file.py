@@ -26,9 +26,10 @@ WHERE (m.stream, m.position) > (?, ?) ORDER BY m.stream, m.position LIMIT ?"""
 
 
 def check_frame(execute: Execute, noted: Sequence[Watermark]) -> list[str]:
-    """Return what is wrong with the file as a whole: if anything is, nothing else in it need be looked at."""
+    """Return what is wrong with the file as a whole: if anything is, nothing else is checked."""
     if set(execute(_SCHEMA).fetchall()) != _definitions():
         return ["the definitions of its tables are not those that were written"]
+    # in this order: the base is compared with the floor, which is one of the ledger's own values
     for check in (_check_meta, _check_base):
         if wrong := check(execute):
             return wrong
@@ -48,7 +49,9 @@ def check_keys(connection: apsw.Connection) -> list[str]:
     last: tuple[object, ...] = ()
     while True:
         with snapshot(connection) as execute:
+            # the floor counts as well: a ledger whose rows were all pruned still has a head
             head = max(_one(execute, _HEAD) or 0, meta_of(execute)["floor"])
+            # by key and not by offset: the writer inserts and deletes keys between two pieces
             found: list[Any] = execute(_KEYS.format(after=" WHERE key > ?" if last else ""), (*last, _PIECE)).fetchall()
         for key, stored, position in found:
             if unguarded(key, stored, position) is None:
@@ -83,6 +86,7 @@ def checksum_checks(connection: apsw.Connection) -> Iterator[tuple[str, Callable
 
 def check_structure(connection: apsw.Connection) -> list[str]:
     """Return what SQLite itself finds wrong with its pages and indexes."""
+    # one finding is enough: SQLite's own texts name pages, which help nobody to repair a ledger
     found = executor(connection)("PRAGMA integrity_check(1)").fetchall()[0][0]
     return [] if found == "ok" else [f"SQLite: {str(found)[:200]}"]
 

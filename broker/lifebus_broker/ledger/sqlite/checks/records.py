@@ -39,6 +39,7 @@ def check_records(connection: apsw.Connection) -> list[str]:
     breaks = {stream: _Chain(connection, number).run() for number, stream in streams}
     wrong = [f"notes `{stream[:128]}`: {found}" for stream, found in breaks.items() if found is not None]
     with snapshot(connection) as execute:
+        # after the chains: a broken chain explains a wrong sum, and is not reported twice
         sums: list[Any] = execute(_SUMS).fetchall()
     return wrong + _findings([found for found in sums if breaks.get(found[0]) is None])
 

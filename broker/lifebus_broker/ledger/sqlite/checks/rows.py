@@ -93,12 +93,13 @@ class RowsCheck:
         return self._wrong[:most]
 
     def check_streams(self) -> list[str]:
-        """Return what is wrong with the pointers and heads, as far as the pass over all rows can tell.
+        """Return what is wrong with the pointers and heads, as far as the pass over all rows shows it.
 
         After a damaged row, and when something was pruned meanwhile, it cannot say anything.
         """
         with snapshot(self._connection) as execute:
             pruned = meta_of(execute)["pruned"]
+            # the pointers were read before the pass: what was pruned since makes them differ without damage
             if self._wrong or pruned != self._first_pruned:
                 return []
             astray = sorted(set(self._pointers.items()) ^ set(self._newest.items()))
@@ -126,10 +127,12 @@ class RowsCheck:
                 row = _Row(*values)
                 if row.position != following:
                     self._note(following, "is missing")
+                # from the row found, so that one missing range is one finding
                 following = row.position + 1
                 self._check_safely(row)
         except MISREAD as fault:
             self._note(following, f"cannot be read ({type(fault).__name__}: {str(fault)[:160]})")
+            # where a page cannot be read, SQLite gives no row behind it either: the pass ends here
             return self._head + 1
         return following
 
@@ -137,6 +140,7 @@ class RowsCheck:
         """Compare one row; a value of the wrong kind is damage as well."""
         try:
             receipt = _DECODER.decode(row.receipt)
+            # a link of the wrong type would only fail at the next row, and be reported there
             link_after(row.link, row.receipt)
         except (msgspec.DecodeError, UnicodeError, TypeError):
             self._note(row.position, "does not hold a receipt")
@@ -162,10 +166,12 @@ class RowsCheck:
         self._compare(row, "search columns", (row.at_epoch_s, row.event, row.status), columns)
         folded = (state.ended, frames_text(state), state.harness_sequence)
         self._compare(row, "head", (row.ended, row.open_frames, row.harness_sequence), folded)
+        # keys, marks and seconds of pruned rows go before the rows themselves
         if row.position > self._floor:
             for what in self._lacks(row, receipt):
                 self._note(row.position, f"{what} does not match")
         self._seen[row.stream] = _Seen(row.position, sequence or 0, row.link, state)
+        # pointers lag behind the rows: only those up to `pointed` must be right
         if row.position <= self._pointed:
             self._newest[row.stream] = row.position
 

@@ -1,4 +1,4 @@
-"""Check a ledger file against itself: everything in it, or what a start looks at (docs/ledger.md D4).
+"""Check a ledger file against itself: everything in it, or what a start checks (docs/ledger.md D4).
 
 Reads in pieces on a connection of its own, so that neither the writer nor other readers wait, and the
 write-ahead log can be reset meanwhile.
@@ -27,7 +27,7 @@ def verify(path: Path, tail: int | None = None, vfs: str | None = None, *, numbe
     """Return what is wrong with the newest `tail` rows, or with everything in the file; at most 20 findings.
 
     Each names the first bad place, in the order of positions.  With a `tail` also the tables' definitions, the ledger's
-    own values, the base, the ends of the journal's streams and what was acknowledged last are looked at.  `numbered`
+    own values, the base, the ends of the journal's streams and what was acknowledged last are checked.  `numbered`
     says whether receipts claim their sequences.
 
     Raises:
@@ -44,6 +44,7 @@ def verify(path: Path, tail: int | None = None, vfs: str | None = None, *, numbe
             return [_unreadable("the file", fault)]
         if wrong:
             return wrong
+        # only a sound frame is worth going on: with a wrong floor every row would be a finding
         rows = RowsCheck(connection, numbered=numbered)
         wrong += _found("rows", lambda: rows.run(tail, _MOST))
         wrong += _found("notes", lambda: check_ends(connection))

@@ -69,6 +69,7 @@ def is_in_use(path: Path) -> bool:
     if not path.is_file():
         return False
     try:
+        # SQLite's locks go with the process: a broker that was killed does not keep its ledger locked
         return _is_locked(path)
     except apsw.Error:
         return False

@@ -101,6 +101,7 @@ def _insert(execute: Execute, statement: str, values: tuple[object, ...], where:
 def _write_lines(store: Store, lines: list[LogLine]) -> None:
     """Draft the receipts anew, compare, and commit them."""
     receipts = [_receipt_of(line) for line in lines]
+    # without the known keys a repeated one would only fail in the commit, and name no position
     known = store.lookup(_keys(receipts))
     batch = Batch(store.tip_of, head=store.head, newest_second=store.newest_second, known=known)
     for line, receipt in zip(lines, receipts, strict=True):

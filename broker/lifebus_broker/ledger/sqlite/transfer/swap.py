@@ -31,7 +31,7 @@ def files_of(path: Path) -> tuple[Path, ...]:
 
 
 def aside_path(path: Path) -> Path:
-    """Return the directory that the present ledger goes into; its name tells when the replacement was made."""
+    """Return the directory that the present ledger goes into; its name holds the time of the replacement."""
     made = next_path(path).stat().st_mtime_ns
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(made // 1_000_000_000))
     return path.with_name(f"{path.name}.before-{moment}.{made % 1_000_000_000:09d}Z")
@@ -51,6 +51,7 @@ def settle(path: Path, companions: Sequence[Path] = ()) -> Path | None:
         return None
     present = any(file.exists() for file in files_of(path))
     aside = _move_aside(path, companions) if present else None
+    # a rename within a directory is atomic: there is a ledger at `path` at every moment
     coming.replace(path)
     sync_directory(path.parent)
     return aside
@@ -80,6 +81,7 @@ def _move_aside(path: Path, companions: Sequence[Path]) -> Path:
     for companion in (log, watermark_path(path), *companions):  # a log beside another database would spoil it
         if companion.exists():
             companion.replace(aside / companion.name)
+    # SQLite makes the index anew from the log, and the old one belongs to no file here
     index.unlink(missing_ok=True)
     for directory in {aside, path.parent, *(companion.parent for companion in companions)}:
         if directory.is_dir():
