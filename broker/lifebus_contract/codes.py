@@ -162,7 +162,7 @@ _STATE: Final[_Rows] = {
     "no_state": ErrorCode(_INVALID, "this ledger keeps no state"),
     "state_gone": ErrorCode(_CONFLICT, "that state is not kept any more; ask without a position"),
     "state_damaged": ErrorCode(_INTERNAL, "a state is not what its digest says"),
-    "not_durable": ErrorCode(_INVALID, "the ledger is kept in memory: nothing is pruned"),
+    "not_durable": ErrorCode(_INVALID, "the ledger is not kept: nothing is pruned"),
     "no_snapshot": ErrorCode(_INVALID, "there is no such snapshot"),
     "no_revision": ErrorCode(_INVALID, "no revision was written"),
     "no_session": ErrorCode(_INVALID, "the ledger has no such session"),

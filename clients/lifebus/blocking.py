@@ -304,7 +304,7 @@ class BlockingBus:
         """Have the broker take a snapshot now; see `Snapshots.save`.
 
         Raises:
-            LifebusError: the ledger is kept in memory, or the snapshot cannot be written.
+            LifebusError: the ledger is not kept, or the snapshot cannot be written.
         """
         return self._portal.call(self._bus.saves.save, save_type)
 
@@ -312,7 +312,7 @@ class BlockingBus:
         """Return what is open now, to go on from after a restart; see `Snapshots.resume`.
 
         Raises:
-            LifebusError: the ledger is kept in memory, or the broker has not read it yet.
+            LifebusError: the ledger is not kept, or the broker has not read it yet.
         """
         return self._portal.call(self._bus.saves.resume)
 

@@ -15,7 +15,7 @@ class LedgerAdmin:
         """Have the broker drop every receipt up to a position; a consumer that still wanted one gets a gap.
 
         Raises:
-            InvalidRequest: there is no such receipt, or the ledger is kept in memory.
+            InvalidRequest: there is no such receipt, or the ledger is not kept.
         """
         timeout = self._timeout * VERBS["prune"].timeout_factor
         return await self._connection.ask("prune", Prune(through=through), PruneAnswer, timeout=timeout)

@@ -19,7 +19,7 @@ class Snapshots:
         """Have the broker take a snapshot now.
 
         Raises:
-            LifebusError: the ledger is kept in memory, or the snapshot cannot be written.
+            LifebusError: the ledger is not kept, or the snapshot cannot be written.
         """
         timeout = self._timeout * VERBS["save"].timeout_factor
         return await self._connection.ask("save", Save(save_type=save_type), SaveAnswer, timeout=timeout)
@@ -30,7 +30,7 @@ class Snapshots:
         Asking changes nothing and records nothing.
 
         Raises:
-            LifebusError: the ledger is kept in memory, or the broker has not read it yet.
+            LifebusError: the ledger is not kept, or the broker has not read it yet.
         """
         return await fetch_state(partial(self._connection.ask, "resume", answer=StatePage, timeout=self._timeout))
 

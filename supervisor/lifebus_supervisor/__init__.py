@@ -1,1 +1,1 @@
-"""Ticks, settings, and the daemon that composes broker and doors."""
+"""Ticks, settings, and the daemon that composes broker and sockets."""

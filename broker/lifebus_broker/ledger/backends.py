@@ -39,4 +39,4 @@ class LedgerLocation(Struct, frozen=True):
         return self.path if self.capabilities.local_file else None
 
     def __str__(self) -> str:
-        return "memory only" if self.file is None else str(self.file)
+        return "not kept" if self.file is None else str(self.file)

@@ -102,7 +102,7 @@ def ledger_file(location: LedgerLocation, lacking: str = "no file") -> Path:
         LifebusError: there is none to open; the text ends in what is `lacking` therefore.
     """
     if location.file is None:
-        raise LifebusError(f"the ledger is kept in memory: there is {lacking}", code="configuration")
+        raise LifebusError(f"the ledger is not kept: there is {lacking}", code="configuration")
     return location.file.resolve()  # what replaces it must not replace a link to it
 
 

@@ -225,22 +225,22 @@ class EventBus:
         self._tasks.start_soon(self._dispatch_all, client_id, emissions, done, budget, dispatch)
 
     async def _dispatch_all(
-        self, client_id: str, emissions: Sequence[Emission], done: Done, budget: float | None, asking: bool
+        self, client_id: str, emissions: Sequence[Emission], done: Done, budget: float | None, dispatch: bool
     ) -> None:
         """Dispatch the emissions of each ordered group in order, and the groups concurrently."""
         outcomes: dict[int, EmissionOutcome] = {}
         deadline = None if budget is None else anyio.current_time() + budget
 
-        async def dispatch(group: list[int]) -> None:
+        async def dispatch_group(group: list[int]) -> None:
             chains: dict[str, tuple[str | None, SlotUse]] = {}
             for index in group:
-                outcomes[index] = await self._dispatch(client_id, emissions[index], chains, deadline, asking)
+                outcomes[index] = await self._dispatch(client_id, emissions[index], chains, deadline, dispatch)
 
         try:
             # A slow client holds up its own session or invocation, and no other one of the same request.
             async with anyio.create_task_group() as tasks:
                 for group in ordered_groups(emissions):
-                    tasks.start_soon(dispatch, group)
+                    tasks.start_soon(dispatch_group, group)
         except Exception:  # noqa: BLE001  a defect of ours costs this request, not everybody's bus
             _log.exception("dispatch_failed")
         finally:
@@ -254,13 +254,13 @@ class EventBus:
         emission: Emission,
         chains: dict[str, tuple[str | None, SlotUse]],
         deadline: float | None,
-        asking: bool,
+        dispatch: bool,
     ) -> EmissionOutcome:
         """Dispatch one emission; `chains` holds the parent and the used slots of each invocation so far."""
         request = emission.request
         parent, used = chains.get(request.invocation_id, (None, NO_SLOTS_USED))
-        plan = self.router.plan(client_id, emission, parent, used, dispatch=asking)
-        gap = await self._gap(client_id, emission, plan) if asking else None
+        plan = self.router.plan(client_id, emission, parent, used, dispatch=dispatch)
+        gap = await self._gap(client_id, emission, plan) if dispatch else None
         planned = PlannedEmission(
             client_id=client_id, emission=emission, plan=plan, parent=parent, gap=gap, deadline=deadline
         )

@@ -1,4 +1,4 @@
-"""Fan-out of committed receipts to whoever listens in this process: the receipt door, tests, in-process followers.
+"""Fan-out of committed receipts to whoever listens in this process: the receipt publisher, tests, in-process followers.
 
 Receipts are published after commit and acknowledgement, so what a listener missed is always in the ledger
 (docs/ledger.md D1).
@@ -56,9 +56,9 @@ class Fanout:
         """Hand the receipts of one commit to every listener; one that fails does not hurt the others."""
         # Only the newest sequence of each session: the beacon says how far a session is, not what happened.
         changed = self._changed
-        for receipt in stored:
-            if receipt.sequence is not None and receipt.harness_session_id is not None:
-                changed[receipt.adapter_id, receipt.harness_session_id] = receipt.sequence
+        for one in stored:
+            if one.sequence is not None and one.harness_session_id is not None:
+                changed[one.adapter_id, one.harness_session_id] = one.sequence
         for listener in tuple(self._listeners):  # a copy: a listener may remove itself
             self._call(listener, stored)
 

@@ -30,7 +30,7 @@ _log = structlog.get_logger("lifebus.signals")
 
 
 class NewSignal(Protocol):
-    """A signal that is to be recorded (fulfilled by `lifebus_transports.messages.signals.Signal`)."""
+    """A signal that is to be recorded (fulfilled by `lifebus_transports.messages.signals.ObservedSignal`)."""
 
     @property
     def thread(self) -> str:

@@ -29,5 +29,5 @@ class OperationVerbs:
 
     async def _serve_prune(self, _: Call, body: Prune) -> PruneAnswer:
         if self._prune is None:
-            raise InvalidRequest("the ledger is kept in memory: nothing is pruned", code="not_durable")
+            raise InvalidRequest("the ledger is not kept: nothing is pruned", code="not_durable")
         return await self._prune(body)

@@ -39,7 +39,7 @@ _log = structlog.get_logger("lifebus.snapshots")
 class SnapshotVerbs:
     """Serves the verbs of snapshots and runs the snapshotter.
 
-    `follower` is None where the ledger is kept in memory: then nothing is saved, and the verbs are refused.
+    `follower` is None where the ledger is not kept: then nothing is saved, and the verbs are refused.
     """
 
     def __init__(self, settings: Settings, bus: EventBus, follower: StateFollowerTask | None) -> None:
@@ -112,7 +112,7 @@ class SnapshotVerbs:
     async def _save(self, _: Call, body: Save) -> SaveAnswer:
         self._ready()
         if self._snapshotter is None:
-            raise _in_memory()
+            raise _not_kept()
         return await self._snapshotter.save(SaveType(body.save_type))
 
     async def _compile_now(self) -> Compiled:
@@ -135,7 +135,7 @@ class SnapshotVerbs:
 
     def _ready(self) -> StateFollowerTask:
         if self._follower is None:
-            raise _in_memory()
+            raise _not_kept()
         # Before readiness, which a broken follower never reaches.
         if self._follower.broken is not None:
             raise InvalidRequest(f"the log is damaged: {self._follower.broken}", code="ledger_damaged")
@@ -147,5 +147,5 @@ class SnapshotVerbs:
         return present_pins(self._bus.registry)
 
 
-def _in_memory() -> InvalidRequest:
-    return InvalidRequest("the ledger is kept in memory: there is nothing to save or to resume", code="no_state")
+def _not_kept() -> InvalidRequest:
+    return InvalidRequest("the ledger is not kept: there is nothing to save or to resume", code="no_state")

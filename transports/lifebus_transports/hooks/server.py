@@ -37,7 +37,7 @@ _EMPTY: Final = encode_answer(HookAnswer())
 _CHUNK: Final = 65_536
 _PASSING: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED)
 _STARVED_S: Final = 0.1
-_log: Final = structlog.get_logger("lifebus.hook_door")
+_log: Final = structlog.get_logger("lifebus.hook_server")
 
 
 class HookServerLimits(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """The bodies of the verbs that save, and that let pins change (docs/ledger.md, "Snapshots").
 
-`resume` takes and gives what `state` does (`state_messages`).
+`resume` takes and gives what `state` does (`lifebus_transports.messages.state`).
 """
 
 from typing import Annotated, Literal
