@@ -96,9 +96,9 @@ def compose_core(
         tasks=tasks,
         max_dispatches=settings.limits.dispatches,
     )
-    # The supervisor before the follower: the follower hands it what it knows of each session.
-    supervisor, recorder = compose_supervisor(settings, bus, ADAPTERS)
-    follower = compose_follower(settings, bus, supervisor)
+    # The follower before the supervisor, whose monitors begin with the state that the follower has.
+    follower = compose_follower(settings, bus)
+    supervisor, recorder = compose_supervisor(settings, bus, ADAPTERS, follower)
     consumers = Consumers(ConsumerTable(ledger, tasks, time.monotonic), time.monotonic)
     snapshots = SnapshotVerbs(settings, bus, follower)
     # Clients get less than the hook waits, or their answers would arrive at a closed connection.

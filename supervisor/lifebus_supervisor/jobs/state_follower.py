@@ -26,7 +26,6 @@ from lifebus_broker.state.session_table import SessionKey
 from lifebus_broker.state.stores import dump_stores
 from lifebus_contract import InternalError, LifebusError
 from lifebus_supervisor.configuration.settings import Settings
-from lifebus_supervisor.supervision.supervisor import Supervisor
 
 T = TypeVar("T")
 
@@ -48,8 +47,8 @@ _FINISH_S: Final = 1.0
 _log = structlog.get_logger("lifebus.state_follower")
 
 
-def compose_follower(settings: Settings, bus: EventBus, supervisor: Supervisor) -> "StateFollowerTask | None":
-    """Return the follower of a bus's ledger, on which its capabilities and its supervisor stand from now on.
+def compose_follower(settings: Settings, bus: EventBus) -> "StateFollowerTask | None":
+    """Return the follower of a bus's ledger, on which its capabilities stand from now on.
 
     A ledger without snapshots has no history when it begins, and so needs no follower: None.
     """
@@ -58,7 +57,6 @@ def compose_follower(settings: Settings, bus: EventBus, supervisor: Supervisor) 
         return None
     follower = StateFollowerTask(ledger.open_log, settings.state_dir, ledger.head, bus.capabilities.take_over)
     bus.capabilities.await_history()
-    supervisor.monitors.known = follower.known
     return follower
 
 
@@ -137,7 +135,7 @@ class StateFollowerTask:
             self._refusals.clear()
 
     async def known(self, key: SessionKey) -> tuple[int, SessionState | None]:
-        """Return how far the follower is, and the state of a session there (`MonitorTable.known`)."""
+        """Return how far the follower is, and the state of a session there (`monitor_table.KnownState`)."""
         if self.broken is not None:
             return 0, None
         return await self.use(lambda follower, _: (follower.position, follower.state.sessions.get(key)))

@@ -55,9 +55,12 @@ class NoTelemetry:
 
 
 def compose_supervisor(
-    settings: Settings, bus: EventBus, adapters: Mapping[str, Adapter]
+    settings: Settings, bus: EventBus, adapters: Mapping[str, Adapter], follower: StateFollowerTask | None
 ) -> tuple[Supervisor, AppServerRecorder]:
-    """Return the supervisor of a bus, with the telemetry that the settings ask for; and the recorder of app-servers."""
+    """Return the supervisor of a bus, with the telemetry that the settings ask for; and the recorder of app-servers.
+
+    Its monitors begin with the state that the `follower` has, where there is one.
+    """
     telemetry: Tailer | NoTelemetry = NoTelemetry()
     if settings.telemetry.enabled:
         telemetry = Tailer(
@@ -85,7 +88,8 @@ def compose_supervisor(
         is_alive=is_alive,
         hooks_installed=InstalledHooks(settings.state_dir),
     )
-    monitors = MonitorTable(bus.ledger, bus.capabilities.apply, environment.epoch)
+    known = None if follower is None else follower.known
+    monitors = MonitorTable(bus.ledger, bus.capabilities.apply, environment.epoch, known)
     recorder = AppServerRecorder(bus, monitors, environment)
     supervisor = Supervisor(
         bus, telemetry, limits, environment, monitors, at_tick_end=recorder.record_due, wake=WakeSignal()
@@ -98,6 +102,7 @@ async def recover_sessions(supervisor: Supervisor, follower: StateFollowerTask |
     done = anyio.Event()
 
     async def recover() -> None:
+        # Before the follower is there, each session would be read from its first row.
         if follower is not None:
             await follower.caught_up.wait()
         await supervisor.recover()
@@ -105,6 +110,7 @@ async def recover_sessions(supervisor: Supervisor, follower: StateFollowerTask |
 
     tasks.start_soon(recover)
     with anyio.move_on_after(_RECOVERY_S):
+        # A long way to the newest state must not keep the servers closed; recovery goes on beside them.
         if follower is None or await follower.wait_if_near():
             await done.wait()
 

@@ -31,18 +31,22 @@ _PAGE_ROWS: Final = 512
 class MonitorTable:
     """The monitors, by adapter and session.
 
-    `learn` is given the receipts that are read as history.  `known`, where somebody sets it, says from which state and
-    position on a session's rows have to be read.
+    `learn` is given the receipts that are read as history.  `known` says from which state and position on a session's
+    rows have to be read; without it they are read from the first one.
     """
 
     def __init__(
-        self, ledger: Ledger, learn: Callable[[Sequence[ReceiptLike]], None], epoch: Callable[[], float]
+        self,
+        ledger: Ledger,
+        learn: Callable[[Sequence[ReceiptLike]], None],
+        epoch: Callable[[], float],
+        known: KnownState | None = None,
     ) -> None:
         self._ledger = ledger
         self._epoch = epoch
         self._learn = learn
+        self._known = known
         self._monitors: dict[SessionKey, SessionMonitor] = {}
-        self.known: KnownState | None = None
 
     def __iter__(self) -> Iterator[SessionMonitor]:
         return iter(tuple(self._monitors.values()))
@@ -71,7 +75,7 @@ class MonitorTable:
 
     def on_commit(self, rows: Sequence[StoredReceipt], unmonitored: dict[SessionKey, None]) -> None:
         """Take note of which sessions have new rows, those without a monitor in `unmonitored`."""
-        monitors = self._monitors  # every commit of the bus passes here
+        monitors = self._monitors  # every commit of the bus comes here
         for row in rows:
             if row.harness_session_id is None:
                 continue
@@ -116,11 +120,13 @@ class MonitorTable:
         monitor.process = process.on_recorded(monitor.process, monitor.state.process)
 
     async def _begin(self, monitor: SessionMonitor) -> None:
-        """Begin with what was reduced already; where nobody can say, the rows are read from the first one."""
-        if self.known is None or monitor.position:
+        """Begin with what was reduced already; where that is not known, the rows are read from the first one."""
+        if self._known is None or monitor.position:
             return
+        # A follower that has stopped is no reason to stop: the rows themselves are in the ledger.
         with suppress(LifebusError):
-            position, state = await self.known(monitor.key)
+            position, state = await self._known(monitor.key)
+            # Another caller may have begun, and applied rows, while this one waited.
             if not monitor.position:
                 monitor.begin(position, state)
 

@@ -43,7 +43,7 @@ def stores_of(path: Path, through: int | None = None) -> Stores:
 
 
 @pytest.mark.parametrize("kept", ["everything", "the end", "nothing"])
-async def test_a_restart_behind_what_was_folded_knows_all_that_was_known(tmp_path: Path, kept: str) -> None:
+async def test_a_restart_behind_a_reduced_state_knows_all_that_was_known(tmp_path: Path, kept: str) -> None:
     async with supervised(tmp_path) as stage:
         state = await lived(stage)
         head = stage.bus.ledger.head
@@ -56,7 +56,7 @@ async def test_a_restart_behind_what_was_folded_knows_all_that_was_known(tmp_pat
         async def known(key: tuple[str, str]) -> tuple[int, SessionState | None]:
             return stores.position, stores.sessions.get(key)
 
-        stage.restart().monitors.known = known
+        stage.restart(known=known)
         await stage.supervisor.recover()
         monitor = stage.supervisor.monitors.get(KEY)
         assert monitor is not None
@@ -70,12 +70,12 @@ async def unable(_: tuple[str, str]) -> tuple[int, SessionState | None]:
 
 
 @pytest.mark.parametrize("known", [None, unable], ids=["nobody", "somebody who cannot say"])
-async def test_without_anybody_who_folded_it_what_is_left_is_read(tmp_path: Path, known: KnownState | None) -> None:
+async def test_without_a_reduced_state_what_is_left_is_read(tmp_path: Path, known: KnownState | None) -> None:
     async with supervised(tmp_path) as stage:
         state = await lived(stage)
         floor = state.frames[-1].position - 1
         await stage.bus.ledger.prune(floor, dump_stores(stores_of(tmp_path / "ledger.db", floor)))
-        stage.restart().monitors.known = known
+        stage.restart(known=known)
         await stage.supervisor.recover()
         monitor = stage.supervisor.monitors.get(KEY)
         assert monitor is not None
@@ -84,7 +84,7 @@ async def test_without_anybody_who_folded_it_what_is_left_is_read(tmp_path: Path
         assert monitor.state.receipts < state.receipts
 
 
-async def test_a_harness_does_not_wait_for_histate_that_is_long_in_coming(tmp_path: Path) -> None:
+async def test_a_hook_does_not_wait_for_a_state_that_is_long_in_coming(tmp_path: Path) -> None:
     async with supervised(tmp_path) as stage:
         state, folded = await lived(stage), anyio.Event()
         stores = stores_of(tmp_path / "ledger.db")
@@ -93,7 +93,7 @@ async def test_a_harness_does_not_wait_for_histate_that_is_long_in_coming(tmp_pa
             await folded.wait()
             return stores.position, stores.sessions.get(key)
 
-        stage.restart().monitors.known = busy
+        stage.restart(known=busy)
         with anyio.fail_after(10):
             receipts = await stage.hook("codex", called("PreCompact", "t2") | {"trigger": "auto"})
         assert [receipt.event for receipt in receipts] == ["context.pressure_observed"]

@@ -20,7 +20,7 @@ from lifebus_contract.codec import decode_receipt
 from lifebus_supervisor.app_server.recorder import AppServerRecorder
 from lifebus_supervisor.hook_intake.calls import HookCalls
 from lifebus_supervisor.supervision.environment import Environment, SupervisorLimits, TelemetryTail
-from lifebus_supervisor.supervision.monitor_table import MonitorTable
+from lifebus_supervisor.supervision.monitor_table import KnownState, MonitorTable
 from lifebus_supervisor.supervision.supervisor import PassResult, Supervisor
 from lifebus_supervisor.supervision.ticks import WakeSignal
 from lifebus_supervisor.tailing.events import FileUpdate, TailedFile
@@ -100,7 +100,7 @@ class Stage:
         self.supervisor = self.restart()
         bus.fanout.listen_transient(lambda row: self.transient.append(decode_receipt(row.receipt)))
 
-    def restart(self, telemetry: TelemetryTail | None = None) -> Supervisor:
+    def restart(self, telemetry: TelemetryTail | None = None, *, known: KnownState | None = None) -> Supervisor:
         """Forget all that is not in the ledger, as a broker that starts again does."""
         environment = Environment(
             now=self.clock.now,
@@ -109,7 +109,7 @@ class Stage:
             hooks_installed=lambda adapter_id: adapter_id in self.installed,
         )
         self.files = MadeUpFiles()
-        monitors = MonitorTable(self.bus.ledger, self.bus.capabilities.apply, environment.epoch)
+        monitors = MonitorTable(self.bus.ledger, self.bus.capabilities.apply, environment.epoch, known)
         self.recorder = AppServerRecorder(self.bus, monitors, environment)
         self.supervisor = Supervisor(
             self.bus,
