@@ -205,7 +205,7 @@ class Deliveries:
             pending.exception()  # retrieved: asyncio would log it where no caller is waiting
 
     async def _skip_gap(self, lost: ConsumerGap) -> None:
-        """Tell the broker that the loss is known."""
+        """Acknowledge the loss to the broker."""
         self._ready.clear()
         await self._settle("ack", Ack(cursor=self._request.cursor, epoch=lost.epoch, through=lost.until))
         self._lost = None

@@ -173,7 +173,7 @@ class Subscription(Follower):
         """
         after = newest.floor
         while after < newest.head:
-            # The ledger looks for the first match itself, so this takes few requests.
+            # The ledger searches for the first match itself, so this takes few requests.
             page = await self._page(Backfill(after=after, limit=1, since_epoch_s=epoch_s))
             if page.rows:
                 before = page.rows[0].position - 1

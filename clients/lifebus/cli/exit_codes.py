@@ -95,7 +95,7 @@ def explain(fault: BaseException) -> tuple[ExitCode, list[str]]:
 
 
 def report(fault: BaseException) -> ExitCode:
-    """Tell the user about an error, on stderr, and return its exit code."""
+    """Report an error to the user, on stderr, and return its exit code."""
     if os.environ.get("LIFEBUS_TRACEBACK"):
         import traceback  # noqa: PLC0415  rare
 

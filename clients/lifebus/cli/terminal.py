@@ -58,7 +58,7 @@ def clean(text: object) -> str:
 
 
 def say(message: str, *, color: str = "") -> None:
-    """Tell the user something, on stderr; lines stay lines."""
+    """Write a message to the user, on stderr; lines stay lines."""
     for line in message.split("\n"):
         sys.stderr.write(paint(clean(line), color, sys.stderr) + "\n")
     sys.stderr.flush()

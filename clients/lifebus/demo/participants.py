@@ -145,7 +145,7 @@ class DemoFollower:
         await receipts.aclose()
 
     async def follow_late(self, runtime_dir: Path, resume: anyio.Event, note: Callable[[str], None]) -> None:
-        """Follow on a connection of its own, hang up after some receipts, and go on from the last place when told."""
+        """Follow on a connection of its own, hang up after some receipts, and go on from there after `resume`."""
         async with connect(f"demo.{self.name}", runtime_dir=runtime_dir) as bus:
             await self.follow(bus, stop_after=_LATE_STOPS_AFTER)
         note(f"`{self.name}` hangs up after {len(self.seen)} receipts")

@@ -1,4 +1,4 @@
-"""How the demonstration looks: a coloured table on a terminal, plain lines elsewhere, nothing for `--check`."""
+"""How the demonstration is shown: a coloured table on a terminal, plain lines elsewhere, nothing for `--check`."""
 
 from collections.abc import Sequence
 from pathlib import Path

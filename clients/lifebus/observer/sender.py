@@ -20,7 +20,7 @@ CLIENT_ID: Final = "lifebus.observer"
 _ANSWER_S: Final = 5.0
 _PAUSE_S: Final = (0.05, 1.0)
 _RETRY_S: Final = 0.25
-"""How often the observer looks for a broker's socket, in seconds."""
+"""How often the observer checks for a broker's socket, in seconds."""
 
 
 class ObservedRun(Struct, frozen=True):
@@ -61,7 +61,7 @@ class ObservationSender:
             context.destroy(linger=0)
 
     async def _connect(self, context: "zmq.Context[zmq.Socket[bytes]]") -> Connection:
-        while self.broker_absent:  # noqa: ASYNC110  no event tells of a first broker
+        while self.broker_absent:  # noqa: ASYNC110  no event announces a first broker
             await anyio.sleep(_RETRY_S)
         return Connection(context, self._runtime_dir)
 

@@ -39,7 +39,7 @@ class ProxyChild:
 
     `reaped` has the process ids of our other children that have ended, such as the observer.
 
-    `owned`: it has a process group of its own, and has to end when it is told to; `grace` is how many seconds it may
+    `owned`: it has a process group of its own, and has to end on request; `grace` is how many seconds it may
     take to end by itself once its stdin is closed.
 
     Raises:

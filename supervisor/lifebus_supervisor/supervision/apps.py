@@ -15,9 +15,9 @@ MAX_APPS: Final = 8_192
 
 
 class AppSessions:
-    """When each session without hooks was heard last, the longest silent first.
+    """When each session without hooks reported last, the longest silent first.
 
-    `unmonitored` collects the sessions with new rows and no monitor; whoever listens to commits fills it.
+    `unmonitored` collects the sessions with new rows and no monitor; the listener of commits fills it.
     """
 
     def __init__(self, ledger: Ledger, monitors: MonitorTable, silent_s: float) -> None:
@@ -25,26 +25,27 @@ class AppSessions:
         self._ledger = ledger
         self._monitors = monitors
         self._silent_s = silent_s
-        self._heard_at: dict[SessionKey, float] = {}
+        self._reported_at: dict[SessionKey, float] = {}
 
     async def adopt_silent(self, now: float) -> None:
-        """Take note of who was heard since the last time, and supervise those who fell silent in an open frame."""
+        """Take note of who reported since the last time, and supervise those who fell silent in an open frame."""
         unmonitored, self.unmonitored = self.unmonitored, {}
         for key in unmonitored:
-            self._heard_at.pop(key, None)  # the dictionary's order is that of the last reports
-            self._heard_at[key] = now
-        while len(self._heard_at) > MAX_APPS:
-            del self._heard_at[next(iter(self._heard_at))]
-        for key, heard_at in list(self._heard_at.items()):
-            if now - heard_at < self._silent_s:
-                return
-            del self._heard_at[key]
-            await self._adopt(key, heard_at, now)
+            self._reported_at.pop(key, None)  # the dictionary's order is that of the last reports
+            self._reported_at[key] = now
+        while len(self._reported_at) > MAX_APPS:
+            del self._reported_at[next(iter(self._reported_at))]
+        for key, reported_at in list(self._reported_at.items()):
+            if now - reported_at < self._silent_s:
+                return  # all that follow have reported later
+            del self._reported_at[key]
+            await self._adopt(key, reported_at, now)
 
-    async def _adopt(self, key: SessionKey, heard_at: float, now: float) -> None:
+    async def _adopt(self, key: SessionKey, reported_at: float, now: float) -> None:
+        # The ledger's own table of sessions: without an open frame the rows need not be read at all.
         heads = await self._ledger.sessions(key)
         if not heads or heads[0].ended or not heads[0].open_frames:
             return
         monitor = self._monitors.open(key)
         await self._monitors.refresh(monitor, now)
-        monitor.hooks = hooks.on_app(monitor.hooks, hooked=False, now=heard_at)
+        monitor.hooks = hooks.on_app(monitor.hooks, hooked=False, now=reported_at)

@@ -20,6 +20,7 @@ async def drive(supervisor: Supervisor, bus: EventBus, asked: Tick) -> TickAnswe
     """
     named = () if asked.adapter_id is None else (bus.registry.require(asked.adapter_id),)
     result = await supervisor.tick()
+    # After the tick: it may have found the first live session of an adapter.
     adapters = named or _live(supervisor, bus)
     emissions = [
         supervisor.tick_emission(one, asked.session or "", sessions=result.sessions, observed=len(result.rows))

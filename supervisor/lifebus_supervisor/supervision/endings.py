@@ -1,4 +1,4 @@
-"""How frames and sessions end whose end no hook told: every rule about ends.  Pure.
+"""How frames and sessions end whose end no hook reported: every rule about ends.  Pure.
 
 Evidence of an end comes from telemetry (`monitor.turns`), from the process, from the next frame, or from the session's
 own end.  Telemetry knows best how a turn ended; all other evidence says only that it is over.
@@ -27,7 +27,7 @@ _AWAKE_S: Final = 3_600
 def end_evidence(monitor: SessionMonitor, moment: Moment, *, alive: bool | None, abandon_s: int) -> str | None:
     """Return the evidence that a session is over though nobody said so; None as long as there is none.
 
-    `alive` says whether the harness's process lives, None where nobody can tell; `abandon_s` is how long a session
+    `alive` says whether the harness's process lives, None where that is unknown; `abandon_s` is how long a session
     whose process is unknown may be silent before it counts as abandoned.
     """
     if not monitor.is_live or not monitor.loaded:
@@ -51,7 +51,7 @@ def _silence_evidence(monitor: SessionMonitor, moment: Moment, abandon_s: int) -
     silent_s = moment.epoch_s - monitor.state.last_at_epoch_s
     grown_at = monitor.telemetry.grown_at
     grows = grown_at is not None and moment.monotonic_s - grown_at < abandon_s
-    supervised_s = moment.monotonic_s - max(monitor.hooks.heard_at or 0.0, monitor.loaded_at)
+    supervised_s = moment.monotonic_s - max(monitor.hooks.reported_at or 0.0, monitor.loaded_at)
     if silent_s < abandon_s or grows or supervised_s < min(abandon_s, _AWAKE_S):
         return None
     return f"nothing was heard for {silent_s} s, and the process is unknown"
@@ -97,7 +97,7 @@ def turn_end(monitor: SessionMonitor, frame_id: str, seen: EndSeen) -> Iterator[
 def abandoned_turn(
     monitor: SessionMonitor, frame: OpenFrame, evidence: str, source: str = "supervisor"
 ) -> Iterator[SupervisionFinding]:
-    """Yield the ends of a frame that nobody told the end of, and of what stands in it."""
+    """Yield the ends of a frame whose end nobody reported, and of what stands in it."""
     for inner in with_children(monitor.state.frames, frame.frame_id):
         yield _abandoned(inner, evidence, source)
 
@@ -112,14 +112,14 @@ def with_children(frames: tuple[OpenFrame, ...], frame_id: str) -> list[OpenFram
 
 
 def _session_end(monitor: SessionMonitor, evidence: str) -> SupervisionFinding:
-    """Return the end of a session that no hook of its own told of."""
+    """Return the end of a session that no hook of its own reported."""
     how = "abandoned" if monitor.process.exit_evidence is None else "completed"
     facts = {"session_end": how, "evidence": evidence, SOURCE: "supervisor"}
     return SupervisionFinding(event=LifecycleEvent.SESSION_ENDED, telemetry=facts)
 
 
 def _shown_turn_ends(monitor: SessionMonitor, moment: Moment) -> Iterator[SupervisionFinding]:
-    """Yield the ends of open frames that telemetry shows and no hook told of, after the hook had its time."""
+    """Yield the ends of open frames that telemetry shows and no hook reported, after the hook had its time."""
     open_ids = {frame.frame_id for frame in monitor.state.frames}
     for frame_id, seen in monitor.turns.ends.items():
         if frame_id in open_ids and moment.tick - seen.tick >= GRACE_TICKS:
@@ -156,6 +156,6 @@ def _frame_end(
         event=LifecycleEvent.FRAME_ENDED,
         telemetry={"frame_end": how, "evidence": evidence[:512], SOURCE: source, **details},
         frame=frame,
-        # A frame that is opened again under its id is another one: its time tells them apart.
+        # A frame that is opened again under its id is another one: its time distinguishes the two.
         key=f"closed:{frame.opened_at_epoch_s}:{frame.frame_id}"[:256],
     )

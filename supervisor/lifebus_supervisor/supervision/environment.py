@@ -61,5 +61,6 @@ class Environment(Struct, frozen=True, kw_only=True):
 
     now: Callable[[], float]
     epoch: Callable[[], float]
+    # Compares the start time as well: process ids are used again.
     is_alive: Callable[[CallerProcess], bool]
     hooks_installed: Callable[[str], bool] = lambda _: False

@@ -21,12 +21,13 @@ def evaluate(
     """Return what is to be recorded of a session now.
 
     `end` is the evidence that it is over though nobody said so (`endings.end_evidence`); `awaits_hook` says that a hook
-    tells of compactions too, and has its time before a file is believed.
+    reports compactions too, and has its time before a file is believed.
     """
     if end is not None:
+        # The ends alone: the next evaluation finds what was measured.
         return session_closings(monitor, end)
     measured = [*pressure_change(monitor, moment, thresholds), *_compactions(monitor, moment, awaits_hook=awaits_hook)]
-    if monitor.state.ended:  # what its files tell late is still true
+    if monitor.state.ended:  # what its files report late is still true
         return [*late_closings(monitor), *measured]
     return [*measured, *turn_endings(monitor, moment)]
 
@@ -50,7 +51,7 @@ def pressure_facts(monitor: SessionMonitor) -> dict[str, Any]:
 
 
 def pressure_change(monitor: SessionMonitor, moment: Moment, thresholds: Thresholds) -> Iterator[SupervisionFinding]:
-    """Yield a change of level; where no window is told of in time, the first numbers only."""
+    """Yield a change of level; where no window is reported in time, the first numbers only."""
     telemetry, state = monitor.telemetry, monitor.state
     usage, (window, _) = telemetry.usage, telemetry.window
     if usage is None:
@@ -59,7 +60,7 @@ def pressure_change(monitor: SessionMonitor, moment: Moment, thresholds: Thresho
     if state.measured and level in {None, state.level}:
         return
     if level is None and moment.tick - (telemetry.first_usage_tick or 0) < GRACE_TICKS:
-        return  # a hook tells its numbers before the file tells the window
+        return  # a hook reports its numbers before the file has the window
     facts = {LEVEL: None if level is None else level.value, SOURCE: usage.used_source, **pressure_facts(monitor)}
     yield SupervisionFinding(event=LifecycleEvent.CONTEXT_PRESSURE_OBSERVED, telemetry=facts)
 
@@ -77,7 +78,7 @@ def proved_compactions(monitor: SessionMonitor) -> Iterator[SupervisionFinding]:
 
 
 def _compactions(monitor: SessionMonitor, moment: Moment, *, awaits_hook: bool) -> Iterator[SupervisionFinding]:
-    """Yield the compactions that files prove and no hook told of, after the hook had its time."""
+    """Yield the compactions that files prove and no hook reported, after the hook had its time."""
     since = monitor.compactions.waiting_since_tick
     if awaits_hook and since is not None and moment.tick - since < GRACE_TICKS:
         return

@@ -8,7 +8,7 @@ from lifebus_broker.state.session_state import OpenFrame
 from lifebus_contract import Degradation, LifecycleEvent
 
 GRACE_TICKS: Final = 2
-"""How many ticks a hook may lag behind a file that tells the same, and a session's end behind its process's."""
+"""How many ticks a hook may lag behind a file that reports the same, and a session's end behind its process's."""
 
 
 class Moment(Struct, frozen=True, kw_only=True):

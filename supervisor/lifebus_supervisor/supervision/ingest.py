@@ -12,7 +12,7 @@ def match_updates(updates: Sequence[FileUpdate], monitors: MonitorTable) -> list
     """Return each update with the sessions it is about.
 
     A session that nobody knew gets a monitor of which only history is known.  What is wrong with a database concerns
-    all sessions that it has told of; a problem with a file that belongs to nobody is nobody's.
+    all sessions that it has reported on; a problem with a file that belongs to nobody is nobody's.
     """
     matched: list[tuple[SessionMonitor, FileUpdate]] = []
     for update in updates:
@@ -25,6 +25,7 @@ def match_updates(updates: Sequence[FileUpdate], monitors: MonitorTable) -> list
             if monitor is not None:
                 matched.append((monitor, update))
         if update.session is None:  # a database of many sessions
+            # Sessions without new rows too: that the database can be read, or cannot, concerns them as well.
             others = (one for one in monitors if _has_file(one, update) and one.key[1] not in sessions)
             matched += [(monitor, update) for monitor in others]
     return matched
@@ -47,7 +48,7 @@ def ingest(matched: Sequence[tuple[SessionMonitor, FileUpdate]], *, tick: int, n
 def count_problems(matched: Sequence[tuple[SessionMonitor, FileUpdate]], monitors: MonitorTable) -> None:
     """Count, once a tick, for how many polls the sessions have been without their telemetry.
 
-    Of several files the one that told last counts.  One that was never there is not missed before the first turn.
+    Of several files the one that reported last counts.  One that was never there is not missed before the first turn.
     """
     problems: dict[SessionKey, dict[str, FileProblem]] = {}
     for monitor, update in matched:
@@ -56,6 +57,7 @@ def count_problems(matched: Sequence[tuple[SessionMonitor, FileUpdate]], monitor
     for monitor in monitors:
         own, newest = problems.get(monitor.key, {}), monitor.telemetry.newest_file
         problem = own.get(newest) if newest is not None else next(iter(own.values()), None)
+        # Harnesses name their transcript before they make it.
         is_due = newest is not None or bool(monitor.state.turns)
         monitor.telemetry = telemetry.on_polled(
             monitor.telemetry,
@@ -65,6 +67,7 @@ def count_problems(matched: Sequence[tuple[SessionMonitor, FileUpdate]], monitor
 
 
 def _ingest_facts(monitor: SessionMonitor, update: FileUpdate, *, tick: int, now: float, settle_s: float) -> None:
+    # After a restart a whole file is history; for a session that the ledger has open it counts all the same.
     is_known_open = monitor.state.last_event is not None and not monitor.state.ended
     if not update.history or is_known_open:
         monitor.telemetry = telemetry.with_history_only(monitor.telemetry, False)

@@ -52,6 +52,7 @@ class InstalledHooks:
             changed_ns = (self._state_dir / RECORDS).stat().st_mtime_ns
         except OSError:
             return False
+        # The installer replaces a record by renaming, which changes the folder's time.
         if changed_ns != self._changed_ns:
             self._changed_ns, self._known = changed_ns, installed_hooks(self._state_dir)
         return adapter_id in self._known

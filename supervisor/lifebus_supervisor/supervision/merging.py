@@ -1,4 +1,4 @@
-"""What a hook tells, merged with what is known already: one fact gives one receipt, whoever tells it first.  Pure."""
+"""What a hook reports, merged with what is known already: one fact gives one receipt, from any source.  Pure."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -33,7 +33,7 @@ def merge(
     """Return the emissions of a hook call as they are to be recorded.
 
     A compaction that a file has proved already is left out, and so are the second opening of a nested frame and what an
-    app-server told first.  Pressure that a harness signals without numbers gets the newest numbers, and is left out
+    app-server reported first.  Pressure that a harness signals without numbers gets the newest numbers, and is left out
     while such a signal stands.  The end of a session closes its open frames first.
     """
     merged: list[Emission] = []
@@ -44,6 +44,7 @@ def merge(
         if proved or _is_reopening(monitor, emission) or _is_known(monitor, emission):
             continue
         if event is LifecycleEvent.CONTEXT_PRESSURE_OBSERVED:
+            # A signal stands until the context is rewritten; a repeated one says nothing new.
             if not monitor.state.signalled:
                 merged.append(_with(emission, _signal_facts(monitor, reading.hook)))
             continue
@@ -89,7 +90,7 @@ def _is_reopening(monitor: SessionMonitor, emission: Emission) -> bool:
 
 
 def _is_known(monitor: SessionMonitor, emission: Emission) -> bool:
-    """Whether an app-server told the same before.
+    """Whether an app-server reported the same before.
 
     `session.starting` and `frame.opening` of such a beginning are kept: clients deliver their payloads there.
     """

@@ -112,6 +112,7 @@ class MonitorTable:
             for row in page.rows:
                 if row.position > monitor.position:  # others may have applied rows while the page was read
                     self._apply(monitor, row, now if monitor.loaded else None)
+            # The page's own end, not the last row's: what was pruned or is another session's is passed over.
             monitor.position = max(monitor.position, page.next)
             if page.complete:
                 if not monitor.loaded:

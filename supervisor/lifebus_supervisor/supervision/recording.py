@@ -67,6 +67,7 @@ class Recorder:
         outcomes = await self._emit(whole, registered.manifest, monitor)
         self._pace(monitor, outcomes[1:], tick)
         rows = tuple(row for outcome in outcomes for row in outcome.stored)
+        # At once, not with the next pass: another pass must not find the same again.
         self._monitors.apply(monitor, rows, self._now())
         return rows
 

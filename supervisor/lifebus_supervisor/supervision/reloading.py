@@ -27,6 +27,7 @@ async def reload_manifests(settings: Settings, bus: EventBus, supervisor: Superv
     """
     try:
         read = await anyio.to_thread.run_sync(configured_adapters, settings)
+        # All at once, and only when every manifest could be read: negotiations never see half of the change.
         before = bus.registry.replace(read.all())
     except LifebusError as fault:
         _log.error("manifests_not_reloaded", detail=fault.detail[:512])

@@ -44,10 +44,12 @@ def capability_findings(
     held = {one.capability: one.support for one in monitor.state.lost}
     before = {one.cause for one in monitor.state.lost}
     for cause, evidence in now.items():
+        # The ledger's state knows what was recorded as lost, so a restart repeats nothing.
         if cause.value not in before:
             yield from _finding(cause, lost(manifest, cause, evidence, moment.epoch_s, held))
     for cause, evidence in _BACK.items():
         if cause.value in before and cause not in now and _is_back(cause, monitor):
+            # What another cause still takes away does not come back with this one.
             still = {capability for other in now for capability in AFFECTED[other]}
             gone = [
                 one.capability for one in monitor.state.lost if one.cause == cause.value and one.capability not in still
@@ -61,8 +63,8 @@ def source_health(monitor: SessionMonitor, moment: Moment, *, hooks_expected: bo
     """Return how the sources of a session are."""
     hooks, telemetry = monitor.hooks, monitor.telemetry
     silent_s = 0.0
-    if hooks.by_app and monitor.state.frames and hooks.heard_at is not None:
-        silent_s = moment.monotonic_s - hooks.heard_at
+    if hooks.by_app and monitor.state.frames and hooks.reported_at is not None:
+        silent_s = moment.monotonic_s - hooks.reported_at
     return Health(
         missing_polls=telemetry.missing_polls if _is_missed(monitor) else 0,
         hung_polls=telemetry.hung_polls,
@@ -83,12 +85,12 @@ def _is_back(cause: Cause, monitor: SessionMonitor) -> bool:
     if cause is Cause.HOOKS_SILENT:
         return monitor.hooks.last_hook_at is not None
     if cause is Cause.APP_SILENT:
-        return monitor.hooks.heard_at is not None
+        return monitor.hooks.reported_at is not None
     return bool(monitor.telemetry.files)
 
 
 def _uncovered_ticks(monitor: SessionMonitor, moment: Moment) -> int:
-    """Return for how many ticks telemetry has shown work that no hook told of; 0 where the proof is too thin."""
+    """Return for how many ticks telemetry has shown work that no hook reported; 0 where the proof is too thin."""
     turns, hooks = monitor.turns, monitor.hooks
     if not (turns.unannounced or turns.ends or hooks.uncovered_ticks):
         return 0

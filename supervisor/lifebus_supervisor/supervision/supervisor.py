@@ -110,6 +110,7 @@ class Supervisor:
         registered = self._bus.registry.get(call.adapter_id)
         if reading.session is None or registered is None or not reading.emissions:
             return reading.emissions
+        # Without the lock: a harness waits for its hook, and a pass may wait for callback clients.
         monitor = self.monitors.open((call.adapter_id, reading.session))
         if not monitor.loaded and any(one.request.event in NEEDS_HISTORY for one in reading.emissions):
             await self.monitors.refresh(monitor, self.environment.now(), _PATIENCE_S)
@@ -130,6 +131,7 @@ class Supervisor:
         self.monitors.apply(monitor, (row for outcome in outcomes for row in outcome.stored), now)
         if reading.transcript is not None:
             self.telemetry.follow(call.adapter_id, reading.session, reading.transcript)
+        # After the rows: the facts are compared with the state that this call has made.
         for fact in reading.facts:
             monitor.observe(fact, HOOK_SOURCE, self.ticks, settled=False, history=False)
         if reading.facts or any(one.request.event in _WAKING for one in reading.emissions):
@@ -179,6 +181,7 @@ class Supervisor:
     async def recover(self) -> None:
         """Supervise the sessions that were open when the broker stopped; of too many, those that changed last."""
         heads = [head for head in await self._bus.ledger.sessions() if not head.ended or head.open_frames]
+        # Heads come in the order of their last change, and the monitors of too many would push each other out.
         for head in heads[-_MAX_RECOVERED:]:
             if self._bus.registry.get(head.adapter_id) is not None:
                 monitor = self.monitors.open((head.adapter_id, head.harness_session_id))
@@ -258,6 +261,7 @@ class Supervisor:
             monitor.idle_ticks = 0
         if busy or not scheduled:
             return
+        # In ticks, not in seconds: while the machine sleeps nothing is forgotten.
         monitor.idle_ticks += 1
         limit = _idle_limit(monitor)
         if limit is not None and monitor.idle_ticks > limit and not monitor.deferred:
@@ -287,7 +291,7 @@ class Supervisor:
 
 
 def _awaits_compaction_hook(monitor: SessionMonitor, manifest: AdapterManifest) -> bool:
-    """Whether a hook will tell of a compaction that a file proves."""
+    """Whether a hook will report a compaction that a file proves."""
     return monitor.is_hooked and claim_of(manifest, "event:context.compacted") is SupportState.NATIVE
 
 

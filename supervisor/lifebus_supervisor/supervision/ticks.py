@@ -80,4 +80,5 @@ async def run_ticks(
         if woken:
             await rest(max(0.0, min(_REST_FACTOR * (now() - started), due - now())))
         else:
+            # From the start of the tick, not its end: slow ticks do not shift the later ones.
             due = next_due(due, started, interval)

@@ -47,6 +47,7 @@ class BlockingCall(Generic[T]):
                 loop.call_soon_threadsafe(done.set)
 
         self._done = done
+        # No executor: the interpreter joins an executor's threads at exit, whether they are daemons or not.
         threading.Thread(target=call, name=self._name, daemon=True).start()
 
     async def wait(self, within_s: float) -> bool:
@@ -59,6 +60,7 @@ class BlockingCall(Generic[T]):
     def result(self) -> T:
         """Return the result of a call that is done, or raise what it raised."""
         result, fault = self._result, self._fault
+        # Cleared before raising, so that a fault leaves the call free to start again.
         self._done = self._result = self._fault = None
         if fault is not None:
             raise fault

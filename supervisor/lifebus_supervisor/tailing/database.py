@@ -77,6 +77,7 @@ class DatabaseTail:
         Raises:
             Unusable: the file cannot be opened, is no database, or SQLite cannot read it now.
         """
+        # Before the query: a change during it makes the versions differ, and the next poll queries again.
         version = _version_of(place.path)
         with open_checked(place, self._uid) as (file, status):
             header = os.pread(file, 100, 0)
@@ -88,6 +89,7 @@ class DatabaseTail:
         try:
             answers = self._query(place.path, options, expired)
         except UnusableFile:
+            # Without locks a writer's half-written page looks like damage: it counts only where nothing was written.
             if options == _IMMUTABLE and _version_of(place.path) != version:
                 return []
             raise
@@ -113,8 +115,10 @@ class DatabaseTail:
         """Return how to open the file so that nothing is created beside it."""
         if not header.startswith(_MAGIC):
             raise UnusableFile("unreadable", "not a SQLite database")
+        # Bytes 18 and 19 are the file format's write and read versions.
         if _WAL_VERSION not in header[18:20]:
             return ""
+        # Opened in any other way, SQLite would create the log and its index beside another program's database.
         if not self._has_log(f"{path}-wal"):
             return _IMMUTABLE
         if not self._has_log(f"{path}-shm"):
@@ -137,6 +141,7 @@ class DatabaseTail:
         self._queried = version
         self.changed_at = max(part[3] for part in version if part) / 1e9
         self._settled = now - self.changed_at > _SETTLED_S
+        # An answer as long as its limit may be cut off there.
         self.is_behind = any(len(rows) >= query.limit for query, rows in answers)
         self.size = sum(part[2] for part in version if part)
         result = ReadResult(
@@ -150,7 +155,7 @@ class DatabaseTail:
 
 
 def _version_of(path: str) -> _Version:
-    """Return what tells whether a database changed: identity, size and time of the file and of its log."""
+    """Return what shows whether a database changed: identity, size and time of the file and of its log."""
     return _stat_of(path), _stat_of(f"{path}-wal")
 
 

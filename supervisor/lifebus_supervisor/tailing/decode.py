@@ -55,6 +55,7 @@ class Decoder:
         try:
             facts = read()
         except InvalidRequest as fault:
+            # Code and field only: the detail may quote the record, and evidence goes into receipts.
             self._unreadable(" ".join(filter(None, ("unreadable record", fault.code, fault.field))))
         except Exception as fault:  # noqa: BLE001  a defect of a reader must not stop other files
             self._defects.log(fault)

@@ -38,7 +38,9 @@ class SourceRoot:
         self._root: str | None = None
         self._was_absent = False
         self._folders: FolderListing | None = None
+        # Files that were listed and not checked yet, each with whether it appeared after the first listing.
         self._fresh: deque[tuple[tuple[str, str], bool]] = deque()
+        # The sizes of files when last checked, the one that waits longest first; None for tailed ones.
         self._known: OrderedDict[tuple[str, str], int | None] = OrderedDict()
 
     @property
@@ -58,7 +60,7 @@ class SourceRoot:
         return None
 
     def history_of(self, place: FilePlace) -> int | None:
-        """Return how many bytes of a file that is not tailed are old, None where nothing tells."""
+        """Return how many bytes of a file that is not tailed are old, None where that is unknown."""
         if self._folders is None or place.root != self._root:
             return None
         below, _, name = place.below.rpartition("/")
@@ -86,6 +88,7 @@ class SourceRoot:
             yield from self._check(self._single, ("", ""), is_tailed, appeared=self._was_absent)
             return
         self._fresh.extend(((below, name), appeared) for below, name, appeared in self._folders.visit(now, expired))
+        # Resolved anew at the next poll: the root may come back as a link to somewhere else.
         if self._folders.is_gone:
             self._was_absent, self._root = True, None
         while self._fresh and not expired():
@@ -108,7 +111,7 @@ class SourceRoot:
         self, place: FilePlace, known: tuple[str, str], is_tailed: Callable[[str], bool], *, appeared: bool
     ) -> Iterator[DiscoveredFile]:
         """Check one file, remember its size, and let it wait for its next turn."""
-        before = self._known.pop(known, None)
+        before = self._known.pop(known, None)  # and added again: that puts it behind all others
         if is_tailed(place.path):
             self._known[known] = None
             return
@@ -119,6 +122,7 @@ class SourceRoot:
                 self._was_absent, self._root = True, None
             return
         self._known[known] = status.st_size
+        # What was appended since the last check is new, also where nobody tailed the file then.
         history = 0 if appeared else status.st_size if before is None else before
         yield DiscoveredFile(place, history, status.st_mtime)
 

@@ -29,7 +29,7 @@ class TailLimits(Struct, frozen=True, kw_only=True):
 class FileUpdate(Struct, frozen=True, kw_only=True):
     """What one poll found in one file: what is new, or a problem that stands.
 
-    `session` is the one that a hook or the path's name tells; the facts name theirs in any case, and a database's is
+    `session` is the one that a hook or the file's name gives; the facts name theirs in any case, and a database's is
     always None.  `history` says that the records stood in the file when it was first seen: they prove nothing about now
     (a file that appears while its folder is known has no history).  `grown` counts the bytes read in this poll that
     lie beyond the file's size at the poll before; history has not grown.  Of a database it counts the rows that were

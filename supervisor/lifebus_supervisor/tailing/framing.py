@@ -107,6 +107,7 @@ class RecordObjects:
         elif self._last_before(chunk, at) in _AWAITS_VALUE:
             self._depth += 1
         else:
+            # A brace where no value can stand begins the next object: a crash left this one unfinished.
             return at, True
         return at + 1, False
 
@@ -118,6 +119,7 @@ class RecordObjects:
         if chunk[at] == _QUOTE:
             self._in_text = False
             return at + 1, False
+        # The escaped character is in the next piece: alone, a quote there would end the string.
         if chunk[at] == _BACKSLASH and at + 1 == len(chunk):
             self._held = chunk[at:]
             return len(chunk), False
@@ -133,12 +135,14 @@ class RecordObjects:
     def _pause(self, chunk: bytes, start: int) -> None:
         """Keep what there is of an object until more comes."""
         self._keep(chunk[start : len(chunk) - len(self._held)])
+        # Whether a brace at the start of the next piece can be a value depends on the last byte of this one.
         self._before = self._last_before(chunk, len(chunk))
 
     def _keep(self, piece: bytes) -> None:
         if self._skipping:
             return
         self._object += piece
+        # Its end is still searched for, but none of it is kept: memory is bounded by one record.
         if len(self._object) > self._limit:
             self.skipped += 1
             self._skipping = True

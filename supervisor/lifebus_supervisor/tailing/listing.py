@@ -11,7 +11,7 @@ from typing import Final
 from lifebus_supervisor.tailing.safe_open import UnusableFile, join_path, unusable_for
 
 NEWEST_DATES: Final = 3
-"""How many folders of a level are looked into where they are named by year, month or day."""
+"""How many folders of a level are listed where they are named by year, month or day."""
 
 _SETTLED_S: Final = 2.0
 """A folder that changed less than this before it was listed may have changed again under the same time stamp."""
@@ -94,6 +94,7 @@ class FolderListing:
             if folder is not None:
                 waiting.extend(self._visit(folder, now, files))
                 visited.append(folder.below)
+        # Those that were not reached come first, or a large tree's last folders would never be listed.
         self._order = [*waiting, *visited]
         return files
 
@@ -109,6 +110,7 @@ class FolderListing:
             return []
         if not folder.below:
             self.fault = None
+        # At the first listing nobody knows how old the files are; from the second on, what is added is new.
         appeared = folder.appeared or folder.is_listed
         files += [(folder.below, name, appeared) for name in sorted(names - folder.files)]
         folder.changed_ns, folder.settled = status.st_mtime_ns, now - status.st_mtime > _SETTLED_S
@@ -131,6 +133,7 @@ class FolderListing:
         if not folder.below:
             self.fault = fault if fault.problem != "missing" else None
             self.is_gone = fault.problem != "unreadable"
+        # Permission or I/O errors may pass; what is kept of the folder then says which of its files are new.
         elif fault.problem != "unreadable":
             self._drop(folder.below)
 
@@ -141,19 +144,20 @@ class FolderListing:
 
 
 def _listing(path: str, tails: _Tails) -> tuple[set[str], dict[str, _Tails], frozenset[str]]:
-    """Return the files of a folder that match, the folders to look into with the rest of the pattern, and old ones."""
+    """Return the files of a folder that match, the folders to list with the rest of the pattern, and old ones."""
     here = _Folder("", tails, appeared=False)
     files: set[str] = set()
     folders: dict[str, _Tails] = {}
     with os.scandir(path) as entries:
         for entry in islice(entries, _MOST_NAMES):
             if not entry.name.isprintable():
-                continue
+                continue  # such a name cannot be shown or logged as it is
             if not entry.is_dir(follow_symlinks=False):
                 if here.would_list(entry.name):
                     files.add(entry.name)
             elif inner := _inner(tails, entry.name):
                 folders[entry.name] = inner
+    # Sessions are filed by their date: one folder more for each day would cost one stat more for each poll.
     dates = sorted(name for name in folders if name.isdecimal() and len(name) in _DATE_DIGITS)
     old = frozenset(dates[:-NEWEST_DATES])
     return files, {name: inner for name, inner in folders.items() if name not in old}, old

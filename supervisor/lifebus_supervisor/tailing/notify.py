@@ -15,7 +15,7 @@ import watchfiles
 from lifebus_supervisor.tailing.blocking_call import BlockingCall
 
 MAX_FOLDERS: Final = 512
-"""How many folders are watched; the system has few watches for all programs of a user."""
+"""How many folders are monitored; inotify has a limited number of watches for all programs of a user."""
 
 _APART_S: Final = 0.2
 _RECHECK_S: Final = 1.0
@@ -26,7 +26,7 @@ _log: Final[structlog.stdlib.BoundLogger] = structlog.get_logger("lifebus.tailin
 
 
 async def folder_changes(folders: Callable[[], Sequence[str]]) -> AsyncGenerator[None, None]:
-    """Yield when something happens in one of the folders, at most every 200 ms, until watching becomes impossible.
+    """Yield when something happens in one of the folders, at most every 200 ms, until the system can no longer notify.
 
     `folders` is called again and again; that the set has changed counts as a change.
     """
@@ -44,7 +44,7 @@ async def folder_changes(folders: Callable[[], Sequence[str]]) -> AsyncGenerator
                     await anyio.sleep(_APART_S)
         finally:
             notifications.end()
-        yield
+        yield  # between two sets of folders changes may be missed
 
 
 def _limited(folders: Callable[[], Sequence[str]]) -> tuple[str, ...]:
@@ -61,14 +61,16 @@ class _Notifications:
         self._call: BlockingCall[bool] = BlockingCall("change notifications")
 
     async def wait(self) -> bool | None:
-        """Wait a second, or until something happens; return whether it did, None where watching is impossible."""
+        """Wait a second, or until something happens; return whether it did, None where the system cannot notify."""
         self._call.start(partial(next, self._changes, False))
+        # No deadline: the generator yields once a second by itself.
         await self._call.wait(math.inf)
         try:
             return self._call.result()
         except FileNotFoundError:
             return True  # a folder went away just now
         except (OSError, RuntimeError) as fault:
+            # Most often inotify's limits are used up by other programs; polls find everything all the same.
             _log.info("change_notifications_ended", fault=type(fault).__name__)
             return None
 
@@ -81,6 +83,7 @@ class _Notifications:
 
 def _changes(folders: Sequence[str], stop: threading.Event) -> Generator[bool, None, None]:
     """Yield whether something happened, at least once a second; blocks."""
+    # watchfiles refuses paths that do not exist, and a harness makes its folders at its first start.
     there = [folder for folder in folders if os.path.isdir(folder)]  # noqa: PTH112  paths are plain text here
     while not there:
         stop.wait(_RECHECK_S)

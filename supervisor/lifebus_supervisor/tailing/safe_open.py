@@ -12,6 +12,7 @@ from msgspec import Struct
 from lifebus_supervisor.tailing.events import FileProblem
 
 _FOLDER: Final = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+# Without O_NONBLOCK, opening a named pipe that took the file's place would wait for a writer.
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _KINDS: Final = {
     stat.S_IFLNK: "a symbolic link",
@@ -72,6 +73,7 @@ def open_checked(place: FilePlace, uid: int) -> Generator[tuple[int, os.stat_res
     except OSError as fault:
         raise unusable_for(fault) from fault
     try:
+        # Of the open descriptor: another file may have taken the path since it was checked.
         status = os.fstat(file)
         check_status(status, uid)
         yield file, status
@@ -83,6 +85,7 @@ def open_checked(place: FilePlace, uid: int) -> Generator[tuple[int, os.stat_res
 
 
 def _open(place: FilePlace) -> int:
+    # O_NOFOLLOW guards only the last part of a path, so each folder is opened by itself.
     *folders, name = place.below.split("/")
     here = os.open(place.root, _FOLDER)
     try:

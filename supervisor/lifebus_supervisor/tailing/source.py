@@ -75,6 +75,7 @@ class SourceFiles:
         def expired() -> bool:
             return time.monotonic() - start > within * _READ_SHARE
 
+        # The one that grew last comes last: a file that grows all the time cannot keep the others from being read.
         for key, file in list(self._files.items()):
             if not file.resting and (results := file.poll(now, expired, self._defects)):
                 updates += [self._update_of(file, result) for result in results]
@@ -121,10 +122,12 @@ class SourceFiles:
             for each in self._files.values():
                 each.ending = each.ending or each.session == request.session
             return
+        # By its real path: a hook may name a file that discovery has found under another name.
         place = self._place_of(request.path)
         file = self._files.get(place.path) or self._add(DiscoveredFile(place, self._history_of(place)))
         if file is not None:
             file.followed = True
+            # A database holds many sessions; each row names its own.
             file.session = None if self.source.form == "database" else request.session
             file.resume()
 
@@ -148,12 +151,14 @@ class SourceFiles:
         for root in self._roots:
             for sighting in root.discover(now, expired, self._is_tailed):
                 changed_at = max(sighting.changed_at, self._log_changed_at(sighting.place))
+                # Both are wall-clock times: after a jump of the clock a file may seem old until it grows again.
                 if changed_at >= now - self._limits.recent_s:
                     lately.append((changed_at, sighting))
         for changed_at, sighting in sorted(lately, key=lambda each: each[0]):
             resting = self._files.get(sighting.place.path)
             if resting is None:
                 self._add(sighting, changed_at)
+            # A session that was resumed without a hook: its file rests with its offset, so nothing is read twice.
             elif resting.grew_at is not None and changed_at > resting.grew_at:
                 resting.resume()
 

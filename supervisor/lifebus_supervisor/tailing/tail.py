@@ -68,15 +68,18 @@ class FileTail:
         with open_checked(place, self._uid) as (file, status):
             if self._is_another(file, status):
                 results += self._read_moved(place, status, expired)
+                # The rotated file comes first, over several polls if need be: its records are older.
                 if self.is_behind:
                     return results
                 self._restart(status)
             results += self._read_on(file, expired)
+        # The status is from before the reading: what was appended meanwhile was read beyond its size.
         self.size = max(status.st_size, self._offset)
         self._version, self.changed_at = _version_of(status), status.st_mtime
         return [one for one in results if one.is_news]
 
     def _is_another(self, file: int, status: os.stat_result) -> bool:
+        # Inode numbers are used again, and files are rewritten in place: only the bytes show that this one goes on.
         if self._identity != (status.st_dev, status.st_ino) or status.st_size < self._offset:
             return True
         return os.pread(file, len(self._anchor), self._offset - len(self._anchor)) != self._anchor
@@ -85,6 +88,7 @@ class FileTail:
         """Read the rest of a file that another one has replaced, if it only got another name, as rotated logs do."""
         results: list[ReadResult] = []
         moved = None if self._identity in (None, (status.st_dev, status.st_ino)) else self._moved(place)
+        # Without the moved file nothing is behind, and the new one is read at once.
         self.size = self._offset
         with suppress(UnusableFile):
             if moved is not None:
@@ -158,6 +162,7 @@ class FileTail:
     def _decode(self, data: bytes, facts: list[Fact]) -> None:
         self._offset += len(data)
         self._anchor = (self._anchor + data[-_ANCHOR:])[-_ANCHOR:]
+        # The framer counts over its whole life, and a restart makes a new one: only the difference is of this chunk.
         oversized = self._framer.skipped
         for record in self._framer.feed(data):
             facts += self.decoder.decode(partial(self._reader.read, record))

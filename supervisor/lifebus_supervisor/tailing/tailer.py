@@ -1,4 +1,4 @@
-"""The telemetry of all harnesses: polled by the tick, told by hooks which files matter, never held up.
+"""The telemetry of all harnesses: polled by the tick, with the files that hooks name, never held up.
 
 Each source is read in one thread call a poll, beside the others, with a deadline: a file system that hangs costs its
 own source, and nothing else.
@@ -42,6 +42,7 @@ class _TailedSource:
 
     async def poll(self, now: float, within_s: float) -> Sequence[FileUpdate]:
         """Read what is new, or report of every file that its file system hangs."""
+        # One thread a source: while a read hangs, another one would hang beside it.
         if self.hangs and not self.call.is_done:
             return self._all_hung()
         if not self.call.is_busy:
@@ -59,6 +60,7 @@ class _TailedSource:
         except Exception as fault:  # noqa: BLE001  one source's defect must not stop the others
             its = {"adapter_id": self.files.adapter_id, "source_id": self.files.source.source_id}
             _log.error("source_failed", fault=type(fault).__name__, **its)  # without its locals
+        # Copied while no thread runs: the loop never reads what the thread may be changing.
         self.tracked, self.folders = self.files.files(), self.files.folders()
         return updates
 
@@ -124,7 +126,7 @@ class Tailer:
 
     def _request(self, source: _TailedSource, request: FollowRequest) -> None:
         """Keep a request for the next poll, the newest last; the oldest are dropped where a source hangs for long."""
-        source.requests.pop(request, None)
+        source.requests.pop(request, None)  # and added again: the order in which requests are applied counts
         source.requests[request] = None
         if len(source.requests) > self._limits.max_files:
             del source.requests[next(iter(source.requests))]
@@ -140,6 +142,7 @@ class Tailer:
         async def poll_one(source: _TailedSource) -> None:
             updates.extend(await source.poll(self._now(), self._limits.read_s))
 
+        # One poll at a time: a source's call has room for one result.
         async with self._polling, anyio.create_task_group() as tasks:
             for source in self._sources:
                 tasks.start_soon(poll_one, source)

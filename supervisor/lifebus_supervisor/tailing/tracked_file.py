@@ -91,6 +91,7 @@ class TrackedFile:
         results: list[ReadResult] = []
         is_first = False
         try:
+            # The status first: a file that is gone or refused is reported also where the time is over.
             if self._is_news(now) and not expired():
                 results = self._reader.read(self.place, now, expired)
                 is_first = self.grew_at is None
@@ -102,6 +103,7 @@ class TrackedFile:
             defects.log(fault)
             self.problem = UnusableFile("unreadable", f"defect of the reader: {type(fault).__name__}")
         self._check_absence(now)
+        # A file whose last records are still unread stays, or the end of its session would be missing.
         if self.ending and (self.problem is not None or not self._reader.is_behind):
             self.resting = True
         return results or ([_NOTHING] if self.problem or stood or is_first else [])

@@ -23,7 +23,7 @@ STEPS = st.lists(
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(steps=STEPS, clients=st.integers(0, 2), end=st.sampled_from(["told", "killed"]))
+@given(steps=STEPS, clients=st.integers(0, 2), end=st.sampled_from(["reported", "killed"]))
 def test_one_fact_gives_one_receipt_in_any_order_of_hooks_files_and_restarts(
     steps: list[Step], clients: int, end: str
 ) -> None:

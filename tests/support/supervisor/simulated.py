@@ -210,7 +210,7 @@ class Life:
     async def finish(self, how: str) -> None:
         """End the session, told of or not, and wait until nothing more comes."""
         await self.settle()
-        if how == "told":
+        if how == "reported":
             self._hook("SessionEnd", reason="other")
             await self._catch_up()
         else:

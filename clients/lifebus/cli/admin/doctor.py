@@ -160,7 +160,7 @@ def _runtime_directory(settings: "Settings") -> CheckResult:
 def _hook(settings: "Settings") -> CheckResult:
     """Run the hook as a harness would, with an adapter that does not exist and a directory without a broker."""
     script = Path(lifebus.__file__).with_name("hook.py")
-    # No broker hears of this call and no spool gets it: a check must leave nothing behind.
+    # No broker and no spool gets this call: a check must leave nothing behind.
     nowhere = str(settings.state_dir / "no-such-directory")
     started = time.monotonic()
     ran = subprocess.run(  # noqa: S603  our own interpreter and our own file

@@ -89,7 +89,7 @@ def _run(settings: "Settings") -> int:
 
 
 def _greet(daemon: "Daemon") -> None:
-    """Tell a person where things are, and what to do next."""
+    """Say where things are, and what to do next."""
     settings = daemon.settings
     say("lifebus is up", color="green")
     say(f"  sockets  {settings.runtime_dir}\n  ledger   {settings.ledger_location}")

@@ -1,6 +1,6 @@
 """Which compactions are proved, and how many of them are not on record yet.  Pure.
 
-Hooks, files and app-servers tell of the same compactions under different names, so they cannot be matched one by one:
+Hooks, files and app-servers report the same compactions under different names, so they cannot be matched one by one:
 they are counted.  What is recorded already is counted against what each source proves.
 """
 
@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from lifebus_adapters.shared.telemetry import Compacted
 
 MATCH_S: Final = 120
-"""How far apart a hook and a file may be that tell of the same compaction, in seconds."""
+"""How far apart a hook and a file may be that report the same compaction, in seconds."""
 
 
 class CompactionProof(Struct, frozen=True):
@@ -26,9 +26,9 @@ class CompactionState(Struct, frozen=True, kw_only=True):
 
     # What files prove, by the key of each compaction, oldest first.
     in_files: dict[str, CompactionProof] = {}
-    # What an app-server has told since it was first heard, likewise.
+    # What an app-server has reported since it was first seen, likewise.
     from_app_server: dict[str, CompactionProof] = {}
-    # How many were on record when the app-server was first heard; None where none is known.
+    # How many were on record when the app-server was first seen; None where none is known.
     recorded_before_app_server: int | None = None
     # How many were on record when the session was loaded; recent ones, which may not be in the file yet, are left out.
     recorded_at_load: int = 0
@@ -38,7 +38,7 @@ class CompactionState(Struct, frozen=True, kw_only=True):
     absent_from_files: int = 0
     # Whether the ledger knew nothing of the session when it was loaded.
     new_to_ledger: bool = False
-    # The tick since which proofs wait for the hook that should tell the same; None while none does.
+    # The tick since which proofs wait for the hook that should report the same; None while none does.
     waiting_since_tick: int | None = None
 
     def unrecorded(self, recorded: int) -> int:
@@ -90,10 +90,10 @@ def on_proof(state: CompactionState, fact: Compacted, source: str, *, is_old: bo
 
 
 def on_app_server(state: CompactionState, recorded: int, *, opens_thread: bool = False) -> CompactionState:
-    """Take that an app-server is heard while so many compactions are on record.
+    """Take that an app-server reports while so many compactions are on record.
 
     A thread that is opened anew may have been compacted elsewhere meanwhile: what is on record by then is not counted
-    against what this app-server tells.
+    against what this app-server reports.
     """
     before = state.recorded_before_app_server
     if before is None:
@@ -104,13 +104,13 @@ def on_app_server(state: CompactionState, recorded: int, *, opens_thread: bool =
 
 
 def on_app_server_proof(state: CompactionState, fact: Compacted, source: str) -> CompactionState:
-    """Take a compaction that an app-server told."""
+    """Take a compaction that an app-server reported."""
     proofs = {**state.from_app_server, fact.key: CompactionProof(fact, source)}
     return structs.replace(state, from_app_server=proofs)
 
 
 def on_evaluation(state: CompactionState, *, recorded: int, tick: int, awaits_hook: bool) -> CompactionState:
-    """Start or end the wait for the hook that should tell what is proved."""
+    """Start or end the wait for the hook that should report what is proved."""
     if state.unrecorded(recorded) <= 0:
         return state if state.waiting_since_tick is None else structs.replace(state, waiting_since_tick=None)
     if awaits_hook and state.waiting_since_tick is None:

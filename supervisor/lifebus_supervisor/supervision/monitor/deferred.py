@@ -1,4 +1,4 @@
-"""Facts of an app-server that are left to the hooks for now: both tell the same, and one receipt is enough.  Pure."""
+"""Facts of an app-server that are left to the hooks for now: both report the same, and one receipt is enough.  Pure."""
 
 from typing import Final
 
@@ -8,10 +8,10 @@ from lifebus_adapters.app_server import ThreadClosed, ThreadOpened
 from lifebus_adapters.shared.telemetry import TurnEnded, TurnStarted
 
 SOURCE: Final = "app_server"
-"""The source of facts that an app-server told."""
+"""The source of facts that an app-server reported."""
 
 SharedFact = ThreadOpened | ThreadClosed | TurnStarted | TurnEnded
-"""The facts of an app-server that hooks tell too."""
+"""The facts of an app-server that hooks report too."""
 
 _MAX_DEFERRED: Final = 256
 
@@ -19,7 +19,7 @@ _MAX_DEFERRED: Final = 256
 class DeferredFact(Struct, frozen=True):
     """A fact that waits for its hook.
 
-    `mark` tells it from all others of its origin; it came in this `tick`, after so many `starts` of the session.
+    `mark` identifies it among all of its origin; it came in this `tick`, after so many `starts` of the session.
     """
 
     fact: SharedFact

@@ -1,4 +1,4 @@
-"""When hooks and apps were last heard of a session, and the work that telemetry shows without them.  Pure."""
+"""When hooks and apps last reported on a session, and the work that telemetry shows without them.  Pure."""
 
 from typing import Final
 
@@ -11,17 +11,17 @@ ENOUGH_TICKS: Final = 2
 
 
 class HookState(Struct, frozen=True, kw_only=True):
-    """Who tells of a session, and when.  Times are monotonic seconds, ticks are numbers of the tick loop."""
+    """Who reports on a session, and when.  Times are monotonic seconds, ticks are numbers of the tick loop."""
 
     # The name of the last hook, empty where none came in this process.
     last_hook: str = ""
     # When it came.
     last_hook_at: float | None = None
-    # When anybody was last heard: a hook, an app, an app-server.
-    heard_at: float | None = None
-    # Whether an app tells of the session by itself, without hooks.
+    # When anybody last reported: a hook, an app, an app-server.
+    reported_at: float | None = None
+    # Whether an app reports on the session by itself, without hooks.
     by_app: bool = False
-    # The first tick in which telemetry showed work that no hook told of, None while there is none.
+    # The first tick in which telemetry showed work that no hook reported, None while there is none.
     uncovered_since_tick: int | None = None
     # The last such tick.
     uncovered_last_tick: int | None = None
@@ -30,7 +30,7 @@ class HookState(Struct, frozen=True, kw_only=True):
 
     @property
     def proves_silence(self) -> bool:
-        """Whether enough ticks showed work that no hook told of."""
+        """Whether enough ticks showed work that no hook reported."""
         return self.uncovered_ticks >= ENOUGH_TICKS and self.uncovered_since_tick is not None
 
 
@@ -40,7 +40,7 @@ def on_hook(state: HookState, hook: str, now: float) -> HookState:
         state,
         last_hook=hook,
         last_hook_at=now,
-        heard_at=now,
+        reported_at=now,
         uncovered_since_tick=None,
         uncovered_last_tick=None,
         uncovered_ticks=0,
@@ -48,24 +48,24 @@ def on_hook(state: HookState, hook: str, now: float) -> HookState:
 
 
 def on_hooked_session(state: HookState) -> HookState:
-    """Take that hooks tell of the session: it is no app's."""
+    """Take that hooks report on the session: it is no app's."""
     return structs.replace(state, by_app=False) if state.by_app else state
 
 
 def on_app(state: HookState, *, hooked: bool, now: float | None) -> HookState:
-    """Take a receipt of an app; `hooked` says that hooks tell of the session as well, `now` is None for history."""
-    return structs.replace(state, by_app=not hooked, heard_at=state.heard_at if now is None else now)
+    """Take a receipt of an app; `hooked` says that hooks report on the session as well, `now` is None for history."""
+    return structs.replace(state, by_app=not hooked, reported_at=state.reported_at if now is None else now)
 
 
-def on_heard(state: HookState, now: float) -> HookState:
-    """Take a sign of life of somebody who is no hook."""
-    return structs.replace(state, heard_at=now)
+def on_report(state: HookState, now: float) -> HookState:
+    """Take a report of somebody who is no hook."""
+    return structs.replace(state, reported_at=now)
 
 
 def on_fact(
     state: HookState, fact: Fact, tick: int, *, in_frame: bool, in_turn: bool, settled: bool, history: bool
 ) -> HookState:
-    """Take one fact of the telemetry, as evidence of work that no hook told of.
+    """Take one fact of the telemetry, as evidence of work that no hook reported.
 
     `in_frame` says that a frame is open on record, `in_turn` that the file's newest turn is on record; `settled` that
     the last hook is long enough ago for the file to have caught up with it, `history` that the fact is old.

@@ -16,7 +16,7 @@ _MAX_OTHERS: Final = 3
 class ProcessState(Struct, frozen=True, kw_only=True):
     """The processes behind a session."""
 
-    # The harness, as far as anybody can tell; None before a process is confirmed.
+    # The harness, as far as is known; None before a process is confirmed.
     harness: CallerProcess | None = None
     # Processes that have the session open as well, the newest last: harnesses before this one that are still alive.
     others: tuple[CallerProcess, ...] = ()
@@ -80,7 +80,7 @@ def on_session_ended(state: ProcessState) -> ProcessState:
 
 
 def with_alive(state: ProcessState, alive: AbstractSet[CallerProcess]) -> tuple[ProcessState, bool | None]:
-    """Return the state without dead others, and whether a process of the session lives; None where nobody knows.
+    """Return the state without dead others, and whether a process of the session lives; None where that is unknown.
 
     `alive` holds those of `state.known` that live.  The newest living one stands for the harness.
     """
@@ -104,7 +104,7 @@ def on_recorded(state: ProcessState, text: str | None) -> ProcessState:
 
 
 def on_liveness(state: ProcessState, alive: bool | None) -> ProcessState:
-    """Count one tick in which the processes were looked up; None says that nothing is known, and counts nothing."""
+    """Count one tick in which the processes were checked; None says that nothing is known, and counts nothing."""
     if alive is None or state.exit_evidence is not None:
         return state
     return structs.replace(state, dead_ticks=0 if alive else state.dead_ticks + 1)

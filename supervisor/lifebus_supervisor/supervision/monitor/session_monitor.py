@@ -37,7 +37,7 @@ class SessionMonitor:
     state: SessionState
     # The ledger's position up to which `state` holds.
     position: int = 0
-    # The position of the session's newest row, as far as commits have told.
+    # The position of the session's newest row, as far as commits have shown.
     newest: int = 0
     # Whether `state` holds all that the ledger knew at `loaded_at`.
     loaded: bool = False
@@ -47,7 +47,7 @@ class SessionMonitor:
     compactions: CompactionState = field(default_factory=CompactionState)
     turns: TurnState = field(default_factory=TurnState)
     hooks: HookState = field(default_factory=HookState)
-    # Facts of an app-server that wait for the hooks that tell the same, oldest first.
+    # Facts of an app-server that wait for the hooks that report the same, oldest first.
     deferred: tuple[DeferredFact, ...] = ()
     # Consecutive ticks without news, after which a session that is over is forgotten.
     idle_ticks: int = 0
@@ -63,7 +63,7 @@ class SessionMonitor:
 
     @property
     def is_hooked(self) -> bool:
-        """Whether hooks have told of the session, in this process or one before."""
+        """Whether hooks have reported on the session, in this process or one before."""
         return self.state.hooked or self.hooks.last_hook_at is not None
 
     @property
@@ -130,13 +130,13 @@ class SessionMonitor:
         self.mark_active()
 
     def app_server_seen(self, server: CallerProcess | None, now: float) -> None:
-        """Take that an app-server tells of the session; its process is the harness."""
+        """Take that an app-server reports on the session; its process is the harness."""
         self.process = process.on_identified(self.process, server)
-        self.hooks = hooks.on_hooked_session(hooks.on_heard(self.hooks, now))
+        self.hooks = hooks.on_hooked_session(hooks.on_report(self.hooks, now))
         self.mark_active()
 
     def mark_active(self) -> None:
-        """Take that somebody tells of the session now: more than a file's history is known."""
+        """Take that somebody reports on the session now: more than a file's history is known."""
         self.telemetry = telemetry.with_history_only(self.telemetry, False)
         self.idle_ticks = 0
 
@@ -163,7 +163,7 @@ class SessionMonitor:
         )
 
     def check_process(self, is_alive: Callable[[CallerProcess], bool], *, settled: bool) -> bool | None:
-        """Look the processes up, once a tick; return whether one lives, None where nobody knows.
+        """Check the processes, once a tick; return whether one lives, None where that is unknown.
 
         `settled` says that the last hook is long enough ago for a helper that called it to be gone.
         """
@@ -176,7 +176,7 @@ class SessionMonitor:
         return alive
 
     def prepare_evaluation(self, tick: int, *, awaits_hook: bool) -> None:
-        """Bring the evidence up to date with the ledger; `awaits_hook` says that a hook tells of compactions too."""
+        """Bring the evidence up to date with the ledger; `awaits_hook` says that a hook reports compactions too."""
         recorded = self.state.compactions
         self.compactions = compactions.on_evaluation(
             self.compactions, recorded=recorded, tick=tick, awaits_hook=awaits_hook

@@ -10,13 +10,13 @@ class TelemetryState(Struct, frozen=True, kw_only=True):
 
     # The newest usage of the context.
     usage: Usage | None = None
-    # The tick of the first usage: a window may be told a moment later.
+    # The tick of the first usage: a window may be reported a moment later.
     first_usage_tick: int | None = None
-    # The window (tokens, source) that the harness told of itself, apart from any usage.
+    # The window (tokens, source) that the harness reported by itself, apart from any usage.
     declared_window: tuple[int, str] | None = None
     # The last window (tokens, source) that came with a usage; it holds until another one comes.
     last_window: tuple[int, str | None] | None = None
-    # How many unreadable records stand in a row at the end of each file of the session, by path; the last to tell last.
+    # How many unreadable records stand in a row at the end of each file, by path; the last file to report stands last.
     files: dict[str, int] = {}
     # When a file last grew.
     grown_at: float | None = None
@@ -36,12 +36,12 @@ class TelemetryState(Struct, frozen=True, kw_only=True):
 
     @property
     def newest_file(self) -> str | None:
-        """The path of the file that told last."""
+        """The path of the file that reported last."""
         return next(reversed(self.files), None)
 
     @property
     def window(self) -> tuple[int | None, str | None]:
-        """The window and its source: what the user set, then what the harness told, then what the file gives."""
+        """The window and its source: what the user set, then what the harness reported, then what the file gives."""
         usage = self.usage
         if usage is not None and (usage.window_source or "").startswith("override"):
             return usage.window_tokens, usage.window_source
@@ -72,7 +72,7 @@ def on_read(state: TelemetryState, path: str, unreadable_run: int, *, has_facts:
     """Take a read of a file that ended with `unreadable_run` unreadable records."""
     files = dict(state.files)
     if has_facts or path not in files:
-        files.pop(path, None)  # dictionaries keep their order: what told last has to stand last
+        files.pop(path, None)  # dictionaries keep their order: what reported last has to stand last
     files[path] = unreadable_run
     return structs.replace(state, files=files)
 

@@ -1,4 +1,4 @@
-"""Which turns telemetry shows beside those that receipts tell of: begun ones, and the ends of turns.  Pure.
+"""Which turns telemetry shows beside those that receipts record: begun ones, and the ends of turns.  Pure.
 
 The rules on what follows from an end stand in `supervision.endings`; here is only what was seen.
 """

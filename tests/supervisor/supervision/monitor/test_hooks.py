@@ -51,7 +51,7 @@ def test_numbers_are_no_work() -> None:
 @given(st.lists(st.integers(0, 5), max_size=8))
 def test_a_hook_covers_whatever_was_seen_before(ticks: list[int]) -> None:
     state = hooks.on_hook(after(*sorted(ticks)), "Stop", 7.0)
-    assert state == HookState(last_hook="Stop", last_hook_at=7.0, heard_at=7.0)
+    assert state == HookState(last_hook="Stop", last_hook_at=7.0, reported_at=7.0)
 
 
 @given(st.lists(st.integers(0, 9), max_size=12))
@@ -62,7 +62,7 @@ def test_each_tick_with_work_counts_once(ticks: list[int]) -> None:
 
 
 def test_an_app_reports_by_itself_only_where_no_hook_does() -> None:
-    assert hooks.on_app(HookState(), hooked=False, now=3.0) == HookState(by_app=True, heard_at=3.0)
+    assert hooks.on_app(HookState(), hooked=False, now=3.0) == HookState(by_app=True, reported_at=3.0)
     assert not hooks.on_app(HookState(), hooked=True, now=3.0).by_app
-    assert hooks.on_app(HookState(heard_at=1.0), hooked=False, now=None).heard_at == 1.0
+    assert hooks.on_app(HookState(reported_at=1.0), hooked=False, now=None).reported_at == 1.0
     assert not hooks.on_hooked_session(HookState(by_app=True)).by_app
