@@ -81,7 +81,6 @@ def prune_here(settings: Settings, through: int, now_epoch_s: int) -> None:
         regular_file(path)
         # computed before anything is dropped: afterwards nobody could
         base = _base_at(settings, path, through)
-        # unchecked: an operator may have to free disk before anything else can be done
         with closing(Store.open(path, epoch="")) as store:
             store.prune_to(through, base, now_epoch_s)
             while store.prune_step():

@@ -35,6 +35,7 @@ _FOLLOWED: Final = "another turn of the thread began"
 
 def leaves_to_hooks(monitor: SessionMonitor, *, installed: bool) -> bool:
     """Whether hooks tell of a session, or will: they came, or are installed, and are not known to be silent."""
+    # hooks that are installed may still not run: then nobody but the app-server reports
     silent = any(one.cause == Cause.HOOKS_SILENT.value for one in monitor.state.lost)
     return (monitor.is_hooked or installed) and not silent
 
@@ -81,6 +82,7 @@ def due(
         return waiting, ()
     ends = [number for number, one in enumerate(waiting) if isinstance(one.fact, ThreadClosed)]
     ripe = [number for number in ends if tick - waiting[number].tick >= GRACE_TICKS]
+    # up to the last ripe end: what came before it can be in no hook any more
     until = ripe[-1] + 1 if ripe else 0
     return waiting[:until], waiting[until:]
 

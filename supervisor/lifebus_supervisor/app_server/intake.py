@@ -51,6 +51,7 @@ class AppServerIntake:
             InvalidRequest: something is no fact of an app-server; nothing was recorded.
             BrokerBusy: not now; what was recorded will be known when it comes again.
         """
+        # all are read before the first is recorded: a bad one refuses the batch as a whole
         facts = [(number, _read(one) if isinstance(one, ObservedFact) else one) for number, one in observed]
         manifest = self._bus.registry.require(adapter_id).manifest
         caller = None if process is None else CallerProcess(pid=process.pid, started=process.started)
@@ -71,6 +72,7 @@ class AppServerIntake:
         monitor, moved = await self._monitor(source, fact.session)
         self._count_compactions(monitor, fact)
         if isinstance(fact, Usage):
+            # not left to hooks: token counts of an app-server and of hooks are of different moments
             await self._measure(monitor, fact, source.manifest)
             return
         to_hooks = self._recorder.leaves_to_hooks(monitor)
@@ -146,6 +148,7 @@ class AppServerIntake:
                 details=details,
             )
             await self._fact(source, closed, source.mark(number))
+        # last: until its sessions are closed, a retry must still find them
         self._origins.pop(source.origin, None)
 
     async def _monitors_of(self, source: "_Origin") -> list[SessionMonitor]:

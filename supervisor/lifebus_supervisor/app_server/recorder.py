@@ -77,6 +77,7 @@ class AppServerRecorder:
                 continue
             await self._monitors.refresh(monitor, self._environment.now())
             ready, waiting = due(monitor, tick, to_hooks=self.leaves_to_hooks(monitor))
+            # left as deferred: the next tick tries again, and keys keep what is recorded from coming twice
             with suppress(BrokerBusy):
                 rows += await self.record_facts(monitor, ready, registered.manifest)
                 monitor.deferred = waiting

@@ -94,6 +94,7 @@ class HookCalls:
         emissions = await self._supervision.admit(call, reading)
         outcomes = await self._emit(emissions, dispatch=not late)
         # Only now: what is not durable yet must not change what supervision knows.
+        # after the commit: what was refused as busy comes again from the spool
         self._supervision.hook_seen(call, reading, outcomes)
         return _NOTHING if late else await _offload(call, adapter.render, call, _deliveries(emissions, outcomes))
 
@@ -101,6 +102,7 @@ class HookCalls:
         if not emissions:
             return []
         outcomes = await self._bus.emit(CLIENT_ID, emissions, budget=self._budget, dispatch=dispatch)
+        # one busy outcome refuses the call: the hook spools it, and keys keep the others from coming twice
         _raise_busy(outcomes)
         return outcomes
 
@@ -129,11 +131,13 @@ class HookCalls:
             _log.warning(
                 "hook_unreadable", count=self.counters.unreadable, adapter=manifest.adapter_id, code=fault.code
             )
+        # bounded: a harness with a broken plugin calls at every step of every session
         if not self._failures.passes(manifest.adapter_id):
             self.counters.unrecorded += 1
             return
         session = await _offload(call, session_of, call)
         emission, refusal = failure_of(call, fault, manifest, session, ids_of_call(call))
+        # also a failure must be durable before the hook process is let go
         _raise_busy([await self._bus.record_failure(CLIENT_ID, emission, refusal)])
 
 
@@ -150,6 +154,7 @@ def _no_session(_: HookCall) -> None:
 
 def _is_notable(count: int) -> bool:
     """Whether a mishap is logged: the 1st, 2nd, 4th, 8th … of a kind."""
+    # powers of two: the log shows that it goes on, and does not fill up
     return count & (count - 1) == 0
 
 

@@ -57,6 +57,7 @@ class FailureLimit:
 
     def passes(self, adapter_id: str) -> bool:
         """Whether one more may be recorded now; if so, it counts."""
+        # as many moments as the limit: the oldest of them decides whether a minute has passed
         passed, now = self._passed[adapter_id], self._clock()
         if len(passed) == passed.maxlen and now - passed[0] < _MINUTE_S:
             return False
@@ -100,6 +101,7 @@ def _facts(call: HookCall, fault: LifebusError, reason: str) -> dict[str, FactVa
     }
     if call.hook.isprintable() and call.hook:
         facts["source_hook"] = call.hook[:_WORD]
+    # other fields may hold keys of the payload, which can be words of a prompt
     if fault.field is not None and fault.code in _OWN_FIELDS:
         facts["field"] = fault.field[:_WORD]
     return facts

@@ -1,4 +1,4 @@
-"""The hook door and the spool of one broker: every hook call comes in here, in time or late."""
+"""The hook server and the spool of one broker: every hook call comes in here, at once or from the spool."""
 
 from typing import Final
 
@@ -15,49 +15,50 @@ from lifebus_transports.processes.identity import caller_of
 from lifebus_transports.runtime_dir import ensure_private_directory
 
 SOCKET: Final = "hook.sock"
-"""The name of the hook door in the runtime directory."""
+"""The name of the hook server's socket in the runtime directory."""
 
 DRAIN_S: Final = 5.0
-"""How often the spool is looked at while the broker runs, in seconds: a busy or late door leaves calls there too."""
+"""How often the spool is read while the broker runs, in seconds: calls that the server answers busy go there too."""
 
 _log = structlog.get_logger("lifebus.intake")
 
 
 class HookIntake:
-    """Takes hook calls from door and spool and hands them to `calls`."""
+    """Takes hook calls from server and spool and hands them to `calls`."""
 
     def __init__(self, calls: HookCalls, settings: Settings) -> None:
         self._calls = calls
         self._path = settings.runtime_dir / SOCKET
         self._spool = settings.state_dir / "spool"
         self._limits = HookServerLimits(answer_s=settings.limits.hook_answer_ms / 1000)
-        self._door = HookServerCounters()
+        self._server = HookServerCounters()
         self._spooled = SpoolCounters()
 
     async def open(self, tasks: TaskGroup) -> None:
-        """Take in what hooks left while no broker ran, in order, and only then open the door to new calls.
+        """Take in what hooks left while no broker ran, in order, and only then accept new calls.
 
         Raises:
             LifebusError: the spool is not ours alone.
-            OSError: the door cannot be opened.
+            OSError: the socket cannot be opened.
         """
         ensure_private_directory(self._spool)
         await self._drain()
+        # the socket last: a call that came in before the spool was read would be recorded ahead of older ones
         await tasks.start(self._serve)
         tasks.start_soon(self._drain_now_and_then)
 
     def counters(self) -> dict[str, int]:
-        """Return what the door and the spool counted since the start."""
-        door, spool, calls = self._door, self._spooled, self._calls.counters
+        """Return what the server and the spool counted since the start."""
+        server, spool, calls = self._server, self._spooled, self._calls.counters
         return {
-            "hook_calls": door.calls,
-            "hook_late": door.late,
-            "hook_failed": door.failed,
-            "hook_gone": door.gone,
-            "hook_refused": door.refused,
-            "hook_busy": door.busy,
-            "hook_malformed": door.malformed + door.cut_off,
-            "hook_oversized": door.oversized,
+            "hook_calls": server.calls,
+            "hook_late": server.late,
+            "hook_failed": server.failed,
+            "hook_gone": server.gone,
+            "hook_refused": server.refused,
+            "hook_busy": server.busy,
+            "hook_malformed": server.malformed + server.cut_off,
+            "hook_oversized": server.oversized,
             "hook_unreadable": calls.unreadable,
             "hook_failed_unrecorded": calls.unrecorded,
             "hook_unknown_adapter": calls.unknown_adapter,
@@ -75,11 +76,12 @@ class HookIntake:
                 self._path,
                 self._calls.handle,
                 limits=self._limits,
-                counters=self._door,
+                counters=self._server,
                 caller_of=caller_of,
                 task_status=task_status,
             )
         finally:
+            # a socket file without a server would make each hook wait for its connection to be refused
             self._path.unlink(missing_ok=True)
 
     async def _drain_now_and_then(self) -> None:
@@ -99,6 +101,7 @@ class HookIntake:
             duplicate=total.duplicate + found.duplicate,
             malformed=total.malformed + found.malformed,
             oversized=total.oversized + found.oversized,
+            # these two are states of the spool and not counts of a pass: adding them up would mean nothing
             dropped=found.dropped,
             left=found.left,
         )

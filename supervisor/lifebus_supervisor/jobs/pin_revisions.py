@@ -38,6 +38,7 @@ async def write_revision(journal: Journal, revision: Revision) -> ReviseAnswer:
 
 def actor_here() -> str:
     """Return who runs this process, as a revision names it."""
+    # the effective user, whom files and locks know, and not a name from the environment
     user = os.geteuid()
     try:
         return f"{pwd.getpwuid(user).pw_name} (uid {user})"

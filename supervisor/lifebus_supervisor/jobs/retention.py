@@ -58,6 +58,7 @@ class RetentionTask:
 
         What cannot be done now, because the disk or the ledger does not let it, is logged and tried next time.
         """
+        # measured before pruning: freed pages go back to the disk later, piece by piece
         self._bytes = await self._ledger.usage()
         now = int(self._clock())
         try:
@@ -119,6 +120,7 @@ class RetentionTask:
         most = self._bytes + max(self._settings.keep_mb * _MIB // _GROWN, _MIB)
         while (left := end - anyio.current_time()) > 0:
             await anyio.sleep(min(left, _MEASURE_S))
+            # a burst of receipts may exceed the limit long before the next check is due
             grown = await self._ledger.usage() > most
             if grown or not self._ledger.status().writable:
                 return

@@ -78,6 +78,7 @@ class Snapshotter:
     def on_commit(self, rows: Sequence[StoredReceipt]) -> None:
         """Ask for a snapshot if something ended; a listener of the fan-out, which decodes nothing."""
         for row in rows:
+            # nothing that a commit asks for covers more, so its receipts need not be searched
             if self._wanted is SaveType.SESSION:
                 break
             wanted = trigger_of(row.receipt)
@@ -116,6 +117,7 @@ class Snapshotter:
             LifebusError: as `save`.
         """
         lines = await self._use(_lines_to_read)
+        # a stop must not hang on a snapshot: the next start can make it
         if max(self._took, lines / _LINES_PER_S) < seconds:
             await self.save(SaveType.SESSION)
 
@@ -132,6 +134,7 @@ class Snapshotter:
         try:
             await self._reach(self._boundary)
             if wanted is not SaveType.SCENE:
+                # beforehand and with rests: the save itself then holds the follower's thread only briefly
                 await self._hash()
             answer = await self._save(wanted)
         except LifebusError as fault:

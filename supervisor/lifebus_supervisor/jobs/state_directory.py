@@ -66,6 +66,7 @@ class SnapshotList(Struct, frozen=True, kw_only=True):
             first=snapshot.event_log_range[0],
             position=snapshot.timestamp_event_id,
             pending=sum(len(items) for items in pending.values() if isinstance(items, tuple)),
+            # pruned lines first: a new snapshot helps there, while a log that is too short was replaced
             why_not=self.why_pruned(snapshot) or self._why_ahead(snapshot),
         )
 
@@ -102,6 +103,7 @@ def open_state_directory(settings: Settings) -> Generator[StateDirectory]:
         caches = CompactionFiles(settings.state_dir, StateCache.policy_id)
         yield StateDirectory(
             log=log,
+            # a broker may run beside: its own follower alone writes caches
             follower=StateFollower(log, caches, writing=False),
             snapshots=snapshot_files(settings),
             compactions=CompactionRegistry(settings.state_dir, log),

@@ -97,7 +97,7 @@ class StateFollowerTask:
         self._committed.set()
 
     def counters(self) -> dict[str, int]:
-        """Return what `status` tells of the follower."""
+        """Return what `status` shows of the follower."""
         return {
             "caches_refused": self.refused,
             "keeper_behind": max(0, self._head - self._position),
@@ -148,6 +148,7 @@ class StateFollowerTask:
         Raises:
             LifebusError: there is no such receipt (any more), or the log is broken.
         """
+        # its own limiter: a prune of a long history must not hold up the follower
         return await anyio.to_thread.run_sync(self._dump_at, position, limiter=self._one_dump)
 
     async def finish(self) -> None:
@@ -208,6 +209,7 @@ class StateFollowerTask:
         if self._closed:  # asked for after the end: opening the log again would leave it open
             raise InternalError(self.broken or "the state follower has stopped", code="closed")
         if self._open is None:
+            # in the follower's thread, because a connection is used by one thread at a time
             log = self._open_log()
             self._files.remove_unfinished()
             self._open = (StateFollower(log, self._files, self._refusals.append), log)

@@ -44,6 +44,7 @@ def read_prepared(stdout: bytes, paths: AnswerPaths) -> Prepared:
     if not _is_thread(thread):
         raise InvalidRequest(f"the answer has no thread at `{paths.thread}`", code="no_thread")
     expires = _at(answer, paths.expires_at) if paths.expires_at else None
+    # a bool is an int to isinstance
     if expires is not None and (type(expires) is not int or not 0 <= expires <= MAX_INTEGER):
         raise InvalidRequest(f"the answer has no seconds at `{paths.expires_at}`", code="bad_expiry")
     return Prepared(thread=str(thread), token=token, expires_at=expires)

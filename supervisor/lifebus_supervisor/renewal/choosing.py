@@ -52,6 +52,7 @@ def choose(
             return ChosenContinuation(one)
     waiting = [one for one in own if one.state is ContinuationState.PENDING]
     meant = _meant(waiting, start)
+    # to guess would hand one session's token to another
     if len(meant) > 1:
         return SeveralContinuations(len(meant))
     if meant:

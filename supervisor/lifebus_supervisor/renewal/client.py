@@ -115,6 +115,7 @@ class RenewalClient:
             setting=setting,
             cwd=_directory(document["cwd"]) if self._settings.run_in == "session" else "/",
         )
+        # through stdin, because arguments and variables of a process can be read by others
         return await self._run(spec, json.dumps(document).encode() + b"\n", milliseconds / 1000)
 
 
@@ -156,5 +157,6 @@ def _is_free_of(text: str, token: str) -> bool:
     """Whether a text shows nothing of a token, not even a piece of it."""
     if len(token) <= _PIECE:
         return token not in text
+    # a client may print its token cut or wrapped, so any eight characters of it count
     pieces = {token[at : at + _PIECE] for at in range(len(token) - _PIECE + 1)}
     return not any(text[at : at + _PIECE] in pieces for at in range(len(text) - _PIECE + 1))

@@ -35,6 +35,7 @@ async def start_renewals(
     store = open_store(settings.state_dir)
     flows = tuple(_flow(one, bus, store, run) for one in settings.renewals)
     for flow in flows:
+        # before the client is added: what is prepared from now on is not what was left
         left = await left_by(flow)
         bus.clients.add(_client(flow))
         tasks.start_soon(recover, flow, bus, left)

@@ -124,6 +124,7 @@ class RenewalFlow:
             prepared_at=moment,
         )
         try:
+            # refused here and not cut: nobody but the client knows what is in a token
             if size > self.settings.max_bytes:
                 raise error_for(
                     FailureClass.PAYLOAD_TOO_LARGE,

@@ -91,6 +91,7 @@ def _check_command(name: str, argv: tuple[str, ...]) -> None:
     program = argv[0]
     if not program or any("\0" in part for part in argv):
         raise ValueError(f"`{name}` has an empty program or a NUL character")
+    # commands run in `/` or in the session's directory: a relative path would mean another file there
     if "/" in program and not program.startswith("/"):
         raise ValueError(f"`{name}`: a program is an absolute path or found in PATH, not `{program[:64]}`")
     if name != "consume" and any(TOKEN_ARGUMENT in part for part in argv):

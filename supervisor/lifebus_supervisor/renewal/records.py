@@ -70,6 +70,7 @@ class Continuation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     @property
     def slot(self) -> str:
         """The name that only one record has: that of its thread, before it has one that of its session."""
+        # a thread is known only from the client's answer: until then there is one note a session
         about = ("thread", self.thread) if self.thread is not None else ("session", self.adapter_id, self.session)
         return sha256("\0".join([self.profile, *(part or "" for part in about)]).encode()).hexdigest()[:32]
 
@@ -79,6 +80,7 @@ class Continuation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def ended(self, state: ContinuationState, at: int, note: str | None = None) -> "Continuation":
         """Return what is left of it: everything but the token."""
+        # the token goes with the state: what is over holds nothing worth stealing
         return structs.replace(self, state=state, token=None, ended_at=at, note=None if note is None else note[:1024])
 
 

@@ -117,6 +117,7 @@ class _Recovery:
         if row is not None:
             receipt = decode_receipt(row.receipt)
             named = {one.payload_id for one in receipt.payload_receipts}
+            # a failure names the payload in its facts, a success in a payload receipt
             if self._record.payload_id in {*named, receipt.telemetry_summary.get("client_payload_id")}:
                 return
         await self._record_answer(kind, moment, answer, evidence)

@@ -104,6 +104,7 @@ class ContinuationStore:
             )
             if not kept:
                 for one in records:
+                    # what is over gives its slot up; a live token in it is refused by `add`
                     if one.slot == record.slot and one.state not in LIVE:
                         self._files.remove(one)
                 self._add(record, records, strange)
@@ -138,6 +139,7 @@ class ContinuationStore:
                 structs.replace(
                     record,
                     state=ContinuationState.CLAIMED,
+                    # the first claim id stays: by it the client knows a second hand-over of the same token
                     claim_id=record.claim_id or claim_id,
                     claimed_by=start.session,
                     claimed_at=moment or record.claimed_at,
@@ -201,6 +203,7 @@ class ContinuationStore:
             self._files.replace(claimed.ended(ContinuationState.REJECTED, self._now(), _TOO_OFTEN))
             return LostContinuation(claimed)
         counted = structs.replace(claimed, handed_over=claimed.handed_over + 1)
+        # counted before the client is asked: a crash in between must not give it endless tries
         self._files.replace(counted)
         return ChosenContinuation(counted)
 
@@ -223,6 +226,7 @@ class ContinuationStore:
         answered = {one.payload_id for one in records if one.state is not ContinuationState.PREPARING}
         kept: list[Continuation] = []
         for one in records:
+            # the note stays until the token is durable, so a crash in between asks again under the same id
             asked_in_vain = one.state is ContinuationState.PREPARING and (
                 one.is_over(now) or one.payload_id in answered
             )
