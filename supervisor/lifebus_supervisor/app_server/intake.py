@@ -72,7 +72,6 @@ class AppServerIntake:
         monitor, moved = await self._monitor(source, fact.session)
         self._count_compactions(monitor, fact)
         if isinstance(fact, Usage):
-            # not left to hooks: token counts of an app-server and of hooks are of different moments
             await self._measure(monitor, fact, source.manifest)
             return
         to_hooks = self._recorder.leaves_to_hooks(monitor)

@@ -94,7 +94,6 @@ class HookCalls:
         emissions = await self._supervision.admit(call, reading)
         outcomes = await self._emit(emissions, dispatch=not late)
         # Only now: what is not durable yet must not change what supervision knows.
-        # after the commit: what was refused as busy comes again from the spool
         self._supervision.hook_seen(call, reading, outcomes)
         return _NOTHING if late else await _offload(call, adapter.render, call, _deliveries(emissions, outcomes))
 

@@ -81,7 +81,6 @@ class HookIntake:
                 task_status=task_status,
             )
         finally:
-            # a socket file without a server would make each hook wait for its connection to be refused
             self._path.unlink(missing_ok=True)
 
     async def _drain_now_and_then(self) -> None:

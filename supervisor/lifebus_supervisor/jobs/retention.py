@@ -58,7 +58,6 @@ class RetentionTask:
 
         What cannot be done now, because the disk or the ledger does not let it, is logged and tried next time.
         """
-        # measured before pruning: freed pages go back to the disk later, piece by piece
         self._bytes = await self._ledger.usage()
         now = int(self._clock())
         try:

@@ -66,7 +66,6 @@ class SnapshotList(Struct, frozen=True, kw_only=True):
             first=snapshot.event_log_range[0],
             position=snapshot.timestamp_event_id,
             pending=sum(len(items) for items in pending.values() if isinstance(items, tuple)),
-            # pruned lines first: a new snapshot helps there, while a log that is too short was replaced
             why_not=self.why_pruned(snapshot) or self._why_ahead(snapshot),
         )
 

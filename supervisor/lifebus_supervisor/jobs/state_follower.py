@@ -209,7 +209,7 @@ class StateFollowerTask:
         if self._closed:  # asked for after the end: opening the log again would leave it open
             raise InternalError(self.broken or "the state follower has stopped", code="closed")
         if self._open is None:
-            # in the follower's thread, because a connection is used by one thread at a time
+            # opened in the worker thread: opening blocks the event loop otherwise
             log = self._open_log()
             self._files.remove_unfinished()
             self._open = (StateFollower(log, self._files, self._refusals.append), log)

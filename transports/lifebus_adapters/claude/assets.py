@@ -21,6 +21,7 @@ from lifebus_adapters.shared.handlers import bad_timeout, wrong_type
 from lifebus_adapters.shared.harness_assets import HarnessAssets
 from lifebus_adapters.shared.hook_groups import check_groups, group_entries, is_ours
 
+# StopFailure and SessionEnd too: a turn that fails fires no Stop.
 _EVENTS: Final = (
     HookEvent(name="SessionStart", since=(1, 0, 62)),
     HookEvent(name="UserPromptSubmit", since=(1, 0, 54)),

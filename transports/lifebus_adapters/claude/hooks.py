@@ -82,6 +82,7 @@ HOOKS: Final = HookTable(
             subagent=True,
             takes=ManifestPlacementClass.PRE_FRAME_TRAILING,
         ),
+        # Pressure and no compaction: Claude Code may try to compact, fail, and try again.
         "PreCompact": HookRule(events=(LifecycleEvent.CONTEXT_PRESSURE_OBSERVED,), facts=(_TRIGGER,)),
         "PostCompact": HookRule(events=(LifecycleEvent.CONTEXT_COMPACTED,), facts=(_TRIGGER,)),
         "Stop": HookRule(events=FRAME_CLOSE, facts=(_STOP_HOOK_ACTIVE,)),
@@ -98,6 +99,7 @@ HOOKS: Final = HookTable(
     },
     silent=frozenset(_TOOLS | _SURROUNDINGS | _DISPLAY | _TEAM),
     answer=hook_specific_output,
+    # This hook's output is shown as it is: an answer in JSON would stand in the user's status line.
     displays={STATUS_LINE: status_text},
 )
 """What each Claude Code hook means."""

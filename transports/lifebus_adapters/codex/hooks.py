@@ -43,6 +43,7 @@ HOOKS: Final = HookTable(
         "SessionStart": HookRule(
             events=SESSION_OPEN,
             facts=(FactField("source"), _MODEL),
+            # After a compaction the hook runs with the next model request, in the same session.
             unless=("source", "compact"),
             takes=ManifestPlacementClass.PRE_SESSION,
         ),
@@ -60,6 +61,7 @@ HOOKS: Final = HookTable(
         "PostCompact": HookRule(events=(LifecycleEvent.CONTEXT_COMPACTED,), facts=(_TRIGGER,)),
         "Stop": HookRule(events=FRAME_CLOSE, facts=(_STOP_HOOK_ACTIVE,)),
         "SubagentStop": HookRule(events=FRAME_CLOSE, facts=(_AGENT_TYPE, _STOP_HOOK_ACTIVE), subagent=True),
+        # No FRAME_CLOSE: nothing announced that the turn was about to end.
         "Interrupt": HookRule(events=(LifecycleEvent.FRAME_ENDED,), frame_end="interrupted"),
         "SessionEnd": HookRule(events=SESSION_CLOSE, facts=(FactField("reason"),)),
     },

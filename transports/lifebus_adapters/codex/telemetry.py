@@ -33,6 +33,7 @@ def _session_of(path: str) -> str | None:
     if name is None or not name.startswith("rollout-"):
         return None
     found = name[-_ID_CHARACTERS:]
+    # The time in the name has dashes as well, so the id cannot be split off by them.
     return found if is_uuid(found) else None
 
 

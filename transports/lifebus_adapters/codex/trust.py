@@ -71,6 +71,7 @@ def _our_hooks(hooks: object) -> Iterator[tuple[str, str, str]]:
 
 def _state(states: Mapping[str, Any], paths: Sequence[str], place: str, digest: str) -> TrustState:
     entry = _at(next((found for path in paths if (found := states.get(f"{path}:{place}"))), None))
+    # Before the hash: a hook that is switched off stays off, however trusted.
     if entry.get("enabled") is False:
         return "off"
     trusted = entry.get("trusted_hash")

@@ -92,6 +92,7 @@ class ChatReader:
         known_id = named(line.id, "id")
         if known_id is None:
             raise InvalidRequest("neither a message nor a patch", code="missing", field="$.id")
+        # A message is written again as it grows: only its first line begins a turn.
         is_new = known_id not in self._usages
         if line.type != "gemini":
             self._remember(known_id, None)

@@ -32,6 +32,7 @@ from lifebus_contract import ManifestPlacementClass
 HOOKS: Final = HookTable(
     name=("hook_event_name",),
     transcript=("transcript_path",),
+    # No turn id: the prompt is the only thing that the opening and the closing hook have in common.
     identity=IdentityPaths(session=("session_id",), frame_seed=("prompt",)),
     rules={
         "SessionStart": HookRule(

@@ -81,6 +81,7 @@ SOURCES: Final[tuple[SourceSpec, ...]] = (
         pattern="",
         session_of=no_session,
         make_reader=_log_reader,
+        # No hook names this file: only the user's variable does.
         is_ours=_never,
     ),
 )

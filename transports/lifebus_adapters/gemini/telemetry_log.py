@@ -64,6 +64,7 @@ class TelemetryLogReader:
             InvalidRequest: it is not what Gemini CLI writes.
         """
         attributes = _OBJECT.read(record).attributes
+        # By name first: most objects are spans and metrics, some of them with whole prompts.
         if attributes is UNSET or _NAMED.read(attributes).name not in _EVENTS:
             return ()
         event = _EVENT.read(attributes)

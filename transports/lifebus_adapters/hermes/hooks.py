@@ -42,6 +42,7 @@ HOOKS: Final = HookTable(
             once=True,
             takes=ManifestPlacementClass.PRE_FRAME_TRAILING,
         ),
+        # Only about to end: on_session_end follows, and says how the turn ended.
         "post_llm_call": HookRule(events=(LifecycleEvent.FRAME_ENDING,)),
         "on_session_end": HookRule(events=(LifecycleEvent.FRAME_ENDED,), frame_end=_turn_end),
         # No on_session_end follows a failed request, so that the frame would stay open.

@@ -21,6 +21,7 @@ def _roots(surroundings: Surroundings) -> Sequence[str]:
 
 
 def _is_ours(path: str) -> bool:
+    # By the name alone: the database's place depends on HERMES_HOME, which a broker may not share.
     return path.endswith(f"/{_DATABASE}")
 
 

@@ -47,6 +47,7 @@ HOOKS: Final = HookTable(
             events=FRAME_OPEN, facts=(_MODEL, _TRIGGER), takes=ManifestPlacementClass.PRE_FRAME_LEADING
         ),
         "before_compaction": HookRule(events=(LifecycleEvent.CONTEXT_PRESSURE_OBSERVED,)),
+        # A count of 0 means that nothing was compacted, although the hook came.
         "after_compaction": HookRule(events=(LifecycleEvent.CONTEXT_COMPACTED,), unless=("event.compactedCount", 0)),
         "before_agent_finalize": HookRule(
             events=(LifecycleEvent.FRAME_ENDING,), facts=(FactField("event.stopHookActive", bool, "stop_hook_active"),)

@@ -86,6 +86,7 @@ HOOKS: Final = HookTable(
             frame_end="failed",
         ),
         "session.deleted": HookRule(events=SESSION_CLOSE),
+        # It names no session: its receipt says that the identity is not available.
         "dispose": HookRule(events=SESSION_CLOSE),
     },
     silent=frozenset(_HOOKS | _EVENTS),

@@ -49,6 +49,7 @@ class HarnessAssets(Struct, frozen=True, kw_only=True):
         if request.mode is IntegrationMode.LAUNCHER_WRAPPER:
             return (wrapper_file(request, self.adapter_id, self.program),)
         if request.mode is IntegrationMode.MANUAL_SKILL:
+            # A skill has no hooks: the user, or the model, calls lifebus.
             return (skill_file(self.skills(request), self.adapter_id),)
         return self.hooks(request)
 

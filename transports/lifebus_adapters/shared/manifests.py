@@ -32,4 +32,5 @@ def load_third_party(data: bytes) -> RegisteredAdapter:
 
 def package_file(package: str, name: str) -> bytes:
     """Return a file that ships in a package, such as a harness's manifest or its example calls."""
+    # Through importlib.resources, because the package may be inside a zip file.
     return resources.files(package).joinpath(name).read_bytes()

@@ -210,6 +210,7 @@ def _event_id(payload: Payload, paths: IdentityPaths, warnings: list[Warning], *
     native = identifier(payload, *paths.event)
     if native is None and not about_session:
         native = identifier(payload, *paths.agent, *paths.task, *paths.run)
+    # Said in the receipt: whoever orders by ids must know that this one is ours.
     if native is None:
         warnings.append(_SYNTHESIZED_EVENT)
     return native
@@ -242,6 +243,7 @@ def _frame(payload: Payload, rule: HookRule, paths: IdentityPaths, warnings: lis
         raise InvalidRequest("a sub-agent hook must name its agent", code="missing", field=f"$.{paths.agent[0]}")
     if agent is None:
         return FrameContext(frame_id=turn, frame_class=FrameClass.TOP_LEVEL)
+    # The session id is the parent's: only the agent's id keeps the two frames apart.
     return FrameContext(frame_id=agent, frame_class=FrameClass.SUBCALL, parent_frame_id=turn)
 
 
