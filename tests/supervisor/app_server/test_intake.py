@@ -43,7 +43,7 @@ async def test_a_batch_that_comes_again_after_a_restart_records_nothing_twice(tm
     async with supervised(tmp_path) as stage:
         before = Observer(stage)
         await before.says(*BEGIN, COMPACTED)
-        await before.tells(ObservedLoss(messages=3, bytes=700))
+        await before.observe(ObservedLoss(messages=3, bytes=700))
         stage.restart()
         after = Observer(stage)
         assert await after.again(before.sent) == []
@@ -56,7 +56,7 @@ async def test_a_running_origin_goes_on_after_a_restart_and_its_end_is_known(tmp
         await before.says(*BEGIN)
         stage.restart()
         await stage.supervisor.recover()
-        ended = await Observer(stage).tells(ObservedExit(signal=9))
+        ended = await Observer(stage).observe(ObservedExit(signal=9))
         assert facts_of(ended) == ["frame.ended", "session.ended"]
         assert ended[0].telemetry_summary["frame_end"] == "abandoned"
         assert ended[-1].telemetry_summary["signal"] == 9
@@ -117,12 +117,12 @@ async def test_the_end_of_a_server_closes_what_it_left_open_with_the_evidence(
     async with supervised(tmp_path) as stage:
         observer = Observer(stage)
         await observer.says(*BEGIN, started("t2"))
-        told = await observer.tells(ended)
+        told = await observer.observe(ended)
         assert facts_of(told) == ["frame.ended", "session.ended", "session.ended"]
         assert {one.telemetry_summary["session_end"] for one in told[1:]} == {how}
         shown = {name: told[1].telemetry_summary.get(name) for name in ("exit_code", "signal")}
         assert shown == {"exit_code": ended.exit_code, "signal": ended.signal}
-        assert await observer.tells(ended) == []
+        assert await observer.observe(ended) == []
 
 
 async def test_a_server_that_died_with_its_observer_is_closed_two_ticks_later(tmp_path: Path) -> None:
@@ -153,9 +153,9 @@ async def test_a_long_silent_turn_loses_nothing_while_its_server_lives(tmp_path:
 async def test_a_loss_is_a_gap_in_every_live_thread_and_else_outside_any(tmp_path: Path) -> None:
     async with supervised(tmp_path) as stage:
         observer = Observer(stage)
-        (outside,) = await observer.tells(ObservedLoss(messages=2, bytes=10))
+        (outside,) = await observer.observe(ObservedLoss(messages=2, bytes=10))
         await observer.says(started(), started("t2"), started("t3"), notice("thread/closed", threadId="t3"))
-        inside = await observer.tells(ObservedLoss(messages=5, bytes=900))
+        inside = await observer.observe(ObservedLoss(messages=5, bytes=900))
         assert (outside.harness_session_id, outside.sequence) == (None, None)
         assert [one.harness_session_id for one in inside] == ["t1", "t2"]
         assert {one.event for one in (outside, *inside)} == {LifecycleEvent.RECEIPT_GAP_DETECTED}
@@ -182,7 +182,7 @@ async def test_what_is_no_fact_is_refused_and_nothing_of_the_batch_is_recorded(t
         broken: list[dict[str, Any]] = [{"type": "Nonsense"}, {"type": "TurnStarted"}, {**good, "how": "guessed"}, {}]
         for bad in broken:
             with pytest.raises(InvalidRequest):
-                await observer.tells(ObservedFact(fact=good), ObservedFact(fact=bad))
+                await observer.observe(ObservedFact(fact=good), ObservedFact(fact=bad))
         assert await stage.since(0) == []
 
 

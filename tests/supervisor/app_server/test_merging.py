@@ -11,7 +11,7 @@ from lifebus_adapters.shared.telemetry import Compacted, TurnEnded, TurnStarted
 from lifebus_contract import CallbackResponse, DispatchEnvelope, LifecycleEvent, Receipt, ReceiptStatus
 from support.adapters.app_server_recordings import notice, started, turn
 from support.supervisor.observed import SERVER, Observer
-from support.supervisor.supervised import Stage, facts_of, supervised
+from support.supervisor.supervised import SupervisedBus, facts_of, supervised
 
 START = {"hook_event_name": "SessionStart", "session_id": "t1", "source": "startup"}
 PROMPT = {"hook_event_name": "UserPromptSubmit", "session_id": "t1", "turn_id": "u1"}
@@ -25,7 +25,7 @@ DONE = turn("turn/completed", status="completed")
 ONCE = ["session.started", "frame.opened", "context.compacted", "frame.ended", "session.ended"]
 
 
-async def by_hook(stage: Stage, payload: dict[str, Any]) -> None:
+async def by_hook(stage: SupervisedBus, payload: dict[str, Any]) -> None:
     await stage.hook("codex", payload, process=SERVER)
 
 

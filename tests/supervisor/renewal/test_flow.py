@@ -12,7 +12,7 @@ from lifebus_supervisor.renewal.profile import AnswerPaths
 from lifebus_transports.processes import Failure, Finished
 from support.broker_process import until
 from support.golden import golden
-from support.supervisor.scripted import SECRET, Book, Renewing, failing, late, renewing
+from support.supervisor.scripted import SECRET, Renewing, ScriptedClient, failing, late, renewing
 
 
 def payloads(receipt: Receipt) -> list[tuple[str, str | None, str, int]]:
@@ -335,7 +335,7 @@ async def test_a_store_that_cannot_be_used_fails_and_is_tried_again(tmp_path: Pa
 
 
 async def test_what_was_claimed_when_the_broker_ended_is_handed_over_again_under_the_same_id(tmp_path: Path) -> None:
-    book = Book()
+    book = ScriptedClient()
     async with renewing(tmp_path, book) as on:
         await on.stop()
         book.fails["consume"] = late()
@@ -351,7 +351,7 @@ async def test_what_was_claimed_when_the_broker_ended_is_handed_over_again_under
 
 
 async def test_what_was_being_prepared_when_the_broker_ended_is_prepared_again(tmp_path: Path) -> None:
-    book = Book()
+    book = ScriptedClient()
     book.fails["prepare"] = late()
     async with renewing(tmp_path, book) as on:
         await on.stop()

@@ -13,12 +13,12 @@ from lifebus_transports.processes import CommandSpec, Finished
 from support.broker_process import until
 from support.installer.crashing_disk import Crash
 from support.supervisor.quick_disks import Quick, QuickCrash
-from support.supervisor.scripted import Book, Renewing, renewing
+from support.supervisor.scripted import Renewing, ScriptedClient, renewing
 
 PATCHED = "lifebus_supervisor.renewal.composing.open_store"
 
 
-class Knowing(Book):
+class Knowing(ScriptedClient):
     """Knows ids again: one token for a prepare id, one use for a claim id."""
 
     def __init__(self) -> None:

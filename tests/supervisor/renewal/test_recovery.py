@@ -14,7 +14,7 @@ from lifebus_supervisor.renewal.records import Continuation, ContinuationState
 from lifebus_supervisor.renewal.store import open_store
 from support.broker_process import until
 from support.supervisor.kept import pending, start
-from support.supervisor.scripted import Book, Renewing, failing, renewing
+from support.supervisor.scripted import Renewing, ScriptedClient, failing, renewing
 
 FAR = 4_000_000_000
 
@@ -104,7 +104,7 @@ async def test_receipts_that_are_in_the_ledger_are_not_written_again(tmp_path: P
 
 async def test_a_use_that_fails_again_and_again_is_told_each_time_and_ends(tmp_path: Path) -> None:
     async with aclosing(await open_unkept()) as ledger:
-        book = Book()
+        book = ScriptedClient()
         left(tmp_path, ContinuationState.CLAIMED)
         book.fails["consume"] = failing(7)
         for times in range(1, 5):
@@ -120,7 +120,7 @@ async def test_a_use_that_fails_again_and_again_is_told_each_time_and_ends(tmp_p
 
 async def test_a_broker_that_stops_in_the_middle_says_so_and_the_next_one_completes_the_use(tmp_path: Path) -> None:
     async with aclosing(await open_unkept()) as ledger:
-        book = Book()
+        book = ScriptedClient()
         async with renewing(tmp_path, book, ledger) as on:
             await on.call({"hook_event_name": "Stop", "session_id": "s1", "turn_id": "t1", "cwd": "/work"})
             await until(lambda: on.states == ["pending"] and on.bus.bus.dispatches == 0)
@@ -137,7 +137,7 @@ async def test_a_broker_that_stops_in_the_middle_says_so_and_the_next_one_comple
 
 async def test_a_preparation_that_fails_and_then_works_is_told_both_times(tmp_path: Path) -> None:
     async with aclosing(await open_unkept()) as ledger:
-        book = Book()
+        book = ScriptedClient()
         store = open_store(tmp_path / "state")
         store.begin(
             Continuation(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from support.adapters.calls import CAPTURE_FILES
-from support.supervisor.playing import play, told
+from support.supervisor.replaying import play, receipt_lines
 from support.supervisor.supervised import supervised
 
 EXPECTED = Path(__file__).parent / "expected"
@@ -16,12 +16,12 @@ def expectation(capture: Path) -> Path:
 
 
 @pytest.mark.parametrize("capture", CAPTURE_FILES, ids=lambda path: f"{path.parent.parent.name}-{path.parent.name}")
-async def test_a_recorded_session_is_told_as_reviewed(capture: Path, tmp_path: Path) -> None:
+async def test_a_recorded_session_gives_the_reviewed_receipts(capture: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     async with supervised(tmp_path) as stage:
         receipts = await play(stage, capture, home)
-    assert told(receipts) == expectation(capture).read_text()
+    assert receipt_lines(receipts) == expectation(capture).read_text()
 
 
 def test_every_expectation_belongs_to_a_capture() -> None:

@@ -9,13 +9,13 @@ from lifebus_contract import CallbackResponse, CapabilityRequest, DispatchEnvelo
 from lifebus_contract.codec import decode_receipt
 from lifebus_supervisor.supervision.driving import drive
 from lifebus_transports.messages.ticks import Tick
-from support.supervisor.supervised import INTERVAL_S, Stage, supervised
+from support.supervisor.supervised import INTERVAL_S, SupervisedBus, supervised
 
 SESSION = "s1"
 START = {"hook_event_name": "SessionStart", "session_id": SESSION, "source": "startup"}
 
 
-async def driven(stage: Stage, **asked: str) -> list[tuple[str, str | None]]:
+async def driven(stage: SupervisedBus, **asked: str) -> list[tuple[str, str | None]]:
     """What a driver gets: events and their sessions."""
     stage.clock.seconds += INTERVAL_S
     answer = await drive(stage.supervisor, stage.bus, Tick(client_id="driver", **asked))
@@ -64,8 +64,8 @@ async def test_a_client_that_requires_what_a_session_lost_gets_a_receipt_of_its_
         stage.news("codex", SESSION, Activity(session=SESSION))
         await stage.tick()
         stage.news("codex", SESSION, grown=0, unreadable_run=3)
-        told = {one.client_id: one for one in await stage.tick() if one.event == "capability.degraded"}
-        assert set(told) == {"lifebus.supervisor", "needy"}
-        own: Receipt = told["needy"]
+        recorded = {one.client_id: one for one in await stage.tick() if one.event == "capability.degraded"}
+        assert set(recorded) == {"lifebus.supervisor", "needy"}
+        own: Receipt = recorded["needy"]
         assert (own.status, own.failure_class) == ("failed", "capability_degraded")
         assert [one.capability for one in own.capability_degradations] == ["context_pressure"]

@@ -1,11 +1,11 @@
-"""Frames and sessions whose end nobody told are closed, with evidence; those that live are left alone."""
+"""Frames and sessions whose end nobody reported are closed, with evidence; those that live are left alone."""
 
 from pathlib import Path
 
 from lifebus_adapters import CallerProcess
 from lifebus_adapters.shared.telemetry import TurnEnded
 from lifebus_contract import Receipt
-from support.supervisor.supervised import HARNESS, Stage, facts_of, supervised
+from support.supervisor.supervised import HARNESS, SupervisedBus, facts_of, supervised
 
 SESSION = "s1"
 START = {"hook_event_name": "SessionStart", "session_id": SESSION, "source": "startup"}
@@ -24,7 +24,7 @@ def child(turn: str, agent: str) -> dict[str, str]:
     return prompt(turn) | {"hook_event_name": "SubagentStart", "agent_id": agent, "agent_type": "helper"}
 
 
-async def running_turn(stage: Stage, adapter_id: str = "codex") -> None:
+async def running_turn(stage: SupervisedBus, adapter_id: str = "codex") -> None:
     await stage.hook(adapter_id, START)
     await stage.hook(adapter_id, prompt("t1"))
     await stage.tick()
@@ -114,11 +114,11 @@ async def test_a_session_of_an_unknown_process_is_given_up_after_a_day_of_silenc
 async def test_the_end_of_a_session_closes_its_frames_first(tmp_path: Path) -> None:
     async with supervised(tmp_path) as stage:
         await running_turn(stage)
-        told = await stage.hook("codex", END)
-        assert [one.event.value for one in told] == ["frame.ended", "session.ending", "session.ended"]
-        assert told[0].telemetry_summary["evidence"] == "the session ended while the frame was open"
-        assert len({one.invocation_id for one in told}) == 1
-        assert [one.parent_receipt_id for one in told] == [None, told[0].receipt_id, told[1].receipt_id]
+        recorded = await stage.hook("codex", END)
+        assert [one.event.value for one in recorded] == ["frame.ended", "session.ending", "session.ended"]
+        assert recorded[0].telemetry_summary["evidence"] == "the session ended while the frame was open"
+        assert len({one.invocation_id for one in recorded}) == 1
+        assert [one.parent_receipt_id for one in recorded] == [None, recorded[0].receipt_id, recorded[1].receipt_id]
 
 
 async def test_a_turn_that_was_interrupted_without_a_hook_is_closed_by_the_transcript(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ async def test_two_stops_of_one_turn_leave_it_closed(tmp_path: Path) -> None:
         assert facts_of(await stage.tick(4)) == []
 
 
-async def test_a_resumed_session_is_live_again_and_watched(tmp_path: Path) -> None:
+async def test_a_resumed_session_is_live_again_and_supervised(tmp_path: Path) -> None:
     async with supervised(tmp_path) as stage:
         await running_turn(stage)
         await stage.hook("codex", END)

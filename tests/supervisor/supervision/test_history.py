@@ -10,7 +10,7 @@ from lifebus_broker.state.session_state import SessionState
 from lifebus_broker.state.stores import Stores, dump_stores, load_stores, reduce_event
 from lifebus_contract import InternalError
 from lifebus_supervisor.supervision.monitor_table import KnownState
-from support.supervisor.supervised import Stage, supervised
+from support.supervisor.supervised import SupervisedBus, supervised
 
 SESSION = "s1"
 KEY = ("codex", SESSION)
@@ -21,7 +21,7 @@ def called(hook: str, turn: str | None = None) -> dict[str, str]:
     return {"hook_event_name": hook, "session_id": SESSION, "source": "startup", **turned}
 
 
-async def lived(stage: Stage) -> SessionState:
+async def lived(stage: SupervisedBus) -> SessionState:
     """Let a session have a turn and begin another; return its state."""
     for call in (called("SessionStart"), called("UserPromptSubmit", "t1"), called("Stop", "t1")):
         await stage.hook("codex", call)

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from support.supervisor.simulated import Step, living
+from support.supervisor.simulated import Step, simulated_session
 
 HARNESS_DOES = ("prompt", "work", "usage", "compact", "stop", "blocked_stop", "interrupt", "fail", "child", "again")
 WORLD_DOES = ("file", "hook", "tick", "tick", "observe", "restart", "down", "up")
@@ -29,7 +29,7 @@ def test_one_fact_gives_one_receipt_in_any_order_of_hooks_files_and_restarts(
 ) -> None:
     async def live() -> None:
         with tempfile.TemporaryDirectory() as directory:
-            async with living(Path(directory), clients=clients) as life:
+            async with simulated_session(Path(directory), clients=clients) as life:
                 for step in steps:
                     await life.take(step)
                     life.check()
@@ -44,7 +44,7 @@ def test_one_fact_gives_one_receipt_in_any_order_of_hooks_files_and_restarts(
 def test_hooks_that_are_cut_are_noticed_and_so_is_their_return(steps: list[Step]) -> None:
     async def live() -> None:
         with tempfile.TemporaryDirectory() as directory:
-            async with living(Path(directory), clients=0) as life:
+            async with simulated_session(Path(directory), clients=0) as life:
                 for step in steps:
                     await life.take(step)
                 await life.settle()

@@ -8,7 +8,7 @@ from lifebus_contract import Receipt
 from lifebus_supervisor.supervision.driving import drive
 from lifebus_transports.messages.ticks import Tick
 from support.adapters.calls import call, ids
-from support.supervisor.supervised import HARNESS, Stage, facts_of, supervised
+from support.supervisor.supervised import HARNESS, SupervisedBus, facts_of, supervised
 
 SESSION = "s1"
 START = {"hook_event_name": "SessionStart", "session_id": SESSION, "source": "startup"}
@@ -55,11 +55,11 @@ async def test_a_status_line_does_not_hide_that_hooks_are_silent(tmp_path: Path)
             await stage.hook("claude", payload)
         await stage.tick(3)
         stage.news("claude", SESSION, TurnStarted(session=SESSION, frame_id="t2"), source_id="transcript")
-        told: list[Receipt] = []
+        recorded: list[Receipt] = []
         for _ in range(8):
             await stage.call(call("claude", status, "statusLine", call_id=f"status-{stage.clock.seconds}"))
-            told += await stage.tick()
-        assert causes(told) == ["hooks_silent"]
+            recorded += await stage.tick()
+        assert causes(recorded) == ["hooks_silent"]
 
 
 async def test_a_machine_that_slept_for_days_has_abandoned_nothing(tmp_path: Path) -> None:
@@ -114,21 +114,21 @@ async def test_ticks_of_an_external_supervisor_make_no_session_an_apps(tmp_path:
     async with supervised(tmp_path) as stage:
         stage.installed = {"codex"}
         stage.news("codex", SESSION, TurnStarted(session=SESSION, frame_id="t1"))
-        told: list[Receipt] = []
+        recorded: list[Receipt] = []
         for _ in range(8):
-            told += await stage.tick()
+            recorded += await stage.tick()
             await drive(stage.supervisor, stage.bus, Tick(client_id="driver", adapter_id="codex", session=SESSION))
-        assert causes(told) == ["hooks_silent"]
+        assert causes(recorded) == ["hooks_silent"]
 
 
-async def test_a_signal_is_not_told_again_just_after_a_restart(tmp_path: Path) -> None:
+async def test_a_signal_is_not_recorded_again_just_after_a_restart(tmp_path: Path) -> None:
     async with supervised(tmp_path) as stage:
         for payload in (START, PROMPT, PRE_COMPACT):
             await stage.hook("codex", payload)
         stage.restart()  # nothing was taken up yet
         assert await stage.hook("codex", PRE_COMPACT) == []
-        told = await stage.hook("codex", END)
-        assert facts_of(told) == ["frame.ended", "session.ending", "session.ended"]
+        recorded = await stage.hook("codex", END)
+        assert facts_of(recorded) == ["frame.ended", "session.ending", "session.ended"]
 
 
 async def test_an_app_with_a_manifest_alone_is_supervised_too(tmp_path: Path) -> None:
@@ -137,11 +137,11 @@ async def test_an_app_with_a_manifest_alone_is_supervised_too(tmp_path: Path) ->
             await stage.bus.emit("app", ADAPTERS["codex"].read(call("codex", payload), ids()).emissions)
         await stage.tick()
         stage.clock.seconds += stage.limits.abandon_s + 4_000
-        told = await _until_quiet(stage)
-        assert facts_of(told)[:1] == ["capability.degraded"]
+        recorded = await _until_quiet(stage)
+        assert facts_of(recorded)[:1] == ["capability.degraded"]
 
 
-async def _until_quiet(stage: Stage) -> list[Receipt]:
+async def _until_quiet(stage: SupervisedBus) -> list[Receipt]:
     return await stage.tick(3)
 
 

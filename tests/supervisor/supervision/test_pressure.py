@@ -1,4 +1,4 @@
-"""Pressure is told when its level changes, once a crossing; compactions are told once, whoever proves them."""
+"""Pressure is recorded when its level changes, once a crossing; compactions once, whatever proves them."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from lifebus_adapters.shared.telemetry import Compacted, Usage, WindowKnown
 from lifebus_contract import CallbackResponse, DispatchEnvelope, LifecycleEvent, Receipt
-from support.supervisor.supervised import Stage, facts_of, supervised
+from support.supervisor.supervised import SupervisedBus, facts_of, supervised
 
 SESSION = "s1"
 START = {"hook_event_name": "SessionStart", "session_id": SESSION, "source": "startup", "transcript_path": "/t/s1"}
@@ -21,20 +21,20 @@ def usage(used: int, window: int | None = 1_000, **changes: Any) -> Usage:
     return Usage(used_tokens=used, window_tokens=window, **settings | changes)
 
 
-async def levels(stage: Stage, *used: int) -> list[object]:
-    """The levels that were told, one entry a receipt."""
-    told: list[object] = []
+async def levels(stage: SupervisedBus, *used: int) -> list[object]:
+    """The recorded levels, one entry a receipt."""
+    recorded: list[object] = []
     for tokens in used:
         stage.news("codex", SESSION, usage(tokens))
-        told += [one.telemetry_summary["context_pressure"] for one in await _told(stage)]
-    return told
+        recorded += [one.telemetry_summary["context_pressure"] for one in await _pressure_receipts(stage)]
+    return recorded
 
 
-async def _told(stage: Stage) -> list[Receipt]:
+async def _pressure_receipts(stage: SupervisedBus) -> list[Receipt]:
     return [one for one in await stage.tick() if one.event == "context.pressure_observed"]
 
 
-async def test_every_level_is_told_once_on_the_way_up(tmp_path: Path) -> None:
+async def test_every_level_is_recorded_once_on_the_way_up(tmp_path: Path) -> None:
     async with supervised(tmp_path) as stage:
         await stage.hook("codex", START)
         assert await levels(stage, 10, 20, 599, 600, 650, 799, 800, 919, 920, 999) == [
@@ -51,7 +51,7 @@ async def test_a_level_is_left_only_clearly_below_its_threshold(tmp_path: Path) 
         assert await levels(stage, 610, 590, 610, 551, 600, 549, 610) == ["moderate", "low", "moderate"]
 
 
-async def test_a_telemetry_line_that_repeats_is_told_once(tmp_path: Path) -> None:
+async def test_a_telemetry_line_that_repeats_is_recorded_once(tmp_path: Path) -> None:
     async with supervised(tmp_path) as stage:
         await stage.hook("codex", START)
         stage.news("codex", SESSION, usage(700), usage(700), usage(700))
@@ -65,8 +65,8 @@ async def test_the_receipt_carries_level_used_window_percent_and_sources(tmp_pat
         await stage.hook("codex", START)
         stage.news("codex", SESSION, usage(12_012, 19_000, model="m"))
         (receipt,) = [one for one in await stage.tick() if one.event == "context.pressure_observed"]
-        told = receipt.telemetry_summary
-        assert told == {
+        recorded = receipt.telemetry_summary
+        assert recorded == {
             "context_pressure": "moderate",
             "context_used_tokens": 12_012,
             "context_window_tokens": 19_000,
@@ -86,22 +86,22 @@ async def test_an_unknown_window_gives_numbers_once_and_never_a_percentage(tmp_p
         for tokens in (500, 900_000, 5):
             stage.news("claude", SESSION, usage(tokens, None, window_source=None))
             await stage.tick()
-        told = [one for one in await stage.since(0) if one.event == "context.pressure_observed"]
-        assert [one.telemetry_summary["context_used_pct"] for one in told] == [None]
-        assert told[0].telemetry_summary["context_pressure"] is None
+        recorded = [one for one in await stage.since(0) if one.event == "context.pressure_observed"]
+        assert [one.telemetry_summary["context_used_pct"] for one in recorded] == [None]
+        assert recorded[0].telemetry_summary["context_pressure"] is None
 
 
-async def test_a_window_that_the_harness_tells_beats_a_table_and_yields_to_an_override(tmp_path: Path) -> None:
+async def test_a_window_that_the_harness_reports_beats_a_table_and_yields_to_an_override(tmp_path: Path) -> None:
     async with supervised(tmp_path) as stage:
         await stage.hook("claude", START)
         known = WindowKnown(session=SESSION, window_tokens=2_000, window_source="hook:statusLine")
         stage.news("claude", SESSION, known, usage(700, 1_000, window_source="model_table"))
-        assert [one.telemetry_summary["context_used_pct"] for one in await _told(stage)] == [35]
+        assert [one.telemetry_summary["context_used_pct"] for one in await _pressure_receipts(stage)] == [35]
         stage.news("claude", SESSION, usage(700, 1_000, window_source="override:LIFEBUS_CLAUDE_CONTEXT_WINDOW_TOKENS"))
-        assert [one.telemetry_summary["context_used_pct"] for one in await _told(stage)] == [70]
+        assert [one.telemetry_summary["context_used_pct"] for one in await _pressure_receipts(stage)] == [70]
 
 
-async def test_a_signal_without_numbers_is_told_once_until_the_context_is_rewritten(tmp_path: Path) -> None:
+async def test_a_signal_without_numbers_is_recorded_once_until_the_context_is_rewritten(tmp_path: Path) -> None:
     async with supervised(tmp_path) as stage:
         await stage.hook("codex", START)
         stage.news("codex", SESSION, usage(950))
@@ -116,13 +116,13 @@ async def test_a_signal_without_numbers_is_told_once_until_the_context_is_rewrit
         assert len(await stage.hook("codex", PRE_COMPACT)) == 1
 
 
-async def test_nothing_is_told_twice_after_a_restart(tmp_path: Path) -> None:
+async def test_nothing_is_recorded_twice_after_a_restart(tmp_path: Path) -> None:
     async with supervised(tmp_path) as stage:
         await stage.hook("codex", START)
         proof = Compacted(session=SESSION, key="33")
         stage.news("codex", SESSION, usage(700), proof)
-        told = facts_of(await stage.tick(5))
-        assert told == ["context.pressure_observed", "context.compacted"]
+        recorded = facts_of(await stage.tick(5))
+        assert recorded == ["context.pressure_observed", "context.compacted"]
         stage.restart()
         await stage.supervisor.recover()
         stage.news("codex", SESSION, usage(700), proof, history=True)
@@ -130,18 +130,18 @@ async def test_nothing_is_told_twice_after_a_restart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("file_first", [True, False])
-async def test_a_compaction_that_hook_and_file_tell_is_one_receipt(tmp_path: Path, file_first: bool) -> None:
+async def test_a_compaction_that_hook_and_file_report_is_one_receipt(tmp_path: Path, file_first: bool) -> None:
     async with supervised(tmp_path) as stage:
         await stage.hook("codex", START)
         if file_first:
             stage.news("codex", SESSION, Compacted(session=SESSION, key="33"))
             await stage.observe()
-            told = await stage.hook("codex", POST_COMPACT)
+            recorded = await stage.hook("codex", POST_COMPACT)
         else:
-            told = await stage.hook("codex", POST_COMPACT)
+            recorded = await stage.hook("codex", POST_COMPACT)
             stage.news("codex", SESSION, Compacted(session=SESSION, key="33"))
             await stage.observe()
-        assert facts_of(told) == ["context.compacted"]
+        assert facts_of(recorded) == ["context.compacted"]
         assert "context.compacted" not in facts_of(await stage.tick(6))
 
 
@@ -173,7 +173,7 @@ async def test_a_file_alone_proves_a_compaction_at_once_where_no_hook_ever_came(
         assert "context.compacted" in facts_of(await stage.tick())
 
 
-async def test_what_stood_in_the_file_of_a_stranger_is_not_told(tmp_path: Path) -> None:
+async def test_what_stood_in_the_file_of_an_unknown_session_is_not_recorded(tmp_path: Path) -> None:
     async with supervised(tmp_path) as stage:
         stage.news("codex", SESSION, usage(900), Compacted(session=SESSION, key="1"), history=True)
         assert facts_of(await stage.tick(4)) == []
@@ -182,7 +182,7 @@ async def test_what_stood_in_the_file_of_a_stranger_is_not_told(tmp_path: Path) 
         assert facts_of(await stage.tick(4)) == []
 
 
-async def test_pressure_that_shows_when_the_session_is_over_is_still_told(tmp_path: Path) -> None:
+async def test_pressure_that_shows_when_the_session_is_over_is_still_recorded(tmp_path: Path) -> None:
     async with supervised(tmp_path) as stage:
         await stage.hook("codex", START)
         await stage.hook("codex", {"hook_event_name": "SessionEnd", "session_id": SESSION, "reason": "other"})
@@ -210,7 +210,7 @@ async def test_what_is_only_in_a_strangers_file_is_not_recorded_at_all(tmp_path:
         assert await stage.tick(4) == []
 
 
-async def test_a_compaction_counts_once_however_many_clients_are_told(tmp_path: Path) -> None:
+async def test_a_compaction_counts_once_however_many_clients_are_called(tmp_path: Path) -> None:
     async def agree(_: DispatchEnvelope) -> CallbackResponse:
         return CallbackResponse.ok()
 
@@ -237,7 +237,7 @@ async def test_a_session_that_is_resumed_is_counted_on(tmp_path: Path) -> None:
         assert facts_of(await stage.tick(4)) == ["context.compacted"]
 
 
-async def test_a_hook_just_after_a_restart_is_not_told_twice_by_the_file(tmp_path: Path) -> None:
+async def test_a_hook_just_after_a_restart_is_not_recorded_again_from_the_file(tmp_path: Path) -> None:
     async with supervised(tmp_path) as stage:
         await stage.hook("codex", START)
         await stage.tick()

@@ -11,7 +11,7 @@ from lifebus_adapters import ADAPTERS
 from lifebus_contract import AdapterManifest, Receipt, RegisteredAdapter, decode_json, encode_json
 from lifebus_supervisor.supervision.reloading import reload_manifests
 from support.running import settings_in
-from support.supervisor.supervised import Stage, supervised
+from support.supervisor.supervised import SupervisedBus, supervised
 
 
 def write_manifest(path: Path, pressure: str) -> None:
@@ -21,7 +21,7 @@ def write_manifest(path: Path, pressure: str) -> None:
     path.write_text(json.dumps(document))
 
 
-async def reloaded(stage: Stage, manifest: Path, tmp_path: Path) -> tuple[int, list[Receipt]]:
+async def reloaded(stage: SupervisedBus, manifest: Path, tmp_path: Path) -> tuple[int, list[Receipt]]:
     settings = structs.replace(settings_in(tmp_path), manifests=(manifest,))
     before = stage.bus.ledger.head
     changed = await reload_manifests(settings, stage.bus, stage.supervisor)
@@ -45,7 +45,7 @@ async def test_a_manifest_that_shrinks_takes_a_capability_away_and_gives_it_back
         assert back.status == "observed"
 
 
-async def test_live_sessions_of_the_adapter_are_told_too(tmp_path: Path) -> None:
+async def test_live_sessions_of_the_adapter_get_the_change_too(tmp_path: Path) -> None:
     manifest = tmp_path / "third.json"
     start = {"hook_event_name": "SessionStart", "session_id": "s1", "source": "startup"}
     async with supervised(tmp_path) as stage:
@@ -58,8 +58,8 @@ async def test_live_sessions_of_the_adapter_are_told_too(tmp_path: Path) -> None
             manifest=decode_json(json.dumps(weaker).encode(), AdapterManifest), conformance=registered.conformance
         )
         stage.bus.registry.replace([poor])
-        _, told = await reloaded(stage, manifest, tmp_path)
-        assert {one.harness_session_id for one in told} == {None, "s1"}
+        _, recorded = await reloaded(stage, manifest, tmp_path)
+        assert {one.harness_session_id for one in recorded} == {None, "s1"}
 
 
 @pytest.mark.parametrize("text", ["{", '{"adapter_id": "third"}'])

@@ -16,13 +16,13 @@ from lifebus_supervisor.supervision.findings import SupervisionFinding
 from lifebus_supervisor.supervision.recording import CLIENT_ID
 from lifebus_supervisor.supervision.supervisor import PassResult
 from lifebus_supervisor.tailing.events import FileUpdate
-from support.supervisor.supervised import Stage, facts_of, supervised
+from support.supervisor.supervised import SupervisedBus, facts_of, supervised
 
 SESSION = "s1"
 START = {"hook_event_name": "SessionStart", "session_id": SESSION, "source": "startup"}
 
 
-def found(path: str, **changes: Any) -> FileUpdate:
+def update(path: str, **changes: Any) -> FileUpdate:
     settings: dict[str, Any] = {"adapter_id": "codex", "source_id": "rollout", "session": SESSION}
     return FileUpdate(path=path, **settings | changes)
 
@@ -33,34 +33,34 @@ def losses(receipts: list[Receipt]) -> list[tuple[object, str]]:
     ]
 
 
-async def test_a_database_that_is_gone_is_missed_by_every_session_it_told_of(tmp_path: Path) -> None:
+async def test_a_database_that_is_gone_is_missed_by_every_session_it_reported_on(tmp_path: Path) -> None:
     async with supervised(tmp_path) as stage:
         for session in ("s1", "s2"):
             await stage.hook("codex", START | {"session_id": session})
         facts = tuple(Activity(session=session) for session in ("s1", "s2"))
-        stage.files.put(found("/db", session=None, facts=facts))
+        stage.files.put(update("/db", session=None, facts=facts))
         await stage.tick()
-        stage.files.standing = [found("/db", session=None, problem="missing")]
+        stage.files.standing = [update("/db", session=None, problem="missing")]
         assert losses(await stage.tick(3)) == [("telemetry_missing", "degraded")] * 2
         stage.files.standing = []
-        stage.files.put(found("/db", session=None))
+        stage.files.put(update("/db", session=None))
         assert losses(await stage.tick(3)) == [("telemetry_missing", "observed")] * 2
 
 
-async def test_a_database_that_cannot_be_read_degrades_the_sessions_it_told_of(tmp_path: Path) -> None:
+async def test_a_database_that_cannot_be_read_degrades_the_sessions_it_reported_on(tmp_path: Path) -> None:
     async with supervised(tmp_path) as stage:
         await stage.hook("codex", START)
-        stage.files.put(found("/db", session=None, facts=(Activity(session=SESSION),)))
+        stage.files.put(update("/db", session=None, facts=(Activity(session=SESSION),)))
         await stage.tick()
-        stage.files.put(found("/db", session=None, unreadable_run=3, evidence="rows of another form"))
+        stage.files.put(update("/db", session=None, unreadable_run=3, evidence="rows of another form"))
         assert losses(await stage.tick(2)) == [("telemetry_unreadable", "degraded")]
 
 
-async def test_what_a_database_tells_of_one_session_does_not_wake_another(tmp_path: Path) -> None:
+async def test_what_a_database_reports_on_one_session_does_not_wake_another(tmp_path: Path) -> None:
     async with supervised(tmp_path) as stage:
         quiet = Usage(session="old", used_tokens=900, used_source="x", window_tokens=1_000)
-        stage.files.put(found("/db", session=None, facts=(quiet,), history=True))
-        stage.files.put(found("/db", session=None, facts=(Activity(session=SESSION),), grown=1))
+        stage.files.put(update("/db", session=None, facts=(quiet,), history=True))
+        stage.files.put(update("/db", session=None, facts=(Activity(session=SESSION),), grown=1))
         await stage.tick(2)
         assert [one for one in await stage.since(0) if one.harness_session_id == "old"] == []
 
@@ -68,44 +68,44 @@ async def test_what_a_database_tells_of_one_session_does_not_wake_another(tmp_pa
 async def test_an_old_file_of_a_session_may_go(tmp_path: Path) -> None:
     async with supervised(tmp_path) as stage:
         await stage.hook("codex", START)
-        stage.files.put(found("/old", facts=(Activity(session=SESSION),)))
-        stage.files.put(found("/new", facts=(Activity(session=SESSION),)))
+        stage.files.put(update("/old", facts=(Activity(session=SESSION),)))
+        stage.files.put(update("/new", facts=(Activity(session=SESSION),)))
         await stage.tick()
-        stage.files.standing = [found("/old", problem="missing")]
+        stage.files.standing = [update("/old", problem="missing")]
         assert losses(await stage.tick(5)) == []
-        stage.files.standing = [found("/new", problem="missing")]
+        stage.files.standing = [update("/new", problem="missing")]
         assert losses(await stage.tick(5)) == [("telemetry_missing", "degraded")]
 
 
 async def test_a_file_that_can_be_read_does_not_hide_one_that_cannot(tmp_path: Path) -> None:
     async with supervised(tmp_path) as stage:
         await stage.hook("codex", START)
-        told: list[Receipt] = []
+        recorded: list[Receipt] = []
         for _ in range(4):
-            stage.files.put(found("/bad", unreadable_run=3))
-            stage.files.put(found("/good", facts=(Activity(session=SESSION),)))
-            told += await stage.tick()
-        assert losses(told) == [("telemetry_unreadable", "degraded")]
+            stage.files.put(update("/bad", unreadable_run=3))
+            stage.files.put(update("/good", facts=(Activity(session=SESSION),)))
+            recorded += await stage.tick()
+        assert losses(recorded) == [("telemetry_unreadable", "degraded")]
 
 
 async def test_nothing_comes_back_as_long_as_another_cause_takes_it_away(tmp_path: Path) -> None:
     async with supervised(tmp_path) as stage:
         await stage.hook("codex", START)
-        stage.files.put(found("/f", facts=(Activity(session=SESSION),)))
+        stage.files.put(update("/f", facts=(Activity(session=SESSION),)))
         await stage.tick()
-        stage.files.standing = [found("/f", problem="missing")]
+        stage.files.standing = [update("/f", problem="missing")]
         await stage.tick(2)
         stage.files.standing = []
-        stage.files.put(found("/f", unreadable_run=3))
+        stage.files.put(update("/f", unreadable_run=3))
         assert losses(await stage.tick(3)) == []
-        stage.files.put(found("/f", facts=(Activity(session=SESSION),)))
+        stage.files.put(update("/f", facts=(Activity(session=SESSION),)))
         assert [status for _, status in losses(await stage.tick(3))] == ["observed"]
 
 
-async def test_what_was_polled_survives_a_look_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_was_polled_survives_a_pass_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with supervised(tmp_path) as stage:
         await stage.hook("codex", START)
-        stage.files.put(found("/f", facts=(Usage(session=SESSION, used_tokens=9, used_source="x", window_tokens=10),)))
+        stage.files.put(update("/f", facts=(Usage(session=SESSION, used_tokens=9, used_source="x", window_tokens=10),)))
 
         async def broken(*_: object) -> None:
             raise OSError
@@ -126,7 +126,7 @@ async def test_findings_that_come_to_nothing_do_not_fill_the_ledger(tmp_path: Pa
         )
         manifest = stage.bus.registry.require("codex").manifest
         await stage.bus.emit(CLIENT_ID, emissions_of([known], manifest, ("codex", SESSION), stage.bus.ids))
-        stage.files.put(found("/f", facts=(Compacted(session=SESSION, key="1"),)))
+        stage.files.put(update("/f", facts=(Compacted(session=SESSION, key="1"),)))
         assert len(await stage.tick(500)) < 15
 
 
@@ -139,20 +139,20 @@ async def test_a_live_session_is_not_given_up_for_files_that_nobody_uses(
         await stage.tick()
         for number in range(20):
             stage.files.put(
-                found(f"/{number}", session=f"q{number}", facts=(Activity(session=f"q{number}"),), history=True)
+                update(f"/{number}", session=f"q{number}", facts=(Activity(session=f"q{number}"),), history=True)
             )
         await stage.tick()
         assert stage.supervisor.monitors.get(("codex", SESSION)) is not None
         assert len(stage.supervisor.monitors) == 4
 
 
-async def lose_in_many_sessions(stage: Stage, count: int) -> None:
+async def lose_in_many_sessions(stage: SupervisedBus, count: int) -> None:
     for number in range(count):
         session = f"m{number}"
         await stage.hook("codex", START | {"session_id": session})
-        stage.files.put(found("/db", session=None, facts=(Activity(session=session),)))
+        stage.files.put(update("/db", session=None, facts=(Activity(session=session),)))
     await stage.tick()
-    stage.files.standing = [found("/db", session=None, problem="missing")]
+    stage.files.standing = [update("/db", session=None, problem="missing")]
 
 
 async def test_slow_clients_hold_up_many_sessions_findings_once_and_not_each(tmp_path: Path) -> None:
@@ -165,12 +165,12 @@ async def test_slow_clients_hold_up_many_sessions_findings_once_and_not_each(tmp
         for client in range(3):
             stage.bus.register(f"slow{client}", [LifecycleEvent.CAPABILITY_DEGRADED], slow, deadline=0.4)
         with anyio.fail_after(10):  # one after the other they take 16 s
-            told = await stage.tick(2)
-        degraded = [one for one in told if one.event == "capability.degraded"]
+            recorded = await stage.tick(2)
+        degraded = [one for one in recorded if one.event == "capability.degraded"]
         assert len(degraded) == 40 * (1 + 3)
 
 
-async def test_one_look_answers_all_who_asked_before_it_began(tmp_path: Path) -> None:
+async def test_one_pass_answers_all_who_asked_before_it_began(tmp_path: Path) -> None:
     async with supervised(tmp_path) as stage:
         await stage.hook("codex", START)
         await stage.tick()
@@ -184,16 +184,16 @@ async def test_one_look_answers_all_who_asked_before_it_began(tmp_path: Path) ->
             return await poll()
 
         stage.files.poll = counted  # type: ignore[method-assign]
-        stage.files.put(found("/f", facts=(Usage(session=SESSION, used_tokens=9, used_source="x", window_tokens=10),)))
-        looked: list[PassResult] = []
+        stage.files.put(update("/f", facts=(Usage(session=SESSION, used_tokens=9, used_source="x", window_tokens=10),)))
+        results: list[PassResult] = []
 
         async def ask() -> None:
-            looked.append(await stage.supervisor.tick())
+            results.append(await stage.supervisor.tick())
 
         stage.clock.seconds += 2
         async with anyio.create_task_group() as tasks:
             for _ in range(50):
                 tasks.start_soon(ask)
         assert polls <= 2
-        assert {len(one.rows) for one in looked} <= {0, 2}
-        assert sum(len(one.rows) for one in looked) >= 2
+        assert {len(one.rows) for one in results} <= {0, 2}
+        assert sum(len(one.rows) for one in results) >= 2

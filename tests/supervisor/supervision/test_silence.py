@@ -19,7 +19,7 @@ from lifebus_contract import (
 from lifebus_supervisor.supervision.silence import PATIENT_TICKS
 from lifebus_supervisor.tailing.events import FileProblem, FileUpdate
 from support.adapters.calls import call, ids
-from support.supervisor.supervised import Stage, facts_of, supervised
+from support.supervisor.supervised import SupervisedBus, facts_of, supervised
 
 SESSION = "s1"
 START = {"hook_event_name": "SessionStart", "session_id": SESSION, "source": "startup", "transcript_path": "/t/s1"}
@@ -32,14 +32,14 @@ def losses(receipts: list[Receipt]) -> list[Receipt]:
     return [one for one in receipts if one.event == "capability.degraded"]
 
 
-def outcome(stage: Stage, session: str) -> str:
+def outcome(stage: SupervisedBus, session: str) -> str:
     """What a client that needs pressure gets in a session now."""
     request = CapabilityRequest(capability="context_pressure", level=RequirementLevel.REQUIRED)
     overrides = stage.bus.capabilities.overrides("codex", session)
     return negotiate(stage.bus.registry.require("codex"), [request], overrides).outcome
 
 
-async def one_turn(stage: Stage) -> None:
+async def one_turn(stage: SupervisedBus) -> None:
     for payload in (START, PROMPT, STOP):
         await stage.hook("codex", payload)
     await stage.tick(3)
@@ -51,12 +51,12 @@ def missing(problem: FileProblem = "missing") -> FileUpdate:
     )
 
 
-async def test_hooks_that_are_cut_while_the_transcript_grows_are_told_of(tmp_path: Path) -> None:
+async def test_hooks_that_are_cut_while_the_transcript_grows_are_recorded_as_silent(tmp_path: Path) -> None:
     async with supervised(tmp_path) as stage:
         await one_turn(stage)
         stage.news("codex", SESSION, TurnStarted(session=SESSION, frame_id="t2"), ACTIVITY)
-        told = await stage.tick(stage.limits.silence.hook_ticks + 1)
-        (receipt,) = losses(told)
+        recorded = await stage.tick(stage.limits.silence.hook_ticks + 1)
+        (receipt,) = losses(recorded)
         lost = {one.capability: (one.previous_support, one.current_support) for one in receipt.capability_degradations}
         assert lost["event:frame.opening"] == (SupportState.NATIVE, SupportState.UNAVAILABLE)
         assert lost["placement:pre_frame_trailing"] == (SupportState.NATIVE, SupportState.UNAVAILABLE)
@@ -135,14 +135,14 @@ async def test_an_idle_session_loses_nothing(tmp_path: Path) -> None:
         assert await stage.tick(200) == []
 
 
-async def test_a_stop_that_never_comes_is_told_by_the_end_in_the_file(tmp_path: Path) -> None:
+async def test_a_stop_that_never_comes_is_shown_by_the_end_in_the_file(tmp_path: Path) -> None:
     async with supervised(tmp_path) as stage:
         await stage.hook("codex", START)
         await stage.hook("codex", PROMPT)
         stage.news("codex", SESSION, TurnEnded(session=SESSION, frame_id="t1"))
-        told = await stage.tick(4)
-        assert facts_of(told) == ["frame.ended"]
-        assert told[-1].telemetry_summary["frame_end"] == "completed"
+        recorded = await stage.tick(4)
+        assert facts_of(recorded) == ["frame.ended"]
+        assert recorded[-1].telemetry_summary["frame_end"] == "completed"
 
 
 async def test_a_hook_that_comes_again_gives_back_what_was_lost(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ async def test_three_unreadable_lines_in_a_row_degrade_the_source(tmp_path: Path
         assert len(losses(await stage.tick())) == 1
 
 
-async def test_a_loss_is_told_once_and_survives_a_restart(tmp_path: Path) -> None:
+async def test_a_loss_is_recorded_once_and_survives_a_restart(tmp_path: Path) -> None:
     async with supervised(tmp_path) as stage:
         await one_turn(stage)
         stage.files.standing = [missing()]
@@ -224,7 +224,7 @@ async def test_a_session_without_any_hook_is_silent_where_hooks_are_installed(tm
         assert len(losses(await stage.tick(6))) == int(installed)
 
 
-async def test_an_app_that_stops_sending_in_an_open_frame_is_told_of(tmp_path: Path) -> None:
+async def test_an_app_that_stops_sending_in_an_open_frame_is_recorded_as_silent(tmp_path: Path) -> None:
     async with supervised(tmp_path) as stage:
         for payload in (START, PROMPT):
             await stage.bus.emit("app", ADAPTERS["codex"].read(call("codex", payload), ids()).emissions)
@@ -246,7 +246,7 @@ async def test_an_app_between_two_frames_may_be_silent(tmp_path: Path) -> None:
         assert await stage.tick(3) == []
 
 
-async def test_ticks_that_find_nothing_are_told_and_not_stored(tmp_path: Path) -> None:
+async def test_ticks_that_find_nothing_are_published_and_not_stored(tmp_path: Path) -> None:
     async with supervised(tmp_path) as stage:
         assert await stage.tick(2) == []
         assert stage.transient == []
@@ -254,6 +254,6 @@ async def test_ticks_that_find_nothing_are_told_and_not_stored(tmp_path: Path) -
         before = len(stage.transient)
         assert await stage.tick(2) == []
         assert len(stage.transient) == before + 2
-        told = stage.transient[-1]
-        assert (told.event, told.sequence) == (LifecycleEvent.SUPERVISOR_TICK, None)
-        assert told.telemetry_summary == {"sessions": 1}
+        recorded = stage.transient[-1]
+        assert (recorded.event, recorded.sequence) == (LifecycleEvent.SUPERVISOR_TICK, None)
+        assert recorded.telemetry_summary == {"sessions": 1}

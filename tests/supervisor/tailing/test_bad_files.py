@@ -59,7 +59,7 @@ async def test_a_huge_record_is_skipped_and_the_next_one_read(tmp_path: Path) ->
     assert (tokens_in([update]), update.skipped, update.unreadable_run) == ([1, 2], 1, 0)
 
 
-async def test_of_too_many_files_those_that_changed_last_are_watched(tmp_path: Path) -> None:
+async def test_of_too_many_files_those_that_changed_last_are_tailed(tmp_path: Path) -> None:
     box = Box(tmp_path, max_files=3)
     for number in range(6):
         path = tmp_path / f"{number}.jsonl"

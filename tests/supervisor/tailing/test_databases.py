@@ -13,7 +13,7 @@ from support.supervisor.tailing_box import Box, problems, source, tokens_in
 
 
 def box_of(folder: Path, reader: RowReader | None = None, **limits: Any) -> Box:
-    """A watcher of one database; it has been looked for in vain when it appears."""
+    """A tail of one database; polls found no file before it appears."""
     its = source(
         folder / "its.db", form="database", pattern="", make_reader=lambda path, surroundings: reader or RowReader()
     )

@@ -19,7 +19,7 @@ READ_S = 0.5
 
 
 class StuckReader(NumberReader):
-    """Stands for a file system that does not answer until it is told to."""
+    """Stands for a file system that does not answer until it is released."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ async def test_while_a_read_hangs_no_other_is_started_and_nobody_waits(tmp_path:
     assert await polled_until_answered(box) == [1]
 
 
-async def test_what_a_late_read_brings_is_not_lost_and_watching_goes_on(tmp_path: Path) -> None:
+async def test_what_a_late_read_brings_is_not_lost_and_tailing_goes_on(tmp_path: Path) -> None:
     box, reader = boxed(tmp_path)
     log = tmp_path / "stuck" / "s.jsonl"
     write(log, line(1))
@@ -100,7 +100,7 @@ async def test_what_a_late_read_brings_is_not_lost_and_watching_goes_on(tmp_path
     assert [(file.session, file.problem) for file in box.tailer.files()] == [("named", None)]
 
 
-async def test_every_watched_file_of_a_hung_source_is_hung(tmp_path: Path) -> None:
+async def test_every_tailed_file_of_a_hung_source_is_hung(tmp_path: Path) -> None:
     box, reader = boxed(tmp_path)
     reader.answer.set()
     for name in ("a", "b"):

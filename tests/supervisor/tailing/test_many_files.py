@@ -66,7 +66,7 @@ async def test_of_a_thousand_files_only_the_one_that_grew_is_opened(
     assert calls == {"lstat": FILES + 1, "open": 2, "fstat": 1, "pread": 3}
 
 
-async def test_old_files_are_looked_at_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_old_files_are_checked_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     box = Box(tmp_path)
     for number in range(FILES):
         write(tmp_path / f"{number}.jsonl", line(number))
@@ -88,9 +88,7 @@ async def test_an_old_file_that_is_written_again_is_found_in_its_turn(tmp_path: 
     assert found == [7, 8]
 
 
-async def test_of_dated_folders_only_the_newest_are_looked_into(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_of_dated_folders_only_the_newest_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     days = [
         f"{year}/{month:02}/{day:02}"
         for year in range(2020, 2027)
@@ -109,7 +107,7 @@ async def test_of_dated_folders_only_the_newest_are_looked_into(
     assert calls == {"lstat": folders + NEWEST_DATES**3}
 
 
-async def test_a_new_day_is_found_and_an_old_one_watched_where_a_hook_names_it(tmp_path: Path) -> None:
+async def test_a_new_day_is_found_and_an_old_one_tailed_where_a_hook_names_it(tmp_path: Path) -> None:
     box = Box(tmp_path, source(tmp_path, pattern="*/*/*/rollout-*.jsonl"))
     for day in ("01", "02", "03", "04"):
         (tmp_path / "2026/11" / day).mkdir(parents=True)
@@ -128,7 +126,7 @@ async def test_a_new_day_is_found_and_an_old_one_watched_where_a_hook_names_it(t
     assert await box.tokens() == [3]
 
 
-async def test_folders_at_any_depth_are_looked_into_where_the_pattern_says_so(tmp_path: Path) -> None:
+async def test_folders_at_any_depth_are_listed_where_the_pattern_says_so(tmp_path: Path) -> None:
     for folder in ("", "a", "a/b", "a/b/c"):
         (tmp_path / folder).mkdir(exist_ok=True)
         write(tmp_path / folder / "s.jsonl", line(len(folder)))
@@ -146,7 +144,7 @@ async def test_a_file_that_appears_within_the_same_tick_of_the_clock_is_found(tm
     assert await box.tokens() == [2]
 
 
-async def test_folders_that_go_away_and_come_back_are_looked_into_again(tmp_path: Path) -> None:
+async def test_folders_that_go_away_and_come_back_are_listed_again(tmp_path: Path) -> None:
     box, folder = Box(tmp_path, source(tmp_path / "root", pattern="*/*.jsonl")), tmp_path / "root" / "project"
     for tokens in (1, 2, 3):
         folder.mkdir(parents=True)

@@ -25,7 +25,7 @@ async def waked(box: Box) -> AsyncIterator[AsyncGenerator[None, None]]:
 
 
 async def wakes_while_writing(changes: AsyncGenerator[None, None], path: Path, times: int) -> list[float]:
-    """Write until the watcher has waked us so often; return when it did."""
+    """Write until a notification has come so often; return when it did."""
     waked_at: list[float] = []
 
     async def keep_writing() -> None:
@@ -68,7 +68,7 @@ async def test_reading_wakes_nobody(tmp_path: Path) -> None:
             await box.poll()
 
 
-async def test_a_new_folder_is_watched_from_the_next_poll_on(tmp_path: Path) -> None:
+async def test_a_new_folder_is_monitored_from_the_next_poll_on(tmp_path: Path) -> None:
     box = Box(tmp_path, source(tmp_path, pattern="*/*.jsonl"))
     await box.poll()
     async with waked(box) as changes:
@@ -80,7 +80,7 @@ async def test_a_new_folder_is_watched_from_the_next_poll_on(tmp_path: Path) -> 
         await wakes_while_writing(changes, tmp_path / "project" / "s.jsonl", 2)
 
 
-async def test_a_root_that_appears_later_is_watched_then(tmp_path: Path) -> None:
+async def test_a_root_that_appears_later_is_monitored_then(tmp_path: Path) -> None:
     box = Box(tmp_path, source(tmp_path / "root"))
     await box.poll()
     async with waked(box) as changes, anyio.create_task_group() as tasks:
@@ -89,7 +89,7 @@ async def test_a_root_that_appears_later_is_watched_then(tmp_path: Path) -> None
         await box.poll()
 
 
-async def test_a_folder_that_goes_away_does_not_end_the_watching(tmp_path: Path) -> None:
+async def test_a_folder_that_goes_away_does_not_end_the_notifications(tmp_path: Path) -> None:
     box = Box(tmp_path, source(tmp_path, pattern="*/*.jsonl"))
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
@@ -102,7 +102,7 @@ async def test_a_folder_that_goes_away_does_not_end_the_watching(tmp_path: Path)
 
 
 @pytest.mark.parametrize("fault", [OSError("no more watches"), RuntimeError("internal")])
-async def test_where_watching_is_impossible_it_ends_quietly(
+async def test_where_the_system_cannot_notify_it_ends_quietly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Exception
 ) -> None:
     def refuse(*paths: str, **options: Any) -> Any:
@@ -131,5 +131,5 @@ async def test_no_thread_is_left_when_nobody_listens_any_more(tmp_path: Path) ->
         assert not thread.is_alive()
 
 
-def test_the_folders_that_are_watched_are_limited() -> None:
+def test_the_folders_that_are_monitored_are_limited() -> None:
     assert len(notify._limited(lambda: [str(number) for number in range(10_000)])) == notify.MAX_FOLDERS

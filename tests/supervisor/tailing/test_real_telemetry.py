@@ -1,4 +1,4 @@
-"""The watcher with the readers of real harnesses: captured files that grow tell what they tell at rest."""
+"""The tailer with the readers of real harnesses: captured files that grow give the facts they give at rest."""
 
 import os
 import time
@@ -26,7 +26,7 @@ def source_of(adapter_id: str) -> SourceSpec:
     return next(source for source in ADAPTERS[adapter_id].sources if source.form == "lines")
 
 
-def watcher_of(home: Path, adapter_id: str) -> Tailer:
+def tailer_of(home: Path, adapter_id: str) -> Tailer:
     return Tailer(
         {adapter_id: [source_of(adapter_id)]},
         Surroundings(home=str(home), environ={}),
@@ -36,38 +36,38 @@ def watcher_of(home: Path, adapter_id: str) -> Tailer:
     )
 
 
-def told_at_rest(adapter_id: str, path: Path, contents: bytes) -> list[Fact]:
+def facts_at_rest(adapter_id: str, path: Path, contents: bytes) -> list[Fact]:
     reader = cast("RecordReader", source_of(adapter_id).make_reader(str(path), Surroundings(home="/", environ={})))
     return [fact for record in contents.splitlines() for fact in reader.read(record)]
 
 
-def facts(found: Sequence[FileUpdate]) -> list[Fact]:
-    return [fact for update in found for fact in update.facts]
+def facts(updates: Sequence[FileUpdate]) -> list[Fact]:
+    return [fact for update in updates for fact in update.facts]
 
 
 @pytest.mark.parametrize(
     ("adapter_id", "capture"), FILES, ids=[f"{name}-{path.parts[-3]}-{path.stem[-6:]}" for name, path in FILES]
 )
-async def test_a_capture_that_grows_piece_by_piece_tells_what_it_tells_at_rest(
+async def test_a_capture_that_grows_piece_by_piece_gives_the_facts_it_gives_at_rest(
     tmp_path: Path, adapter_id: str, capture: Path
 ) -> None:
     log = tmp_path / HOMES[adapter_id] / capture.name
     log.parent.mkdir(parents=True)
     contents = capture.read_bytes()  # noqa: ASYNC240  a test may block
-    watcher = watcher_of(tmp_path, adapter_id)
-    assert await watcher.poll() == []
-    told: list[Fact] = []
+    tailer = tailer_of(tmp_path, adapter_id)
+    assert await tailer.poll() == []
+    collected: list[Fact] = []
     for start in range(0, len(contents), PIECE):
         with log.open("ab") as file:
             file.write(contents[start : start + PIECE])
-        found = await watcher.poll()
-        assert [update for update in found if update.history or update.problem or update.skipped] == []
-        told += facts(found)
-    assert told == told_at_rest(adapter_id, log, contents)
-    assert await watcher.poll() == []
-    (watched,) = watcher.files()
-    assert (watched.size, watched.records) == (len(contents), len(contents.splitlines()))
+        updates = await tailer.poll()
+        assert [update for update in updates if update.history or update.problem or update.skipped] == []
+        collected += facts(updates)
+    assert collected == facts_at_rest(adapter_id, log, contents)
+    assert await tailer.poll() == []
+    (tailed,) = tailer.files()
+    assert (tailed.size, tailed.records) == (len(contents), len(contents.splitlines()))
 
 
-def test_the_captures_tell_something() -> None:
-    assert sum(bool(told_at_rest(adapter_id, path, path.read_bytes())) for adapter_id, path in FILES) > len(FILES) / 2
+def test_the_captures_give_facts() -> None:
+    assert sum(bool(facts_at_rest(adapter_id, path, path.read_bytes())) for adapter_id, path in FILES) > len(FILES) / 2

@@ -95,7 +95,7 @@ async def test_somebody_elses_file_is_refused(tmp_path: Path) -> None:
     assert (update.problem, update.evidence, update.facts) == ("refused", "owned by user 12345", ())
 
 
-async def test_a_watcher_for_another_user_refuses_our_files(tmp_path: Path) -> None:
+async def test_a_tailer_for_another_user_refuses_our_files(tmp_path: Path) -> None:
     write(tmp_path / "s.jsonl", line(1))
     (update,) = await Box(tmp_path, uid=os.getuid() + 1).poll()
     assert (update.problem, update.evidence) == ("refused", f"owned by user {os.getuid()}")

@@ -28,7 +28,7 @@ async def test_what_stood_in_a_file_before_is_history_and_no_growth(tmp_path: Pa
     assert (update.history, update.grown, tokens_in([update])) == (True, 0, [1])
 
 
-async def test_a_file_that_appears_while_its_folder_is_watched_has_no_history(tmp_path: Path) -> None:
+async def test_a_file_that_appears_while_its_folder_is_listed_has_no_history(tmp_path: Path) -> None:
     box, log = Box(tmp_path), tmp_path / "s.jsonl"
     assert await box.poll() == []
     write(log, line(1))
@@ -36,17 +36,17 @@ async def test_a_file_that_appears_while_its_folder_is_watched_has_no_history(tm
     assert (update.history, update.grown, tokens_in([update])) == (False, len(line(1)), [1])
 
 
-@pytest.mark.parametrize("looked", [True, False])
+@pytest.mark.parametrize("polled", [True, False])
 async def test_a_file_that_a_hook_names_has_history_unless_its_folder_was_known_without_it(
-    tmp_path: Path, looked: bool
+    tmp_path: Path, polled: bool
 ) -> None:
     box = Box(tmp_path)
-    if looked:
+    if polled:
         await box.poll()
     write(tmp_path / "s.jsonl", line(1))
     box.follow("s.jsonl")
     (update,) = await box.poll()
-    assert update.history is not looked
+    assert update.history is not polled
 
 
 async def test_history_and_what_came_since_stand_apart(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ async def test_a_resumed_session_is_read_on_and_not_again(tmp_path: Path, named:
     assert [file.records for file in box.tailer.files()] == [2]
 
 
-async def test_a_file_that_changed_long_ago_is_not_watched_until_it_changes_again(tmp_path: Path) -> None:
+async def test_a_file_that_changed_long_ago_is_not_tailed_until_it_changes_again(tmp_path: Path) -> None:
     box, log = Box(tmp_path, recent_s=100), tmp_path / "s.jsonl"
     write(log, line(1))
     os.utime(log, (0, 0))
@@ -195,7 +195,7 @@ async def test_a_file_that_changed_long_ago_is_not_watched_until_it_changes_agai
     assert (tokens_in([present]), present.history) == ([2], False)
 
 
-async def test_without_discovery_only_followed_files_are_watched(tmp_path: Path) -> None:
+async def test_without_discovery_only_followed_files_are_tailed(tmp_path: Path) -> None:
     box = Box(tmp_path, discover=False)
     for name in ("s.jsonl", "t.jsonl"):
         write(tmp_path / name, line(1))
@@ -226,7 +226,7 @@ async def test_the_hooks_session_wins_over_the_files_name(tmp_path: Path) -> Non
     assert update.session == "another"
 
 
-async def test_files_tells_how_each_file_is(tmp_path: Path) -> None:
+async def test_files_returns_how_each_file_is(tmp_path: Path) -> None:
     box, log = Box(tmp_path), tmp_path / "s.jsonl"
     write(log, line(1) + "{\n" + line(2))
     box.follow("t.jsonl", "t")

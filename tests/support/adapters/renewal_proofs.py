@@ -10,11 +10,11 @@ from support.adapters.hook_bus import hook_bus
 from support.adapters.proofs import START, STOP
 from support.command_line import Shell
 from support.running import short_directory
-from support.supervisor.scripted import CONFIGURED, PROFILE, SECRET, Book, Renewing, renewing
+from support.supervisor.scripted import CONFIGURED, PROFILE, SECRET, Renewing, ScriptedClient, renewing
 
 
 @asynccontextmanager
-async def _renewing(adapter_id: str, book: Book | None = None) -> AsyncIterator[Renewing]:
+async def _renewing(adapter_id: str, book: ScriptedClient | None = None) -> AsyncIterator[Renewing]:
     assert adapter_id == PROFILE.adapter
     with short_directory() as directory:
         async with renewing(directory, book) as on:
@@ -65,7 +65,7 @@ async def a_hook_tells_of_the_start_after_a_reset(adapter_id: str) -> None:
 async def a_token_comes_back_byte_for_byte(adapter_id: str) -> None:
     """What the client prepared is what it gets back, whatever is in it."""
     for token in (SECRET, "\u20ac \x01\n\"'\\", "x" * 16_384):
-        book = Book()
+        book = ScriptedClient()
         book.answers["prepare"] = {"token": token, "thread": "t-1"}
         async with _renewing(adapter_id, book) as on:
             await on.stop("s1")

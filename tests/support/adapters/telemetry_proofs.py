@@ -27,7 +27,7 @@ from support.adapters.calls import CAPTURE_FILES, captured, events, hooks_of, id
 from support.adapters.hook_bus import hook_bus, receipts
 from support.adapters.proofs import PROMPT, START, STOP, Proof
 from support.adapters.telemetry_facts import TELEMETRY_FILES, facts_of, harness_of, records_of, source_of
-from support.supervisor.supervised import HARNESS, Stage, supervised
+from support.supervisor.supervised import HARNESS, SupervisedBus, supervised
 
 
 def _facts(path: Path) -> list[Fact]:
@@ -58,13 +58,13 @@ async def levels_come_from_the_file(adapter_id: str) -> None:
     assert all(isinstance(one.telemetry_summary["context_used_pct"], int) for one in pressed)
 
 
-async def _pressure_of(stage: Stage, adapter_id: str, fact: Usage) -> list[Receipt]:
+async def _pressure_of(stage: SupervisedBus, adapter_id: str, fact: Usage) -> list[Receipt]:
     stage.news(adapter_id, START["session_id"], structs.replace(fact, session=START["session_id"]))
     return [one for one in await stage.tick() if one.event is LifecycleEvent.CONTEXT_PRESSURE_OBSERVED]
 
 
 @asynccontextmanager
-async def _supervised() -> AsyncIterator[Stage]:
+async def _supervised() -> AsyncIterator[SupervisedBus]:
     with TemporaryDirectory() as folder:
         async with supervised(Path(folder)) as stage:
             yield stage

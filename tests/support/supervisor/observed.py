@@ -13,7 +13,7 @@ from lifebus_contract import Receipt
 from lifebus_supervisor.app_server.intake import AppServerIntake
 from lifebus_transports.messages.signals import ObservedExit, ObservedFact, ObservedLoss, ObservedProcess
 from support.adapters.app_server_recordings import Chunk, chunks_of, read_messages
-from support.supervisor.supervised import Stage
+from support.supervisor.supervised import SupervisedBus
 
 SERVER = CallerProcess(pid=777, started="boot:7")
 
@@ -23,7 +23,7 @@ class Observer:
 
     def __init__(
         self,
-        stage: Stage,
+        stage: SupervisedBus,
         origin: str = "o1",
         *,
         process: CallerProcess | None = SERVER,
@@ -51,15 +51,15 @@ class Observer:
         """The server ends, and its observer says so."""
         before = self.stage.bus.ledger.head
         await self.send(self.reader.close({**evidence}))
-        await self.tells(ObservedExit(exit_code=evidence.get("exit_code"), signal=evidence.get("signal")))
+        await self.observe(ObservedExit(exit_code=evidence.get("exit_code"), signal=evidence.get("signal")))
         return await self.stage.since(before)
 
     async def send(self, observed: Sequence[Observed]) -> list[Receipt]:
         """Send what a reader saw, as plain data."""
         facts = [ObservedFact(fact=msgspec.to_builtins(seen.fact)) for seen in observed if isinstance(seen, FactSeen)]
-        return await self.tells(*facts)
+        return await self.observe(*facts)
 
-    async def tells(self, *observations: ObservedFact | ObservedLoss | ObservedExit) -> list[Receipt]:
+    async def observe(self, *observations: ObservedFact | ObservedLoss | ObservedExit) -> list[Receipt]:
         numbered = list(enumerate(observations, self._next))
         self._next += len(numbered)
         self.sent += numbered
@@ -73,7 +73,7 @@ class Observer:
         return await self.stage.since(before)
 
 
-async def play(stage: Stage, recording: Path) -> list[Receipt]:
+async def play(stage: SupervisedBus, recording: Path) -> list[Receipt]:
     """Play a recording to its end, as two runs where the server was killed and started again."""
     chunks = chunks_of(recording)
     begins = [number for number, (_, data, _) in enumerate(chunks) if b'"method": "initialize", "id": 1,' in data]

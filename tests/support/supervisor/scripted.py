@@ -49,8 +49,8 @@ consume = ["example", "start"]
 _CALLS = itertools.count(1)
 
 
-class Book:
-    """A client: answers as it is told, and writes down every question."""
+class ScriptedClient:
+    """A client: gives the answers of the script, and records every question."""
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
@@ -85,7 +85,7 @@ class Book:
 class Renewing:
     """Hook calls of Codex, and what the client's receipts say of them."""
 
-    def __init__(self, bus: HookBus, book: Book, flow: RenewalFlow) -> None:
+    def __init__(self, bus: HookBus, book: ScriptedClient, flow: RenewalFlow) -> None:
         self.bus = bus
         self.book = book
         self.flow = flow
@@ -144,7 +144,7 @@ class Renewing:
 
 @asynccontextmanager
 async def renewing(
-    directory: Path, book: Book | None = None, ledger: Ledger | None = None, **changes: Any
+    directory: Path, book: ScriptedClient | None = None, ledger: Ledger | None = None, **changes: Any
 ) -> AsyncIterator[Renewing]:
     """A bus whose Codex sessions are renewed; in a directory where one was before, what that left is gone on with.
 
@@ -152,7 +152,7 @@ async def renewing(
     """
     profile = structs.replace(PROFILE, **changes)
     settings = Settings(runtime_dir=directory / "run", state_dir=directory / "state", renewals=(profile,))
-    client = book or Book()
+    client = book or ScriptedClient()
     async with hook_bus(ledger) as bus, anyio.create_task_group() as tasks:
         bus.bus.registry.replace(configured_adapters(settings).all())
         (flow,) = await start_renewals(settings, bus.bus, client.run, tasks)

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from lifebus_adapters.shared.telemetry import Activity, Compacted, Fact, TurnEnded, TurnStarted, Usage
 from lifebus_broker.ports import EMITTER
 from lifebus_contract import CallbackResponse, DispatchEnvelope, LifecycleEvent, PressureLevel, Receipt
-from support.supervisor.simulated_file import SESSION, WINDOW, File
-from support.supervisor.supervised import HARNESS, Stage, supervised
+from support.supervisor.simulated_file import SESSION, WINDOW, SimulatedTail
+from support.supervisor.supervised import HARNESS, SupervisedBus, supervised
 
 SUPERVISOR = "lifebus.supervisor"
 
@@ -26,12 +26,12 @@ class Step(NamedTuple):
     size: int
 
 
-class Life:
+class SimulatedSession:
     """One session, from its start to its end."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: SupervisedBus) -> None:
         self.stage = stage
-        self.file = File()
+        self.file = SimulatedTail()
         self.turns = 0
         self.turn: str | None = None
         self.over: set[str] = set()
@@ -94,7 +94,7 @@ class Life:
             self._end("completed")
 
     async def _do_blocked_stop(self, _: int) -> None:
-        """Another tool's hook lets the turn go on: we were told of its end all the same."""
+        """Another tool's hook lets the turn go on: its end is reported all the same."""
         if self.turn is not None:
             self._hook("Stop", turn_id=self.turn)
             self.over.add(self.turn)
@@ -106,12 +106,12 @@ class Life:
             self._lines.append(TurnStarted(session=SESSION, frame_id=self.turn))
 
     async def _do_interrupt(self, _: int) -> None:
-        """As with Esc: no hook tells of it."""
+        """As with Esc: no hook reports it."""
         if self.turn is not None:
             self._end("interrupted")
 
     async def _do_fail(self, _: int) -> None:
-        """The turn is over, and nothing tells of it."""
+        """The turn is over, and nothing reports it."""
         if self.turn is not None:
             self.over |= {self.turn, *self.children}
             self.turn, self.children = None, []
@@ -175,7 +175,7 @@ class Life:
         self.down = True
 
     async def _do_up(self, size: int) -> None:
-        """Start again; what is in the spool comes before, or after, what is open was taken up and looked at."""
+        """Start again; what is in the spool comes before, or after, what is open was recovered and polled."""
         if not self.down:
             return
         self.down = False
@@ -208,7 +208,7 @@ class Life:
         return [one for one in await self.stage.since(before) if one.event != "supervisor.tick"]
 
     async def finish(self, how: str) -> None:
-        """End the session, told of or not, and wait until nothing more comes."""
+        """End the session, reported or not, and wait until nothing more comes."""
         await self.settle()
         if how == "reported":
             self._hook("SessionEnd", reason="other")
@@ -256,8 +256,8 @@ class Life:
         assert self._count("capability.degraded") == 0
         await self._do_prompt(1)
         await self._catch_up()
-        told = await self._ticks(self.stage.limits.silence.hook_ticks + 1)
-        assert [one.telemetry_summary.get("cause") for one in told] == ["hooks_silent"]
+        receipts = await self._ticks(self.stage.limits.silence.hook_ticks + 1)
+        assert [one.telemetry_summary.get("cause") for one in receipts] == ["hooks_silent"]
         assert await self._ticks(5) == []
 
     async def bring_hooks_back(self) -> None:
@@ -265,19 +265,19 @@ class Life:
         await self._do_stop(1)
         await self._do_prompt(1)
         await self._catch_up()
-        told = [one for one in await self._ticks(5) if one.event == "capability.degraded"]
-        assert [one.status.value for one in told] == ["observed"]
+        receipts = [one for one in await self._ticks(5) if one.event == "capability.degraded"]
+        assert [one.status.value for one in receipts] == ["observed"]
 
     def _facts(self, event: str) -> list[Receipt]:
-        """The receipts of an event, one for each time that it was told."""
+        """The receipts of an event, one for each time that it was recorded."""
         return list({(one.event_id, one.invocation_id): one for one in self.receipts if one.event == event}.values())
 
     def _count(self, event: str) -> int:
         return len(self._facts(event))
 
     def _levels(self) -> list[PressureLevel]:
-        told = [one.telemetry_summary for one in self._facts("context.pressure_observed")]
-        return [PressureLevel(str(facts["context_pressure"])) for facts in told if not facts.get("signal")]
+        receipts = [one.telemetry_summary for one in self._facts("context.pressure_observed")]
+        return [PressureLevel(str(facts["context_pressure"])) for facts in receipts if not facts.get("signal")]
 
 
 def _is_by_supervisor(receipt: Receipt) -> bool:
@@ -285,13 +285,13 @@ def _is_by_supervisor(receipt: Receipt) -> bool:
 
 
 @asynccontextmanager
-async def living(directory: Path, *, clients: int) -> AsyncGenerator[Life]:
+async def simulated_session(directory: Path, *, clients: int) -> AsyncGenerator[SimulatedSession]:
     async def agree(_: DispatchEnvelope) -> CallbackResponse:
         return CallbackResponse.ok()
 
     async with supervised(directory) as stage:
         for number in range(clients):
             stage.bus.register(f"client{number}", list(LifecycleEvent), agree)
-        life = Life(stage)
+        life = SimulatedSession(stage)
         await life.start()
         yield life

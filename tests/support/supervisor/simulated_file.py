@@ -13,8 +13,8 @@ SESSION = "s1"
 WINDOW = 1_000
 
 
-class File:
-    """A watcher of that one file; after a restart all of it is history."""
+class SimulatedTail:
+    """A tail of that one file; after a restart all of it is history."""
 
     def __init__(self) -> None:
         self.lines: list[Fact] = []

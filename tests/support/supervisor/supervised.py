@@ -30,17 +30,17 @@ INTERVAL_S = 2.0
 HARNESS = CallerProcess(pid=4321, started="boot:99")
 
 
-class MadeUpFiles:
-    """A watcher that finds what a test puts there."""
+class ScriptedTail:
+    """A tail whose updates a test puts there."""
 
     def __init__(self) -> None:
         self.followed: list[tuple[str, str, str]] = []
         self.forgotten: list[tuple[str, str]] = []
         self.standing: list[FileUpdate] = []
-        self._news: list[FileUpdate] = []
+        self._updates: list[FileUpdate] = []
 
-    def put(self, found: FileUpdate) -> None:
-        self._news.append(found)
+    def put(self, update: FileUpdate) -> None:
+        self._updates.append(update)
 
     def follow(self, adapter_id: str, session: str, path: str) -> bool:
         self.followed.append((adapter_id, session, path))
@@ -50,8 +50,8 @@ class MadeUpFiles:
         self.forgotten.append((adapter_id, session))
 
     async def poll(self) -> Sequence[FileUpdate]:
-        news, self._news = self._news, []
-        return [*news, *self.standing]
+        updates, self._updates = self._updates, []
+        return [*updates, *self.standing]
 
     def files(self) -> Sequence[TailedFile]:
         return ()
@@ -84,13 +84,13 @@ class CountingSignal(WakeSignal):
         self.count += 1
 
 
-class Stage:
+class SupervisedBus:
     """One supervised bus.  Every step returns the receipts that it added."""
 
     def __init__(self, bus: EventBus, clock: Clock, limits: SupervisorLimits) -> None:
         self.bus = bus
         self.clock = clock
-        self.files = MadeUpFiles()
+        self.files = ScriptedTail()
         self.limits = limits
         self.dead: set[CallerProcess] = set()
         self.installed: set[str] = set()
@@ -108,7 +108,7 @@ class Stage:
             is_alive=lambda process: process not in self.dead,
             hooks_installed=lambda adapter_id: adapter_id in self.installed,
         )
-        self.files = MadeUpFiles()
+        self.files = ScriptedTail()
         monitors = MonitorTable(self.bus.ledger, self.bus.capabilities.apply, environment.epoch, known)
         self.recorder = AppServerRecorder(self.bus, monitors, environment)
         self.supervisor = Supervisor(
@@ -155,9 +155,9 @@ class Stage:
 
     async def observe(self) -> list[Receipt]:
         before = self.bus.ledger.head
-        looked: PassResult = await self.supervisor.poll_early()
+        result: PassResult = await self.supervisor.poll_early()
         receipts = await self.since(before)
-        assert len(looked.rows) == len(receipts)
+        assert len(result.rows) == len(receipts)
         return receipts
 
     async def since(self, position: int) -> list[Receipt]:
@@ -171,7 +171,7 @@ def facts_of(receipts: Sequence[Receipt]) -> list[str]:
 
 
 @asynccontextmanager
-async def supervised(directory: Path, limits: SupervisorLimits | None = None) -> AsyncGenerator[Stage]:
+async def supervised(directory: Path, limits: SupervisorLimits | None = None) -> AsyncGenerator[SupervisedBus]:
     fanout = Fanout()
     ledger = await SqliteLedger.open(directory / "ledger.db", entropy=os.urandom, committed=fanout.publish)
     registry = Registry(adapter.registered for adapter in ADAPTERS.values())
@@ -179,7 +179,7 @@ async def supervised(directory: Path, limits: SupervisorLimits | None = None) ->
         async with anyio.create_task_group() as tasks:
             clock = Clock()
             bus = EventBus(registry=registry, ledger=ledger, fanout=fanout, ids=ids(), clock=clock.epoch, tasks=tasks)
-            yield Stage(bus, clock, limits or SupervisorLimits())
+            yield SupervisedBus(bus, clock, limits or SupervisorLimits())
             tasks.cancel_scope.cancel()
     finally:
         with anyio.CancelScope(shield=True):

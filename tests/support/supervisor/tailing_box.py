@@ -70,7 +70,7 @@ def source(
 
 
 class Box:
-    """A watcher on a directory with time to read, and a clock that runs `ahead` of the real one as the test says."""
+    """A tailer on a directory with time to read, and a clock that runs `ahead` of the real one as the test says."""
 
     def __init__(
         self, root: Path, *sources: SourceSpec, discover: bool = True, uid: int | None = None, **limits: Any
@@ -96,12 +96,12 @@ class Box:
         return self.tailer.follow("codex", session, str(self.root / name))
 
 
-def tokens_in(found: Sequence[FileUpdate]) -> list[int]:
-    return [fact.used_tokens for update in found for fact in update.facts if isinstance(fact, Usage)]
+def tokens_in(updates: Sequence[FileUpdate]) -> list[int]:
+    return [fact.used_tokens for update in updates for fact in update.facts if isinstance(fact, Usage)]
 
 
-def problems(found: Sequence[FileUpdate]) -> Mapping[str, str]:
-    return {Path(update.path).name: update.problem for update in found if update.problem}
+def problems(updates: Sequence[FileUpdate]) -> Mapping[str, str]:
+    return {Path(update.path).name: update.problem for update in updates if update.problem}
 
 
 def write(path: Path, text: str) -> None:

@@ -51,7 +51,7 @@ def test_recent_records_may_not_be_in_the_file_yet() -> None:
     assert with_files(state, "late").unrecorded(3) == 0
 
 
-def test_an_app_server_is_counted_from_where_it_was_first_heard() -> None:
+def test_an_app_server_is_counted_from_where_it_was_first_seen() -> None:
     state = compactions.on_app_server(loaded(recorded=2), 2)
     state = compactions.on_app_server_proof(state, proof("a"), "app_server")
     assert [one.source for one in state.unrecorded_proofs(2).values()] == ["app_server"]
@@ -73,7 +73,7 @@ def test_the_wait_for_a_hook_begins_once_and_ends_when_all_is_recorded() -> None
     assert compactions.on_evaluation(state, recorded=1, tick=6, awaits_hook=True).waiting_since_tick is None
 
 
-def test_nobody_waits_where_no_hook_tells() -> None:
+def test_nobody_waits_where_no_hook_reports() -> None:
     state = compactions.on_evaluation(with_files(loaded(), "a"), recorded=0, tick=4, awaits_hook=False)
     assert state.waiting_since_tick is None
 

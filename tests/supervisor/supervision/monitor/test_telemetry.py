@@ -51,9 +51,9 @@ def test_a_declared_window_goes_before_the_files_and_behind_the_users() -> None:
 
 
 @given(st.lists(FACTS, max_size=20))
-def test_the_window_is_one_that_some_fact_told_or_none(facts: list[Fact]) -> None:
-    told = {(one.window_tokens, one.window_source) for one in facts if isinstance(one, Usage | WindowKnown)}
-    assert after(*facts).window in told | {(None, None)}
+def test_the_window_is_one_that_some_fact_gave_or_none(facts: list[Fact]) -> None:
+    given = {(one.window_tokens, one.window_source) for one in facts if isinstance(one, Usage | WindowKnown)}
+    assert after(*facts).window in given | {(None, None)}
 
 
 @given(st.lists(FACTS, max_size=20))
@@ -62,7 +62,7 @@ def test_the_numbers_follow_from_the_newest_facts_alone(facts: list[Fact]) -> No
     assert after(*facts).usage == (usages[-1] if usages else None)
 
 
-def test_the_file_that_told_last_is_the_newest_and_the_worst_file_counts() -> None:
+def test_the_file_that_reported_last_is_the_newest_and_the_worst_file_counts() -> None:
     state = TelemetryState()
     for path, run, has_facts in (("/a", 0, True), ("/b", 3, True), ("/a", 0, True), ("/b", 2, False)):
         state = telemetry.on_read(state, path, run, has_facts=has_facts)

@@ -15,7 +15,7 @@ from lifebus_adapters.shared.telemetry import Surroundings
 from lifebus_contract import Receipt
 from lifebus_supervisor.tailing.tailer import Tailer
 from support.adapters.calls import captured
-from support.supervisor.supervised import HARNESS, INTERVAL_S, Stage
+from support.supervisor.supervised import HARNESS, INTERVAL_S, SupervisedBus
 
 TELEMETRY = {
     "sessions": ".codex/sessions/2026/11/21",
@@ -57,7 +57,7 @@ def _line_moments(source: Path, target: Path) -> Iterator[Moment]:
         yield at, 0, (target, line)
 
 
-async def play(stage: Stage, capture: Path, home: Path) -> list[Receipt]:
+async def play(stage: SupervisedBus, capture: Path, home: Path) -> list[Receipt]:
     """Play a capture to its end, and on until nothing more is said; return every receipt."""
     environ = {"GEMINI_TELEMETRY_OUTFILE": str(home / LOG)}
     surroundings = Surroundings(home=str(home), environ=environ)
@@ -80,7 +80,7 @@ async def play(stage: Stage, capture: Path, home: Path) -> list[Receipt]:
     return await stage.since(0)
 
 
-async def _pass_time(stage: Stage, until: float) -> None:
+async def _pass_time(stage: SupervisedBus, until: float) -> None:
     """Tick at each interval up to a time; of a long pause only the first ticks."""
     if until - stage.clock.seconds > 20 * INTERVAL_S:
         await stage.tick(5)
@@ -89,15 +89,15 @@ async def _pass_time(stage: Stage, until: float) -> None:
         await stage.tick()
 
 
-async def _call(stage: Stage, call: HookCall) -> None:
-    """Call a hook, and look at the files at once where supervision asks for it."""
+async def _call(stage: SupervisedBus, call: HookCall) -> None:
+    """Call a hook, and poll the files at once where supervision asks for it."""
     before = stage.wake.count
     await stage.call(call)
     if stage.wake.count > before:
         await stage.supervisor.poll_early()
 
 
-def told(receipts: list[Receipt]) -> str:
+def receipt_lines(receipts: list[Receipt]) -> str:
     """The receipts as text, one line each: what is the same in every run."""
     return "".join(_line(receipt) for receipt in receipts)
 
