@@ -150,6 +150,7 @@ class Deliveries:
         """
         ask = partial(self._connection.ask, "state", answer=StatePage, timeout=self._timeout)
         state = await fetch_state(lambda body: self._retry(partial(ask, body)))
+        # The state may reach further than the gap said: receipts up to it must not be applied twice.
         if self._lost is not None:
             self._lost = structs.replace(self._lost, epoch=state.epoch, until=max(state.position, self._lost.until))
         return state

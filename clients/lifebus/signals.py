@@ -105,6 +105,7 @@ class Signals(Follower):
             await self._subscribe((self._views.topic, SIGNAL_BEACON_TOPIC))
             while not self._views.placed:
                 await self._more()
+        # Also when cancelled: the socket would stay subscribed, and its queue would fill.
         except BaseException:
             self._close_feed()
             raise

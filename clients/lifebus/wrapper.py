@@ -55,7 +55,9 @@ class _Harness:
         changes = os.WUNTRACED | os.WCONTINUED
         while True:
             _, status = os.waitpid(self.pid, changes)
+            # Only in the foreground: a shell waits there for its job, and would never show its prompt again.
             if os.WIFSTOPPED(status) and _in_foreground():
+                # It may have gone on or ended meanwhile; stopping ourselves then would hold the shell up for nothing.
                 pid, after = os.waitpid(self.pid, changes | os.WNOHANG)
                 if pid == 0:
                     os.kill(os.getpid(), signal.SIGSTOP)
@@ -116,6 +118,7 @@ def main(arguments: list[str]) -> int:
     _report_quietly(launcher, adapter, "wrapper_end", run + ',"exit_code":' + str(code))
     if code >= 0:
         return code
+    # By the same signal: the shell reports how the harness died, and SIGKILL cannot be given a handler.
     if -code != signal.SIGKILL:
         signal.signal(-code, signal.SIG_DFL)
     os.kill(os.getpid(), -code)

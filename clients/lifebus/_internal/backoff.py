@@ -19,6 +19,7 @@ class Backoff:
 
     def next(self) -> float:
         """Return how long the next pause is."""
+        # From 0, not from the last bound: clients that failed together must not come back together.
         bound, self._bound = self._bound, min(2 * self._bound, self._longest)
         return self._draw(0, bound)
 

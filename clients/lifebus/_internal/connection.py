@@ -84,6 +84,7 @@ class Connection:
             BrokerBusy: too many requests are open, or the broker does not read.
             TransportError: the connection is closed.
         """
+        # As many as the socket queues: a broker that is gone is noticed here, and memory is bounded.
         if len(self._pending) >= _MAX_PENDING:
             raise _busy("too many requests are waiting for an answer")
         number = next(self._numbers)

@@ -153,6 +153,7 @@ class ThreadViews:
         """Compare the heads with what was applied: the loss of a last signal shows here."""
         if not self.placed:
             return
+        # Each beacon names only some threads, so a lost one may have named a thread that is not known here.
         if self._beacon is None or beacon.number != self._beacon + 1 or beacon.epoch != self._epoch:
             self._doubts += 1
         self._beacon = beacon.number
@@ -168,7 +169,7 @@ class ThreadViews:
         if self.thread is not None:
             known.setdefault(self.topic, ThreadHead(self.thread, 0, 0))
         for topic, head in known.items():
-            is_live = topic in self._threads
+            is_live = topic in self._threads  # live rows came before the heads
             state = self._thread_of(topic)
             state.last = head.head
             state.view.epoch, state.view.position = self._beginning(head)

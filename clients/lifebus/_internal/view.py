@@ -258,6 +258,7 @@ class View(NumberedView[RowInfo]):
 
     def note_beacon(self, beacon: Beacon) -> None:
         """Compare the heads with what was applied: the loss of a last message shows here."""
+        # A lost beacon may have been the only one that named this session's newest row.
         missed_one = self._beacon is None or beacon.number != self._beacon + 1
         self._beacon = beacon.number
         if beacon.epoch != self.epoch:
@@ -283,4 +284,4 @@ class View(NumberedView[RowInfo]):
 
     def _jump(self, position: int) -> None:
         super()._jump(position)
-        self.sequence = None
+        self.sequence = None  # the next row sets it: what was passed over had numbers too

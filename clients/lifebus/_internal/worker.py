@@ -110,6 +110,7 @@ class _Dispatches:
         if isinstance(outcome, LifebusError):
             outcome = Response(refusal=RefusalInfo.of(outcome))
         message = encode_msgpack(outcome)
+        # The broker would drop the whole connection, and with it every open request.
         if len(message) > MAX_MESSAGE_BYTES:
             fault = LifebusError("the response is too large", failure_class=FailureClass.PAYLOAD_TOO_LARGE)
             message = encode_msgpack(Response(refusal=RefusalInfo.of(fault), evidence=outcome.evidence))

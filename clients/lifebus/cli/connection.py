@@ -35,6 +35,7 @@ def on_bus(connection: ConnectionOptions, work: "Callable[[Bus], Awaitable[T]]",
     Raises:
         LifebusError: no broker answers, or the work failed.
     """
+    # Imported here: `--help` and completions must not wait for the event loop and ZeroMQ.
     import anyio  # noqa: PLC0415
 
     from lifebus.client import connect  # noqa: PLC0415

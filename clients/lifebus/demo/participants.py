@@ -132,7 +132,7 @@ class DemoFollower:
         """Follow from the last place, or from the start, until cancelled or until so many receipts are seen."""
         receipts = bus.receipts(session=self.session, since=self._cursor or "start")
         async for item in receipts:
-            self._cursor = receipts.cursor
+            self._cursor = receipts.cursor  # kept here: the iterator is closed when this one hangs up
             if isinstance(item, Gap):
                 self.gaps.append(item)
             else:

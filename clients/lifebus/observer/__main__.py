@@ -29,7 +29,7 @@ def main(adapter: str, origin: str, runtime_dir: str, pid: str) -> None:
     found = identify(int(pid))
     process = ObservedProcess(pid=found.pid, started=found.started) if found else None
     place = Path(runtime_dir).absolute() if runtime_dir else default_runtime_dir()
-    os.chdir("/")
+    os.chdir("/")  # or the directory that the client started in could not be unmounted
     anyio.run(observe, Recording(_MEMORY, _RECORDS), ObservedRun(adapter, origin, process), place)
 
 

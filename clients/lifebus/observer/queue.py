@@ -68,6 +68,7 @@ class ObservationQueue:
         """Forget what is durable: everything up to a number."""
         if self._batch is None:
             return
+        # The broker may have taken only the first part: the rest keeps its numbers, so that none is recorded twice.
         kept = self._batch.observations[max(0, through - self._through) :]
         self._through += len(self._batch.observations) - len(kept)
         self._batch = ObservationBatch(self._through + 1, kept) if kept else None

@@ -50,6 +50,7 @@ class ObservationReader:
 
     def _take(self, chunk: Chunk) -> None:
         if chunk.lost:
+            # Before the chunk itself: what is missing came before it, and cut a line in two.
             self._stream.lose(chunk.direction)
             self._queue.add(ObservedLoss(bytes=chunk.lost))
         self._enqueue(self._stream.feed(chunk.direction, chunk.data, chunk.at_ms))

@@ -31,6 +31,7 @@ class AppServerStream:
 
     def feed(self, direction: Direction, data: bytes, received_at_ms: int) -> list[Observed]:
         """Return what these bytes complete; they came at a time, in milliseconds since 1970.  Never raises."""
+        # A framer a direction: chunks of the two interleave anywhere, lines never do.
         framer = self._framers[direction]
         observed: list[Observed] = []
         for line in framer.feed(data):

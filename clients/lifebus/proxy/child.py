@@ -95,6 +95,7 @@ class ProxyChild:
             self._expect_end(self._grace)
 
     def _expect_end(self, seconds: float) -> None:
+        # A deadline that runs already stays: a client that signals again and again must not put it off.
         if not any(signal.getitimer(signal.ITIMER_REAL)):
             signal.setitimer(signal.ITIMER_REAL, seconds)
 
@@ -128,6 +129,7 @@ class ProxyChild:
 
 def _next_signal() -> tuple[int, bool]:
     """Return the next signal, and whether the program has got it from the terminal as well."""
+    # macOS has no `sigwaitinfo`, and so does not say who sent a signal.
     if hasattr(signal, "sigwaitinfo"):
         found = signal.sigwaitinfo(_AWAITED)
         return found.si_signo, found.si_code == _FROM_KERNEL

@@ -42,6 +42,7 @@ class Pump:
         A read that waits does so until a signal interrupts it.
         """
         self._is_over = True
+        # The flag belongs to the open file: it takes effect for the next read, not for one that already waits.
         try:
             os.set_blocking(self._source, False)
         except OSError:  # it has just been closed
@@ -88,6 +89,7 @@ def _close(descriptor: int) -> None:
     if descriptor > 2:  # noqa: PLR2004  stdin, stdout, stderr
         os.close(descriptor)
         return
+    # `dup2` replaces the number in one step; between a close and an open another thread could take it.
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, descriptor)
     os.close(nowhere)

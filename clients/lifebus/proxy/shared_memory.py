@@ -126,6 +126,7 @@ class RingBuffer:
         except OSError as fault:
             if fault.errno != errno.EPIPE:
                 raise
+            # The observer is gone; the streams go on, and the bytes are counted for the next one.
             self._observed = False
             self._lost += self._at - max(self._head[TAIL + self._direction], self._free)  # nobody reads it any more
             return False

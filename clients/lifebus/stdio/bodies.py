@@ -32,6 +32,7 @@ class _FollowBody(Document, frozen=True, kw_only=True):
         """
         if self.since_epoch_s is None:
             return _start_of(self.since)
+        # Counts reach far beyond the year 9999, the last one that `datetime` has.
         try:
             return datetime.fromtimestamp(self.since_epoch_s, UTC)
         except (ValueError, OverflowError, OSError):

@@ -155,6 +155,7 @@ class _ReceiptSource:
         return {"cursor": str(self.items.cursor), **what}
 
     def note(self, _: Receipt | Gap) -> None:
+        # Only what was written counts: a peer goes on after the last line that it could have read.
         self._noted = self.items.cursor or self._noted
 
 
