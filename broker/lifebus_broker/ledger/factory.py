@@ -34,8 +34,9 @@ async def open_ledger(
     """Open the ledger to write it; the caller holds the locks that keep other writers out.
 
     A replacement that was cut off is finished first; `companions` are what else belongs to the history before, and go
-    with it.  A ledger that is not kept has its files in `scratch` while it is open (`open_unkept`).  `committed`,
-    `failed` and `clock` are as for `SqliteLedger.open`.
+    with it.  A ledger that is not kept has its files in `scratch` while it is open (`open_unkept`); what a killed
+    process left there is removed, whichever ledger is opened.  `committed`, `failed` and `clock` are as for
+    `SqliteLedger.open`.
 
     Raises:
         InternalError: it cannot be opened, or is damaged.
@@ -43,6 +44,7 @@ async def open_ledger(
     """
     if location.file is None:
         return await open_unkept(scratch, committed=committed, failed=failed, entropy=entropy, clock=clock)
+    await anyio.to_thread.run_sync(_remove_unkept, scratch)
     # what was decided before a kill comes first: else two histories would be mixed
     await anyio.to_thread.run_sync(settle_files, location.path.resolve(), companions)
     return await SqliteLedger.open(location.path, entropy=entropy, committed=committed, failed=failed, clock=clock)
@@ -108,8 +110,14 @@ def ledger_file(location: LedgerLocation, lacking: str = "no file") -> Path:
 
 def _make_directory(scratch: Path | None) -> Path:
     """Return a new private directory, once what an earlier process left is removed."""
-    if scratch is not None:
-        # the caller holds the lock of `scratch`: nobody else's ledger can be there
-        for left in scratch.glob(f"{_UNKEPT}*"):
-            shutil.rmtree(left, ignore_errors=True)
+    _remove_unkept(scratch)
     return Path(tempfile.mkdtemp(prefix=_UNKEPT, dir=scratch))
+
+
+def _remove_unkept(scratch: Path | None) -> None:
+    """Remove the ledgers that killed processes left in `scratch`; blocks."""
+    if scratch is None:
+        return
+    # the caller holds the lock of `scratch`: nobody else's ledger can be there
+    for left in scratch.glob(f"{_UNKEPT}*"):
+        shutil.rmtree(left, ignore_errors=True)

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from lifebus_broker.ledger.factory import open_unkept
+from lifebus_broker.ledger.backends import LedgerLocation
+from lifebus_broker.ledger.factory import open_ledger, open_unkept
 from lifebus_broker.ledger.retention import LEAST_ROWS, Limits
 from lifebus_broker.ledger.sqlite import ledger as sqlite_ledger
 from lifebus_broker.ledger.sqlite import maintenance
@@ -51,6 +52,14 @@ class TestUnkeptLedger(LedgerContract):
         async with opened():
             assert not (tmp_path / "ledger-not-kept-1").exists()
         assert names(tmp_path) == ["other"]
+
+    async def test_what_one_that_was_killed_left_is_removed_by_a_ledger_that_is_kept_too(self, tmp_path: Path) -> None:
+        left = tmp_path / "run" / "ledger-not-kept-1"
+        left.mkdir(parents=True)
+        (left / "ledger.db").write_bytes(b"receipts")
+        location = LedgerLocation("sqlite", tmp_path / "ledger.db")
+        async with aclosing(await open_ledger(location, scratch=left.parent)):
+            assert names(left.parent) == []
 
     async def test_it_says_what_it_lacks(self, opened: Open) -> None:
         async with opened() as ledger:
