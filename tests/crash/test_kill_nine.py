@@ -26,6 +26,8 @@ CYCLES = effort(25, 500)
 """Of each of two runs, which two cores do side by side."""
 ACKS_A_CYCLE = (150, 1_150)
 CHECK_EVERY = 5
+JOIN_S = 10.0
+"""How long a follower tries to join: the next broker is there at once, and may be killed before it was joined."""
 SETTINGS: dict[str, Any] = {"LIFEBUS_RETENTION_KEEP_MB": "12", "LIFEBUS_RETENTION_CHECK_S": "1"}
 """The ledger is pruned while the broker is killed, and never of what was not looked at before."""
 
@@ -40,7 +42,7 @@ class Follower:
     gaps: list[lifebus.Gap] = field(default_factory=list[lifebus.Gap])
 
     async def follow(self, runtime_dir: Path) -> None:
-        async with lifebus.connect("follower", runtime_dir=runtime_dir, timeout=1.0) as bus:
+        async with lifebus.connect("follower", runtime_dir=runtime_dir, timeout=JOIN_S) as bus:
             session = ("codex", self.session) if self.session else None
             async for item in bus.receipts(session=session, since="start"):
                 if isinstance(item, lifebus.Gap):
@@ -93,7 +95,6 @@ class Trial:
                 async with lifebus.connect("after", runtime_dir=broker.runtime_dir, timeout=60.0) as bus:
                     self.faults = (await bus.verify()).faults
             tasks.cancel_scope.cancel()
-        self.oracle.close()
 
     async def _pruned(self, runtime_dir: Path) -> None:
         """Let one broker live until it begins to drop receipts: it may be quick to be killed, and slow to begin."""
@@ -129,7 +130,10 @@ async def test_kills_lose_nothing_double_nothing_and_leave_no_hole(
     print(f"seed {seed}")  # noqa: T201  shown when it fails; set LIFEBUS_TEST_SEED to repeat it
     with short_directory() as directory:
         trial = Trial(directory, seed)
-        await trial.run(CYCLES)
+        try:
+            await trial.run(CYCLES)
+        finally:
+            trial.oracle.close()
         snapshots, caches = trial.made("snapshots"), trial.made("compactions")
     oracle = trial.oracle
     assert len(oracle.acked) == len(oracle.sent) == len(oracle.recovered)

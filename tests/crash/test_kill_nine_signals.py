@@ -63,7 +63,7 @@ class Follower:
         self.gaps: list[lifebus.Gap] = []
 
     async def follow(self, broker: BrokerProcess) -> None:
-        async with lifebus.connect("follower", runtime_dir=broker.runtime_dir, timeout=1.0) as bus:
+        async with lifebus.connect("follower", runtime_dir=broker.runtime_dir, timeout=10.0) as bus:
             async for item in bus.signals(since="start"):
                 if isinstance(item, lifebus.Gap):
                     self.gaps.append(item)
