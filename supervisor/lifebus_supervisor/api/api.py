@@ -17,7 +17,7 @@ from lifebus_contract.fields import Document
 from lifebus_supervisor.api.calls import Call, Peer
 from lifebus_supervisor.api.table import BoundVerb, Handlers, bind
 from lifebus_transports.messages.common import Nothing
-from lifebus_transports.messages.verbs import Access
+from lifebus_transports.messages.verbs import Access, CallPool
 
 # How often a stream renews the lease that its messages come under; a lease lasts three times as long
 _RENEW_S: Final = 1.0
@@ -67,7 +67,7 @@ class Api:
         if spec.access is Access.OPERATOR and not call.peer.is_operator:
             raise LifebusError(f"`{verb}` is for operators", failure_class=FailureClass.OPERATOR_REQUIRED)
         if spec.pool is not None:
-            self._start(bound, call, body)
+            self._start(bound, spec.pool, call, body)
         elif (answer := bound.handle(call, body)) is not None:
             call.answer(answer)
 
@@ -114,11 +114,8 @@ class Api:
             _log.info("stream_ended", verb=verb, code=fault.code)
             streaming.close()
 
-    def _start(self, bound: BoundVerb, call: Call, body: Document) -> None:
+    def _start(self, bound: BoundVerb, pool: CallPool, call: Call, body: Document) -> None:
         """Serve in a task of its own what has to wait, if its pool has room."""
-        pool = bound.verb.pool
-        if pool is None:
-            return
         if self._under_way[pool.name] >= (self._reads if pool.size is None else pool.size):
             raise BrokerBusy(f"too many {pool.name} are under way; try again", code="busy")
         # Counted before the task runs: a burst of calls would all see an empty pool otherwise.

@@ -75,7 +75,7 @@ class DatabaseTail:
         """Query what is new; a query is stopped when the time has `expired`.
 
         Raises:
-            Unusable: the file cannot be opened, is no database, or SQLite cannot read it now.
+            UnusableFile: the file cannot be opened, is no database, or SQLite cannot read it now.
         """
         # Before the query: a change during it makes the versions differ, and the next poll queries again.
         version = _version_of(place.path)

@@ -13,7 +13,7 @@ _log: Final[structlog.stdlib.BoundLogger] = structlog.get_logger("lifebus.tailin
 
 
 class ReadResult(Struct, frozen=True, kw_only=True):
-    """What one reading of a file brought (see `Found`)."""
+    """What one reading of a file brought (see `FileUpdate`)."""
 
     facts: tuple[Fact, ...] = ()
     grown: int = 0

@@ -53,7 +53,7 @@ def check_status(status: os.stat_result, uid: int) -> None:
     """Refuse everything but a plain file that belongs to a user.
 
     Raises:
-        Unusable: refused, and why.
+        UnusableFile: refused, and why.
     """
     if not stat.S_ISREG(status.st_mode):
         raise UnusableFile("refused", _KINDS.get(stat.S_IFMT(status.st_mode), "not a plain file"))
@@ -66,7 +66,7 @@ def open_checked(place: FilePlace, uid: int) -> Generator[tuple[int, os.stat_res
     """Open a file for reading, one folder after the other, and check what was really opened.
 
     Raises:
-        Unusable: it is not there, not ours, not a plain file, behind a link, or cannot be read.
+        UnusableFile: it is not there, not ours, not a plain file, behind a link, or cannot be read.
     """
     try:
         file = _open(place)

@@ -62,7 +62,7 @@ class FileTail:
         """Read on, up to the limit of one poll and until the time has `expired`; history and what is new stand apart.
 
         Raises:
-            Unusable: the file cannot be opened or read.
+            UnusableFile: the file cannot be opened or read.
         """
         results: list[ReadResult] = []
         with open_checked(place, self._uid) as (file, status):

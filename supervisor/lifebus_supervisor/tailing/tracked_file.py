@@ -9,7 +9,7 @@ from lifebus_supervisor.tailing.safe_open import FilePlace, UnusableFile, check_
 
 
 class IncrementalReader(Protocol):
-    """How a file is read: `Tail` or `Database`.  `is_behind` says that there is more than one poll could take."""
+    """How a file is read: `FileTail` or `DatabaseTail`.  `is_behind` says that one poll could not take everything."""
 
     @property
     def decoder(self) -> Decoder:
@@ -43,7 +43,7 @@ class IncrementalReader(Protocol):
         """Read what is new; history and what came since stand apart.
 
         Raises:
-            Unusable: the file cannot be read now.
+            UnusableFile: the file cannot be read now.
         """
         ...
 
