@@ -92,7 +92,7 @@ class AppendResult(Struct, frozen=True, kw_only=True):
 
 
 class Query(Struct, frozen=True, kw_only=True):
-    """Which rows to read: after a position, at most `limit` rows and `max_bytes` of receipts, with filters.
+    """Which receipts to read: after a position, at most `limit` of them and `max_bytes` of receipts, with filters.
 
     `session` is the pair (adapter_id, harness_session_id).
     """
@@ -108,7 +108,7 @@ class Query(Struct, frozen=True, kw_only=True):
 
 
 class Page(Struct, frozen=True, kw_only=True):
-    """Rows in position order.
+    """Receipts in position order.
 
     `next` is the position to continue after; `complete` says that nothing up to `head` is missing behind `next`.
     `floor` is the smallest position still kept, minus one: a cursor below it gets `snapshot_required`,
@@ -116,7 +116,7 @@ class Page(Struct, frozen=True, kw_only=True):
     """
 
     epoch: str
-    rows: tuple[StoredReceipt, ...]
+    stored: tuple[StoredReceipt, ...]
     next: int
     head: int
     floor: int
@@ -236,7 +236,7 @@ class Ledger(Protocol):
 
     @property
     def head(self) -> int:
-        """The position of the newest committed row, 0 when there is none."""
+        """The position of the newest committed receipt, 0 when there is none."""
         ...
 
     @property
@@ -260,14 +260,14 @@ class Ledger(Protocol):
 
     # many keys at once: a hand-over to the reading thread costs more than a key
     async def find(self, scopes: Sequence[tuple[str, str, str]]) -> list[tuple[bytes, StoredReceipt | None] | None]:
-        """Return, for each (client_id, adapter_id, idempotency_key), the stored digest and row.
+        """Return, for each (client_id, adapter_id, idempotency_key), the stored digest and receipt.
 
-        None where the key is unknown; a row of None where only the tombstone is left.
+        None where the key is unknown; a receipt of None where only the tombstone is left.
         """
         ...
 
     async def read(self, query: Query) -> Page:
-        """Return committed rows; never blocks the writer."""
+        """Return committed receipts; never blocks the writer."""
         ...
 
     async def sessions(self, session: tuple[str, str] | None = None) -> list[SessionHead]:
@@ -275,16 +275,16 @@ class Ledger(Protocol):
         ...
 
     async def verify(self, *, tail: int | None = None) -> list[str]:
-        """Check hash chain, sequences, idempotency and fold (of the last `tail` rows); return what is wrong."""
+        """Check hash chain, sequences, idempotency and fold (of the last `tail` receipts); return what is wrong."""
         ...
 
     # the base comes from the caller: the ledger does not know the fold
     async def prune(self, keep_after: int, base: bytes) -> int:
-        """Drop whole rows up to a position, keep tombstones of their keys, and return the new floor.
+        """Drop whole receipts up to a position, keep tombstones of their keys, and return the new floor.
 
         The floor moves no further than the head, and never back: then nothing changes.  `base` is the dump of the
-        stores after `keep_after`, kept in place of the rows and not interpreted; floor and base are committed together,
-        before the first row is deleted.
+        stores after `keep_after`, kept in place of the receipts and not interpreted; floor and base are committed
+        together, before the first receipt is deleted.
 
         Raises:
             LifebusError: the ledger is closed, or its disk takes no writes now.

@@ -333,7 +333,7 @@ class BlockingBus:
         return self._portal.call(self._bus.status)
 
     def verify(self, tail: int | None = None) -> VerifyAnswer:
-        """Have the broker check its ledger, whole or the newest `tail` rows."""
+        """Have the broker check its ledger, whole or the newest `tail` receipts."""
         return self._portal.call(self._bus.verify, tail)
 
 

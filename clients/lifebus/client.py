@@ -314,7 +314,7 @@ class Bus:
         return await self._connection.ask("status", Nothing(), BrokerStatus, timeout=self.timeout)
 
     async def verify(self, tail: int | None = None) -> VerifyAnswer:
-        """Have the broker check chain, sequences and keys of its ledger, whole or the newest `tail` rows.
+        """Have the broker check chain, sequences and keys of its ledger, whole or the newest `tail` receipts.
 
         A large ledger takes minutes: the deadline is a hundred times the bus's.
         """

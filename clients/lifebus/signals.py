@@ -18,10 +18,10 @@ from lifebus._internal.follower import Follower
 from lifebus._internal.thread_views import ThreadItem, ThreadViews
 from lifebus._internal.view import Gap, Position
 from lifebus_transports.framing.frames import SIGNAL_BEACON_TOPIC
-from lifebus_transports.messages.signals import SignalBeacon, SignalPage, SignalRow, ThreadHeads, ThreadsQuery
+from lifebus_transports.messages.signals import SignalBeacon, SignalPage, ThreadHeads, ThreadsQuery, WireSignal
 
 _MAX_READY: Final = 4_096
-_rows = msgspec.msgpack.Decoder(list[SignalRow])
+_signals = msgspec.msgpack.Decoder(list[WireSignal])
 _beacons = msgspec.msgpack.Decoder(SignalBeacon)
 
 
@@ -112,7 +112,7 @@ class Signals(Follower):
         self.cursors = self._views.cursors()
 
     async def _more(self) -> None:
-        """Ask for what is missing, or wait for live rows."""
+        """Ask for what is missing, or wait for live signals."""
         self._open_feed()
         question = self._views.ask()
         if question is None:
@@ -152,4 +152,4 @@ class Signals(Follower):
         elif len(self._ready) >= _MAX_READY:
             self._views.lose(topic)  # the reader is slow: the log is its buffer
         else:
-            self._ready.extend(self._views.offer(topic, epoch, _rows.decode(body)))
+            self._ready.extend(self._views.offer(topic, epoch, _signals.decode(body)))

@@ -20,7 +20,7 @@ from lifebus_contract.codec import decode_receipt
 from lifebus_contract.views import SessionHead
 from lifebus_transports.framing.frames import ALL_TOPIC, BEACON_TOPIC, session_topic
 from lifebus_transports.messages.common import Nothing
-from lifebus_transports.messages.reads import Backfill, BackfillPage, Beacon, RowInfo, SessionsQuery
+from lifebus_transports.messages.reads import Backfill, BackfillPage, Beacon, SessionsQuery, WireReceipt
 from lifebus_transports.messages.state import StatePage
 from lifebus_transports.messages.status import BrokerStatus
 
@@ -28,7 +28,7 @@ Since = Position | int | datetime | str | None
 """Where a subscription starts: a cursor, a position, a time, ``"start"``, or None for what comes from now on."""
 
 _MAX_READY: Final = 4_096
-_rows = msgspec.msgpack.Decoder(list[RowInfo])
+_receipts = msgspec.msgpack.Decoder(list[WireReceipt])
 _beacons = msgspec.msgpack.Decoder(Beacon)
 
 
@@ -56,7 +56,7 @@ class Subscription(Follower):
         self._since = since
         self._where = where
         self._until_head = until_head
-        self._ready: deque[RowInfo | Gap] = deque()
+        self._ready: deque[WireReceipt | Gap] = deque()
         self._view: View | None = None
         self._last: Position | None = None
 
@@ -105,7 +105,7 @@ class Subscription(Follower):
             self.cursor = state.cursor
         return state
 
-    def _take(self, view: View, item: RowInfo | Gap) -> Receipt | Gap | None:
+    def _take(self, view: View, item: WireReceipt | Gap) -> Receipt | Gap | None:
         if isinstance(item, Gap):
             self.cursor = Position(view.epoch, view.position if item.until is None else item.until)
             return item
@@ -118,7 +118,7 @@ class Subscription(Follower):
         return receipt if self._where is None or self._where(receipt) else None
 
     async def _more(self, view: View) -> None:
-        """Wait for live rows, or fetch what is missing."""
+        """Wait for live receipts, or fetch what is missing."""
         self._open_feed()
         if view.behind:
             await self._refill(view)
@@ -158,7 +158,7 @@ class Subscription(Follower):
         # The head of now: receipts that come while reading do not move the end.
         if self._until_head:
             self._last = Position(newest.epoch, newest.head)
-        # Live rows of one session carry its sequences: the view has to know where they stand.
+        # Live receipts of one session carry its sequences: the view has to know where they stand.
         if self._session and self._since is None:
             heads = await self._read("sessions", SessionsQuery(session=self._session), list[SessionHead])
             view.sequence = heads[0].sequence if heads else 0
@@ -205,4 +205,4 @@ class Subscription(Follower):
         if len(self._ready) >= _MAX_READY:
             view.lose()  # the reader is slow: the ledger is its buffer
         else:
-            self._ready.extend(view.offer(epoch, _rows.decode(body)))
+            self._ready.extend(view.offer(epoch, _receipts.decode(body)))

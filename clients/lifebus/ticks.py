@@ -13,10 +13,10 @@ from lifebus._internal.follower import Follower
 from lifebus_contract import Receipt
 from lifebus_contract.codec import decode_receipt
 from lifebus_transports.framing.frames import tick_topic
-from lifebus_transports.messages.reads import RowInfo
+from lifebus_transports.messages.reads import WireReceipt
 
 _MAX_READY: Final = 1_024
-_rows = msgspec.msgpack.Decoder(list[RowInfo])
+_receipts = msgspec.msgpack.Decoder(list[WireReceipt])
 
 
 class Ticks(Follower):
@@ -57,9 +57,9 @@ class Ticks(Follower):
             raise
 
     def _on_message(self, topic: bytes, epoch: str, body: bytes) -> None:  # noqa: ARG002  there is one topic and no history
-        for row in _rows.decode(body):
+        for one in _receipts.decode(body):
             # The oldest goes: for something that is never repeated, newer is worth more.
             if len(self._ready) >= _MAX_READY:
                 self._ready.popleft()
                 self.dropped += 1
-            self._ready.append(decode_receipt(row.receipt))
+            self._ready.append(decode_receipt(one.receipt))

@@ -65,7 +65,7 @@ def receipts_of_file(path: Path, query: Backfill) -> Iterator[bytes]:
         after = max(query.after, reader.page(query_of(query, 0)).floor)
         while True:
             page = reader.page(query_of(query, after))
-            yield from (row.receipt for row in page.rows)
+            yield from (stored.receipt for stored in page.stored)
             after = page.next
             if page.complete:
                 return

@@ -70,6 +70,6 @@ async def invoke_once(settings: Settings, emitter: str, envelope: DispatchEnvelo
     (outcome,) = outcomes
     refusal = outcome.refusal
     if refusal is None:
-        return Invoked(receipts=tuple(row.receipt for row in outcome.stored))
+        return Invoked(receipts=tuple(stored.receipt for stored in outcome.stored))
     fault = error_for(refusal.failure_class, refusal.detail, retry_class=refusal.retry_class, code=refusal.code)
     return Invoked(receipts=(), fault=fault)

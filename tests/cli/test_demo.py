@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from lifebus._internal.view import Gap
-from lifebus.demo.checks import LedgerRow, check_facts, check_follower, check_hooks, check_sequences
+from lifebus.demo.checks import RecordedReceipt, check_facts, check_follower, check_hooks, check_sequences
 from lifebus.demo.participants import DemoFollower
 from lifebus.demo.replay import HARNESSES, HookResult, load_recordings, sessions_of
 from lifebus_contract import CONTRACT_VERSION, Receipt, validate
@@ -17,7 +17,7 @@ from support.command_line import PATIENCE_S, Shell
 from support.running import short_directory
 
 
-def row(position: int, session: str, sequence: int | None, **fields: Any) -> LedgerRow:
+def row(position: int, session: str, sequence: int | None, **fields: Any) -> RecordedReceipt:
     plain = {
         **dict.fromkeys(("failure_class", "harness_run_id", "harness_task_id", "idempotency_key"), None),
         **dict.fromkeys(("parent_receipt_id", "retry_class"), None),
@@ -37,7 +37,7 @@ def row(position: int, session: str, sequence: int | None, **fields: Any) -> Led
         "telemetry_summary": {},
         **fields,
     }
-    return LedgerRow(position, validate(plain, Receipt))
+    return RecordedReceipt(position, validate(plain, Receipt))
 
 
 ROWS = [row(1, "a", 1), row(2, "b", 1), row(3, "a", 2)]

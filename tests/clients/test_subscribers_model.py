@@ -26,7 +26,7 @@ from lifebus_broker.state.stores import Stores, dump_stores, load_stores, reduce
 from lifebus_supervisor.api.queries import query_of
 from lifebus_supervisor.api.reads import page_of
 from lifebus_supervisor.api.state import States, state_at_floor
-from lifebus_transports.messages.reads import BackfillPage, RowInfo
+from lifebus_transports.messages.reads import BackfillPage, WireReceipt
 from lifebus_transports.messages.state import StateQuery
 from support.effort import effort
 from support.receipts import append, entry
@@ -44,9 +44,9 @@ class Reader:
         self.view = View(epoch=epoch, position=0, session=session)
         self.view.sequence = 0
         self.page: BackfillPage | None = None
-        self.returned: list[RowInfo | Gap | int] = []
+        self.returned: list[WireReceipt | Gap | int] = []
 
-    def take(self, items: list[RowInfo] | list[RowInfo | Gap]) -> None:
+    def take(self, items: list[WireReceipt] | list[WireReceipt | Gap]) -> None:
         self.returned += items
 
 
@@ -95,7 +95,7 @@ class Subscribing(RuleBasedStateMachine):
         self.runner.run(append(self.ledger, new))
         self.rows += names
         for number, reader in enumerate(self.readers):
-            live = [RowInfo(row.position, row.sequence, row.receipt) for row in self.published]
+            live = [WireReceipt(row.position, row.sequence, row.receipt) for row in self.published]
             mine = [row for row in live if self.wants(reader, row.position)]
             if number in reached:
                 reader.take(reader.view.offer(self.ledger.epoch, mine))

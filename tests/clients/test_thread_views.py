@@ -11,7 +11,7 @@ from lifebus._internal.thread_views import SignalsSince, ThreadItem, ThreadViews
 from lifebus._internal.view import Gap, Position
 from lifebus_contract import InvalidRequest
 from lifebus_transports.framing.frames import read_signal_topic, signal_topic
-from lifebus_transports.messages.signals import SignalBeacon, SignalRow, ThreadHead, ThreadHeads
+from lifebus_transports.messages.signals import SignalBeacon, ThreadHead, ThreadHeads, WireSignal
 from support.clients.lossy_signals import ADAPTER, LossySignals, ModelLog
 
 NAMES = ["t1", "t2", "", "t1/x"]
@@ -60,7 +60,7 @@ def check(bus: LossySignals) -> None:
 
 
 def numbers(bus: LossySignals, thread: str, log: ModelLog) -> list[int]:
-    items = [found.item for found in bus.seen if found.thread == thread and isinstance(found.item, SignalRow)]
+    items = [found.item for found in bus.seen if found.thread == thread and isinstance(found.item, WireSignal)]
     return [row.sequence for row in items if row.signal.decode().split("/")[0] == log.epoch]
 
 

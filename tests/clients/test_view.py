@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lifebus._internal.view import Gap, Position, View
-from lifebus_transports.messages.reads import Beacon, RowInfo
+from lifebus_transports.messages.reads import Beacon, WireReceipt
 from support.clients.lossy_bus import LossyBus, ModelLedger
 
 MINE = ("codex", "s1")
@@ -50,26 +50,26 @@ def check(bus: LossyBus) -> None:
     """Every row of every history that the view followed: seen once and in order, or inside a gap."""
     seen = list(bus.seen)
     for number, ledger in enumerate([*bus.past, bus.log]):
-        followed: list[RowInfo | Gap] = []
+        followed: list[WireReceipt | Gap] = []
         while seen and belongs(seen[0], ledger):
             followed.append(seen.pop(0))
         check_history(ledger, followed, bus, bus.start if number == 0 else first_kept(ledger, followed))
     assert not seen
 
 
-def belongs(item: RowInfo | Gap, ledger: ModelLedger) -> bool:
+def belongs(item: WireReceipt | Gap, ledger: ModelLedger) -> bool:
     epoch = item.epoch if isinstance(item, Gap) else item.receipt.decode().split("/")[0]
     return epoch == ledger.epoch
 
 
-def first_kept(ledger: ModelLedger, items: list[RowInfo | Gap]) -> int:
+def first_kept(ledger: ModelLedger, items: list[WireReceipt | Gap]) -> int:
     """A history that replaced another may have lost its beginning: the gap before it says that it is another one."""
-    first = next((item.position - 1 for item in items if isinstance(item, RowInfo)), ledger.floor)
+    first = next((item.position - 1 for item in items if isinstance(item, WireReceipt)), ledger.floor)
     return min(first, ledger.floor)
 
 
-def check_history(ledger: ModelLedger, items: list[RowInfo | Gap], bus: LossyBus, start: int) -> None:
-    rows = [item.position for item in items if isinstance(item, RowInfo)]
+def check_history(ledger: ModelLedger, items: list[WireReceipt | Gap], bus: LossyBus, start: int) -> None:
+    rows = [item.position for item in items if isinstance(item, WireReceipt)]
     gaps = [item for item in items if isinstance(item, Gap)]
     lost = {place for gap in gaps for place in range(gap.after + 1, (gap.until or ledger.head) + 1)}
     assert rows == sorted(set(rows))
@@ -151,7 +151,7 @@ def test_a_hole_in_the_ledger_itself_is_a_gap() -> None:
     del bus.log.rows[2]
     bus.ask(10)
     bus.answer()
-    assert [item.position if isinstance(item, RowInfo) else item for item in bus.seen] == [
+    assert [item.position if isinstance(item, WireReceipt) else item for item in bus.seen] == [
         1,
         2,
         Gap(epoch="e1", after=2, until=3, reason="hole"),
@@ -164,9 +164,9 @@ def test_a_ledger_that_numbers_no_sessions_makes_no_gaps_for_a_session() -> None
     bus = LossyBus(MINE, ["s1", "s2", "s1"], 0)
     bus.settle()
     bus.restart(new_history=True)
-    bus.log.rows = [(RowInfo(place, None, f"e2/{place}".encode()), "s1") for place in (1, 2, 3)]
+    bus.log.rows = [(WireReceipt(place, None, f"e2/{place}".encode()), "s1") for place in (1, 2, 3)]
     bus.settle()
-    rows = [item for item in bus.seen if isinstance(item, RowInfo)]
+    rows = [item for item in bus.seen if isinstance(item, WireReceipt)]
     gaps = [item for item in bus.seen if isinstance(item, Gap)]
     assert [row.position for row in rows] == [1, 3, 1, 2, 3]
     assert [gap.reason for gap in gaps] == ["epoch_changed"]

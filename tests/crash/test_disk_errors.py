@@ -170,7 +170,7 @@ async def test_nothing_is_acknowledged_before_the_log_is_synced(tmp_path: Path) 
     await asyncio.to_thread(disk.waiting.wait, 10)
     assert answers == []
     assert ledger.head == 0
-    assert (await ledger.read(Query())).rows == ()
+    assert (await ledger.read(Query())).stored == ()
     disk.gate.set()
     await append(ledger, [])
     assert len(answers) == 1
@@ -217,7 +217,7 @@ async def test_readers_do_not_wait_for_a_writer_that_waits_for_the_disk(tmp_path
     ledger.append([entry(9)], lambda _: None)
     await asyncio.to_thread(disk.waiting.wait, 10)
     async with asyncio.timeout(5):
-        assert list((await ledger.read(Query())).rows) == rows
+        assert list((await ledger.read(Query())).stored) == rows
         assert len(await ledger.sessions()) == 1
         assert (await ledger.find([("alice", "codex", "k000001")]))[0] is not None
     disk.gate.set()

@@ -125,4 +125,4 @@ def receipts_of(outcome: EmissionOutcome) -> dict[str, Receipt]:
 
 async def recorded(bus: EventBus) -> list[Receipt]:
     page = await bus.ledger.read(Query(limit=1_000))
-    return [decode_receipt(row.receipt) for row in page.rows]
+    return [decode_receipt(row.receipt) for row in page.stored]

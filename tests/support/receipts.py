@@ -74,7 +74,7 @@ async def every_row(ledger: Ledger, **query: Any) -> list[StoredReceipt]:
     while True:
         page = await ledger.read(Query(after=after, **query))
         assert not page.snapshot_required
-        rows += page.rows
+        rows += page.stored
         if page.complete:
             return rows
         assert page.next > after, "a page must lead on"

@@ -193,9 +193,9 @@ class Consumer:
             lost=self.gap is not None,
         )
 
-    def on_commit(self, rows: Sequence[StoredReceipt]) -> None:
+    def on_commit(self, stored: Sequence[StoredReceipt]) -> None:
         """Wake a waiting fetch if one of the committed receipts may pass the filter."""
-        if self._fetching and any_may_pass(rows, self.deliveries.settings):
+        if self._fetching and any_may_pass(stored, self.deliveries.settings):
             self.notify()
 
     def notify(self) -> None:
@@ -240,9 +240,9 @@ class Consumer:
         page = await self._ledger.read(query_after(deliveries.settings, deliveries.scanned, room))
         if page.snapshot_required or turn != self._turn:
             return [], page.snapshot_required
-        wanted = [row for row in page.rows if passes(row, deliveries.settings)]
+        wanted = [one for one in page.stored if passes(one, deliveries.settings)]
         now = self._now()
-        items = [(row, deliveries.deliver(row.position, now)) for row in wanted]
+        items = [(one, deliveries.deliver(one.position, now)) for one in wanted]
         deliveries.scan_to(page.next)
         return items, not page.complete
 
@@ -251,18 +251,18 @@ class Consumer:
         due = self.deliveries.due(self._now(), limit)
         if not due:
             return []
-        rows = await self._rows(due)
+        stored = await self._read_at(due)
         if turn != self._turn:
             return []
         now = self._now()
-        return [(row, self.deliveries.deliver(row.position, now)) for row in rows]
+        return [(one, self.deliveries.deliver(one.position, now)) for one in stored]
 
     async def _dead_letter(self, turn: int) -> None:
         """Turn receipts that were tried too often into dead letters, saved in one write with the progress."""
         exhausted = self.deliveries.exhausted()
         if not exhausted:
             return
-        found = {row.position: row.receipt for row in await self._rows(exhausted)}
+        found = {one.position: one.receipt for one in await self._read_at(exhausted)}
         if turn != self._turn:
             return
         for position in exhausted:
@@ -273,16 +273,16 @@ class Consumer:
             self.log.add_dead_letter(dead_letter)
             _log.warning("dead_letter", cursor=self.name, position=position, tries=tries)
 
-    async def _rows(self, positions: Sequence[int]) -> list[StoredReceipt]:
+    async def _read_at(self, positions: Sequence[int]) -> list[StoredReceipt]:
         """Return the receipts at these positions that the ledger still keeps, in order."""
-        wanted, rows = set(positions), list[StoredReceipt]()
+        wanted, stored = set(positions), list[StoredReceipt]()
         for position in positions:
             if position in wanted:
                 # One page often holds the neighbours too, so that few reads are needed for many positions.
                 page = await self._ledger.read(Query(after=position - 1, limit=len(positions)))
-                rows += [row for row in page.rows if row.position in wanted]
-                wanted -= {position, *(row.position for row in page.rows)}
-        return rows
+                stored += [one for one in page.stored if one.position in wanted]
+                wanted -= {position, *(one.position for one in page.stored)}
+        return stored
 
     def _skip_gap(self, gap: ConsumerGap) -> None:
         """Go on after the gap, in the present history of the ledger."""

@@ -12,7 +12,7 @@ from lifebus_contract.consumers import ConsumerSettings
 
 
 class _EventOf(Struct):
-    """The part of a receipt that a filter looks at and a row does not hold."""
+    """The part of a receipt that a filter compares and a stored receipt has no field for."""
 
     event: LifecycleEvent
 
@@ -42,22 +42,22 @@ def queries_of_parts(settings: ConsumerSettings, after: int) -> list[Query]:
     return [Query(after=after, limit=1)]
 
 
-def any_may_pass(rows: Iterable[StoredReceipt], settings: ConsumerSettings) -> bool:
+def any_may_pass(stored: Iterable[StoredReceipt], settings: ConsumerSettings) -> bool:
     """Whether one of the receipts may pass, judged without decoding any."""
     # Called at each commit for each consumer: decoding a receipt to read its event would cost too much here.
-    return not (settings.sessions or settings.adapters) or any(_may_pass(row, settings) for row in rows)
+    return not (settings.sessions or settings.adapters) or any(_may_pass(one, settings) for one in stored)
 
 
-def passes(row: StoredReceipt, settings: ConsumerSettings) -> bool:
+def passes(stored: StoredReceipt, settings: ConsumerSettings) -> bool:
     """Whether a receipt that `query_after` found passes."""
-    if not _may_pass(row, settings):
+    if not _may_pass(stored, settings):
         return False
     in_query = len(settings.events) < 2  # noqa: PLR2004  a single event is part of the query already
-    return in_query or _EVENTS.decode(row.receipt).event in settings.events
+    return in_query or _EVENTS.decode(stored.receipt).event in settings.events
 
 
-def _may_pass(row: StoredReceipt, settings: ConsumerSettings) -> bool:
-    session = (row.adapter_id, row.harness_session_id)
+def _may_pass(stored: StoredReceipt, settings: ConsumerSettings) -> bool:
+    session = (stored.adapter_id, stored.harness_session_id)
     return (not settings.sessions or session in settings.sessions) and (
-        not settings.adapters or row.adapter_id in settings.adapters
+        not settings.adapters or stored.adapter_id in settings.adapters
     )

@@ -98,8 +98,8 @@ class ConsumerTable:
         after = self._ledger.status().floor
         while True:
             page = await self._ledger.read(Query(after=after, limit=1, since_epoch_s=epoch_s))
-            if page.rows:
-                return page.rows[0].position - 1
+            if page.stored:
+                return page.stored[0].position - 1
             if page.complete or page.next <= after:
                 return page.head
             after = page.next
@@ -148,10 +148,10 @@ class ConsumerTable:
         ]
         return dead_letters, page.complete
 
-    def on_commit(self, rows: Sequence[StoredReceipt]) -> None:
+    def on_commit(self, stored: Sequence[StoredReceipt]) -> None:
         """Wake the consumers that wait for the committed receipts; fulfils `fan_out.Listener`."""
         for consumer in self._consumers.values():
-            consumer.on_commit(rows)
+            consumer.on_commit(stored)
 
     async def _make(self, name: str, state: ConsumerState) -> Consumer:
         if name in self._making or len(self._consumers) + len(self._making) >= MAX_CONSUMERS:

@@ -23,7 +23,7 @@ COLUMNS: Final = 14
 
 
 Known = tuple[bytes, StoredReceipt | None]
-"""What an idempotency key stands for: its digest and row; a row of None means that its receipt was pruned."""
+"""What an idempotency key stands for: its digest and its receipt, None where that was pruned."""
 
 
 class Tip(Struct, frozen=True):

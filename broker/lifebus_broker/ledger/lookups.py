@@ -14,7 +14,7 @@ Scope = tuple[str, str, str]
 """Whose key it is: client id, adapter id, idempotency key (docs/contract.md 6.5)."""
 
 Found = tuple[bytes, StoredReceipt | None] | None
-"""The digest and the row of a key, None where it is unknown."""
+"""The digest and the receipt of a key, None where it is unknown."""
 
 
 class _Batch:

@@ -1,1 +1,1 @@
-"""Pure reducers over recorded rows: what the broker knows beside the ledger (docs/ledger.md, "State")."""
+"""Pure reducers over recorded receipts: what the broker knows beside the ledger (docs/ledger.md, "State")."""

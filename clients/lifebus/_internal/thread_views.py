@@ -1,7 +1,7 @@
 """What a follower of signals has applied of each thread, and what it must still fetch.  Pure.
 
-Every thread counts its signals by itself.  Rows and beacons show what is missing in it; a follower that missed a beacon
-does not know which threads it named, and asks for the heads of all.
+Every thread counts its signals by itself.  Signals and beacons show what is missing in it; a follower that missed a
+beacon does not know which threads it named, and asks for the heads of all.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,10 +16,10 @@ from lifebus_transports.messages.signals import (
     SignalBackfill,
     SignalBeacon,
     SignalPage,
-    SignalRow,
     ThreadHead,
     ThreadHeads,
     ThreadsQuery,
+    WireSignal,
 )
 
 SignalsSince = Position | Mapping[str, Position] | int | str | None
@@ -33,14 +33,14 @@ class ThreadItem(Struct, frozen=True):
 
     thread: str
     epoch: str
-    item: SignalRow | Gap
+    item: WireSignal | Gap
 
 
 class _ThreadState(Struct):
     """One thread: its view, and where a follower that does not wait for more stops."""
 
     thread: str
-    view: NumberedView[SignalRow]
+    view: NumberedView[WireSignal]
     last: int
 
 
@@ -89,7 +89,7 @@ class ThreadViews:
     def is_newer(self, item: ThreadItem) -> bool:
         """Whether an item came after the lines were placed."""
         state = self._threads[signal_topic(self.adapter_id, item.thread)]
-        return isinstance(item.item, SignalRow) and item.item.sequence > state.last
+        return isinstance(item.item, WireSignal) and item.item.sequence > state.last
 
     def ask(self) -> ThreadsQuery | SignalBackfill | None:
         """Return the next question, or None when there is nothing to ask; its answer goes to `place` or `fill`."""
@@ -134,17 +134,17 @@ class ThreadViews:
         self._note(topic, state)
         return items
 
-    def offer(self, topic: bytes, epoch: str, rows: Iterable[SignalRow]) -> list[ThreadItem]:
-        """Take live rows; return those that follow what was applied."""
+    def offer(self, topic: bytes, epoch: str, signals: Iterable[WireSignal]) -> list[ThreadItem]:
+        """Take live signals; return those that follow what was applied."""
         state = self._thread_of(topic)
         if epoch != self._epoch:
             self._doubts += self.placed
-        items = self._items(state, state.view.offer(epoch, rows))
+        items = self._items(state, state.view.offer(epoch, signals))
         self._note(topic, state)
         return items
 
     def lose(self, topic: bytes) -> None:
-        """Forget live rows that could not be kept; the log has them."""
+        """Forget live signals that could not be kept; the log has them."""
         state = self._thread_of(topic)
         state.view.lose()
         self._note(topic, state)
@@ -163,13 +163,13 @@ class ThreadViews:
                 self._note_head(topic, head)
 
     def _start(self, heads: ThreadHeads) -> None:
-        """Put each thread where its user wants to begin; one with live rows already asks for what lies between."""
+        """Put each thread where its user wants to begin; one with live signals already asks for what lies between."""
         self._epoch = heads.epoch
         known = {signal_topic(self.adapter_id, head.thread): head for head in heads.threads}
         if self.thread is not None:
             known.setdefault(self.topic, ThreadHead(self.thread, 0, 0))
         for topic, head in known.items():
-            is_live = topic in self._threads  # live rows came before the heads
+            is_live = topic in self._threads  # live signals came before the heads
             state = self._thread_of(topic)
             state.last = head.head
             state.view.epoch, state.view.position = self._beginning(head)
@@ -194,7 +194,7 @@ class ThreadViews:
         """Return a thread's state; that of a new thread begins before its first signal."""
         state = self._threads.get(topic)
         if state is None:
-            view = NumberedView[SignalRow](epoch=self._epoch, position=0)
+            view = NumberedView[WireSignal](epoch=self._epoch, position=0)
             view.behind = False
             state = self._threads[topic] = _ThreadState(read_signal_topic(topic), view, 0)
         return state
@@ -210,5 +210,5 @@ class ThreadViews:
         else:
             self._behind.pop(topic, None)
 
-    def _items(self, state: _ThreadState, applied: Iterable[SignalRow | Gap]) -> list[ThreadItem]:
+    def _items(self, state: _ThreadState, applied: Iterable[WireSignal | Gap]) -> list[ThreadItem]:
         return [ThreadItem(state.thread, state.view.epoch, item) for item in applied]

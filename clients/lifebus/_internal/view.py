@@ -2,8 +2,8 @@
 
 See docs/wire-protocol.md, "Joining without a hole".
 
-Live rows may be lost; their numbers show it: positions over the whole ledger, sequences within one session or thread.
-Then the view is `behind`, holds live rows back, and wants pages until one is complete.
+Live items (receipts or signals) may be lost; their numbers show it: positions over the whole ledger, sequences within
+one session or thread.  Then the view is `behind`, holds live items back, and wants pages until one is complete.
 """
 
 from collections import deque
@@ -13,13 +13,13 @@ from typing import Final, Generic, Literal, Protocol, TypeVar
 from msgspec import Struct, structs
 
 from lifebus_transports.framing.frames import session_topic
-from lifebus_transports.messages.reads import Backfill, BackfillPage, Beacon, RowInfo
+from lifebus_transports.messages.reads import Backfill, BackfillPage, Beacon, WireReceipt
 
 _MAX_HELD: Final = 4_096
 
 
 class Position(Struct, frozen=True):
-    """A place in a ledger's order: the epoch names the history, the position the last row applied.
+    """A place in a ledger's order: the epoch names the history, the position the last receipt applied.
 
     See docs/contract.md 6.4.
     """
@@ -48,7 +48,7 @@ class Gap(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `state_at` is the position of the state that stands for what is lost, where there is one: `state()` of whatever
     gave this gap returns it, and goes on after it.
     `reason` is ``pruned`` (the ledger keeps less), ``epoch_changed`` (another history) or ``hole`` (the ledger itself
-    lacks rows).  `thread` names whose signals are lost, and is None where receipts are.
+    lacks receipts).  `thread` names whose signals are lost, and is None where receipts are.
     """
 
     epoch: str
@@ -60,11 +60,11 @@ class Gap(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Placed(Protocol):
-    """A row that has a place among its like."""
+    """A receipt or signal as it was published, with its number."""
 
     @property
     def position(self) -> int:
-        """Its number: 1, 2, 3 … in the order in which the rows are published."""
+        """Its number: 1, 2, 3 … in the order of publishing."""
         ...
 
 
@@ -73,7 +73,7 @@ R_co = TypeVar("R_co", bound=Placed, covariant=True)
 
 
 class PageOf(Protocol[R_co]):
-    """An answer with rows (see `lifebus_transports.messages.reads.BackfillPage`)."""
+    """An answer with items, which the wire calls `rows` (see `lifebus_transports.messages.reads.BackfillPage`)."""
 
     @property
     def epoch(self) -> str:
@@ -82,7 +82,7 @@ class PageOf(Protocol[R_co]):
 
     @property
     def rows(self) -> Sequence[R_co]:
-        """Rows in order."""
+        """The items in order."""
         ...
 
     @property
@@ -97,7 +97,7 @@ class PageOf(Protocol[R_co]):
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is missing up to the newest row."""
+        """Whether nothing is missing up to the newest item."""
         ...
 
     @property
@@ -107,7 +107,7 @@ class PageOf(Protocol[R_co]):
 
 
 class NumberedView(Generic[R]):
-    """Applies rows in order, each once, by their positions.
+    """Applies items in order, each once, by their positions.
 
     `position` is the last position applied or skipped.  While it is `behind`, it wants a page of what follows.
     """
@@ -123,16 +123,16 @@ class NumberedView(Generic[R]):
         """Note that the next page is asked for now: what arrives from here on may be newer than the page."""
         self._doubt = False
 
-    def offer(self, epoch: str, rows: Iterable[R]) -> list[R]:
-        """Take live rows; return those that follow what was applied."""
-        # Rows of another history follow nothing here; the next page says what became of it.
+    def offer(self, epoch: str, items: Iterable[R]) -> list[R]:
+        """Take live items; return those that follow what was applied."""
+        # Items of another history follow nothing here; the next page says what became of it.
         if epoch != self.epoch:
             self.lose()
             return []
         if self.behind:
-            self._hold(rows)
+            self._hold(items)
             return []
-        return self._apply(rows)
+        return self._apply(items)
 
     def fill(self, page: PageOf[R]) -> list[R | Gap]:
         """Take the page that was asked for; return what follows, gaps in their place.
@@ -146,11 +146,11 @@ class NumberedView(Generic[R]):
             self._jump(page.floor)
             return [lost]
         result: list[R | Gap] = []
-        for row in page.rows:
-            if row.position > self.position:
-                result.extend(self._step(row))
+        for item in page.rows:
+            if item.position > self.position:
+                result.extend(self._step(item))
         self.position = max(self.position, page.next)
-        # A head or row that arrived since the page was asked for may lie behind its end: then one more page is due.
+        # A head or item that arrived since the page was asked for may lie behind its end: then one more page is due.
         if page.complete and not self._doubt:
             self.behind = False
             held, self._held = self._held, deque()
@@ -170,43 +170,43 @@ class NumberedView(Generic[R]):
             self._fall_behind()
 
     def lose(self) -> None:
-        """Forget live rows that could not be kept; the ledger has them."""
+        """Forget live items that could not be kept; the ledger has them."""
         self._held.clear()
         self._fall_behind()
 
     def _fall_behind(self) -> None:
         self.behind = self._doubt = True
 
-    def _hold(self, rows: Iterable[R]) -> None:
-        self._held.extend(rows)
+    def _hold(self, items: Iterable[R]) -> None:
+        self._held.extend(items)
         if len(self._held) > _MAX_HELD:  # bounded: the ledger has what is dropped here
             self.lose()
 
-    def _apply(self, rows: Iterable[R]) -> list[R]:
-        """Return the rows that follow without a hole; at a hole become behind and hold the rest."""
+    def _apply(self, items: Iterable[R]) -> list[R]:
+        """Return the items that follow without a hole; at a hole become behind and hold the rest."""
         applied: list[R] = []
-        pending = deque(rows)
+        pending = deque(items)
         while pending:
-            row = pending.popleft()
-            number, last = self._number(row)
+            item = pending.popleft()
+            number, last = self._number(item)
             # Seen already: the page and the live stream overlap.
-            if number <= last or row.position <= self.position:
+            if number <= last or item.position <= self.position:
                 continue
             if number != last + 1:
                 self._fall_behind()
-                self._hold([row, *pending])
+                self._hold([item, *pending])
                 break
-            self._advance(row)
-            applied.append(row)
+            self._advance(item)
+            applied.append(item)
         return applied
 
-    def _step(self, row: R) -> Sequence[R | Gap]:
-        """Apply a row of a page, which the ledger promises to be the next; return a gap before it if it is not."""
-        follows, before = self._follows(row), self.position
-        self._advance(row)
+    def _step(self, item: R) -> Sequence[R | Gap]:
+        """Apply an item of a page, which the ledger promises to be the next; return a gap before it if it is not."""
+        follows, before = self._follows(item), self.position
+        self._advance(item)
         if follows:
-            return (row,)
-        return (Gap(epoch=self.epoch, after=before, until=row.position - 1, reason="hole"), row)
+            return (item,)
+        return (Gap(epoch=self.epoch, after=before, until=item.position - 1, reason="hole"), item)
 
     def _start_over(self, page: PageOf[R]) -> Gap:
         lost = Gap(epoch=self.epoch, after=self.position, until=None, reason="epoch_changed")
@@ -215,22 +215,22 @@ class NumberedView(Generic[R]):
         self._held.clear()
         return lost
 
-    def _number(self, row: R) -> tuple[int, int]:
-        """Return the row's number in the order this view counts in, and the last one applied."""
-        return row.position, self.position
+    def _number(self, item: R) -> tuple[int, int]:
+        """Return the item's number in the order this view counts in, and the last one applied."""
+        return item.position, self.position
 
-    def _follows(self, row: R) -> bool:
-        number, last = self._number(row)
+    def _follows(self, item: R) -> bool:
+        number, last = self._number(item)
         return number == last + 1
 
-    def _advance(self, row: R) -> None:
-        self.position = row.position
+    def _advance(self, item: R) -> None:
+        self.position = item.position
 
     def _jump(self, position: int) -> None:
         self.position = position
 
 
-class View(NumberedView[RowInfo]):
+class View(NumberedView[WireReceipt]):
     """Receipts: of the whole ledger by position, or of a `session` (adapter_id, harness_session_id) by its sequences.
 
     `sequence` is the last session sequence applied, None while it is not known yet.
@@ -248,7 +248,7 @@ class View(NumberedView[RowInfo]):
         self.expect_page()
         return Backfill(epoch=self.epoch, after=self.position, session=self.session)
 
-    def fill(self, page: PageOf[RowInfo]) -> list[RowInfo | Gap]:
+    def fill(self, page: PageOf[WireReceipt]) -> list[WireReceipt | Gap]:
         """Take the page that was asked for; a gap names the state that stands for what is lost."""
         items = super().fill(page)
         if isinstance(page, BackfillPage) and page.snapshot is not None:
@@ -258,7 +258,7 @@ class View(NumberedView[RowInfo]):
 
     def note_beacon(self, beacon: Beacon) -> None:
         """Compare the heads with what was applied: the loss of a last message shows here."""
-        # A lost beacon may have been the only one that named this session's newest row.
+        # A lost beacon may have been the only one that named this session's newest receipt.
         missed_one = self._beacon is None or beacon.number != self._beacon + 1
         self._beacon = beacon.number
         if beacon.epoch != self.epoch:
@@ -268,20 +268,20 @@ class View(NumberedView[RowInfo]):
         elif missed_one or beacon.sessions.get(self._topic, 0) > self.sequence:
             self._fall_behind()
 
-    def _number(self, row: RowInfo) -> tuple[int, int]:
-        if self.session is not None and row.sequence is not None:
-            return row.sequence, self.sequence or 0
-        return super()._number(row)
+    def _number(self, item: WireReceipt) -> tuple[int, int]:
+        if self.session is not None and item.sequence is not None:
+            return item.sequence, self.sequence or 0
+        return super()._number(item)
 
-    def _follows(self, row: RowInfo) -> bool:
-        unknown = self.session is not None and (self.sequence is None or row.sequence is None)
-        return unknown or super()._follows(row)
+    def _follows(self, item: WireReceipt) -> bool:
+        unknown = self.session is not None and (self.sequence is None or item.sequence is None)
+        return unknown or super()._follows(item)
 
-    def _advance(self, row: RowInfo) -> None:
-        super()._advance(row)
-        if row.sequence is not None:
-            self.sequence = row.sequence
+    def _advance(self, item: WireReceipt) -> None:
+        super()._advance(item)
+        if item.sequence is not None:
+            self.sequence = item.sequence
 
     def _jump(self, position: int) -> None:
         super()._jump(position)
-        self.sequence = None  # the next row sets it: what was passed over had numbers too
+        self.sequence = None  # the next receipt sets it: what was passed over had numbers too

@@ -9,7 +9,7 @@ from lifebus.demo.replay import HookResult
 from lifebus_contract import FailureClass, Receipt, ReceiptStatus
 
 
-class LedgerRow(Struct, frozen=True):
+class RecordedReceipt(Struct, frozen=True):
     """A receipt in the ledger, and its position."""
 
     position: int
@@ -29,9 +29,9 @@ class Check(Struct, frozen=True):
     text: str
 
 
-def check_follower(rows: Sequence[LedgerRow], follower: DemoFollower) -> Check:
+def check_follower(recorded: Sequence[RecordedReceipt], follower: DemoFollower) -> Check:
     """Compare what a follower saw with the ledger: every receipt, exactly once, in order, nothing else."""
-    wanted = [(row.position, row.receipt.receipt_id) for row in rows if follower.session in (None, row.session)]
+    wanted = [(one.position, one.receipt.receipt_id) for one in recorded if follower.session in (None, one.session)]
     if not wanted or follower.seen != wanted or follower.gaps or follower.behind == 0:
         difference = _first_difference(follower.seen, wanted)
         return Check(follower.name, False, f"saw {len(follower.seen)}, the ledger has {len(wanted)}; {difference}")
@@ -39,22 +39,22 @@ def check_follower(rows: Sequence[LedgerRow], follower: DemoFollower) -> Check:
     return Check(follower.name, True, f"saw all {len(wanted)} receipts, each once, in order{late}")
 
 
-def check_sequences(rows: Sequence[LedgerRow]) -> Check:
+def check_sequences(recorded: Sequence[RecordedReceipt]) -> Check:
     """Check that positions and the sequences of each session count 1, 2, 3 … without holes."""
-    numbers: dict[object, list[int | None]] = {"positions": [row.position for row in rows]}
-    for row in rows:
-        numbers.setdefault(row.session, []).append(row.receipt.sequence)
-    holds = bool(rows) and all(found == list(range(1, len(found) + 1)) for found in numbers.values())
+    numbers: dict[object, list[int | None]] = {"positions": [one.position for one in recorded]}
+    for one in recorded:
+        numbers.setdefault(one.session, []).append(one.receipt.sequence)
+    holds = bool(recorded) and all(found == list(range(1, len(found) + 1)) for found in numbers.values())
     text = f"{len(numbers) - 1} sessions count 1, 2, 3 … without holes"
     return Check("sequences", holds, text if holds else "a session's sequence has a hole or a repetition")
 
 
-def check_facts(rows: Sequence[LedgerRow], dispatched: Sequence[str]) -> list[Check]:
+def check_facts(recorded: Sequence[RecordedReceipt], dispatched: Sequence[str]) -> list[Check]:
     """Check that degradation and refused requirement are in the ledger, and that the refused client never ran."""
-    degraded = [row for row in rows if row.receipt.status is ReceiptStatus.DEGRADED]
-    refused = [row for row in rows if row.receipt.failure_class is FailureClass.CAPABILITY_UNSUPPORTED]
+    degraded = [one for one in recorded if one.receipt.status is ReceiptStatus.DEGRADED]
+    refused = [one for one in recorded if one.receipt.failure_class is FailureClass.CAPABILITY_UNSUPPORTED]
     # A refused client must not have seen the dispatch at all.
-    ran = {row.receipt.client_id for row in refused} & set(dispatched)
+    ran = {one.receipt.client_id for one in refused} & set(dispatched)
     return [
         Check("degradation", bool(degraded), f"{len(degraded)} receipts say `degraded`, with what is missing"),
         Check("refusal", bool(refused) and not ran, f"{len(refused)} receipts say `failed`; that client never ran"),

@@ -9,7 +9,7 @@ import anyio
 
 from lifebus.client import Bus, connect
 from lifebus.demo.broker_process import demo_environment, running_broker
-from lifebus.demo.checks import Check, LedgerRow, check_facts, check_follower, check_hooks, check_sequences
+from lifebus.demo.checks import Check, RecordedReceipt, check_facts, check_follower, check_hooks, check_sequences
 from lifebus.demo.participants import CLIENTS, DemoFollower, serve_client
 from lifebus.demo.replay import HARNESSES, Replayer, load_recordings, sessions_of
 from lifebus.demo.view import DemoView
@@ -61,41 +61,43 @@ async def _run_scenario(view: DemoView, home: Path, replayer: Replayer, broker_p
         resume.set()
         with anyio.fail_after(_CATCH_UP_S):
             await _spool_taken_in(home / "state/spool", view)
-            rows = await _caught_up(bus, followers)
+            recorded = await _caught_up(bus, followers)
         faults = (await bus.verify()).faults
         spooled = (await bus.status()).counters.get("spool_drained", 0)
         checks += [
-            *(check_follower(rows, follower) for follower in followers),
-            check_sequences(rows),
+            *(check_follower(recorded, follower) for follower in followers),
+            check_sequences(recorded),
             Check("chain", not faults, "the broker's hash chain is sound" if not faults else faults[0]),
             *check_hooks(replayer.results, calls, spooled),
-            *check_facts(rows, dispatched),
+            *check_facts(recorded, dispatched),
         ]
         tasks.cancel_scope.cancel()
     return checks
 
 
-async def _caught_up(bus: Bus, followers: list[DemoFollower]) -> list[LedgerRow]:
+async def _caught_up(bus: Bus, followers: list[DemoFollower]) -> list[RecordedReceipt]:
     """Wait until every follower is where the ledger is, and return the ledger."""
     while True:
-        rows = await _ledger_rows(bus)
-        newest = {row.session: row.position for row in rows}
+        recorded = await _read_ledger(bus)
+        newest = {one.session: one.position for one in recorded}
         for follower in followers:
-            await follower.reaches(rows[-1].position if follower.session is None else newest.get(follower.session, 0))
-        if (await bus.status()).ledger.head == rows[-1].position:
-            return rows
+            await follower.reaches(
+                recorded[-1].position if follower.session is None else newest.get(follower.session, 0)
+            )
+        if (await bus.status()).ledger.head == recorded[-1].position:
+            return recorded
 
 
-async def _ledger_rows(bus: Bus) -> list[LedgerRow]:
+async def _read_ledger(bus: Bus) -> list[RecordedReceipt]:
     """Read the whole ledger by pages: the followers are compared with something that did not come by the stream."""
-    rows: list[LedgerRow] = []
+    recorded: list[RecordedReceipt] = []
     after = 0
     while True:
         page = await bus.read(Backfill(after=after))
-        rows += [LedgerRow(row.position, decode_receipt(row.receipt)) for row in page.rows]
+        recorded += [RecordedReceipt(one.position, decode_receipt(one.receipt)) for one in page.rows]
         after = page.next
         if page.complete:
-            return rows
+            return recorded
 
 
 async def _spool_taken_in(spool: Path, view: DemoView) -> None:

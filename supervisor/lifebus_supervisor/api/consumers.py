@@ -133,7 +133,8 @@ class Consumers:
         return FetchAnswer(
             epoch=fetched.epoch,
             deliveries=tuple(
-                Delivered(row.position, row.sequence, attempt, row.receipt) for row, attempt in fetched.items
+                Delivered(stored.position, stored.sequence, attempt, stored.receipt)
+                for stored, attempt in fetched.items
             ),
             lost=fetched.gap,
         )

@@ -25,10 +25,10 @@ from lifebus_transports.messages.signals import (
     ObservedSignal,
     SignalBackfill,
     SignalPage,
-    SignalRow,
     ThreadHead,
     ThreadHeads,
     ThreadsQuery,
+    WireSignal,
 )
 
 # Most bytes of signals that are kept where nothing is durable
@@ -124,7 +124,7 @@ class ObservationVerbs:
             )
         return SignalPage(
             epoch=self._log.epoch,
-            rows=tuple(SignalRow(one.sequence, one.event_type, one.signal) for one in found.signals),
+            rows=tuple(WireSignal(one.sequence, one.event_type, one.signal) for one in found.signals),
             next=found.next,
             head=found.head,
             floor=found.floor,

@@ -5,7 +5,7 @@ from lifebus_transports.messages.reads import Backfill
 
 
 def query_of(body: Backfill, after: int) -> Query:
-    """Return the ledger's form of a backfill, for the rows after a position."""
+    """Return the ledger's form of a backfill, for the receipts after a position."""
     return Query(
         after=after,
         limit=body.limit,

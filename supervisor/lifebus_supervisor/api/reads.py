@@ -9,7 +9,7 @@ from lifebus_supervisor.api.queries import query_of
 from lifebus_supervisor.api.table import Handlers
 from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.ledger import Verify, VerifyAnswer
-from lifebus_transports.messages.reads import Backfill, BackfillPage, Marker, RowInfo, SessionsQuery
+from lifebus_transports.messages.reads import Backfill, BackfillPage, Marker, SessionsQuery, WireReceipt
 from lifebus_transports.messages.state import StateHint
 
 
@@ -35,7 +35,7 @@ class ReadVerbs:
     async def _backfill(self, _: Call, body: Backfill) -> BackfillPage:
         ledger = self._ledger
         if body.epoch is not None and body.epoch != ledger.epoch:
-            # Nothing is read: rows of another history would be taken for the ones that were missed.
+            # Nothing is read: receipts of another history would be taken for the ones that were missed.
             status = ledger.status()
             page = _page_of_another_epoch(ledger.epoch, status.head, status.floor)
         else:
@@ -60,7 +60,7 @@ def page_of(page: Page, *, has_state: bool) -> BackfillPage:
     """
     return BackfillPage(
         epoch=page.epoch,
-        rows=tuple([RowInfo(row.position, row.sequence, row.receipt) for row in page.rows]),
+        rows=tuple([WireReceipt(one.position, one.sequence, one.receipt) for one in page.stored]),
         next=page.next,
         head=page.head,
         floor=page.floor,
@@ -72,4 +72,4 @@ def page_of(page: Page, *, has_state: bool) -> BackfillPage:
 
 def _page_of_another_epoch(epoch: str, head: int, floor: int) -> Page:
     """Return the answer to a position of another history: numbers of two epochs must not be compared."""
-    return Page(epoch=epoch, rows=(), next=floor, head=head, floor=floor, complete=False, snapshot_required=True)
+    return Page(epoch=epoch, stored=(), next=floor, head=head, floor=floor, complete=False, snapshot_required=True)

@@ -44,33 +44,33 @@ class AppServerRecorder:
     async def record(
         self, monitor: SessionMonitor, findings: Sequence[SupervisionFinding], manifest: AdapterManifest
     ) -> tuple[StoredReceipt, ...]:
-        """Record findings of a session; return the rows.
+        """Record findings of a session; return the receipts.
 
         Raises:
             BrokerBusy: not now; some of them may be recorded.
         """
         if not findings:
             return ()
-        rows = await self.emit(findings, manifest, monitor.key[1])
-        self._monitors.apply(monitor, rows, self._environment.now())
-        return rows
+        stored = await self.emit(findings, manifest, monitor.key[1])
+        self._monitors.apply(monitor, stored, self._environment.now())
+        return stored
 
     async def record_facts(
         self, monitor: SessionMonitor, facts: Sequence[DeferredFact], manifest: AdapterManifest
     ) -> tuple[StoredReceipt, ...]:
-        """Record what follows from deferred facts, one after the other; return the rows.
+        """Record what follows from deferred facts, one after the other; return the receipts.
 
         Raises:
             BrokerBusy: not now; some of them may be recorded.
         """
-        rows: tuple[StoredReceipt, ...] = ()
+        stored: tuple[StoredReceipt, ...] = ()
         for one in facts:  # what the first one records decides what the next one means
-            rows += await self.record(monitor, findings_of(monitor, one.fact, one.mark), manifest)
-        return rows
+            stored += await self.record(monitor, findings_of(monitor, one.fact, one.mark), manifest)
+        return stored
 
     async def record_due(self, tick: int) -> tuple[StoredReceipt, ...]:
-        """Record what was deferred and can wait no longer, at the end of a tick; return the rows."""
-        rows: tuple[StoredReceipt, ...] = ()
+        """Record what was deferred and can wait no longer, at the end of a tick; return the receipts."""
+        stored: tuple[StoredReceipt, ...] = ()
         for monitor in self._monitors:
             registered = self._bus.registry.get(monitor.key[0])
             if not monitor.deferred or registered is None:
@@ -79,14 +79,14 @@ class AppServerRecorder:
             ready, waiting = due(monitor, tick, to_hooks=self.leaves_to_hooks(monitor))
             # left as deferred: the next tick tries again, and keys keep what is recorded from coming twice
             with suppress(BrokerBusy):
-                rows += await self.record_facts(monitor, ready, registered.manifest)
+                stored += await self.record_facts(monitor, ready, registered.manifest)
                 monitor.deferred = waiting
-        return rows
+        return stored
 
     async def emit(
         self, findings: Sequence[SupervisionFinding], manifest: AdapterManifest, session: str
     ) -> tuple[StoredReceipt, ...]:
-        """Record findings of a session, or of none where it is empty; return the rows.
+        """Record findings of a session, or of none where it is empty; return the receipts.
 
         Raises:
             BrokerBusy: not now; some of them may be recorded.
@@ -100,4 +100,4 @@ class AppServerRecorder:
                 raise BrokerBusy(outcome.refusal.detail, code="busy")
             if outcome.refusal is not None:  # another observer told the same in other words
                 _log.debug("fact_refused", code=outcome.refusal.code, failure=outcome.refusal.failure_class.value)
-        return tuple(row for outcome in outcomes for row in outcome.stored)
+        return tuple(one for outcome in outcomes for one in outcome.stored)

@@ -189,10 +189,10 @@ def _compose_retention(
 def _publish_commits(core: Core, receipts: ReceiptPublisher) -> None:
     """Have every commit published; the supervisor sees it after those who subscribed."""
     fanout, epoch = core.bus.fanout, core.bus.ledger.epoch
-    fanout.listen(lambda rows: receipts.publish(epoch, rows))
+    fanout.listen(lambda stored: receipts.publish(epoch, stored))
     fanout.listen(core.supervisor.on_commit)
     # Apart from commits: transient receipts have no position and would look like a hole.
-    fanout.listen_transient(lambda row: receipts.publish_transient(epoch, row))
+    fanout.listen_transient(lambda stored: receipts.publish_transient(epoch, stored))
     core.signals.listen(partial(receipts.publish_signals, core.signals.epoch))
 
 

@@ -98,7 +98,7 @@ class RetentionTask:
 
     async def _prune(self, decision: PruneDecision, now: int) -> PruneStatus:
         after = self._ledger.status().floor
-        # the base first: once the rows are gone, nobody can compute it any more
+        # the base first: once the receipts are gone, nobody can compute it any more
         until = await self._ledger.prune(decision.floor, await self._base_at(decision.floor))
         consumers = tuple(await self._consumers_affected())
         self._last = PruneStatus(at_epoch_s=now, reason=decision.reason, after=after, until=until, consumers=consumers)

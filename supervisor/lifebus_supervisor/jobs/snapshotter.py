@@ -75,18 +75,18 @@ class Snapshotter:
         self._asked = anyio.Event()
         self._took = 0.0
 
-    def on_commit(self, rows: Sequence[StoredReceipt]) -> None:
+    def on_commit(self, stored: Sequence[StoredReceipt]) -> None:
         """Ask for a snapshot if something ended; a listener of the fan-out, which decodes nothing."""
-        for row in rows:
+        for one in stored:
             # nothing that a commit asks for covers more, so its receipts need not be searched
             if self._wanted is SaveType.SESSION:
                 break
-            wanted = trigger_of(row.receipt)
+            wanted = trigger_of(one.receipt)
             if wanted is not None:
                 self.ask(wanted)
-        # the end of the commit, not the row: the rows of one commit are one moment
+        # the end of the commit, not the receipt: the receipts of one commit are one moment
         if self._wanted is not None:
-            self._boundary = rows[-1].position
+            self._boundary = stored[-1].position
 
     def ask(self, save_type: SaveType) -> None:
         """Have a snapshot taken soon; one that was asked for already and covers more stays."""

@@ -91,9 +91,9 @@ class StateFollowerTask:
         self._closed = False
         self._refusals: list[RefusedFile] = []
 
-    def on_commit(self, rows: Sequence[StoredReceipt]) -> None:
-        """Learn that rows were committed; a listener of the fan-out."""
-        self._head = rows[-1].position
+    def on_commit(self, stored: Sequence[StoredReceipt]) -> None:
+        """Learn that receipts were committed; a listener of the fan-out."""
+        self._head = stored[-1].position
         self._committed.set()
 
     def counters(self) -> dict[str, int]:

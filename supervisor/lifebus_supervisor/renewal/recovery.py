@@ -113,9 +113,9 @@ class _Recovery:
         """Write the receipt unless the client has one of this moment that names the payload."""
         scope = (self._record.client_id, moment.adapter_id, str(moment.idempotency_key))
         (found,) = await self._bus.ledger.find([scope])
-        row = None if found is None else found[1]
-        if row is not None:
-            receipt = decode_receipt(row.receipt)
+        stored = None if found is None else found[1]
+        if stored is not None:
+            receipt = decode_receipt(stored.receipt)
             named = {one.payload_id for one in receipt.payload_receipts}
             # a failure names the payload in its facts, a success in a payload receipt
             if self._record.payload_id in {*named, receipt.telemetry_summary.get("client_payload_id")}:

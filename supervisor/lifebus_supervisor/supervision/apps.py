@@ -17,7 +17,7 @@ MAX_APPS: Final = 8_192
 class AppSessions:
     """When each session without hooks reported last, the longest silent first.
 
-    `unmonitored` collects the sessions with new rows and no monitor; the listener of commits fills it.
+    `unmonitored` collects the sessions with new receipts and no monitor; the listener of commits fills it.
     """
 
     def __init__(self, ledger: Ledger, monitors: MonitorTable, silent_s: float) -> None:
@@ -42,7 +42,7 @@ class AppSessions:
             await self._adopt(key, reported_at, now)
 
     async def _adopt(self, key: SessionKey, reported_at: float, now: float) -> None:
-        # The ledger's own table of sessions: without an open frame the rows need not be read at all.
+        # The ledger's own table of sessions: without an open frame the receipts need not be read at all.
         heads = await self._ledger.sessions(key)
         if not heads or heads[0].ended or not heads[0].open_frames:
             return

@@ -102,7 +102,7 @@ async def recover_sessions(supervisor: Supervisor, follower: StateFollowerTask |
     done = anyio.Event()
 
     async def recover() -> None:
-        # Before the follower is there, each session would be read from its first row.
+        # Before the follower is there, each session would be read from its first receipt.
         if follower is not None:
             await follower.caught_up.wait()
         await supervisor.recover()

@@ -23,7 +23,7 @@ async def drive(supervisor: Supervisor, bus: EventBus, asked: Tick) -> TickAnswe
     # After the tick: it may have found the first live session of an adapter.
     adapters = named or _live(supervisor, bus)
     emissions = [
-        supervisor.tick_emission(one, asked.session or "", sessions=result.sessions, observed=len(result.rows))
+        supervisor.tick_emission(one, asked.session or "", sessions=result.sessions, observed=len(result.stored))
         for one in adapters
     ]
     outcomes = await bus.emit(asked.client_id, emissions)
@@ -31,11 +31,11 @@ async def drive(supervisor: Supervisor, bus: EventBus, asked: Tick) -> TickAnswe
         if outcome.refusal is not None:
             refusal = outcome.refusal
             raise error_for(refusal.failure_class, refusal.detail, retry_class=refusal.retry_class, code=refusal.code)
-    rows = [row for outcome in outcomes for row in outcome.stored]
-    rows += [row for row in result.rows if _is_asked(row.adapter_id, row.harness_session_id, asked)]
+    stored = [one for outcome in outcomes for one in outcome.stored]
+    stored += [one for one in result.stored if _is_asked(one.adapter_id, one.harness_session_id, asked)]
     return TickAnswer(
-        receipts=tuple(row.receipt for row in rows),
-        positions=tuple(row.position for row in rows),
+        receipts=tuple(one.receipt for one in stored),
+        positions=tuple(one.position for one in stored),
         sessions=result.sessions,
         files=result.files,
         degraded=result.degraded,

@@ -12,8 +12,8 @@ from lifebus_broker.state.pressure import Thresholds
 from lifebus_supervisor.tailing.events import FileUpdate, TailedFile
 
 TickEnd = Callable[[int], Awaitable[tuple[StoredReceipt, ...]]]
-"""Records what can wait no longer at the end of the tick of a number, with the supervisor's lock held; returns the rows
-that it wrote (lifebus_supervisor.app_server.recorder)."""
+"""Records what can wait no longer at the end of the tick of a number, with the supervisor's lock held; returns the
+receipts that it wrote (lifebus_supervisor.app_server.recorder)."""
 
 
 class TelemetryTail(Protocol):

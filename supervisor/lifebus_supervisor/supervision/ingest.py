@@ -25,7 +25,7 @@ def match_updates(updates: Sequence[FileUpdate], monitors: MonitorTable) -> list
             if monitor is not None:
                 matched.append((monitor, update))
         if update.session is None:  # a database of many sessions
-            # Sessions without new rows too: that the database can be read, or cannot, concerns them as well.
+            # Sessions without new records too: that the database can be read, or cannot, concerns them as well.
             others = (one for one in monitors if _has_file(one, update) and one.key[1] not in sessions)
             matched += [(monitor, update) for monitor in others]
     return matched

@@ -1,8 +1,8 @@
 """The sessions under supervision, and how each monitor keeps up with the ledger.
 
 A receipt that continues what a monitor knows is applied at once.  Where something lies between, the monitor reads the
-session's rows from the ledger, behind what somebody else has reduced already.  Either way its state is the reduction of
-the rows and nothing else.
+session's receipts from the ledger, after what the state follower has reduced already.  Either way its state is the
+reduction of the receipts and nothing else.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -32,7 +32,7 @@ class MonitorTable:
     """The monitors, by adapter and session.
 
     `learn` is given the receipts that are read as history.  `known` says from which state and position on a session's
-    rows have to be read; without it they are read from the first one.
+    receipts have to be read; without it they are read from the first one.
     """
 
     def __init__(
@@ -73,30 +73,30 @@ class MonitorTable:
         """Forget a session; the ledger remembers it."""
         self._monitors.pop(monitor.key, None)
 
-    def on_commit(self, rows: Sequence[StoredReceipt], unmonitored: dict[SessionKey, None]) -> None:
-        """Take note of which sessions have new rows, those without a monitor in `unmonitored`."""
+    def on_commit(self, stored: Sequence[StoredReceipt], unmonitored: dict[SessionKey, None]) -> None:
+        """Take note of which sessions have new receipts, those without a monitor in `unmonitored`."""
         monitors = self._monitors  # every commit of the bus comes here
-        for row in rows:
-            if row.harness_session_id is None:
+        for one in stored:
+            if one.harness_session_id is None:
                 continue
-            key = (row.adapter_id, row.harness_session_id)
+            key = (one.adapter_id, one.harness_session_id)
             monitor = monitors.get(key)
             if monitor is not None:
-                monitor.newest = row.position
+                monitor.newest = one.position
             elif len(unmonitored) < MAX_MONITORS:
                 unmonitored[key] = None
 
-    def apply(self, monitor: SessionMonitor, rows: Iterable[StoredReceipt], now: float) -> None:
-        """Apply rows that continue what the monitor knows; the others wait for `refresh`."""
-        for row in rows:
-            monitor.newest = max(monitor.newest, row.position)
-            if (row.adapter_id, row.harness_session_id) != monitor.key or row.position <= monitor.position:
+    def apply(self, monitor: SessionMonitor, stored: Iterable[StoredReceipt], now: float) -> None:
+        """Apply receipts that continue what the monitor knows; the others wait for `refresh`."""
+        for one in stored:
+            monitor.newest = max(monitor.newest, one.position)
+            if (one.adapter_id, one.harness_session_id) != monitor.key or one.position <= monitor.position:
                 continue
             # Receipts of other clients may stand between: only the session's own sequence shows that none is missing.
-            if row.sequence is None or row.sequence == monitor.state.sequence + 1:
-                if not monitor.loaded and row.sequence == 1:
+            if one.sequence is None or one.sequence == monitor.state.sequence + 1:
+                if not monitor.loaded and one.sequence == 1:
                     monitor.load(now, self._epoch())
-                self._apply(monitor, row, now)
+                self._apply(monitor, one, now)
 
     async def refresh(self, monitor: SessionMonitor, now: float, patience: float | None = None) -> None:
         """Read what the ledger knows of a session beyond what the monitor knows; of what was pruned, what is left.
@@ -109,10 +109,10 @@ class MonitorTable:
             return
         while not monitor.loaded or monitor.position < monitor.newest:
             page = await self._ledger.read(Query(after=monitor.position, limit=_PAGE_ROWS, session=monitor.key))
-            for row in page.rows:
-                if row.position > monitor.position:  # others may have applied rows while the page was read
-                    self._apply(monitor, row, now if monitor.loaded else None)
-            # The page's own end, not the last row's: what was pruned or is another session's is passed over.
+            for one in page.stored:
+                if one.position > monitor.position:  # others may have applied receipts while the page was read
+                    self._apply(monitor, one, now if monitor.loaded else None)
+            # The page's own end, not the last receipt's: what was pruned or is another session's is passed over.
             monitor.position = max(monitor.position, page.next)
             if page.complete:
                 if not monitor.loaded:
@@ -121,20 +121,20 @@ class MonitorTable:
         monitor.process = process.on_recorded(monitor.process, monitor.state.process)
 
     async def _begin(self, monitor: SessionMonitor) -> None:
-        """Begin with what was reduced already; where that is not known, the rows are read from the first one."""
+        """Begin with what was reduced already; where that is not known, the receipts are read from the first one."""
         if self._known is None or monitor.position:
             return
-        # A follower that has stopped is no reason to stop: the rows themselves are in the ledger.
+        # A follower that has stopped is no reason to stop: the receipts themselves are in the ledger.
         with suppress(LifebusError):
             position, state = await self._known(monitor.key)
-            # Another caller may have begun, and applied rows, while this one waited.
+            # Another caller may have begun, and applied receipts, while this one waited.
             if not monitor.position:
                 monitor.begin(position, state)
 
-    def _apply(self, monitor: SessionMonitor, row: StoredReceipt, now: float | None) -> None:
-        """Reduce one row; `now` is None where it is history."""
-        receipt = read_receipt(row.receipt, row.position)
-        monitor.apply(row.position, receipt)
+    def _apply(self, monitor: SessionMonitor, stored: StoredReceipt, now: float | None) -> None:
+        """Reduce one receipt; `now` is None where it is history."""
+        receipt = read_receipt(stored.receipt, stored.position)
+        monitor.apply(stored.position, receipt)
         if now is None:
             self._learn([receipt])
         if is_app(receipt):

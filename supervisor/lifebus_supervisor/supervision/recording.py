@@ -43,17 +43,17 @@ class Recorder:
     async def record_all(
         self, found: Sequence[tuple[SessionMonitor, Sequence[SupervisionFinding]]], tick: int
     ) -> tuple[StoredReceipt, ...]:
-        """Record what one pass found of several sessions; return the rows in the order of the ledger."""
-        rows: list[StoredReceipt] = []
+        """Record what one pass found of several sessions; return the receipts in the order of the ledger."""
+        stored: list[StoredReceipt] = []
 
         async def record_one(monitor: SessionMonitor, findings: Sequence[SupervisionFinding]) -> None:
-            rows.extend(await self.record(monitor, findings, tick))
+            stored.extend(await self.record(monitor, findings, tick))
 
         for start in range(0, len(found), _MAX_CONCURRENT):
             async with anyio.create_task_group() as tasks:
                 for monitor, findings in found[start : start + _MAX_CONCURRENT]:
                     tasks.start_soon(record_one, monitor, findings)
-        return tuple(sorted(rows, key=lambda row: row.position))
+        return tuple(sorted(stored, key=lambda one: one.position))
 
     async def record(
         self, monitor: SessionMonitor, findings: Sequence[SupervisionFinding], tick: int
@@ -66,10 +66,10 @@ class Recorder:
         whole = [tick_finding(observed=len(findings), **facts), *findings]
         outcomes = await self._emit(whole, registered.manifest, monitor)
         self._pace(monitor, outcomes[1:], tick)
-        rows = tuple(row for outcome in outcomes for row in outcome.stored)
+        stored = tuple(one for outcome in outcomes for one in outcome.stored)
         # At once, not with the next pass: another pass must not find the same again.
-        self._monitors.apply(monitor, rows, self._now())
-        return rows
+        self._monitors.apply(monitor, stored, self._now())
+        return stored
 
     async def record_of_adapter(self, manifest: AdapterManifest, findings: Sequence[SupervisionFinding]) -> None:
         """Record what is true of an adapter as a whole."""
@@ -83,7 +83,7 @@ class Recorder:
         return await self._bus.emit(CLIENT_ID, emissions, budget=_BUDGET_S)
 
     def _pace(self, monitor: SessionMonitor, outcomes: Sequence[EmissionOutcome], tick: int) -> None:
-        """Hold findings back for a while that change nothing: each attempt costs a row for its tick."""
+        """Hold findings back for a while that change nothing: each attempt costs a receipt for its tick."""
         futile = [outcome for outcome in outcomes if outcome.refusal is not None or outcome.replayed]
         monitor.futile_attempts = monitor.futile_attempts + 1 if futile else 0
         # A single futile attempt is ordinary: another client may have recorded the same at the same time.

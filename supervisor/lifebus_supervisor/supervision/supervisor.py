@@ -54,9 +54,9 @@ _WAKING: Final = frozenset(
 
 
 class PassResult(Struct, frozen=True, kw_only=True):
-    """What one pass came to: the rows it recorded, and how many sessions, files and degraded sessions there are."""
+    """What one pass came to: the receipts it recorded, and how many sessions, files and degraded sessions there are."""
 
-    rows: tuple[StoredReceipt, ...] = ()
+    stored: tuple[StoredReceipt, ...] = ()
     sessions: int = 0
     files: int = 0
     degraded: int = 0
@@ -101,9 +101,9 @@ class Supervisor:
         """Return when it is."""
         return Moment(tick=self.ticks, monotonic_s=self.environment.now(), epoch_s=int(self.environment.epoch()))
 
-    def on_commit(self, rows: Sequence[StoredReceipt]) -> None:
-        """Take note of committed rows; a listener of the fan-out."""
-        self.monitors.on_commit(rows, self._apps.unmonitored)
+    def on_commit(self, stored: Sequence[StoredReceipt]) -> None:
+        """Take note of committed receipts; a listener of the fan-out."""
+        self.monitors.on_commit(stored, self._apps.unmonitored)
 
     async def admit(self, call: HookCall, reading: HookReading) -> tuple[Emission, ...]:
         """Return the emissions of a hook call as they are to be recorded, merged with what is known already."""
@@ -128,10 +128,10 @@ class Supervisor:
             if not reading.display:
                 monitor.hook_seen(reading.hook, now)
             monitor.called_by(call.process)
-        self.monitors.apply(monitor, (row for outcome in outcomes for row in outcome.stored), now)
+        self.monitors.apply(monitor, (one for outcome in outcomes for one in outcome.stored), now)
         if reading.transcript is not None:
             self.telemetry.follow(call.adapter_id, reading.session, reading.transcript)
-        # After the rows: the facts are compared with the state that this call has made.
+        # After the receipts: the facts are compared with the state that this call has made.
         for fact in reading.facts:
             monitor.observe(fact, HOOK_SOURCE, self.ticks, settled=False, history=False)
         if reading.facts or any(one.request.event in _WAKING for one in reading.emissions):
@@ -204,12 +204,12 @@ class Supervisor:
             if findings or unrecorded_facts(monitor):
                 found.append((monitor, findings))
             self._retire(monitor, busy=bool(findings), scheduled=scheduled)
-        rows = await self._recorder.record_all(found, self.ticks)
+        stored = await self._recorder.record_all(found, self.ticks)
         if scheduled:
-            rows += await self._at_tick_end(self.ticks)
+            stored += await self._at_tick_end(self.ticks)
         live = [monitor for monitor in self.monitors if monitor.is_live]
         degraded = sum(bool(monitor.state.lost) for monitor in live)
-        return PassResult(rows=rows, sessions=len(live), files=len(self.telemetry.files()), degraded=degraded)
+        return PassResult(stored=stored, sessions=len(live), files=len(self.telemetry.files()), degraded=degraded)
 
     async def _ingest(self, *, scheduled: bool) -> None:
         """Bring the monitors up to date with the files and the ledger."""
@@ -273,7 +273,7 @@ class Supervisor:
 
         See docs/contract.md 2.6.
         """
-        busy = {row.adapter_id for row in result.rows}
+        busy = {one.adapter_id for one in result.stored}
         live: dict[str, int] = {}
         for monitor in self.monitors:
             if monitor.is_live:

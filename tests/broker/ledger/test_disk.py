@@ -109,7 +109,7 @@ async def test_appends_are_refused_while_the_disk_is_short_and_go_on_when_there_
     refusal = ledger.append([entry(99)], lambda _: None)
     assert refusal is not None
     assert refusal.code == "disk_full"
-    assert len((await ledger.read(Query())).rows) == 10, "reading goes on"
+    assert len((await ledger.read(Query())).stored) == 10, "reading goes on"
     assert await ledger.prune(5, b"base") == 5, "and so does what makes room"
     free = 64 * MIB
     await until(lambda: ledger.status().writable)

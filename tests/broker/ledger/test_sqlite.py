@@ -110,7 +110,7 @@ async def test_an_empty_page_still_leads_on(path: Path) -> None:
     await filled(path, 200)
     ledger = await SqliteLedger.open(path)
     page = await ledger.read(Query(adapter_id="nobody"))
-    assert (page.rows, page.next, page.complete) == ((), 32, False)
+    assert (page.stored, page.next, page.complete) == ((), 32, False)
     assert await every_row(ledger, adapter_id="nobody") == []
     await ledger.aclose()
 
@@ -125,8 +125,8 @@ async def test_a_long_session_is_read_from_anywhere(path: Path) -> None:
         for limit in (1, 63, 64, 65, 300):
             expected = [row for row in odd if row.position > after]
             page = await ledger.read(Query(after=after, limit=limit, session=("codex", "s1")))
-            assert list(page.rows) == expected[: len(page.rows)]
-            assert len(page.rows) == min(limit, len(expected))
+            assert list(page.stored) == expected[: len(page.stored)]
+            assert len(page.stored) == min(limit, len(expected))
             assert await every_row(ledger, after=after, limit=limit, session=("codex", "s1")) == expected
     await ledger.aclose()
 

@@ -73,7 +73,7 @@ async def test_the_facts_are_recorded_in_the_name_of_the_hook() -> None:
     async with running_bus() as daemon:
         await calls_of(daemon).handle(call())
         page = await daemon.bus.ledger.read(Query())
-    assert {json.loads(row.receipt)["client_id"] for row in page.rows} == {CLIENT_ID}
+    assert {json.loads(row.receipt)["client_id"] for row in page.stored} == {CLIENT_ID}
 
 
 async def test_the_same_call_again_records_nothing_and_asks_nobody() -> None:
@@ -92,8 +92,8 @@ async def test_a_call_from_the_spool_is_recorded_as_late_and_nobody_is_asked_abo
         answer = await calls_of(daemon).handle(call(spooled_at_epoch_s=1_700_000_000))
         page = await daemon.bus.ledger.read(Query())
     assert (asked.times, answer.stdout, answer.exit_code) == (0, b"", 0)
-    assert page.rows
-    assert all(json.loads(row.receipt)["status"] == ReceiptStatus.OBSERVED for row in page.rows)
+    assert page.stored
+    assert all(json.loads(row.receipt)["status"] == ReceiptStatus.OBSERVED for row in page.stored)
 
 
 async def test_a_call_that_came_in_time_and_again_from_the_spool_is_one_fact() -> None:

@@ -86,7 +86,7 @@ async def test_a_ledger_that_is_too_large_shrinks_to_its_limit_and_keeps_the_new
         assert decision is not None
         assert decision.reason == "size"
         assert 0 < decision.floor <= ledger.head - retention.LEAST_ROWS
-        assert (await ledger.read(Query(after=decision.floor))).rows[0].position == decision.floor + 1
+        assert (await ledger.read(Query(after=decision.floor))).stored[0].position == decision.floor + 1
         assert (await ledger.read(Query(after=decision.floor - 1))).snapshot_required
     finally:
         await ledger.aclose()

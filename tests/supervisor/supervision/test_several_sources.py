@@ -195,5 +195,5 @@ async def test_one_pass_answers_all_who_asked_before_it_began(tmp_path: Path) ->
             for _ in range(50):
                 tasks.start_soon(ask)
         assert polls <= 2
-        assert {len(one.rows) for one in results} <= {0, 2}
-        assert sum(len(one.rows) for one in results) >= 2
+        assert {len(one.stored) for one in results} <= {0, 2}
+        assert sum(len(one.stored) for one in results) >= 2

@@ -47,7 +47,7 @@ class HookBus:
         before = self.bus.ledger.head
         answer = await HookCalls(self.bus, ADAPTERS, budget=2.0).handle(native)
         page = await self.bus.ledger.read(Query(after=before))
-        return [decode_json(row.receipt, Receipt) for row in page.rows], answer
+        return [decode_json(row.receipt, Receipt) for row in page.stored], answer
 
     def deliver(self, event: str, payload: PayloadEnvelope, client_id: str = "test-client") -> None:
         """Register a client that answers an event with a payload of its own."""

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from lifebus._internal.view import Gap, View
 from lifebus_transports.framing.frames import session_topic
-from lifebus_transports.messages.reads import Backfill, BackfillPage, Beacon, RowInfo
+from lifebus_transports.messages.reads import Backfill, BackfillPage, Beacon, WireReceipt
 from support.clients.lossy_pipe import LossyPipe
 
 ADAPTER = "codex"
-Message = Beacon | tuple[str, list[RowInfo]]
+Message = Beacon | tuple[str, list[WireReceipt]]
 
 
 class ModelLedger:
@@ -17,23 +17,23 @@ class ModelLedger:
     def __init__(self, epoch: str) -> None:
         self.epoch = epoch
         self.floor = 0
-        self.rows: list[tuple[RowInfo, str]] = []
+        self.rows: list[tuple[WireReceipt, str]] = []
         self._sequences: dict[str, int] = {}
 
     @property
     def head(self) -> int:
         return len(self.rows)
 
-    def commit(self, sessions: Sequence[str]) -> list[tuple[RowInfo, str]]:
-        new: list[tuple[RowInfo, str]] = []
+    def commit(self, sessions: Sequence[str]) -> list[tuple[WireReceipt, str]]:
+        new: list[tuple[WireReceipt, str]] = []
         for session in sessions:
             self._sequences[session] = self._sequences.get(session, 0) + 1
             name = f"{self.epoch}/{self.head + 1}".encode()
-            new.append((RowInfo(self.head + 1, self._sequences[session], name), session))
+            new.append((WireReceipt(self.head + 1, self._sequences[session], name), session))
             self.rows.append(new[-1])
         return new
 
-    def wanted(self, session: tuple[str, str] | None, after: int = 0) -> list[RowInfo]:
+    def wanted(self, session: tuple[str, str] | None, after: int = 0) -> list[WireReceipt]:
         return [row for row, name in self.rows[after:] if session is None or session[1] == name]
 
     def page(self, query: Backfill, limit: int) -> BackfillPage:
@@ -45,7 +45,7 @@ class ModelLedger:
         return self._page(found, max(query.after, self.head), complete=True)
 
     def _page(
-        self, rows: Sequence[RowInfo], next_: int, *, complete: bool, snapshot_required: bool = False
+        self, rows: Sequence[WireReceipt], next_: int, *, complete: bool, snapshot_required: bool = False
     ) -> BackfillPage:
         return BackfillPage(
             epoch=self.epoch,
@@ -69,7 +69,7 @@ class LossyBus(LossyPipe[Message, ModelLedger]):
         self.view = View(epoch="e1", position=self.start, session=session)
         if self.start == 0:
             self.view.sequence = 0
-        self.seen: list[RowInfo | Gap] = []
+        self.seen: list[WireReceipt | Gap] = []
         self.page: BackfillPage | None = None
 
     def commit(self, sessions: Sequence[str]) -> None:

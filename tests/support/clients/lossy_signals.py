@@ -8,15 +8,15 @@ from lifebus_transports.messages.signals import (
     SignalBackfill,
     SignalBeacon,
     SignalPage,
-    SignalRow,
     ThreadHead,
     ThreadHeads,
     ThreadsQuery,
+    WireSignal,
 )
 from support.clients.lossy_pipe import LossyPipe
 
 ADAPTER = "codex"
-Message = SignalBeacon | tuple[bytes, str, list[SignalRow]]
+Message = SignalBeacon | tuple[bytes, str, list[WireSignal]]
 
 
 class ModelLog:
@@ -24,12 +24,12 @@ class ModelLog:
 
     def __init__(self, epoch: str) -> None:
         self.epoch = epoch
-        self.rows: dict[str, list[SignalRow]] = {}
+        self.rows: dict[str, list[WireSignal]] = {}
         self.floors: dict[str, int] = {}
 
-    def record(self, thread: str) -> SignalRow:
+    def record(self, thread: str) -> WireSignal:
         rows = self.rows.setdefault(thread, [])
-        rows.append(SignalRow(len(rows) + 1, "app_server.error", f"{self.epoch}/{thread}/{len(rows) + 1}".encode()))
+        rows.append(WireSignal(len(rows) + 1, "app_server.error", f"{self.epoch}/{thread}/{len(rows) + 1}".encode()))
         return rows[-1]
 
     def heads(self, question: ThreadsQuery) -> ThreadHeads:

@@ -162,25 +162,25 @@ class LedgerContract:
         async with opened() as ledger:
             rows = await recorded(ledger, keyed(range(5)))
             page = await ledger.read(Query(limit=3))
-            assert (page.rows, page.next, page.head, page.complete) == (tuple(rows[:3]), 3, 5, False)
+            assert (page.stored, page.next, page.head, page.complete) == (tuple(rows[:3]), 3, 5, False)
             page = await ledger.read(Query(after=3, limit=3))
-            assert (page.rows, page.next, page.complete) == (tuple(rows[3:]), 5, True)
+            assert (page.stored, page.next, page.complete) == (tuple(rows[3:]), 5, True)
             page = await ledger.read(Query(after=5))
-            assert (page.rows, page.next, page.complete, page.epoch) == ((), 5, True, ledger.epoch)
+            assert (page.stored, page.next, page.complete, page.epoch) == ((), 5, True, ledger.epoch)
 
     async def test_a_page_is_bounded_in_bytes_but_never_empty_for_it(self, opened: Open) -> None:
         async with opened() as ledger:
             rows = await recorded(ledger, keyed(range(4)))
             page = await ledger.read(Query(max_bytes=len(rows[0].receipt) * 2))
-            assert page.rows == tuple(rows[:2])
+            assert page.stored == tuple(rows[:2])
             assert not page.complete
             page = await ledger.read(Query(max_bytes=1))
-            assert page.rows == tuple(rows[:1])
+            assert page.stored == tuple(rows[:1])
 
     async def test_an_empty_ledger_reads_as_complete(self, opened: Open) -> None:
         async with opened() as ledger:
             page = await ledger.read(Query())
-            assert (page.rows, page.next, page.head, page.floor, page.complete) == ((), 0, 0, 0, True)
+            assert (page.stored, page.next, page.head, page.floor, page.complete) == ((), 0, 0, 0, True)
 
     @pytest.mark.parametrize(
         "filters",
@@ -221,7 +221,7 @@ class LedgerContract:
             assert await ledger.prune(4, b"{}") == 4
             page = await ledger.read(Query(after=3))
             assert page.snapshot_required
-            assert (page.rows, page.floor, page.complete) == ((), 4, False)
+            assert (page.stored, page.floor, page.complete) == ((), 4, False)
             assert await every_row(ledger, after=4) == rows[4:]
             assert ledger.status().floor == 4
 
@@ -250,9 +250,9 @@ class LedgerContract:
             }
             assert lost == {("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1), ("b", 2), ("b", 3)}
             page = await ledger.read(asked("a", 3))
-            assert ([row.position for row in page.rows], page.next, page.complete) == ([6], 6, True)
+            assert ([row.position for row in page.stored], page.next, page.complete) == ([6], 6, True)
             page = await ledger.read(asked("c", 0))
-            assert (page.rows, page.next, page.complete) == ((), 6, True)
+            assert (page.stored, page.next, page.complete) == ((), 6, True)
 
     async def test_a_pruned_key_stays_as_a_tombstone(self, opened: Open) -> None:
         async with opened() as ledger:

@@ -92,7 +92,7 @@ def _pages(reader: Reader, query: Query) -> list[StoredReceipt]:
         page = reader.page(
             Query(after=query.after, limit=query.limit, session=query.session, since_epoch_s=query.since_epoch_s)
         )
-        rows += page.rows
+        rows += page.stored
         if page.complete or page.next <= query.after or len(rows) > 999:
             return rows
         query = Query(after=page.next, limit=query.limit, session=query.session, since_epoch_s=query.since_epoch_s)

@@ -63,7 +63,7 @@ async def recorded(daemon: Daemon, session: tuple[str, str] | None = None) -> li
     query = Query(after=daemon.bus.ledger.status().floor, session=session)
     while True:
         page = await daemon.bus.ledger.read(query)
-        rows.extend(decode_receipt(row.receipt) for row in page.rows)
+        rows.extend(decode_receipt(row.receipt) for row in page.stored)
         if page.complete:
             return rows
         query = Query(after=page.next, session=session)

@@ -113,7 +113,7 @@ class Renewing:
     async def receipts(self) -> list[Receipt]:
         """Return every receipt of the client in the ledger."""
         page = await self.bus.bus.ledger.read(Query(limit=1_024))
-        found = [decode_json(row.receipt, Receipt) for row in page.rows]
+        found = [decode_json(row.receipt, Receipt) for row in page.stored]
         return [one for one in found if one.client_id == self.flow.settings.client_id]
 
     @property

@@ -157,12 +157,12 @@ class SupervisedBus:
         before = self.bus.ledger.head
         result: PassResult = await self.supervisor.poll_early()
         receipts = await self.since(before)
-        assert len(result.rows) == len(receipts)
+        assert len(result.stored) == len(receipts)
         return receipts
 
     async def since(self, position: int) -> list[Receipt]:
         page = await self.bus.ledger.read(Query(after=position, limit=1_000))
-        return [decode_receipt(row.receipt) for row in page.rows]
+        return [decode_receipt(row.receipt) for row in page.stored]
 
 
 def facts_of(receipts: Sequence[Receipt]) -> list[str]:

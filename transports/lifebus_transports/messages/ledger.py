@@ -18,7 +18,7 @@ class PruneAnswer(Document, frozen=True, kw_only=True):
 
 
 class Verify(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """`verify`: check the ledger, whole or the last `tail` rows."""
+    """`verify`: check the ledger, whole or the last `tail` receipts."""
 
     tail: Count | None = None
 

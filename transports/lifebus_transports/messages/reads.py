@@ -13,7 +13,7 @@ from lifebus_transports.messages.state import StateHint
 
 
 class Backfill(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """`backfill`: rows after a position.  Without `epoch` the current history is meant."""
+    """`backfill`: receipts after a position.  Without `epoch` the current history is meant."""
 
     epoch: str | None = None
     after: Count = 0
@@ -26,7 +26,7 @@ class Backfill(Document, frozen=True, kw_only=True, omit_defaults=True):
     since_epoch_s: Count | None = None
 
 
-class RowInfo(Struct, frozen=True, array_like=True):
+class WireReceipt(Struct, frozen=True, array_like=True):
     """One receipt on the wire: position, session sequence, canonical JSON bytes (docs/contract.md 1.4)."""
 
     # An array and no map, for the size; the receipt stays bytes, because its hash is over these.
@@ -44,7 +44,7 @@ class BackfillPage(Document, frozen=True, kw_only=True):
     """
 
     epoch: str
-    rows: tuple[RowInfo, ...]
+    rows: tuple[WireReceipt, ...]
     next: int
     head: int
     floor: int

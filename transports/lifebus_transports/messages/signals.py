@@ -102,7 +102,7 @@ class SignalBackfill(Document, frozen=True, kw_only=True, omit_defaults=True):
     limit: Annotated[int, Meta(ge=1, le=1024)] = 256
 
 
-class SignalRow(Struct, frozen=True, array_like=True):
+class WireSignal(Struct, frozen=True, array_like=True):
     """One signal on the wire: its number in its thread, its event, its envelope as JSON bytes."""
 
     sequence: int
@@ -122,7 +122,7 @@ class SignalPage(Document, frozen=True, kw_only=True):
     """
 
     epoch: str
-    rows: tuple[SignalRow, ...]
+    rows: tuple[WireSignal, ...]
     next: int
     head: int
     floor: int

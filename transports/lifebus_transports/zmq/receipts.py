@@ -2,7 +2,7 @@
 
 See docs/wire-protocol.md, "Published receipts".
 
-Rows go out as one message a commit on ``a/`` and one a session and commit on ``r/<adapter>/<session>/``, and only
+Receipts go out as one message a commit on ``a/`` and one a session and commit on ``r/<adapter>/<session>/``, and only
 where somebody subscribed, so that a busy broker pays for what is read.  Receipts that no ledger keeps go out one by one
 on ``t/<adapter>/<session>/``, signals of app-servers on ``s/<adapter>/<thread>/``.
 """
@@ -23,18 +23,18 @@ from lifebus_transports.framing.frames import (
     signal_topic,
     tick_topic,
 )
-from lifebus_transports.messages.reads import Beacon, RowInfo
-from lifebus_transports.messages.signals import SignalBeacon, SignalRow
+from lifebus_transports.messages.reads import Beacon, WireReceipt
+from lifebus_transports.messages.signals import SignalBeacon, WireSignal
 from lifebus_transports.zmq.socket import Frames, SocketReader, make_socket, send_now
 from lifebus_transports.zmq.topics import MAX_TOPIC, Topics
 from lifebus_transports.zmq.zap import DOMAIN
 
-_MAX_ROWS = 256
+_MAX_ITEMS = 256
 _MAX_SIGNAL_BYTES = 65_536  # a subscriber that does not read holds up to 1,000 messages
 _MAX_BEACON_PARTS = 1_024
 
 
-class PublishedRow(Protocol):
+class PublishedReceipt(Protocol):
     """What is published of a recorded receipt (fulfilled by `lifebus_broker.ports.StoredReceipt`)."""
 
     @property
@@ -123,24 +123,24 @@ class ReceiptPublisher:
         self._reader.close()
         self._socket.close()
 
-    def publish(self, epoch: str, rows: Sequence[PublishedRow]) -> None:
-        """Publish the rows of one commit, in position order."""
-        self.counters.receipts += len(rows)
+    def publish(self, epoch: str, stored: Sequence[PublishedReceipt]) -> None:
+        """Publish the receipts of one commit, in position order."""
+        self.counters.receipts += len(stored)
         if self._topics.is_subscribed(ALL_TOPIC):
-            # A commit may hold thousands of rows; a subscriber reads them in pieces of bounded size.
-            for start in range(0, len(rows), _MAX_ROWS):
-                self._send_rows(ALL_TOPIC, epoch, rows[start : start + _MAX_ROWS])
+            # A commit may hold thousands of receipts; a subscriber reads them in pieces of bounded size.
+            for start in range(0, len(stored), _MAX_ITEMS):
+                self._send_receipts(ALL_TOPIC, epoch, stored[start : start + _MAX_ITEMS])
         if self._topics.has_subscribers():
-            for topic, group in _by_session(rows).items():
+            for topic, group in _by_topic(stored).items():
                 if self._topics.is_subscribed(topic):
-                    self._send_rows(topic, epoch, group)
+                    self._send_receipts(topic, epoch, group)
 
-    def publish_transient(self, epoch: str, row: PublishedRow) -> None:
+    def publish_transient(self, epoch: str, stored: PublishedReceipt) -> None:
         """Publish a receipt that no ledger keeps, of position 0, on a topic of its own (docs/contract.md 2.6).
 
         Followers of the ledger do not get it: its missing position would look like a hole.
         """
-        self._send_rows(tick_topic(row.adapter_id, row.harness_session_id), epoch, (row,))
+        self._send_receipts(tick_topic(stored.adapter_id, stored.harness_session_id), epoch, (stored,))
 
     def publish_marker(self, epoch: str, nonce: str) -> None:
         """Publish a joining subscriber's marker: it arrives behind everything published before."""
@@ -177,8 +177,8 @@ class ReceiptPublisher:
             beacon = SignalBeacon(epoch=epoch, number=self._signal_beacons, closing=closing, threads=part)
             self._send(SIGNAL_BEACON_TOPIC, epoch, msgspec.msgpack.encode(beacon))
 
-    def _send_rows(self, topic: bytes, epoch: str, rows: Iterable[PublishedRow]) -> None:
-        body = [RowInfo(row.position, row.sequence, row.receipt) for row in rows]
+    def _send_receipts(self, topic: bytes, epoch: str, stored: Iterable[PublishedReceipt]) -> None:
+        body = [WireReceipt(one.position, one.sequence, one.receipt) for one in stored]
         self._send(topic, epoch, msgspec.msgpack.encode(body))
 
     def _send(self, topic: bytes, epoch: str, body: bytes) -> None:
@@ -194,10 +194,10 @@ class ReceiptPublisher:
             self.counters.malformed += 1
 
 
-def _by_session(rows: Sequence[PublishedRow]) -> dict[bytes, list[PublishedRow]]:
-    groups: dict[bytes, list[PublishedRow]] = {}
-    for row in rows:
-        groups.setdefault(session_topic(row.adapter_id, row.harness_session_id), []).append(row)
+def _by_topic(stored: Sequence[PublishedReceipt]) -> dict[bytes, list[PublishedReceipt]]:
+    groups: dict[bytes, list[PublishedReceipt]] = {}
+    for one in stored:
+        groups.setdefault(session_topic(one.adapter_id, one.harness_session_id), []).append(one)
     return groups
 
 
@@ -208,15 +208,15 @@ def _parts(heads: dict[bytes, int]) -> Iterator[dict[str, int]]:
         yield dict(items[start : start + _MAX_BEACON_PARTS])
 
 
-def _portions(signals: Sequence[PublishedSignal]) -> Iterator[list[SignalRow]]:
-    """Cut signals into the rows of messages of a bounded number and size."""
-    part: list[SignalRow] = []
+def _portions(signals: Sequence[PublishedSignal]) -> Iterator[list[WireSignal]]:
+    """Cut signals into messages of a bounded number and size."""
+    part: list[WireSignal] = []
     size = 0
     for one in signals:
         size += len(one.signal)
-        if part and (size > _MAX_SIGNAL_BYTES or len(part) >= _MAX_ROWS):
+        if part and (size > _MAX_SIGNAL_BYTES or len(part) >= _MAX_ITEMS):
             yield part
             part, size = [], len(one.signal)
-        part.append(SignalRow(one.sequence, one.event_type, one.signal))
+        part.append(WireSignal(one.sequence, one.event_type, one.signal))
     if part:
         yield part

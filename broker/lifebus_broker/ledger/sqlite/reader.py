@@ -194,11 +194,11 @@ class _Meta(Struct, frozen=True):
     pruned: int
 
     def page(
-        self, rows: tuple[StoredReceipt, ...], next_: int, *, complete: bool, snapshot_required: bool = False
+        self, stored: tuple[StoredReceipt, ...], next_: int, *, complete: bool, snapshot_required: bool = False
     ) -> Page:
         return Page(
             epoch=self.epoch,
-            rows=rows,
+            stored=stored,
             next=next_,
             head=self.head,
             floor=self.floor,

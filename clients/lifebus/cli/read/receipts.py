@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lifebus._internal.view import Position
     from lifebus.client import Bus
     from lifebus.subscription import Since
-    from lifebus_transports.messages.reads import Backfill, RowInfo
+    from lifebus_transports.messages.reads import Backfill, WireReceipt
 
 app = App(name="receipts")
 _WINDOW: Final = 1_024
@@ -48,11 +48,11 @@ def list_receipts(
     from lifebus_contract.codec import decode_receipt  # noqa: PLC0415
 
     query = _query(filters, since)
-    epoch, rows = on_bus(connection, lambda bus: _newest(bus, query, last))
+    epoch, stored = on_bus(connection, lambda bus: _newest(bus, query, last))
     printer = ReceiptPrinter(json=connection.json)
-    for row in rows:
-        printer.show(decode_receipt(row.receipt), Position(epoch, row.position))
-    if not rows:
+    for one in stored:
+        printer.show(decode_receipt(one.receipt), Position(epoch, one.position))
+    if not stored:
         say("no receipts")
     return ExitCode.OK
 
@@ -65,13 +65,13 @@ def show(which: str, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION) -
         which: Its position, or its receipt id.
         connection: Where the broker is, and the form of the answer.
     """
-    row = on_bus(connection, lambda bus: _find(bus, which))
-    if row is None:
+    stored = on_bus(connection, lambda bus: _find(bus, which))
+    if stored is None:
         say(f"lifebus: no receipt {which[:64]}", color="red")
         return ExitCode.NEGATIVE
     import msgspec  # noqa: PLC0415
 
-    put((row.receipt if connection.json else msgspec.json.format(row.receipt)).decode())
+    put((stored.receipt if connection.json else msgspec.json.format(stored.receipt)).decode())
     return ExitCode.OK
 
 
@@ -126,34 +126,34 @@ def _query(filters: ReceiptFilter, since: str | None) -> "Backfill":
     )
 
 
-async def _rows(bus: "Bus", query: "Backfill", after: int) -> "AsyncIterator[RowInfo]":
-    """Yield the rows behind a position up to the newest."""
+async def _receipts(bus: "Bus", query: "Backfill", after: int) -> "AsyncIterator[WireReceipt]":
+    """Yield the receipts after a position up to the newest."""
     from msgspec.structs import replace  # noqa: PLC0415
 
     while True:
         page = await bus.read(replace(query, after=after, limit=1024))
-        for row in page.rows:
-            yield row
+        for one in page.rows:
+            yield one
         # Receipts may be pruned while the pages are read: then reading goes on at the new floor.
         after = max(page.next, page.floor)
         if page.complete:
             return
 
 
-async def _newest(bus: "Bus", query: "Backfill", count: int) -> "tuple[str, list[RowInfo]]":
-    """Return the last rows that match, reading further back in growing steps."""
+async def _newest(bus: "Bus", query: "Backfill", count: int) -> "tuple[str, list[WireReceipt]]":
+    """Return the last receipts that match, reading further back in growing steps."""
     ledger = (await bus.status()).ledger
     window = max(count, _WINDOW)
     while True:
         after = max(ledger.floor, ledger.head - window)
-        found = [row async for row in _rows(bus, query, after)]
+        found = [one async for one in _receipts(bus, query, after)]
         if len(found) >= count or after == ledger.floor:
             return ledger.epoch, found[-count:]
         # Growing steps: a filter that matches seldom needs few requests, and a common one reads little.
         window *= 8
 
 
-async def _find(bus: "Bus", which: str) -> "RowInfo | None":
+async def _find(bus: "Bus", which: str) -> "WireReceipt | None":
     from lifebus_contract.codec import decode_receipt  # noqa: PLC0415
     from lifebus_transports.messages.reads import Backfill  # noqa: PLC0415
 
@@ -162,11 +162,11 @@ async def _find(bus: "Bus", which: str) -> "RowInfo | None":
     if which.isascii() and which.isdigit() and len(which) <= 15:  # noqa: PLR2004  below 2^53
         after = max(floor, int(which) - 1)
         page = await bus.read(Backfill(after=after, limit=1))
-        return next((row for row in page.rows if row.position == int(which)), None)
+        return next((one for one in page.rows if one.position == int(which)), None)
     # No index knows receipt ids: this reads the ledger, page by page.
-    async for row in _rows(bus, Backfill(), floor):
-        if decode_receipt(row.receipt).receipt_id == which:
-            return row
+    async for one in _receipts(bus, Backfill(), floor):
+        if decode_receipt(one.receipt).receipt_id == which:
+            return one
     return None
 
 
@@ -180,8 +180,8 @@ def _write(receipts: Iterator[bytes]) -> int:
 
 async def _export(bus: "Bus", query: "Backfill") -> int:
     count = 0
-    async for row in _rows(bus, query, (await bus.status()).ledger.floor):
-        put_bytes(row.receipt)
+    async for one in _receipts(bus, query, (await bus.status()).ledger.floor):
+        put_bytes(one.receipt)
         count += 1
     return count
 
