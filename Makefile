@@ -5,6 +5,8 @@ BENCH := .venv-bench
 PIP := bin/pip install -qq --disable-pip-version-check
 ARGS ?=
 EFFORT ?= 1
+# Tests and the processes that they start are read from bytecode; an environment may forbid to write it.
+export PYTHONDONTWRITEBYTECODE :=
 WORKERS := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
 .PHONY: demo test torture mutants check bench e2e e2e-all clean

@@ -3,6 +3,7 @@
 Tests say with `record_property` what they have reached, and the summary shows it.
 """
 
+import gc
 import os
 from collections.abc import Iterator
 
@@ -36,6 +37,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         item.add_marker(pytest.mark.timeout(LONGEST_S), append=False)
     config.hook.pytest_deselected(items=[item for item in items if item not in scaling])
     items[:] = scaling
+
+
+def pytest_collection_finish() -> None:
+    """Keep the collected tests and their modules out of every later garbage collection: they live to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
