@@ -1,1 +1,1 @@
-"""Renewal of a session across a reset: a client's opaque token kept, and handed over at the next start."""
+"""Renewal of a session across a reset: a client's opaque token is stored, and handed over at the next start."""

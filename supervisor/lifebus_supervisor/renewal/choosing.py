@@ -1,4 +1,4 @@
-"""Which of the kept continuations a session start gets.  Pure."""
+"""Which of the stored continuations a session start gets.  Pure."""
 
 from collections.abc import Sequence
 
@@ -23,19 +23,19 @@ class ChosenContinuation(Struct, frozen=True):
 
 
 class SeveralContinuations(Struct, frozen=True):
-    """Too many that might be meant: nobody but an operator can say which, so none is used."""
+    """Several match the start: only an operator can choose, so none is used."""
 
     count: int
 
 
 class LostContinuation(Struct, frozen=True):
-    """The one that the session would have got, had it come in time."""
+    """The one that matches the start and has expired."""
 
     record: Continuation
 
 
 Choice = ChosenContinuation | SeveralContinuations | LostContinuation
-"""What a session start may come to where something was kept for it."""
+"""What a session start may get."""
 
 
 def choose(
@@ -50,18 +50,18 @@ def choose(
     for one in own:
         if one.state is ContinuationState.CLAIMED and one.claimed_by == start.session:
             return ChosenContinuation(one)
-    waiting = [one for one in own if one.state is ContinuationState.PENDING]
-    meant = _meant(waiting, start)
+    pending = [one for one in own if one.state is ContinuationState.PENDING]
+    matching = _matching(pending, start)
     # to guess would hand one session's token to another
-    if len(meant) > 1:
-        return SeveralContinuations(len(meant))
-    if meant:
-        return ChosenContinuation(meant[0])
-    late = _meant([one for one in own if one.state is ContinuationState.EXPIRED], start)
-    return LostContinuation(late[-1]) if late else None
+    if len(matching) > 1:
+        return SeveralContinuations(len(matching))
+    if matching:
+        return ChosenContinuation(matching[0])
+    expired = _matching([one for one in own if one.state is ContinuationState.EXPIRED], start)
+    return LostContinuation(expired[-1]) if expired else None
 
 
-def _meant(records: Sequence[Continuation], start: RenewalStart) -> list[Continuation]:
+def _matching(records: Sequence[Continuation], start: RenewalStart) -> list[Continuation]:
     """Return those of the session, else those of its directory."""
     same = [one for one in records if start.session in {one.session, one.claimed_by}]
     return same or [one for one in records if start.cwd is not None and one.cwd == start.cwd]

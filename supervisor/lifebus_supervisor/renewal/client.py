@@ -18,7 +18,7 @@ from lifebus_transports.processes.outcomes import evidence_of, fault_of
 
 _VARIABLE: Final = "LIFEBUS_RENEWAL_"
 _PIECE: Final = 8
-"""So many characters in a row of a token are too many."""
+"""So many successive characters of a token count as the token."""
 
 
 class CommandRunner(Protocol):
@@ -36,29 +36,31 @@ class RenewalClient:
         self._settings = settings
         self._run = run
 
-    async def recommend(self, moment: CallbackRequest, evidence: Evidence) -> bool:
+    async def recommend(self, request: CallbackRequest, evidence: Evidence) -> bool:
         """Return whether the client wants the session renewed.
 
         Raises:
             LifebusError: it cannot be asked, or its answer cannot be read.
         """
         settings = self._settings
-        finished = await self._ask("recommend", settings.recommend, settings.recommend_ms, moment, {}, evidence)
+        finished = await self._ask("recommend", settings.recommend, settings.recommend_ms, request, {}, evidence)
         evidence.update(evidence_of(finished))
         if _failed(finished):
             raise fault_of(finished)
         return read_recommendation(finished.stdout, settings.answers)
 
-    async def prepare(self, intent: Continuation, moment: CallbackRequest, path: str, evidence: Evidence) -> Prepared:
+    async def prepare(self, intent: Continuation, request: CallbackRequest, path: str, evidence: Evidence) -> Prepared:
         """Return the token that the client yields; asked again with the same intent, it should yield the same one.
 
         Raises:
             LifebusError: `payload_rejected`: the step failed, or yielded no token.
         """
         settings = self._settings
-        more = {"prepare_id": intent.payload_id, "reset_path": path}
-        finished = await self._ask("prepare", settings.prepare, settings.prepare_ms, moment, more, evidence)
-        evidence.update(_without_errors(finished))  # nobody knows yet what in them is the token
+        extra = {"prepare_id": intent.payload_id, "reset_path": path}
+        finished = await self._ask("prepare", settings.prepare, settings.prepare_ms, request, extra, evidence)
+        evidence.update(
+            _without_errors(finished)
+        )  # before the answer is read, the token is not known, so it cannot be left out
         if _failed(finished):
             raise _rejected(fault_of(finished))
         try:
@@ -66,7 +68,7 @@ class RenewalClient:
         except InvalidRequest as fault:
             raise _rejected(fault) from None
 
-    async def consume(self, record: Continuation, moment: CallbackRequest, evidence: Evidence) -> str | None:
+    async def consume(self, record: Continuation, request: CallbackRequest, evidence: Evidence) -> str | None:
         """Hand the token over and return the thread that the client reports, None where it reports none.
 
         Raises:
@@ -74,20 +76,20 @@ class RenewalClient:
         """
         settings, token = self._settings, str(record.token)
         argv = settings.consume
-        more: dict[str, Any] = {
+        extra: dict[str, Any] = {
             "claim_id": record.claim_id,
             "payload_id": record.payload_id,
             "thread": record.thread,
             "attempt": record.handed_over,
         }
-        given = settings.hand_over == "argument"
-        if given:
+        as_argument = settings.hand_over == "argument"
+        if as_argument:
             argv = (argv[0], *(part.replace(TOKEN_ARGUMENT, token) for part in argv[1:]))
         else:
-            more["token"] = token
-        finished = await self._ask("consume", argv, settings.consume_ms, moment, more, evidence)
+            extra["token"] = token
+        finished = await self._ask("consume", argv, settings.consume_ms, request, extra, evidence)
         evidence.update(evidence_of(finished) if _is_free_of(finished.stderr, token) else _without_errors(finished))
-        if _failed(finished, must_read=not given):
+        if _failed(finished, must_read=not as_argument):
             raise _rejected(fault_of(finished))
         try:
             return read_thread(finished.stdout, settings.answers)
@@ -99,16 +101,16 @@ class RenewalClient:
         step: str,
         argv: tuple[str, ...],
         milliseconds: int,
-        moment: CallbackRequest,
-        more: Mapping[str, Any],
+        request: CallbackRequest,
+        extra: Mapping[str, Any],
         evidence: Evidence,
     ) -> Finished:
         evidence["step"] = step
-        document = {"step": step, "profile": self._settings.profile, **_about(moment), **more}
+        document = {"step": step, "profile": self._settings.profile, **_describe(request), **extra}
         setting = {f"{_VARIABLE}STEP": step}
         for name in ("prepare_id", "claim_id"):
-            if name in more:
-                setting[f"{_VARIABLE}{name.upper()}"] = str(more[name])
+            if name in extra:
+                setting[f"{_VARIABLE}{name.upper()}"] = str(extra[name])
         spec = CommandSpec(
             argv=argv,
             passing=self._settings.environment,
@@ -119,16 +121,16 @@ class RenewalClient:
         return await self._run(spec, json.dumps(document).encode() + b"\n", milliseconds / 1000)
 
 
-def _about(moment: CallbackRequest) -> dict[str, Any]:
-    """Return what a client is told of the hook's moment."""
+def _describe(request: CallbackRequest) -> dict[str, Any]:
+    """Return what a client learns of the hook's request."""
     return {
-        "adapter_id": moment.adapter_id,
-        "event": moment.event.value,
-        "event_id": moment.event_id,
-        "invocation_id": moment.invocation_id,
-        "session": moment.harness_session_id,
-        "frame": None if moment.frame_context is None else moment.frame_context.frame_id,
-        "cwd": moment.metadata.get("cwd"),
+        "adapter_id": request.adapter_id,
+        "event": request.event.value,
+        "event_id": request.event_id,
+        "invocation_id": request.invocation_id,
+        "session": request.harness_session_id,
+        "frame": None if request.frame_context is None else request.frame_context.frame_id,
+        "cwd": request.metadata.get("cwd"),
     }
 
 

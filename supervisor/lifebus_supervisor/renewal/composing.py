@@ -17,7 +17,7 @@ from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.renewal.client import CommandRunner, RenewalClient
 from lifebus_supervisor.renewal.flow import EVENTS, RenewalFlow
 from lifebus_supervisor.renewal.profile import RenewalSettings
-from lifebus_supervisor.renewal.recovery import left_by, recover
+from lifebus_supervisor.renewal.recovery import recover, unfinished_ids
 from lifebus_supervisor.renewal.store import ContinuationStore, open_store
 
 KIND: Final = "renewal"
@@ -31,14 +31,14 @@ _log = structlog.get_logger("lifebus.renewal")
 async def start_renewals(
     settings: Settings, bus: EventBus, run: CommandRunner, tasks: TaskGroup
 ) -> tuple[RenewalFlow, ...]:
-    """Register the clients of all enabled profiles and go on with what was left; nothing without profiles."""
+    """Register the clients of all enabled profiles and resume unfinished renewals; nothing without profiles."""
     store = open_store(settings.state_dir)
     flows = tuple(_flow(one, bus, store, run) for one in settings.renewals)
     for flow in flows:
-        # before the client is added: what is prepared from now on is not what was left
-        left = await left_by(flow)
+        # before the client is added: what it prepares from now on is not unfinished
+        unfinished = await unfinished_ids(flow)
         bus.clients.add(_client(flow))
-        tasks.start_soon(recover, flow, bus, left)
+        tasks.start_soon(recover, flow, bus, unfinished)
     if flows:
         tasks.start_soon(_sweep, store)
     return flows
@@ -64,13 +64,13 @@ def _client(flow: RenewalFlow) -> CallbackClient:
     )
 
 
-def _posture(bus: EventBus, moment: CallbackRequest) -> Posture:
-    losses = bus.capabilities.overrides(moment.adapter_id, moment.harness_session_id)
-    return posture_of(bus.registry.require(moment.adapter_id), losses)
+def _posture(bus: EventBus, request: CallbackRequest) -> Posture:
+    losses = bus.capabilities.overrides(request.adapter_id, request.harness_session_id)
+    return posture_of(bus.registry.require(request.adapter_id), losses)
 
 
 async def _sweep(store: ContinuationStore) -> None:
-    """Take out what has expired, in time."""
+    """Sweep the store every minute."""
     while True:
         await anyio.sleep(_SWEEP_S)
         try:

@@ -1,7 +1,7 @@
 """The files of the continuation store: one a record, in a directory of ours alone, changed by one process at a time.
 
-A record is written beside its place and synced; it then takes its place in one step, and the directory is synced
-before anybody is told.  A new one is linked, which fails where another stands; one that changes is renamed over itself.
+A record is written beside its place and synced; it then takes its place in one step, and the directory is
+synced before a caller goes on.  A new one is linked, which fails where another stands; one that changes is renamed over itself.
 """
 
 import fcntl
@@ -22,7 +22,7 @@ _LOCK: Final = "lock"
 _SUFFIX: Final = ".json"
 _UNFINISHED: Final = "unfinished.tmp"
 # Longer than any step under the lock takes; a hook call waits for this.
-_PATIENCE_S: Final = 2.0
+_LOCK_TIMEOUT_S: Final = 2.0
 _PAUSE_S: Final = 0.01
 
 
@@ -39,7 +39,7 @@ class RecordFiles:
         self._disk = disk
 
     @property
-    def are_there(self) -> bool:
+    def exists(self) -> bool:
         """Whether the directory exists; no lock is needed."""
         return os.path.lexists(self._directory)
 
@@ -68,15 +68,15 @@ class RecordFiles:
     def read(self) -> tuple[list[Continuation], list[str]]:
         """Return every record, the oldest first, and the names of files that hold none."""
         records: list[Continuation] = []
-        strange: list[str] = []
+        unreadable: list[str] = []
         for path in sorted(self._directory.glob(f"*{_SUFFIX}")):
             record = decode_record(_contents(path))
             # A sound record under another name was copied there by somebody.
             if record is None or self._path(record) != path:
-                strange.append(path.name)
+                unreadable.append(path.name)
             else:
                 records.append(record)
-        return sorted(records, key=lambda one: (one.created_at, one.payload_id)), strange
+        return sorted(records, key=lambda one: (one.created_at, one.payload_id)), unreadable
 
     def add(self, record: Continuation) -> None:
         """Write a new record; durable when this returns.
@@ -111,7 +111,7 @@ def _wait_for(descriptor: int) -> None:
     Raises:
         BrokerBusy: it did not come.
     """
-    until = time.monotonic() + _PATIENCE_S
+    until = time.monotonic() + _LOCK_TIMEOUT_S
     while True:
         try:
             # Not waited for in the kernel: a stopped process would hold this one up without a limit.

@@ -44,7 +44,7 @@ CLAIM: Final = "clm_"
 """What claim ids begin with."""
 
 PREPARED: Final = "renewal.reset_prepare"
-"""The kind of a payload whose receipt says that a token is kept."""
+"""The kind of a payload whose receipt says that a token is stored."""
 
 USED: Final = "renewal.continuation"
 """The kind of a payload whose receipt says that the client has its token back."""
@@ -85,43 +85,43 @@ class RenewalFlow:
         return lock
 
     async def invoke(self, envelope: DispatchEnvelope, evidence: Evidence) -> CallbackResponse:
-        """Take one of `EVENTS`; only a native hook's word on a session or a top-level frame counts.
+        """Take one of `EVENTS`; only a native hook's event of a session or a top-level frame counts.
 
         Raises:
             LifebusError: the renewal was refused or failed, with the failure class of its condition.
         """
-        moment = envelope.request
-        if moment.integration_mode is not IntegrationMode.NATIVE_HOOK or moment.harness_session_id is None:
+        request = envelope.request
+        if request.integration_mode is not IntegrationMode.NATIVE_HOOK or request.harness_session_id is None:
             return CallbackResponse.ok()
-        async with self.lock_for(moment.metadata.get("cwd"), moment.harness_session_id):
-            if moment.event is LifecycleEvent.SESSION_STARTED:
-                return await self._continue(moment, moment.harness_session_id, evidence)
-            if moment.frame_context is not None and moment.frame_context.frame_class is FrameClass.TOP_LEVEL:
-                return await self._offer(moment, evidence)
+        async with self.lock_for(request.metadata.get("cwd"), request.harness_session_id):
+            if request.event is LifecycleEvent.SESSION_STARTED:
+                return await self._continue(request, request.harness_session_id, evidence)
+            if request.frame_context is not None and request.frame_context.frame_class is FrameClass.TOP_LEVEL:
+                return await self._offer(request, evidence)
         return CallbackResponse.ok()
 
-    async def prepare(self, intent: Continuation, moment: CallbackRequest, evidence: Evidence) -> CallbackResponse:
-        """Have the client yield a token for what is noted already, and keep it.
+    async def prepare(self, intent: Continuation, request: CallbackRequest, evidence: Evidence) -> CallbackResponse:
+        """Have the client yield a token for a recorded intent, and save it.
 
         Raises:
-            LifebusError: no token was kept; where the client may have one, the note of it stays.
+            LifebusError: no token was saved; where the client may have one, the intent stays.
         """
-        posture = self._posture(moment)
+        posture = self._posture(request)
         if posture.path is None:
             raise _refused(posture)
         evidence["reset_path"] = posture.path
         evidence["payload_id"] = intent.payload_id
-        prepared = await self._client.prepare(intent, moment, posture.path, evidence)
+        prepared = await self._client.prepare(intent, request, posture.path, evidence)
         size, now = len(prepared.token.encode()), int(self._clock())
         expires = min(intent.expires_at, prepared.expires_at or intent.expires_at)
-        kept = structs.replace(
+        pending = structs.replace(
             intent,
             state=ContinuationState.PENDING,
             thread=prepared.thread,
             token=prepared.token,
             size=size,
             expires_at=expires,
-            prepared_at=moment,
+            prepared_at=request,
         )
         try:
             # refused here and not cut: nobody but the client knows what is in a token
@@ -133,14 +133,14 @@ class RenewalFlow:
                 )
             if expires <= now:
                 raise _rejected("the token had expired when it came", "expired")
-            await _in_thread(self.store.keep, kept)
+            await _in_thread(self.store.save, pending)
         except LifebusError as fault:
             if fault.failure_class is not FailureClass.TRANSPORT_ERROR:  # a disk or a lock may be better next time
-                await _in_thread(self.store.give_up, intent)
+                await _in_thread(self.store.cancel, intent)
             raise
-        return self.told(kept, PREPARED)
+        return self.response_for(pending, PREPARED)
 
-    async def hand_over(self, record: Continuation, moment: CallbackRequest, evidence: Evidence) -> CallbackResponse:
+    async def hand_over(self, record: Continuation, request: CallbackRequest, evidence: Evidence) -> CallbackResponse:
         """Give a claimed token to the client, which reports the thread that it is now bound to.
 
         Raises:
@@ -148,16 +148,16 @@ class RenewalFlow:
         """
         evidence["payload_id"] = record.payload_id
         evidence["attempt"] = record.handed_over
-        thread = await self._client.consume(record, moment, evidence)
+        thread = await self._client.consume(record, request, evidence)
         if thread != record.thread:
             why = "the client reports no thread" if thread is None else "the client reports another thread"
             await _in_thread(self.store.finish, record, ContinuationState.REJECTED, why)
             raise _rejected(why, "no_thread" if thread is None else "other_thread")
         await _in_thread(self.store.finish, record, ContinuationState.CONSUMED)
-        return self.told(record, USED)
+        return self.response_for(record, USED)
 
-    def told(self, record: Continuation, kind: str) -> CallbackResponse:
-        """Return the answer whose receipt tells of a token by id and size."""
+    def response_for(self, record: Continuation, kind: str) -> CallbackResponse:
+        """Return the response whose receipt names a token by id and size."""
         payload = PayloadEnvelope(
             schema_version=CONTRACT_VERSION,
             payload_id=record.payload_id,
@@ -173,46 +173,46 @@ class RenewalFlow:
         )
         return CallbackResponse.ok(ReceiptStatus.OBSERVED, payload)
 
-    def lost(self, record: Continuation) -> LifebusError:
-        """Return the failure of a token that its session does not get, or got in vain."""
+    def failure_of(self, record: Continuation) -> LifebusError:
+        """Return the error of a token that its session does not get, or could not use."""
         return _rejected(record.note or "the continuation expired or was handed over too often", "lost")
 
-    async def _offer(self, moment: CallbackRequest, evidence: Evidence) -> CallbackResponse:
+    async def _offer(self, request: CallbackRequest, evidence: Evidence) -> CallbackResponse:
         """Ask whether the session should be renewed, and prepare that."""
-        found = [one for one in (await _in_thread(self.store.records))[0] if self._is_of(one, moment)]
+        found = [one for one in (await _in_thread(self.store.records))[0] if self._is_of(one, request)]
         if any(one.token is not None for one in found):
             evidence["decision"] = "waiting"
             return CallbackResponse.ok()
-        if not await self._client.recommend(moment, evidence):
+        if not await self._client.recommend(request, evidence):
             evidence["decision"] = "none"
             for one in found:
                 if one.state is ContinuationState.PREPARING:
-                    await _in_thread(self.store.give_up, one)
+                    await _in_thread(self.store.cancel, one)
             return CallbackResponse.ok()
         evidence["decision"] = "renew"
-        posture = self._posture(moment)
+        posture = self._posture(request)
         if posture.path is None:
             raise _refused(posture)
-        intent = await _in_thread(self.store.begin, self._intent(moment))
-        return await self.prepare(intent, moment, evidence)
+        intent = await _in_thread(self.store.begin, self._intent(request))
+        return await self.prepare(intent, request, evidence)
 
-    async def _continue(self, moment: CallbackRequest, session: str, evidence: Evidence) -> CallbackResponse:
+    async def _continue(self, request: CallbackRequest, session: str, evidence: Evidence) -> CallbackResponse:
         """Give a session that starts the token that waits for it."""
-        cwd = moment.metadata.get("cwd")
+        cwd = request.metadata.get("cwd")
         start = RenewalStart(
             profile=self.settings.profile,
-            adapter_id=moment.adapter_id,
+            adapter_id=request.adapter_id,
             session=session,
             cwd=cwd if isinstance(cwd, str) else None,
         )
-        posture = self._posture(moment)
+        posture = self._posture(request)
         if posture.path is None:
-            if await _in_thread(self.store.look, start):
+            if await _in_thread(self.store.has_match, start):
                 raise _refused(posture)
             return CallbackResponse.ok()
-        match await _in_thread(self.store.claim, start, self._ids.make(CLAIM), moment):
+        match await _in_thread(self.store.claim, start, self._ids.make(CLAIM), request):
             case ChosenContinuation(record):
-                return await self.hand_over(record, moment, evidence)
+                return await self.hand_over(record, request, evidence)
             case SeveralContinuations(count):
                 detail = f"{count} continuations wait in this directory; drop all but one"
                 raise CapabilityRefused(
@@ -220,28 +220,28 @@ class RenewalFlow:
                 )
             case LostContinuation(record):
                 evidence["payload_id"] = record.payload_id
-                raise self.lost(record)
+                raise self.failure_of(record)
             case _:
                 return CallbackResponse.ok()
 
-    def _intent(self, moment: CallbackRequest) -> Continuation:
-        now, cwd = int(self._clock()), moment.metadata.get("cwd")
+    def _intent(self, request: CallbackRequest) -> Continuation:
+        now, cwd = int(self._clock()), request.metadata.get("cwd")
         return Continuation(
             payload_id=self._ids.make(PAYLOAD),
             profile=self.settings.profile,
             client_id=self.settings.client_id,
-            adapter_id=moment.adapter_id,
+            adapter_id=request.adapter_id,
             state=ContinuationState.PREPARING,
             created_at=now,
             expires_at=now + self.settings.ttl_s,
-            session=moment.harness_session_id,
+            session=request.harness_session_id,
             cwd=cwd if isinstance(cwd, str) else None,
-            prepared_at=moment,
+            prepared_at=request,
         )
 
-    def _is_of(self, record: Continuation, moment: CallbackRequest) -> bool:
-        same = (record.profile, record.adapter_id) == (self.settings.profile, moment.adapter_id)
-        return same and record.session == moment.harness_session_id
+    def _is_of(self, record: Continuation, request: CallbackRequest) -> bool:
+        same = (record.profile, record.adapter_id) == (self.settings.profile, request.adapter_id)
+        return same and record.session == request.harness_session_id
 
 
 async def _in_thread(work: Callable[..., T], *arguments: object) -> T:

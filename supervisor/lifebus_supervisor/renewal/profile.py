@@ -62,7 +62,7 @@ class RenewalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Where the commands run: in `/`, or in the directory of the session, which may hold anything."""
     hand_over: Literal["stdin", "argument"] = "stdin"
     ttl_s: Annotated[int, Meta(ge=60, le=30 * 86_400)] = 86_400
-    """How long a token is kept, in seconds."""
+    """How long a token is stored, in seconds."""
     max_bytes: Annotated[int, Meta(ge=1, le=MAX_TOKEN_BYTES)] = 16_384
     """The largest token, in UTF-8 bytes."""
 

@@ -1,4 +1,4 @@
-"""What is kept of one renewal: the client's opaque token, for which thread, and how far it has come.  Pure."""
+"""The record of one renewal: the client's opaque token, for which thread, and how far it has come.  Pure."""
 
 from enum import StrEnum
 from hashlib import sha256
@@ -39,7 +39,7 @@ class Continuation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """One renewal.  Times are wall-clock seconds; `size` is that of the token in UTF-8 bytes.
 
     `session` and `cwd` are those in which it was prepared, `claimed_by` is the session that got the token, under
-    `claim_id`, `handed_over` times so far.  `prepared_at` and `claimed_at` are the hook's moments, for the receipts.
+    `claim_id`, `handed_over` times so far.  `prepared_at` and `claimed_at` are the hooks' requests, for the receipts.
     The record holds a token and never shows it: its `repr` leaves it out.
     """
 
@@ -70,17 +70,17 @@ class Continuation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     @property
     def slot(self) -> str:
         """The name that only one record has: that of its thread, before it has one that of its session."""
-        # a thread is known only from the client's answer: until then there is one note a session
+        # a thread is known only from the client's answer: until then there is one record a session
         about = ("thread", self.thread) if self.thread is not None else ("session", self.adapter_id, self.session)
         return sha256("\0".join([self.profile, *(part or "" for part in about)]).encode()).hexdigest()[:32]
 
-    def is_over(self, now: int) -> bool:
+    def is_expired(self, now: int) -> bool:
         """Whether it has expired: at the second that it names."""
         return now >= self.expires_at
 
     def ended(self, state: ContinuationState, at: int, note: str | None = None) -> "Continuation":
         """Return what is left of it: everything but the token."""
-        # the token goes with the state: what is over holds nothing worth stealing
+        # an ended record holds nothing worth stealing
         return structs.replace(self, state=state, token=None, ended_at=at, note=None if note is None else note[:1024])
 
 

@@ -13,7 +13,7 @@ from lifebus_contract import CallbackRequest, FrameClass, FrameContext
 from lifebus_supervisor.renewal.records import Continuation, ContinuationState
 from lifebus_supervisor.renewal.store import open_store
 from support.broker_process import until
-from support.supervisor.kept import pending, start
+from support.supervisor.continuations import pending, start
 from support.supervisor.scripted import Renewing, ScriptedClient, failing, renewing
 
 FAR = 4_000_000_000
@@ -38,7 +38,7 @@ def record(payload_id: str = "pay_1") -> Continuation:
 def left(directory: Path, state: ContinuationState) -> None:
     """Leave a store as a broker does that ends before it has written the receipts."""
     store = open_store(directory / "state")
-    store.keep(record())
+    store.save(record())
     if state is not ContinuationState.PENDING:
         store.claim(start("s2", profile="codex-renewal"), "clm_1", moment("session.started", "s2"))
         (claimed,) = store.records()[0]
@@ -158,7 +158,7 @@ async def test_a_preparation_that_fails_and_then_works_is_told_both_times(tmp_pa
 
 async def test_records_of_a_profile_that_is_no_longer_configured_are_left_alone(tmp_path: Path) -> None:
     store = open_store(tmp_path / "state")
-    store.keep(pending("pay_9", profile="codex-other", expires_at=FAR, prepared_at=moment("frame.ended", "s1")))
+    store.save(pending("pay_9", profile="codex-other", expires_at=FAR, prepared_at=moment("frame.ended", "s1")))
     async with renewing(tmp_path) as on:
         await on.start("s2")
         assert (on.book.asked, on.states) == ([], ["pending"])

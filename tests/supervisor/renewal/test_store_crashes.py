@@ -18,7 +18,7 @@ from lifebus_supervisor.renewal.choosing import ChosenContinuation
 from lifebus_supervisor.renewal.records import Continuation, ContinuationState
 from lifebus_supervisor.renewal.store import ContinuationStore
 from support.installer.crashing_disk import Crash
-from support.supervisor.kept import intent, pending, start, states, store_in
+from support.supervisor.continuations import intent, pending, start, states, store_in
 from support.supervisor.quick_disks import Quick, QuickCrash
 
 
@@ -53,7 +53,7 @@ class Run:
             match record.state:
                 case ContinuationState.PREPARING:
                     token = self.client.prepare(record.payload_id)
-                    self.store.keep(pending(record.payload_id, token=token))
+                    self.store.save(pending(record.payload_id, token=token))
                 case ContinuationState.PENDING | ContinuationState.CLAIMED:
                     self._use()
                 case _:
@@ -113,11 +113,11 @@ def test_a_disk_that_refuses_leaves_the_token_that_was_there(
     tmp_path: Path, call: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = store_in(tmp_path)
-    store.keep(pending())
+    store.save(pending())
     with monkeypatch.context() as patched:
         patched.setattr(Disk, call, refuse)
         with pytest.raises(OSError, match="No space"):
-            store.keep(pending("pay_2", "t2", session="s9")) if call == "link" else store.claim(start(), "claim_1")
+            store.save(pending("pay_2", "t2", session="s9")) if call == "link" else store.claim(start(), "claim_1")
     assert [(one.payload_id, one.token) for one in store.records()[0]] == [("pay_1", "secret")]
     assert isinstance(store.claim(start(), "claim_2"), ChosenContinuation)
 
@@ -146,13 +146,13 @@ def _in_children(count: int, work: Callable[[int], None]) -> list[int]:
 
 
 def test_of_processes_that_keep_a_token_of_one_thread_at_once_one_succeeds(tmp_path: Path) -> None:
-    codes = _in_children(8, lambda number: store_in(tmp_path).keep(pending(f"pay_{number}", session=f"s{number}")))
+    codes = _in_children(8, lambda number: store_in(tmp_path).save(pending(f"pay_{number}", session=f"s{number}")))
     assert Counter(codes) == {0: 1, 3: 7}
     assert [state for _, state in states(store_in(tmp_path))] == ["pending"]
 
 
 def test_of_processes_that_claim_one_token_at_once_one_gets_it(tmp_path: Path) -> None:
-    store_in(tmp_path).keep(pending())
+    store_in(tmp_path).save(pending())
 
     def claim(number: int) -> None:
         if store_in(tmp_path).claim(start(f"new{number}"), f"claim_{number}") is None:
@@ -202,7 +202,7 @@ def test_whatever_is_done_a_token_goes_to_one_session_and_none_is_overwritten(
 
 def _keep(store: ContinuationStore, record: Continuation, held: dict[int, str], thread: int) -> None:
     try:
-        store.keep(record)
+        store.save(record)
     except LifebusError:
         assert thread in held
     else:

@@ -21,7 +21,7 @@ from lifebus_supervisor.renewal.profile import RenewalSettings
 from lifebus_transports.processes import CommandSpec, Failure, Finished
 from support.adapters.hook_bus import HookBus, hook_bus
 from support.broker_process import until
-from support.supervisor.kept import states
+from support.supervisor.continuations import states
 
 SECRET = "cont-4711-Aufpassen-geheim"
 PROFILE = RenewalSettings(

@@ -32,7 +32,7 @@ def status(*, json: bool = False) -> ExitCode:
     from lifebus_supervisor.renewal.store import open_store  # noqa: PLC0415
 
     settings = present_settings()
-    records, strange = open_store(settings.state_dir).records()
+    records, unreadable = open_store(settings.state_dir).records()
     now = int(time.time())
     waiting = [one for one in records if one.ended_at is None]
     # The newest first: that is the one a user asks about.
@@ -46,7 +46,7 @@ def status(*, json: bool = False) -> ExitCode:
                 ],
                 "waiting": [describe(one, now) for one in waiting],
                 "ended": [describe(one, now) for one in ended],
-                "strange_files": strange,
+                "strange_files": unreadable,
             }
         )
         return ExitCode.OK
@@ -91,7 +91,7 @@ def keep(
     from msgspec import structs  # noqa: PLC0415
 
     directory = str((cwd or Path.cwd()).absolute())
-    store.keep(structs.replace(record, session=session, cwd=directory))
+    store.save(structs.replace(record, session=session, cwd=directory))
     say(f"kept {record.size} bytes for {clean(thread)}")
     return ExitCode.OK
 
@@ -139,13 +139,13 @@ def list_records(*, json: bool = False) -> ExitCode:
     """
     from lifebus_supervisor.renewal.store import open_store  # noqa: PLC0415
 
-    records, strange = open_store(present_settings().state_dir).records()
+    records, unreadable = open_store(present_settings().state_dir).records()
     now = int(time.time())
     if json:
         put_json([describe(one, now) for one in records])
     else:
         put_records(records, now)
-    for name in strange:
+    for name in unreadable:
         say(f"{name} holds no record; remove it by hand", color="yellow")
     return ExitCode.OK
 
@@ -248,7 +248,7 @@ def _take(store: "ContinuationStore", profile: str, thread: str) -> ExitCode:
     from lifebus.requests import new_id  # noqa: PLC0415
     from lifebus_supervisor.renewal.records import ContinuationState  # noqa: PLC0415
 
-    record = store.take(profile, thread, new_id("clm_"))
+    record = store.claim_for_operator(profile, thread, new_id("clm_"))
     if record is None:
         say("no token waits for this thread")
         return ExitCode.NEGATIVE
