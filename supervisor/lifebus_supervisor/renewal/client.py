@@ -58,9 +58,8 @@ class RenewalClient:
         settings = self._settings
         extra = {"prepare_id": intent.payload_id, "reset_path": path}
         finished = await self._ask("prepare", settings.prepare, settings.prepare_ms, request, extra, evidence)
-        evidence.update(
-            _without_errors(finished)
-        )  # before the answer is read, the token is not known, so it cannot be left out
+        # stderr may show the token, which is not known before the answer is read
+        evidence.update(_without_errors(finished))
         if _failed(finished):
             raise _rejected(fault_of(finished))
         try:

@@ -1,7 +1,7 @@
 """The files of the continuation store: one a record, in a directory of ours alone, changed by one process at a time.
 
-A record is written beside its place and synced; it then takes its place in one step, and the directory is
-synced before a caller goes on.  A new one is linked, which fails where another stands; one that changes is renamed over itself.
+A record is written beside its place and synced; it then takes its place in one step, and the directory is synced
+before a caller goes on.  A new one is linked, which fails where another stands; a changed one is renamed over itself.
 """
 
 import fcntl

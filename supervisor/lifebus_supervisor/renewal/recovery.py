@@ -136,7 +136,6 @@ class _Recovery:
             whole = structs.replace(emission, payloads=answer.client_payloads)
             (outcome,) = await self._bus.emit(record.client_id, [whole], dispatch=False)
         refusal = outcome.refusal
-        if (
-            refusal is not None and refusal.failure_class is not FailureClass.STATE_CONFLICT
-        ):  # the receipt is there already
+        # a conflict means that an earlier recovery has written the receipt
+        if refusal is not None and refusal.failure_class is not FailureClass.STATE_CONFLICT:
             raise TransportError(refusal.detail, code=refusal.code)
