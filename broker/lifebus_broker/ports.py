@@ -49,8 +49,8 @@ class Refusal(Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, code: str, detail: str) -> Self:
         """Return the refusal of a code, with the classes that the table of codes gives it."""
-        row = CODES[code]
-        return cls(failure_class=row.failure_class, detail=detail, asked_retry=row.asked_retry, code=code)
+        known = CODES[code]
+        return cls(failure_class=known.failure_class, detail=detail, asked_retry=known.asked_retry, code=code)
 
     @property
     def retry_class(self) -> RetryClass:

@@ -47,9 +47,9 @@ class ErrorCode(Struct, frozen=True):
         return (self.failure_class, *self.also)
 
 
-_Rows = dict[str, ErrorCode]
+_Codes = dict[str, ErrorCode]
 
-_MESSAGES: Final[_Rows] = {
+_MESSAGES: Final[_Codes] = {
     "against_contract": ErrorCode(_INVALID, "a document breaks a rule of the contract; the field says where"),
     "already_consuming": ErrorCode(_INVALID, "this connection consumes that name already"),
     "already_serving": ErrorCode(_INVALID, "this connection serves as a callback client already"),
@@ -78,7 +78,7 @@ _MESSAGES: Final[_Rows] = {
 }
 """Messages and documents that cannot be read."""
 
-_BROKER: Final[_Rows] = {
+_BROKER: Final[_Codes] = {
     # `invalid_request` where a hook reads the answer of a broker that turned its call away.
     "busy": ErrorCode(
         _TRANSPORT,
@@ -105,7 +105,7 @@ _BROKER: Final[_Rows] = {
 }
 """What the broker and its ledger refuse when they are asked to record."""
 
-_ROUTING: Final[_Rows] = {
+_ROUTING: Final[_Codes] = {
     "unknown_adapter": ErrorCode(_ADAPTER, "there is no such adapter, or none that reads hooks", also=(_INVALID,)),
     "adapter_version_mismatch": ErrorCode(_ADAPTER, "the adapter has another version"),
     "mode_not_claimed": ErrorCode(_ADAPTER, "the adapter does not claim that integration mode"),
@@ -129,7 +129,7 @@ _ROUTING: Final[_Rows] = {
 }
 """What is refused before or while an emission is routed."""
 
-_CLIENTS: Final[_Rows] = {
+_CLIENTS: Final[_Codes] = {
     "bad_answer": ErrorCode(_INVALID, "a callback client's answer is no response", also=(_TRANSPORT,)),
     "configured": ErrorCode(_CONFLICT, "the name is that of a command in the configuration"),
     "crashed": ErrorCode(_TRANSPORT, "a callback client crashed"),
@@ -148,7 +148,7 @@ _CLIENTS: Final[_Rows] = {
 }
 """Callback clients that fail; each costs its own receipt only."""
 
-_CONSUMERS: Final[_Rows] = {
+_CONSUMERS: Final[_Codes] = {
     "detached": ErrorCode(_TRANSPORT, "this connection does not consume the name; `consume` it again", temporary=True),
     "epoch_changed": ErrorCode(_CONFLICT, "the positions are of another history; the next fetch says what is lost"),
     "no_cursor": ErrorCode(_INVALID, "there is no consumer of that name"),
@@ -157,7 +157,7 @@ _CONSUMERS: Final[_Rows] = {
 }
 """Named consumers, and names that another connection took."""
 
-_STATE: Final[_Rows] = {
+_STATE: Final[_Codes] = {
     "no_position": ErrorCode(_INVALID, "there is no receipt at that position", also=(_CONFLICT,)),
     "no_state": ErrorCode(_INVALID, "this ledger keeps no state"),
     "state_gone": ErrorCode(_CONFLICT, "that state is not kept any more; ask without a position"),
@@ -176,7 +176,7 @@ _STATE: Final[_Rows] = {
 }
 """State, snapshots and compactions."""
 
-_FILES: Final[_Rows] = {
+_FILES: Final[_Codes] = {
     "ledger_damaged": ErrorCode(_INTERNAL, "the ledger's file is not what was written", also=(_INVALID,)),
     "ledger_failed": ErrorCode(_INTERNAL, "the ledger stopped after an I/O error, or cannot be read"),
     "ledger_file_system": ErrorCode(_INTERNAL, "the ledger lies on a file system that cannot keep it"),
@@ -196,7 +196,7 @@ _FILES: Final[_Rows] = {
 }
 """Ledgers, exports, directories and locks."""
 
-_RENEWAL: Final[_Rows] = {
+_RENEWAL: Final[_Codes] = {
     "bad_expiry": ErrorCode(_INVALID, "a continuation client's answer has no expiry where it should"),
     "claimed": ErrorCode(_CONFLICT, "another session has claimed the continuation"),
     "expired": ErrorCode(_REJECTED, "a token had expired when it came"),
@@ -215,7 +215,7 @@ _RENEWAL: Final[_Rows] = {
 }
 """Renewal and continuations."""
 
-_SETTINGS: Final[_Rows] = {
+_SETTINGS: Final[_Codes] = {
     "configuration": ErrorCode(_INTERNAL, "a setting is wrong, or rules out what was asked for", also=(_OPERATOR,)),
     "manifest_invalid": ErrorCode(_INVALID, "a manifest breaks the contract"),
     "manifest_unreadable": ErrorCode(_INVALID, "a manifest cannot be read"),
@@ -227,7 +227,7 @@ _SETTINGS: Final[_Rows] = {
 }
 """Configuration and installation."""
 
-GROUPS: Final[dict[str, _Rows]] = {
+GROUPS: Final[dict[str, _Codes]] = {
     "Messages and documents": _MESSAGES,
     "Recording": _BROKER,
     "Routing": _ROUTING,
@@ -240,8 +240,8 @@ GROUPS: Final[dict[str, _Rows]] = {
 }
 """The table by subject, in the order of the documentation."""
 
-CODES: Final[_Rows] = {code: row for rows in GROUPS.values() for code, row in rows.items()}
+CODES: Final[_Codes] = {code: error_code for group in GROUPS.values() for code, error_code in group.items()}
 """Every error code."""
 
-TEMPORARY: Final = frozenset(code for code, row in CODES.items() if row.temporary)
+TEMPORARY: Final = frozenset(code for code, error_code in CODES.items() if error_code.temporary)
 """Codes of refusals that did nothing, so that the same call may succeed soon."""

@@ -41,9 +41,9 @@ class LifebusError(Exception):
         super().__init__(detail)
         self.detail = detail
         # A class that is given came from a wire or a caller who knows better than the table.
-        row = _UNKNOWN if code is None or failure_class is not None else CODES.get(code, _UNKNOWN)
-        self.failure_class = failure_class or self.default_failure or row.failure_class
-        self.retry_class = tighten(self.failure_class, retry_class or row.asked_retry)
+        known = _UNKNOWN if code is None or failure_class is not None else CODES.get(code, _UNKNOWN)
+        self.failure_class = failure_class or self.default_failure or known.failure_class
+        self.retry_class = tighten(self.failure_class, retry_class or known.asked_retry)
         self.field = field
         self.code = code
 

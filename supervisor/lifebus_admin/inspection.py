@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from lifebus_broker.claims import RENEWAL, claim_of, explain_lack
 from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.errors import read_errors, unreadable
 from lifebus_broker.ledger.sqlite.reader import Reader
 from lifebus_broker.ledger.sqlite.schema import check_library, library_version
 from lifebus_broker.ports import Query
-from lifebus_broker.routing.claims import RENEWAL, claim_of, explain_lack
 from lifebus_broker.routing.negotiation import negotiate
 from lifebus_broker.routing.payload_validation import check_payload
 from lifebus_contract import (

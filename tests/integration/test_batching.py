@@ -147,7 +147,7 @@ async def test_too_many_open_questions_are_refused_as_busy(monkeypatch: pytest.M
 async def test_callers_learn_when_their_connection_is_closed_and_nothing_is_left_behind() -> None:
     async with running_bus() as daemon:
         async with connected(daemon) as bus:
-            daemon.requests.pause()
+            daemon.requests.close()
             waiting = [asyncio.ensure_future(bus.emit(frame(idempotency_key=key))) for key in (None, None, "k1")]
             await asyncio.sleep(0)
             await asyncio.sleep(0)

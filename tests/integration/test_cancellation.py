@@ -102,7 +102,7 @@ async def test_an_emission_with_a_client_that_was_cancelled_and_repeated_is_one_
 
 async def test_emissions_that_are_never_answered_leave_nothing_behind_when_they_are_given_up() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
-        daemon.requests.pause()
+        daemon.requests.close()
         waiting = [asyncio.ensure_future(bus.emit(frame())) for _ in range(100)]
         await until(lambda: len(bus._connection._pending) == 2)
         for task in waiting:

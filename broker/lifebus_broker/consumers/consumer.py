@@ -62,7 +62,7 @@ class Consumer:
         try:
             async with self._fetch_lock:
                 while turn == self._turn:
-                    changed, now = self._changed, self._now()  # taken before the look, so no change is missed
+                    changed, now = self._changed, self._now()  # taken before the fetch, so no change is missed
                     result, more = await self._fetch(turn, limit)
                     if result.items or result.gap is not None or self._now() >= end:
                         return result

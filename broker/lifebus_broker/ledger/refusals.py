@@ -13,6 +13,9 @@ DISK_FULL: Final = Refusal.of("disk_full", "the ledger's disk is full; reading g
 CLOSED: Final = Refusal.of("closed", "the ledger is closed")
 """The broker is going down; nothing was stored."""
 
+NOT_NOW: Final = frozenset({BUSY.code, DISK_FULL.code, CLOSED.code})
+"""The codes after which the same call may be recorded later, by this broker or the next one."""
+
 FAILED: Final = Refusal.of("ledger_failed", "the ledger stopped after an I/O error")
 """The disk cannot be trusted any more; nothing was stored."""
 
@@ -38,5 +41,5 @@ def unrecordable(fault: Exception) -> AppendResult:
 
 
 def unwritable_record(why: str) -> Refusal:
-    """Return the answer to a note that can never be written."""
+    """Return the answer to a record that can never be written."""
     return Refusal.of("unrecordable", f"the note cannot be written: {why}")

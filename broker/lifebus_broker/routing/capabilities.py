@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
-from lifebus_broker.routing.claims import claim_of
+from lifebus_broker.claims import claim_of
 from lifebus_broker.routing.registry import Registry
 from lifebus_broker.state.capability_state import (
     MAX_SESSIONS,

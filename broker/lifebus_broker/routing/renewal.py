@@ -10,8 +10,8 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from lifebus_broker.claims import RENEWAL, count_claim, explain_lack
 from lifebus_broker.ports import Refusal
-from lifebus_broker.routing.claims import RENEWAL, count_claim, explain_lack
 from lifebus_contract import SUPPORT_STRENGTH, RegisteredAdapter, SupportState
 
 ResetPath = Literal["native", "wrapper_mediated"]

@@ -102,7 +102,7 @@ class Router:
         if isinstance(registered, Refusal):  # not recorded: no receipt can name an adapter that is not there
             return Plan(refusal=registered)
         clients = self.clients.interested_in(request.event, request.adapter_id) if dispatch else ()
-        # Three kinds of emission, told apart by what they carry; the last and plainest is by far the most frequent.
+        # Three kinds of emission, distinguished by what they carry; the last and simplest is by far the most frequent.
         if emission.payloads or emission.requirements:
             return self._plan_delivery(emission, registered, clients, self._header(client_id, parent), used)
         if emission.degradations:

@@ -7,7 +7,7 @@ A `Degradation` reports a change in either direction: support that comes back is
 from collections.abc import Iterable
 from typing import Final
 
-from lifebus_broker.routing.claims import claim_of
+from lifebus_broker.claims import claim_of
 from lifebus_contract import (
     CAPABILITIES,
     SUPPORT_STRENGTH,

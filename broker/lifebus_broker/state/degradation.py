@@ -8,11 +8,11 @@ The words are those of docs/contract.md 4.5.
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from lifebus_broker.routing.claims import claim_of
+from lifebus_broker.claims import claim_of
 from lifebus_contract import (
     AdapterManifest,
     Degradation,
@@ -55,12 +55,16 @@ _RETRY: Final = {
 
 
 class SilenceLimits(Struct, frozen=True, kw_only=True):
-    """How much silence is a loss: polls without the file, unreadable records in a row, ticks, seconds."""
+    """How much silence is a loss of capabilities; the settings `silence.*` are these."""
 
-    missing_polls: int = 2
-    unreadable_records: int = 3
-    hook_ticks: int = 3
-    app_s: int = 600
+    missing_polls: Annotated[int, Meta(ge=1, le=1_000)] = 2
+    """Consecutive ticks without a telemetry file, after which pressure is `unavailable`."""
+    unreadable_records: Annotated[int, Meta(ge=1, le=1_000)] = 3
+    """Unreadable telemetry records in a row, after which pressure is `unavailable`."""
+    hook_ticks: Annotated[int, Meta(ge=1, le=1_000)] = 3
+    """Ticks since telemetry showed work that no hook reported, after which hooks count as silent."""
+    app_s: Annotated[int, Meta(ge=1, le=86_400)] = 600
+    """Seconds after which an app that reports by itself, silent in an open frame, counts as gone."""
 
 
 class Health(Struct, frozen=True, kw_only=True):

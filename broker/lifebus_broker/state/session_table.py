@@ -1,4 +1,4 @@
-"""The story state: the state of every session, ended ones kept as their canonical bytes."""
+"""The state of every session (in digests and dumps the "story state"), ended ones kept as their canonical bytes."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final, Self

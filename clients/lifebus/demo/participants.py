@@ -27,7 +27,7 @@ PAYLOAD_TEXT: Final = "Remember: the tests run with `make test`."
 """What the delivering client has for the harness."""
 
 _PLACEMENTS: Final = ((PlacementClass.DEVELOPER_EQUIVALENT_FRAME, RequirementLevel.REQUIRED),)
-_LATE_STOPS_AFTER: Final = 12
+_STOPS_AFTER: Final = 12
 
 
 class DemoClient(Struct, frozen=True, kw_only=True):
@@ -144,10 +144,10 @@ class DemoFollower:
                 break
         await receipts.aclose()
 
-    async def follow_late(self, runtime_dir: Path, resume: anyio.Event, note: Callable[[str], None]) -> None:
+    async def follow_interrupted(self, runtime_dir: Path, resume: anyio.Event, note: Callable[[str], None]) -> None:
         """Follow on a connection of its own, hang up after some receipts, and go on from there after `resume`."""
         async with connect(f"demo.{self.name}", runtime_dir=runtime_dir) as bus:
-            await self.follow(bus, stop_after=_LATE_STOPS_AFTER)
+            await self.follow(bus, stop_after=_STOPS_AFTER)
         note(f"`{self.name}` hangs up after {len(self.seen)} receipts")
         await resume.wait()
         async with connect(f"demo.{self.name}", runtime_dir=runtime_dir) as bus:

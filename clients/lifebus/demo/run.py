@@ -41,16 +41,16 @@ async def run_demo(view: DemoView, speed: float | None) -> list[Check]:
 async def _run_scenario(view: DemoView, home: Path, replayer: Replayer, broker_pid: int) -> list[Check]:
     """Start clients and followers, replay every recording, and compare what was seen with the ledger."""
     recordings, runtime_dir = load_recordings(), home / "run"
-    everything, late = DemoFollower("everything"), DemoFollower("late")
+    everything, interrupted = DemoFollower("everything"), DemoFollower("late")
     of_sessions = [DemoFollower(f"{pair[0]} …{pair[1][-6:]}", pair) for pair in sessions_of(recordings)]
-    followers, dispatched, resume = [everything, late, *of_sessions], list[str](), anyio.Event()
+    followers, dispatched, resume = [everything, interrupted, *of_sessions], list[str](), anyio.Event()
     calls = sum(len(recording.steps) for recording in recordings)
     checks: list[Check] = []
     async with connect("demo.followers", runtime_dir=runtime_dir) as bus, anyio.create_task_group() as tasks:
         for client in CLIENTS:  # registered before the first hook call: each has to get its dispatches
             await tasks.start(serve_client, client, runtime_dir, dispatched.append)
         tasks.start_soon(everything.follow, bus, view.receipt)
-        tasks.start_soon(late.follow_late, runtime_dir, resume, view.note)
+        tasks.start_soon(interrupted.follow_interrupted, runtime_dir, resume, view.note)
         for follower in of_sessions:
             tasks.start_soon(follower.follow, bus)
         view.opened(home, broker_pid, calls, len(of_sessions))

@@ -1,1 +1,1 @@
-"""What app-servers tell of sessions, as receipts: one for each fact, whoever else tells of it."""
+"""What app-servers report of sessions, as receipts: one for each fact, whoever else reports it."""

@@ -1,7 +1,7 @@
 """What follows from one fact of an app-server, given what is known of its session.  Pure.
 
-Whatever is on record already gives no second receipt: a fact that comes again, or that another observer told, finds the
-session begun, the frame open or closed, the compaction counted.
+What is on record already gives no second receipt: where a fact comes again, or another observer reported it, the
+session has begun, the frame is open or closed, the compaction is counted.
 """
 
 from collections.abc import Iterable, Iterator
@@ -34,7 +34,7 @@ _FOLLOWED: Final = "another turn of the thread began"
 
 
 def leaves_to_hooks(monitor: SessionMonitor, *, installed: bool) -> bool:
-    """Whether hooks tell of a session, or will: they came, or are installed, and are not known to be silent."""
+    """Whether hooks report a session, or will: they came, or are installed, and are not known to be silent."""
     # hooks that are installed may still not run: then nobody but the app-server reports
     silent = any(one.cause == Cause.HOOKS_SILENT.value for one in monitor.state.lost)
     return (monitor.is_hooked or installed) and not silent
@@ -43,9 +43,9 @@ def leaves_to_hooks(monitor: SessionMonitor, *, installed: bool) -> bool:
 def findings_of(
     monitor: SessionMonitor, fact: AppServerFact, mark: str, *, moved: bool = False
 ) -> list[SupervisionFinding]:
-    """Return what is to be recorded of a fact now; token counts, and what hooks tell, are left to the monitor.
+    """Return what is to be recorded of a fact now; token counts, and what hooks report, are left to the monitor.
 
-    `mark` says which fact it is of all that were told, `moved` that the session's process is not the one known so far.
+    `mark` says which fact it is of all that were reported, `moved` that the session's process is not the known one.
     """
     found: Iterable[SupervisionFinding] = ()
     match fact:
@@ -74,7 +74,7 @@ def due(
 ) -> tuple[tuple[DeferredFact, ...], tuple[DeferredFact, ...]]:
     """Return which of the deferred facts are to be decided now, and which wait on.
 
-    Those that a hook told are gone.  All others are due where hooks have turned out to be silent; else the end of a
+    Those that a hook reported are gone.  All others are due where hooks have turned out to be silent; else the end of a
     thread takes with it what came before, once the hook had its time.
     """
     waiting = tuple(one for one in monitor.deferred if not _is_settled(monitor, one))
@@ -154,7 +154,7 @@ def _in_frame(finding: SupervisionFinding, frame_id: str | None, key: str) -> Su
 
 
 def _is_settled(monitor: SessionMonitor, deferred: DeferredFact) -> bool:
-    """Whether a hook told what was deferred, or nobody ever will."""
+    """Whether a hook reported what was deferred, or nobody ever will."""
     match deferred.fact:
         case ThreadOpened():
             return monitor.state.started

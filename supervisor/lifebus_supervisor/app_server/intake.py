@@ -1,4 +1,4 @@
-"""Facts of app-servers on their way into the ledger: at once, or left to the hooks that tell the same.
+"""Facts of app-servers on their way into the ledger: at once, or left to the hooks that report the same.
 
 Everything about one session is decided while nobody else decides: the supervisor's lock is held.  What is known is what
 the ledger says, so that a broker which starts again goes on where it stopped, and a fact that comes again changes
@@ -30,7 +30,7 @@ _SHARED: Final = (ThreadOpened, ThreadClosed, TurnStarted, TurnEnded)
 
 
 class AppServerIntake:
-    """Takes what observers tell beside signals, and makes receipts of it (`LifecycleIntake`)."""
+    """Takes what observers report beside signals, and makes receipts of it (`LifecycleIntake`)."""
 
     def __init__(self, bus: EventBus, supervisor: Supervisor, recorder: AppServerRecorder) -> None:
         self._bus = bus
@@ -88,7 +88,7 @@ class AppServerIntake:
             await self._recorder.record(monitor, findings_of(monitor, fact, mark), source.manifest)
 
     def _count_compactions(self, monitor: SessionMonitor, fact: AppServerFact) -> None:
-        """Let the monitor count compactions by what this app-server tells."""
+        """Let the monitor count compactions by what this app-server reports."""
         state = compactions.on_app_server(monitor.compactions, monitor.state.compactions)
         if isinstance(fact, Compacted):
             state = compactions.on_app_server_proof(state, fact, SOURCE)
@@ -121,7 +121,7 @@ class AppServerIntake:
         return monitor, moved
 
     async def _lost(self, source: "_Origin", lost: ObservedLoss, number: int) -> None:
-        """Record a gap in every session that the origin may have told of, else outside any."""
+        """Record a gap in every session that the origin may have reported, else outside any."""
         finding = gap(lost.messages, lost.bytes, source.mark(number))
         live = [monitor for monitor in await self._monitors_of(source) if not monitor.state.ended]
         for monitor in live:
@@ -130,7 +130,7 @@ class AppServerIntake:
             await self._recorder.emit([finding], source.manifest, "")
 
     async def _ended(self, source: "_Origin", ended: ObservedExit, number: int) -> None:
-        """Close what the app-server left open; its observer told of most of it before."""
+        """Close what the app-server left open; its observer reported most of it before."""
         details = dict(ended.evidence)
         if ended.exit_code is not None:
             details["exit_code"] = ended.exit_code
@@ -151,7 +151,7 @@ class AppServerIntake:
         self._origins.pop(source.origin, None)
 
     async def _monitors_of(self, source: "_Origin") -> list[SessionMonitor]:
-        """Return the sessions that an origin told of; after a restart its process tells which they were."""
+        """Return the sessions that an origin reported; after a restart they are found by its process."""
         known, adapter_id = self._origins.get(source.origin, {}), source.manifest.adapter_id
         found: list[SessionMonitor] = []
         for monitor in self._supervisor.monitors:
@@ -162,7 +162,7 @@ class AppServerIntake:
         return found
 
     def _sessions(self, origin: str) -> dict[str, None]:
-        """Return the sessions of an origin; of very many origins the one heard longest ago is forgotten."""
+        """Return the sessions of an origin; of very many origins the one that reported longest ago is forgotten."""
         sessions = self._origins.setdefault(origin, {})
         self._origins.move_to_end(origin)
         if len(self._origins) > _MAX_ORIGINS:
@@ -171,14 +171,14 @@ class AppServerIntake:
 
 
 class _Origin(msgspec.Struct, frozen=True):
-    """Who tells: the origin, its adapter, and the app-server's process where it is known."""
+    """Who reports: the origin, its adapter, and the app-server's process where it is known."""
 
     origin: str
     manifest: AdapterManifest
     process: CallerProcess | None
 
     def mark(self, number: int) -> str:
-        """Return what tells one of its observations from all others."""
+        """Return what distinguishes one of its observations from all others."""
         return f"{self.origin}:{number}"
 
 

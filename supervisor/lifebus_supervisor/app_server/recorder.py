@@ -1,4 +1,4 @@
-"""What is recorded for app-servers: findings, and facts that were deferred to hooks until no hook can tell them."""
+"""What is recorded for app-servers: findings, and facts that were deferred to hooks until no hook can report them."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -6,6 +6,7 @@ from typing import Final
 
 import structlog
 
+from lifebus_broker.ledger.refusals import NOT_NOW
 from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.state.telemetry_keys import APP_SERVER
@@ -24,8 +25,6 @@ CLIENT_ID: Final = APP_SERVER
 _BUDGET_S: Final = 1.0
 """How long callback clients may take over one fact, in seconds."""
 
-_RETRYABLE: Final = frozenset({"busy", "disk_full", "closed"})
-
 _log = structlog.get_logger("lifebus.app_server")
 
 
@@ -38,7 +37,7 @@ class AppServerRecorder:
         self._environment = environment
 
     def leaves_to_hooks(self, monitor: SessionMonitor) -> bool:
-        """Whether what hooks tell too is left to them."""
+        """Whether what hooks report too is left to them."""
         return leaves_to_hooks(monitor, installed=self._environment.hooks_installed(monitor.key[0]))
 
     async def record(
@@ -96,8 +95,8 @@ class AppServerRecorder:
         emissions = emissions_of(findings, manifest, (manifest.adapter_id, session), self._bus.ids, mode=mode)
         outcomes = await self._bus.emit(CLIENT_ID, emissions, budget=_BUDGET_S)
         for outcome in outcomes:
-            if outcome.refusal is not None and outcome.refusal.code in _RETRYABLE:
+            if outcome.refusal is not None and outcome.refusal.code in NOT_NOW:
                 raise BrokerBusy(outcome.refusal.detail, code="busy")
-            if outcome.refusal is not None:  # another observer told the same in other words
+            if outcome.refusal is not None:  # another observer reported the same in other words
                 _log.debug("fact_refused", code=outcome.refusal.code, failure=outcome.refusal.failure_class.value)
         return tuple(one for outcome in outcomes for one in outcome.stored)

@@ -6,7 +6,7 @@ from pathlib import Path
 from msgspec import structs
 
 from lifebus_adapters import ADAPTERS, load_third_party
-from lifebus_broker.routing.claims import claims_without
+from lifebus_broker.claims import claims_without
 from lifebus_broker.routing.registry import Registry
 from lifebus_contract import AdapterManifest, InvalidRequest, LifebusError, RegisteredAdapter
 from lifebus_supervisor.configuration.file import ConfigurationError

@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta, Struct
 
 from lifebus_broker.ledger.backends import DEFAULT_BACKEND, Backend, LedgerLocation
+from lifebus_broker.state.degradation import SilenceLimits
 from lifebus_broker.state.pressure import Thresholds
 from lifebus_contract import CapabilityRequest, LifecycleEvent
 from lifebus_contract.fields import Identifier
@@ -79,17 +80,9 @@ class SignalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """MiB of signals that are kept for followers; the oldest of the largest threads go first.  0 keeps none."""
 
 
-class SilenceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SilenceSettings(SilenceLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How much silence is a loss of capabilities, or the end of a session."""
 
-    missing_polls: Annotated[int, Meta(ge=1, le=1_000)] = 2
-    """Consecutive ticks without a telemetry file, after which pressure is `unavailable`."""
-    unreadable_records: Annotated[int, Meta(ge=1, le=1_000)] = 3
-    """Unreadable telemetry records in a row, after which pressure is `unavailable`."""
-    hook_ticks: Annotated[int, Meta(ge=1, le=1_000)] = 3
-    """Ticks since telemetry showed work that no hook reported, after which hooks count as silent."""
-    app_s: Annotated[int, Meta(ge=1, le=86_400)] = 600
-    """Seconds after which an app that reports by itself, silent in an open frame, counts as gone."""
     abandon_s: Annotated[int, Meta(ge=1, le=31_536_000)] = 86_400
     """Seconds of silence after which a session whose process is unknown counts as abandoned."""
 

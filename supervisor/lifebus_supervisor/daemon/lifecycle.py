@@ -86,7 +86,7 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
 async def _recover(core: Core) -> None:
     """Go on where the broker before stopped, before anybody can ask or report something."""
     fanout, tasks, follower = core.bus.fanout, core.tasks, core.follower
-    # The follower hears of commits before anybody can make one, so that it misses none.
+    # The follower listens to commits before anybody can make one, so that it misses none.
     if follower is not None:
         fanout.listen(follower.on_commit)
         tasks.start_soon(follower.run)

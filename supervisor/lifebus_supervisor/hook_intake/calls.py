@@ -9,6 +9,7 @@ import anyio.to_thread
 import structlog
 
 from lifebus_adapters.adapter import Adapter, ContextDelivery, HookAnswer, HookCall, HookReading
+from lifebus_broker.ledger.refusals import NOT_NOW
 from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.dispatch import EmissionOutcome
 from lifebus_broker.state.telemetry_keys import HOOKS
@@ -27,7 +28,7 @@ _log = structlog.get_logger("lifebus.hooks")
 
 
 class HookSupervision(Protocol):
-    """Someone who knows what else was told of a session (lifebus_supervisor.supervision)."""
+    """Knows what else was reported of a session (lifebus_supervisor.supervision)."""
 
     async def admit(self, call: HookCall, reading: HookReading) -> tuple[Emission, ...]:
         """Return the emissions as they are to be recorded, merged with what is known already."""
@@ -52,7 +53,7 @@ class Unsupervised:
 class HookCalls:
     """Handles hook calls; `budget` is how long callback clients may take together, in seconds.
 
-    `clock` returns monotonic seconds, for the limit of recorded failures; `supervision` merges what hooks tell with
+    `clock` returns monotonic seconds, for the limit of recorded failures; `supervision` merges what hooks report with
     what is known already.
     """
 
@@ -72,7 +73,7 @@ class HookCalls:
         self._supervision = supervision or Unsupervised()
 
     async def handle(self, call: HookCall) -> HookAnswer:
-        """Return what the harness gets back, once everything the call told is durable.
+        """Return what the harness gets back, once everything the call reported is durable.
 
         A call from the spool is history: it is recorded, but no client is asked to deliver into the past.  One that
         cannot be read is answered with nothing, and that it failed is recorded.
@@ -90,12 +91,12 @@ class HookCalls:
             await self._refuse_call(call, fault, adapter.registered.manifest, adapter.session_of)
             return _NOTHING
         # A spooled call is history: nobody waits for its answer, and no client may deliver into the past.
-        late = call.spooled_at_epoch_s is not None
+        spooled = call.spooled_at_epoch_s is not None
         emissions = await self._supervision.admit(call, reading)
-        outcomes = await self._emit(emissions, dispatch=not late)
+        outcomes = await self._emit(emissions, dispatch=not spooled)
         # Only now: what is not durable yet must not change what supervision knows.
         self._supervision.hook_seen(call, reading, outcomes)
-        return _NOTHING if late else await _offload(call, adapter.render, call, _deliveries(emissions, outcomes))
+        return _NOTHING if spooled else await _offload(call, adapter.render, call, _deliveries(emissions, outcomes))
 
     async def _emit(self, emissions: Sequence[Emission], *, dispatch: bool) -> list[EmissionOutcome]:
         if not emissions:
@@ -159,7 +160,7 @@ def _is_notable(count: int) -> bool:
 
 def _raise_busy(outcomes: Sequence[EmissionOutcome]) -> None:
     for outcome in outcomes:
-        if outcome.refusal is not None and outcome.refusal.code in {"busy", "disk_full", "closed"}:
+        if outcome.refusal is not None and outcome.refusal.code in NOT_NOW:
             raise BrokerBusy(outcome.refusal.detail, code="busy")
 
 

@@ -1,7 +1,7 @@
 """What is recorded of a hook call that could not be read: one `failed` receipt that says why, and nothing of its words.
 
 Pure: the bus is asked elsewhere, time is given.  The receipt is one of `supervisor.tick`, the event that claims least:
-it tells nothing of a session's, a frame's or a context's state.
+it says nothing of a session's, a frame's or a context's state.
 """
 
 from collections import defaultdict, deque

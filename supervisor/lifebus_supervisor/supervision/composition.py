@@ -11,7 +11,6 @@ from anyio.abc import TaskGroup
 from lifebus_adapters.adapter import Adapter
 from lifebus_adapters.shared.telemetry import Surroundings
 from lifebus_broker.routing.bus import EventBus
-from lifebus_broker.state.degradation import SilenceLimits
 from lifebus_supervisor.app_server.recorder import AppServerRecorder
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.jobs.state_follower import StateFollowerTask
@@ -70,17 +69,11 @@ def compose_supervisor(
             now=time.time,
             discover=settings.telemetry.discover,
         )
-    silence = settings.silence
     limits = SupervisorLimits(
         interval_s=settings.ticks.interval_ms / 1000,
         thresholds=settings.pressure,
-        silence=SilenceLimits(
-            missing_polls=silence.missing_polls,
-            unreadable_records=silence.unreadable_records,
-            hook_ticks=silence.hook_ticks,
-            app_s=silence.app_s,
-        ),
-        abandon_s=silence.abandon_s,
+        silence=settings.silence,
+        abandon_s=settings.silence.abandon_s,
     )
     environment = Environment(
         now=time.monotonic,

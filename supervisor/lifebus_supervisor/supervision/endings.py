@@ -70,7 +70,7 @@ def frame_closings(monitor: SessionMonitor, evidence: str, source: str = "superv
         yield _abandoned(frame, evidence, source) if seen is None else _shown_end(frame, seen)
 
 
-def late_closings(monitor: SessionMonitor) -> list[SupervisionFinding]:
+def overdue_closings(monitor: SessionMonitor) -> list[SupervisionFinding]:
     """Return the ends of frames that the session's recorded end left open; a frame that opened later is alive."""
     left = monitor.state.left
     return [one for one in frame_closings(monitor, LEFT_OPEN) if one.frame and one.frame.frame_id in left]

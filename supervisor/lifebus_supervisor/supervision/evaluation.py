@@ -10,7 +10,7 @@ from typing import Any
 from lifebus_broker.state.pressure import Thresholds, next_level, percent_of
 from lifebus_broker.state.telemetry_keys import LEVEL, SOURCE, USED
 from lifebus_contract import LifecycleEvent
-from lifebus_supervisor.supervision.endings import late_closings, session_closings, turn_endings
+from lifebus_supervisor.supervision.endings import overdue_closings, session_closings, turn_endings
 from lifebus_supervisor.supervision.findings import GRACE_TICKS, Moment, SupervisionFinding
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
 
@@ -28,7 +28,7 @@ def evaluate(
         return session_closings(monitor, end)
     measured = [*pressure_change(monitor, moment, thresholds), *_compactions(monitor, moment, awaits_hook=awaits_hook)]
     if monitor.state.ended:  # what its files report late is still true
-        return [*late_closings(monitor), *measured]
+        return [*overdue_closings(monitor), *measured]
     return [*measured, *turn_endings(monitor, moment)]
 
 

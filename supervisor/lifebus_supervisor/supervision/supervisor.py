@@ -13,9 +13,9 @@ from msgspec import Struct
 
 from lifebus_adapters.adapter import HookCall, HookReading
 from lifebus_adapters.shared.telemetry import HOOK_SOURCE
+from lifebus_broker.claims import claim_of
 from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.routing.bus import EventBus
-from lifebus_broker.routing.claims import claim_of
 from lifebus_broker.routing.dispatch import EmissionOutcome
 from lifebus_broker.state.receipt_view import BrokenLog
 from lifebus_contract import AdapterManifest, Emission, LifebusError, LifecycleEvent, RegisteredAdapter, SupportState
@@ -39,7 +39,7 @@ _log = structlog.get_logger("lifebus.supervisor")
 _SETTLE_TICKS: Final = 2
 """For how many ticks after a hook its telemetry may still be on the way."""
 
-_PATIENCE_S: Final = 0.15
+_REFRESH_TIMEOUT_S: Final = 0.15
 """How long a hook call waits for what is known of its session, in seconds; it is merged with less, if need be."""
 
 _BATCH: Final = 32
@@ -47,7 +47,7 @@ _BATCH: Final = 32
 _MAX_RECOVERED: Final = 2_048
 _FORGET_TICKS: Final = 3
 _FORGET_HISTORY_TICKS: Final = 900
-_WAKING: Final = frozenset(
+_POLL_AFTER: Final = frozenset(
     {LifecycleEvent.FRAME_ENDED, LifecycleEvent.CONTEXT_COMPACTED, LifecycleEvent.SESSION_ENDING}
 )
 """The events after which polling the files is worth while at once."""
@@ -113,7 +113,7 @@ class Supervisor:
         # Without the lock: a harness waits for its hook, and a pass may wait for callback clients.
         monitor = self.monitors.open((call.adapter_id, reading.session))
         if not monitor.loaded and any(one.request.event in NEEDS_HISTORY for one in reading.emissions):
-            await self.monitors.refresh(monitor, self.environment.now(), _PATIENCE_S)
+            await self.monitors.refresh(monitor, self.environment.now(), _REFRESH_TIMEOUT_S)
         merged = merge(monitor, reading, registered.manifest, self._bus.ids, int(self.environment.epoch()))
         self.merged += max(0, len(reading.emissions) - len(merged))
         return merged
@@ -134,7 +134,7 @@ class Supervisor:
         # After the receipts: the facts are compared with the state that this call has made.
         for fact in reading.facts:
             monitor.observe(fact, HOOK_SOURCE, self.ticks, settled=False, history=False)
-        if reading.facts or any(one.request.event in _WAKING for one in reading.emissions):
+        if reading.facts or any(one.request.event in _POLL_AFTER for one in reading.emissions):
             self.wake.set()
 
     def _announce_exit(self, call: HookCall, reading: HookReading) -> None:

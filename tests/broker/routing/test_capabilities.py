@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lifebus_adapters import ADAPTERS
+from lifebus_broker.claims import claim_of
 from lifebus_broker.routing.capabilities import CapabilityTable
-from lifebus_broker.routing.claims import claim_of
 from lifebus_broker.routing.registry import Registry
 from lifebus_broker.routing.transitions import transition
 from lifebus_broker.state.capability_state import CapabilityState

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lifebus_broker.routing.claims import claim_of
+from lifebus_broker.claims import claim_of
 from lifebus_broker.routing.negotiation import degradations_of, negotiate, warnings_of
 from lifebus_contract import (
     CAPABILITIES,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lifebus_broker.routing.claims import RENEWAL, count_claim, explain_lack
+from lifebus_broker.claims import RENEWAL, count_claim, explain_lack
 from lifebus_broker.routing.negotiation import negotiate
 from lifebus_broker.routing.renewal import posture_of
 from lifebus_contract import (

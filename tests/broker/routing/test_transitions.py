@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lifebus_broker.routing.claims import claim_of
+from lifebus_broker.claims import claim_of
 from lifebus_broker.routing.transitions import (
     is_recovery,
     losses_of,

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
+from lifebus_broker.claims import claim_of
 from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.routing.bus import EventBus
-from lifebus_broker.routing.claims import claim_of
 from lifebus_broker.routing.transitions import transition
 from lifebus_broker.state.capability_state import CapabilityState
 from lifebus_contract import (

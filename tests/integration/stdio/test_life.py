@@ -80,7 +80,7 @@ async def test_subscriptions_registrations_and_keyed_emissions_survive_a_restart
 async def test_requests_to_a_broker_that_is_gone_are_refused_after_their_timeout() -> None:
     async with running_bus() as daemon, raw_peer(daemon, "--timeout", "300ms") as peer:
         assert "ok" in await peer.ask("ping")
-        daemon.requests.pause()
+        daemon.requests.close()
         refused = [await peer.ask("ping"), await peer.ask("emit", emit(emission())), await peer.ask("subscribe")]
 
     assert {answer["refused"]["failure_class"] for answer in refused} == {"timeout"}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from lifebus_broker.routing.claims import RENEWAL, claim_of
+from lifebus_broker.claims import RENEWAL, claim_of
 from lifebus_contract import CAPABILITIES, AdapterManifest
 
 OMITTED = ("session_rename",)

@@ -114,17 +114,6 @@ async def test_an_answer_to_a_peer_that_is_gone_is_counted_and_harms_no_other() 
         assert not server.answer(ZmqRequest(server, b"nobody", 1), Nothing())
 
 
-async def test_a_paused_server_takes_nothing_new_and_still_answers() -> None:
-    with open_server() as (server, address, asked), client_of(address, zmq.DEALER) as client:
-        client.send_multipart(PING)
-        await until(lambda: bool(asked))
-        server.pause()
-        client.send_multipart(PING)
-        assert server.answer(asked[0][0], Nothing())
-        assert await heard(client) == (7, "ok", {})
-        assert len(asked) == 1
-
-
 @pytest.mark.parametrize("size", [100, 200_000])
 async def test_what_a_peer_does_not_read_is_bounded_in_messages_and_in_bytes(size: int) -> None:
     with (

@@ -42,7 +42,7 @@ _LOCAL: Final = ("<command-name>", "<command-message>", "<local-command-", "<bas
 _REQUESTS: Final = (b'{"type":"api-request', b'{"type": "api-request')
 _ATTACHMENT: Final = b'"attachment":'
 _BEGINNING: Final = 160
-_TOLD: Final = frozenset({"assistant", "user", "system"})
+_MESSAGE_TYPES: Final = frozenset({"assistant", "user", "system"})
 _QUEUED: Final = "queue-operation"
 _SECONDS: Final = len("2026-11-21T20:59:16")
 
@@ -82,7 +82,7 @@ class TranscriptReader:
         self._note_copies(line)
         # After /clear `session_id` is still the old one; this is the camel-case `sessionId`.
         session = named(line.session_id, "sessionId") or self._session
-        if session is None or line.is_sidechain or line.type not in _TOLD:
+        if session is None or line.is_sidechain or line.type not in _MESSAGE_TYPES:
             return ()
         if line.type == "assistant":
             return self._answer(session, line, ASSISTANT_MESSAGE.read(line.message))
@@ -96,7 +96,7 @@ class TranscriptReader:
         if line.type == _QUEUED:
             self._queued_at = max(self._queued_at, at)
         asked_by = line.request_session_id or line.session_id
-        self._is_copying = line.type in _TOLD and (self._is_copying or asked_by != line.session_id)
+        self._is_copying = line.type in _MESSAGE_TYPES and (self._is_copying or asked_by != line.session_id)
         # Compared as text, to the second: all times of a file have the same form.
         self._is_copied = self._is_copying or "" < at < self._queued_at
 

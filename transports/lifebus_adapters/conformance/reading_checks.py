@@ -22,7 +22,7 @@ from lifebus_contract.fields import MAX_MESSAGE_BYTES
 
 _ORDER: Final = {event: place for place, event in enumerate(LifecycleEvent)}
 _SPOOLED_S: Final = 1_800_000_100
-_LATE: Final = "spooled_late"
+_SPOOLED: Final = "spooled_late"
 _UNCLAIMED: Final = EventClaim(support=SupportState.UNAVAILABLE)
 
 
@@ -165,8 +165,8 @@ def late_calls_are_marked(subject: Subject) -> Iterator[str]:
     """A call that comes late, from the spool, means the same and bears the warning `spooled_late`."""
     for example, call, reading in readings(subject):
         # The same call id: a call from the spool is the same call.
-        late = read(subject, structs.replace(call, spooled_at_epoch_s=_SPOOLED_S))
-        if [emission.request for emission in late.emissions] != [emission.request for emission in reading.emissions]:
+        spooled = read(subject, structs.replace(call, spooled_at_epoch_s=_SPOOLED_S))
+        if [emission.request for emission in spooled.emissions] != [emission.request for emission in reading.emissions]:
             yield f"{example.title} means something else when it comes late"
-        if not all(_LATE in [warning.code for warning in emission.warnings] for emission in late.emissions):
+        if not all(_SPOOLED in [warning.code for warning in emission.warnings] for emission in spooled.emissions):
             yield f"{example.title} does not say that it came late"

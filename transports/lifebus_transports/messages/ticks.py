@@ -24,7 +24,7 @@ class Tick(Document, frozen=True, kw_only=True, omit_defaults=True):
 class TickAnswer(Document, frozen=True, kw_only=True):
     """The answer to `tick`: the stored receipts of what was observed, `supervisor.tick` among them, and the counts.
 
-    `sessions` and `files` say how many were looked at, `degraded` how many capabilities are weaker than claimed.
+    `sessions` and `files` say how many were checked, `degraded` how many capabilities are weaker than claimed.
     """
 
     receipts: tuple[bytes, ...]

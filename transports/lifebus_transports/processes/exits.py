@@ -1,4 +1,4 @@
-"""Telling when a child has ended: by a descriptor of the process, or by a thread where there are none."""
+"""Waiting for the end of a child: by a descriptor of the process, or by a thread where there are none."""
 
 import asyncio
 import contextlib

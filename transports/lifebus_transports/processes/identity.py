@@ -20,7 +20,7 @@ _MAX_CLIMB: Final = 5
 _MAX_ANCESTRY: Final = 8
 _INIT: Final = 1
 _DEAD: Final = frozenset("ZXx")
-"""States of a process that has ended and whose parent has not looked yet."""
+"""States of a process that has ended and whose parent has not waited for it yet."""
 
 
 class _Stat(Struct, frozen=True):
@@ -47,7 +47,7 @@ def identify(pid: int) -> CallerProcess | None:
 def harness_of(pid: int) -> CallerProcess | None:
     """Return the first process from `pid` upwards that is no shell and not our launcher; never the first of all."""
     for _ in range(_MAX_CLIMB + 1):
-        stat = _look(pid)
+        stat = _stat_or_none(pid)
         if stat is None or pid <= _INIT:
             return None
         # Through a shell we may be the grandchild of the harness; through `exec` its child.
@@ -68,7 +68,7 @@ def caller_of(claimed: int, peer: int | None) -> CallerProcess | None:
     for _ in range(_MAX_ANCESTRY + 1):
         if pid == claimed:
             return harness_of(claimed)
-        stat = _look(pid)
+        stat = _stat_or_none(pid)
         if stat is None or stat.parent <= _INIT:
             return None
         pid = stat.parent
@@ -76,7 +76,7 @@ def caller_of(claimed: int, peer: int | None) -> CallerProcess | None:
 
 
 def is_alive(process: CallerProcess) -> bool:
-    """Whether this very process still runs; an ended one whose parent has not looked yet does not.
+    """Whether this very process still runs; an ended one whose parent has not waited for it yet does not.
 
     Where the system refuses to say, nothing proves its death, and it counts as alive.
     """
@@ -87,7 +87,7 @@ def is_alive(process: CallerProcess) -> bool:
     return stat is not None and stat.state not in _DEAD and process.started == f"{_boot_id()}:{stat.started}"
 
 
-def _look(pid: int) -> _Stat | None:
+def _stat_or_none(pid: int) -> _Stat | None:
     try:
         return _stat(pid)
     except OSError:

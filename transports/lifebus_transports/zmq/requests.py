@@ -124,10 +124,6 @@ class RequestServer:
         self._reader.close()
         self._socket.close()
 
-    def pause(self) -> None:
-        """Stop reading new requests; answers still go out."""
-        self._reader.close()
-
     def answer(self, request: ZmqRequest, body: object) -> bool:
         """Send an answer; False when the peer is gone or does not read."""
         return self.send(request.routing_id, request.in_reply_to, ANSWER_OK, body)

@@ -43,7 +43,7 @@ _READER_MS: Final = 200
 _PROBE_BYTES: Final = 262_144
 _FRAME_BYTES: Final = 4096
 _VACUUM_PAGES: Final = 128
-_KEPT_PAGES: Final = 256
+_SPARE_PAGES: Final = 256
 _INCREMENTAL: Final = 2
 
 
@@ -88,7 +88,7 @@ class Store:
         self.records = RecordTable(self._execute)
         self.tombstones = Tombstones(self._execute)
         self._load_tail()
-        self._look_for_free_pages()
+        self._count_free_pages()
         self.size_bytes = self._size()
         self._record_watermark()
         with suppress(apsw.FullError):  # a full disk can be read
@@ -200,14 +200,14 @@ class Store:
             self.tombstones.exist |= has_added
             self._frames += last - span[0]
             if last == self.floor:
-                self._look_for_free_pages()
+                self._count_free_pages()
         return self.pruned < self.floor
 
     def vacuum(self) -> None:
         """Give some of the free pages back to the file system; `has_free_pages` says whether there are more of them."""
         self._all(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})")
         self._frames += 2 * _VACUUM_PAGES
-        self._look_for_free_pages()
+        self._count_free_pages()
 
     def truncate_wal(self, wait_ms: int = 0) -> None:
         """Move the write-ahead log into the file and cut it off; `apsw.BusyError` says that a reader needs it now."""
@@ -311,13 +311,13 @@ class Store:
             self._tips[adapter, session or None] = tip
             self._unpointed[tip.stream] = tip.position
 
-    def _look_for_free_pages(self) -> None:
+    def _count_free_pages(self) -> None:
         """Find out whether there are free pages to give back; a file of an older format keeps them."""
         # files of older formats were made without it; to turn it on later, the whole file must be rewritten
         vacuums = self._all("PRAGMA auto_vacuum") == [(_INCREMENTAL,)]
         was, self.has_free_pages = (
             self.has_free_pages,
-            vacuums and self._all("PRAGMA freelist_count")[0][0] > _KEPT_PAGES,
+            vacuums and self._all("PRAGMA freelist_count")[0][0] > _SPARE_PAGES,
         )
         self.wal_is_long |= was and not self.has_free_pages
 
