@@ -113,8 +113,7 @@ _ROUTING: Final[_Codes] = {
     "taken": ErrorCode(_INVALID, "the id is that of a built-in adapter"),
     "unknown_capability": ErrorCode(_INVALID, "the contract knows no such capability"),
     "requirement_unmet": ErrorCode(_UNSUPPORTED, "a required capability cannot be had", also=(_OPERATOR,)),
-    # The retry class may be stricter: it follows from the support that is left.
-    "required_capability_lost": ErrorCode(_DEGRADED, "a client lost a capability that it requires"),
+    "required_capability_lost": ErrorCode(_DEGRADED, "a capability that is required was lost in mid-session"),
     "placement_unavailable": ErrorCode(
         FailureClass.PLACEMENT_UNAVAILABLE, "a required placement of a payload cannot be had"
     ),

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs, to_builtins
 
 from lifebus_adapters import ADAPTERS, HookCall
 from lifebus_broker.ports import Refusal
@@ -25,6 +26,7 @@ from lifebus_contract import (
     InvalidRequest,
     ManifestPlacementClass,
     PayloadEnvelope,
+    RegisteredAdapter,
     RequirementLevel,
     SupportState,
     validate,
@@ -48,9 +50,17 @@ def resolving(adapter_id: str, version: str, mode: IntegrationMode) -> FailureCl
     return found.failure_class
 
 
-def negotiating(adapter_id: str, support: SupportState) -> FailureClass | None:
+def negotiating(
+    adapter_id: str, claim: SupportState | None = None, now: SupportState | None = None
+) -> FailureClass | None:
+    """Require the opening of frames of an adapter that claims and has this support of it."""
+    registered = ADAPTERS[adapter_id].registered
+    if claim is not None:
+        plain = to_builtins(registered.manifest)
+        plain["lifecycle_events"]["frame.opening"]["support"] = claim.value
+        registered = structs.replace(registered, manifest=validate(plain, AdapterManifest))
     requirement = CapabilityRequest(capability="event:frame.opening", level=RequirementLevel.REQUIRED)
-    return negotiate(ADAPTERS[adapter_id].registered, [requirement], {requirement.capability: support}).failure_class
+    return negotiate(registered, [requirement], {} if now is None else {requirement.capability: now}).failure_class
 
 
 def placing(adapter_id: str, placement: str, size: int) -> FailureClass:
@@ -88,11 +98,19 @@ MAPPING: dict[str, tuple[Callable[[str], FailureClass | None], FailureClass]] = 
         lambda name: resolving(f"{name}x", manifest(name).adapter_version, IntegrationMode.NATIVE_HOOK),
         FailureClass.ADAPTER_UNAVAILABLE,
     ),
-    "a capability that is gone": (
-        lambda name: negotiating(name, SupportState.UNAVAILABLE),
+    "a capability that is not there": (
+        lambda name: negotiating(name, claim=SupportState.UNAVAILABLE),
         FailureClass.CAPABILITY_UNSUPPORTED,
     ),
-    "a capability by hand": (lambda name: negotiating(name, SupportState.MANUAL), FailureClass.OPERATOR_REQUIRED),
+    "a capability by hand": (lambda name: negotiating(name, claim=SupportState.MANUAL), FailureClass.OPERATOR_REQUIRED),
+    "a capability that is gone": (
+        lambda name: negotiating(name, now=SupportState.UNAVAILABLE),
+        FailureClass.CAPABILITY_DEGRADED,
+    ),
+    "a capability that is by hand now": (
+        lambda name: negotiating(name, now=SupportState.MANUAL),
+        FailureClass.CAPABILITY_DEGRADED,
+    ),
     "a placement nobody offers": (
         lambda name: placing(name, "side_channel_context", 1),
         FailureClass.PLACEMENT_UNAVAILABLE,
@@ -123,23 +141,29 @@ def test_every_failure_class_reaches_the_receipt_with_its_default_retry_class(fa
 @pytest.mark.parametrize(
     ("condition", "failure"),
     [
-        ({"renewal.reset.wrapper_mediated": "unavailable"}, FailureClass.CAPABILITY_UNSUPPORTED),
-        ({"renewal.reset.wrapper_mediated": "manual"}, FailureClass.OPERATOR_REQUIRED),
+        ("unavailable", FailureClass.CAPABILITY_UNSUPPORTED),
+        ("manual", FailureClass.OPERATOR_REQUIRED),
     ],
 )
-def test_renewal_conditions_use_the_existing_failure_classes(condition: dict[str, str], failure: FailureClass) -> None:
+def test_renewal_conditions_use_the_existing_failure_classes(condition: str, failure: FailureClass) -> None:
+    reset = CapabilityRequest(capability="renewal.reset.wrapper_mediated", level=RequirementLevel.REQUIRED)
+    able, unable = resettable("synthesized"), resettable(condition)
+    assert negotiate(able, [reset]).outcome == "satisfied"
+    assert negotiate(unable, [reset]).failure_class is failure
+    lost = {reset.capability: SupportState(condition)}
+    assert negotiate(able, [reset], lost).failure_class is FailureClass.CAPABILITY_DEGRADED
+
+
+def resettable(support: str) -> RegisteredAdapter:
+    """Return an adapter that claims this support of the reset by a wrapper, with its profile enabled."""
     capable = golden("manifest")
-    capable["renewal"]["reset"]["wrapper_mediated"] = "synthesized"
+    capable["renewal"]["reset"]["wrapper_mediated"] = support
     registered = ADAPTERS["codex"].registered
-    registered = type(registered)(
+    return type(registered)(
         manifest=validate(capable, AdapterManifest),
         conformance=registered.conformance,
         profiles=frozenset(capable["renewal"]["profiles"]),
     )
-    requirements = [CapabilityRequest(capability=name, level=RequirementLevel.REQUIRED) for name in condition]
-    assert negotiate(registered, requirements).outcome == "satisfied"
-    now = {name: SupportState(support) for name, support in condition.items()}
-    assert negotiate(registered, requirements, now).failure_class is failure
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_an_optional_capability_that_was_promised_and_then_degraded_is_warned_ab
 def test_mid_session_capability_loss_refuses_the_next_dispatch_that_requires_it() -> None:
     assert negotiate(ADAPTER, [requirement(NATIVE, "required")]).failure_class is None
     found = negotiate(ADAPTER, [requirement(NATIVE, "required")], {NATIVE: SupportState.UNAVAILABLE})
-    assert found.failure_class is FailureClass.CAPABILITY_UNSUPPORTED
+    assert (found.failure_class, found.retry_class) == ("capability_degraded", "retry_after_reread")
     (lost,) = degradations_of(found, 100)
     assert (lost.capability, lost.previous_support, lost.current_support) == (NATIVE, "native", "unavailable")
     assert lost.retry_class is RetryClass.RETRY_AFTER_RECONFIGURE

@@ -1,6 +1,6 @@
 """What an adapter's claims mean for what a client asks (docs/contract.md 4.1).  Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from lifebus_broker.claims import count_claim, explain_lack
@@ -19,6 +19,7 @@ from lifebus_contract import (
     Warning,  # noqa: A004  the contract's own word
     tighten,
 )
+from lifebus_contract.failure import DEFAULT_RETRY, RETRY_STRICTNESS
 
 _SEVERITY: Final = {
     NegotiationOutcome.SATISFIED: 0,
@@ -32,20 +33,37 @@ _FAILURE: Final = {
     NegotiationOutcome.REQUIRES_OPERATOR: FailureClass.OPERATOR_REQUIRED,
     NegotiationOutcome.UNSUPPORTED: FailureClass.CAPABILITY_UNSUPPORTED,
 }
-"""The outcomes that refuse before dispatch, and their failure classes."""
+"""The outcomes that refuse before dispatch, and their failure classes where nothing was lost."""
+
+_NOTHING: Final[Mapping[str, SupportState]] = {}
+
+
+def failure_of(now: NegotiationOutcome, before: NegotiationOutcome) -> FailureClass | None:
+    """Return the failure class of a requirement with this outcome, None where it refuses nothing.
+
+    `before` is the outcome by what was promised.  What would have gone on and cannot now is a loss, whatever is left;
+    what could never be had fails by its own outcome (docs/contract.md 4.6).
+    """
+    failure = _FAILURE.get(now)
+    if failure is None or before in _FAILURE:
+        return failure
+    return FailureClass.CAPABILITY_DEGRADED
 
 
 def negotiate(
     registered: RegisteredAdapter,
     requests: Sequence[CapabilityRequest],
     overrides: Mapping[str, SupportState] | None = None,
+    *,
+    previous: Mapping[str, SupportState] | None = None,
 ) -> Negotiation:
     """Return what the adapter's claims mean for all requests of one client; the worst outcome wins.
 
     See docs/contract.md 4.1.
 
     `overrides` holds the present support of capabilities that degraded in mid-session; an override can only
-    weaken what the manifest claims.
+    weaken what the manifest claims.  `previous` holds what a report says was there before, where a new manifest may
+    claim it no longer: it counts as promised.
     """
     adapter_id = registered.manifest.adapter_id
     if not requests:
@@ -56,12 +74,14 @@ def negotiate(
             failure_class=None,
             retry_class=None,
         )
-    outcomes = tuple(_evaluate(registered, request, overrides or {}) for request in requests)
-    worst = max((found.outcome for found in outcomes), key=_SEVERITY.__getitem__)
-    failure = _FAILURE.get(worst)
+    outcomes = tuple(_evaluate(registered, request, overrides or _NOTHING) for request in requests)
+    failure = _strictest(
+        failure_of(found.outcome, _promised(request, found, previous or _NOTHING))
+        for request, found in zip(requests, outcomes, strict=True)
+    )
     return Negotiation(
         adapter_id=adapter_id,
-        outcome=worst,
+        outcome=max((found.outcome for found in outcomes), key=_SEVERITY.__getitem__),
         outcomes=outcomes,
         failure_class=failure,
         retry_class=None if failure is None else tighten(failure),
@@ -69,7 +89,10 @@ def negotiate(
 
 
 def degradations_of(negotiation: Negotiation, at_epoch_s: int) -> tuple[Degradation, ...]:
-    """Return every degraded or lost capability, as receipts carry it: what was claimed or wanted, and what is left."""
+    """Return every degraded or lost capability, as receipts carry it: what was claimed, and what is left.
+
+    The two are the same where an adapter never had what was wanted.
+    """
     return tuple(
         Degradation(
             capability=found.capability,
@@ -77,7 +100,7 @@ def degradations_of(negotiation: Negotiation, at_epoch_s: int) -> tuple[Degradat
             event="capability.degraded",
             evidence=found.reason,
             observed_at_epoch_s=at_epoch_s,
-            previous_support=found.claimed if _is_lost(found) else found.wanted,
+            previous_support=found.claimed,
             retry_class=retry_after_loss(found.current),
         )
         for found in negotiation.outcomes
@@ -129,6 +152,20 @@ def _judge(request: CapabilityRequest, current: SupportState, *, lost: bool) -> 
     elif request.level is RequirementLevel.OPTIONAL and current is SupportState.UNAVAILABLE and not lost:
         return NegotiationOutcome.SATISFIED
     return NegotiationOutcome.DEGRADED
+
+
+def _promised(
+    request: CapabilityRequest, found: CapabilityOutcome, previous: Mapping[str, SupportState]
+) -> NegotiationOutcome:
+    """Return the outcome that a request had before anything was lost."""
+    support = max(found.claimed, previous.get(request.capability, found.claimed), key=SUPPORT_STRENGTH.__getitem__)
+    return _judge(request, support, lost=False)
+
+
+def _strictest(failures: Iterable[FailureClass | None]) -> FailureClass | None:
+    """Return the failure that asks most of the caller: with what never was there, reading again helps nobody."""
+    found = [one for one in failures if one is not None]
+    return max(found, key=lambda one: RETRY_STRICTNESS[DEFAULT_RETRY[one]], default=None)
 
 
 def _suffices(request: CapabilityRequest, current: SupportState) -> bool:

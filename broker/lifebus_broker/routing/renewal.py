@@ -1,8 +1,9 @@
 """Whether a renewal may go on, by an adapter's claims and what its session lost since.  Pure.
 
 The four conditions and their failure classes are those of docs/contract.md 7.1: no reset path is
-`capability_unsupported`, only an operator's `operator_required`, one that became weaker `capability_degraded`; that a
-continuation was lost or rejected (`payload_rejected`) shows only when it is delivered.
+`capability_unsupported`, only an operator's `operator_required`, one that became weaker `capability_degraded` as every
+loss is (docs/contract.md 4.6); that a continuation was lost or rejected (`payload_rejected`) shows only when it is
+delivered.
 """
 
 from collections.abc import Mapping
@@ -12,7 +13,8 @@ from msgspec import Struct
 
 from lifebus_broker.claims import RENEWAL, count_claim, explain_lack
 from lifebus_broker.ports import Refusal
-from lifebus_contract import SUPPORT_STRENGTH, RegisteredAdapter, SupportState
+from lifebus_broker.routing.negotiation import failure_of
+from lifebus_contract import SUPPORT_STRENGTH, FailureClass, NegotiationOutcome, RegisteredAdapter, SupportState
 
 ResetPath = Literal["native", "wrapper_mediated"]
 """The ways to a reset that need no operator, the best first."""
@@ -42,10 +44,10 @@ def posture_of(registered: RegisteredAdapter, losses: _Support) -> Posture:
     current = {
         name: min(claim, losses.get(name, claim), key=SUPPORT_STRENGTH.__getitem__) for name, claim in counted.items()
     }
-    claimed, path = _path_of(counted), _path_of(current)
-    if path is not None and _continues(current):
-        return Posture(path=path)
-    if claimed is not None and _continues(counted):  # it was possible: what changed since is the reason
+    failure = failure_of(_outcome(current), _outcome(counted))
+    if failure is None:
+        return Posture(path=_path_of(current))
+    if failure is FailureClass.CAPABILITY_DEGRADED:  # it was possible: what changed since is the reason
         weaker = [f"{name} is {current[name]}, was {counted[name]}" for name in names if current[name] != counted[name]]
         return _refused("renewal_capability_degraded", "; ".join(weaker))
     return _never_possible(registered, counted)
@@ -72,6 +74,12 @@ def _reset(path: ResetPath) -> str:
 
 def _path_of(support: _Support) -> ResetPath | None:
     return next((path for path in _PATHS if support[_reset(path)] in _AUTOMATIC), None)
+
+
+def _outcome(support: _Support) -> NegotiationOutcome:
+    """Return whether such support makes a renewal possible at all; why not is found by `_never_possible`."""
+    possible = _path_of(support) is not None and _continues(support)
+    return NegotiationOutcome.SATISFIED if possible else NegotiationOutcome.UNSUPPORTED
 
 
 def _continues(support: _Support) -> bool:

@@ -46,12 +46,12 @@ def loss_of(
     `negotiation` is the one over its requirements that the report is about; `remarks` join the warnings.
     """
     failing = [found for found in negotiation.outcomes if found.outcome in _FAILING]
-    # Only the losses that made this client fail; the report may hold others that it can do without.
+    # Only the losses that made this client fail; the report may hold others that it can do without.  What each asks of
+    # the caller stands with it: the receipt itself says to read again, as every later refusal does.
     lost = _named(emission, {found.capability for found in failing})
     refusal = Refusal(
         failure_class=FailureClass.CAPABILITY_DEGRADED,
         detail="; ".join(found.reason for found in failing)[:1024],
-        asked_retry=strictest(lost),
         code="required_capability_lost",
     )
     draft = failed(emission=emission, refusal=refusal, **header)

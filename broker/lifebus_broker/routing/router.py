@@ -34,6 +34,7 @@ from lifebus_contract import (
     CallbackResponse,
     CapabilityRequest,
     Emission,
+    FailureClass,
     IdSource,
     Negotiation,
     PayloadEnvelope,
@@ -281,14 +282,17 @@ def _loss(
     lost = {change.capability for change in losses_of(emission.degradations)}
     # Only what this report took away: what the client lacked before was refused then.
     concerned = [requirement for requirement in client.required if requirement.capability in lost]
-    found = negotiate(registered, concerned, losses)
-    return None if found.failure_class is None else found
+    # A report of a new manifest knows what the old one claimed.
+    previous = {change.capability: change.previous_support for change in emission.degradations}
+    found = negotiate(registered, concerned, losses, previous=previous)
+    return found if found.failure_class is FailureClass.CAPABILITY_DEGRADED else None
 
 
 def _unmet(negotiation: Negotiation) -> Refusal:
-    """Return the refusal for a required capability that cannot be had."""
+    """Return the refusal for a required capability that cannot be had, or not any more."""
     reasons = [found.reason for found in negotiation.outcomes if found.outcome is negotiation.outcome]
     failure = negotiation.failure_class
     if failure is None:
         raise ValueError("a negotiation that did not fail has nothing to refuse")
-    return Refusal(failure_class=failure, detail="; ".join(reasons)[:1024], code="requirement_unmet")
+    code = "required_capability_lost" if failure is FailureClass.CAPABILITY_DEGRADED else "requirement_unmet"
+    return Refusal(failure_class=failure, detail="; ".join(reasons)[:1024], code=code)

@@ -221,18 +221,53 @@ def test_a_warning_goes_with_every_degradation_but_the_optional_ones(
         ("unavailable", RetryClass.RETRY_AFTER_RECONFIGURE),
     ],
 )
-def test_a_degradation_names_the_transition_and_what_to_do_next(current: str, retry: RetryClass) -> None:
-    (weaker,) = degradations_of(negotiated("preferred", "synthesized", current), 77)
+@pytest.mark.parametrize("claimed", ["native", "synthesized", None], ids=["was native", "was synthesized", "as ever"])
+def test_a_degradation_names_what_was_and_what_is_left_and_what_to_do_next(
+    current: str, retry: RetryClass, claimed: str | None
+) -> None:
+    was = claimed or current
+    found = negotiate(adapter(was), [asking("preferred", "synthesized")], {CAPABILITY: SupportState(current)})
+    (weaker,) = degradations_of(found, 77)
     assert (weaker.capability, weaker.event, weaker.observed_at_epoch_s) == (CAPABILITY, "capability.degraded", 77)
-    assert (weaker.previous_support, weaker.current_support, weaker.retry_class) == ("synthesized", current, retry)
+    assert (weaker.previous_support, weaker.current_support, weaker.retry_class) == (was, current, retry)
     assert weaker.evidence
+
+
+@pytest.mark.parametrize(("level", "wanted", "claimed", "_"), CASES)
+@pytest.mark.parametrize("left", STATES)
+def test_a_degradation_never_says_that_something_was_which_never_was(
+    level: str, wanted: str, claimed: str, _: str, left: str
+) -> None:
+    found = negotiate(adapter(claimed), [asking(level, wanted)], {CAPABILITY: SupportState(left)})
+    assert {one.previous_support for one in degradations_of(found, 5)} <= {claimed}
 
 
 def test_a_lost_capability_is_named_with_what_was_promised_even_when_the_dispatch_is_refused() -> None:
     found = negotiate(adapter("native"), [asking("required")], {CAPABILITY: SupportState.MANUAL})
     (lost,) = degradations_of(found, 5)
-    assert found.failure_class is FailureClass.OPERATOR_REQUIRED
+    assert (found.failure_class, found.retry_class) == ("capability_degraded", "retry_after_reread")
     assert (lost.previous_support, lost.current_support) == ("native", "manual")
+
+
+@pytest.mark.parametrize(("level", "wanted", "claimed", "outcome"), CASES)
+@pytest.mark.parametrize("left", STATES)
+def test_what_would_have_gone_on_and_cannot_now_is_a_loss_whatever_is_left(
+    level: str, wanted: str, claimed: str, outcome: str, left: str
+) -> None:
+    asked = asking(level, wanted)
+    before = negotiate(adapter(claimed), [asked])
+    after = negotiate(adapter(claimed), [asked], {CAPABILITY: SupportState(left)})
+    if before.failure_class is None:
+        assert after.failure_class in {None, FailureClass.CAPABILITY_DEGRADED}
+        assert (after.failure_class is None) is (after.outcome in {S, D})
+    else:  # it never could: the support that is left decides, as in the table
+        assert after.failure_class in {FailureClass.CAPABILITY_UNSUPPORTED, FailureClass.OPERATOR_REQUIRED}
+
+
+def test_with_something_that_never_was_there_a_loss_is_no_reason_to_read_again() -> None:
+    never = asking("required", of="placement:pre_frame_leading")
+    found = negotiate(adapter("native"), [asking("required"), never], {CAPABILITY: SupportState.UNAVAILABLE})
+    assert (found.failure_class, found.retry_class) == ("capability_unsupported", "do_not_retry")
 
 
 def test_the_order_of_strength_is_the_designs() -> None:
