@@ -21,7 +21,7 @@ from lifebus_contract.errors import InvalidRequest
 from lifebus_contract.fields import MAX_DEPTH, MAX_INTEGER, MAX_MESSAGE_BYTES, Document
 from lifebus_contract.manifest import AdapterManifest
 from lifebus_contract.receipt import PressureObservation, Receipt
-from lifebus_contract.vocabulary import CONTRACT_VERSION
+from lifebus_contract.vocabulary import CONTRACT_VERSION, LifecycleEvent, ManifestPlacementClass
 
 T = TypeVar("T")
 
@@ -218,11 +218,21 @@ def schema_for(kind: str) -> dict[str, Any]:
         if "description" in definition:
             # The descriptions are our docstrings, without their indentation.
             definition["description"] = inspect.cleandoc(definition["description"])
+    _name_the_keys(schema["$defs"])
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:lifebus:{CONTRACT_VERSION}:{kind}",
         **schema,
     }
+
+
+def _name_the_keys(definitions: dict[str, Any]) -> None:
+    """Say in a manifest's schema which keys its two maps may have: msgspec leaves out the type of a map's keys."""
+    manifest = definitions.get("AdapterManifest")
+    if manifest is None:
+        return
+    for field, names in (("lifecycle_events", LifecycleEvent), ("placement", ManifestPlacementClass)):
+        manifest["properties"][field]["propertyNames"] = {"enum": [name.value for name in names]}
 
 
 @cache

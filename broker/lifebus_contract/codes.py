@@ -119,6 +119,7 @@ _ROUTING: Final[_Codes] = {
     ),
     "payload_too_large": ErrorCode(_TOO_LARGE, "a payload does not fit into the slot that it requires"),
     "duplicate_payload": ErrorCode(_INVALID, "a payload id comes twice in one request"),
+    "foreign_payload": ErrorCode(_INVALID, "a payload names another client than the one that sends it"),
     "payload_expired": ErrorCode(_INVALID, "the payload has expired"),
     "unknown_encoding": ErrorCode(_INVALID, "a payload's body has an encoding that is not carried"),
     "body_too_large": ErrorCode(_TOO_LARGE, "a payload's body is larger than a message may carry"),

@@ -18,6 +18,7 @@ from lifebus_contract.fields import (
     FactValue,
     Identifier,
     Metadata,
+    OwnerDigest,
     SchemaVersion,
     VersionOrOne,
     normalise_version,
@@ -67,11 +68,11 @@ class FrameContext(Document, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PayloadRef(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """A payload named by a request without its body (docs/contract.md 2.2)."""
+    """A payload named by a request without its body (docs/contract.md 2.2); the digest is of its owner's choice."""
 
     payload_id: Identifier
     payload_kind: Identifier
-    content_digest: Digest | None = None
+    content_digest: OwnerDigest | None = None
     byte_size: Count | None = None
 
 

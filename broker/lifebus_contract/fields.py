@@ -28,6 +28,9 @@ Detail = Annotated[str, Meta(max_length=1024)]
 Digest = Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}$(?!\n)")]
 """`sha256:` and 64 lower-case hex digits."""
 
+OwnerDigest = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*:[0-9A-Fa-f]+$(?!\n)", max_length=1024)]
+"""`algorithm:hex` of any algorithm and length: a digest that lifebus carries and never computes."""
+
 Count = Annotated[int, Meta(ge=0, le=MAX_INTEGER)]
 """A non-negative integer that every JSON reader can hold."""
 

@@ -29,6 +29,18 @@ def new_id(prefix: str) -> str:
     return _IDS.make(prefix)
 
 
+def id_of(prefix: str, key: object, scope: str) -> str:
+    """Return the id that follows from an idempotency key and its scope, so that whoever repeats the key repeats the id.
+
+    Without a key (None) it is a new one.
+    """
+    if not isinstance(key, str):
+        return new_id(prefix)
+    # With the prefix, so that the ids of one request differ.
+    raw = f"{prefix}\0{scope}\0{key}".encode("utf-8", "surrogatepass")
+    return f"{prefix}{hashlib.sha256(raw).hexdigest()[:26]}"
+
+
 def make_request(
     event: LifecycleEvent | str,
     adapter_id: str,
@@ -39,20 +51,23 @@ def make_request(
     frame: FrameContext | None = None,
     **fields: Any,
 ) -> CallbackRequest:
-    """Return a validated request with fresh ids and an idempotency key, so that it can be repeated safely.
+    """Return a validated request with ids and an idempotency key, so that it can be repeated safely.
 
-    Other fields of `CallbackRequest` may be given by name and win over the generated ones.
+    With an `idempotency_key` of the caller's the ids follow from it: the same call makes the same request, which the
+    broker answers with the receipt that it has.  Without one, key and ids are fresh.  Other fields of
+    `CallbackRequest` may be given by name and win over the generated ones.
 
     Raises:
         InvalidRequest: the fields do not make a valid request.
     """
+    key = fields.get("idempotency_key")
     plain = {
         "schema_version": CONTRACT_VERSION,
         "event": event,
-        "event_id": new_id(EVENT),
+        "event_id": id_of(EVENT, key, adapter_id),
         "adapter_id": adapter_id,
         "adapter_version": adapter_version,
-        "invocation_id": new_id(INVOCATION),
+        "invocation_id": id_of(INVOCATION, key, adapter_id),
         "integration_mode": integration_mode,
         "harness_session_id": session,
         "frame_context": frame,
@@ -71,7 +86,9 @@ def make_payload(
     placements: Sequence[tuple[PlacementClass | str, RequirementLevel | str]] = _BEFORE_THE_PROMPT,
     **fields: Any,
 ) -> PayloadEnvelope:
-    """Return a validated payload with a fresh id, its true size and its digest.
+    """Return a validated payload with an id, its true size and its digest.
+
+    The id follows from an `idempotency_key`, where the caller gives one, and is fresh otherwise.
 
     `placements` are tried in order; each is a placement and how much it is needed.  Other fields of
     `PayloadEnvelope` may be given by name.
@@ -82,7 +99,7 @@ def make_payload(
     raw = body.encode()
     plain = {
         "schema_version": CONTRACT_VERSION,
-        "payload_id": new_id(PAYLOAD),
+        "payload_id": id_of(PAYLOAD, fields.get("idempotency_key"), client_id),
         "client_id": client_id,
         "payload_kind": payload_kind,
         "format": "text/plain",

@@ -12,15 +12,19 @@ from lifebus_broker.ledger.sqlite.reader import Reader
 from lifebus_broker.ledger.sqlite.schema import check_library, library_version
 from lifebus_broker.ports import Query
 from lifebus_broker.routing.negotiation import negotiate
-from lifebus_broker.routing.payload_validation import check_payload
+from lifebus_broker.routing.payload_validation import check_each
 from lifebus_contract import (
     CAPABILITIES,
+    CallbackResponse,
     CapabilityRequest,
+    DispatchEnvelope,
+    Emission,
     InvalidRequest,
     Negotiation,
     PayloadEnvelope,
     RegisteredAdapter,
 )
+from lifebus_contract.fields import Document
 from lifebus_supervisor.api.queries import query_of
 from lifebus_supervisor.configuration.adapters import configured_adapters
 from lifebus_supervisor.configuration.settings import Settings
@@ -86,16 +90,34 @@ def renewal_claims(registered: RegisteredAdapter) -> list[tuple[str, str, str | 
     return [(name, claim_of(registered.manifest, name).value, explain_lack(registered, name)) for name in names]
 
 
-def check_body(payload: PayloadEnvelope) -> None:
-    """Check what a payload says about its body: size, digest, encoding, expiry (docs/contract.md 5.2).
+def check_bodies(document: Document) -> None:
+    """Check what the payloads of a document say about their bodies (docs/contract.md 5.2).
+
+    That is size, digest, encoding and expiry of each, and that no payload id comes twice.
 
     Raises:
-        InvalidRequest: it says something else than the body shows.
+        InvalidRequest: one says something else than its body shows; `field` leads to it.
     """
-    refusal = check_payload(payload, int(time.time()))
-    if refusal is not None:
-        rule = refusal.detail.removeprefix(f"payload `{payload.payload_id[:64]}`: ")
-        raise InvalidRequest(refusal.detail, code=refusal.code, field=f"$.{rule.partition(':')[0]}")
+    payloads = _payloads_of(document)
+    refusals = check_each([payload for _, payload in payloads], int(time.time()))
+    for (path, payload), refusal in zip(payloads, refusals, strict=True):
+        if refusal is not None:
+            rule = refusal.detail.removeprefix(f"payload `{payload.payload_id[:64]}`: ")
+            raise InvalidRequest(refusal.detail, code=refusal.code, field=f"{path}.{rule.partition(':')[0]}")
+
+
+def _payloads_of(document: Document) -> list[tuple[str, PayloadEnvelope]]:
+    """Return a document's payloads with their paths."""
+    match document:
+        case PayloadEnvelope():
+            return [("$", document)]
+        case CallbackResponse():
+            field, payloads = "client_payloads", document.client_payloads
+        case DispatchEnvelope() | Emission():
+            field, payloads = "payloads", document.payloads
+        case _:
+            return []
+    return [(f"$.{field}[{index}]", payload) for index, payload in enumerate(payloads)]
 
 
 def _existing(path: Path) -> Path:

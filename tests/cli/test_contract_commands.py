@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -69,6 +70,29 @@ def test_a_payload_is_checked_against_its_body(alone: Shell) -> None:
     lie = alone.call("validate", "payload", "--json", stdin=json.dumps({**PAYLOAD, "byte_size": 6}).encode())
     assert lie.code == 1
     assert lie.json["field"] == "$.byte_size"
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "rest"),
+    [
+        ("dispatch", "payloads", {"schema_version": "lifeloop.v0.2", "request": json.loads(REQUEST)}),
+        ("emission", "payloads", {"request": json.loads(REQUEST)}),
+        ("response", "client_payloads", {"schema_version": "lifeloop.v0.2", "status": "observed"}),
+    ],
+)
+def test_payloads_inside_a_document_are_checked_against_their_bodies(
+    alone: Shell, kind: str, field: str, rest: dict[str, Any]
+) -> None:
+    def verdict(*payloads: dict[str, Any]) -> Any:
+        return alone.call("validate", kind, "--json", stdin=json.dumps({**rest, field: payloads}).encode()).json
+
+    assert verdict(PAYLOAD, {**PAYLOAD, "payload_id": "pay_2"}) == {"valid": True}
+    lie = verdict(PAYLOAD, {**PAYLOAD, "payload_id": "pay_2", "byte_size": 6})
+    assert (lie["valid"], lie["field"], lie["code"]) == (False, f"$.{field}[1].byte_size", "byte_size_mismatch")
+    twice = verdict(PAYLOAD, PAYLOAD)
+    assert (twice["field"], twice["code"]) == (f"$.{field}[1].payload_id", "duplicate_payload")
+    other = verdict({**PAYLOAD, "content_digest": f"sha256:{'0' * 64}"})
+    assert (other["field"], other["code"]) == (f"$.{field}[0].content_digest", "digest_mismatch")
 
 
 @pytest.mark.parametrize("kind", ["request", "response", "payload", "receipt", "manifest", "dispatch", "pressure"])

@@ -29,10 +29,36 @@ def test_the_same_key_records_once(alone: Shell) -> None:
         arguments = ("emit", "session.started", "--adapter", "codex", "--key", "k", "--json")
         first = alone.call(*arguments, "--client", "me").lines[0]
         assert not first["replayed"]
+        again = alone.call(*arguments, "--client", "me")
+        assert (again.code, again.lines[0]) == (0, first | {"replayed": True})
         other = alone.call("emit", "session.ended", *arguments[2:], "--client", "me")
         assert other.code == 1
         assert other.lines[0]["refusal"]["failure_class"] == "state_conflict"
         assert len(alone.call("receipts", "--json").lines) == 1
+
+
+def test_the_same_key_with_the_same_payload_is_recorded_once(bus: Shell, tmp_path: Path) -> None:
+    note = tmp_path / "note.txt"
+    note.write_text("hello")
+    arguments = ("emit", "session.starting", "--adapter", "claude", "--key", "with payload", "--payload", str(note))
+    first = bus.call(*arguments, "--client", "me", "--json").lines[0]
+    again = bus.call(*arguments, "--client", "me", "--json").lines[0]
+    assert [one["payload"]["client_id"] for one in first["deliveries"]] == ["me"]
+    assert (again["receipts"], again["replayed"]) == (first["receipts"], True)
+    note.write_text("other")
+    assert bus.call(*arguments, "--client", "me", "--json").lines[0]["refusal"]["failure_class"] == "state_conflict"
+
+
+def test_ids_from_a_key_differ_by_adapter_and_from_each_other(bus: Shell) -> None:
+    ids = {
+        receipt[name]
+        for adapter in ("codex", "claude")
+        for receipt in bus.call("emit", "session.started", "--adapter", adapter, "--key", "ids", "--json").lines[0][
+            "receipts"
+        ]
+        for name in ("event_id", "invocation_id")
+    }
+    assert len(ids) == 4
 
 
 def test_an_unmet_requirement_is_a_failed_receipt_and_exit_code_1(bus: Shell) -> None:

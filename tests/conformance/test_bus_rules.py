@@ -79,7 +79,7 @@ async def test_an_idempotency_key_with_different_content_is_a_duplicate_id_confl
     async with running_bus() as daemon, connected(daemon) as bus:
         await bus.emit(frame(idempotency_key="k1"))
         with pytest.raises(StateConflict) as caught:
-            await bus.emit(frame(idempotency_key="k1"))
+            await bus.emit(frame(idempotency_key="k1", session="another"))
         assert caught.value.code == "duplicate_id_conflict"
         assert caught.value.failure_class is FailureClass.STATE_CONFLICT
         assert caught.value.retry_class is RetryClass.RETRY_AFTER_REREAD

@@ -14,6 +14,7 @@ from support.golden import EXAMPLES, golden, without
 WRITER = runpy.run_path(str(Path(__file__).parent / "write_schemas.py"))
 SCHEMAS: Path = WRITER["SCHEMAS"]
 
+REFERENCE = {"payload_id": "pay_1", "payload_kind": "note"}
 FAULTS: list[tuple[str, dict[str, Any]]] = [
     ("request", golden("request") | {"colour": "blue"}),
     ("request", golden("request") | {"event": "session.paused"}),
@@ -26,6 +27,10 @@ FAULTS: list[tuple[str, dict[str, Any]]] = [
     ("receipt", golden("receipt") | {"telemetry_summary": {"Upper": 1}}),
     ("manifest", golden("manifest") | {"integration_modes": []}),
     ("manifest", without(golden("manifest"), "placement")),
+    ("manifest", golden("manifest") | {"lifecycle_events": {"session.paused": {"support": "unavailable"}}}),
+    ("manifest", golden("manifest") | {"placement": {"pre_prompt_frame": {"support": "unavailable"}}}),
+    ("request", golden("request") | {"payload_refs": [REFERENCE | {"content_digest": "00ff"}]}),
+    ("request", golden("request") | {"payload_refs": [REFERENCE | {"content_digest": "md5:xyz"}]}),
     ("pressure", golden("pressure") | {"context_used_pct": 101}),
     ("capability", golden("capability") | {"level": "urgent"}),
 ]
@@ -66,6 +71,13 @@ def test_schema_and_struct_refuse_the_same_documents(kind: str, document: dict[s
     assert not checker(kind).is_valid(document)
     with pytest.raises(InvalidRequest):
         validate(document, KINDS[kind])
+
+
+@pytest.mark.parametrize("digest", ["sha256:00ff", "md5:" + "0f" * 16, "blake2b-512:" + "AB" * 64, "crc32c:00000000"])
+def test_a_payload_reference_carries_whatever_digest_its_owner_uses(digest: str) -> None:
+    document = golden("request") | {"payload_refs": [REFERENCE | {"content_digest": digest}]}
+    checker("request").validate(document)
+    assert json.loads(encode_json(validate(document, KINDS["request"])))["payload_refs"][0]["content_digest"] == digest
 
 
 def test_there_is_no_schema_of_an_unknown_kind() -> None:

@@ -11,6 +11,8 @@ from lifebus_contract import (
     CallbackRequest,
     CallbackResponse,
     DispatchEnvelope,
+    Emission,
+    FailureClass,
     LifecycleEvent,
     ReceiptStatus,
     StateConflict,
@@ -68,6 +70,25 @@ async def test_the_same_key_with_other_content_is_a_conflict_and_records_nothing
             await bus.emit(changed(fact, **{"event_id": fact.event_id, "invocation_id": fact.invocation_id} | content))
         assert caught.value.code == "duplicate_id_conflict"
         assert len(await recorded(daemon)) == 1
+
+
+async def test_a_number_written_with_a_fraction_of_nothing_is_the_same_number() -> None:
+    async with running_bus() as daemon, connected(daemon) as bus:
+        first = await bus.emit(frame(idempotency_key="k", metadata={"budget": 1000}))
+        again = await bus.emit(frame(idempotency_key="k", metadata={"budget": 1000.0}))
+        assert (texts(again), again.replayed) == (texts(first), True)
+        with pytest.raises(StateConflict):
+            await bus.emit(frame(idempotency_key="k", metadata={"budget": 1000.5}))
+
+
+async def test_a_payload_in_the_name_of_another_client_is_refused_to_its_emitter() -> None:
+    async with running_bus() as daemon, connected(daemon, "emitter") as bus:
+        foreign = lifebus.make_payload("somebody else", "hello")
+        result = await bus.emit(Emission(request=frame(), payloads=(foreign,)))
+        assert [one.status for one in result.receipts] == [ReceiptStatus.FAILED]
+        assert result.receipts[0].failure_class is FailureClass.INVALID_REQUEST
+        assert [one.code for one in result.receipts[0].warnings] == ["foreign_payload"]
+        assert result.deliveries == ()
 
 
 async def test_a_conflict_in_a_list_stands_in_its_place() -> None:

@@ -5,7 +5,7 @@ so its size, digest and encoding are taken from the client unchecked.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from lifebus_broker.ports import Refusal
@@ -19,17 +19,29 @@ MAX_BODY_BYTES: Final = MAX_MESSAGE_BYTES // 2
 """Largest body, in UTF-8 bytes: escaped and with its envelope it still fits into one message."""
 
 
-def check_payloads(payloads: Sequence[PayloadEnvelope], now_epoch_s: int) -> Refusal | None:
-    """Return why the first faulty payload is refused, or None; payload ids must not repeat."""
+def check_payloads(
+    payloads: Sequence[PayloadEnvelope], now_epoch_s: int, client_id: str | None = None
+) -> Refusal | None:
+    """Return why the first faulty payload is refused, or None (see `check_each`)."""
+    return next((refusal for refusal in check_each(payloads, now_epoch_s, client_id) if refusal is not None), None)
+
+
+def check_each(
+    payloads: Sequence[PayloadEnvelope], now_epoch_s: int, client_id: str | None = None
+) -> Iterator[Refusal | None]:
+    """Yield of each payload why it is refused, or None; payload ids must not repeat.
+
+    With a `client_id` all of them must be that client's: nobody delivers in another's name.
+    """
     seen: set[str] = set()
     for payload in payloads:
-        if payload.payload_id in seen:
-            return _refuse(payload, "duplicate_payload", "payload_id: comes twice in one request")
+        if client_id is not None and payload.client_id != client_id:
+            yield _refuse(payload, "foreign_payload", f"client_id: is not `{client_id[:64]}`, who sends it")
+        elif payload.payload_id in seen:
+            yield _refuse(payload, "duplicate_payload", "payload_id: comes twice in one request")
+        else:
+            yield check_payload(payload, now_epoch_s)
         seen.add(payload.payload_id)
-        refusal = check_payload(payload, now_epoch_s)
-        if refusal is not None:
-            return refusal
-    return None
 
 
 def check_payload(payload: PayloadEnvelope, now_epoch_s: int) -> Refusal | None:

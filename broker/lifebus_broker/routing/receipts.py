@@ -5,7 +5,7 @@ the request's `invocation_id`; `parent_receipt_id` chains them.
 """
 
 import hashlib
-from typing import Final, TypedDict, Unpack
+from typing import Any, Final, TypedDict, TypeVar, Unpack, cast
 
 from msgspec import Struct, structs
 
@@ -14,6 +14,7 @@ from lifebus_broker.routing.negotiation import degradations_of, warnings_of
 from lifebus_broker.routing.placement import PlacementResult
 from lifebus_contract import (
     CONTRACT_VERSION,
+    CallbackRequest,
     CallbackResponse,
     Degradation,
     Emission,
@@ -21,6 +22,7 @@ from lifebus_contract import (
     LifecycleEvent,
     Negotiation,
     NegotiationOutcome,
+    PayloadEnvelope,
     PayloadReceipt,
     Receipt,
     ReceiptStatus,
@@ -29,12 +31,15 @@ from lifebus_contract import (
     encode_msgpack,
     tighten,
 )
-from lifebus_contract.fields import FactKey, FactValue
+from lifebus_contract.fields import MAX_INTEGER, FactKey, FactValue
 
 MAX_WARNINGS: Final = 64
 """How many warnings a receipt carries; of more, the last place says how many were left out."""
 
 _NOTHING_PLACED: Final = PlacementResult()
+
+_Bearer = TypeVar("_Bearer", CallbackRequest, PayloadEnvelope)
+"""A document that bears metadata."""
 
 _DELIVERY_NOT_OBSERVED: Final = Warning(
     code="delivery_not_observed",
@@ -210,14 +215,32 @@ def request_digest(emission: Emission) -> bytes:
     """Return 32 bytes that stand for what the caller sent (docs/contract.md 6.5): the SHA-256 of its MessagePack.
 
     `warnings` stay out: they are lifebus's own remarks, and a call that comes again from the spool bears one more.
+    In `metadata` 1000 and 1000.0 are one number, as they are in canonical JSON (RFC 8785).
     """
     # These forms are stored with every key: what is hashed, and in which order, can never change.
-    if emission.payloads or emission.requirements or emission.telemetry or emission.degradations:
-        sent: tuple[object, ...] = (emission.request, emission.payloads, emission.requirements, emission.telemetry)
+    request, payloads = _with_plain_numbers(emission.request), emission.payloads
+    if payloads or emission.requirements or emission.telemetry or emission.degradations:
+        plain = tuple(_with_plain_numbers(payload) for payload in payloads)
+        sent: tuple[object, ...] = (request, plain, emission.requirements, emission.telemetry)
         if emission.degradations:
             sent += (emission.degradations,)
         return hashlib.sha256(encode_msgpack(sent)).digest()
-    return hashlib.sha256(encode_msgpack(emission.request)).digest()
+    return hashlib.sha256(encode_msgpack(request)).digest()
+
+
+def _with_plain_numbers(document: _Bearer) -> _Bearer:
+    """Return the document with the whole numbers in its metadata as integers, however they were written."""
+    # Only metadata may hold fractions at all; most documents have none.
+    return structs.replace(document, metadata=_plain_numbers(document.metadata)) if document.metadata else document
+
+
+def _plain_numbers(value: Any) -> Any:
+    # Beyond 2^53 a fraction has no integer that the contract allows, and is left as it is.
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) <= MAX_INTEGER else value
+    if isinstance(value, dict):
+        return {key: _plain_numbers(one) for key, one in cast("dict[str, Any]", value).items()}
+    return [_plain_numbers(one) for one in cast("list[Any]", value)] if isinstance(value, list | tuple) else value
 
 
 def _draft(emission: Emission, header: ReceiptHeader, outcome: _Outcome) -> Receipt:

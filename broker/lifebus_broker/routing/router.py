@@ -224,7 +224,7 @@ class Router:
             receipt = failed(emission=emission, refusal=_unmet(negotiation), negotiation=negotiation, **header)
             return Plan(receipt=receipt, used=used)
         # Negotiated first: what cannot be had at all is the better answer than a fault in a payload.
-        refusal = check_payloads(emission.payloads, header["at_epoch_s"])
+        refusal = check_payloads(emission.payloads, header["at_epoch_s"], header["client_id"])
         if refusal is not None:
             return Plan(receipt=failed(emission=emission, refusal=refusal, **header), used=used)
         placed = place(emission.payloads, emission.request, registered, used)

@@ -103,5 +103,13 @@ def test_the_first_faulty_payload_of_several_is_named() -> None:
     assert "payload `bad`" in refused(check_payloads([good, bad], NOW), "byte_size_mismatch")
 
 
+def test_a_payload_of_another_client_is_refused_whoever_is_named() -> None:
+    mine, foreign = payload(payload_id="mine"), payload(payload_id="foreign", client_id="x" * 256)
+    assert check_payloads([mine, foreign], NOW) is None
+    assert check_payloads([mine], NOW, mine.client_id) is None
+    detail = refused(check_payloads([mine, foreign], NOW, mine.client_id), "foreign_payload")
+    assert "payload `foreign`: client_id" in detail
+
+
 def test_a_payload_id_that_comes_twice_is_refused() -> None:
     refused(check_payloads([payload(), payload("other")], NOW), "duplicate_payload")

@@ -301,6 +301,29 @@ def test_the_digest_does_not_see_how_a_version_was_written() -> None:
     assert request_digest(one) == request_digest(two)
 
 
+@pytest.mark.parametrize("document", ["request", "payload"])
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (1000, 1000.0, True),
+        (0, -0.0, True),
+        ({"deep": [2**53 - 1]}, {"deep": [float(2**53 - 1)]}, True),
+        (1000, 1000.5, False),
+        (1, True, False),
+        (1000, "1000", False),
+        (1e300, 1e299, False),
+    ],
+)
+def test_a_number_is_the_same_however_it_is_written(document: str, one: object, other: object, same: bool) -> None:
+    def digest(value: object) -> bytes:
+        bearer = golden(document, metadata={"n": value})
+        if document == "request":
+            return digest_of({"request": bearer})
+        return digest_of({"request": golden("request"), "payloads": [bearer]})
+
+    assert (digest(one) == digest(other)) is same
+
+
 def test_all_receipts_of_a_dispatch_are_valid_documents() -> None:
     refusal = Refusal(failure_class=FailureClass.INTERNAL_ERROR, detail="")
     receipts = [

@@ -49,12 +49,13 @@ async def test_what_no_adapter_can_serve_is_refused_and_not_recorded(fields: dic
         assert plan.receipt is None
 
 
-@pytest.mark.parametrize("bad", ["requirement", "payload", "placement"])
+@pytest.mark.parametrize("bad", ["requirement", "payload", "foreign", "placement"])
 async def test_an_emission_that_cannot_be_delivered_is_a_recorded_failure_that_asks_nobody(bad: str) -> None:
     nowhere = [{"placement": "side_channel_context", "requirement": "required"}]
     emissions = {
         "requirement": emission(requirements=[MISSING]),
         "payload": emission(payload(byte_size=1)),
+        "foreign": emission(payload("somebody else")),
         "placement": emission(payload(acceptable_placements=nowhere)),
     }
     async with bus_box() as bus:

@@ -49,7 +49,7 @@ class EventOptions:
     parent_frame: str | None = None
     "The parent frame's id, for a subcall."
     key: str | None = None
-    "The idempotency key; without one a fresh key is made."
+    "The idempotency key: the same command with the same key is recorded once. Without one a fresh key is made."
 
 
 @Parameter(name="*")
@@ -100,7 +100,7 @@ def emit(
     # Flags describe one event; documents describe themselves.
     if (event is None) == (file is None):
         raise UsageError("give an EVENT with its flags, or --file with documents")
-    batches = iter([[_made(event, details, delivery)]]) if event is not None else _read(file, jsonl=jsonl)
+    batches = iter([[_made(event, client, details, delivery)]]) if event is not None else _read(file, jsonl=jsonl)
 
     async def send(bus: "Bus") -> ExitCode:
         code = ExitCode.OK
@@ -113,7 +113,7 @@ def emit(
     return on_bus(connection, send, client_id=client)
 
 
-def _made(event: str, details: EventOptions, delivery: PayloadOptions) -> Emission:
+def _made(event: str, client: str, details: EventOptions, delivery: PayloadOptions) -> Emission:
     """Return the emission that the flags describe."""
     from lifebus.requests import make_request  # noqa: PLC0415
 
@@ -133,20 +133,21 @@ def _made(event: str, details: EventOptions, delivery: PayloadOptions) -> Emissi
         session=details.session,
         **more,
     )
-    payloads = (_payload(delivery.payload, delivery),) if delivery.payload is not None else ()
+    payloads = (_payload(delivery.payload, client, request, delivery),) if delivery.payload is not None else ()
     requirements = tuple(parse_requirements(delivery.require, delivery.prefer, ()))
     return Emission(request=request, payloads=payloads, requirements=requirements)
 
 
-def _payload(path: Path, delivery: PayloadOptions) -> PayloadEnvelope:
-    from lifebus.requests import new_id  # noqa: PLC0415
+def _payload(path: Path, client: str, request: CallbackRequest, delivery: PayloadOptions) -> PayloadEnvelope:
+    from lifebus.requests import id_of  # noqa: PLC0415
+    from lifebus_contract.ids import PAYLOAD  # noqa: PLC0415
 
     body = read_document(path)
     known = [placement.value for placement in PlacementClass]
     plain = {
         "schema_version": "lifeloop.v0.2",
-        "payload_id": new_id("pay_"),
-        "client_id": CLIENT_ID,
+        "payload_id": id_of(PAYLOAD, request.idempotency_key, request.adapter_id),
+        "client_id": client,
         "payload_kind": delivery.kind,
         "format": "text",
         "content_encoding": "utf8",
