@@ -31,9 +31,17 @@ class Disk:
         # O_EXCL and O_NOFOLLOW: nothing that stands there is ever opened, not even through a link.
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
+    def open_existing(self, path: Path) -> int:
+        """Return a descriptor for writing over a file that is there."""
+        return os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+
     def write(self, descriptor: int, contents: memoryview) -> int:
         """Write what the system takes at once, and return how much that was."""
         return os.write(descriptor, contents)
+
+    def truncate(self, descriptor: int, length: int) -> None:
+        """Cut a file off at a length in bytes."""
+        os.ftruncate(descriptor, length)
 
     def set_owner(self, descriptor: int, user: int, group: int) -> None:
         """Give a new file the owner and group of the old one."""

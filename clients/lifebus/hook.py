@@ -64,6 +64,9 @@ _VARIABLES = (
 """What is carried of the environment: paths and session ids, by name, never a key or token."""
 
 
+_ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+"""How harnesses end a hook.  Claude Code does it to every other hook of an event as soon as one of them blocks."""
+
 _end = posix._exit  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  skips a clean-up that costs time
 
 
@@ -254,7 +257,13 @@ class _GivenUp(BaseException):
 
 def _give_up(*_: object) -> None:
     """Signal handler: end the exchange with the broker."""
+    # A second signal must not interrupt the spooling that follows.
+    _handle_ending(_go_on)
     raise _GivenUp
+
+
+def _go_on(*_: object) -> None:
+    """Signal handler: do nothing; not SIG_IGN, which complains on stderr where a signal is pending already."""
 
 
 def _leave(*_: object) -> None:
@@ -262,12 +271,16 @@ def _leave(*_: object) -> None:
     _end(0)
 
 
-def _arm(seconds: float, handler: "Callable[..., None]") -> None:
-    """Have `handler` called after so many seconds, or as soon as the harness signals."""
-    numbers = (signal.SIGALRM, signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
-    for number in numbers:
+def _handle_ending(handler: "Callable[..., None]") -> None:
+    """Have `handler` called as soon as the harness wants the hook to end."""
+    for number in _ENDING:
         signal.signal(number, handler)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
+
+
+def _arm(seconds: float, handler: "Callable[..., None]") -> None:
+    """Have `handler` called after so many seconds."""
+    signal.signal(signal.SIGALRM, handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGALRM, *_ENDING))
     signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
@@ -291,10 +304,14 @@ def main(arguments: list[str]) -> int:
         return 0
     call = _Call(*arguments)
     try:
+        # A payload that is cut off is worth nothing, so the harness waits until stdin has been read.
+        _handle_ending(_go_on)
         _arm(_EXCHANGE_S, _give_up)
         call.read_stdin()
+        _handle_ending(_give_up)
         code, stdout = _ask(call.record())
     except BaseException:  # noqa: BLE001  the harness must not see it, and the call must not be lost
+        _handle_ending(_go_on)
         _arm(signal.getitimer(signal.ITIMER_REAL)[0] + _SPOOL_S, _leave)
         _spool(call)
         return 0

@@ -61,7 +61,7 @@ def test_a_plan_shows_a_diff_of_the_settings_and_writes_nothing(alone: Shell) ->
     assert ran.code == 0
     assert f"--- {alone.directory}/.claude/settings.json" in ran.out
     assert '+    "SessionStart": [' in ran.out
-    assert "lifebus-hook (8 lines, lifebus's own, mode 0700)" in ran.out
+    assert "lifebus-hook (10 lines, lifebus's own, mode 0700)" in ran.out
     assert "claude is not on PATH" in ran.out
     assert files(alone.directory) == before
 

@@ -37,6 +37,11 @@ class TargetFile(Struct, frozen=True, kw_only=True):
         return None if self.contents is None else digest_of(self.contents)
 
     @property
+    def inode(self) -> int | None:
+        """The number of the file behind all its names."""
+        return None if self.stamp is None else self.stamp[2]
+
+    @property
     def linked(self) -> bool:
         """Whether the path leads elsewhere by a symbolic link of its own."""
         return Path(self.path).is_symlink()

@@ -70,6 +70,7 @@ def apply(plan: InstallPlan, *, state_dir: Path, stamp: str, disk: Disk | None =
         transaction = Transaction(records, system, stamp=stamp, user=plan.user, installs=plan.installs)
         # One refusal stops the whole before anything has changed.
         for asset in plan.assets:
+            transaction.recover(asset)
             transaction.plan(asset)
         return Report(files=tuple(transaction.carry_out(asset) for asset in plan.assets))
 

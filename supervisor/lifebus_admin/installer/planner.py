@@ -104,13 +104,15 @@ def _remove_settings(
         return _keep(file)
     if record is not None and _is_known(file, record):
         # The file still holds what we wrote, so the bytes from before us can come back exactly.
-        if record.made_file:
+        # Where it has other names, it stays for them as an empty one.
+        if record.made_file and file.links == 1:
             return FileChange(action="remove", contents=None, mode=file.mode, exact=True)
         if before is not None:
             return _changed(file, before, exact=True)
     after = text_removed(_text(file), asset)
     # A link, or a file that was there before us, stays as an empty one.
-    if after is None and (file.linked or (record is not None and not record.made_file)):
+    is_kept = file.linked or file.links > 1 or (record is not None and not record.made_file)
+    if after is None and is_kept:
         after = "" if asset.dialect == "yaml" else "{}\n"
     if after is None:
         return FileChange(action="remove", contents=None, mode=file.mode, notes=_notes(file))
@@ -126,7 +128,8 @@ def _changed(file: TargetFile, contents: bytes, *, exact: bool) -> FileChange:
 def _notes(file: TargetFile) -> tuple[str, ...]:
     notes = [f"a link: {file.real} is the file that changes"] if file.linked else []
     if file.links > 1:
-        notes.append(f"it has {file.links} names; the others will keep the old contents")
+        others = "the other one changes" if file.links == 2 else "the others change"  # noqa: PLR2004
+        notes.append(f"it has {file.links} names (hard links): it is written in place, so that {others} with it")
     return tuple(notes)
 
 

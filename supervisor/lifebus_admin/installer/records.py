@@ -1,7 +1,8 @@
 """What an installation remembers of each file that it changes, durably, and before it changes it (docs/hooks.md S5).
 
 Everything lies in `hooks/` of the state directory, so that nothing of it lands in the harness's own folders: `lock`,
-`records/`, `backups/`.  Nothing depends on it for correctness: without a record, ours are taken out by what they are.
+`records/`, `backups/`, `unfinished/`.  A write in place that was interrupted is mended from `unfinished`;
+nothing depends on the others for correctness: without a record, ours are taken out by what they are.
 """
 
 import fcntl
@@ -16,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from lifebus_admin.installer.file_state import TargetFile, digest_of
+from lifebus_admin.installer.in_place import UnfinishedWrite
 from lifebus_broker.atomic_files import remove_file, write_file
 from lifebus_broker.disk import Disk
 from lifebus_supervisor.supervision.installed_hooks import RECORDS
@@ -26,6 +28,7 @@ KEPT_BACKUPS: Final = 3
 
 # File systems allow 255 bytes in a name, and the backup's stamp needs some of them.
 _LONGEST_NAME: Final = 180
+_UNFINISHED: Final = "unfinished"
 
 
 class InstallRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
@@ -54,12 +57,15 @@ class InstallRecords:
     @contextmanager
     def held(self) -> Generator[None]:
         """Hold the lock of all installations of this user; waits for another one to end."""
-        for name in ("", "records", "backups"):
+        for name in ("", "records", "backups", _UNFINISHED):
             ensure_private_directory(self._root / name)
         descriptor = os.open(self._root / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             # The kernel releases it when the process ends, however it ends.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
+            # Nobody else writes here under the lock, so that these are a crashed run's.
+            for path in (self._root / _UNFINISHED).glob("*.new"):
+                self._disk.unlink(path)
             yield
         finally:
             os.close(descriptor)
@@ -81,6 +87,22 @@ class InstallRecords:
     def drop(self, record: InstallRecord) -> None:
         """Forget a file that is as it was before us; its backups stay."""
         remove_file(self._place(Path(record.path)), disk=self._disk)
+
+    def unfinished(self, real: Path) -> UnfinishedWrite | None:
+        """Return the write in place of a file that was begun and not ended."""
+        try:
+            return msgspec.json.decode(self._unfinished_place(real).read_bytes(), type=UnfinishedWrite)
+        except (OSError, msgspec.MsgspecError, UnicodeError):
+            return None
+
+    def begin_write(self, write: UnfinishedWrite) -> None:
+        """Keep what a write in place is going to do, on the disk before this returns."""
+        place = self._unfinished_place(Path(write.path))
+        write_file(place, msgspec.json.encode(write), unfinished=place.with_suffix(".new"), disk=self._disk)
+
+    def end_write(self, real: Path) -> None:
+        """Forget a write in place: the file is whole."""
+        remove_file(self._unfinished_place(real), disk=self._disk)
 
     def back_up(self, file: TargetFile, stamp: str, needed: str | None) -> str:
         """Keep a copy of a file, and return where; three copies stay, the needed one among them."""
@@ -118,6 +140,9 @@ class InstallRecords:
         prefix = f"{self._encoded(real)}.lifebus-"
         found = [path for path in (self._root / "backups").iterdir() if path.name.startswith(prefix)]
         return sorted((path for path in found if path.suffix == ".bak"), key=_age)
+
+    def _unfinished_place(self, real: Path) -> Path:
+        return self._root / _UNFINISHED / self._place(real).name
 
     def _place(self, real: Path) -> Path:
         return self._root / RECORDS.name / f"{digest_of(os.fsencode(real))[:32]}.json"

@@ -14,6 +14,7 @@ from lifebus_adapters.shared.assets import Asset, OwnedFile, SettingsFile
 from lifebus_admin.installer.file_state import TargetFile, digest_of, read_target
 from lifebus_admin.installer.formats.edit import parsed_settings, text_of
 from lifebus_admin.installer.formats.settings_diff import ABSENT, is_ours, list_places, lookup, ours, same, to_install
+from lifebus_admin.installer.in_place import is_torn
 from lifebus_admin.installer.records import InstallRecords
 from lifebus_admin.installer.refusals import InstallRefused
 from lifebus_broker.disk import Disk
@@ -83,12 +84,19 @@ def _status(asset: Asset, records: InstallRecords) -> FileStatus:
     expected = digest_of(asset.contents.encode()) if isinstance(asset, OwnedFile) else _digest(_wanted(asset))
     try:
         file = read_target(asset.path)
+        write = records.unfinished(file.real)
+        if write is not None and is_torn(file.contents, write):
+            problem = (
+                f"writing {asset.path} was interrupted; `lifebus hooks install` or `lifebus hooks remove` mends it"
+            )
+            return FileStatus(path=asset.path, kind=kind, state="unreadable", expected=expected, problem=problem)
         if isinstance(asset, OwnedFile):
             state, installed = _own_state(asset, file, records)
             return FileStatus(path=asset.path, kind=kind, state=state, expected=expected, installed=installed)
         return _settings_status(asset, file, expected)
     except InstallRefused as fault:
-        return FileStatus(path=asset.path, kind=kind, state="unreadable", expected=expected, problem=str(fault))
+        problem = fault.detail
+        return FileStatus(path=asset.path, kind=kind, state="unreadable", expected=expected, problem=problem)
 
 
 def _own_state(asset: OwnedFile, file: TargetFile, records: InstallRecords) -> tuple[FileState, str | None]:

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from lifebus_adapters.shared.assets import Asset, OwnedFile
 from lifebus_admin.installer.file_state import TargetFile, digest_of, read_target, require_writable
+from lifebus_admin.installer.in_place import UnfinishedWrite, is_torn, overwrite_file
 from lifebus_admin.installer.plan import Action
 from lifebus_admin.installer.planner import FileChange, plan_change, settings_hold_ours
 from lifebus_admin.installer.records import InstallRecord, InstallRecords
@@ -46,13 +47,38 @@ class Transaction:
         Raises:
             InstallRefused: as `plan_change`, and where the file or its directory may not be written.
         """
-        file = read_target(asset.path)
+        file = self._read(asset)
         record = self._records.of(file.real)
         before = None if record is None else self._records.backup_of(record)
         change = plan_change(asset, file, record, before, user=self._user, installs=self._installs)
         if change.action != "keep":
             require_writable(file)
         return file, record, change
+
+    def _read(self, asset: Asset) -> TargetFile:
+        """Return the file; one that an interrupted write has torn as it was before that."""
+        file = read_target(asset.path)
+        write = self._records.unfinished(file.real)
+        if write is None or not is_torn(file.contents, write):
+            return file
+        return msgspec.structs.replace(file, contents=write.before)
+
+    def recover(self, asset: Asset) -> None:
+        """Put back what a file held before a write in place that was interrupted.
+
+        Raises:
+            FileRefused: the system does not let us.
+        """
+        file = read_target(asset.path)
+        write = self._records.unfinished(file.real)
+        if write is None:
+            return
+        try:
+            if is_torn(file.contents, write):
+                overwrite_file(self._disk, file, write.before)
+            self._records.end_write(file.real)
+        except OSError as fault:
+            raise _refused(asset, fault) from fault
 
     def carry_out(self, asset: Asset) -> FileDone:
         """Bring one file to what it should be, merging again where somebody else changed it meanwhile.
@@ -63,8 +89,7 @@ class Transaction:
         try:
             return self._try_to_carry_out(asset)
         except OSError as fault:
-            why = f"{fault.strerror} ({fault.filename})" if fault.filename else str(fault.strerror)
-            raise FileRefused(asset.path, why, then="mend that, then try again") from fault
+            raise _refused(asset, fault) from fault
 
     def _try_to_carry_out(self, asset: Asset) -> FileDone:
         clean_up(self._disk, read_target(asset.path).real)
@@ -74,7 +99,7 @@ class Transaction:
                 if self._installs:
                     backup = self._install(asset, file, record, change)
                 else:
-                    backup = self._remove(file, record, change)
+                    backup = self._remove(asset, file, record, change)
             except ChangedMeanwhile:
                 continue
             return FileDone(path=asset.path, action=change.action, backup=backup, notes=change.notes)
@@ -90,8 +115,22 @@ class Transaction:
             self._records.write(following)
         if change.action != "keep" and change.contents is not None:
             make_directories(self._disk, following.made_directories)
-            replace_file(self._disk, file, change.contents, change.mode)
+            self._write(asset, file, change.contents, change.mode)
         return backup
+
+    def _write(self, asset: Asset, file: TargetFile, contents: bytes, mode: int) -> None:
+        """Write a file: another one in its place, or into it where settings have other names that must follow."""
+        if isinstance(asset, OwnedFile) or file.contents is None or file.links == 1:
+            replace_file(self._disk, file, contents, mode)
+            return
+        write = UnfinishedWrite(path=str(file.real), before=file.contents, after=contents)
+        self._records.begin_write(write)
+        try:
+            overwrite_file(self._disk, file, contents)
+        except (OSError, ChangedMeanwhile):
+            self.recover(asset)
+            raise
+        self._records.end_write(file.real)
 
     def _next_record(
         self, asset: Asset, file: TargetFile, record: InstallRecord | None, change: FileChange, backup: str | None
@@ -108,12 +147,12 @@ class Transaction:
             return msgspec.structs.replace(following, before=None, backup=None)
         return msgspec.structs.replace(following, before=file.digest, backup=backup, made_file=file.contents is None)
 
-    def _remove(self, file: TargetFile, record: InstallRecord | None, change: FileChange) -> str | None:
+    def _remove(self, asset: Asset, file: TargetFile, record: InstallRecord | None, change: FileChange) -> str | None:
         backup = None
         if change.action == "change" and not change.exact:
             backup = self._records.back_up(file, self._stamp, None if record is None else record.backup)
         if change.action == "change" and change.contents is not None:
-            replace_file(self._disk, file, change.contents, change.mode)
+            self._write(asset, file, change.contents, change.mode)
         elif change.action == "remove":
             remove_file(self._disk, file)
         if record is not None:
@@ -143,6 +182,11 @@ class Transaction:
             made = tuple(dict.fromkeys((*inside, *other.made_directories)))
             if other.path != record.path and made != other.made_directories:
                 self._records.write(msgspec.structs.replace(other, made_directories=made))
+
+
+def _refused(asset: Asset, fault: OSError) -> FileRefused:
+    why = f"{fault.strerror} ({fault.filename})" if fault.filename else str(fault.strerror)
+    return FileRefused(asset.path, why, then="mend that, then try again")
 
 
 def _missing_directories(real: Path) -> list[str]:

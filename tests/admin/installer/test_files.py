@@ -146,12 +146,6 @@ def test_five_megabytes_are_edited_and_restored(box: Box) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_second_name_of_the_file_is_reported(box: Box) -> None:
-    path = box.write(BEFORE)
-    (box.root / "second").hardlink_to(path)
-    assert box.plan().files[-1].notes == ("it has 2 names; the others will keep the old contents",)
-
-
 @pytest.mark.parametrize(
     ("contents", "kind", "words"),
     [

@@ -6,14 +6,17 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
+from lifebus_adapters.shared.launcher import launcher_files, launcher_path
 from lifebus_transports.directories import default_runtime_dir, default_state_dir
 from lifebus_transports.framing.hook_frames import CallFrame
 from support.clients.hook_box import (
     COMMAND,
+    HOOK,
     PATIENCE_S,
     HookBox,
     HookRun,
@@ -24,6 +27,7 @@ from support.clients.hook_box import (
 )
 
 WAITING = Path("/proc/locks")
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 QUICK_S = 5.0
 """Loose bound for "the hook gave up by itself", on a loaded machine; the bench measures the real figure."""
 
@@ -135,7 +139,7 @@ def test_a_harness_that_never_closes_stdin_is_not_waited_for(box: HookBox) -> No
     assert [call.stdin for call in box.spooled()] == [b'{"whole":true}']
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", ENDING)
 def test_a_harness_that_ends_the_hook_gets_exit_0_and_the_call_is_kept(box: HookBox, number: signal.Signals) -> None:
     def kill_and_hang(connection: socket.socket) -> None:
         receive_call(connection)
@@ -147,6 +151,73 @@ def test_a_harness_that_ends_the_hook_gets_exit_0_and_the_call_is_kept(box: Hook
         hook.stdin.close()
         assert hook.wait(PATIENCE_S) == 0
     assert len(box.spooled()) == 1
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_a_harness_that_ends_the_hook_before_it_reads_loses_nothing(box: HookBox, number: signal.Signals) -> None:
+    calls: list[CallFrame] = []
+    with scripted_broker(box, answering(b"0 0\n", calls)), box.start("claude", "UserPromptSubmit") as hook:
+        assert hook.stdin is not None
+        hook.stdin.write(b'{"prompt":')
+        hook.stdin.flush()
+        wait_until_caught(hook, signal.SIGTERM)
+        hook.send_signal(number)
+        hook.stdin.write(b'"go"}')
+        hook.stdin.close()
+        assert hook.wait(PATIENCE_S) == 0
+    assert [call.stdin for call in calls] == [b'{"prompt":"go"}']
+    assert box.spooled() == []
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_a_harness_that_ends_the_hook_before_python_runs_loses_nothing(box: HookBox, number: signal.Signals) -> None:
+    """Claude Code ends every other hook of a prompt with SIGTERM as soon as one of them blocks it."""
+    python = box.base / "python"
+    python.write_text(f'#!/bin/sh\nkill -{int(number)} $$\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o700)
+    launcher = installed_launcher(box.base / "data", python)
+    with subprocess.Popen(
+        [launcher, "claude", "UserPromptSubmit"],
+        env=box.env,
+        **dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE),
+    ) as hook:
+        stdout, stderr = hook.communicate(b'{"prompt":"go"}', timeout=PATIENCE_S)
+    assert (hook.returncode, stdout, stderr) == (0, b"", b"")
+    assert [call.stdin for call in box.spooled()] == [b'{"prompt":"go"}']
+
+
+def test_several_signals_at_once_do_not_keep_the_call_from_the_spool(box: HookBox) -> None:
+    def kill_and_hang(connection: socket.socket) -> None:
+        receive_call(connection)
+        for number in (signal.SIGSTOP, *ENDING, signal.SIGCONT):
+            hook.send_signal(number)
+        connection.recv(1)
+
+    with scripted_broker(box, kill_and_hang), box.start("claude", "UserPromptSubmit") as hook:
+        stdout, stderr = hook.communicate(b"{}", timeout=PATIENCE_S)
+    assert (hook.returncode, stdout, stderr) == (0, b"", b"")
+    assert len(box.spooled()) == 1
+
+
+def wait_until_caught(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
+    """Wait until the process has a handler of its own for the signal."""
+    status = Path(f"/proc/{process.pid}/status")
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until and process.poll() is None:
+        caught = next(line for line in status.read_text().splitlines() if line.startswith("SigCgt:"))
+        if int(caught.split()[1], 16) >> (number - 1) & 1:
+            return
+    raise AssertionError("the hook took no care of the signal")
+
+
+def installed_launcher(data: Path, python: Path) -> str:
+    """Write the launcher as an installation does, with this interpreter, and return its path."""
+    files = launcher_files(str(data), python=str(python), hook=HOOK.read_text(), wrapper="")
+    data.mkdir()
+    for file in files:
+        Path(file.path).write_text(file.contents)
+        Path(file.path).chmod(file.mode)
+    return launcher_path(str(data))
 
 
 def test_a_blocked_alarm_does_not_make_the_hook_wait_for_ever(box: HookBox) -> None:
