@@ -86,9 +86,7 @@ def _status(asset: Asset, records: InstallRecords) -> FileStatus:
         file = read_target(asset.path)
         write = records.unfinished(file.real)
         if write is not None and is_torn(file.contents, write):
-            problem = (
-                f"writing {asset.path} was interrupted; `lifebus hooks install` or `lifebus hooks remove` mends it"
-            )
+            problem = "writing it was interrupted; `lifebus hooks install` or `lifebus hooks remove` mends it"
             return FileStatus(path=asset.path, kind=kind, state="unreadable", expected=expected, problem=problem)
         if isinstance(asset, OwnedFile):
             state, installed = _own_state(asset, file, records)

@@ -3,8 +3,8 @@
 The new text is written beside the real file and synced; then the two exchange their names in one step, where the system
 can do that.  What came out is compared once more, so that even a change in the last moment is not lost.
 
-These rules go beyond those of `lifebus_broker.atomic_files`: the files are the user's, so that symbolic links, owners and modes
-stay, and another program may write at any moment.  Settings with several names (hard links) are written by `in_place`.
+These rules go beyond those of `lifebus_broker.atomic_files`: the files are the user's, so that symbolic links, owners
+and modes stay, and another program may write at any moment.  `in_place` writes settings with hard links.
 """
 
 import os

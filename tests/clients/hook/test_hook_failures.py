@@ -179,7 +179,9 @@ def test_a_harness_that_ends_the_hook_before_python_runs_loses_nothing(box: Hook
     with subprocess.Popen(
         [launcher, "claude", "UserPromptSubmit"],
         env=box.env,
-        **dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     ) as hook:
         stdout, stderr = hook.communicate(b'{"prompt":"go"}', timeout=PATIENCE_S)
     assert (hook.returncode, stdout, stderr) == (0, b"", b"")
