@@ -15,7 +15,7 @@ from lifebus_adapters import ADAPTERS, HookAnswer, HookCall
 from lifebus_adapters.shared.telemetry import Usage
 from lifebus_transports.hooks.server import serve_hooks
 from support.adapters.calls import ids
-from support.adapters.plugins import NODE, Stage, plugin_text
+from support.adapters.plugins import NODE, PluginRun, plugin_text
 from support.paths import CAPTURES
 from support.running import short_directory
 
@@ -60,8 +60,8 @@ class RecordingServer:
             tasks.cancel_scope.cancel()
 
 
-async def play(stage: Stage, script: str) -> tuple[Any, float]:
-    return await anyio.to_thread.run_sync(stage.play, script)
+async def play(plugin_run: PluginRun, script: str) -> tuple[Any, float]:
+    return await anyio.to_thread.run_sync(plugin_run.play, script)
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
@@ -81,7 +81,7 @@ def opencode_script() -> str:
 async def test_opencode_calls_carry_what_the_adapter_reads_and_no_word_of_the_conversation(directory: Path) -> None:
     server = RecordingServer()
     async with server.open(directory):
-        await play(Stage(directory, "opencode"), opencode_script())
+        await play(PluginRun(directory, "opencode"), opencode_script())
     found = events_of("opencode", server.calls)
     assert found.count("session.started") == 1
     assert found.count("frame.opened") == 3
@@ -121,7 +121,7 @@ async def test_opencode_pushes_what_the_broker_answers_behind_the_users_words(di
     server = RecordingServer(b'{"parts":[{"type":"text","text":"from a client"}]}')
     async with server.open(directory):
         said, _ = await play(
-            Stage(directory, "opencode"),
+            PluginRun(directory, "opencode"),
             OPENCODE
             + 'const output = { message: { id: "msg_1", role: "user" }, parts: [{ text: "hello" }] }\n'
             + 'await hooks["chat.message"]({ sessionID: "ses_1" }, output); return output.parts',
@@ -137,7 +137,7 @@ async def test_openclaw_calls_carry_what_the_adapter_reads_and_no_word_of_the_co
     server = RecordingServer()
     async with server.open(directory):
         await play(
-            Stage(directory, "openclaw"),
+            PluginRun(directory, "openclaw"),
             OPENCLAW + f"for (const {{ hook, event, ctx }} of {records}) await hooks[hook]?.(event, ctx)",
         )
     found = events_of("openclaw", server.calls)
@@ -152,7 +152,7 @@ async def test_openclaw_returns_the_context_that_the_broker_answers(directory: P
     server = RecordingServer(b'{"prependContext":"from a client"}')
     async with server.open(directory):
         said, _ = await play(
-            Stage(directory, "openclaw"),
+            PluginRun(directory, "openclaw"),
             OPENCLAW
             + 'return [await hooks.before_prompt_build({ prompt: "x" }, { sessionId: "s" }),'
             + ' await hooks.agent_end({}, { sessionId: "s" })]',
@@ -173,7 +173,7 @@ async def test_openclaw_returns_the_context_that_the_broker_answers(directory: P
 async def test_a_canary_goes_through(directory: Path, adapter_id: str, script: str) -> None:
     server = RecordingServer()
     async with server.open(directory):
-        await play(Stage(directory, adapter_id), script)
+        await play(PluginRun(directory, adapter_id), script)
     (call,) = server.calls
     (tick,) = ADAPTERS[adapter_id].read(call, ids()).emissions
     assert (tick.request.event, tick.telemetry["canary"]) == ("supervisor.tick", "n")
@@ -183,29 +183,29 @@ IDLE = OPENCODE + 'await hooks.event({ event: { id: "e", type: "session.idle", p
 
 
 def test_without_a_broker_the_call_is_spooled_and_the_harness_does_not_notice(directory: Path) -> None:
-    stage = Stage(directory, "opencode")
-    stage.play(IDLE)
-    assert b'"session.idle"' in stage.spooled(1)
+    plugin_run = PluginRun(directory, "opencode")
+    plugin_run.play(IDLE)
+    assert b'"session.idle"' in plugin_run.spooled(1)
 
 
 def test_a_call_is_spooled_whole_also_when_the_harness_ends_at_once(directory: Path) -> None:
-    stage = Stage(directory, "opencode")
-    stage.play(IDLE + '; process.stdout.write("[null, 0]"); process.exit(0)')
-    spooled = stage.spooled(1)
+    plugin_run = PluginRun(directory, "opencode")
+    plugin_run.play(IDLE + '; process.stdout.write("[null, 0]"); process.exit(0)')
+    spooled = plugin_run.spooled(1)
     header, _, stdin = spooled.partition(b"\n")
     assert json.loads(stdin)["input"]["event"]["type"] == "session.idle"
     assert json.loads(header)["call_id"].startswith("plugin-")
 
 
 def test_calls_that_are_under_way_when_the_harness_ends_are_spooled(directory: Path) -> None:
-    stage = Stage(directory, "opencode")
-    stage.play(
+    plugin_run = PluginRun(directory, "opencode")
+    plugin_run.play(
         OPENCODE + "process.once('exit', () => process.stdout.write('[null, 0]'))\n"
         'hooks.event({ event: { type: "session.idle", properties: { sessionID: "s" } } })\n'
         "hooks.dispose()\n"
         "process.exit(0)"
     )
-    spooled = stage.spooled(2)
+    spooled = plugin_run.spooled(2)
     assert b'"session.idle"' in spooled
     assert b'"hook":"dispose"' in spooled
 
@@ -215,14 +215,14 @@ def test_calls_that_wait_for_a_hung_broker_give_up_together(directory: Path) -> 
     with socket.socket(socket.AF_UNIX) as hung:
         hung.bind(str(directory / "run" / "hook.sock"))
         hung.listen(16)
-        stage = Stage(directory, "opencode")
+        plugin_run = PluginRun(directory, "opencode")
         events = ", ".join(
             f'hooks.event({{ event: {{ id: "e{n}", type: "session.idle", properties: {{ sessionID: "s" }} }} }})'
             for n in range(10)
         )
-        _, seconds = stage.play(OPENCODE + f"await Promise.all([{events}])")
+        _, seconds = plugin_run.play(OPENCODE + f"await Promise.all([{events}])")
         assert seconds < 1.5  # 280 ms on a machine with nothing else to do; 2.8 s one after the other
-        spooled = stage.spooled(10)
+        spooled = plugin_run.spooled(10)
     assert spooled.count(b'"call_id":"plugin-') == 10
 
 
@@ -233,9 +233,9 @@ def test_a_directory_that_others_may_enter_is_not_trusted(directory: Path) -> No
         stranger.bind(str(directory / "run" / "hook.sock"))
         stranger.listen(1)
         stranger.setblocking(False)
-        stage = Stage(directory, "opencode")
-        stage.launcher.unlink()
-        stage.play(IDLE)
+        plugin_run = PluginRun(directory, "opencode")
+        plugin_run.launcher.unlink()
+        plugin_run.play(IDLE)
         with pytest.raises(BlockingIOError):
             stranger.accept()
 
@@ -243,15 +243,15 @@ def test_a_directory_that_others_may_enter_is_not_trusted(directory: Path) -> No
 async def test_an_answer_that_is_not_json_is_nothing(directory: Path) -> None:
     server = RecordingServer(b"not json")
     async with server.open(directory):
-        stage = Stage(directory, "openclaw")
-        said, _ = await play(stage, OPENCLAW + 'return await hooks.before_prompt_build({}, { sessionId: "s" })')
+        plugin_run = PluginRun(directory, "openclaw")
+        said, _ = await play(plugin_run, OPENCLAW + 'return await hooks.before_prompt_build({}, { sessionId: "s" })')
     assert said is None
 
 
 def test_nonsense_from_the_harness_does_no_harm(directory: Path) -> None:
-    stage = Stage(directory, "opencode")
-    stage.launcher.unlink()
-    said, _ = stage.play(
+    plugin_run = PluginRun(directory, "opencode")
+    plugin_run.launcher.unlink()
+    said, _ = plugin_run.play(
         OPENCODE
         + 'for (const x of [undefined, null, {}, "x"]) { await hooks.event(x); await hooks["chat.message"](x, x) }'
         " await plugin.Lifebus(); return 1"
@@ -262,7 +262,7 @@ def test_nonsense_from_the_harness_does_no_harm(directory: Path) -> None:
 async def test_hooks_that_were_left_out_are_not_reported(directory: Path) -> None:
     server = RecordingServer()
     async with server.open(directory):
-        await play(Stage(directory, "opencode", ("dispose",)), IDLE + "; await hooks.dispose()")
+        await play(PluginRun(directory, "opencode", ("dispose",)), IDLE + "; await hooks.dispose()")
     assert [call.hook for call in server.calls] == ["dispose"]
 
 

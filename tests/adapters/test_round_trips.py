@@ -33,7 +33,7 @@ async def test_a_recorded_session_without_clients_is_observed_in_order_and_answe
     async with hook_bus() as bus:
         answers = [(await bus.call(native))[1] for native in calls]
         page = await bus.bus.ledger.read(Query(limit=1_000))
-    receipts = [decode_json(row.receipt, Receipt) for row in page.stored]
+    receipts = [decode_json(one.receipt, Receipt) for one in page.stored]
     assert [receipt.event.value for receipt in receipts] == _events(calls)
     assert {receipt.status for receipt in receipts} == {ReceiptStatus.OBSERVED}
     shown = [native.hook in hooks_of(native.adapter_id).displays for native in calls]

@@ -17,7 +17,7 @@ from support.command_line import PATIENCE_S, Shell
 from support.running import short_directory
 
 
-def row(position: int, session: str, sequence: int | None, **fields: Any) -> RecordedReceipt:
+def recorded(position: int, session: str, sequence: int | None, **fields: Any) -> RecordedReceipt:
     plain = {
         **dict.fromkeys(("failure_class", "harness_run_id", "harness_task_id", "idempotency_key"), None),
         **dict.fromkeys(("parent_receipt_id", "retry_class"), None),
@@ -40,7 +40,7 @@ def row(position: int, session: str, sequence: int | None, **fields: Any) -> Rec
     return RecordedReceipt(position, validate(plain, Receipt))
 
 
-ROWS = [row(1, "a", 1), row(2, "b", 1), row(3, "a", 2)]
+RECEIPTS = [recorded(1, "a", 1), recorded(2, "b", 1), recorded(3, "a", 2)]
 
 
 def follower(*seen: int, session: tuple[str, str] | None = None) -> DemoFollower:
@@ -50,13 +50,13 @@ def follower(*seen: int, session: tuple[str, str] | None = None) -> DemoFollower
 
 
 def test_a_follower_that_saw_everything_once_in_order_holds() -> None:
-    assert check_follower(ROWS, follower(1, 2, 3)).holds
-    assert check_follower(ROWS, follower(1, 3, session=("codex", "a"))).holds
+    assert check_follower(RECEIPTS, follower(1, 2, 3)).holds
+    assert check_follower(RECEIPTS, follower(1, 3, session=("codex", "a"))).holds
 
 
 @pytest.mark.parametrize("seen", [(), (1, 2), (1, 3), (2, 1, 3), (1, 2, 2, 3), (1, 2, 3, 4)])
 def test_a_loss_a_double_a_swap_and_a_surplus_are_found(seen: tuple[int, ...]) -> None:
-    check = check_follower(ROWS, follower(*seen))
+    check = check_follower(RECEIPTS, follower(*seen))
     assert not check.holds
     assert "the ledger has 3" in check.text
 
@@ -66,15 +66,15 @@ def test_a_gap_and_a_late_follower_that_was_never_late_do_not_hold() -> None:
     with_gap.gaps.append(Gap(epoch="e", after=0, until=1, reason="pruned"))
     never_late = follower(1, 2, 3)
     never_late.behind = 0
-    assert not check_follower(ROWS, with_gap).holds
-    assert not check_follower(ROWS, never_late).holds
+    assert not check_follower(RECEIPTS, with_gap).holds
+    assert not check_follower(RECEIPTS, never_late).holds
 
 
 def test_a_hole_in_a_sequence_or_in_the_positions_is_found() -> None:
-    assert check_sequences(ROWS).holds
-    assert not check_sequences([row(1, "a", 1), row(2, "a", 3)]).holds
-    assert not check_sequences([row(1, "a", 1), row(3, "a", 2)]).holds
-    assert not check_sequences([row(1, "a", None)]).holds
+    assert check_sequences(RECEIPTS).holds
+    assert not check_sequences([recorded(1, "a", 1), recorded(2, "a", 3)]).holds
+    assert not check_sequences([recorded(1, "a", 1), recorded(3, "a", 2)]).holds
+    assert not check_sequences([recorded(1, "a", None)]).holds
     assert not check_sequences([]).holds
 
 
@@ -86,11 +86,11 @@ def test_hooks_must_all_have_run_and_hurt_nobody_and_carried_the_payload() -> No
 
 
 def test_degradation_and_refusal_must_be_there_and_the_refused_client_must_not_have_run() -> None:
-    refused = row(5, "a", 4, status="failed", failure_class="capability_unsupported", client_id="demands")
-    facts = [row(4, "a", 3, status="degraded"), refused]
+    refused = recorded(5, "a", 4, status="failed", failure_class="capability_unsupported", client_id="demands")
+    facts = [recorded(4, "a", 3, status="degraded"), refused]
     assert [check.holds for check in check_facts(facts, ["other"])] == [True, True]
     assert [check.holds for check in check_facts(facts, ["demands"])] == [True, False]
-    assert [check.holds for check in check_facts(ROWS, [])] == [False, False]
+    assert [check.holds for check in check_facts(RECEIPTS, [])] == [False, False]
 
 
 @pytest.fixture

@@ -50,18 +50,18 @@ def perform(bus: LossySignals, step: str, value: Any) -> None:
 
 def check(bus: LossySignals) -> None:
     """Every signal of every thread that was followed, of the history that is now: seen once, in order, or in a gap."""
-    for thread, rows in bus.log.rows.items():
+    for thread, stored in bus.log.signals.items():
         if bus.thread in {None, thread}:
-            check_thread(bus, thread, [row.sequence for row in rows])
+            check_thread(bus, thread, [one.sequence for one in stored])
     for past in bus.past:
-        for thread in past.rows:
+        for thread in past.signals:
             seen = numbers(bus, thread, past)
             assert seen == sorted(set(seen))
 
 
 def numbers(bus: LossySignals, thread: str, log: ModelLog) -> list[int]:
     items = [found.item for found in bus.seen if found.thread == thread and isinstance(found.item, WireSignal)]
-    return [row.sequence for row in items if row.signal.decode().split("/")[0] == log.epoch]
+    return [one.sequence for one in items if one.signal.decode().split("/")[0] == log.epoch]
 
 
 def check_thread(bus: LossySignals, thread: str, recorded: list[int]) -> None:

@@ -69,17 +69,17 @@ def first_kept(ledger: ModelLedger, items: list[WireReceipt | Gap]) -> int:
 
 
 def check_history(ledger: ModelLedger, items: list[WireReceipt | Gap], bus: LossyBus, start: int) -> None:
-    rows = [item.position for item in items if isinstance(item, WireReceipt)]
+    stored = [item.position for item in items if isinstance(item, WireReceipt)]
     gaps = [item for item in items if isinstance(item, Gap)]
     lost = {place for gap in gaps for place in range(gap.after + 1, (gap.until or ledger.head) + 1)}
-    assert rows == sorted(set(rows))
-    assert lost.isdisjoint(rows)
+    assert stored == sorted(set(stored))
+    assert lost.isdisjoint(stored)
     assert {gap.reason for gap in gaps} <= {"pruned", "epoch_changed"}
     if ledger is not bus.log and not items:
         return  # a history that came and went while this subscriber was away
-    expected = [row.position for row in ledger.wanted(bus.session, start)]
-    assert set(expected) - lost <= set(rows)
-    assert set(rows) <= set(expected)
+    expected = [one.position for one in ledger.wanted(bus.session, start)]
+    assert set(expected) - lost <= set(stored)
+    assert set(stored) <= set(expected)
     assert any(gap.reason == "epoch_changed" for gap in gaps) == (ledger is not bus.log)
     assert all(gap.reason != "pruned" or (gap.until or 0) <= ledger.floor for gap in gaps)
 
@@ -148,7 +148,7 @@ def test_a_flood_of_held_rows_is_bounded_and_fetched_from_the_ledger() -> None:
 
 def test_a_hole_in_the_ledger_itself_is_a_gap() -> None:
     bus = LossyBus(None, ["s1"] * 5, 0)
-    del bus.log.rows[2]
+    del bus.log.receipts[2]
     bus.ask(10)
     bus.answer()
     assert [item.position if isinstance(item, WireReceipt) else item for item in bus.seen] == [
@@ -164,11 +164,11 @@ def test_a_ledger_that_numbers_no_sessions_makes_no_gaps_for_a_session() -> None
     bus = LossyBus(MINE, ["s1", "s2", "s1"], 0)
     bus.settle()
     bus.restart(new_history=True)
-    bus.log.rows = [(WireReceipt(place, None, f"e2/{place}".encode()), "s1") for place in (1, 2, 3)]
+    bus.log.receipts = [(WireReceipt(place, None, f"e2/{place}".encode()), "s1") for place in (1, 2, 3)]
     bus.settle()
-    rows = [item for item in bus.seen if isinstance(item, WireReceipt)]
+    stored = [item for item in bus.seen if isinstance(item, WireReceipt)]
     gaps = [item for item in bus.seen if isinstance(item, Gap)]
-    assert [row.position for row in rows] == [1, 3, 1, 2, 3]
+    assert [one.position for one in stored] == [1, 3, 1, 2, 3]
     assert [gap.reason for gap in gaps] == ["epoch_changed"]
 
 

@@ -180,7 +180,7 @@ async def test_the_four_renewal_conditions_reach_a_receipt_with_their_classes(
 ) -> None:
     async with renewing(tmp_path) as on:
         on.claim_reset(**reset)
-        on.book.answers["consume"] = {"thread": thread}
+        on.client.answers["consume"] = {"thread": thread}
         receipt = await on.stop()
         if receipt.failure_class is None:
             receipt = await on.start()

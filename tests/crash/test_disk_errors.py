@@ -12,7 +12,7 @@ from lifebus_broker.ledger.sqlite.ledger import MAX_QUEUED, SqliteLedger
 from lifebus_broker.ports import AppendResult, Query, Refusal, StoredReceipt
 from lifebus_contract import FailureClass, InternalError, RetryClass
 from support.crash.disks import FaultyDisk, FullDisk, SlowDisk
-from support.receipts import append, entry, every_row, keyed, recorded
+from support.receipts import append, entry, every_receipt, keyed, recorded
 
 ROUNDS = 6
 
@@ -69,8 +69,8 @@ class Run:
 async def survive(path: Path, acknowledged: list[bytes]) -> None:
     """Open the file on a sound disk: everything acknowledged is there, and it goes on."""
     ledger = await SqliteLedger.open(path)
-    rows = await every_row(ledger)
-    assert [row.receipt for row in rows][: len(acknowledged)] == acknowledged
+    stored = await every_receipt(ledger)
+    assert [one.receipt for one in stored][: len(acknowledged)] == acknowledged
     await recorded(ledger, [entry(1000)])
     await ledger.aclose()
     assert verify(path) == []
@@ -109,7 +109,7 @@ async def test_a_full_disk_refuses_writes_serves_reads_and_resumes(
     monkeypatch.setattr(sqlite_maintenance, "_MEASURE_S", 0.02)
     disk = FullDisk("full-disk")
     ledger = await SqliteLedger.open(tmp_path / "ledger.db", vfs=disk.name)
-    rows = await recorded(ledger, keyed(range(10)))
+    stored = await recorded(ledger, keyed(range(10)))
     for round_ in range(5):
         disk.room = round_ * 3000
         refused = await fill(ledger, 1000 * (round_ + 1))
@@ -120,11 +120,11 @@ async def test_a_full_disk_refuses_writes_serves_reads_and_resumes(
         at_once = ledger.append([entry(1)], lambda _: None)
         assert at_once is not None
         assert at_once.code == "disk_full"
-        rows = await every_row(ledger)
+        stored = await every_receipt(ledger)
         disk.room = None
         await writable(ledger)
-        rows += await recorded(ledger, keyed([2_000 + round_], harness_session_id=f"new{round_}"))
-    assert await every_row(ledger) == rows
+        stored += await recorded(ledger, keyed([2_000 + round_], harness_session_id=f"new{round_}"))
+    assert await every_receipt(ledger) == stored
     assert await ledger.verify() == []
     await ledger.aclose()
     disk.unregister()
@@ -138,12 +138,12 @@ async def test_a_file_that_may_not_grow_refuses_and_resumes(tmp_path: Path, monk
     connection.pragma("max_page_count", connection.pragma("page_count"))
     assert (await fill(ledger, 1000)).code == "disk_full"
     head = ledger.head
-    assert len(await every_row(ledger)) == head
+    assert len(await every_receipt(ledger)) == head
     connection.pragma("max_page_count", 1_000_000)
     await writable(ledger)
-    (row,) = await recorded(ledger, [entry(5000)])
-    assert row.position == head + 1
-    assert row.sequence == head + 1
+    (stored,) = await recorded(ledger, [entry(5000)])
+    assert stored.position == head + 1
+    assert stored.sequence == head + 1
     assert await ledger.verify() == []
     await ledger.aclose()
 
@@ -188,7 +188,7 @@ async def test_nothing_is_published_before_the_log_is_synced(tmp_path: Path) -> 
     assert published == []
     disk.gate.set()
     await append(ledger, [])
-    assert [row.position for row in published] == [1]
+    assert [one.position for one in published] == [1]
     await ledger.aclose()
     disk.unregister()
 
@@ -212,12 +212,12 @@ async def test_a_failed_sync_is_the_end_although_the_next_one_would_succeed(tmp_
 async def test_readers_do_not_wait_for_a_writer_that_waits_for_the_disk(tmp_path: Path) -> None:
     disk = SlowDisk("slow-read")
     ledger = await SqliteLedger.open(tmp_path / "ledger.db", vfs=disk.name)
-    rows = await recorded(ledger, keyed(range(5)))
+    stored = await recorded(ledger, keyed(range(5)))
     disk.gate.clear()
     ledger.append([entry(9)], lambda _: None)
     await asyncio.to_thread(disk.waiting.wait, 10)
     async with asyncio.timeout(5):
-        assert list((await ledger.read(Query())).stored) == rows
+        assert list((await ledger.read(Query())).stored) == stored
         assert len(await ledger.sessions()) == 1
         assert (await ledger.find([("alice", "codex", "k000001")]))[0] is not None
     disk.gate.set()
@@ -283,7 +283,7 @@ async def test_a_reader_that_meets_an_error_stops_the_acknowledgements_too(tmp_p
     ledger = await SqliteLedger.open(path, vfs=disk.name, failed=faults.append)
     disk.left = 1
     with pytest.raises(InternalError, match="cannot be read"):
-        await every_row(ledger, after=1)
+        await every_receipt(ledger, after=1)
     assert len(faults) == 1
     refusal = ledger.append([entry(1)], answers.extend)
     assert refusal is not None

@@ -27,7 +27,7 @@ from support.crash.ledger_file import read_ledger
 from support.crash.system_calls import CALLS as SYSTEM_CALLS
 from support.crash.system_calls import FailingCall
 from support.effort import TORTURE, effort
-from support.receipts import append, entry, every_row, keyed, recorded
+from support.receipts import append, entry, every_receipt, keyed, recorded
 
 ERRORS = {"open": errno.EMFILE, "pwrite64": errno.EFBIG}
 """The error of a call, where it is not EIO."""
@@ -53,7 +53,7 @@ class Run:
 
     def __init__(self, path: Path, vfs: str | None) -> None:
         self.path, self.vfs = path, vfs
-        self.rows: list[bytes] = []
+        self.stored: list[bytes] = []
         self.notes: list[bytes] = []
         self.late = 0
         self.faults: list[Exception] = []
@@ -98,7 +98,7 @@ class Run:
 
     def _take_rows(self, answers: list[AppendResult]) -> None:
         self.refused += _refused(answers)
-        self.rows += [answer.stored.receipt for answer in answers if answer.stored]
+        self.stored += [answer.stored.receipt for answer in answers if answer.stored]
 
     def _take_notes(self, answer: Any) -> None:
         self.refused += _refused(answer)
@@ -145,9 +145,9 @@ async def survive(run: Run, before: list[bytes], scratch: Path) -> None:
     """Open the file on a sound disk: everything acknowledged is there, verifies, and it goes on."""
     ledger = await SqliteLedger.open(run.path)
     floor = ledger.status().floor
-    rows = [row.receipt for row in await every_row(ledger, after=floor)]
-    known = before + run.rows
-    assert rows[: len(known) - floor] == known[floor:]
+    stored = [one.receipt for one in await every_receipt(ledger, after=floor)]
+    known = before + run.stored
+    assert stored[: len(known) - floor] == known[floor:]
     kept = [note.body for note in (await ledger.journal.read("a")).records]
     assert [body for body in run.notes if body not in kept] in ([], run.notes[:1])
     await append(ledger, [entry(999)])
@@ -162,7 +162,7 @@ async def test_nothing_is_acknowledged_or_lost_when_the_nth_system_call_fails(
     tmp_path: Path, call: str, sticky: bool, record_property: Callable[[str, object], None]
 ) -> None:
     template = await prepared(tmp_path / "template")
-    before = [row.receipt for row in read_ledger(template, tmp_path / "scratch")]
+    before = [one.receipt for one in read_ledger(template, tmp_path / "scratch")]
     assert len(before) == BEFORE
     failures = 0
     for number in count(1, 13 if call in MANY and not TORTURE else 1):
@@ -178,5 +178,5 @@ async def test_nothing_is_acknowledged_or_lost_when_the_nth_system_call_fails(
         if not fault.failed:
             break
         failures += 1
-    assert (len(run.rows), len(run.notes), run.refused, run.faults) == (6, 3, 0, [])
+    assert (len(run.stored), len(run.notes), run.refused, run.faults) == (6, 3, 0, [])
     record_property("errors", failures)

@@ -6,7 +6,7 @@ import signal
 import lifebus
 from lifebus_adapters.app_server import FactSeen, SignalSeen, ThreadClosed, event_type
 from lifebus_contract import Receipt
-from support.e2e.app_server import LIFEBUS, Client, Place, place, told
+from support.e2e.app_server import LIFEBUS, Client, Place, events_of, place
 from support.e2e.scripting import HOLD, agent, fail, prompt, run, say
 
 RUN = (*LIFEBUS, "run", "--")
@@ -60,7 +60,7 @@ ALL_TURNS = [
 
 
 def without_pressure(receipts: list[Receipt]) -> list[str]:
-    return [name for name in told(receipts) if not name.startswith("context.pressure_observed")]
+    return [name for name in events_of(receipts) if not name.startswith("context.pressure_observed")]
 
 
 async def test_what_a_real_server_says_is_read_to_the_last_message() -> None:
@@ -92,9 +92,12 @@ async def test_a_whole_life_under_run_is_told_as_signals_and_receipts() -> None:
         assert without_pressure(receipts) == [*ALL_TURNS, "session.ended completed"]
         assert {one.harness_session_id for one in receipts} == {thread}
         assert [one.sequence for one in receipts] == list(range(1, len(receipts) + 1))
-        told_of = [one.telemetry_summary for one in receipts if one.event == "context.pressure_observed"]
-        assert told_of[0]["context_window_tokens"] == 20_000 * 95 // 100
-        assert told_of[0]["context_used_tokens"] in {2_012, 3_012}  # the wire's first, or the rollout's newest by then
+        pressures = [one.telemetry_summary for one in receipts if one.event == "context.pressure_observed"]
+        assert pressures[0]["context_window_tokens"] == 20_000 * 95 // 100
+        assert pressures[0]["context_used_tokens"] in {
+            2_012,
+            3_012,
+        }  # the wire's first, or the rollout's newest by then
         failed = next(one for one in receipts if one.telemetry_summary.get("frame_end") == "failed")
         assert failed.telemetry_summary["retry_class"] is not None
         assert await signals_of(on, thread) == [

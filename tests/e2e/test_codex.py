@@ -2,10 +2,19 @@
 
 import signal
 
+from support.e2e.harness_run import (
+    degraded,
+    events_of,
+    harness_run,
+    has_pressure,
+    is_closed,
+    is_spooled,
+    places,
+    text_at,
+)
 from support.e2e.harnesses.base import Turn
 from support.e2e.harnesses.codex import CODEX
 from support.e2e.scripting import HOLD, agent, fail, prompt, run, say
-from support.e2e.stage import degraded, has_pressure, is_closed, is_late, places, stage, text_at, told
 
 TRUSTED = ("--dangerously-bypass-hook-trust",)
 
@@ -17,29 +26,29 @@ END = ["session.ending", "session.ended"]
 
 
 async def test_a_session_with_a_tool_call_is_told_from_its_start_to_its_end() -> None:
-    async with stage(CODEX) as on:
+    async with harness_run(CODEX) as on:
         await on.run(Turn(prompt("Look.", run("echo hi", 9_000), say("done", 9_100)), arguments=TRUSTED))
         receipts = await on.receipts()
-        assert told(receipts) == [*START, *FRAME, *END]
+        assert events_of(receipts) == [*START, *FRAME, *END]
         assert degraded(receipts) == []
 
 
 async def test_a_resumed_session_goes_on_with_its_own_sequence() -> None:
-    async with stage(CODEX) as on:
+    async with harness_run(CODEX) as on:
         await on.run(Turn(prompt("Begin.", say("begun")), arguments=TRUSTED))
         await on.run(Turn(prompt("Go on.", say("gone on")), await on.session(), TRUSTED))
-        assert told(await on.receipts()) == [*START, *FRAME, *END, *RESUME, *FRAME, *END]
+        assert events_of(await on.receipts()) == [*START, *FRAME, *END, *RESUME, *FRAME, *END]
 
 
 async def test_a_compaction_in_the_middle_of_a_turn_is_told_once() -> None:
-    async with stage(CODEX) as on:
+    async with harness_run(CODEX) as on:
         await on.run(Turn(prompt("Fill.", run("echo hi", 16_000), say("done", 3_000)), arguments=TRUSTED))
-        events = told(await on.receipts())
+        events = events_of(await on.receipts())
         assert events == [*START, *OPEN, "context.compacted auto", *FRAME[2:], *END]
 
 
 async def test_the_words_of_a_client_reach_the_model_as_the_developers_before_and_after_the_prompt() -> None:
-    async with stage(CODEX) as on:
+    async with harness_run(CODEX) as on:
         async with on.delivering(["session.starting", "frame.opening"]):
             await on.run(Turn(prompt("Listen.", say("heard")), arguments=TRUSTED))
         at_start, at_frame = text_at("session.starting"), text_at("frame.opening")
@@ -52,44 +61,44 @@ async def test_the_words_of_a_client_reach_the_model_as_the_developers_before_an
 
 
 async def test_an_interrupted_turn_ends_as_interrupted() -> None:
-    async with stage(CODEX) as on:
+    async with harness_run(CODEX) as on:
         await on.stopped(Turn(prompt("Wait.", HOLD), arguments=TRUSTED), signal.SIGINT)
-        assert told(await on.receipts()) == [*START, *OPEN, "frame.ended interrupted", *END]
+        assert events_of(await on.receipts()) == [*START, *OPEN, "frame.ended interrupted", *END]
 
 
 async def test_a_broker_that_is_away_loses_nothing_and_stops_nobody() -> None:
-    async with stage(CODEX) as on:
+    async with harness_run(CODEX) as on:
         await on.broker.kill()
         await on.run(Turn(prompt("Work.", run("echo hi"), say("done")), arguments=TRUSTED))
         async with on.broker_again():
             await on.first(lambda receipt: receipt.event == "session.ended")
             receipts = await on.receipts()
-        assert told(receipts) == [*START, *FRAME, *END]
-        assert all(is_late(receipt) for receipt in receipts if receipt.client_id == "lifebus.hook")
+        assert events_of(receipts) == [*START, *FRAME, *END]
+        assert all(is_spooled(receipt) for receipt in receipts if receipt.client_id == "lifebus.hook")
 
 
 async def test_a_broker_that_hangs_stops_nobody() -> None:
-    async with stage(CODEX) as on:
+    async with harness_run(CODEX) as on:
         on.broker.signal(signal.SIGSTOP)
         await on.run(Turn(prompt("Work.", run("echo hi"), say("done")), arguments=TRUSTED))
         on.broker.signal(signal.SIGCONT)
         await on.broker.kill()
         async with on.broker_again():
             await on.first(lambda receipt: receipt.event == "session.ended")
-            assert told(await on.receipts()) == [*START, *FRAME, *END]
+            assert events_of(await on.receipts()) == [*START, *FRAME, *END]
 
 
 async def test_a_model_error_ends_frame_and_session_and_the_program_says_so() -> None:
-    async with stage(CODEX) as on:
+    async with harness_run(CODEX) as on:
         async with on.started(Turn(prompt("Fail.", fail(500)), arguments=TRUSTED)) as started:
             ran = await started.ended()
         assert ran.code == 1
-        (ended,) = [event for event in told(await on.receipts()) if event.startswith("frame.ended")]
+        (ended,) = [event for event in events_of(await on.receipts()) if event.startswith("frame.ended")]
         assert ended in {"frame.ended failed", "frame.ended abandoned"}  # as the rollout is read before the end or not
 
 
 async def test_pressure_rises_as_the_rollout_tells() -> None:
-    async with stage(CODEX) as on:
+    async with harness_run(CODEX) as on:
         await on.run(Turn(prompt("Begin.", say("begun", 9_000)), arguments=TRUSTED))
         await on.first(has_pressure("low"))
         await on.run(Turn(prompt("Go on.", say("gone on", 12_000)), await on.session(), TRUSTED))
@@ -102,22 +111,22 @@ async def test_pressure_rises_as_the_rollout_tells() -> None:
 
 
 async def test_a_killed_session_and_its_frame_are_closed_as_abandoned() -> None:
-    async with stage(CODEX) as on:
+    async with harness_run(CODEX) as on:
         ran = await on.stopped(Turn(prompt("Wait.", HOLD), arguments=TRUSTED), signal.SIGKILL)
         assert ran.code == -signal.SIGKILL
         await on.first(is_closed)
-        assert told(await on.receipts()) == [*START, *OPEN, "frame.ended abandoned", "session.ended"]
+        assert events_of(await on.receipts()) == [*START, *OPEN, "frame.ended abandoned", "session.ended"]
 
 
 async def test_a_terminated_session_says_nothing_and_is_closed_as_abandoned() -> None:
-    async with stage(CODEX) as on:
+    async with harness_run(CODEX) as on:
         await on.stopped(Turn(prompt("Wait.", HOLD), arguments=TRUSTED), signal.SIGTERM)
         await on.first(is_closed)
-        assert told(await on.receipts()) == [*START, *OPEN, "frame.ended abandoned", "session.ended"]
+        assert events_of(await on.receipts()) == [*START, *OPEN, "frame.ended abandoned", "session.ended"]
 
 
 async def test_a_sub_agent_is_a_frame_inside_the_turn() -> None:
-    async with stage(CODEX) as on:
+    async with harness_run(CODEX) as on:
         await on.run(Turn(prompt("Delegate.", agent("look around"), say("delegated")), arguments=TRUSTED))
         opened = [one for one in await on.receipts() if one.event == "frame.opened"]
         turn, *inner = [str(one.telemetry_summary["frame_id"]) for one in opened]

@@ -6,10 +6,10 @@ from pathlib import Path
 from lifebus_contract import Receipt, encode_json
 from lifebus_supervisor.renewal.store import open_store
 from support.broker_process import until
+from support.e2e.harness_run import harness_run
 from support.e2e.harnesses.base import Turn
 from support.e2e.harnesses.codex import CODEX
 from support.e2e.scripting import prompt, run, say
-from support.e2e.stage import stage
 from support.renewal_client import MARK, Book, configuration
 
 TRUSTED = ("--dangerously-bypass-hook-trust",)
@@ -27,7 +27,7 @@ def payloads(receipts: list[Receipt]) -> list[tuple[str, str, str]]:
 
 async def test_a_turns_end_prepares_and_the_next_session_completes_and_nobody_sees_the_token(tmp_path: Path) -> None:
     book = Book(tmp_path)
-    async with stage(CODEX, configuration(tmp_path)) as on:
+    async with harness_run(CODEX, configuration(tmp_path)) as on:
         store = open_store(on.box.state_dir)
         first = await on.run(Turn(prompt("Begin.", run("echo hi"), say("begun")), arguments=TRUSTED))
         await until(lambda: [one.state for one in store.records()[0]] == ["pending"])
@@ -50,7 +50,7 @@ async def test_a_turns_end_prepares_and_the_next_session_completes_and_nobody_se
 
 async def test_a_resumed_session_gets_its_own_token(tmp_path: Path) -> None:
     book = Book(tmp_path)
-    async with stage(CODEX, configuration(tmp_path)) as on:
+    async with harness_run(CODEX, configuration(tmp_path)) as on:
         store = open_store(on.box.state_dir)
         await on.run(Turn(prompt("Begin.", say("begun")), arguments=TRUSTED))
         await until(lambda: [one.state for one in store.records()[0]] == ["pending"])

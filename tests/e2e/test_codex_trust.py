@@ -4,18 +4,18 @@ import json
 import subprocess
 from typing import Any
 
+from support.e2e.harness_run import HarnessRun, events_of, harness_run
 from support.e2e.harnesses.base import Turn
 from support.e2e.harnesses.codex import CODEX
 from support.e2e.installation import lifebus, remove
 from support.e2e.sandbox import PATIENCE_S
 from support.e2e.scripting import prompt, run, say
-from support.e2e.stage import Stage, stage, told
 
 HOOKS = ".codex/hooks.json"
 SETTINGS = ".codex/config.toml"
 
 
-def listed(on: Stage) -> list[dict[str, Any]]:
+def listed(on: HarnessRun) -> list[dict[str, Any]]:
     """Return the hooks as Codex itself lists them, each with its key and hash."""
     about = {"clientInfo": {"name": "e2e", "title": "e2e", "version": "0"}}
     calls = [("initialize", about), ("hooks/list", {"cwds": [str(on.box.project)]})]
@@ -45,9 +45,9 @@ def listed(on: Stage) -> list[dict[str, Any]]:
 
 
 async def test_untrusted_hooks_are_told_of_and_trusted_ones_run() -> None:
-    async with stage(CODEX) as on:
+    async with harness_run(CODEX) as on:
         await on.run(Turn(prompt("Begin.", say("begun"))))
-        assert told(await on.receipts()) == []
+        assert events_of(await on.receipts()) == []
         before = lifebus(on.box, "hooks", "status", "codex")
         assert (before.code, "NOT TRUSTED" in before.out) == (1, True)
         hashes = {hook["key"]: hook["currentHash"] for hook in listed(on)}
@@ -57,11 +57,11 @@ async def test_untrusted_hooks_are_told_of_and_trusted_ones_run() -> None:
         after = lifebus(on.box, "hooks", "status", "codex")
         assert (after.code, "NOT TRUSTED" in after.out) == (0, False), after
         await on.run(Turn(prompt("Go on.", say("gone on"))))
-        assert told(await on.receipts())[0] == "session.starting startup"
+        assert events_of(await on.receipts())[0] == "session.starting startup"
 
 
 async def test_hooks_that_do_not_run_while_codex_works_are_a_loss_with_evidence() -> None:
-    async with stage(CODEX) as on:
+    async with harness_run(CODEX) as on:
         await on.run(Turn(prompt("Work.", *[run("sleep 1")] * 5, say("done"))))
         lost = await on.first(lambda receipt: receipt.event == "capability.degraded")
         assert lost.telemetry_summary["cause"] == "hooks_silent"
@@ -69,14 +69,14 @@ async def test_hooks_that_do_not_run_while_codex_works_are_a_loss_with_evidence(
 
 
 async def test_a_canary_arrives_through_the_installed_hooks() -> None:
-    async with stage(CODEX) as on:
+    async with harness_run(CODEX) as on:
         ran = lifebus(on.box, "hooks", "test", "codex")
         assert ran.code == 0, ran
         assert [one for one in await on.receipts() if "canary" in one.telemetry_summary]
 
 
 async def test_removal_leaves_every_file_as_it_was_before_the_hooks_were_used() -> None:
-    async with stage(CODEX) as on:
+    async with harness_run(CODEX) as on:
         settings = (on.box.home / SETTINGS).read_bytes()
         await on.run(Turn(prompt("Work.", say("done")), arguments=CODEX.trusting))
         remove(CODEX, on.box)

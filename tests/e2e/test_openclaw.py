@@ -2,25 +2,25 @@
 
 import asyncio
 
+from support.e2e.harness_run import degraded, events_of, harness_run, is_closed, places, text_at
 from support.e2e.harnesses.base import Turn
 from support.e2e.harnesses.openclaw import OPENCLAW
 from support.e2e.scripting import HOLD, prompt, run, say
-from support.e2e.stage import degraded, is_closed, places, stage, text_at, told
 
 OPEN = ["frame.opening", "frame.opened"]
 FRAME = [*OPEN, "frame.ending", "frame.ended completed"]
 
 
 async def test_a_run_with_a_tool_call_is_a_frame() -> None:
-    async with stage(OPENCLAW) as on:
+    async with harness_run(OPENCLAW) as on:
         await on.run(Turn(prompt("Look.", run("echo hi", 9_000), say("done", 9_100))))
         receipts = await on.receipts()
-        assert told(receipts)[:4] == FRAME
+        assert events_of(receipts)[:4] == FRAME
         assert degraded(receipts) == []
 
 
 async def test_the_words_of_a_client_reach_the_model_before_the_prompt() -> None:
-    async with stage(OPENCLAW) as on:
+    async with harness_run(OPENCLAW) as on:
         async with on.delivering(["frame.opening"]):
             await on.run(Turn(prompt("Listen.", say("heard"))))
         request = on.model.with_text(text_at("frame.opening"))[0]
@@ -31,10 +31,10 @@ async def test_the_words_of_a_client_reach_the_model_before_the_prompt() -> None
 
 
 async def test_a_killed_run_is_closed_as_abandoned() -> None:
-    async with stage(OPENCLAW) as on:
+    async with harness_run(OPENCLAW) as on:
         async with on.started(Turn(prompt("Wait.", HOLD))) as started:
             await asyncio.to_thread(on.model.wait_held)
             await on.first(lambda receipt: "harness_process" in receipt.telemetry_summary)
             started.end()  # the program's own process is a helper; the agent runs in a session of its own
         await on.first(is_closed)
-        assert told(await on.receipts()) == [*OPEN, "frame.ended abandoned", "session.ended"]
+        assert events_of(await on.receipts()) == [*OPEN, "frame.ended abandoned", "session.ended"]

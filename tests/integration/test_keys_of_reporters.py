@@ -43,7 +43,7 @@ async def test_a_late_copy_of_a_dispatched_fact_is_the_same_fact() -> None:
         fact = Emission(request=frame())
         (first,) = await daemon.bus.emit("hook", [fact])
         (late,) = await daemon.bus.emit("hook", [fact], dispatch=False)
-        assert [row.receipt for row in late.stored] == [row.receipt for row in first.stored]
+        assert [one.receipt for one in late.stored] == [one.receipt for one in first.stored]
         assert late.replayed
 
 

@@ -117,7 +117,7 @@ async def hang(_: DispatchEnvelope) -> CallbackResponse:
 def receipts_of(outcome: EmissionOutcome) -> dict[str, Receipt]:
     """Return the receipts of an outcome by client; there is one each."""
     assert outcome.refusal is None, outcome.refusal
-    found = [decode_receipt(row.receipt) for row in outcome.stored]
+    found = [decode_receipt(one.receipt) for one in outcome.stored]
     by_client = {receipt.client_id: receipt for receipt in found}
     assert len(by_client) == len(found)
     return by_client
@@ -125,4 +125,4 @@ def receipts_of(outcome: EmissionOutcome) -> dict[str, Receipt]:
 
 async def recorded(bus: EventBus) -> list[Receipt]:
     page = await bus.ledger.read(Query(limit=1_000))
-    return [decode_receipt(row.receipt) for row in page.stored]
+    return [decode_receipt(one.receipt) for one in page.stored]

@@ -67,15 +67,15 @@ async def recorded(ledger: Ledger, entries: Sequence[NewReceipt]) -> list[Stored
     return [answer.stored for answer in answers if answer.stored is not None]
 
 
-async def every_row(ledger: Ledger, **query: Any) -> list[StoredReceipt]:
+async def every_receipt(ledger: Ledger, **query: Any) -> list[StoredReceipt]:
     """Read page by page until nothing is missing."""
-    rows: list[StoredReceipt] = []
+    stored: list[StoredReceipt] = []
     after = query.pop("after", 0)
     while True:
         page = await ledger.read(Query(after=after, **query))
         assert not page.snapshot_required
-        rows += page.stored
+        stored += page.stored
         if page.complete:
-            return rows
+            return stored
         assert page.next > after, "a page must lead on"
         after = page.next

@@ -77,13 +77,13 @@ async def test_what_the_journal_refused_is_never_missed_by_what_it_took_later(tm
             consumer = await table.open("n", settings, client_id="c", epoch=None, after=0)
             ledger.refusing.full, ledger.refusing.late = True, late
             result = await consumer.fetch(2, 0)
-            assert [row.position for row, _ in result.items] == [1, 2]
+            assert [one.position for one, _ in result.items] == [1, 2]
             with pytest.raises(LifebusError, match="full"):
                 await consumer.acknowledge(ledger.epoch, [2], 0)
             ledger.refusing.full = False
             assert (await reloaded(ledger)).position == 0
             result = await consumer.fetch(2, 0)
-            assert [row.position for row, _ in result.items] == [3]
+            assert [one.position for one, _ in result.items] == [3]
             await consumer.acknowledge(ledger.epoch, [3], 0)
             after = await reloaded(ledger)
             assert (after.position, after.scanned, after.open) == (0, 3, 1), "position 1 is still to be done"
@@ -102,7 +102,7 @@ async def test_a_fetch_asks_for_what_came_since_the_last_one_only(tmp_path: Path
             assert len(ledger.questions) == asked, "nothing came: there is nothing to look at"
             await recorded(ledger, [entry(501), entry(502, harness_session_id="rare")])
             result = await consumer.fetch(10, 0)
-            assert [row.position for row, _ in result.items] == [502]
+            assert [one.position for one, _ in result.items] == [502]
             assert [query.after for query in ledger.questions[asked:]] == [500]
 
 

@@ -12,7 +12,7 @@ from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ledger.sqlite.usage import bytes_on_disk
 from lifebus_broker.ports import Query
 from support.broker_process import until
-from support.receipts import append, entry, every_row, keyed, recorded
+from support.receipts import append, entry, every_receipt, keyed, recorded
 
 MIB = 1_048_576
 SLACK = 2 * MIB
@@ -44,7 +44,7 @@ async def test_what_is_dropped_gives_its_disk_back(path: Path, reading: bool) ->
         assert other.execute("SELECT count(*) FROM rows").get == 8_000
     await ledger.prune(7_000, b"base")
     await settled(path, full // 8 + SLACK)
-    assert len(await every_row(ledger, after=7_000)) == 1_000
+    assert len(await every_receipt(ledger, after=7_000)) == 1_000
     if other is not None:
         assert other.execute("SELECT count(*) FROM rows").get == 1_000
         other.close()

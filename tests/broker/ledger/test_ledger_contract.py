@@ -17,7 +17,7 @@ from lifebus_broker.ledger.sqlite import maintenance
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ports import Ledger, StoredReceipt
 from support.contract_suites.ledger_suite import LedgerContract, Open
-from support.receipts import DIGEST, append, every_row, keyed, recorded
+from support.receipts import DIGEST, append, every_receipt, keyed, recorded
 
 Committed = Callable[[list[StoredReceipt]], None]
 
@@ -80,10 +80,10 @@ class TestUnkeptLedger(LedgerContract):
             async with asyncio.timeout(10):
                 while await ledger.plan_prune(Limits(keep_bytes=2 * 1_048_576), 0):
                     await append(ledger, [])  # the writer looks after each transaction
-            rows = await every_row(ledger, after=ledger.status().floor)
-            assert LEAST_ROWS <= len(rows) < 6_000
+            stored = await every_receipt(ledger, after=ledger.status().floor)
+            assert LEAST_ROWS <= len(stored) < 6_000
             scopes = [("alice", "codex", f"k{number:06d}") for number in (0, 12_000)]
-            assert await ledger.find(scopes) == [None, (DIGEST, rows[-1])]
+            assert await ledger.find(scopes) == [None, (DIGEST, stored[-1])]
             with ledger.open_log() as log:
                 assert log.base() is None, "nobody dumped what the dropped receipts said"
             assert await ledger.verify() == []

@@ -16,7 +16,7 @@ from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ports import StoredReceipt
 from lifebus_contract import LifecycleEvent
 from support.contract_suites.heads import heads_of
-from support.receipts import DIGEST, OTHER_DIGEST, append, entry, every_row
+from support.receipts import DIGEST, OTHER_DIGEST, append, entry, every_receipt
 
 SESSIONS = st.sampled_from([("codex", "s1"), ("codex", "s2"), ("claude", "s1"), ("codex", None)])
 EVENTS = st.sampled_from(
@@ -45,7 +45,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.directory = Path(tempfile.mkdtemp())
         self.incarnation = 0
         self.runner = asyncio.Runner()
-        self.rows: list[StoredReceipt] = []
+        self.stored: list[StoredReceipt] = []
         self.floor = 0
         self.published: list[StoredReceipt] = []
         self.ledger = self.runner.run(self.open())
@@ -68,7 +68,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(new=NEW)
     def emit(self, new: list[tuple[tuple[str, str | None], LifecycleEvent, dict[str, object]]]) -> None:
-        first = len(self.rows)
+        first = len(self.stored)
         entries = [
             entry(
                 n, key=f"k{n}", adapter_id=place[0], harness_session_id=place[1], event=event, telemetry_summary=facts
@@ -76,22 +76,22 @@ class LedgerMachine(RuleBasedStateMachine):
             for n, (place, event, facts) in enumerate(new, first)
         ]
         answers = self.runner.run(append(self.ledger, entries))
-        counts = {place: sum(place_of(row) == place for row in self.rows) for place, _, _ in new}
+        counts = {place: sum(place_of(one) == place for one in self.stored) for place, _, _ in new}
         for (place, _, _), answer in zip(new, answers, strict=True):
             assert answer.stored is not None
             assert not answer.replayed
             counts[place] += 1
             assert answer.stored.sequence == (counts[place] if place[1] else None)
-            assert answer.stored.position == len(self.rows) + 1
-            self.rows.append(answer.stored)
+            assert answer.stored.position == len(self.stored) + 1
+            self.stored.append(answer.stored)
 
-    @precondition(lambda self: self.rows)
+    @precondition(lambda self: self.stored)
     @rule(data=st.data(), changed=st.booleans())
     def retry(self, data: st.DataObject, changed: bool) -> None:
-        position = data.draw(st.integers(1, len(self.rows)))
-        row = self.rows[position - 1]
+        position = data.draw(st.integers(1, len(self.stored)))
+        stored = self.stored[position - 1]
         again = entry(
-            9999, key=f"k{position - 1}", digest=OTHER_DIGEST if changed else DIGEST, adapter_id=row.adapter_id
+            9999, key=f"k{position - 1}", digest=OTHER_DIGEST if changed else DIGEST, adapter_id=stored.adapter_id
         )
         (answer,) = self.runner.run(append(self.ledger, [again]))
         if changed:
@@ -102,7 +102,7 @@ class LedgerMachine(RuleBasedStateMachine):
             assert answer.refusal.code == "history_pruned"
         else:
             assert answer.replayed
-            assert answer.stored == row
+            assert answer.stored == stored
 
     @rule()
     def crash(self) -> None:
@@ -122,29 +122,29 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def prune(self, data: st.DataObject) -> None:
-        keep_after = data.draw(st.integers(0, len(self.rows) + 1))
-        self.floor = max(self.floor, min(keep_after, len(self.rows)))
+        keep_after = data.draw(st.integers(0, len(self.stored) + 1))
+        self.floor = max(self.floor, min(keep_after, len(self.stored)))
         assert self.runner.run(self.ledger.prune(keep_after, b"{}")) == self.floor
 
     @rule(limit=st.integers(1, 20), place=SESSIONS)
     def read_one_session(self, limit: int, place: tuple[str, str | None]) -> None:
         if place[1] is not None:
-            found = self.runner.run(every_row(self.ledger, session=place, limit=limit, after=self.floor))
-            assert found == [row for row in self.rows[self.floor :] if place_of(row) == place]
+            found = self.runner.run(every_receipt(self.ledger, session=place, limit=limit, after=self.floor))
+            assert found == [one for one in self.stored[self.floor :] if place_of(one) == place]
 
     @invariant()
     def everything_is_as_the_model_says(self) -> None:
         assert self.ledger.epoch == self.epoch
-        assert self.ledger.head == len(self.rows)
-        assert self.published == self.rows
-        assert self.runner.run(every_row(self.ledger, after=self.floor, limit=17)) == self.rows[self.floor :]
+        assert self.ledger.head == len(self.stored)
+        assert self.published == self.stored
+        assert self.runner.run(every_receipt(self.ledger, after=self.floor, limit=17)) == self.stored[self.floor :]
         heads = self.runner.run(self.ledger.sessions())
-        assert {(head.adapter_id, head.harness_session_id): head for head in heads} == heads_of(self.rows)
+        assert {(head.adapter_id, head.harness_session_id): head for head in heads} == heads_of(self.stored)
         assert heads == sorted(heads, key=lambda head: head.last_position)
 
 
-def place_of(row: StoredReceipt) -> tuple[str, str | None]:
-    return row.adapter_id, row.harness_session_id
+def place_of(stored: StoredReceipt) -> tuple[str, str | None]:
+    return stored.adapter_id, stored.harness_session_id
 
 
 TestLedgerModel = LedgerMachine.TestCase

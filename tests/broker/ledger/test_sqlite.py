@@ -19,7 +19,7 @@ from lifebus_broker.ledger.sqlite.schema import check_library
 from lifebus_broker.ports import AppendResult, NewReceipt, Query, StoredReceipt
 from lifebus_contract import InternalError, Warning  # noqa: A004  the contract's own word
 from support.contract_suites.heads import heads_of
-from support.receipts import OTHER_DIGEST, append, entry, every_row, keyed, receipt, recorded
+from support.receipts import OTHER_DIGEST, append, entry, every_receipt, keyed, receipt, recorded
 
 SESSIONS = ["s1", "s2", "s3", None]
 
@@ -54,25 +54,25 @@ def flip(path: Path, copy: Path, text: bytes, place: int, bit: int) -> None:
 async def filled(path: Path, count: int, *, calls: int = 10) -> list[StoredReceipt]:
     """Record rows of four streams in several appends, close the ledger, return the rows."""
     ledger = await SqliteLedger.open(path)
-    rows: list[StoredReceipt] = []
+    stored: list[StoredReceipt] = []
     for first in range(0, count, calls):
         numbers = range(first, min(first + calls, count))
-        rows += await recorded(
+        stored += await recorded(
             ledger, [entry(n, key=f"k{n}", harness_session_id=SESSIONS[n % len(SESSIONS)]) for n in numbers]
         )
     await ledger.aclose()
-    return rows
+    return stored
 
 
 async def test_it_comes_back_with_everything_and_goes_on_counting(path: Path) -> None:
-    rows = await filled(path, 50)
+    stored = await filled(path, 50)
     ledger = await SqliteLedger.open(path)
-    assert await every_row(ledger) == rows
-    assert list(heads_of(rows).values()) == sorted(await ledger.sessions(), key=lambda head: head.first_position)
+    assert await every_receipt(ledger) == stored
+    assert list(heads_of(stored).values()) == sorted(await ledger.sessions(), key=lambda head: head.first_position)
     (again,) = await append(ledger, [entry(999, key="k7")])
-    assert again == AppendResult(stored=rows[7], replayed=True)
-    (row,) = await recorded(ledger, [entry(50, harness_session_id="s1")])
-    assert (row.position, row.sequence) == (51, 14)
+    assert again == AppendResult(stored=stored[7], replayed=True)
+    (one,) = await recorded(ledger, [entry(50, harness_session_id="s1")])
+    assert (one.position, one.sequence) == (51, 14)
     await ledger.aclose()
 
 
@@ -92,16 +92,16 @@ async def test_the_file_is_private(path: Path) -> None:
 
 @pytest.mark.usefixtures("small_steps")
 async def test_pointers_pieces_and_forgotten_tips_change_nothing(path: Path) -> None:
-    rows = await filled(path, 400, calls=7)
+    stored = await filled(path, 400, calls=7)
     for _ in range(2):
         ledger = await SqliteLedger.open(path)
-        assert await every_row(ledger, limit=50) == rows
+        assert await every_receipt(ledger, limit=50) == stored
         for name in ("s1", "s2"):
-            expected = [row for row in rows if row.harness_session_id == name]
-            assert await every_row(ledger, session=("codex", name), limit=20) == expected
-        assert sorted(await ledger.sessions(), key=lambda head: head.first_position) == [*heads_of(rows).values()]
+            expected = [one for one in stored if one.harness_session_id == name]
+            assert await every_receipt(ledger, session=("codex", name), limit=20) == expected
+        assert sorted(await ledger.sessions(), key=lambda head: head.first_position) == [*heads_of(stored).values()]
         assert await ledger.verify() == []
-        rows += await recorded(ledger, [entry(len(rows) + n, harness_session_id="s2") for n in range(3)])
+        stored += await recorded(ledger, [entry(len(stored) + n, harness_session_id="s2") for n in range(3)])
         await ledger.aclose()
 
 
@@ -111,32 +111,32 @@ async def test_an_empty_page_still_leads_on(path: Path) -> None:
     ledger = await SqliteLedger.open(path)
     page = await ledger.read(Query(adapter_id="nobody"))
     assert (page.stored, page.next, page.complete) == ((), 32, False)
-    assert await every_row(ledger, adapter_id="nobody") == []
+    assert await every_receipt(ledger, adapter_id="nobody") == []
     await ledger.aclose()
 
 
 async def test_a_long_session_is_read_from_anywhere(path: Path) -> None:
     ledger = await SqliteLedger.open(path)
-    rows: list[StoredReceipt] = []
+    stored: list[StoredReceipt] = []
     for first in range(0, 1500, 100):
-        rows += await recorded(ledger, [entry(n, harness_session_id=f"s{n % 2}") for n in range(first, first + 100)])
-    odd = [row for row in rows if row.harness_session_id == "s1"]
+        stored += await recorded(ledger, [entry(n, harness_session_id=f"s{n % 2}") for n in range(first, first + 100)])
+    odd = [one for one in stored if one.harness_session_id == "s1"]
     for after in (0, 1, 127, 128, 129, 700, 1498, 1499, 1500):
         for limit in (1, 63, 64, 65, 300):
-            expected = [row for row in odd if row.position > after]
+            expected = [one for one in odd if one.position > after]
             page = await ledger.read(Query(after=after, limit=limit, session=("codex", "s1")))
             assert list(page.stored) == expected[: len(page.stored)]
             assert len(page.stored) == min(limit, len(expected))
-            assert await every_row(ledger, after=after, limit=limit, session=("codex", "s1")) == expected
+            assert await every_receipt(ledger, after=after, limit=limit, session=("codex", "s1")) == expected
     await ledger.aclose()
 
 
 async def test_appends_larger_than_one_statement_stay_one_transaction(path: Path) -> None:
     ledger = await SqliteLedger.open(path)
-    rows = await recorded(ledger, [entry(n, key=f"k{n}") for n in range(1300)])
-    assert [row.sequence for row in rows] == list(range(1, 1301))
+    stored = await recorded(ledger, [entry(n, key=f"k{n}") for n in range(1300)])
+    assert [one.sequence for one in stored] == list(range(1, 1301))
     again = await append(ledger, [entry(n, key=f"k{n}") for n in range(1300)])
-    assert [answer.stored for answer in again] == rows
+    assert [answer.stored for answer in again] == stored
     assert await ledger.verify() == []
     await ledger.aclose()
 
@@ -172,8 +172,8 @@ async def test_many_at_once_with_the_same_keys_record_each_key_once(path: Path) 
         assert ledger.append(batch, answers.extend) is None
     await append(ledger, [])
     new = [answer.stored for answer in answers if answer.stored is not None and not answer.replayed]
-    assert [row.position for row in new] == list(range(1, len(new) + 1))
-    assert [row.sequence for row in new] == list(range(1, len(new) + 1))
+    assert [one.position for one in new] == list(range(1, len(new) + 1))
+    assert [one.sequence for one in new] == list(range(1, len(new) + 1))
     assert len(new) == 40
     assert {answer.refusal.code for answer in answers if answer.refusal} == {"duplicate_id_conflict"}
     assert await ledger.verify() == []
@@ -196,8 +196,8 @@ async def test_a_failing_done_does_not_keep_others_from_their_answer(path: Path)
 
 @pytest.mark.usefixtures("small_steps")
 async def test_pruned_rows_are_deleted_and_heads_outlive_them(path: Path) -> None:
-    rows = await filled(path, 120)
-    heads = heads_of(rows)
+    stored = await filled(path, 120)
+    heads = heads_of(stored)
     ledger = await SqliteLedger.open(path)
     await ledger.prune(119, b"{}")
     store = ledger._file.store
@@ -209,8 +209,8 @@ async def test_pruned_rows_are_deleted_and_heads_outlive_them(path: Path) -> Non
     await ledger.aclose()
     ledger = await SqliteLedger.open(path)
     assert await ledger.sessions(("codex", "s1")) == [heads["codex", "s1"]]
-    (row,) = await recorded(ledger, [entry(500, harness_session_id="s1")])
-    assert (row.position, row.sequence) == (121, 31)
+    (one,) = await recorded(ledger, [entry(500, harness_session_id="s1")])
+    assert (one.position, one.sequence) == (121, 31)
     assert await ledger.verify() == []
     await ledger.aclose()
 
@@ -294,13 +294,13 @@ async def test_a_lost_pointer_is_found(path: Path) -> None:
 
 
 async def test_any_flipped_bit_of_a_receipt_is_found(path: Path, tmp_path: Path) -> None:
-    rows = await filled(path, 30)
+    stored = await filled(path, 30)
     chance = random.Random(3)
     for number in range(40):
         copy = tmp_path / f"{number}.db"
-        row = chance.choice(rows)
-        flip(path, copy, row.receipt, chance.randrange(len(row.receipt)), 1 << chance.randrange(8))
-        assert verify(copy), f"bit flipped in row {row.position}"
+        one = chance.choice(stored)
+        flip(path, copy, one.receipt, chance.randrange(len(one.receipt)), 1 << chance.randrange(8))
+        assert verify(copy), f"bit flipped in row {one.position}"
 
 
 async def test_the_tail_alone_is_checked_at_open(path: Path) -> None:
@@ -316,13 +316,13 @@ async def test_the_tail_alone_is_checked_at_open(path: Path) -> None:
 
 async def test_a_copy_taken_without_closing_opens_as_after_a_crash(path: Path, tmp_path: Path) -> None:
     ledger = await SqliteLedger.open(path)
-    rows = await recorded(ledger, keyed(range(100)))
+    stored = await recorded(ledger, keyed(range(100)))
     copy = tmp_path / "copy.db"
     for suffix in ("", "-wal"):
         shutil.copy(f"{path}{suffix}", f"{copy}{suffix}")
     await ledger.aclose()
     revived = await SqliteLedger.open(copy)
-    assert await every_row(revived) == rows
+    assert await every_receipt(revived) == stored
     assert await revived.verify() == []
     await revived.aclose()
 
@@ -330,8 +330,8 @@ async def test_a_copy_taken_without_closing_opens_as_after_a_crash(path: Path, t
 async def test_the_same_receipt_without_a_session_is_chained_but_not_numbered(path: Path) -> None:
     ledger = await SqliteLedger.open(path)
     entries = [NewReceipt(receipt=receipt(n, harness_session_id=None)) for n in range(5)]
-    rows = await recorded(ledger, entries)
-    assert [row.sequence for row in rows] == [None] * 5
+    stored = await recorded(ledger, entries)
+    assert [one.sequence for one in stored] == [None] * 5
     assert await ledger.sessions() == []
     assert await ledger.verify() == []
     await ledger.aclose()

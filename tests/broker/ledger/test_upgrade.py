@@ -17,7 +17,7 @@ from lifebus_broker.ledger.sqlite.tables import TABLES
 from lifebus_broker.signals.log import SignalLog
 from lifebus_contract import InternalError
 from support.contract_suites.journal_suite import every_record, noted
-from support.receipts import append, entry, every_row, recorded
+from support.receipts import append, entry, every_receipt, recorded
 
 HERE = Path(__file__).parent
 
@@ -45,16 +45,16 @@ async def test_it_opens_verifies_and_keeps_counting(old: Path) -> None:
     ledger = await SqliteLedger.open(old)
     head = ledger.head
     assert await ledger.verify() == []
-    (row,) = await recorded(ledger, [entry(900, key="k000900")])
+    (stored,) = await recorded(ledger, [entry(900, key="k000900")])
     (again,) = await append(ledger, [entry(1, key="k000001")])
     sequence = {1: 4, 2: 67}[int(ledger.epoch[:2])]
-    assert (row.position, row.sequence, again.replayed) == (head + 1, sequence, True)
+    assert (stored.position, stored.sequence, again.replayed) == (head + 1, sequence, True)
     await noted(ledger.journal, ("a", b"1"))
     await ledger.prune(head, b"base")
     await ledger.aclose()
     ledger = await SqliteLedger.open(old)
     assert [note.body for note in await every_record(ledger.journal, "a")] == [b"1"]
-    assert await every_row(ledger, after=head) == [row]
+    assert await every_receipt(ledger, after=head) == [stored]
     assert await ledger.verify() == []
     await ledger.aclose()
 
@@ -76,7 +76,7 @@ async def test_a_consumer_goes_on_where_it_was_and_so_do_the_signals(tmp_path: P
         cursor = table.require("mirror")
         assert (cursor.describe(attached=False).scanned, cursor.describe(attached=False).open) == (3, 1)
         dealt = await cursor.fetch(2, 0)
-        assert [row.position for row, _ in dealt.items] == [2, 4]
+        assert [each.position for each, _ in dealt.items] == [2, 4]
         await cursor.acknowledge(ledger.epoch, [2], 0)
     signals = await SignalLog.open(ledger.journal, epoch=ledger.epoch, keep_bytes=1 << 20)
     assert signals.through("origin") == 4

@@ -120,7 +120,7 @@ async def test_a_key_that_comes_again_asks_no_background_client_again() -> None:
         await settled(bus)
         assert gate.asked == 1
         assert first.stored == during.stored
-        assert [row.position for row in after.stored] == [1, 2]
+        assert [one.position for one in after.stored] == [1, 2]
         assert during.replayed
         assert after.replayed
 

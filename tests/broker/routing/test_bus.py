@@ -123,8 +123,8 @@ async def test_the_same_key_at_once_asks_the_client_once() -> None:
         fact = emission(idempotency_key="k1")
         async with asyncio.TaskGroup() as tasks:
             several = [tasks.create_task(bus.emit("emitter", [fact])) for _ in range(5)]
-        rows = {task.result()[0].stored for task in several}
-        assert (len(rows), client.dispatched, len(await recorded(bus))) == (1, 1, 1)
+        stored = {task.result()[0].stored for task in several}
+        assert (len(stored), client.dispatched, len(await recorded(bus))) == (1, 1, 1)
 
 
 async def test_a_key_that_was_recorded_without_clients_is_not_dispatched_to_one_that_came_later() -> None:
@@ -180,7 +180,7 @@ async def test_what_is_known_of_harness_numbers_is_bounded(monkeypatch: pytest.M
 async def test_a_caller_that_is_cancelled_while_a_client_thinks_leaves_the_fact_recorded_once() -> None:
     async with bus_box() as bus, asyncio.timeout(SECONDS):
         started, release, seen = anyio.Event(), anyio.Event(), anyio.Event()
-        bus.fanout.listen(lambda rows: seen.set())
+        bus.fanout.listen(lambda stored: seen.set())
 
         async def think(_: DispatchEnvelope) -> CallbackResponse:
             started.set()

@@ -80,7 +80,7 @@ async def test_clients_of_an_event_are_asked_in_parallel() -> None:
 async def test_a_quick_client_is_recorded_while_a_slow_one_still_thinks() -> None:
     async with bus_box() as bus, asyncio.timeout(SECONDS):
         quick_recorded = anyio.Event()
-        bus.fanout.listen(lambda rows: quick_recorded.set())
+        bus.fanout.listen(lambda stored: quick_recorded.set())
 
         async def slow(_: DispatchEnvelope) -> CallbackResponse:
             await quick_recorded.wait()

@@ -64,9 +64,9 @@ async def test_a_transient_receipt_is_published_with_neither_position_nor_sequen
         bus.fanout.listen(stored.extend)
         bus.fanout.listen_transient(transient.append)
         receipt = bus.publish_transient("supervisor", tick())
-        (row,) = transient
-        assert (row.position, row.sequence, row.adapter_id, row.harness_session_id) == (0, None, "codex", "s1")
-        assert decode_receipt(row.receipt) == receipt
+        (one,) = transient
+        assert (one.position, one.sequence, one.adapter_id, one.harness_session_id) == (0, None, "codex", "s1")
+        assert decode_receipt(one.receipt) == receipt
         assert (receipt.client_id, receipt.event, receipt.status) == ("supervisor", TICK, "observed")
         assert (receipt.sequence, receipt.at_epoch_s) == (None, NOW)
         assert (stored, await recorded(bus), bus.fanout.transient) == ([], [], 1)

@@ -1,4 +1,4 @@
-"""Fan-out of committed rows to listeners in this process."""
+"""Fan-out of committed receipts to listeners in this process."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.routing.fan_out import Fanout
 
 
-def row(position: int, session: str | None = "s1", sequence: int | None = None) -> StoredReceipt:
+def receipt_at(position: int, session: str | None = "s1", sequence: int | None = None) -> StoredReceipt:
     return StoredReceipt(
         position=position, adapter_id="codex", harness_session_id=session, sequence=sequence, receipt=b"{}"
     )
@@ -17,10 +17,10 @@ def test_every_listener_gets_the_rows_of_a_commit_until_it_is_taken_away() -> No
     received: dict[str, list[StoredReceipt]] = {"one": [], "other": []}
     stop = fanout.listen(received["one"].extend)
     fanout.listen(received["other"].extend)
-    fanout.publish([row(1), row(2)])
+    fanout.publish([receipt_at(1), receipt_at(2)])
     stop()
-    fanout.publish([row(3)])
-    assert received == {"one": [row(1), row(2)], "other": [row(1), row(2), row(3)]}
+    fanout.publish([receipt_at(3)])
+    assert received == {"one": [receipt_at(1), receipt_at(2)], "other": [receipt_at(1), receipt_at(2), receipt_at(3)]}
 
 
 def test_a_listener_that_fails_is_counted_and_hurts_no_other() -> None:
@@ -32,8 +32,8 @@ def test_a_listener_that_fails_is_counted_and_hurts_no_other() -> None:
 
     fanout.listen(fail)
     fanout.listen(received.extend)
-    fanout.publish([row(1)])
-    assert (received, fanout.failures) == ([row(1)], 1)
+    fanout.publish([receipt_at(1)])
+    assert (received, fanout.failures) == ([receipt_at(1)], 1)
 
 
 def test_a_listener_may_leave_while_it_is_told() -> None:
@@ -45,14 +45,22 @@ def test_a_listener_may_leave_while_it_is_told() -> None:
 
     stop = fanout.listen(once)
     fanout.listen(received.extend)
-    fanout.publish([row(1)])
-    fanout.publish([row(2)])
-    assert received == [row(1), row(2)]
+    fanout.publish([receipt_at(1)])
+    fanout.publish([receipt_at(2)])
+    assert received == [receipt_at(1), receipt_at(2)]
 
 
 def test_changed_sessions_are_told_once_with_their_newest_sequence() -> None:
     fanout = Fanout()
-    fanout.publish([row(1, "s1", 1), row(2, "s2", 1), row(3, "s1", 2), row(4, None), row(5, "s3")])
+    fanout.publish(
+        [
+            receipt_at(1, "s1", 1),
+            receipt_at(2, "s2", 1),
+            receipt_at(3, "s1", 2),
+            receipt_at(4, None),
+            receipt_at(5, "s3"),
+        ]
+    )
     assert fanout.take_changed() == {("codex", "s1"): 2, ("codex", "s2"): 1}
     assert fanout.take_changed() == {}
 
@@ -63,11 +71,11 @@ def test_a_transient_receipt_goes_to_its_own_listeners_alone() -> None:
     transient: list[StoredReceipt] = []
     fanout.listen(stored.extend)
     stop = fanout.listen_transient(transient.append)
-    fanout.publish([row(1, sequence=1)])
-    fanout.publish_transient(row(0))
+    fanout.publish([receipt_at(1, sequence=1)])
+    fanout.publish_transient(receipt_at(0))
     stop()
-    fanout.publish_transient(row(0))
-    assert (stored, transient, fanout.transient) == ([row(1, sequence=1)], [row(0)], 2)
+    fanout.publish_transient(receipt_at(0))
+    assert (stored, transient, fanout.transient) == ([receipt_at(1, sequence=1)], [receipt_at(0)], 2)
     assert fanout.take_changed() == {("codex", "s1"): 1}
 
 
@@ -80,5 +88,5 @@ def test_a_listener_that_fails_on_a_transient_receipt_hurts_no_other() -> None:
 
     fanout.listen_transient(fail)
     fanout.listen_transient(received.append)
-    fanout.publish_transient(row(0))
-    assert (received, fanout.failures) == ([row(0)], 1)
+    fanout.publish_transient(receipt_at(0))
+    assert (received, fanout.failures) == ([receipt_at(0)], 1)

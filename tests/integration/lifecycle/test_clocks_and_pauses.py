@@ -58,7 +58,7 @@ async def test_a_wall_clock_that_jumps_changes_no_sequence_no_key_and_drops_noth
     assert [receipt.sequence for receipt in made] == list(range(1, len(JUMPS) + 1))
     assert [receipt.at_epoch_s for receipt in made] != sorted(receipt.at_epoch_s for receipt in made)
     assert len({receipt.receipt_id for receipt in made}) == len(JUMPS)
-    assert [row.sequence for row in late.stored] == [6]
+    assert [one.sequence for one in late.stored] == [6]
 
 
 async def ticks_of(broker: BrokerProcess) -> int:

@@ -189,7 +189,7 @@ async def test_doors_do_not_wait_for_a_long_replay_and_what_they_answer_meanwhil
         assert not daemon.follower.caught_up.is_set()
         (first,) = await daemon.bus.emit("alice", [emission(harness_session_id="s7", idempotency_key="new")])
         (again,) = await daemon.bus.emit("alice", [emission(harness_session_id="s7", idempotency_key="new")])
-        assert [row.sequence for row in first.stored] == [2]
+        assert [one.sequence for one in first.stored] == [2]
         assert (again.replayed or again.refusal is not None, daemon.bus.ledger.head) == (True, 2 * STEP + 5)
         (conflict,) = await daemon.bus.emit("alice", [emission(harness_session_id="s7", idempotency_key="known")])
         assert conflict.refusal is not None
@@ -287,7 +287,7 @@ async def test_a_log_that_is_damaged_long_ago_is_counted_and_the_doors_stay_open
         assert daemon.follower is not None
         assert daemon.follower.counters()["keeper_broken"] == 1
         (outcome,) = await daemon.bus.emit("alice", [emission(harness_session_id="new")])
-        assert [row.sequence for row in outcome.stored] == [1]
+        assert [one.sequence for one in outcome.stored] == [1]
         with pytest.raises(LifebusError, match="row 5"):
             await daemon.follower.dump_at(10)
 

@@ -78,7 +78,7 @@ async def test_pages_follow_each_other_without_hole_or_overlap_until_complete() 
         after, complete = 0, False
         while not complete:
             page = await bus.read(Backfill(after=after, limit=10))
-            positions += [row.position for row in page.rows]
+            positions += [one.position for one in page.rows]
             assert page.next == positions[-1]
             after, complete = page.next, page.complete
     assert positions == list(range(1, 26))

@@ -30,8 +30,8 @@ RESUMED = [({"id": 1, "method": "thread/resume"},), {"id": 1, "result": {"thread
 
 
 async def test_a_batch_that_comes_again_records_nothing_twice(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        observer = Observer(stage)
+    async with supervised(tmp_path) as rig:
+        observer = Observer(rig)
         asks = {"id": 0, "method": "execCommandApproval", "params": {"conversationId": "t1"}}
         error = notice("error", threadId="t1", turnId="u1", willRetry=True, error={"codexErrorInfo": "other"})
         await observer.says(*BEGIN, asks, error, COMPACTED, turn("turn/completed", status="completed"))
@@ -40,32 +40,32 @@ async def test_a_batch_that_comes_again_records_nothing_twice(tmp_path: Path) ->
 
 
 async def test_a_batch_that_comes_again_after_a_restart_records_nothing_twice(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        before = Observer(stage)
+    async with supervised(tmp_path) as rig:
+        before = Observer(rig)
         await before.says(*BEGIN, COMPACTED)
         await before.observe(ObservedLoss(messages=3, bytes=700))
-        stage.restart()
-        after = Observer(stage)
+        rig.restart()
+        after = Observer(rig)
         assert await after.again(before.sent) == []
         assert facts_of(await after.says(started(), turn("turn/completed", status="completed"))) == ["frame.ended"]
 
 
 async def test_a_running_origin_goes_on_after_a_restart_and_its_end_is_known(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        before = Observer(stage)
+    async with supervised(tmp_path) as rig:
+        before = Observer(rig)
         await before.says(*BEGIN)
-        stage.restart()
-        await stage.supervisor.recover()
-        ended = await Observer(stage).observe(ObservedExit(signal=9))
+        rig.restart()
+        await rig.supervisor.recover()
+        ended = await Observer(rig).observe(ObservedExit(signal=9))
         assert facts_of(ended) == ["frame.ended", "session.ended"]
         assert ended[0].telemetry_summary["frame_end"] == "abandoned"
         assert ended[-1].telemetry_summary["signal"] == 9
 
 
 async def test_two_observers_of_one_server_record_each_fact_once(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        one = Observer(stage)
-        other = Observer(stage, "o2", intake=one.intake)
+    async with supervised(tmp_path) as rig:
+        one = Observer(rig)
+        other = Observer(rig, "o2", intake=one.intake)
         script = [*BEGIN, COMPACTED, turn("turn/completed", status="completed")]
         told = [receipt for message in script for who in (one, other) for receipt in await who.says(message)]
         told += await one.ends(exit_code=0)
@@ -74,17 +74,17 @@ async def test_two_observers_of_one_server_record_each_fact_once(tmp_path: Path)
 
 
 async def test_a_thread_that_another_client_resumes_in_the_same_server_begins_no_second_time(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        one = Observer(stage)
+    async with supervised(tmp_path) as rig:
+        one = Observer(rig)
         await one.says(*BEGIN)
-        assert await Observer(stage, "o2", intake=one.intake).says(*RESUMED) == []
+        assert await Observer(rig, "o2", intake=one.intake).says(*RESUMED) == []
 
 
 async def test_a_thread_that_another_server_resumes_begins_anew_and_what_was_open_is_abandoned(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        one = Observer(stage)
+    async with supervised(tmp_path) as rig:
+        one = Observer(rig)
         await one.says(*BEGIN)
-        other = Observer(stage, "o2", intake=one.intake, process=CallerProcess(pid=8, started="boot:8"))
+        other = Observer(rig, "o2", intake=one.intake, process=CallerProcess(pid=8, started="boot:8"))
         told = await other.says(*RESUMED)
         assert facts_of(told) == ["frame.ended", "session.started"]
         assert told[0].telemetry_summary["frame_end"] == "abandoned"
@@ -92,8 +92,8 @@ async def test_a_thread_that_another_server_resumes_begins_anew_and_what_was_ope
 
 
 async def test_a_lost_turn_end_is_made_up_for_by_the_next_turn(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        observer = Observer(stage)
+    async with supervised(tmp_path) as rig:
+        observer = Observer(rig)
         await observer.says(*BEGIN)
         told = await observer.says(turn("turn/started", "t1", "u2"))
         assert [(one.event.value, one.telemetry_summary["frame_id"]) for one in told] == [
@@ -114,8 +114,8 @@ ENDS = [
 async def test_the_end_of_a_server_closes_what_it_left_open_with_the_evidence(
     tmp_path: Path, ended: ObservedExit, how: str
 ) -> None:
-    async with supervised(tmp_path) as stage:
-        observer = Observer(stage)
+    async with supervised(tmp_path) as rig:
+        observer = Observer(rig)
         await observer.says(*BEGIN, started("t2"))
         told = await observer.observe(ended)
         assert facts_of(told) == ["frame.ended", "session.ended", "session.ended"]
@@ -126,33 +126,33 @@ async def test_the_end_of_a_server_closes_what_it_left_open_with_the_evidence(
 
 
 async def test_a_server_that_died_with_its_observer_is_closed_two_ticks_later(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await Observer(stage).says(*BEGIN)
-        await stage.tick()
-        stage.dead.add(SERVER)
-        told = await stage.tick(3)
+    async with supervised(tmp_path) as rig:
+        await Observer(rig).says(*BEGIN)
+        await rig.tick()
+        rig.dead.add(SERVER)
+        told = await rig.tick(3)
         assert facts_of(told) == ["frame.ended", "session.ended"]
         assert "process 777 is gone" in str(told[-1].telemetry_summary["evidence"])
 
 
 async def test_a_server_that_died_while_no_broker_ran_is_closed_by_the_next_one(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await Observer(stage).says(*BEGIN)
-        stage.restart()
-        await stage.supervisor.recover()
-        stage.dead.add(SERVER)
-        assert facts_of(await stage.tick(3)) == ["frame.ended", "session.ended"]
+    async with supervised(tmp_path) as rig:
+        await Observer(rig).says(*BEGIN)
+        rig.restart()
+        await rig.supervisor.recover()
+        rig.dead.add(SERVER)
+        assert facts_of(await rig.tick(3)) == ["frame.ended", "session.ended"]
 
 
 async def test_a_long_silent_turn_loses_nothing_while_its_server_lives(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await Observer(stage).says(*BEGIN)
-        assert facts_of(await stage.tick(400)) == []
+    async with supervised(tmp_path) as rig:
+        await Observer(rig).says(*BEGIN)
+        assert facts_of(await rig.tick(400)) == []
 
 
 async def test_a_loss_is_a_gap_in_every_live_thread_and_else_outside_any(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        observer = Observer(stage)
+    async with supervised(tmp_path) as rig:
+        observer = Observer(rig)
         (outside,) = await observer.observe(ObservedLoss(messages=2, bytes=10))
         await observer.says(started(), started("t2"), started("t3"), notice("thread/closed", threadId="t3"))
         inside = await observer.observe(ObservedLoss(messages=5, bytes=900))
@@ -168,32 +168,32 @@ async def test_a_change_of_pressure_is_told_with_the_numbers_that_show_it(tmp_pa
         usage = {"last": {"totalTokens": tokens}, "modelContextWindow": 1_000}
         return notice("thread/tokenUsage/updated", threadId="t1", turnId="u1", tokenUsage=usage)
 
-    async with supervised(tmp_path) as stage:
-        told = await Observer(stage).says(*BEGIN, *map(used, (100, 950, 940, 860, 800, 100)))
+    async with supervised(tmp_path) as rig:
+        told = await Observer(rig).says(*BEGIN, *map(used, (100, 950, 940, 860, 800, 100)))
         levels = [one.telemetry_summary.get("context_pressure") for one in told[2:]]
         assert levels == ["low", "critical", "high", "low"]
-        assert facts_of(await stage.observe()) == []
+        assert facts_of(await rig.observe()) == []
 
 
 async def test_what_is_no_fact_is_refused_and_nothing_of_the_batch_is_recorded(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        observer = Observer(stage)
+    async with supervised(tmp_path) as rig:
+        observer = Observer(rig)
         good: dict[str, Any] = {"type": "ThreadOpened", "session": "t1", "how": "started", "method": "thread/start"}
         broken: list[dict[str, Any]] = [{"type": "Nonsense"}, {"type": "TurnStarted"}, {**good, "how": "guessed"}, {}]
         for bad in broken:
             with pytest.raises(InvalidRequest):
                 await observer.observe(ObservedFact(fact=good), ObservedFact(fact=bad))
-        assert await stage.since(0) == []
+        assert await rig.since(0) == []
 
 
 async def test_a_broker_that_cannot_record_says_so_and_the_batch_comes_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = Refusal(failure_class=FailureClass.TRANSPORT_ERROR, detail="the disk is full", code="disk_full")
-    async with supervised(tmp_path) as stage:
-        observer = Observer(stage)
+    async with supervised(tmp_path) as rig:
+        observer = Observer(rig)
         with monkeypatch.context() as patched:
-            patched.setattr(stage.bus.ledger, "append", lambda *_: full)
+            patched.setattr(rig.bus.ledger, "append", lambda *_: full)
             with pytest.raises(BrokerBusy):
                 await observer.says(*BEGIN)
         assert facts_of(await observer.again(observer.sent)) == OPENED
@@ -206,9 +206,9 @@ async def test_clients_hear_of_facts_and_are_not_told_that_something_was_deliver
         heard.append(dispatch.request.event)
         return CallbackResponse.ok(ReceiptStatus.DELIVERED, payload("client"))
 
-    async with supervised(tmp_path) as stage:
-        stage.bus.register("client", [LifecycleEvent.FRAME_OPENED], answer)
-        told = [one for one in await Observer(stage).says(*BEGIN) if one.client_id == "client"]
+    async with supervised(tmp_path) as rig:
+        rig.bus.register("client", [LifecycleEvent.FRAME_OPENED], answer)
+        told = [one for one in await Observer(rig).says(*BEGIN) if one.client_id == "client"]
         assert heard == [LifecycleEvent.FRAME_OPENED]
         assert [one.status for one in told] == [ReceiptStatus.FAILED]
         assert [one.failure_class for one in told] == [FailureClass.PLACEMENT_UNAVAILABLE]
@@ -216,8 +216,8 @@ async def test_clients_hear_of_facts_and_are_not_told_that_something_was_deliver
 
 async def test_the_compactions_of_a_thread_are_counted_from_when_its_server_was_first_heard(tmp_path: Path) -> None:
     again = notice("item/completed", threadId="t1", turnId="u2", item={"type": "contextCompaction"})
-    async with supervised(tmp_path) as stage:
-        told = await Observer(stage).says(*BEGIN, COMPACTED, turn("turn/started", "t1", "u2"), again, again)
+    async with supervised(tmp_path) as rig:
+        told = await Observer(rig).says(*BEGIN, COMPACTED, turn("turn/started", "t1", "u2"), again, again)
         assert facts_of(told).count("context.compacted") == 3
-        stage.news("codex", "t1", *(Compacted(session="t1", key=f"ordinal:{number}") for number in range(3)))
-        assert facts_of(await stage.tick(4)) == []
+        rig.news("codex", "t1", *(Compacted(session="t1", key=f"ordinal:{number}") for number in range(3)))
+        assert facts_of(await rig.tick(4)) == []

@@ -25,8 +25,8 @@ DONE = turn("turn/completed", status="completed")
 ONCE = ["session.started", "frame.opened", "context.compacted", "frame.ended", "session.ended"]
 
 
-async def by_hook(stage: SupervisedBus, payload: dict[str, Any]) -> None:
-    await stage.hook("codex", payload, process=SERVER)
+async def by_hook(rig: SupervisedBus, payload: dict[str, Any]) -> None:
+    await rig.hook("codex", payload, process=SERVER)
 
 
 def shared(receipts: Sequence[Receipt]) -> list[str]:
@@ -35,20 +35,20 @@ def shared(receipts: Sequence[Receipt]) -> list[str]:
 
 
 async def test_a_session_with_hooks_is_told_by_them_and_the_app_server_adds_nothing(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        stage.installed.add("codex")
-        observer = Observer(stage)
+    async with supervised(tmp_path) as rig:
+        rig.installed.add("codex")
+        observer = Observer(rig)
         await observer.says(started())
-        await by_hook(stage, START)
-        await by_hook(stage, PROMPT)
+        await by_hook(rig, START)
+        await by_hook(rig, PROMPT)
         await observer.says(turn("turn/started"), ITEM)
-        await by_hook(stage, COMPACT)
-        await by_hook(stage, STOP)
+        await by_hook(rig, COMPACT)
+        await by_hook(rig, STOP)
         await observer.says(DONE)
-        await by_hook(stage, END)
+        await by_hook(rig, END)
         await observer.ends(exit_code=0)
-        await stage.tick(8)
-        receipts = await stage.since(0)
+        await rig.tick(8)
+        receipts = await rig.since(0)
         assert shared(receipts) == ONCE
         assert {one.client_id for one in receipts} == {"lifebus.hook"}
 
@@ -66,22 +66,22 @@ STEPS: list[tuple[dict[str, Any], Any, Any]] = [
 async def test_each_fact_is_told_once_in_whatever_order_it_comes(
     tmp_path: Path, order: tuple[str, ...], installed: bool
 ) -> None:
-    async with supervised(tmp_path) as stage:
-        stage.installed |= {"codex"} if installed else set()
-        observer = Observer(stage)
+    async with supervised(tmp_path) as rig:
+        rig.installed |= {"codex"} if installed else set()
+        observer = Observer(rig)
         for hook, message, fact in STEPS:
             for teller in order:
                 if teller == "hook":
-                    await by_hook(stage, hook)
+                    await by_hook(rig, hook)
                 elif teller == "wire":
                     await observer.says(message)
                 elif fact is not None:
-                    stage.news("codex", "t1", fact)
-                    await stage.observe()
-        await by_hook(stage, END)
+                    rig.news("codex", "t1", fact)
+                    await rig.observe()
+        await by_hook(rig, END)
         await observer.ends(exit_code=0)
-        await stage.tick(8)
-        assert shared(await stage.since(0)) == ONCE
+        await rig.tick(8)
+        assert shared(await rig.since(0)) == ONCE
 
 
 async def test_a_hooks_first_words_reach_the_clients_though_the_app_server_was_faster(tmp_path: Path) -> None:
@@ -91,81 +91,81 @@ async def test_a_hooks_first_words_reach_the_clients_though_the_app_server_was_f
         heard.append(dispatch.request.event.value)
         return CallbackResponse.ok(ReceiptStatus.OBSERVED)
 
-    async with supervised(tmp_path) as stage:
-        stage.bus.register("client", [LifecycleEvent.SESSION_STARTING, LifecycleEvent.FRAME_OPENING], answer)
-        await Observer(stage).says(started(), turn("turn/started"))
-        await by_hook(stage, START)
-        await by_hook(stage, PROMPT)
+    async with supervised(tmp_path) as rig:
+        rig.bus.register("client", [LifecycleEvent.SESSION_STARTING, LifecycleEvent.FRAME_OPENING], answer)
+        await Observer(rig).says(started(), turn("turn/started"))
+        await by_hook(rig, START)
+        await by_hook(rig, PROMPT)
         assert heard == ["session.starting", "frame.opening"]
-        told = facts_of(await stage.since(0))
+        told = facts_of(await rig.since(0))
         assert told == ["session.started", "frame.opened", "session.starting", "frame.opening"]
 
 
 async def test_hooks_that_are_installed_and_silent_are_stood_in_for_once_that_is_known(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        stage.installed.add("codex")
-        observer = Observer(stage)
-        await stage.tick()
+    async with supervised(tmp_path) as rig:
+        rig.installed.add("codex")
+        observer = Observer(rig)
+        await rig.tick()
         assert await observer.says(started(), turn("turn/started")) == []
-        told = facts_of(await stage.tick(4))
+        told = facts_of(await rig.tick(4))
         assert told == ["capability.degraded", "session.started", "frame.opened"]
         assert facts_of(await observer.says(ITEM, DONE)) == ["context.compacted", "frame.ended"]
         assert facts_of(await observer.ends(exit_code=0)) == ["session.ended"]
-        assert facts_of(await stage.tick(4)) == []
+        assert facts_of(await rig.tick(4)) == []
 
 
 async def test_a_short_session_that_no_installed_hook_told_of_is_told_at_its_end(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        stage.installed.add("codex")
-        observer = Observer(stage)
+    async with supervised(tmp_path) as rig:
+        rig.installed.add("codex")
+        observer = Observer(rig)
         await observer.says(started(), turn("turn/started"), DONE)
         await observer.ends(exit_code=0)
-        assert shared(await stage.tick(3)) == ["session.started", "frame.opened", "frame.ended", "session.ended"]
+        assert shared(await rig.tick(3)) == ["session.started", "frame.opened", "frame.ended", "session.ended"]
 
 
 async def test_an_end_that_no_hook_tells_is_recorded_after_its_time(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        observer = Observer(stage)
-        await by_hook(stage, START)
-        await by_hook(stage, PROMPT)
+    async with supervised(tmp_path) as rig:
+        observer = Observer(rig)
+        await by_hook(rig, START)
+        await by_hook(rig, PROMPT)
         await observer.says(started(), turn("turn/started"))
         error = {"codexErrorInfo": "badRequest"}
         assert await observer.says(turn("turn/completed", status="failed", error=error)) == []
-        ended = [one for one in await stage.tick(3) if one.event is LifecycleEvent.FRAME_ENDED]
+        ended = [one for one in await rig.tick(3) if one.event is LifecycleEvent.FRAME_ENDED]
         assert [one.telemetry_summary["frame_end"] for one in ended] == ["failed"]
         assert ended[0].telemetry_summary["retry_class"] == "do_not_retry"
         await observer.ends(exit_code=0)
-        assert facts_of(await stage.tick(3)) == ["session.ended"]
+        assert facts_of(await rig.tick(3)) == ["session.ended"]
 
 
 async def test_a_turn_that_compacts_on_request_shows_no_silence_of_hooks(tmp_path: Path) -> None:
     compact = ({"id": 1, "method": "thread/compact/start", "params": {"threadId": "t1"}},)
-    async with supervised(tmp_path) as stage:
-        observer = Observer(stage)
-        await by_hook(stage, START)
+    async with supervised(tmp_path) as rig:
+        observer = Observer(rig)
+        await by_hook(rig, START)
         await observer.says(started(), compact, turn("turn/started"))
-        await by_hook(stage, COMPACT)
+        await by_hook(rig, COMPACT)
         await observer.says(ITEM, DONE)
-        assert facts_of(await stage.tick(8)) == []
+        assert facts_of(await rig.tick(8)) == []
 
 
 async def test_a_thread_that_is_opened_again_while_its_end_waits_for_a_hook_ends_first(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        observer = Observer(stage)
-        await by_hook(stage, START)
+    async with supervised(tmp_path) as rig:
+        observer = Observer(rig)
+        await by_hook(rig, START)
         await observer.says(started())
         assert await observer.says(notice("thread/closed", threadId="t1")) == []
         assert facts_of(await observer.says(started())) == ["session.ended"]
-        await by_hook(stage, {**START, "source": "resume"})
-        assert facts_of(await stage.tick(4)) == []
+        await by_hook(rig, {**START, "source": "resume"})
+        assert facts_of(await rig.tick(4)) == []
 
 
 async def test_questions_to_people_are_told_whoever_tells_the_rest(tmp_path: Path) -> None:
     asks = {"id": 0, "method": "item/tool/requestUserInput", "params": {"threadId": "t1", "itemId": "i1"}}
-    async with supervised(tmp_path) as stage:
-        observer = Observer(stage)
-        await by_hook(stage, START)
-        await by_hook(stage, PROMPT)
+    async with supervised(tmp_path) as rig:
+        observer = Observer(rig)
+        await by_hook(rig, START)
+        await by_hook(rig, PROMPT)
         told = await observer.says(turn("turn/started"), asks, ({"id": 0, "result": {"answers": "secret"}},))
         assert [one.telemetry_summary["operator"] for one in told] == ["asked", "answered"]
         assert {one.telemetry_summary["frame_id"] for one in told} == {"u1"}

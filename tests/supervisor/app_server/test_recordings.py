@@ -14,8 +14,8 @@ EXPECTED = Path(__file__).parent / "expected"
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.stem)
 async def test_a_recording_gives_the_reviewed_receipts(recording: Path, tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        receipts = await play(stage, recording)
+    async with supervised(tmp_path) as rig:
+        receipts = await play(rig, recording)
     assert receipt_lines(receipts) == (EXPECTED / f"{recording.stem}.txt").read_text()
 
 

@@ -73,7 +73,7 @@ async def test_the_facts_are_recorded_in_the_name_of_the_hook() -> None:
     async with running_bus() as daemon:
         await calls_of(daemon).handle(call())
         page = await daemon.bus.ledger.read(Query())
-    assert {json.loads(row.receipt)["client_id"] for row in page.stored} == {CLIENT_ID}
+    assert {json.loads(one.receipt)["client_id"] for one in page.stored} == {CLIENT_ID}
 
 
 async def test_the_same_call_again_records_nothing_and_asks_nobody() -> None:
@@ -93,7 +93,7 @@ async def test_a_call_from_the_spool_is_recorded_as_late_and_nobody_is_asked_abo
         page = await daemon.bus.ledger.read(Query())
     assert (asked.times, answer.stdout, answer.exit_code) == (0, b"", 0)
     assert page.stored
-    assert all(json.loads(row.receipt)["status"] == ReceiptStatus.OBSERVED for row in page.stored)
+    assert all(json.loads(one.receipt)["status"] == ReceiptStatus.OBSERVED for one in page.stored)
 
 
 async def test_a_call_that_came_in_time_and_again_from_the_spool_is_one_fact() -> None:

@@ -57,7 +57,7 @@ def calls_of(daemon: Daemon, clock: Clock | None = None) -> HookCalls:
 
 async def recorded(daemon: Daemon) -> list[dict[str, Any]]:
     page = await daemon.bus.ledger.read(Query())
-    return [json.loads(row.receipt) for row in page.stored]
+    return [json.loads(one.receipt) for one in page.stored]
 
 
 @pytest.mark.parametrize(("stdin", "reason"), BAD.values(), ids=BAD.keys())

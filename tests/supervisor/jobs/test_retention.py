@@ -12,7 +12,7 @@ from lifebus_supervisor.configuration.settings import RetentionSettings
 from lifebus_supervisor.jobs.retention import RetentionTask
 from support.integration.following import until
 from support.logs import base_at
-from support.receipts import append, every_row, keyed, recorded
+from support.receipts import append, every_receipt, keyed, recorded
 
 DAY = 86_400
 NOW = 1_790_000_000
@@ -50,7 +50,7 @@ async def test_receipts_older_than_the_days_are_dropped_and_no_others(path: Path
         task = retaining(ledger, path, ["mirror"], keep_days=30)
         assert await task.enforce() == retention.PruneDecision(6, "age")
         assert ledger.status().floor == 6
-        assert [row.position for row in await every_row(ledger, after=6)] == list(range(7, 13))
+        assert [one.position for one in await every_receipt(ledger, after=6)] == list(range(7, 13))
         last = task.report().last
         assert last is not None
         assert (last.reason, last.after, last.until, last.consumers) == ("age", 0, 6, ("mirror",))

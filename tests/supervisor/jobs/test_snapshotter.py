@@ -46,11 +46,11 @@ class Bench:
         start = len(self.log.kept)
         self.log.kept += self.all[start : start + count]
         text = encode_json(receipt(1, event=event))
-        rows = range(start + 1, start + 1 + count)
+        stored = range(start + 1, start + 1 + count)
         self.saver.on_commit(
             [
                 StoredReceipt(position=p, adapter_id="codex", harness_session_id="s", sequence=p, receipt=text)
-                for p in rows
+                for p in stored
             ]
         )
 

@@ -34,7 +34,7 @@ def everything(on: Renewing) -> str:
 async def test_a_turn_ends_the_client_prepares_and_the_next_session_gets_its_token_back(tmp_path: Path) -> None:
     async with renewing(tmp_path) as on:
         prepared, used = await on.stop("s1"), await on.start("s2")
-        assert on.book.steps == ["recommend", "prepare", "consume"]
+        assert on.client.steps == ["recommend", "prepare", "consume"]
         assert payloads(prepared) == [("renewal.reset_prepare", "receipt_only", "observed", len(SECRET))]
         assert payloads(used) == [("renewal.continuation", "receipt_only", "observed", len(SECRET))]
         assert prepared.payload_receipts[0].payload_id == used.payload_receipts[0].payload_id
@@ -58,17 +58,17 @@ async def test_a_client_is_told_ids_and_where_and_only_at_the_end_its_token(tmp_
     async with renewing(tmp_path, run_in="session") as on:
         await on.stop("s1", str(tmp_path))
         await on.start("s2", str(tmp_path))
-        recommend, prepare, consume = on.book.asked
-        assert {question["cwd"] for question in on.book.asked} == {str(tmp_path)}
-        assert {spec.cwd for spec in on.book.specs} == {str(tmp_path)}
+        recommend, prepare, consume = on.client.asked
+        assert {question["cwd"] for question in on.client.asked} == {str(tmp_path)}
+        assert {spec.cwd for spec in on.client.specs} == {str(tmp_path)}
         assert (recommend["session"], prepare["reset_path"]) == ("s1", "wrapper_mediated")
         assert prepare["prepare_id"] == consume["payload_id"]
         assert (consume["token"], consume["thread"], consume["session"], consume["attempt"]) == (SECRET, "t-1", "s2", 1)
         assert consume["claim_id"].startswith("clm_")
-        settings = [dict(spec.setting) for spec in on.book.specs]
+        settings = [dict(spec.setting) for spec in on.client.specs]
         assert settings[1]["LIFEBUS_RENEWAL_PREPARE_ID"] == prepare["prepare_id"]
         assert settings[2]["LIFEBUS_RENEWAL_CLAIM_ID"] == consume["claim_id"]
-        assert SECRET not in str(on.book.specs)
+        assert SECRET not in str(on.client.specs)
 
 
 async def test_commands_run_in_the_root_unless_the_session_has_a_directory_and_the_profile_says_so(
@@ -76,35 +76,35 @@ async def test_commands_run_in_the_root_unless_the_session_has_a_directory_and_t
 ) -> None:
     async with renewing(tmp_path) as on:
         await on.stop("s1", str(tmp_path))
-        assert {spec.cwd for spec in on.book.specs} == {"/"}
+        assert {spec.cwd for spec in on.client.specs} == {"/"}
     async with renewing(tmp_path, run_in="session") as on:
         await on.stop("s2", "/no/such/place")
-        assert {spec.cwd for spec in on.book.specs} == {"/"}
+        assert {spec.cwd for spec in on.client.specs} == {"/"}
 
 
 async def test_a_token_goes_into_the_argument_list_only_where_the_profile_says_so(tmp_path: Path) -> None:
     command = ("example", "start", "--continuation={token}")
     async with renewing(tmp_path, consume=command, hand_over="argument") as on:
         await on.stop()
-        on.book.fails["consume"] = Finished(stdout=b'{"thread": "t-1"}', exit_code=0, failure=Failure.STDIN_IGNORED)
+        on.client.fails["consume"] = Finished(stdout=b'{"thread": "t-1"}', exit_code=0, failure=Failure.STDIN_IGNORED)
         assert outcome(await on.start()) == ("observed", None, None)
-        assert on.book.specs[-1].argv == ("example", "start", f"--continuation={SECRET}")
-        assert "token" not in on.book.asked[-1]
+        assert on.client.specs[-1].argv == ("example", "start", f"--continuation={SECRET}")
+        assert "token" not in on.client.asked[-1]
 
 
 @pytest.mark.parametrize("answer", [{"action": "keep"}, {}, {"action": None}, {"action": {"renew": True}}])
 async def test_without_a_recommendation_nothing_is_prepared(tmp_path: Path, answer: dict[str, Any]) -> None:
     async with renewing(tmp_path) as on:
-        on.book.answers["recommend"] = answer
+        on.client.answers["recommend"] = answer
         receipt = await on.stop()
         assert (receipt.status, receipt.telemetry_summary["client_decision"]) == ("observed", "none")
-        assert (on.book.steps, on.states) == (["recommend"], [])
+        assert (on.client.steps, on.states) == (["recommend"], [])
 
 
 async def test_a_start_without_anything_waiting_asks_nobody(tmp_path: Path) -> None:
     async with renewing(tmp_path) as on:
         assert outcome(await on.start()) == ("observed", None, None)
-        assert on.book.steps == []
+        assert on.client.steps == []
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ async def test_a_client_that_cannot_be_asked_fails_as_any_client(
     tmp_path: Path, finished: Finished, failure: str
 ) -> None:
     async with renewing(tmp_path) as on:
-        on.book.fails["recommend"] = finished
+        on.client.fails["recommend"] = finished
         assert outcome(await on.stop())[:2] == ("failed", failure)
 
 
@@ -129,20 +129,20 @@ async def test_while_a_token_waits_the_client_is_not_asked_for_another(tmp_path:
         await on.stop()
         again = await on.stop()
         assert again.telemetry_summary["client_decision"] == "waiting"
-        assert on.book.steps == ["recommend", "prepare"]
+        assert on.client.steps == ["recommend", "prepare"]
 
 
 async def test_sub_agents_and_facts_from_files_renew_nothing(tmp_path: Path) -> None:
     async with renewing(tmp_path) as on:
         inner = {"session_id": "s1", "turn_id": "t1", "agent_id": "a1", "agent_type": "x"}
-        assert outcome(await on.told_of({"hook_event_name": "SubagentStop", **inner})) == ("observed", None, None)
+        assert outcome(await on.receipt_of({"hook_event_name": "SubagentStop", **inner})) == ("observed", None, None)
         frame = FrameContext(frame_id="t1", frame_class=FrameClass.TOP_LEVEL)
         request = lifebus.make_request(
             "frame.ended", "codex", session="s1", frame=frame, integration_mode="telemetry_only"
         )
         await on.bus.bus.emit("watcher", [Emission(request=request)])
-        await until(lambda: len(on.told) == 2)
-        assert on.book.steps == []
+        await until(lambda: len(on.published) == 2)
+        assert on.client.steps == []
 
 
 async def lose(on: Renewing, session: str, **support: str) -> None:
@@ -163,7 +163,7 @@ async def test_what_the_session_lost_meanwhile_refuses_before_anything_is_prepar
         receipt = await on.stop("s1")
         assert outcome(receipt) == ("failed", "capability_degraded", "renewal_capability_degraded")
         assert receipt.retry_class == "retry_after_reread"
-        assert (on.book.steps, on.states) == (["recommend"], [])
+        assert (on.client.steps, on.states) == (["recommend"], [])
         assert payloads(await on.stop("s2")) != []
 
 
@@ -190,7 +190,7 @@ async def test_an_adapter_without_a_reset_path_refuses_by_its_condition(
         on.claim_reset(**reset)
         receipt = await on.stop()
         assert (outcome(receipt)[1], receipt.retry_class) == (failure, retry)
-        assert on.book.steps == ["recommend"]
+        assert on.client.steps == ["recommend"]
 
 
 @pytest.mark.parametrize("thread", ["t-2", None, "", 7])
@@ -199,12 +199,12 @@ async def test_another_thread_or_none_is_a_rejected_payload_and_the_token_is_gon
 ) -> None:
     async with renewing(tmp_path) as on:
         await on.stop()
-        on.book.answers["consume"] = {"thread": thread}
+        on.client.answers["consume"] = {"thread": thread}
         found = outcome(await on.start())
         assert found == ("failed", "payload_rejected", "other_thread" if thread == "t-2" else "no_thread")
         assert on.states == ["rejected"]
         await on.start()
-        assert on.book.steps.count("consume") == 1
+        assert on.client.steps.count("consume") == 1
 
 
 @pytest.mark.parametrize("finished", [failing(3), late(), Finished(stdout=b"no", exit_code=0)])
@@ -213,13 +213,13 @@ async def test_a_failed_step_leaves_the_token_claimed_for_the_same_session_under
 ) -> None:
     async with renewing(tmp_path) as on:
         await on.stop()
-        on.book.fails["consume"] = finished
+        on.client.fails["consume"] = finished
         assert outcome(await on.start("s2"))[:2] == ("failed", "payload_rejected")
         assert on.states == ["claimed"]
         assert outcome(await on.start("s3")) == ("observed", None, None)
-        del on.book.fails["consume"]
+        del on.client.fails["consume"]
         assert outcome(await on.start("s2")) == ("observed", None, None)
-        first, second = [question for question in on.book.asked if question["step"] == "consume"]
+        first, second = [question for question in on.client.asked if question["step"] == "consume"]
         assert first["claim_id"] == second["claim_id"]
         assert (first["attempt"], second["attempt"]) == (1, 2)
         assert on.states == ["consumed"]
@@ -228,21 +228,21 @@ async def test_a_failed_step_leaves_the_token_claimed_for_the_same_session_under
 @pytest.mark.parametrize("finished", [failing(3), late(), Finished(stdout=b"{}", exit_code=0)])
 async def test_a_failed_preparation_is_tried_again_under_the_same_id(tmp_path: Path, finished: Finished) -> None:
     async with renewing(tmp_path) as on:
-        on.book.fails["prepare"] = finished
+        on.client.fails["prepare"] = finished
         assert outcome(await on.stop())[:2] == ("failed", "payload_rejected")
         assert on.states == ["preparing"]
-        del on.book.fails["prepare"]
+        del on.client.fails["prepare"]
         assert outcome(await on.stop())[0] == "observed"
-        first, second = [question for question in on.book.asked if question["step"] == "prepare"]
+        first, second = [question for question in on.client.asked if question["step"] == "prepare"]
         assert first["prepare_id"] == second["prepare_id"]
         assert on.states == ["pending"]
 
 
 async def test_a_preparation_that_is_no_longer_recommended_is_forgotten(tmp_path: Path) -> None:
     async with renewing(tmp_path) as on:
-        on.book.fails["prepare"] = failing()
+        on.client.fails["prepare"] = failing()
         await on.stop()
-        on.book.answers["recommend"] = {"action": "keep"}
+        on.client.answers["recommend"] = {"action": "keep"}
         await on.stop()
         assert on.states == []
 
@@ -265,7 +265,7 @@ async def test_a_token_that_cannot_be_kept_is_refused(
     tmp_path: Path, answer: object, changes: dict[str, Any], failure: str, code: str
 ) -> None:
     async with renewing(tmp_path, **changes) as on:
-        on.book.answers["prepare"] = answer
+        on.client.answers["prepare"] = answer
         assert outcome(await on.stop())[1:] == (failure, code)
         assert "SECRET" not in everything(on)
 
@@ -273,54 +273,54 @@ async def test_a_token_that_cannot_be_kept_is_refused(
 async def test_two_tokens_in_one_directory_need_an_operator_and_none_is_used(tmp_path: Path) -> None:
     async with renewing(tmp_path) as on:
         await on.stop("s1")
-        on.book.answers["prepare"] = {"token": "other", "thread": "t-2"}
+        on.client.answers["prepare"] = {"token": "other", "thread": "t-2"}
         await on.stop("s2")
         assert outcome(await on.start("s3")) == ("failed", "operator_required", "several_continuations")
         assert on.states == ["pending", "pending"]
-        on.book.answers["consume"] = {"thread": "t-2"}
+        on.client.answers["consume"] = {"thread": "t-2"}
         assert outcome(await on.start("s2")) == ("observed", None, None)
 
 
 async def test_a_second_token_of_one_thread_is_refused_and_the_first_stays(tmp_path: Path) -> None:
     async with renewing(tmp_path) as on:
         await on.stop("s1")
-        on.book.answers["prepare"] = {"token": "other", "thread": "t-1"}
+        on.client.answers["prepare"] = {"token": "other", "thread": "t-1"}
         assert outcome(await on.stop("s2"))[1] == "state_conflict"
         assert [one.token for one in on.flow.store.records()[0]] == [SECRET]
 
 
 async def test_a_hook_is_answered_while_the_client_still_thinks_and_the_next_start_waits_for_it(tmp_path: Path) -> None:
     async with renewing(tmp_path) as on:
-        on.book.holds["prepare"] = anyio.Event()
+        on.client.holds["prepare"] = anyio.Event()
         await on.call({"hook_event_name": "Stop", "session_id": "s1", "turn_id": "t1", "cwd": "/work"})
         answer = await on.call(
             {"hook_event_name": "SessionStart", "session_id": "s2", "source": "startup", "cwd": "/work"}
         )
-        assert (answer.stdout, on.told) == (b"", [])
-        on.book.holds["prepare"].set()
-        await until(lambda: len(on.told) == 2)
-        assert [payloads(one)[0][0] for one in on.told] == ["renewal.reset_prepare", "renewal.continuation"]
+        assert (answer.stdout, on.published) == (b"", [])
+        on.client.holds["prepare"].set()
+        await until(lambda: len(on.published) == 2)
+        assert [payloads(one)[0][0] for one in on.published] == ["renewal.reset_prepare", "renewal.continuation"]
 
 
 async def test_a_slow_client_in_one_directory_holds_up_no_other(tmp_path: Path) -> None:
     async with renewing(tmp_path) as on:
-        hold = on.book.holds["recommend"] = anyio.Event()
+        hold = on.client.holds["recommend"] = anyio.Event()
         await on.call({"hook_event_name": "Stop", "session_id": "s1", "turn_id": "t1", "cwd": "/one"})
-        await until(lambda: on.book.steps == ["recommend"])
-        del on.book.holds["recommend"]
+        await until(lambda: on.client.steps == ["recommend"])
+        del on.client.holds["recommend"]
         assert payloads(await on.stop("s2", "/two")) != []
         hold.set()
 
 
 async def test_no_receipt_says_a_token_whatever_the_client_writes_to_stderr(tmp_path: Path) -> None:
     async with renewing(tmp_path) as on:
-        on.book.fails["prepare"] = failing(stderr=f"have {SECRET}")
+        on.client.fails["prepare"] = failing(stderr=f"have {SECRET}")
         await on.stop()
-        del on.book.fails["prepare"]
+        del on.client.fails["prepare"]
         await on.stop()
-        on.book.fails["consume"] = failing(stderr=f"cannot use {SECRET[4:15]}")
+        on.client.fails["consume"] = failing(stderr=f"cannot use {SECRET[4:15]}")
         assert outcome(await on.start())[1] == "payload_rejected"
-        on.book.fails["consume"] = failing(stderr="disk full")
+        on.client.fails["consume"] = failing(stderr="disk full")
         assert (await on.start()).telemetry_summary["client_stderr"] == "disk full"
         assert not any(SECRET[at : at + 8] in everything(on) for at in range(len(SECRET) - 7))
 
@@ -335,30 +335,30 @@ async def test_a_store_that_cannot_be_used_fails_and_is_tried_again(tmp_path: Pa
 
 
 async def test_what_was_claimed_when_the_broker_ended_is_handed_over_again_under_the_same_id(tmp_path: Path) -> None:
-    book = ScriptedClient()
-    async with renewing(tmp_path, book) as on:
+    client = ScriptedClient()
+    async with renewing(tmp_path, client) as on:
         await on.stop()
-        book.fails["consume"] = late()
+        client.fails["consume"] = late()
         await on.start()
-    book.fails.clear()
-    async with renewing(tmp_path, book) as on:
-        await until(lambda: len(on.told) >= 2)
-        kinds = [payloads(one)[0][0] for one in on.told]
+    client.fails.clear()
+    async with renewing(tmp_path, client) as on:
+        await until(lambda: len(on.published) >= 2)
+        kinds = [payloads(one)[0][0] for one in on.published]
         assert kinds == ["renewal.reset_prepare", "renewal.continuation"]  # a new ledger knows of neither
         assert on.states == ["consumed"]
-    claims = {question["claim_id"] for question in book.asked if question["step"] == "consume"}
+    claims = {question["claim_id"] for question in client.asked if question["step"] == "consume"}
     assert len(claims) == 1
 
 
 async def test_what_was_being_prepared_when_the_broker_ended_is_prepared_again(tmp_path: Path) -> None:
-    book = ScriptedClient()
-    book.fails["prepare"] = late()
-    async with renewing(tmp_path, book) as on:
+    client = ScriptedClient()
+    client.fails["prepare"] = late()
+    async with renewing(tmp_path, client) as on:
         await on.stop()
-    book.fails.clear()
-    async with renewing(tmp_path, book) as on:
-        await until(lambda: bool(on.told))
-        assert on.told[0].telemetry_summary["client_after_restart"] is True
+    client.fails.clear()
+    async with renewing(tmp_path, client) as on:
+        await until(lambda: bool(on.published))
+        assert on.published[0].telemetry_summary["client_after_restart"] is True
         assert outcome(await on.start()) == ("observed", None, None)
         assert on.states == ["consumed"]
-    assert len({question["prepare_id"] for question in book.asked if question["step"] == "prepare"}) == 1
+    assert len({question["prepare_id"] for question in client.asked if question["step"] == "prepare"}) == 1

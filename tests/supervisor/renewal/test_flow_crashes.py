@@ -64,15 +64,15 @@ async def test_a_broker_that_crashes_at_any_call_of_the_store_loses_no_token_and
     steps = await steps_of_a_renewal(tmp_path / "whole", monkeypatch)
     assert steps > 25
     for at in range(steps):
-        directory, book = tmp_path / str(at), Knowing()
+        directory, client = tmp_path / str(at), Knowing()
         monkeypatch.setattr(PATCHED, opening(QuickCrash(at)))
         with pytest.raises(BaseExceptionGroup) as crashed:
-            async with renewing(directory, book) as on:
+            async with renewing(directory, client) as on:
                 await renew(on)
         assert crashed.value.subgroup(Crash) is not None
         monkeypatch.setattr(PATCHED, opening(Quick()))
-        async with renewing(directory, book) as on:
+        async with renewing(directory, client) as on:
             await renew(on)
-            assert set(book.tokens.values()) == set(book.uses), at
-            assert all(len(claims) == 1 for claims in book.uses.values()), at
-            assert len(book.tokens) == 1, at
+            assert set(client.tokens.values()) == set(client.uses), at
+            assert all(len(claims) == 1 for claims in client.uses.values()), at
+            assert len(client.tokens) == 1, at

@@ -46,7 +46,7 @@ def left(directory: Path, state: ContinuationState) -> None:
             store.finish(claimed, state, "why")
 
 
-async def told(on: Renewing) -> list[tuple[str, str | None]]:
+async def outcomes(on: Renewing) -> list[tuple[str, str | None]]:
     found = await on.receipts()
     return [
         (one.event.value, one.payload_receipts[0].payload_kind if one.payload_receipts else one.failure_class)
@@ -75,7 +75,7 @@ async def test_receipts_that_a_crash_left_unwritten_are_written_once(
         for _ in range(3):
             async with renewing(tmp_path, ledger=ledger) as on:
                 await until(_settled(on))
-                assert await told(on) == expected
+                assert await outcomes(on) == expected
 
 
 def _settled(on: Renewing) -> Callable[[], bool]:
@@ -95,49 +95,53 @@ async def test_receipts_that_are_in_the_ledger_are_not_written_again(tmp_path: P
             await until(lambda: on.states == ["pending"])
             await on.call({"hook_event_name": "SessionStart", "session_id": "s2", "source": "startup", "cwd": "/work"})
             await until(lambda: on.states == ["consumed"] and on.bus.bus.dispatches == 0)
-            before = await told(on)
+            before = await outcomes(on)
         assert before == [PREPARED, USED]
         async with renewing(tmp_path, ledger=ledger) as on:
             await until(_settled(on))
-            assert await told(on) == before
+            assert await outcomes(on) == before
 
 
 async def test_a_use_that_fails_again_and_again_is_told_each_time_and_ends(tmp_path: Path) -> None:
     async with aclosing(await open_unkept()) as ledger:
-        book = ScriptedClient()
+        client = ScriptedClient()
         left(tmp_path, ContinuationState.CLAIMED)
-        book.fails["consume"] = failing(7)
+        client.fails["consume"] = failing(7)
         for times in range(1, 5):
-            async with renewing(tmp_path, book, ledger) as on:
-                await until(lambda: len(book.asked) == times and on.flow.store.records()[0][0].handed_over == times + 1)  # noqa: B023
+            async with renewing(tmp_path, client, ledger) as on:
+                records = on.flow.store.records
+                await until(lambda: len(client.asked) == times and records()[0][0].handed_over == times + 1)  # noqa: B023
                 await until(lambda: on.bus.bus.ledger.head == times + 1)  # noqa: B023
-        async with renewing(tmp_path, book, ledger) as on:
+        async with renewing(tmp_path, client, ledger) as on:
             await until(lambda: on.bus.bus.ledger.head == 6)
-            assert [failure for _, failure in await told(on)] == ["renewal.reset_prepare", *["payload_rejected"] * 5]
-        assert len({question["claim_id"] for question in book.asked}) == 1
-        assert len(book.asked) == 4
+            assert [failure for _, failure in await outcomes(on)] == [
+                "renewal.reset_prepare",
+                *["payload_rejected"] * 5,
+            ]
+        assert len({question["claim_id"] for question in client.asked}) == 1
+        assert len(client.asked) == 4
 
 
 async def test_a_broker_that_stops_in_the_middle_says_so_and_the_next_one_completes_the_use(tmp_path: Path) -> None:
     async with aclosing(await open_unkept()) as ledger:
-        book = ScriptedClient()
-        async with renewing(tmp_path, book, ledger) as on:
+        client = ScriptedClient()
+        async with renewing(tmp_path, client, ledger) as on:
             await on.call({"hook_event_name": "Stop", "session_id": "s1", "turn_id": "t1", "cwd": "/work"})
             await until(lambda: on.states == ["pending"] and on.bus.bus.dispatches == 0)
-            book.holds["consume"] = anyio.Event()
+            client.holds["consume"] = anyio.Event()
             await on.call({"hook_event_name": "SessionStart", "session_id": "s2", "source": "startup", "cwd": "/work"})
-            await until(lambda: book.steps[-1] == "consume")
-        book.holds.clear()
-        async with renewing(tmp_path, book, ledger) as on:
+            await until(lambda: client.steps[-1] == "consume")
+        client.holds.clear()
+        async with renewing(tmp_path, client, ledger) as on:
             await until(_settled(on))
-            assert await told(on) == [PREPARED, ("session.started", "transport_error"), USED]
+            assert await outcomes(on) == [PREPARED, ("session.started", "transport_error"), USED]
             assert on.states == ["consumed"]
-        assert len({question["claim_id"] for question in book.asked if question["step"] == "consume"}) == 1
+        assert len({question["claim_id"] for question in client.asked if question["step"] == "consume"}) == 1
 
 
 async def test_a_preparation_that_fails_and_then_works_is_told_both_times(tmp_path: Path) -> None:
     async with aclosing(await open_unkept()) as ledger:
-        book = ScriptedClient()
+        client = ScriptedClient()
         store = open_store(tmp_path / "state")
         store.begin(
             Continuation(
@@ -146,13 +150,13 @@ async def test_a_preparation_that_fails_and_then_works_is_told_both_times(tmp_pa
                 prepared_at=moment("frame.ended", "s1"),
             )
         )  # fmt: skip
-        book.fails["prepare"] = failing()
-        async with renewing(tmp_path, book, ledger) as on:
+        client.fails["prepare"] = failing()
+        async with renewing(tmp_path, client, ledger) as on:
             await until(lambda: on.bus.bus.ledger.head == 1)
-        book.fails.clear()
-        async with renewing(tmp_path, book, ledger) as on:
+        client.fails.clear()
+        async with renewing(tmp_path, client, ledger) as on:
             await until(lambda: on.bus.bus.ledger.head == 2)
-            assert await told(on) == [("frame.ended", "payload_rejected"), PREPARED]
+            assert await outcomes(on) == [("frame.ended", "payload_rejected"), PREPARED]
             assert on.states == ["pending"]
 
 
@@ -161,4 +165,4 @@ async def test_records_of_a_profile_that_is_no_longer_configured_are_left_alone(
     store.save(pending("pay_9", profile="codex-other", expires_at=FAR, prepared_at=moment("frame.ended", "s1")))
     async with renewing(tmp_path) as on:
         await on.start("s2")
-        assert (on.book.asked, on.states) == ([], ["pending"])
+        assert (on.client.asked, on.states) == ([], ["pending"])

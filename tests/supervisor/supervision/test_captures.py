@@ -19,8 +19,8 @@ def expectation(capture: Path) -> Path:
 async def test_a_recorded_session_gives_the_reviewed_receipts(capture: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
-    async with supervised(tmp_path) as stage:
-        receipts = await play(stage, capture, home)
+    async with supervised(tmp_path) as rig:
+        receipts = await play(rig, capture, home)
     assert receipt_lines(receipts) == expectation(capture).read_text()
 
 

@@ -24,10 +24,10 @@ def child(turn: str, agent: str) -> dict[str, str]:
     return prompt(turn) | {"hook_event_name": "SubagentStart", "agent_id": agent, "agent_type": "helper"}
 
 
-async def running_turn(stage: SupervisedBus, adapter_id: str = "codex") -> None:
-    await stage.hook(adapter_id, START)
-    await stage.hook(adapter_id, prompt("t1"))
-    await stage.tick()
+async def running_turn(rig: SupervisedBus, adapter_id: str = "codex") -> None:
+    await rig.hook(adapter_id, START)
+    await rig.hook(adapter_id, prompt("t1"))
+    await rig.tick()
 
 
 def endings(receipts: list[Receipt]) -> list[tuple[object, ...]]:
@@ -43,12 +43,12 @@ def endings(receipts: list[Receipt]) -> list[tuple[object, ...]]:
 
 
 async def test_a_killed_harness_leaves_nothing_open(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await running_turn(stage)
-        await stage.hook("codex", child("t1", "a1"))
-        stage.dead.add(HARNESS)
-        assert endings(await stage.tick()) == []
-        found = await stage.tick()
+    async with supervised(tmp_path) as rig:
+        await running_turn(rig)
+        await rig.hook("codex", child("t1", "a1"))
+        rig.dead.add(HARNESS)
+        assert endings(await rig.tick()) == []
+        found = await rig.tick()
         assert endings(found) == [
             ("frame.ended", "a1", "abandoned"),
             ("frame.ended", "t1", "abandoned"),
@@ -59,62 +59,62 @@ async def test_a_killed_harness_leaves_nothing_open(tmp_path: Path) -> None:
         }
         nested = next(one for one in found if one.telemetry_summary.get("frame_id") == "a1")
         assert nested.telemetry_summary["parent_frame_id"] == "t1"
-        assert await stage.tick(6) == []
+        assert await rig.tick(6) == []
 
 
 async def test_a_session_that_ends_while_its_process_dies_is_not_abandoned(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await running_turn(stage)
-        stage.dead.add(HARNESS)
-        await stage.tick()
-        await stage.hook("codex", stop("t1"))
-        await stage.hook("codex", END)
-        assert facts_of(await stage.tick(6)) == []
+    async with supervised(tmp_path) as rig:
+        await running_turn(rig)
+        rig.dead.add(HARNESS)
+        await rig.tick()
+        await rig.hook("codex", stop("t1"))
+        await rig.hook("codex", END)
+        assert facts_of(await rig.tick(6)) == []
 
 
 async def test_a_helper_that_ran_the_hook_is_not_the_harness(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
+    async with supervised(tmp_path) as rig:
         for number, payload in enumerate((START, prompt("t1"))):
             helper = CallerProcess(pid=500 + number, started=f"boot:{number}")
-            await stage.hook("codex", payload, process=helper)
-            stage.dead.add(helper)
-        assert facts_of(await stage.tick(10)) == []
+            await rig.hook("codex", payload, process=helper)
+            rig.dead.add(helper)
+        assert facts_of(await rig.tick(10)) == []
 
 
 async def test_a_process_that_took_over_the_id_is_another_one(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await running_turn(stage)
-        stage.dead.add(HARNESS)  # its id lives on, with another start
-        await stage.hook("claude", START | {"session_id": "s2"}, process=CallerProcess(pid=4321, started="boot:100"))
-        assert ("session.ended", None, "abandoned") in endings(await stage.tick(3))
+    async with supervised(tmp_path) as rig:
+        await running_turn(rig)
+        rig.dead.add(HARNESS)  # its id lives on, with another start
+        await rig.hook("claude", START | {"session_id": "s2"}, process=CallerProcess(pid=4321, started="boot:100"))
+        assert ("session.ended", None, "abandoned") in endings(await rig.tick(3))
 
 
 async def test_the_process_is_remembered_by_the_ledger(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await running_turn(stage)
-        stage.restart()
-        await stage.supervisor.recover()
-        stage.dead.add(HARNESS)
-        assert ("session.ended", None, "abandoned") in endings(await stage.tick(3))
+    async with supervised(tmp_path) as rig:
+        await running_turn(rig)
+        rig.restart()
+        await rig.supervisor.recover()
+        rig.dead.add(HARNESS)
+        assert ("session.ended", None, "abandoned") in endings(await rig.tick(3))
 
 
 async def test_a_session_of_an_unknown_process_is_given_up_after_a_day_of_silence(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await stage.hook("codex", START, process=None)
-        await stage.hook("codex", prompt("t1"), process=None)
-        stage.clock.seconds += stage.limits.abandon_s - 60
-        assert endings(await stage.tick()) == []
-        stage.clock.seconds += 120
-        assert endings(await stage.tick()) == [
+    async with supervised(tmp_path) as rig:
+        await rig.hook("codex", START, process=None)
+        await rig.hook("codex", prompt("t1"), process=None)
+        rig.clock.seconds += rig.limits.abandon_s - 60
+        assert endings(await rig.tick()) == []
+        rig.clock.seconds += 120
+        assert endings(await rig.tick()) == [
             ("frame.ended", "t1", "abandoned"),
             ("session.ended", None, "abandoned"),
         ]
 
 
 async def test_the_end_of_a_session_closes_its_frames_first(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await running_turn(stage)
-        recorded = await stage.hook("codex", END)
+    async with supervised(tmp_path) as rig:
+        await running_turn(rig)
+        recorded = await rig.hook("codex", END)
         assert [one.event.value for one in recorded] == ["frame.ended", "session.ending", "session.ended"]
         assert recorded[0].telemetry_summary["evidence"] == "the session ended while the frame was open"
         assert len({one.invocation_id for one in recorded}) == 1
@@ -122,104 +122,102 @@ async def test_the_end_of_a_session_closes_its_frames_first(tmp_path: Path) -> N
 
 
 async def test_a_turn_that_was_interrupted_without_a_hook_is_closed_by_the_transcript(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await running_turn(stage, "claude")
+    async with supervised(tmp_path) as rig:
+        await running_turn(rig, "claude")
         ended = TurnEnded(session=SESSION, frame_id="t1", frame_end="interrupted", evidence="interrupted by the user")
-        stage.news("claude", SESSION, ended, source_id="transcript")
-        (receipt,) = [one for one in await stage.tick(4) if one.event == "frame.ended"]
+        rig.news("claude", SESSION, ended, source_id="transcript")
+        (receipt,) = [one for one in await rig.tick(4) if one.event == "frame.ended"]
         assert receipt.telemetry_summary == {
             "frame_end": "interrupted",
             "frame_id": "t1",
             "evidence": "interrupted by the user",
             "source": "transcript",
         }
-        assert endings(await stage.tick(4)) == []
+        assert endings(await rig.tick(4)) == []
 
 
 async def test_a_turn_that_a_hook_closes_in_time_is_not_closed_again(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await running_turn(stage)
-        stage.news("codex", SESSION, TurnEnded(session=SESSION, frame_id="t1"))
-        await stage.tick()
-        await stage.hook("codex", stop("t1"))
-        assert facts_of(await stage.tick(6)) == []
+    async with supervised(tmp_path) as rig:
+        await running_turn(rig)
+        rig.news("codex", SESSION, TurnEnded(session=SESSION, frame_id="t1"))
+        await rig.tick()
+        await rig.hook("codex", stop("t1"))
+        assert facts_of(await rig.tick(6)) == []
 
 
 async def test_a_new_turn_closes_the_one_that_never_ended(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await running_turn(stage, "claude")
-        await stage.hook("claude", child("t1", "a1"))
-        await stage.hook("claude", prompt("t2"))
-        assert endings(await stage.tick()) == [
+    async with supervised(tmp_path) as rig:
+        await running_turn(rig, "claude")
+        await rig.hook("claude", child("t1", "a1"))
+        await rig.hook("claude", prompt("t2"))
+        assert endings(await rig.tick()) == [
             ("frame.ended", "a1", "abandoned"),
             ("frame.ended", "t1", "abandoned"),
         ]
-        assert endings(await stage.hook("claude", stop("t2"))) == [("frame.ended", "t2", "completed")]
-        assert facts_of(await stage.tick(4)) == []
+        assert endings(await rig.hook("claude", stop("t2"))) == [("frame.ended", "t2", "completed")]
+        assert facts_of(await rig.tick(4)) == []
 
 
 async def test_a_sub_agent_beside_the_turn_closes_nothing(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await running_turn(stage)
-        await stage.hook("codex", child("t1", "a1"))
-        await stage.hook("codex", child("t1", "a2"))
-        assert endings(await stage.tick(3)) == []
+    async with supervised(tmp_path) as rig:
+        await running_turn(rig)
+        await rig.hook("codex", child("t1", "a1"))
+        await rig.hook("codex", child("t1", "a2"))
+        assert endings(await rig.tick(3)) == []
 
 
 async def test_two_stops_of_one_turn_leave_it_closed(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await running_turn(stage)
-        await stage.hook("codex", stop("t1"))
-        await stage.hook("codex", stop("t1"))
-        (head,) = await stage.bus.ledger.sessions()
+    async with supervised(tmp_path) as rig:
+        await running_turn(rig)
+        await rig.hook("codex", stop("t1"))
+        await rig.hook("codex", stop("t1"))
+        (head,) = await rig.bus.ledger.sessions()
         assert head.open_frames == ()
-        assert facts_of(await stage.tick(4)) == []
+        assert facts_of(await rig.tick(4)) == []
 
 
 async def test_a_resumed_session_is_live_again_and_supervised(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await running_turn(stage)
-        await stage.hook("codex", END)
-        await stage.tick(6)
-        assert len(stage.supervisor.monitors) == 0
-        assert stage.files.forgotten == [("codex", SESSION)]
-        await stage.hook("codex", START | {"source": "resume"})
-        await stage.hook("codex", prompt("t2"))
-        await stage.tick()
-        stage.dead.add(HARNESS)
-        assert endings(await stage.tick(3))[-1] == ("session.ended", None, "abandoned")
+    async with supervised(tmp_path) as rig:
+        await running_turn(rig)
+        await rig.hook("codex", END)
+        await rig.tick(6)
+        assert len(rig.supervisor.monitors) == 0
+        assert rig.files.forgotten == [("codex", SESSION)]
+        await rig.hook("codex", START | {"source": "resume"})
+        await rig.hook("codex", prompt("t2"))
+        await rig.tick()
+        rig.dead.add(HARNESS)
+        assert endings(await rig.tick(3))[-1] == ("session.ended", None, "abandoned")
 
 
 async def test_a_clear_ends_one_session_and_starts_another_in_the_same_process(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await running_turn(stage, "claude")
-        await stage.hook("claude", END | {"reason": "clear"})
-        await stage.hook("claude", START | {"session_id": "s2", "source": "clear"})
-        await stage.tick(2)
-        heads = {head.harness_session_id: head.ended for head in await stage.bus.ledger.sessions()}
+    async with supervised(tmp_path) as rig:
+        await running_turn(rig, "claude")
+        await rig.hook("claude", END | {"reason": "clear"})
+        await rig.hook("claude", START | {"session_id": "s2", "source": "clear"})
+        await rig.tick(2)
+        heads = {head.harness_session_id: head.ended for head in await rig.bus.ledger.sessions()}
         assert heads == {"s1": True, "s2": False}
 
 
 async def test_a_sub_agent_stands_in_the_turn_that_is_open(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await running_turn(stage)
-        opened = await stage.hook("codex", child("a-turn-of-its-own", "a1"))
+    async with supervised(tmp_path) as rig:
+        await running_turn(rig)
+        opened = await rig.hook("codex", child("a-turn-of-its-own", "a1"))
         assert {one.telemetry_summary["parent_frame_id"] for one in opened} == {"t1"}
-        assert (
-            await stage.hook("codex", child("a-turn-of-its-own", "a1") | {"hook_event_name": "UserPromptSubmit"}) == []
-        )
-        ended = await stage.hook("codex", child("another", "a1") | {"hook_event_name": "SubagentStop"})
+        assert await rig.hook("codex", child("a-turn-of-its-own", "a1") | {"hook_event_name": "UserPromptSubmit"}) == []
+        ended = await rig.hook("codex", child("another", "a1") | {"hook_event_name": "SubagentStop"})
         assert {one.telemetry_summary["parent_frame_id"] for one in ended} == {"t1"}
 
 
 async def test_a_session_resumed_by_another_process_is_not_given_up_for_the_one_that_ended_it(tmp_path: Path) -> None:
     resumed = CallerProcess(pid=5432, started="boot:200")
-    async with supervised(tmp_path) as stage:
-        await running_turn(stage, "claude")
-        await stage.hook("claude", stop("t1"))
-        await stage.hook("claude", END)
-        stage.dead.add(HARNESS)
-        await stage.hook("claude", START | {"source": "resume"}, process=resumed)
-        assert endings(await stage.tick(6)) == []
-        stage.dead.add(resumed)
-        assert endings(await stage.tick(3)) == [("session.ended", None, "abandoned")]
+    async with supervised(tmp_path) as rig:
+        await running_turn(rig, "claude")
+        await rig.hook("claude", stop("t1"))
+        await rig.hook("claude", END)
+        rig.dead.add(HARNESS)
+        await rig.hook("claude", START | {"source": "resume"}, process=resumed)
+        assert endings(await rig.tick(6)) == []
+        rig.dead.add(resumed)
+        assert endings(await rig.tick(3)) == [("session.ended", None, "abandoned")]

@@ -21,13 +21,13 @@ def called(hook: str, turn: str | None = None) -> dict[str, str]:
     return {"hook_event_name": hook, "session_id": SESSION, "source": "startup", **turned}
 
 
-async def lived(stage: SupervisedBus) -> SessionState:
+async def lived(rig: SupervisedBus) -> SessionState:
     """Let a session have a turn and begin another; return its state."""
     for call in (called("SessionStart"), called("UserPromptSubmit", "t1"), called("Stop", "t1")):
-        await stage.hook("codex", call)
-    await stage.tick(2)
-    await stage.hook("codex", called("UserPromptSubmit", "t2"))
-    monitor = stage.supervisor.monitors.get(KEY)
+        await rig.hook("codex", call)
+    await rig.tick(2)
+    await rig.hook("codex", called("UserPromptSubmit", "t2"))
+    monitor = rig.supervisor.monitors.get(KEY)
     assert monitor is not None
     return monitor.state
 
@@ -44,21 +44,21 @@ def stores_of(path: Path, through: int | None = None) -> Stores:
 
 @pytest.mark.parametrize("kept", ["everything", "the end", "nothing"])
 async def test_a_restart_behind_a_reduced_state_knows_all_that_was_known(tmp_path: Path, kept: str) -> None:
-    async with supervised(tmp_path) as stage:
-        state = await lived(stage)
-        head = stage.bus.ledger.head
+    async with supervised(tmp_path) as rig:
+        state = await lived(rig)
+        head = rig.bus.ledger.head
         floor = {"everything": 0, "the end": head - 1, "nothing": head}[kept]
         path = tmp_path / "ledger.db"
         if floor:
-            await stage.bus.ledger.prune(floor, dump_stores(stores_of(path, floor)))
+            await rig.bus.ledger.prune(floor, dump_stores(stores_of(path, floor)))
         stores = stores_of(path)
 
         async def known(key: tuple[str, str]) -> tuple[int, SessionState | None]:
             return stores.position, stores.sessions.get(key)
 
-        stage.restart(known=known)
-        await stage.supervisor.recover()
-        monitor = stage.supervisor.monitors.get(KEY)
+        rig.restart(known=known)
+        await rig.supervisor.recover()
+        monitor = rig.supervisor.monitors.get(KEY)
         assert monitor is not None
         assert monitor.state == state
         assert (monitor.is_hooked, monitor.had_a_turn, monitor.hooks.by_app) == (True, True, False)
@@ -71,13 +71,13 @@ async def unable(_: tuple[str, str]) -> tuple[int, SessionState | None]:
 
 @pytest.mark.parametrize("known", [None, unable], ids=["nobody", "somebody who cannot say"])
 async def test_without_a_reduced_state_what_is_left_is_read(tmp_path: Path, known: KnownState | None) -> None:
-    async with supervised(tmp_path) as stage:
-        state = await lived(stage)
+    async with supervised(tmp_path) as rig:
+        state = await lived(rig)
         floor = state.frames[-1].position - 1
-        await stage.bus.ledger.prune(floor, dump_stores(stores_of(tmp_path / "ledger.db", floor)))
-        stage.restart(known=known)
-        await stage.supervisor.recover()
-        monitor = stage.supervisor.monitors.get(KEY)
+        await rig.bus.ledger.prune(floor, dump_stores(stores_of(tmp_path / "ledger.db", floor)))
+        rig.restart(known=known)
+        await rig.supervisor.recover()
+        monitor = rig.supervisor.monitors.get(KEY)
         assert monitor is not None
         assert monitor.loaded
         assert (monitor.state.frames, monitor.state.sequence) == (state.frames, state.sequence)
@@ -85,22 +85,22 @@ async def test_without_a_reduced_state_what_is_left_is_read(tmp_path: Path, know
 
 
 async def test_a_hook_does_not_wait_for_a_state_that_is_long_in_coming(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        state, folded = await lived(stage), anyio.Event()
+    async with supervised(tmp_path) as rig:
+        state, folded = await lived(rig), anyio.Event()
         stores = stores_of(tmp_path / "ledger.db")
 
         async def busy(key: tuple[str, str]) -> tuple[int, SessionState | None]:
             await folded.wait()
             return stores.position, stores.sessions.get(key)
 
-        stage.restart(known=busy)
+        rig.restart(known=busy)
         with anyio.fail_after(10):
-            receipts = await stage.hook("codex", called("PreCompact", "t2") | {"trigger": "auto"})
+            receipts = await rig.hook("codex", called("PreCompact", "t2") | {"trigger": "auto"})
         assert [receipt.event for receipt in receipts] == ["context.pressure_observed"]
-        assert [monitor.loaded for monitor in stage.supervisor.monitors] == [False]
+        assert [monitor.loaded for monitor in rig.supervisor.monitors] == [False]
         folded.set()
-        await stage.tick()
-        (monitor,) = stage.supervisor.monitors
+        await rig.tick()
+        (monitor,) = rig.supervisor.monitors
         assert monitor.loaded
         assert monitor.state.frames == state.frames
         assert monitor.state.signalled

@@ -21,23 +21,23 @@ def usage(used: int, window: int | None = 1_000, **changes: Any) -> Usage:
     return Usage(used_tokens=used, window_tokens=window, **settings | changes)
 
 
-async def levels(stage: SupervisedBus, *used: int) -> list[object]:
+async def levels(rig: SupervisedBus, *used: int) -> list[object]:
     """The recorded levels, one entry a receipt."""
     recorded: list[object] = []
     for tokens in used:
-        stage.news("codex", SESSION, usage(tokens))
-        recorded += [one.telemetry_summary["context_pressure"] for one in await _pressure_receipts(stage)]
+        rig.news("codex", SESSION, usage(tokens))
+        recorded += [one.telemetry_summary["context_pressure"] for one in await _pressure_receipts(rig)]
     return recorded
 
 
-async def _pressure_receipts(stage: SupervisedBus) -> list[Receipt]:
-    return [one for one in await stage.tick() if one.event == "context.pressure_observed"]
+async def _pressure_receipts(rig: SupervisedBus) -> list[Receipt]:
+    return [one for one in await rig.tick() if one.event == "context.pressure_observed"]
 
 
 async def test_every_level_is_recorded_once_on_the_way_up(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await stage.hook("codex", START)
-        assert await levels(stage, 10, 20, 599, 600, 650, 799, 800, 919, 920, 999) == [
+    async with supervised(tmp_path) as rig:
+        await rig.hook("codex", START)
+        assert await levels(rig, 10, 20, 599, 600, 650, 799, 800, 919, 920, 999) == [
             "low",
             "moderate",
             "high",
@@ -46,25 +46,25 @@ async def test_every_level_is_recorded_once_on_the_way_up(tmp_path: Path) -> Non
 
 
 async def test_a_level_is_left_only_clearly_below_its_threshold(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await stage.hook("codex", START)
-        assert await levels(stage, 610, 590, 610, 551, 600, 549, 610) == ["moderate", "low", "moderate"]
+    async with supervised(tmp_path) as rig:
+        await rig.hook("codex", START)
+        assert await levels(rig, 610, 590, 610, 551, 600, 549, 610) == ["moderate", "low", "moderate"]
 
 
 async def test_a_telemetry_line_that_repeats_is_recorded_once(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await stage.hook("codex", START)
-        stage.news("codex", SESSION, usage(700), usage(700), usage(700))
-        assert facts_of(await stage.tick()) == ["context.pressure_observed"]
-        stage.news("codex", SESSION, usage(700))
-        assert facts_of(await stage.tick(3)) == []
+    async with supervised(tmp_path) as rig:
+        await rig.hook("codex", START)
+        rig.news("codex", SESSION, usage(700), usage(700), usage(700))
+        assert facts_of(await rig.tick()) == ["context.pressure_observed"]
+        rig.news("codex", SESSION, usage(700))
+        assert facts_of(await rig.tick(3)) == []
 
 
 async def test_the_receipt_carries_level_used_window_percent_and_sources(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await stage.hook("codex", START)
-        stage.news("codex", SESSION, usage(12_012, 19_000, model="m"))
-        (receipt,) = [one for one in await stage.tick() if one.event == "context.pressure_observed"]
+    async with supervised(tmp_path) as rig:
+        await rig.hook("codex", START)
+        rig.news("codex", SESSION, usage(12_012, 19_000, model="m"))
+        (receipt,) = [one for one in await rig.tick() if one.event == "context.pressure_observed"]
         recorded = receipt.telemetry_summary
         assert recorded == {
             "context_pressure": "moderate",
@@ -81,169 +81,169 @@ async def test_the_receipt_carries_level_used_window_percent_and_sources(tmp_pat
 
 
 async def test_an_unknown_window_gives_numbers_once_and_never_a_percentage(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await stage.hook("claude", START | {"session_id": SESSION})
+    async with supervised(tmp_path) as rig:
+        await rig.hook("claude", START | {"session_id": SESSION})
         for tokens in (500, 900_000, 5):
-            stage.news("claude", SESSION, usage(tokens, None, window_source=None))
-            await stage.tick()
-        recorded = [one for one in await stage.since(0) if one.event == "context.pressure_observed"]
+            rig.news("claude", SESSION, usage(tokens, None, window_source=None))
+            await rig.tick()
+        recorded = [one for one in await rig.since(0) if one.event == "context.pressure_observed"]
         assert [one.telemetry_summary["context_used_pct"] for one in recorded] == [None]
         assert recorded[0].telemetry_summary["context_pressure"] is None
 
 
 async def test_a_window_that_the_harness_reports_beats_a_table_and_yields_to_an_override(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await stage.hook("claude", START)
+    async with supervised(tmp_path) as rig:
+        await rig.hook("claude", START)
         known = WindowKnown(session=SESSION, window_tokens=2_000, window_source="hook:statusLine")
-        stage.news("claude", SESSION, known, usage(700, 1_000, window_source="model_table"))
-        assert [one.telemetry_summary["context_used_pct"] for one in await _pressure_receipts(stage)] == [35]
-        stage.news("claude", SESSION, usage(700, 1_000, window_source="override:LIFEBUS_CLAUDE_CONTEXT_WINDOW_TOKENS"))
-        assert [one.telemetry_summary["context_used_pct"] for one in await _pressure_receipts(stage)] == [70]
+        rig.news("claude", SESSION, known, usage(700, 1_000, window_source="model_table"))
+        assert [one.telemetry_summary["context_used_pct"] for one in await _pressure_receipts(rig)] == [35]
+        rig.news("claude", SESSION, usage(700, 1_000, window_source="override:LIFEBUS_CLAUDE_CONTEXT_WINDOW_TOKENS"))
+        assert [one.telemetry_summary["context_used_pct"] for one in await _pressure_receipts(rig)] == [70]
 
 
 async def test_a_signal_without_numbers_is_recorded_once_until_the_context_is_rewritten(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await stage.hook("codex", START)
-        stage.news("codex", SESSION, usage(950))
-        await stage.tick()
-        (first,) = await stage.hook("codex", PRE_COMPACT)
+    async with supervised(tmp_path) as rig:
+        await rig.hook("codex", START)
+        rig.news("codex", SESSION, usage(950))
+        await rig.tick()
+        (first,) = await rig.hook("codex", PRE_COMPACT)
         assert first.telemetry_summary["source"] == "hook:PreCompact"
         assert first.telemetry_summary["context_pressure"] == "critical"
         assert first.telemetry_summary["context_used_pct"] == 95
-        assert await stage.hook("codex", PRE_COMPACT) == []
-        assert await stage.hook("codex", PRE_COMPACT) == []
-        await stage.hook("codex", POST_COMPACT)
-        assert len(await stage.hook("codex", PRE_COMPACT)) == 1
+        assert await rig.hook("codex", PRE_COMPACT) == []
+        assert await rig.hook("codex", PRE_COMPACT) == []
+        await rig.hook("codex", POST_COMPACT)
+        assert len(await rig.hook("codex", PRE_COMPACT)) == 1
 
 
 async def test_nothing_is_recorded_twice_after_a_restart(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await stage.hook("codex", START)
+    async with supervised(tmp_path) as rig:
+        await rig.hook("codex", START)
         proof = Compacted(session=SESSION, key="33")
-        stage.news("codex", SESSION, usage(700), proof)
-        recorded = facts_of(await stage.tick(5))
+        rig.news("codex", SESSION, usage(700), proof)
+        recorded = facts_of(await rig.tick(5))
         assert recorded == ["context.pressure_observed", "context.compacted"]
-        stage.restart()
-        await stage.supervisor.recover()
-        stage.news("codex", SESSION, usage(700), proof, history=True)
-        assert facts_of(await stage.tick(5)) == []
+        rig.restart()
+        await rig.supervisor.recover()
+        rig.news("codex", SESSION, usage(700), proof, history=True)
+        assert facts_of(await rig.tick(5)) == []
 
 
 @pytest.mark.parametrize("file_first", [True, False])
 async def test_a_compaction_that_hook_and_file_report_is_one_receipt(tmp_path: Path, file_first: bool) -> None:
-    async with supervised(tmp_path) as stage:
-        await stage.hook("codex", START)
+    async with supervised(tmp_path) as rig:
+        await rig.hook("codex", START)
         if file_first:
-            stage.news("codex", SESSION, Compacted(session=SESSION, key="33"))
-            await stage.observe()
-            recorded = await stage.hook("codex", POST_COMPACT)
+            rig.news("codex", SESSION, Compacted(session=SESSION, key="33"))
+            await rig.observe()
+            recorded = await rig.hook("codex", POST_COMPACT)
         else:
-            recorded = await stage.hook("codex", POST_COMPACT)
-            stage.news("codex", SESSION, Compacted(session=SESSION, key="33"))
-            await stage.observe()
+            recorded = await rig.hook("codex", POST_COMPACT)
+            rig.news("codex", SESSION, Compacted(session=SESSION, key="33"))
+            await rig.observe()
         assert facts_of(recorded) == ["context.compacted"]
-        assert "context.compacted" not in facts_of(await stage.tick(6))
+        assert "context.compacted" not in facts_of(await rig.tick(6))
 
 
 async def test_a_hook_that_comes_after_the_file_was_believed_adds_nothing(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await stage.hook("codex", START)
-        stage.news(
+    async with supervised(tmp_path) as rig:
+        await rig.hook("codex", START)
+        rig.news(
             "codex", SESSION, Compacted(session=SESSION, key="33", trigger="auto", tokens_before=9, tokens_after=2)
         )
-        (receipt,) = [one for one in await stage.tick(4) if one.event == "context.compacted"]
+        (receipt,) = [one for one in await rig.tick(4) if one.event == "context.compacted"]
         assert receipt.telemetry_summary == {
             "source": "rollout",
             "trigger": "auto",
             "tokens_before": 9,
             "tokens_after": 2,
         }
-        assert await stage.hook("codex", POST_COMPACT) == []
-        assert stage.supervisor.merged == 1
-        stage.news("codex", SESSION, Compacted(session=SESSION, key="77"))
-        await stage.observe()
-        assert facts_of(await stage.hook("codex", POST_COMPACT)) == ["context.compacted"]
+        assert await rig.hook("codex", POST_COMPACT) == []
+        assert rig.supervisor.merged == 1
+        rig.news("codex", SESSION, Compacted(session=SESSION, key="77"))
+        await rig.observe()
+        assert facts_of(await rig.hook("codex", POST_COMPACT)) == ["context.compacted"]
 
 
 async def test_a_file_alone_proves_a_compaction_at_once_where_no_hook_ever_came(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        stage.news("codex", SESSION, usage(1), history=True)
-        assert facts_of(await stage.tick()) == []
-        stage.news("codex", SESSION, Compacted(session=SESSION, key="33"))
-        assert "context.compacted" in facts_of(await stage.tick())
+    async with supervised(tmp_path) as rig:
+        rig.news("codex", SESSION, usage(1), history=True)
+        assert facts_of(await rig.tick()) == []
+        rig.news("codex", SESSION, Compacted(session=SESSION, key="33"))
+        assert "context.compacted" in facts_of(await rig.tick())
 
 
 async def test_what_stood_in_the_file_of_an_unknown_session_is_not_recorded(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        stage.news("codex", SESSION, usage(900), Compacted(session=SESSION, key="1"), history=True)
-        assert facts_of(await stage.tick(4)) == []
-        stage.news("codex", SESSION, usage(950))
-        assert facts_of(await stage.tick()) == ["context.pressure_observed"]
-        assert facts_of(await stage.tick(4)) == []
+    async with supervised(tmp_path) as rig:
+        rig.news("codex", SESSION, usage(900), Compacted(session=SESSION, key="1"), history=True)
+        assert facts_of(await rig.tick(4)) == []
+        rig.news("codex", SESSION, usage(950))
+        assert facts_of(await rig.tick()) == ["context.pressure_observed"]
+        assert facts_of(await rig.tick(4)) == []
 
 
 async def test_pressure_that_shows_when_the_session_is_over_is_still_recorded(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await stage.hook("codex", START)
-        await stage.hook("codex", {"hook_event_name": "SessionEnd", "session_id": SESSION, "reason": "other"})
-        stage.news("codex", SESSION, usage(700))
-        assert facts_of(await stage.tick()) == ["context.pressure_observed"]
+    async with supervised(tmp_path) as rig:
+        await rig.hook("codex", START)
+        await rig.hook("codex", {"hook_event_name": "SessionEnd", "session_id": SESSION, "reason": "other"})
+        rig.news("codex", SESSION, usage(700))
+        assert facts_of(await rig.tick()) == ["context.pressure_observed"]
 
 
 async def test_compactions_from_before_a_session_was_known_are_no_news_also_after_a_restart(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await stage.hook("codex", START | {"source": "resume"})
+    async with supervised(tmp_path) as rig:
+        await rig.hook("codex", START | {"source": "resume"})
         old = [Compacted(session=SESSION, key=str(number)) for number in range(3)]
-        stage.news("codex", SESSION, *old, history=True)
-        assert facts_of(await stage.tick(4)) == []
-        stage.restart()
-        await stage.supervisor.recover()
-        stage.news("codex", SESSION, *old, history=True)
-        assert facts_of(await stage.tick(4)) == []
-        stage.news("codex", SESSION, Compacted(session=SESSION, key="new"))
-        assert facts_of(await stage.tick(4)) == ["context.compacted"]
+        rig.news("codex", SESSION, *old, history=True)
+        assert facts_of(await rig.tick(4)) == []
+        rig.restart()
+        await rig.supervisor.recover()
+        rig.news("codex", SESSION, *old, history=True)
+        assert facts_of(await rig.tick(4)) == []
+        rig.news("codex", SESSION, Compacted(session=SESSION, key="new"))
+        assert facts_of(await rig.tick(4)) == ["context.compacted"]
 
 
 async def test_what_is_only_in_a_strangers_file_is_not_recorded_at_all(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        stage.news("codex", SESSION, usage(900), Compacted(session=SESSION, key="1"), history=True)
-        assert await stage.tick(4) == []
+    async with supervised(tmp_path) as rig:
+        rig.news("codex", SESSION, usage(900), Compacted(session=SESSION, key="1"), history=True)
+        assert await rig.tick(4) == []
 
 
 async def test_a_compaction_counts_once_however_many_clients_are_called(tmp_path: Path) -> None:
     async def agree(_: DispatchEnvelope) -> CallbackResponse:
         return CallbackResponse.ok()
 
-    async with supervised(tmp_path) as stage:
+    async with supervised(tmp_path) as rig:
         for client in ("one", "two"):
-            stage.bus.register(client, [LifecycleEvent.CONTEXT_COMPACTED], agree)
-        await stage.hook("codex", START)
-        await stage.hook("codex", POST_COMPACT)
-        stage.news("codex", SESSION, Compacted(session=SESSION, key="1"), Compacted(session=SESSION, key="2"))
-        assert facts_of(await stage.tick(4)) == ["context.compacted", "context.compacted"]  # the second's, by client
-        assert facts_of(await stage.tick(4)) == []
+            rig.bus.register(client, [LifecycleEvent.CONTEXT_COMPACTED], agree)
+        await rig.hook("codex", START)
+        await rig.hook("codex", POST_COMPACT)
+        rig.news("codex", SESSION, Compacted(session=SESSION, key="1"), Compacted(session=SESSION, key="2"))
+        assert facts_of(await rig.tick(4)) == ["context.compacted", "context.compacted"]  # the second's, by client
+        assert facts_of(await rig.tick(4)) == []
 
 
 async def test_a_session_that_is_resumed_is_counted_on(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await stage.hook("codex", START)
-        stage.news("codex", SESSION, Compacted(session=SESSION, key="1"))
-        assert facts_of(await stage.tick(4)) == ["context.compacted"]
-        await stage.hook("codex", {"hook_event_name": "SessionEnd", "session_id": SESSION, "reason": "other"})
-        await stage.tick(6)
-        stage.clock.seconds += 600
-        await stage.hook("codex", START | {"source": "resume"})
-        stage.news("codex", SESSION, Compacted(session=SESSION, key="2"))  # the file is read on, and not again
-        assert facts_of(await stage.tick(4)) == ["context.compacted"]
+    async with supervised(tmp_path) as rig:
+        await rig.hook("codex", START)
+        rig.news("codex", SESSION, Compacted(session=SESSION, key="1"))
+        assert facts_of(await rig.tick(4)) == ["context.compacted"]
+        await rig.hook("codex", {"hook_event_name": "SessionEnd", "session_id": SESSION, "reason": "other"})
+        await rig.tick(6)
+        rig.clock.seconds += 600
+        await rig.hook("codex", START | {"source": "resume"})
+        rig.news("codex", SESSION, Compacted(session=SESSION, key="2"))  # the file is read on, and not again
+        assert facts_of(await rig.tick(4)) == ["context.compacted"]
 
 
 async def test_a_hook_just_after_a_restart_is_not_recorded_again_from_the_file(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await stage.hook("codex", START)
-        await stage.tick()
-        stage.restart()
-        await stage.supervisor.recover()
-        await stage.hook("codex", POST_COMPACT)
-        stage.news("codex", SESSION, usage(1), history=True)
-        stage.news("codex", SESSION, Compacted(session=SESSION, key="1"))
-        assert "context.compacted" not in facts_of(await stage.tick(4))
+    async with supervised(tmp_path) as rig:
+        await rig.hook("codex", START)
+        await rig.tick()
+        rig.restart()
+        await rig.supervisor.recover()
+        await rig.hook("codex", POST_COMPACT)
+        rig.news("codex", SESSION, usage(1), history=True)
+        rig.news("codex", SESSION, Compacted(session=SESSION, key="1"))
+        assert "context.compacted" not in facts_of(await rig.tick(4))

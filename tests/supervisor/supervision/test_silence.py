@@ -32,17 +32,17 @@ def losses(receipts: list[Receipt]) -> list[Receipt]:
     return [one for one in receipts if one.event == "capability.degraded"]
 
 
-def outcome(stage: SupervisedBus, session: str) -> str:
+def outcome(rig: SupervisedBus, session: str) -> str:
     """What a client that needs pressure gets in a session now."""
     request = CapabilityRequest(capability="context_pressure", level=RequirementLevel.REQUIRED)
-    overrides = stage.bus.capabilities.overrides("codex", session)
-    return negotiate(stage.bus.registry.require("codex"), [request], overrides).outcome
+    overrides = rig.bus.capabilities.overrides("codex", session)
+    return negotiate(rig.bus.registry.require("codex"), [request], overrides).outcome
 
 
-async def one_turn(stage: SupervisedBus) -> None:
+async def one_turn(rig: SupervisedBus) -> None:
     for payload in (START, PROMPT, STOP):
-        await stage.hook("codex", payload)
-    await stage.tick(3)
+        await rig.hook("codex", payload)
+    await rig.tick(3)
 
 
 def missing(problem: FileProblem = "missing") -> FileUpdate:
@@ -52,10 +52,10 @@ def missing(problem: FileProblem = "missing") -> FileUpdate:
 
 
 async def test_hooks_that_are_cut_while_the_transcript_grows_are_recorded_as_silent(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await one_turn(stage)
-        stage.news("codex", SESSION, TurnStarted(session=SESSION, frame_id="t2"), ACTIVITY)
-        recorded = await stage.tick(stage.limits.silence.hook_ticks + 1)
+    async with supervised(tmp_path) as rig:
+        await one_turn(rig)
+        rig.news("codex", SESSION, TurnStarted(session=SESSION, frame_id="t2"), ACTIVITY)
+        recorded = await rig.tick(rig.limits.silence.hook_ticks + 1)
         (receipt,) = losses(recorded)
         lost = {one.capability: (one.previous_support, one.current_support) for one in receipt.capability_degradations}
         assert lost["event:frame.opening"] == (SupportState.NATIVE, SupportState.UNAVAILABLE)
@@ -68,29 +68,29 @@ async def test_hooks_that_are_cut_while_the_transcript_grows_are_recorded_as_sil
 
 
 async def test_a_file_that_never_was_is_not_missed_before_the_first_turn(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await stage.hook("codex", START)
-        stage.files.standing = [missing()]
-        assert losses(await stage.tick(10)) == []
-        await stage.hook("codex", PROMPT)
-        assert losses(await stage.tick(10)) == []  # other hooks may hold up the first prompt, and with it the file
-        await stage.hook("codex", STOP)
-        assert len(losses(await stage.tick(2))) == 1
+    async with supervised(tmp_path) as rig:
+        await rig.hook("codex", START)
+        rig.files.standing = [missing()]
+        assert losses(await rig.tick(10)) == []
+        await rig.hook("codex", PROMPT)
+        assert losses(await rig.tick(10)) == []  # other hooks may hold up the first prompt, and with it the file
+        await rig.hook("codex", STOP)
+        assert len(losses(await rig.tick(2))) == 1
 
 
 async def test_a_file_that_never_came_is_missed_in_a_long_first_turn(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await stage.hook("codex", START)
-        await stage.hook("codex", PROMPT)
-        stage.files.standing = [missing()]
-        assert len(losses(await stage.tick(PATIENT_TICKS + 5))) == 1
+    async with supervised(tmp_path) as rig:
+        await rig.hook("codex", START)
+        await rig.hook("codex", PROMPT)
+        rig.files.standing = [missing()]
+        assert len(losses(await rig.tick(PATIENT_TICKS + 5))) == 1
 
 
 async def test_every_field_of_the_contract_is_there(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await one_turn(stage)
-        stage.files.standing = [missing()]
-        (receipt,) = losses(await stage.tick(2))
+    async with supervised(tmp_path) as rig:
+        await one_turn(rig)
+        rig.files.standing = [missing()]
+        (receipt,) = losses(await rig.tick(2))
         (first, second) = receipt.capability_degradations
         assert encode_json(first).decode() == (
             '{"capability":"context_pressure","current_support":"unavailable","event":"capability.degraded",'
@@ -101,159 +101,159 @@ async def test_every_field_of_the_contract_is_there(tmp_path: Path) -> None:
 
 
 async def test_work_outside_any_turn_counts_when_it_goes_on(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await one_turn(stage)
+    async with supervised(tmp_path) as rig:
+        await one_turn(rig)
         for _ in range(2):
-            stage.news("codex", SESSION, ACTIVITY)
-            assert losses(await stage.tick()) == []
-        assert len(losses(await stage.tick(3))) == 1
+            rig.news("codex", SESSION, ACTIVITY)
+            assert losses(await rig.tick()) == []
+        assert len(losses(await rig.tick(3))) == 1
 
 
 async def test_the_last_lines_of_a_turn_are_no_silence(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await stage.hook("codex", START)
-        await stage.hook("codex", PROMPT)
-        await stage.hook("codex", STOP)
+    async with supervised(tmp_path) as rig:
+        await rig.hook("codex", START)
+        await rig.hook("codex", PROMPT)
+        await rig.hook("codex", STOP)
         for _ in range(2):  # they come a little after the hook
-            stage.news("codex", SESSION, ACTIVITY)
-            await stage.tick()
-        assert losses(await stage.tick(20)) == []
+            rig.news("codex", SESSION, ACTIVITY)
+            await rig.tick()
+        assert losses(await rig.tick(20)) == []
 
 
 async def test_a_long_turn_is_no_silence(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await stage.hook("codex", START)
-        await stage.hook("codex", PROMPT)
+    async with supervised(tmp_path) as rig:
+        await rig.hook("codex", START)
+        await rig.hook("codex", PROMPT)
         for _ in range(50):
-            stage.news("codex", SESSION, ACTIVITY)
-            assert losses(await stage.tick()) == []
+            rig.news("codex", SESSION, ACTIVITY)
+            assert losses(await rig.tick()) == []
 
 
 async def test_an_idle_session_loses_nothing(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await one_turn(stage)
-        assert await stage.tick(200) == []
+    async with supervised(tmp_path) as rig:
+        await one_turn(rig)
+        assert await rig.tick(200) == []
 
 
 async def test_a_stop_that_never_comes_is_shown_by_the_end_in_the_file(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await stage.hook("codex", START)
-        await stage.hook("codex", PROMPT)
-        stage.news("codex", SESSION, TurnEnded(session=SESSION, frame_id="t1"))
-        recorded = await stage.tick(4)
+    async with supervised(tmp_path) as rig:
+        await rig.hook("codex", START)
+        await rig.hook("codex", PROMPT)
+        rig.news("codex", SESSION, TurnEnded(session=SESSION, frame_id="t1"))
+        recorded = await rig.tick(4)
         assert facts_of(recorded) == ["frame.ended"]
         assert recorded[-1].telemetry_summary["frame_end"] == "completed"
 
 
 async def test_a_hook_that_comes_again_gives_back_what_was_lost(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await one_turn(stage)
-        stage.news("codex", SESSION, TurnStarted(session=SESSION, frame_id="t2"))
-        (loss,) = losses(await stage.tick(4))
-        await stage.hook("codex", PROMPT | {"turn_id": "t3"})
-        (back,) = losses(await stage.tick())
+    async with supervised(tmp_path) as rig:
+        await one_turn(rig)
+        rig.news("codex", SESSION, TurnStarted(session=SESSION, frame_id="t2"))
+        (loss,) = losses(await rig.tick(4))
+        await rig.hook("codex", PROMPT | {"turn_id": "t3"})
+        (back,) = losses(await rig.tick())
         assert {one.capability for one in back.capability_degradations} == {
             one.capability for one in loss.capability_degradations
         }
         assert {one.previous_support for one in back.capability_degradations} == {SupportState.UNAVAILABLE}
         assert back.capability_degradations[0].evidence == "a hook came again: UserPromptSubmit"
         assert (back.status, back.failure_class) == ("observed", None)
-        assert losses(await stage.tick(10)) == []
+        assert losses(await rig.tick(10)) == []
 
 
 async def test_negotiations_see_what_is_lost_until_it_is_back(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await one_turn(stage)
-        stage.files.standing = [missing()]
-        await stage.tick(2)
-        assert outcome(stage, SESSION) == "unsupported"
-        assert outcome(stage, "another") == "satisfied"
-        stage.files.standing = []
-        stage.news("codex", SESSION, Usage(session=SESSION, used_tokens=1, used_source="x"))
-        (back,) = losses(await stage.tick())
+    async with supervised(tmp_path) as rig:
+        await one_turn(rig)
+        rig.files.standing = [missing()]
+        await rig.tick(2)
+        assert outcome(rig, SESSION) == "unsupported"
+        assert outcome(rig, "another") == "satisfied"
+        rig.files.standing = []
+        rig.news("codex", SESSION, Usage(session=SESSION, used_tokens=1, used_source="x"))
+        (back,) = losses(await rig.tick())
         assert back.capability_degradations[0].evidence == "the telemetry file is there again"
-        assert outcome(stage, SESSION) == "satisfied"
+        assert outcome(rig, SESSION) == "satisfied"
 
 
 async def test_one_missing_poll_is_not_enough(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await one_turn(stage)
+    async with supervised(tmp_path) as rig:
+        await one_turn(rig)
         for _ in range(3):
-            stage.files.put(missing())
-            assert losses(await stage.tick(2)) == []
+            rig.files.put(missing())
+            assert losses(await rig.tick(2)) == []
 
 
 @pytest.mark.parametrize("problem", ["hung", "refused", "unreadable"])
 async def test_a_file_that_cannot_be_had_is_as_good_as_missing(tmp_path: Path, problem: FileProblem) -> None:
-    async with supervised(tmp_path) as stage:
-        await one_turn(stage)
-        stage.files.standing = [missing(problem=problem)]
-        assert len(losses(await stage.tick(6))) == 1
+    async with supervised(tmp_path) as rig:
+        await one_turn(rig)
+        rig.files.standing = [missing(problem=problem)]
+        assert len(losses(await rig.tick(6))) == 1
 
 
 async def test_three_unreadable_lines_in_a_row_degrade_the_source(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await one_turn(stage)
-        stage.news("codex", SESSION, skipped=2, unreadable_run=2)
-        assert losses(await stage.tick()) == []
-        stage.news("codex", SESSION, skipped=1, unreadable_run=3, evidence="unreadable record bad_json")
-        (receipt,) = losses(await stage.tick())
+    async with supervised(tmp_path) as rig:
+        await one_turn(rig)
+        rig.news("codex", SESSION, skipped=2, unreadable_run=2)
+        assert losses(await rig.tick()) == []
+        rig.news("codex", SESSION, skipped=1, unreadable_run=3, evidence="unreadable record bad_json")
+        (receipt,) = losses(await rig.tick())
         assert receipt.capability_degradations[0].evidence == "unreadable record bad_json"
-        stage.news("codex", SESSION, ACTIVITY)
-        assert len(losses(await stage.tick())) == 1
+        rig.news("codex", SESSION, ACTIVITY)
+        assert len(losses(await rig.tick())) == 1
 
 
 async def test_a_loss_is_recorded_once_and_survives_a_restart(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        await one_turn(stage)
-        stage.files.standing = [missing()]
-        await stage.tick(2)
-        stage.restart()
-        stage.bus.capabilities.state = CapabilityState()  # as in a new process
-        await stage.supervisor.recover()
-        stage.files.standing = [missing()]
-        assert losses(await stage.tick(5)) == []
-        assert outcome(stage, SESSION) == "unsupported"
+    async with supervised(tmp_path) as rig:
+        await one_turn(rig)
+        rig.files.standing = [missing()]
+        await rig.tick(2)
+        rig.restart()
+        rig.bus.capabilities.state = CapabilityState()  # as in a new process
+        await rig.supervisor.recover()
+        rig.files.standing = [missing()]
+        assert losses(await rig.tick(5)) == []
+        assert outcome(rig, SESSION) == "unsupported"
 
 
 @pytest.mark.parametrize("installed", [True, False])
 async def test_a_session_without_any_hook_is_silent_where_hooks_are_installed(tmp_path: Path, installed: bool) -> None:
-    async with supervised(tmp_path) as stage:
-        stage.installed = {"codex"} if installed else set()
-        stage.news("codex", SESSION, TurnStarted(session=SESSION, frame_id="t1"))
-        assert len(losses(await stage.tick(6))) == int(installed)
+    async with supervised(tmp_path) as rig:
+        rig.installed = {"codex"} if installed else set()
+        rig.news("codex", SESSION, TurnStarted(session=SESSION, frame_id="t1"))
+        assert len(losses(await rig.tick(6))) == int(installed)
 
 
 async def test_an_app_that_stops_sending_in_an_open_frame_is_recorded_as_silent(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
+    async with supervised(tmp_path) as rig:
         for payload in (START, PROMPT):
-            await stage.bus.emit("app", ADAPTERS["codex"].read(call("codex", payload), ids()).emissions)
-        await stage.tick()
-        stage.clock.seconds += stage.limits.silence.app_s
-        (receipt,) = losses(await stage.tick(2))
+            await rig.bus.emit("app", ADAPTERS["codex"].read(call("codex", payload), ids()).emissions)
+        await rig.tick()
+        rig.clock.seconds += rig.limits.silence.app_s
+        (receipt,) = losses(await rig.tick(2))
         assert receipt.telemetry_summary["cause"] == "app_silent"
-        await stage.bus.emit("app", ADAPTERS["codex"].read(call("codex", STOP), ids()).emissions)
-        (back,) = losses(await stage.tick())
+        await rig.bus.emit("app", ADAPTERS["codex"].read(call("codex", STOP), ids()).emissions)
+        (back,) = losses(await rig.tick())
         assert back.capability_degradations[0].evidence == "the app was heard again"
 
 
 async def test_an_app_between_two_frames_may_be_silent(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
+    async with supervised(tmp_path) as rig:
         for payload in (START, PROMPT, STOP):
-            await stage.bus.emit("app", ADAPTERS["codex"].read(call("codex", payload), ids()).emissions)
-        await stage.tick()
-        stage.clock.seconds += 10 * stage.limits.silence.app_s
-        assert await stage.tick(3) == []
+            await rig.bus.emit("app", ADAPTERS["codex"].read(call("codex", payload), ids()).emissions)
+        await rig.tick()
+        rig.clock.seconds += 10 * rig.limits.silence.app_s
+        assert await rig.tick(3) == []
 
 
 async def test_ticks_that_find_nothing_are_published_and_not_stored(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as stage:
-        assert await stage.tick(2) == []
-        assert stage.transient == []
-        await one_turn(stage)
-        before = len(stage.transient)
-        assert await stage.tick(2) == []
-        assert len(stage.transient) == before + 2
-        recorded = stage.transient[-1]
+    async with supervised(tmp_path) as rig:
+        assert await rig.tick(2) == []
+        assert rig.transient == []
+        await one_turn(rig)
+        before = len(rig.transient)
+        assert await rig.tick(2) == []
+        assert len(rig.transient) == before + 2
+        recorded = rig.transient[-1]
         assert (recorded.event, recorded.sequence) == (LifecycleEvent.SUPERVISOR_TICK, None)
         assert recorded.telemetry_summary == {"sessions": 1}

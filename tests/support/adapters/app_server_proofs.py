@@ -20,8 +20,8 @@ async def app_servers_tell_what_the_mode_claims(adapter_id: str) -> None:
     seen: set[LifecycleEvent] = set()
     for name in ("thread_compact", "turn_command_approval_accept"):
         with TemporaryDirectory() as folder:
-            async with supervised(Path(folder)) as stage:
-                receipts = await play(stage, CAPTURES / "app_server" / f"{name}.jsonl")
-                receipts += await Observer(stage, "o9").observe(ObservedLoss(messages=1, bytes=9))
+            async with supervised(Path(folder)) as rig:
+                receipts = await play(rig, CAPTURES / "app_server" / f"{name}.jsonl")
+                receipts += await Observer(rig, "o9").observe(ObservedLoss(messages=1, bytes=9))
         seen |= {receipt.event for receipt in receipts if receipt.integration_mode is mode}
     assert seen | _MADE_BY_LIFEBUS == {event for event, claim in claims.items() if mode in claim.modes}

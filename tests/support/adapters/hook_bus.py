@@ -36,7 +36,7 @@ class HookBus:
 
     @property
     def published(self) -> list[Receipt]:
-        return [decode_json(row.receipt, Receipt) for row in self._published]
+        return [decode_json(one.receipt, Receipt) for one in self._published]
 
     async def hook(self, adapter_id: str, payload: dict[str, Any], **changes: Any) -> tuple[list[Receipt], HookAnswer]:
         """Return the receipts of a hook call and the native answer."""
@@ -47,7 +47,7 @@ class HookBus:
         before = self.bus.ledger.head
         answer = await HookCalls(self.bus, ADAPTERS, budget=2.0).handle(native)
         page = await self.bus.ledger.read(Query(after=before))
-        return [decode_json(row.receipt, Receipt) for row in page.stored], answer
+        return [decode_json(one.receipt, Receipt) for one in page.stored], answer
 
     def deliver(self, event: str, payload: PayloadEnvelope, client_id: str = "test-client") -> None:
         """Register a client that answers an event with a payload of its own."""
@@ -60,7 +60,7 @@ class HookBus:
 
 
 def receipts(outcomes: Sequence[EmissionOutcome]) -> list[Receipt]:
-    return [decode_json(row.receipt, Receipt) for outcome in outcomes for row in outcome.stored]
+    return [decode_json(one.receipt, Receipt) for outcome in outcomes for one in outcome.stored]
 
 
 @asynccontextmanager

@@ -21,18 +21,18 @@ PATIENCE_S = 20.0
 
 
 def plugin_text(adapter_id: str, launcher: str, events: tuple[str, ...] | None = None) -> str:
-    wish = InstallRequest(
+    request = InstallRequest(
         mode=IntegrationMode.NATIVE_HOOK,
         scope="user",
         surroundings=Surroundings(home="/home/dev", environ={}),
         launcher=launcher,
         events=events,
     )
-    texts = [item for item in ADAPTERS[adapter_id].assets.make(wish) if isinstance(item, OwnedFile)]
+    texts = [item for item in ADAPTERS[adapter_id].assets.make(request) if isinstance(item, OwnedFile)]
     return next(item.contents for item in texts if item.path.endswith(".js"))
 
 
-class Stage:
+class PluginRun:
     """A directory with a plugin and a launcher, and how to run node in it."""
 
     def __init__(self, directory: Path, adapter_id: str, events: tuple[str, ...] | None = None) -> None:

@@ -14,10 +14,10 @@ from support.supervisor.scripted import CONFIGURED, PROFILE, SECRET, Renewing, S
 
 
 @asynccontextmanager
-async def _renewing(adapter_id: str, book: ScriptedClient | None = None) -> AsyncIterator[Renewing]:
+async def _renewing(adapter_id: str, client: ScriptedClient | None = None) -> AsyncIterator[Renewing]:
     assert adapter_id == PROFILE.adapter
     with short_directory() as directory:
-        async with renewing(directory, book) as on:
+        async with renewing(directory, client) as on:
             yield on
 
 
@@ -49,7 +49,7 @@ async def an_operator_prepares_by_hand(adapter_id: str) -> None:
         assert shell.call("continuation", "put", "t-1", "--cwd", "/work", stdin=SECRET.encode()).code == 0
         async with renewing(directory) as on:
             await on.start("s2", "/work")
-            assert [(one["step"], one["token"]) for one in on.book.asked] == [("consume", SECRET)]
+            assert [(one["step"], one["token"]) for one in on.client.asked] == [("consume", SECRET)]
 
 
 async def a_hook_tells_of_the_start_after_a_reset(adapter_id: str) -> None:
@@ -65,12 +65,12 @@ async def a_hook_tells_of_the_start_after_a_reset(adapter_id: str) -> None:
 async def a_token_comes_back_byte_for_byte(adapter_id: str) -> None:
     """What the client prepared is what it gets back, whatever is in it."""
     for token in (SECRET, "\u20ac \x01\n\"'\\", "x" * 16_384):
-        book = ScriptedClient()
-        book.answers["prepare"] = {"token": token, "thread": "t-1"}
-        async with _renewing(adapter_id, book) as on:
+        client = ScriptedClient()
+        client.answers["prepare"] = {"token": token, "thread": "t-1"}
+        async with _renewing(adapter_id, client) as on:
             await on.stop("s1")
             await on.start("s2")
-        assert book.asked[-1]["token"] == token
+        assert client.asked[-1]["token"] == token
 
 
 async def without_the_profile_nothing_is_renewed(adapter_id: str) -> None:

@@ -50,24 +50,24 @@ async def levels_come_from_the_file(adapter_id: str) -> None:
     levels = {next_level(None, fact.used_tokens, fact.window_tokens, Thresholds()) for fact in found}
     assert levels == {PressureLevel.LOW, PressureLevel.MODERATE, PressureLevel.HIGH}
     assert all(fact.used_source and fact.window_source for fact in found)
-    async with _supervised() as stage:
-        await stage.hook(adapter_id, START)
-        pressed = [one for fact in found for one in await _pressure_of(stage, adapter_id, fact)]
+    async with _supervised() as rig:
+        await rig.hook(adapter_id, START)
+        pressed = [one for fact in found for one in await _pressure_of(rig, adapter_id, fact)]
     assert {one.telemetry_summary["context_pressure"] for one in pressed} == {"low", "moderate", "high"}
     assert {one.integration_mode for one in pressed} == {IntegrationMode.TELEMETRY_ONLY}
     assert all(isinstance(one.telemetry_summary["context_used_pct"], int) for one in pressed)
 
 
-async def _pressure_of(stage: SupervisedBus, adapter_id: str, fact: Usage) -> list[Receipt]:
-    stage.news(adapter_id, START["session_id"], structs.replace(fact, session=START["session_id"]))
-    return [one for one in await stage.tick() if one.event is LifecycleEvent.CONTEXT_PRESSURE_OBSERVED]
+async def _pressure_of(rig: SupervisedBus, adapter_id: str, fact: Usage) -> list[Receipt]:
+    rig.news(adapter_id, START["session_id"], structs.replace(fact, session=START["session_id"]))
+    return [one for one in await rig.tick() if one.event is LifecycleEvent.CONTEXT_PRESSURE_OBSERVED]
 
 
 @asynccontextmanager
 async def _supervised() -> AsyncIterator[SupervisedBus]:
     with TemporaryDirectory() as folder:
-        async with supervised(Path(folder)) as stage:
-            yield stage
+        async with supervised(Path(folder)) as rig:
+            yield rig
 
 
 async def levels_need_a_known_window(adapter_id: str) -> None:
@@ -111,13 +111,13 @@ def _compacts(call: Any) -> bool:
 async def losses_are_told_by_supervision(adapter_id: str) -> None:
     """No hook has it: a telemetry file that stays away takes pressure with it, and the receipt says so."""
     assert not any(LifecycleEvent.CAPABILITY_DEGRADED in rule.events for rule in hooks_of(adapter_id).rules.values())
-    async with _supervised() as stage:
+    async with _supervised() as rig:
         for payload in (START, PROMPT, STOP):
-            await stage.hook(adapter_id, payload)
+            await rig.hook(adapter_id, payload)
         session, source = START["session_id"], source_of(adapter_id).source_id
         gone = FileUpdate(adapter_id=adapter_id, source_id=source, path="/t", session=session, problem="missing")
-        stage.files.standing.append(gone)
-        found = [one for one in await stage.tick(6) if one.event is LifecycleEvent.CAPABILITY_DEGRADED]
+        rig.files.standing.append(gone)
+        found = [one for one in await rig.tick(6) if one.event is LifecycleEvent.CAPABILITY_DEGRADED]
     (receipt,) = found
     lost = {change.capability: change.current_support for change in receipt.capability_degradations}
     assert lost == dict.fromkeys(("context_pressure", "event:context.pressure_observed"), SupportState.UNAVAILABLE)
@@ -127,11 +127,11 @@ async def losses_are_told_by_supervision(adapter_id: str) -> None:
 async def ticks_are_made_by_the_supervisor(adapter_id: str) -> None:
     """No hook yields a tick; supervision makes one of what it sees, and whoever else supervises may."""
     assert not any(LifecycleEvent.SUPERVISOR_TICK in rule.events for rule in hooks_of(adapter_id).rules.values())
-    async with _supervised() as stage:
-        await stage.hook(adapter_id, START)
-        own = [one for one in await stage.tick() if one.event is LifecycleEvent.SUPERVISOR_TICK]
+    async with _supervised() as rig:
+        await rig.hook(adapter_id, START)
+        own = [one for one in await rig.tick() if one.event is LifecycleEvent.SUPERVISOR_TICK]
         driven = Emission(request=_request(adapter_id, "supervisor.tick", "telemetry_only"))
-        (others,) = receipts(await stage.bus.emit("somebody", [driven]))
+        (others,) = receipts(await rig.bus.emit("somebody", [driven]))
     assert [one.client_id for one in own] == ["lifebus.supervisor"]
     assert (others.event, others.status) == (LifecycleEvent.SUPERVISOR_TICK, ReceiptStatus.OBSERVED)
 
@@ -142,13 +142,13 @@ async def files_tell_what_hooks_do_not(adapter_id: str) -> None:
         "telemetry_only", "context.pressure_observed", "context.compacted", "frame.ended", "session.ended"
     )(adapter_id)
     session = START["session_id"]
-    async with _supervised() as stage:
+    async with _supervised() as rig:
         for payload in (START, PROMPT):
-            await stage.hook(adapter_id, payload)
-        stage.news(adapter_id, session, Compacted(session=session, key="1"))
-        compacted = await stage.tick(4)
-        stage.dead.add(HARNESS)
-        ended = await stage.tick(4)
+            await rig.hook(adapter_id, payload)
+        rig.news(adapter_id, session, Compacted(session=session, key="1"))
+        compacted = await rig.tick(4)
+        rig.dead.add(HARNESS)
+        ended = await rig.tick(4)
     found = [one for one in (*compacted, *ended) if one.event is not LifecycleEvent.SUPERVISOR_TICK]
     assert [one.event.value for one in found] == ["context.compacted", "frame.ended", "session.ended"]
     assert {one.integration_mode for one in found} == {IntegrationMode.TELEMETRY_ONLY}

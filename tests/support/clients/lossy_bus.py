@@ -17,12 +17,12 @@ class ModelLedger:
     def __init__(self, epoch: str) -> None:
         self.epoch = epoch
         self.floor = 0
-        self.rows: list[tuple[WireReceipt, str]] = []
+        self.receipts: list[tuple[WireReceipt, str]] = []
         self._sequences: dict[str, int] = {}
 
     @property
     def head(self) -> int:
-        return len(self.rows)
+        return len(self.receipts)
 
     def commit(self, sessions: Sequence[str]) -> list[tuple[WireReceipt, str]]:
         new: list[tuple[WireReceipt, str]] = []
@@ -30,11 +30,11 @@ class ModelLedger:
             self._sequences[session] = self._sequences.get(session, 0) + 1
             name = f"{self.epoch}/{self.head + 1}".encode()
             new.append((WireReceipt(self.head + 1, self._sequences[session], name), session))
-            self.rows.append(new[-1])
+            self.receipts.append(new[-1])
         return new
 
     def wanted(self, session: tuple[str, str] | None, after: int = 0) -> list[WireReceipt]:
-        return [row for row, name in self.rows[after:] if session is None or session[1] == name]
+        return [one for one, name in self.receipts[after:] if session is None or session[1] == name]
 
     def page(self, query: Backfill, limit: int) -> BackfillPage:
         if query.epoch != self.epoch or query.after < self.floor:
@@ -45,11 +45,11 @@ class ModelLedger:
         return self._page(found, max(query.after, self.head), complete=True)
 
     def _page(
-        self, rows: Sequence[WireReceipt], next_: int, *, complete: bool, snapshot_required: bool = False
+        self, stored: Sequence[WireReceipt], next_: int, *, complete: bool, snapshot_required: bool = False
     ) -> BackfillPage:
         return BackfillPage(
             epoch=self.epoch,
-            rows=tuple(rows),
+            rows=tuple(stored),
             next=next_,
             head=self.head,
             floor=self.floor,
@@ -75,9 +75,9 @@ class LossyBus(LossyPipe[Message, ModelLedger]):
     def commit(self, sessions: Sequence[str]) -> None:
         """Commit rows and publish them as the publisher does."""
         new = self.log.commit(sessions)
-        for row, session in new:
-            self._changed[session_topic(ADAPTER, session).decode()] = row.sequence or 0
-        published = [row for row, session in new if self.session is None or session == self.session[1]]
+        for one, session in new:
+            self._changed[session_topic(ADAPTER, session).decode()] = one.sequence or 0
+        published = [one for one, session in new if self.session is None or session == self.session[1]]
         if published:
             self.pipe.append((self.log.epoch, published))
 

@@ -24,30 +24,32 @@ class ModelLog:
 
     def __init__(self, epoch: str) -> None:
         self.epoch = epoch
-        self.rows: dict[str, list[WireSignal]] = {}
+        self.signals: dict[str, list[WireSignal]] = {}
         self.floors: dict[str, int] = {}
 
     def record(self, thread: str) -> WireSignal:
-        rows = self.rows.setdefault(thread, [])
-        rows.append(WireSignal(len(rows) + 1, "app_server.error", f"{self.epoch}/{thread}/{len(rows) + 1}".encode()))
-        return rows[-1]
+        stored = self.signals.setdefault(thread, [])
+        stored.append(
+            WireSignal(len(stored) + 1, "app_server.error", f"{self.epoch}/{thread}/{len(stored) + 1}".encode())
+        )
+        return stored[-1]
 
     def heads(self, question: ThreadsQuery) -> ThreadHeads:
-        wanted = [thread for thread in self.rows if question.thread in {None, thread}]
-        heads = [ThreadHead(thread, len(self.rows[thread]), self.floors.get(thread, 0)) for thread in wanted]
+        wanted = [thread for thread in self.signals if question.thread in {None, thread}]
+        heads = [ThreadHead(thread, len(self.signals[thread]), self.floors.get(thread, 0)) for thread in wanted]
         return ThreadHeads(epoch=self.epoch, threads=tuple(heads))
 
     def page(self, question: SignalBackfill, limit: int) -> SignalPage:
-        rows, floor = self.rows.get(question.thread, []), self.floors.get(question.thread, 0)
+        stored, floor = self.signals.get(question.thread, []), self.floors.get(question.thread, 0)
         gone = question.epoch != self.epoch or question.after < floor
-        found = () if gone else tuple(rows[question.after : question.after + limit])
-        complete = not gone and question.after + limit >= len(rows)
-        last = max(question.after, len(rows)) if complete else found[-1].sequence if found else floor
+        found = () if gone else tuple(stored[question.after : question.after + limit])
+        complete = not gone and question.after + limit >= len(stored)
+        last = max(question.after, len(stored)) if complete else found[-1].sequence if found else floor
         return SignalPage(
             epoch=self.epoch,
             rows=found,
             next=last,
-            head=len(rows),
+            head=len(stored),
             floor=floor,
             complete=complete,
             snapshot_required=gone,
@@ -65,22 +67,22 @@ class LossySignals(LossyPipe[Message, ModelLog]):
         self.answer_waits: ThreadHeads | SignalPage | None = None
         for name in history:
             self.log.record(name)
-        self.begin = {name: len(rows) if since is None else 0 for name, rows in self.log.rows.items()}
+        self.begin = {name: len(stored) if since is None else 0 for name, stored in self.log.signals.items()}
 
     def record(self, threads: Sequence[str]) -> None:
         for thread in threads:
-            row, topic = self.log.record(thread), signal_topic(ADAPTER, thread)
-            self._changed[topic.decode()] = row.sequence
+            stored, topic = self.log.record(thread), signal_topic(ADAPTER, thread)
+            self._changed[topic.decode()] = stored.sequence
             if topic.startswith(self.views.topic):
-                self.pipe.append((topic, self.log.epoch, [row]))
+                self.pipe.append((topic, self.log.epoch, [stored]))
 
     def beacon(self) -> None:
         changed, self._changed = self._changed, {}
         self.pipe.append(SignalBeacon(epoch=self.log.epoch, number=next(self._beacons), threads=changed))
 
     def prune(self, thread: str, keep: int) -> None:
-        rows = self.log.rows.get(thread, [])
-        self.log.floors[thread] = max(self.log.floors.get(thread, 0), len(rows) - keep)
+        stored = self.log.signals.get(thread, [])
+        self.log.floors[thread] = max(self.log.floors.get(thread, 0), len(stored) - keep)
 
     def _receive(self, message: Message) -> None:
         if isinstance(message, SignalBeacon):

@@ -9,13 +9,13 @@ from lifebus_broker.state.session_state import SessionState, head_of
 from lifebus_contract.views import SessionHead
 
 
-def heads_of(rows: Iterable[StoredReceipt]) -> dict[tuple[str, str], SessionHead]:
+def heads_of(stored: Iterable[StoredReceipt]) -> dict[tuple[str, str], SessionHead]:
     """Return the head of each session that has rows, in the order of first rows."""
     stories: dict[tuple[str, str], SessionState] = {}
-    for row in rows:
-        if row.harness_session_id is not None:
-            key = (row.adapter_id, row.harness_session_id)
+    for one in stored:
+        if one.harness_session_id is not None:
+            key = (one.adapter_id, one.harness_session_id)
             story = stories.setdefault(key, SessionState(adapter_id=key[0], harness_session_id=key[1]))
-            apply_receipt(story, row.position, read_receipt(row.receipt, row.position))
+            apply_receipt(story, one.position, read_receipt(one.receipt, one.position))
     heads = {key: head_of(story) for key, story in stories.items()}
     return {key: head for key, head in heads.items() if head is not None}

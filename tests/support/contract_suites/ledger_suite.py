@@ -18,7 +18,7 @@ from lifebus_contract import (
     Warning,  # noqa: A004  the contract's own word
 )
 from support.contract_suites.heads import heads_of
-from support.receipts import DIGEST, OTHER_DIGEST, append, entry, every_row, keyed, receipt, recorded
+from support.receipts import DIGEST, OTHER_DIGEST, append, entry, every_receipt, keyed, receipt, recorded
 
 Open = Callable[..., AbstractAsyncContextManager[Ledger]]
 """Opens a new, empty ledger; takes `committed`."""
@@ -30,25 +30,25 @@ class LedgerContract:
     async def test_positions_count_from_one_without_holes(self, opened: Open) -> None:
         async with opened() as ledger:
             assert ledger.head == 0
-            rows = await recorded(ledger, [entry(1), entry(2, harness_session_id="s2")])
-            rows += await recorded(ledger, [entry(3, harness_session_id=None)])
-            assert [row.position for row in rows] == [1, 2, 3]
+            stored = await recorded(ledger, [entry(1), entry(2, harness_session_id="s2")])
+            stored += await recorded(ledger, [entry(3, harness_session_id=None)])
+            assert [one.position for one in stored] == [1, 2, 3]
             assert ledger.head == 3
 
-    async def test_a_row_holds_the_receipt_with_its_place(self, opened: Open) -> None:
+    async def test_a_stored_receipt_has_its_place(self, opened: Open) -> None:
         async with opened() as ledger:
-            (row,) = await recorded(ledger, [entry(1, harness_session_id="s9", adapter_id="claude")])
-            stored = msgspec.json.decode(row.receipt, type=Receipt)
-            assert (row.adapter_id, row.harness_session_id) == ("claude", "s9")
-            assert stored.receipt_id == "lfr_000001"
-            assert stored.sequence == row.sequence
+            (stored,) = await recorded(ledger, [entry(1, harness_session_id="s9", adapter_id="claude")])
+            body = msgspec.json.decode(stored.receipt, type=Receipt)
+            assert (stored.adapter_id, stored.harness_session_id) == ("claude", "s9")
+            assert body.receipt_id == "lfr_000001"
+            assert body.sequence == stored.sequence
 
     async def test_only_a_durable_ledger_numbers_sessions_and_does_so_without_holes(self, opened: Open) -> None:
         async with opened() as ledger:
             sessions = ["s1", "s2", "s1", None, "s1", "s2"]
-            rows = await recorded(ledger, [entry(n, harness_session_id=name) for n, name in enumerate(sessions)])
+            stored = await recorded(ledger, [entry(n, harness_session_id=name) for n, name in enumerate(sessions)])
             expected = [1, 1, 2, None, 3, 2] if ledger.capabilities.durable else [None] * 6
-            assert [row.sequence for row in rows] == expected
+            assert [one.sequence for one in stored] == expected
 
     async def test_one_session_id_of_two_adapters_is_two_sessions(self, opened: Open) -> None:
         async with opened() as ledger:
@@ -60,8 +60,8 @@ class LedgerContract:
         async with opened() as ledger:
             summary = {"zeta": 1, "alpha": 'é\u2028"\\\u0007', "beta.x": None, "beta_x": True}
             warning = Warning(code="c", message="naïve \U0001f680 \x7f")
-            (row,) = await recorded(ledger, [entry(1, telemetry_summary=summary, warnings=(warning,))])
-            assert rfc8785.dumps(json.loads(row.receipt)) == row.receipt
+            (stored,) = await recorded(ledger, [entry(1, telemetry_summary=summary, warnings=(warning,))])
+            assert rfc8785.dumps(json.loads(stored.receipt)) == stored.receipt
 
     async def test_done_comes_later_and_once(self, opened: Open) -> None:
         async with opened() as ledger:
@@ -75,11 +75,11 @@ class LedgerContract:
         async with opened() as ledger:
             assert await append(ledger, []) == []
 
-    async def test_new_rows_are_published_after_they_are_acknowledged(self, opened: Open) -> None:
+    async def test_new_receipts_are_published_after_they_are_acknowledged(self, opened: Open) -> None:
         log: list[str] = []
 
-        def committed(rows: list[StoredReceipt]) -> None:
-            log.extend(f"published {row.position}" for row in rows)
+        def committed(stored: list[StoredReceipt]) -> None:
+            log.extend(f"published {one.position}" for one in stored)
 
         async with opened(committed=committed) as ledger:
             ledger.append([entry(1), entry(2)], lambda _: log.append("acknowledged"))
@@ -92,10 +92,10 @@ class LedgerContract:
             (first,) = await recorded(ledger, [entry(1, key="a")])
             (again,) = await append(ledger, [entry(2, key="a", at_epoch_s=5)])
             assert again == AppendResult(stored=first, replayed=True)
-            (next_row,) = await recorded(ledger, [entry(3, key="b")])
-            assert (next_row.position, next_row.sequence) == (2, 2 if ledger.capabilities.durable else None)
+            (second,) = await recorded(ledger, [entry(3, key="b")])
+            assert (second.position, second.sequence) == (2, 2 if ledger.capabilities.durable else None)
             await append(ledger, [])
-            assert [row.position for row in published] == [1, 2]
+            assert [one.position for one in published] == [1, 2]
 
     async def test_a_key_repeated_within_one_append_is_recorded_once(self, opened: Open) -> None:
         async with opened() as ledger:
@@ -113,8 +113,8 @@ class LedgerContract:
             assert answer.refusal.failure_class is FailureClass.STATE_CONFLICT
             assert answer.refusal.code == "duplicate_id_conflict"
             assert ledger.head == 1
-            (row,) = await recorded(ledger, [entry(3)])
-            assert row.sequence in (2, None)
+            (stored,) = await recorded(ledger, [entry(3)])
+            assert stored.sequence in (2, None)
 
     async def test_a_conflict_does_not_stop_the_rest_of_its_append(self, opened: Open) -> None:
         async with opened() as ledger:
@@ -132,8 +132,8 @@ class LedgerContract:
     async def test_receipts_without_a_key_are_never_duplicates(self, opened: Open) -> None:
         async with opened() as ledger:
             same = receipt(1)
-            rows = await recorded(ledger, [entry(1), entry(1)])
-            assert [row.position for row in rows] == [1, 2]
+            stored = await recorded(ledger, [entry(1), entry(1)])
+            assert [one.position for one in stored] == [1, 2]
             assert same.sequence is None
 
     async def test_a_receipt_that_cannot_be_written_down_is_refused_alone(self, opened: Open) -> None:
@@ -147,35 +147,35 @@ class LedgerContract:
 
     async def test_find_tells_known_keys_from_unknown_ones(self, opened: Open) -> None:
         async with opened() as ledger:
-            (row,) = await recorded(ledger, [entry(1, key="a")])
+            (stored,) = await recorded(ledger, [entry(1, key="a")])
             scopes = [("alice", "codex", "b"), ("alice", "codex", "a"), ("bob", "codex", "a")]
-            assert await ledger.find(scopes) == [None, (DIGEST, row), None]
+            assert await ledger.find(scopes) == [None, (DIGEST, stored), None]
             assert await ledger.find([]) == []
 
-    async def test_reading_returns_every_row_in_order_page_by_page(self, opened: Open) -> None:
+    async def test_reading_returns_every_receipt_in_order_page_by_page(self, opened: Open) -> None:
         async with opened() as ledger:
-            rows = await recorded(ledger, keyed(range(300)))
-            assert await every_row(ledger, limit=7) == rows
-            assert await every_row(ledger, after=290) == rows[290:]
+            stored = await recorded(ledger, keyed(range(300)))
+            assert await every_receipt(ledger, limit=7) == stored
+            assert await every_receipt(ledger, after=290) == stored[290:]
 
     async def test_a_page_says_where_it_ends_and_whether_more_is_there(self, opened: Open) -> None:
         async with opened() as ledger:
-            rows = await recorded(ledger, keyed(range(5)))
+            stored = await recorded(ledger, keyed(range(5)))
             page = await ledger.read(Query(limit=3))
-            assert (page.stored, page.next, page.head, page.complete) == (tuple(rows[:3]), 3, 5, False)
+            assert (page.stored, page.next, page.head, page.complete) == (tuple(stored[:3]), 3, 5, False)
             page = await ledger.read(Query(after=3, limit=3))
-            assert (page.stored, page.next, page.complete) == (tuple(rows[3:]), 5, True)
+            assert (page.stored, page.next, page.complete) == (tuple(stored[3:]), 5, True)
             page = await ledger.read(Query(after=5))
             assert (page.stored, page.next, page.complete, page.epoch) == ((), 5, True, ledger.epoch)
 
     async def test_a_page_is_bounded_in_bytes_but_never_empty_for_it(self, opened: Open) -> None:
         async with opened() as ledger:
-            rows = await recorded(ledger, keyed(range(4)))
-            page = await ledger.read(Query(max_bytes=len(rows[0].receipt) * 2))
-            assert page.stored == tuple(rows[:2])
+            stored = await recorded(ledger, keyed(range(4)))
+            page = await ledger.read(Query(max_bytes=len(stored[0].receipt) * 2))
+            assert page.stored == tuple(stored[:2])
             assert not page.complete
             page = await ledger.read(Query(max_bytes=1))
-            assert page.stored == tuple(rows[:1])
+            assert page.stored == tuple(stored[:1])
 
     async def test_an_empty_ledger_reads_as_complete(self, opened: Open) -> None:
         async with opened() as ledger:
@@ -198,7 +198,7 @@ class LedgerContract:
         ],
         ids=str,
     )
-    async def test_filters_return_exactly_the_rows_that_match(self, opened: Open, filters: dict[str, object]) -> None:
+    async def test_filters_return_exactly_what_matches(self, opened: Open, filters: dict[str, object]) -> None:
         async with opened() as ledger:
             made = [
                 receipt(
@@ -211,18 +211,18 @@ class LedgerContract:
                 )
                 for number in range(200)
             ]
-            rows = await recorded(ledger, [entry_of(item) for item in made])
-            expected = [row for row, item in zip(rows, made, strict=True) if matches(item, filters)]
-            assert await every_row(ledger, limit=10, **filters) == expected
+            stored = await recorded(ledger, [entry_of(item) for item in made])
+            expected = [one for one, item in zip(stored, made, strict=True) if matches(item, filters)]
+            assert await every_receipt(ledger, limit=10, **filters) == expected
 
     async def test_pruning_moves_the_floor_and_readers_below_it_are_told(self, opened: Open) -> None:
         async with opened() as ledger:
-            rows = await recorded(ledger, keyed(range(10)))
+            stored = await recorded(ledger, keyed(range(10)))
             assert await ledger.prune(4, b"{}") == 4
             page = await ledger.read(Query(after=3))
             assert page.snapshot_required
             assert (page.stored, page.floor, page.complete) == ((), 4, False)
-            assert await every_row(ledger, after=4) == rows[4:]
+            assert await every_receipt(ledger, after=4) == stored[4:]
             assert ledger.status().floor == 4
 
     async def test_the_floor_never_moves_back_nor_beyond_the_head(self, opened: Open) -> None:
@@ -231,9 +231,9 @@ class LedgerContract:
             assert await ledger.prune(3, b"{}") == 3
             assert await ledger.prune(1, b"{}") == 3
             assert await ledger.prune(99, b"{}") == 5
-            (row,) = await recorded(ledger, [entry(9)])
-            assert row.position == 6
-            assert row.sequence in (6, None)
+            (stored,) = await recorded(ledger, [entry(9)])
+            assert stored.position == 6
+            assert stored.sequence in (6, None)
 
     @pytest.mark.parametrize("adapter", [False, True], ids=["session", "adapter"])
     async def test_a_loss_is_told_to_those_alone_whose_receipts_were_dropped(self, opened: Open, adapter: bool) -> None:
@@ -250,7 +250,7 @@ class LedgerContract:
             }
             assert lost == {("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1), ("b", 2), ("b", 3)}
             page = await ledger.read(asked("a", 3))
-            assert ([row.position for row in page.stored], page.next, page.complete) == ([6], 6, True)
+            assert ([one.position for one in page.stored], page.next, page.complete) == ([6], 6, True)
             page = await ledger.read(asked("c", 0))
             assert (page.stored, page.next, page.complete) == ((), 6, True)
 
@@ -258,15 +258,19 @@ class LedgerContract:
         async with opened() as ledger:
             await recorded(ledger, keyed(range(3)))
             await ledger.prune(2, b"{}")
-            ((digest, row),) = (found or (b"", None) for found in await ledger.find([("alice", "codex", "k000000")]))
-            assert (is_same_content(digest, DIGEST), is_same_content(digest, OTHER_DIGEST), row) == (True, False, None)
+            ((digest, stored),) = (found or (b"", None) for found in await ledger.find([("alice", "codex", "k000000")]))
+            assert (is_same_content(digest, DIGEST), is_same_content(digest, OTHER_DIGEST), stored) == (
+                True,
+                False,
+                None,
+            )
             same, other = await append(ledger, [*keyed([0]), *keyed([1], digest=OTHER_DIGEST)])
             assert same.refusal is not None
             assert (same.refusal.failure_class, same.refusal.code) == (FailureClass.STATE_CONFLICT, "history_pruned")
             assert other.refusal is not None
             assert other.refusal.code == "duplicate_id_conflict"
 
-    async def test_heads_are_the_fold_over_the_rows(self, opened: Open) -> None:
+    async def test_heads_are_the_fold_over_the_receipts(self, opened: Open) -> None:
         async with opened() as ledger:
             events = [
                 (LifecycleEvent.SESSION_STARTED, {}),
@@ -280,9 +284,9 @@ class LedgerContract:
                 for name in ("s1", "s2", None)
                 for number, (event, summary) in enumerate(events)
             ]
-            rows = await recorded(ledger, made[:-6]) + await recorded(ledger, made[-6:])
+            stored = await recorded(ledger, made[:-6]) + await recorded(ledger, made[-6:])
             heads = await ledger.sessions()
-            assert heads == list(heads_of(rows).values())
+            assert heads == list(heads_of(stored).values())
             assert (heads[0].ended, heads[0].open_frames, heads[0].harness_sequence) == (True, ("f2",), 9)
             assert await ledger.sessions(("codex", "s2")) == heads[1:]
             assert await ledger.sessions(("codex", "s3")) == []

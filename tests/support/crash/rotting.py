@@ -87,14 +87,14 @@ def everything_in(path: Path) -> list[Any]:
 
 
 def _pages(reader: Reader, query: Query) -> list[StoredReceipt]:
-    rows: list[StoredReceipt] = []
+    stored: list[StoredReceipt] = []
     while True:
         page = reader.page(
             Query(after=query.after, limit=query.limit, session=query.session, since_epoch_s=query.since_epoch_s)
         )
-        rows += page.stored
-        if page.complete or page.next <= query.after or len(rows) > 999:
-            return rows
+        stored += page.stored
+        if page.complete or page.next <= query.after or len(stored) > 999:
+            return stored
         query = Query(after=page.next, limit=query.limit, session=query.session, since_epoch_s=query.since_epoch_s)
 
 

@@ -21,10 +21,10 @@ from lifebus_adapters.app_server import Observed
 from lifebus_contract import Receipt
 from support.broker_process import BrokerProcess
 from support.e2e.fake_model import MODEL, FakeModel, fake_model
+from support.e2e.harness_run import PATIENCE_S, broker_in
 from support.e2e.installation import lifebus as run_lifebus
 from support.e2e.programs import Package, cache, find, is_installed
 from support.e2e.sandbox import Sandbox, sandbox
-from support.e2e.stage import PATIENCE_S, broker_in
 
 PACKAGES: Final = (Package("pypi", "openai-codex-cli-bin", "0.163.0"),)
 WINDOW: Final = 20_000
@@ -61,8 +61,8 @@ class Client:
 
     async def start(self, **params: Any) -> str:
         """Start a thread and return its id."""
-        told = await self.ask("thread/start", **{"approvalPolicy": "never", "sandbox": "danger-full-access"} | params)
-        return str(told["thread"]["id"])
+        answer = await self.ask("thread/start", **{"approvalPolicy": "never", "sandbox": "danger-full-access"} | params)
+        return str(answer["thread"]["id"])
 
     async def turn(self, thread: str, text: str) -> Message:
         """Take a whole turn and return its end."""
@@ -71,13 +71,13 @@ class Client:
 
     async def begin(self, thread: str, text: str) -> str:
         """Begin a turn and return its id."""
-        told = await self.ask("turn/start", threadId=thread, input=[{"type": "text", "text": text}])
-        return str(told["turn"]["id"])
+        answer = await self.ask("turn/start", threadId=thread, input=[{"type": "text", "text": text}])
+        return str(answer["turn"]["id"])
 
     async def ended(self, turn: str) -> Message:
         """Wait for a turn's end and return it."""
-        told = await self.wait(lambda one: one.get("method") == "turn/completed" and _turn(one)["id"] == turn)
-        return _turn(told)
+        answer = await self.wait(lambda one: one.get("method") == "turn/completed" and _turn(one)["id"] == turn)
+        return _turn(answer)
 
     async def ask(self, method: str, **params: Any) -> Message:
         """Send a request and return its result."""
@@ -255,7 +255,7 @@ stream_max_retries = 0
     )
 
 
-def told(receipts: Sequence[Receipt]) -> list[str]:
+def events_of(receipts: Sequence[Receipt]) -> list[str]:
     """Return what happened, in order: the event, and how a frame or session ended or what a person was asked."""
     return [
         " ".join(

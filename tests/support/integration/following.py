@@ -59,13 +59,13 @@ async def joined(*subscriptions: lifebus.Subscription) -> None:
 
 async def recorded(daemon: Daemon, session: tuple[str, str] | None = None) -> list[Receipt]:
     """Return what the ledger holds."""
-    rows: list[Receipt] = []
+    stored: list[Receipt] = []
     query = Query(after=daemon.bus.ledger.status().floor, session=session)
     while True:
         page = await daemon.bus.ledger.read(query)
-        rows.extend(decode_receipt(row.receipt) for row in page.stored)
+        stored.extend(decode_receipt(one.receipt) for one in page.stored)
         if page.complete:
-            return rows
+            return stored
         query = Query(after=page.next, session=session)
 
 

@@ -23,14 +23,14 @@ class Observer:
 
     def __init__(
         self,
-        stage: SupervisedBus,
+        rig: SupervisedBus,
         origin: str = "o1",
         *,
         process: CallerProcess | None = SERVER,
         intake: AppServerIntake | None = None,
     ) -> None:
-        self.stage = stage
-        self.intake = intake or AppServerIntake(stage.bus, stage.supervisor, stage.recorder)
+        self.rig = rig
+        self.intake = intake or AppServerIntake(rig.bus, rig.supervisor, rig.recorder)
         self.reader = AppServerStream()
         self.sent: list[tuple[int, ObservedFact | ObservedLoss | ObservedExit]] = []
         self._origin = origin
@@ -42,17 +42,17 @@ class Observer:
         return await self.send(read_messages(*messages, reader=self.reader))
 
     async def feed(self, chunks: Sequence[Chunk]) -> list[Receipt]:
-        before = self.stage.bus.ledger.head
+        before = self.rig.bus.ledger.head
         for direction, data, at_ms in chunks:
             await self.send(self.reader.feed(direction, data, at_ms))
-        return await self.stage.since(before)
+        return await self.rig.since(before)
 
     async def ends(self, **evidence: int) -> list[Receipt]:
         """The server ends, and its observer says so."""
-        before = self.stage.bus.ledger.head
+        before = self.rig.bus.ledger.head
         await self.send(self.reader.close({**evidence}))
         await self.observe(ObservedExit(exit_code=evidence.get("exit_code"), signal=evidence.get("signal")))
-        return await self.stage.since(before)
+        return await self.rig.since(before)
 
     async def send(self, observed: Sequence[Observed]) -> list[Receipt]:
         """Send what a reader saw, as plain data."""
@@ -67,26 +67,26 @@ class Observer:
 
     async def again(self, numbered: Sequence[tuple[int, ObservedFact | ObservedLoss | ObservedExit]]) -> list[Receipt]:
         """Send numbered observations, which may have been sent before."""
-        before = self.stage.bus.ledger.head
+        before = self.rig.bus.ledger.head
         if numbered:
             await self.intake.take(self._origin, "codex", self._process, numbered)
-        return await self.stage.since(before)
+        return await self.rig.since(before)
 
 
-async def play(stage: SupervisedBus, recording: Path) -> list[Receipt]:
+async def play(rig: SupervisedBus, recording: Path) -> list[Receipt]:
     """Play a recording to its end, as two runs where the server was killed and started again."""
     chunks = chunks_of(recording)
     begins = [number for number, (_, data, _) in enumerate(chunks) if b'"method": "initialize", "id": 1,' in data]
     cut = begins[1] if len(begins) > 1 else len(chunks)
-    first = Observer(stage)
+    first = Observer(rig)
     await first.feed(chunks[:cut])
-    await stage.observe()
+    await rig.observe()
     if chunks[cut:]:
         await first.ends(signal=9)
-        second = Observer(stage, "o2", process=CallerProcess(pid=778, started="boot:8"), intake=first.intake)
+        second = Observer(rig, "o2", process=CallerProcess(pid=778, started="boot:8"), intake=first.intake)
         await second.feed(chunks[cut:])
         first = second
-    await stage.observe()
+    await rig.observe()
     await first.ends(exit_code=0)
-    await stage.tick(4)
-    return await stage.since(0)
+    await rig.tick(4)
+    return await rig.since(0)

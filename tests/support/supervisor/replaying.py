@@ -57,44 +57,44 @@ def _line_moments(source: Path, target: Path) -> Iterator[Moment]:
         yield at, 0, (target, line)
 
 
-async def play(stage: SupervisedBus, capture: Path, home: Path) -> list[Receipt]:
+async def play(rig: SupervisedBus, capture: Path, home: Path) -> list[Receipt]:
     """Play a capture to its end, and on until nothing more is said; return every receipt."""
     environ = {"GEMINI_TELEMETRY_OUTFILE": str(home / LOG)}
     surroundings = Surroundings(home=str(home), environ=environ)
     sources = {name: adapter.sources for name, adapter in ADAPTERS.items()}
-    stage.restart(Tailer(sources, surroundings, uid=os.geteuid(), now=time.time))
+    rig.restart(Tailer(sources, surroundings, uid=os.geteuid(), now=time.time))
     script = moments(capture, home)
     begun = next(at for at, _, _ in script if at)
     for at, _, what in script:
-        await _pass_time(stage, 1_000.0 + max(0.0, at - begun))
+        await _pass_time(rig, 1_000.0 + max(0.0, at - begun))
         if isinstance(what, HookCall):
-            await _call(stage, what)
+            await _call(rig, what)
         else:
             target, line = what
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("ab") as file:
                 file.write(line)
     if any(word in capture.parent.name for word in KILLED):
-        stage.dead.add(HARNESS)
-    await stage.tick(12)
-    return await stage.since(0)
+        rig.dead.add(HARNESS)
+    await rig.tick(12)
+    return await rig.since(0)
 
 
-async def _pass_time(stage: SupervisedBus, until: float) -> None:
+async def _pass_time(rig: SupervisedBus, until: float) -> None:
     """Tick at each interval up to a time; of a long pause only the first ticks."""
-    if until - stage.clock.seconds > 20 * INTERVAL_S:
-        await stage.tick(5)
-        stage.clock.seconds = until
-    while stage.clock.seconds + INTERVAL_S <= until:
-        await stage.tick()
+    if until - rig.clock.seconds > 20 * INTERVAL_S:
+        await rig.tick(5)
+        rig.clock.seconds = until
+    while rig.clock.seconds + INTERVAL_S <= until:
+        await rig.tick()
 
 
-async def _call(stage: SupervisedBus, call: HookCall) -> None:
+async def _call(rig: SupervisedBus, call: HookCall) -> None:
     """Call a hook, and poll the files at once where supervision asks for it."""
-    before = stage.wake.count
-    await stage.call(call)
-    if stage.wake.count > before:
-        await stage.supervisor.poll_early()
+    before = rig.wake.count
+    await rig.call(call)
+    if rig.wake.count > before:
+        await rig.supervisor.poll_early()
 
 
 def receipt_lines(receipts: list[Receipt]) -> str:

@@ -85,20 +85,20 @@ class ScriptedClient:
 class Renewing:
     """Hook calls of Codex, and what the client's receipts say of them."""
 
-    def __init__(self, bus: HookBus, book: ScriptedClient, flow: RenewalFlow) -> None:
+    def __init__(self, bus: HookBus, client: ScriptedClient, flow: RenewalFlow) -> None:
         self.bus = bus
-        self.book = book
+        self.client = client
         self.flow = flow
 
     async def stop(self, session: str = "s1", cwd: str = "/work") -> Receipt:
         """End a turn, and return the client's receipt of it."""
         payload = {"hook_event_name": "Stop", "session_id": session, "turn_id": "t1", "cwd": cwd}
-        return await self.told_of(payload)
+        return await self.receipt_of(payload)
 
     async def start(self, session: str = "s2", cwd: str = "/work") -> Receipt:
         """Start a session, and return the client's receipt of it."""
         payload = {"hook_event_name": "SessionStart", "session_id": session, "source": "startup", "cwd": cwd}
-        return await self.told_of(payload)
+        return await self.receipt_of(payload)
 
     async def call(self, payload: dict[str, Any]) -> HookAnswer:
         """Call a hook; nobody waits for the client."""
@@ -106,14 +106,14 @@ class Renewing:
         return answer
 
     @property
-    def told(self) -> list[Receipt]:
+    def published(self) -> list[Receipt]:
         """Every receipt of the client so far."""
         return [one for one in self.bus.published if one.client_id == self.flow.settings.client_id]
 
     async def receipts(self) -> list[Receipt]:
         """Return every receipt of the client in the ledger."""
         page = await self.bus.bus.ledger.read(Query(limit=1_024))
-        found = [decode_json(row.receipt, Receipt) for row in page.stored]
+        found = [decode_json(stored.receipt, Receipt) for stored in page.stored]
         return [one for one in found if one.client_id == self.flow.settings.client_id]
 
     @property
@@ -129,14 +129,14 @@ class Renewing:
         changed = structs.replace(codex, manifest=validate(manifest, AdapterManifest))
         registry.replace([changed if one is codex else one for one in registry.all()])
 
-    async def told_of(self, payload: dict[str, Any]) -> Receipt:
+    async def receipt_of(self, payload: dict[str, Any]) -> Receipt:
         """Call a hook, and return the client's receipt of it."""
         recorded, answer = await self.bus.hook("codex", payload, call_id=f"call-{next(_CALLS)}")
         assert answer.stdout == b""
         (invocation,) = {one.invocation_id for one in recorded if one.client_id == "lifebus.hook"}
 
         def own() -> list[Receipt]:
-            return [one for one in self.told if one.invocation_id == invocation]
+            return [one for one in self.published if one.invocation_id == invocation]
 
         await until(lambda: bool(own()))
         return own()[0]
@@ -144,7 +144,7 @@ class Renewing:
 
 @asynccontextmanager
 async def renewing(
-    directory: Path, book: ScriptedClient | None = None, ledger: Ledger | None = None, **changes: Any
+    directory: Path, client: ScriptedClient | None = None, ledger: Ledger | None = None, **changes: Any
 ) -> AsyncIterator[Renewing]:
     """A bus whose Codex sessions are renewed; in a directory where one was before, what that left is gone on with.
 
@@ -152,7 +152,7 @@ async def renewing(
     """
     profile = structs.replace(PROFILE, **changes)
     settings = Settings(runtime_dir=directory / "run", state_dir=directory / "state", renewals=(profile,))
-    client = book or ScriptedClient()
+    client = client or ScriptedClient()
     async with hook_bus(ledger) as bus, anyio.create_task_group() as tasks:
         bus.bus.registry.replace(configured_adapters(settings).all())
         (flow,) = await start_renewals(settings, bus.bus, client.run, tasks)

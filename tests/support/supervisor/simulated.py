@@ -29,8 +29,8 @@ class Step(NamedTuple):
 class SimulatedSession:
     """One session, from its start to its end."""
 
-    def __init__(self, stage: SupervisedBus) -> None:
-        self.stage = stage
+    def __init__(self, rig: SupervisedBus) -> None:
+        self.rig = rig
         self.file = SimulatedTail()
         self.turns = 0
         self.turn: str | None = None
@@ -45,7 +45,7 @@ class SimulatedSession:
         self._hooks: list[dict[str, Any]] = []
         self._spool: list[tuple[dict[str, Any], str]] = []
         self._calls = 0
-        stage.restart(self.file)
+        rig.restart(self.file)
 
     async def start(self) -> None:
         self._hook("SessionStart", source="startup")
@@ -60,8 +60,8 @@ class SimulatedSession:
         await self._read()
 
     async def _read(self) -> None:
-        self.receipts += await self.stage.since(self.position)
-        self.position = self.stage.bus.ledger.head
+        self.receipts += await self.rig.since(self.position)
+        self.position = self.rig.bus.ledger.head
 
     def _hook(self, name: str, **fields: Any) -> None:
         self._hooks.append({"hook_event_name": name, "session_id": SESSION, **fields})
@@ -149,7 +149,7 @@ class SimulatedSession:
             if self.down:
                 self._spool.append((payload, f"call-{self._calls}"))
             elif not self.cut:
-                await self.stage.hook("codex", payload, call_id=f"call-{self._calls}")
+                await self.rig.hook("codex", payload, call_id=f"call-{self._calls}")
 
     async def _catch_up(self) -> None:
         """Neither hooks nor lines are later than one tick."""
@@ -158,14 +158,14 @@ class SimulatedSession:
 
     async def _do_tick(self, _: int) -> None:
         if self.down:
-            self.stage.clock.seconds += 2
+            self.rig.clock.seconds += 2
             return
-        await self.stage.tick()
+        await self.rig.tick()
         await self._catch_up()
 
     async def _do_observe(self, _: int) -> None:
         if not self.down:
-            await self.stage.supervisor.poll_early()
+            await self.rig.supervisor.poll_early()
 
     async def _do_restart(self, size: int) -> None:
         await self._do_down(size)
@@ -180,18 +180,18 @@ class SimulatedSession:
             return
         self.down = False
         self.file.restart()
-        self.stage.restart(self.file)
+        self.rig.restart(self.file)
         if size % 2:
             await self._drain()
-        await self.stage.supervisor.recover()
+        await self.rig.supervisor.recover()
         if size > 2:
-            await self.stage.supervisor.poll_early()
+            await self.rig.supervisor.poll_early()
         await self._drain()
 
     async def _drain(self) -> None:
         spool, self._spool = self._spool, []
         for payload, call_id in spool:
-            await self.stage.hook("codex", payload, call_id=call_id, spooled_at_epoch_s=1_800_000_000)
+            await self.rig.hook("codex", payload, call_id=call_id, spooled_at_epoch_s=1_800_000_000)
 
     # how it ends
 
@@ -202,10 +202,10 @@ class SimulatedSession:
         await self._ticks(4)
 
     async def _ticks(self, count: int) -> list[Receipt]:
-        before = self.stage.bus.ledger.head
-        await self.stage.tick(count)
+        before = self.rig.bus.ledger.head
+        await self.rig.tick(count)
         await self._read()
-        return [one for one in await self.stage.since(before) if one.event != "supervisor.tick"]
+        return [one for one in await self.rig.since(before) if one.event != "supervisor.tick"]
 
     async def finish(self, how: str) -> None:
         """End the session, reported or not, and wait until nothing more comes."""
@@ -217,7 +217,7 @@ class SimulatedSession:
             self._hook("PreToolUse", turn_id="t", tool_name="Bash", tool_use_id="x", tool_input={})
             await self._catch_up()
             await self._ticks(2)
-        self.stage.dead.add(HARNESS)
+        self.rig.dead.add(HARNESS)
         await self._ticks(5)
 
     async def check_at_the_end(self) -> None:
@@ -225,7 +225,7 @@ class SimulatedSession:
         await self._do_restart(3)
         assert await self._ticks(3) == []
         self.check()
-        (head,) = await self.stage.bus.ledger.sessions()
+        (head,) = await self.rig.bus.ledger.sessions()
         assert (head.ended, head.open_frames) == (True, ())
         assert self._count("context.compacted") == self.compactions
         assert self._levels() == self.file.levels
@@ -243,7 +243,7 @@ class SimulatedSession:
         )
         opened = Counter(one.telemetry_summary["frame_id"] for one in self._facts("frame.opened"))
         assert all(count <= opened[frame] for frame, count in closed.items())
-        gone = HARNESS in self.stage.dead
+        gone = HARNESS in self.rig.dead
         assert gone or set(closed) <= self.over
 
     async def cut_hooks_in_a_turn(self) -> None:
@@ -256,7 +256,7 @@ class SimulatedSession:
         assert self._count("capability.degraded") == 0
         await self._do_prompt(1)
         await self._catch_up()
-        receipts = await self._ticks(self.stage.limits.silence.hook_ticks + 1)
+        receipts = await self._ticks(self.rig.limits.silence.hook_ticks + 1)
         assert [one.telemetry_summary.get("cause") for one in receipts] == ["hooks_silent"]
         assert await self._ticks(5) == []
 
@@ -289,9 +289,9 @@ async def simulated_session(directory: Path, *, clients: int) -> AsyncGenerator[
     async def agree(_: DispatchEnvelope) -> CallbackResponse:
         return CallbackResponse.ok()
 
-    async with supervised(directory) as stage:
+    async with supervised(directory) as rig:
         for number in range(clients):
-            stage.bus.register(f"client{number}", list(LifecycleEvent), agree)
-        life = SimulatedSession(stage)
+            rig.bus.register(f"client{number}", list(LifecycleEvent), agree)
+        life = SimulatedSession(rig)
         await life.start()
         yield life

@@ -98,7 +98,7 @@ class SupervisedBus:
         self.transient: list[Receipt] = []
         self._calls = 0
         self.supervisor = self.restart()
-        bus.fanout.listen_transient(lambda row: self.transient.append(decode_receipt(row.receipt)))
+        bus.fanout.listen_transient(lambda stored: self.transient.append(decode_receipt(stored.receipt)))
 
     def restart(self, telemetry: TelemetryTail | None = None, *, known: KnownState | None = None) -> Supervisor:
         """Forget all that is not in the ledger, as a broker that starts again does."""
@@ -162,7 +162,7 @@ class SupervisedBus:
 
     async def since(self, position: int) -> list[Receipt]:
         page = await self.bus.ledger.read(Query(after=position, limit=1_000))
-        return [decode_receipt(row.receipt) for row in page.stored]
+        return [decode_receipt(one.receipt) for one in page.stored]
 
 
 def facts_of(receipts: Sequence[Receipt]) -> list[str]:

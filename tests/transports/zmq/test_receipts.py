@@ -21,7 +21,7 @@ S1, S2 = session_topic("codex", "s1"), session_topic("codex", "s2")
 
 
 @dataclass(frozen=True)
-class SomeRow:
+class SomeReceipt:
     position: int
     harness_session_id: str | None = "s1"
     adapter_id: str = "codex"
@@ -105,14 +105,14 @@ def test_prefixes_are_bounded_and_room_returns_when_they_go() -> None:
 
 
 async def test_rows_go_out_whole_and_by_session() -> None:
-    rows = [SomeRow(1, sequence=1), SomeRow(2, "s2", sequence=1), SomeRow(3, sequence=2)]
+    stored = [SomeReceipt(1, sequence=1), SomeReceipt(2, "s2", sequence=1), SomeReceipt(3, sequence=2)]
     with (
         open_server() as (server, address),
         client_of(address, zmq.SUB, ALL_TOPIC) as whole,
         client_of(address, zmq.SUB, S1) as session,
     ):
         await joined(server, ALL_TOPIC, S1)
-        server.publish(EPOCH, rows)
+        server.publish(EPOCH, stored)
         assert await heard(whole) == (ALL_TOPIC, EPOCH.encode(), [[1, 1, b"{}"], [2, 1, b"{}"], [3, 2, b"{}"]])
         assert await heard(session) == (S1, EPOCH.encode(), [[1, 1, b"{}"], [3, 2, b"{}"]])
     assert (server.counters.messages, server.counters.receipts) == (2, 3)
@@ -121,23 +121,23 @@ async def test_rows_go_out_whole_and_by_session() -> None:
 async def test_nothing_is_encoded_without_a_subscriber() -> None:
     with open_server() as (server, address), client_of(address, zmq.SUB, S2):
         await joined(server, S2)
-        server.publish(EPOCH, [SomeRow(1)])
+        server.publish(EPOCH, [SomeReceipt(1)])
     assert (server.counters.messages, server.counters.receipts) == (0, 1)
 
 
 async def test_a_large_commit_goes_out_in_messages_of_256_rows() -> None:
     with open_server() as (server, address), client_of(address, zmq.SUB, ALL_TOPIC) as client:
         await joined(server, ALL_TOPIC)
-        server.publish(EPOCH, [SomeRow(position) for position in range(1, 601)])
+        server.publish(EPOCH, [SomeReceipt(position) for position in range(1, 601)])
         bodies = [(await heard(client))[2] for _ in range(3)]
     assert [len(body) for body in bodies] == [256, 256, 88]
-    assert [row[0] for body in bodies for row in body] == list(range(1, 601))
+    assert [one[0] for body in bodies for one in body] == list(range(1, 601))
 
 
 async def test_a_receipt_without_session_has_a_topic_that_no_session_can_have() -> None:
     with open_server() as (server, address), client_of(address, zmq.SUB, b"r/") as client:
         await joined(server, b"r/")
-        server.publish(EPOCH, [SomeRow(1, None, sequence=None)])
+        server.publish(EPOCH, [SomeReceipt(1, None, sequence=None)])
         assert await heard(client) == (b"r/codex//", EPOCH.encode(), [[1, None, b"{}"]])
 
 
@@ -165,7 +165,7 @@ async def test_a_marker_reaches_only_who_asked_and_comes_behind_what_was_publish
         client_of(address, zmq.SUB, S1, marker_topic("other")) as other,
     ):
         await joined(server, ALL_TOPIC, S1)
-        server.publish(EPOCH, [SomeRow(1)])
+        server.publish(EPOCH, [SomeReceipt(1)])
         server.publish_marker(EPOCH, "mine")
         assert [(await heard(mine))[0] for _ in range(2)] == [ALL_TOPIC, marker_topic("mine")]
         assert (await heard(other))[0] == S1
@@ -181,7 +181,7 @@ async def test_a_subscriber_that_does_not_read_costs_the_others_nothing() -> Non
         await until(lambda: (server._topics._prefixes, server._topics._whole) == ({b"r/"}, {S1}))
         # the same messages are for both
         for position in range(1, 1_501):
-            server.publish(EPOCH, [SomeRow(position, receipt=b"x" * 1_000)])
+            server.publish(EPOCH, [SomeReceipt(position, receipt=b"x" * 1_000)])
             assert (await heard(healthy))[2][0][0] == position
         assert stalled.poll(0)
 
@@ -190,8 +190,8 @@ async def test_what_is_published_after_the_server_closed_is_dropped() -> None:
     with open_server() as (server, _):
         server.close()
         before = server.counters.messages
-        server.publish("e", [SomeRow(1)])
-        server.publish_transient("e", SomeRow(0))
+        server.publish("e", [SomeReceipt(1)])
+        server.publish_transient("e", SomeReceipt(0))
         server.publish_beacon("e", head=1, floor=0, sessions={})
         assert server.counters.messages == before
 
@@ -199,6 +199,6 @@ async def test_what_is_published_after_the_server_closed_is_dropped() -> None:
 async def test_a_transient_row_is_published_whoever_follows_the_ledger() -> None:
     with open_server() as (server, address), client_of(address, zmq.SUB, b"t/codex/", b"r/") as client:
         await joined(server, b"r/")
-        server.publish_transient("e" * 32, SomeRow(0, None, "codex", None))
+        server.publish_transient("e" * 32, SomeReceipt(0, None, "codex", None))
         topic, epoch, body = await heard(client)
         assert (topic, epoch, body) == (b"t/codex/", b"e" * 32, [[0, None, b"{}"]])

@@ -60,10 +60,10 @@ async def test_signals_go_out_on_the_topic_of_their_thread() -> None:
         await joined(server, T1, T2)
         server.publish_signals(EPOCH, "codex", "t1", [SomeSignal(1), SomeSignal(2)])
         server.publish_signals(EPOCH, "codex", "t2", [SomeSignal(1)])
-        rows = [[1, "app_server.error", b"{}"], [2, "app_server.error", b"{}"]]
-        assert await heard(every) == (T1, EPOCH.encode(), rows)
+        stored = [[1, "app_server.error", b"{}"], [2, "app_server.error", b"{}"]]
+        assert await heard(every) == (T1, EPOCH.encode(), stored)
         assert (await heard(every))[0] == T2
-        assert await heard(one) == (T2, EPOCH.encode(), rows[:1])
+        assert await heard(one) == (T2, EPOCH.encode(), stored[:1])
 
 
 async def test_signals_without_a_follower_are_counted_and_not_encoded() -> None:
@@ -81,7 +81,7 @@ async def test_many_or_large_signals_go_out_in_several_messages() -> None:
         server.publish_signals(EPOCH, "codex", "t1", [*large, *small])
         bodies = [(await heard(client))[2] for _ in range(4)]
     assert [len(body) for body in bodies] == [1, 1, 256, 45]
-    assert [row[0] for body in bodies for row in body] == list(range(1, 304))
+    assert [one[0] for body in bodies for one in body] == list(range(1, 304))
 
 
 async def test_threads_are_named_in_beacons_of_their_own_while_somebody_follows_one() -> None:

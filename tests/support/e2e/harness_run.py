@@ -27,7 +27,7 @@ _ASIDE = {LifecycleEvent.CONTEXT_PRESSURE_OBSERVED, LifecycleEvent.CAPABILITY_DE
 
 
 @dataclass(frozen=True)
-class Stage:
+class HarnessRun:
     """A harness that is connected to a broker."""
 
     harness: Harness
@@ -107,8 +107,8 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(harness: Harness, configuration: str = "") -> AsyncIterator[Stage]:
-    """A stage for one test, the broker configured as told; skipped where the program is not installed."""
+async def harness_run(harness: Harness, configuration: str = "") -> AsyncIterator[HarnessRun]:
+    """A harness with a broker for one test, configured as asked; skipped where the program is not installed."""
     missing = [str(package) for package in harness.packages if not is_installed(package)]
     if missing:
         pytest.skip(f"{', '.join(missing)} not in {cache()}; `make e2e` or `make e2e-all` installs it")
@@ -119,7 +119,7 @@ async def stage(harness: Harness, configuration: str = "") -> AsyncIterator[Stag
         link(harness, box)
         install(harness, box)
         async with broker_in(box) as broker, lifebus.connect("e2e", runtime_dir=box.runtime_dir) as bus:
-            yield Stage(harness, box, model, broker, bus)
+            yield HarnessRun(harness, box, model, broker, bus)
 
 
 @asynccontextmanager
@@ -134,7 +134,7 @@ def text_at(event: LifecycleEvent | str) -> str:
     return f"Words of the bus at {LifecycleEvent(event).value}."
 
 
-def told(receipts: Sequence[Receipt]) -> list[str]:
+def events_of(receipts: Sequence[Receipt]) -> list[str]:
     """Return what happened to sessions, frames and contexts, in order, with the harness's own word for it."""
     return [
         " ".join([receipt.event.value, *_manner(receipt)])
@@ -154,11 +154,11 @@ def has_pressure(level: str) -> Callable[[Receipt], bool]:
 
 
 def is_closed(receipt: Receipt) -> bool:
-    """Whether this is the end of a session of which no hook told."""
+    """Whether this is the end of a session that no hook reported."""
     return receipt.telemetry_summary.get("session_end") == "abandoned"
 
 
-def is_late(receipt: Receipt) -> bool:
+def is_spooled(receipt: Receipt) -> bool:
     """Whether the fact came from the spool."""
     return "spooled_late" in [warning.code for warning in receipt.warnings]
 
