@@ -3,9 +3,9 @@
 Bodies stay opaque: nothing here looks into `body`, and nothing follows `body_ref`.
 """
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, Self
 
-from msgspec import Meta
+from msgspec import Meta, ValidationError, convert, structs, to_builtins
 
 from lifebus_contract.capability import CapabilityRequest, Degradation
 from lifebus_contract.failure import FailureClass, RetryClass
@@ -38,6 +38,9 @@ from lifebus_contract.vocabulary import (
 _SUBCALL: Final = FrameClass.SUBCALL  # a member's name costs eight times a module's, and this is asked of every receipt
 _RECEIPT_EMITTED: Final = LifecycleEvent.RECEIPT_EMITTED
 _DEGRADED: Final = LifecycleEvent.CAPABILITY_DEGRADED
+
+FACTS_KEY: Final = "lifebus"
+"""The one key of a dispatched request's `metadata` that is lifebus's own (docs/contract.md 5.6)."""
 
 
 class Warning(Document, frozen=True, kw_only=True, omit_defaults=True):  # noqa: A001  the contract's own word
@@ -157,12 +160,85 @@ class PayloadEnvelope(Document, frozen=True, kw_only=True):
             refuse_unprintable(self)
 
 
+class DispatchFacts(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """What is known of a dispatched event beside the request: its facts, and the capabilities that changed.
+
+    The forms are those of a receipt's `telemetry_summary` and `capability_degradations` (docs/contract.md 5.6).
+    """
+
+    telemetry: Annotated[dict[FactKey, FactValue], Meta(max_length=32)] = {}  # noqa: RUF012  msgspec makes a new one each time
+    degradations: Annotated[tuple[Degradation, ...], Meta(max_length=64)] = ()
+
+
+_NO_FACTS: Final = DispatchFacts()
+
+
 class DispatchEnvelope(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """What a callback client receives: the request and its payloads (docs/contract.md 5.5)."""
+    """What a callback client receives: the request and its payloads (docs/contract.md 5.5).
+
+    `request.metadata.lifebus` holds what is known of the event; `telemetry` and `degradations` read it.
+    """
 
     schema_version: SchemaVersion
     request: CallbackRequest
     payloads: Annotated[tuple[PayloadEnvelope, ...], Meta(max_length=256)] = ()
+
+    def __post_init__(self) -> None:
+        if FACTS_KEY in self.request.metadata:
+            self.as_emission()  # holds the facts to the rules of an emission
+
+    @classmethod
+    def of(cls, emission: "Emission") -> Self:
+        """Return what the clients of an emission receive; what an emitter wrote under lifebus's own key is replaced."""
+        request = emission.request
+        metadata = {name: value for name, value in request.metadata.items() if name != FACTS_KEY}
+        facts: dict[str, Any] = {}
+        if emission.telemetry:
+            facts["telemetry"] = dict(emission.telemetry)
+        if emission.degradations:  # a list, as a reader of JSON gets it
+            facts["degradations"] = [to_builtins(one) for one in emission.degradations]
+        if facts:
+            metadata[FACTS_KEY] = facts
+        if metadata != request.metadata:
+            request = structs.replace(request, metadata=metadata)
+        return cls(schema_version=CONTRACT_VERSION, request=request, payloads=emission.payloads)
+
+    @property
+    def telemetry(self) -> dict[FactKey, FactValue]:
+        """What the adapter or supervision knows of the event, e.g. `context_used_pct`; empty where that is nothing."""
+        return self._facts.telemetry
+
+    @property
+    def degradations(self) -> tuple[Degradation, ...]:
+        """Which capabilities changed, and from what to what; of `capability.degraded` alone."""
+        return self._facts.degradations
+
+    def as_emission(self) -> "Emission":
+        """Return the emission that is dispatched by this envelope, without what it required.
+
+        Raises:
+            ValueError: lifebus's own key holds something else, or breaks a rule of emissions.
+        """
+        facts = self._facts
+        metadata = {name: value for name, value in self.request.metadata.items() if name != FACTS_KEY}
+        return Emission(
+            request=structs.replace(self.request, metadata=metadata),
+            payloads=self.payloads,
+            telemetry=facts.telemetry,
+            degradations=facts.degradations,
+        )
+
+    @property
+    def _facts(self) -> DispatchFacts:
+        found = self.request.metadata.get(FACTS_KEY)
+        if found is None:
+            return _NO_FACTS
+        try:
+            return convert(found, DispatchFacts)
+        except ValidationError as fault:
+            raise ValueError(
+                f"request: `metadata.{FACTS_KEY}` is lifebus's own, and this is not its form: {fault}"
+            ) from None
 
 
 class CallbackResponse(Document, frozen=True, kw_only=True, omit_defaults=True):

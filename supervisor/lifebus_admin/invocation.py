@@ -12,7 +12,7 @@ from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.clients import CallbackClient
 from lifebus_broker.routing.dispatch import EmissionOutcome
 from lifebus_broker.routing.fan_out import Fanout
-from lifebus_contract import DispatchEnvelope, Emission, IdSource, LifebusError, error_for
+from lifebus_contract import DispatchEnvelope, IdSource, LifebusError, error_for
 from lifebus_supervisor.configuration.adapters import configured_adapters
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.daemon.command_clients import invoker_of
@@ -62,8 +62,7 @@ async def invoke_once(settings: Settings, emitter: str, envelope: DispatchEnvelo
                 kind=COMMAND,
             )
         )
-        emission = Emission(request=envelope.request, payloads=envelope.payloads)
-        outcomes += await bus.emit(emitter, [emission])
+        outcomes += await bus.emit(emitter, [envelope.as_emission()])
         # Ends what still runs in the group.
         tasks.cancel_scope.cancel()
     # One emission, one outcome.

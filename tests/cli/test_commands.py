@@ -71,6 +71,17 @@ def test_invoke_prints_the_receipt_of_a_command_and_keeps_nothing(shell: Shell, 
     assert not (shell.directory / "state").exists()
 
 
+def test_invoke_hands_on_the_facts_of_the_envelope(shell: Shell) -> None:
+    facts = {"telemetry": {"context_used_pct": 84}}
+    event = {"event": "context.pressure_observed", "metadata": {"lifebus": facts}}
+    script = f"cat > {shell.directory}/asked; echo '{ANSWER}'"
+    ran = shell.call("invoke", "--", "sh", "-c", script, stdin=envelope(request=event))
+    (receipt,) = ran.lines
+    asked = json.loads((shell.directory / "asked").read_text())
+    assert asked["request"]["metadata"] == {"lifebus": facts}
+    assert receipt["telemetry_summary"]["context_used_pct"] == 84
+
+
 def test_invoke_says_no_with_1_and_the_receipt_says_why(shell: Shell) -> None:
     ran = shell.call("invoke", "--", *BAD, stdin=envelope())
     (receipt,) = ran.lines

@@ -10,6 +10,7 @@ from lifebus_contract import (
     AdapterManifest,
     CallbackRequest,
     CallbackResponse,
+    DispatchEnvelope,
     Emission,
     FailureClass,
     InvalidRequest,
@@ -150,3 +151,48 @@ def test_a_report_names_at_most_64_degradations() -> None:
     one = report["degradations"][0]
     assert len(validate(report | {"degradations": [one] * 64}, Emission).degradations) == 64
     refused("emission", report | {"degradations": [one] * 65}, "length <= 64")
+
+
+CHANGE = golden("emission", "report")["degradations"][0]
+FACTS = {"telemetry": {"context_used_pct": 84}}
+
+
+def dispatched(facts: Any, event: str = "capability.degraded") -> dict[str, Any]:
+    """Return a dispatch with something under lifebus's own key of the metadata."""
+    request = golden("request") | {"event": event, "metadata": {"mine": 1, "lifebus": facts}}
+    return without(golden("dispatch") | {"request": request}, "payloads")
+
+
+def test_the_facts_of_a_dispatch_are_read_and_leave_the_metadata_of_the_emitter() -> None:
+    dispatch = validate(dispatched(FACTS | {"degradations": [CHANGE]}), DispatchEnvelope)
+    assert dispatch.telemetry == FACTS["telemetry"]
+    assert [one.capability for one in dispatch.degradations] == [CHANGE["capability"]]
+    emission = dispatch.as_emission()
+    assert (emission.telemetry, emission.degradations) == (dispatch.telemetry, dispatch.degradations)
+    assert emission.request.metadata == {"mine": 1}
+    assert DispatchEnvelope.of(emission) == dispatch
+
+
+def test_a_dispatch_of_which_nothing_is_known_has_no_facts() -> None:
+    dispatch = validate(golden("dispatch"), DispatchEnvelope)
+    assert (dispatch.telemetry, dispatch.degradations) == ({}, ())
+    assert "lifebus" not in DispatchEnvelope.of(dispatch.as_emission()).request.metadata
+
+
+@pytest.mark.parametrize(
+    ("facts", "rule"),
+    [
+        (5, "`metadata.lifebus` is lifebus's own"),
+        ({"colour": "blue"}, "`metadata.lifebus` is lifebus's own"),
+        ({"telemetry": {"Upper": 1}}, "`metadata.lifebus` is lifebus's own"),
+        ({"telemetry": {"pct": 1.5}}, "`metadata.lifebus` is lifebus's own"),
+        ({"degradations": [CHANGE | {"capability": ""}]}, "`metadata.lifebus` is lifebus's own"),
+        ({"degradations": [CHANGE | {"previous_support": CHANGE["current_support"]}]}, "does not change"),
+    ],
+)
+def test_what_is_no_fact_under_lifebuss_own_key_is_refused(facts: Any, rule: str) -> None:
+    refused("dispatch", dispatched(facts), rule)
+
+
+def test_only_a_dispatched_loss_names_degradations() -> None:
+    refused("dispatch", dispatched({"degradations": [CHANGE]}, "frame.opening"), "only a `capability.degraded`")

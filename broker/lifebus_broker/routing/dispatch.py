@@ -22,7 +22,6 @@ from lifebus_broker.routing.receipts import as_client_emission, request_digest, 
 from lifebus_broker.routing.router import PlacedPayload, Plan, Router
 from lifebus_broker.routing.slots import SlotUse
 from lifebus_contract import (
-    CONTRACT_VERSION,
     CallbackResponse,
     DispatchEnvelope,
     Emission,
@@ -180,6 +179,7 @@ class _Dispatch:
         self._client_emission = as_client_emission(planned.emission, planned.client_id)
         self._apply = bool(planned.emission.degradations) or planned.emission.request.event is _SESSION_ENDED
         self._refusal: Refusal | None = None
+        self._envelope = DispatchEnvelope.of(planned.emission)
 
     async def record_root(self, stored: Mapping[str, StoredReceipt]) -> Refusal | None:
         """Record the emitter's own receipt, a detected gap and the loss receipts, in one transaction.
@@ -236,11 +236,8 @@ class _Dispatch:
         negotiation = router.negotiation(client.requirements, registered, emission.request.harness_session_id)
         if loss is None and negotiation is not None and negotiation.failure_class is not None:
             return router.refuse_client(client, client_emission, negotiation, self._parent)
-        envelope = DispatchEnvelope(
-            schema_version=CONTRACT_VERSION, request=emission.request, payloads=emission.payloads
-        )
         evidence: Evidence = {}
-        answer = await ask(client, envelope, self._seconds_for(client), evidence)
+        answer = await ask(client, self._envelope, self._seconds_for(client), evidence)
         client_emission = with_evidence(client_emission, evidence)
         if loss is not None:
             return router.conclude_loss(client, client_emission, loss, answer, self._parent)

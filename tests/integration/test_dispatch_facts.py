@@ -1,0 +1,174 @@
+"""What a callback client gets of an event beside the request: numbers and capabilities (docs/contract.md 5.6)."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import anyio
+import jsonschema
+import pytest
+from msgspec import structs, to_builtins
+
+import lifebus
+from integration.test_wire_document import call_hook
+from lifebus_broker.routing.transitions import transition
+from lifebus_contract import (
+    CallbackResponse,
+    DispatchEnvelope,
+    Emission,
+    LifecycleEvent,
+    SupportState,
+    decode_json,
+)
+from lifebus_supervisor.configuration.settings import ClientSettings
+from lifebus_supervisor.daemon.composition import Daemon
+from lifebus_supervisor.daemon.lifecycle import running
+from support.integration.following import SECONDS, recorded
+from support.integration.serving import serving
+from support.integration.stdio_peers import near_peer
+from support.paths import REPOSITORY
+from support.running import connected, running_bus, settings_in, short_directory
+from support.transports.children import ANSWER, nothing_left
+
+Protocol = Literal["oneshot", "jsonl"]
+PRESSURE, DEGRADED = LifecycleEvent.CONTEXT_PRESSURE_OBSERVED, LifecycleEvent.CAPABILITY_DEGRADED
+NUMBERS: dict[str, str | int | bool | None] = {
+    "context_pressure": "high",
+    "context_used_pct": 84,
+    "context_used_tokens": 840,
+    "context_window_tokens": 1_000,
+}
+SCHEMA = REPOSITORY / "broker/lifebus_contract/schemas/dispatch.json"
+
+
+@cache
+def schema() -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text()))
+
+
+def pressure(**fields: Any) -> Emission:
+    return Emission(request=lifebus.make_request(PRESSURE, "codex", session="s1", **fields), telemetry=NUMBERS)
+
+
+def report() -> Emission:
+    change = transition(
+        "context_pressure", SupportState.NATIVE, SupportState.UNAVAILABLE, at_epoch_s=7, evidence="two polls"
+    )
+    request = lifebus.make_request(DEGRADED, "codex", session="s1")
+    return Emission(request=request, degradations=(change,), telemetry={"cause": "telemetry_missing"})
+
+
+def changes_in(envelope: DispatchEnvelope) -> list[tuple[str, str, str, str]]:
+    return [
+        (one.capability, one.previous_support.value, one.current_support.value, one.evidence)
+        for one in envelope.degradations
+    ]
+
+
+LOST = [("context_pressure", "native", "unavailable", "two polls")]
+
+
+@asynccontextmanager
+async def writing(directory: Path, protocol: Protocol) -> AsyncIterator[Daemon]:
+    """A broker with a command client of every event that writes down each line it is asked with."""
+    book = directory / "asked.jsonl"
+    script = f"while read -r line; do printf '%s\\n' \"$line\" >> {book}; echo '{ANSWER}'; done"
+    client = ClientSettings(
+        client_id="writer",
+        command=("/bin/sh", "-c", script),
+        events=(PRESSURE, DEGRADED),
+        protocol=protocol,
+        workers=1,
+        deadline_ms=int(SECONDS * 1_000),
+    )
+    async with nothing_left(), running(structs.replace(settings_in(directory), clients=(client,))) as daemon:
+        yield daemon
+
+
+async def test_a_worker_gets_numbers_and_the_capability_that_changed() -> None:
+    asked: list[DispatchEnvelope] = []
+
+    async def keep(dispatch: DispatchEnvelope) -> CallbackResponse:
+        asked.append(dispatch)
+        return CallbackResponse.ok()
+
+    async with (
+        running_bus() as daemon,
+        connected(daemon, "worker") as worker,
+        connected(daemon) as bus,
+        serving(worker, keep, [PRESSURE, DEGRADED]),
+    ):
+        await bus.emit([pressure(metadata={"mine": 1}), report()])
+    first, second = asked
+    assert (first.telemetry, first.degradations) == (NUMBERS, ())
+    assert first.request.metadata["mine"] == 1
+    assert (second.telemetry, changes_in(second)) == ({"cause": "telemetry_missing"}, LOST)
+    for one in asked:
+        schema().validate(to_builtins(one))
+
+
+@pytest.mark.parametrize("protocol", ["oneshot", "jsonl"])
+async def test_a_command_gets_the_same_in_a_document_of_the_published_schema(protocol: Protocol) -> None:
+    with short_directory() as directory:
+        async with writing(directory, protocol) as daemon, connected(daemon) as bus:
+            results = await bus.emit([pressure(), report()])
+        lines = (directory / "asked.jsonl").read_text().splitlines()
+    receipts = [one for result in results for one in result.receipts if one.client_id == "writer"]
+    assert [one.status for one in receipts] == ["observed"] * 2
+    first, second = (json.loads(line) for line in lines)
+    assert first["request"]["metadata"] == {"lifebus": {"telemetry": NUMBERS}}
+    (change,) = second["request"]["metadata"]["lifebus"]["degradations"]
+    assert (change["capability"], change["previous_support"], change["current_support"]) == LOST[0][:3]
+    for line in lines:
+        schema().validate(json.loads(line))
+        assert decode_json(line, DispatchEnvelope)
+
+
+async def test_a_peer_of_stdio_gets_the_same() -> None:
+    registration = {"client_id": "editor", "events": ["capability.degraded"], "deadline_ms": 1}
+    async with running_bus() as daemon, near_peer(daemon) as peer, connected(daemon) as bus:
+        await peer.ask("serve", registration)
+        await bus.emit(report())
+        asked = await peer.wait(lambda message: "envelope" in message)
+    schema().validate(asked["envelope"])
+    (change,) = asked["envelope"]["request"]["metadata"]["lifebus"]["degradations"]
+    assert (change["capability"], change["current_support"]) == ("context_pressure", "unavailable")
+
+
+async def test_what_a_harness_says_before_it_compacts_reaches_the_clients_as_its_receipt_has_it() -> None:
+    facts = {"hook_event_name": "PreCompact", "session_id": "s1", "trigger": "auto", "custom_instructions": ""}
+    stdin = json.dumps(facts | {"transcript_path": None, "cwd": "/"}).encode()
+    hook = {"v": 1, "call_id": "c-1", "adapter": "claude", "hook": "PreCompact", "cwd": "/", "env": {}}
+    with short_directory() as directory:
+        async with writing(directory, "oneshot") as daemon:
+            call = hook | {"size": len(stdin)}
+            await anyio.to_thread.run_sync(call_hook, daemon.settings.runtime_dir, call, stdin)
+            receipts = await recorded(daemon)
+        (line,) = (directory / "asked.jsonl").read_text().splitlines()
+    asked = decode_json(line, DispatchEnvelope).telemetry
+    (receipt,) = [one for one in receipts if one.client_id == "writer"]
+    assert asked.items() <= receipt.telemetry_summary.items()
+    assert asked["source_hook"] == "PreCompact"
+
+
+async def test_nobody_can_forge_what_lifebus_knows() -> None:
+    asked: list[DispatchEnvelope] = []
+
+    async def keep(dispatch: DispatchEnvelope) -> CallbackResponse:
+        asked.append(dispatch)
+        return CallbackResponse.ok()
+
+    forged = {"lifebus": {"telemetry": {"context_used_pct": 99}}, "other": True}
+    alone, counted = (lifebus.make_request(PRESSURE, "codex", session="s1", metadata=forged) for _ in range(2))
+    async with (
+        running_bus() as daemon,
+        connected(daemon, "worker") as worker,
+        connected(daemon) as bus,
+        serving(worker, keep, [PRESSURE]),
+    ):
+        await bus.emit([alone, Emission(request=counted, telemetry={"context_used_pct": 1})])
+    assert [one.telemetry for one in asked] == [{}, {"context_used_pct": 1}]
+    assert [one.request.metadata["other"] for one in asked] == [True, True]
