@@ -2,7 +2,6 @@
 
 import json
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from support.command_line import PATIENCE_S, Shell, broker_up
+from support.fork_server import Process
 from support.leftovers import MARK, marked
 from support.paths import EXAMPLES
 from support.running import short_directory
@@ -149,9 +149,9 @@ def test_a_command_has_flags_of_its_own(shell: Shell) -> None:
 
 
 @contextmanager
-def serving(shell: Shell, *arguments: str) -> "Iterator[subprocess.Popen[bytes]]":
+def serving(shell: Shell, *arguments: str) -> Iterator[Process]:
     """A `lifebus serve` that is registered."""
-    with shell.started("serve", *arguments, stdin=subprocess.DEVNULL) as process:
+    with shell.started("serve", *arguments) as process:
         assert process.stderr is not None
         line = process.stderr.readline()
         assert line.startswith(b"serving as "), line + process.stderr.read()

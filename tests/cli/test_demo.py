@@ -137,7 +137,7 @@ def test_in_a_pipe_the_demo_prints_plain_lines(alone: Shell) -> None:
 
 def test_ctrl_c_ends_the_demo_its_broker_and_its_directory(alone: Shell, temporary: Path) -> None:
     environment = {**alone.environment, "TMPDIR": str(temporary)}
-    with alone.started("demo", "--speed", "0.1", env=environment) as process:
+    with alone.started("demo", "--speed", "0.1", environment=environment) as process:
         assert process.stdout is not None
         shown = iter(process.stdout.readline, b"")
         broker = next(int(line.split()[2].rstrip(b",")) for line in shown if line.startswith(b"broker: process"))
@@ -151,7 +151,7 @@ def test_ctrl_c_ends_the_demo_its_broker_and_its_directory(alone: Shell, tempora
 
 def test_a_reader_that_goes_away_ends_the_demo_quietly(alone: Shell, temporary: Path) -> None:
     environment = {**alone.environment, "TMPDIR": str(temporary)}
-    with alone.started("demo", "--speed", "1000", env=environment) as process:
+    with alone.started("demo", "--speed", "1000", environment=environment) as process:
         assert process.stdout is not None
         process.stdout.readline()
         process.stdout.close()

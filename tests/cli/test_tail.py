@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 
 import pytest
 
@@ -71,7 +70,7 @@ def test_on_a_terminal_there_are_columns_that_fit(bus: Shell) -> None:
 
 
 def test_it_follows_what_comes_and_ends_with_130_on_ctrl_c(alone: Shell) -> None:
-    with broker_up(alone), alone.started("tail", "--from", "start", "--json") as process:
+    with broker_up(alone), alone.started("tail", "--from", "start", "--json", smoke=True) as process:
         alone.call("emit", "session.started", "--adapter", "codex", "--session", "new")
         assert process.stdout is not None
         line = json.loads(process.stdout.readline())
@@ -83,7 +82,7 @@ def test_it_follows_what_comes_and_ends_with_130_on_ctrl_c(alone: Shell) -> None
 
 
 def test_a_reader_that_goes_away_ends_it_quietly_even_while_nothing_comes(alone: Shell) -> None:
-    with broker_up(alone), alone.started("tail", "--from", "start", "--json") as process:
+    with broker_up(alone), alone.started("tail", "--from", "start", "--json", smoke=True) as process:
         alone.call("emit", "session.started", "--adapter", "codex")
         assert process.stdout is not None
         process.stdout.readline()  # it is following now
@@ -100,7 +99,7 @@ def test_a_reader_that_goes_away_ends_it_quietly_even_while_nothing_comes(alone:
 def test_a_closed_pipe_is_no_error_message(bus: Shell, arguments: tuple[str, ...]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    with bus.started(*arguments, stdout=writing, stderr=subprocess.PIPE) as process:
+    with bus.started(*arguments, stdout=writing) as process:
         os.close(writing)
         _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 141

@@ -15,16 +15,13 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TypeAlias
 
 import anyio
 import psutil
 
-from support.fork_server import Forked, fork_server
+from support.fork_server import Process, fork_server
 
 PATIENCE_S = 20.0
-
-Process: TypeAlias = "subprocess.Popen[bytes] | Forked"
 
 
 class BrokerProcess:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from unittest import mock
 import structlog
 
 from lifebus.cli import run
-from support.fork_server import Forked, fork_server
+from support.fork_server import Forked, Process, fork_server
 
 PATIENCE_S = 30.0
 COMMAND = [sys.executable, "-m", "lifebus"]
@@ -59,17 +59,12 @@ class Shell:
             **variables,
         }
 
-    def run(self, *arguments: str, stdin: bytes = b"", **variables: str) -> Ran:
+    def run(self, *arguments: str, stdin: bytes = b"", smoke: bool = False, **variables: str) -> Ran:
         """Run a command to its end; its streams are pipes."""
-        ran = subprocess.run(
-            [*COMMAND, *arguments],
-            input=stdin,
-            capture_output=True,
-            env={**self.environment, **variables},
-            timeout=PATIENCE_S,
-            check=False,
-        )
-        return Ran(ran.returncode, ran.stdout.decode(), ran.stderr.decode())
+        environment = {**self.environment, **variables}
+        with self.started(*arguments, smoke=smoke, stdin=subprocess.PIPE, environment=environment) as process:
+            out, err = process.communicate(stdin, PATIENCE_S)
+        return Ran(process.wait(), out.decode(), err.decode())
 
     def call(self, *arguments: str, stdin: bytes = b"", **variables: str) -> Ran:
         """Run a command in this process, which is as good for what does not touch signals, and ten times faster."""
@@ -87,10 +82,17 @@ class Shell:
         return Ran(code, out.buffer.getvalue().decode(), err.buffer.getvalue().decode())
 
     @contextmanager
-    def started(self, *arguments: str, **options: Any) -> "Iterator[subprocess.Popen[bytes]]":
-        """A command while it runs, gone at the end of the block."""
-        settings: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": self.environment}
-        process = subprocess.Popen([*COMMAND, *arguments], **{**settings, **options})
+    def started(
+        self,
+        *arguments: str,
+        smoke: bool = False,
+        environment: Mapping[str, str] | None = None,
+        stdin: int = subprocess.DEVNULL,
+        stdout: int = subprocess.PIPE,
+    ) -> Iterator[Process]:
+        """A command while it runs, gone at the end of the block; `smoke` starts a new interpreter."""
+        start = spawn if smoke else fork
+        process = start(arguments, environment or self.environment, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE)
         try:
             yield process
         finally:
@@ -102,13 +104,8 @@ class Shell:
         """Run a command whose streams are all one terminal of 80 columns; what it shows is in `out`."""
         ours, theirs = pty.openpty()
         os.write(ours, types)
-        process = subprocess.Popen(
-            [*COMMAND, *arguments],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            env={**self.environment, "COLUMNS": "80", "TERM": "xterm-256color", **(variables or {})},
-        )
+        environment = {**self.environment, "COLUMNS": "80", "TERM": "xterm-256color", **(variables or {})}
+        process = fork(arguments, environment, stdin=theirs, stdout=theirs, stderr=theirs)
         os.close(theirs)
         shown = b"".join(_read_terminal(ours))
         os.close(ours)
@@ -132,7 +129,7 @@ def _read_terminal(descriptor: int) -> Iterator[bytes]:
 class Up:
     """A broker started by `lifebus up`.  `log` holds its lines on stderr so far, `out` what it wrote to stdout."""
 
-    def __init__(self, process: "subprocess.Popen[bytes] | Forked", stdout: int, stderr: int) -> None:
+    def __init__(self, process: Process, stdout: int, stderr: int) -> None:
         self.process = process
         self.log: list[str] = []
         self.out = b""
@@ -179,7 +176,8 @@ def broker_up(shell: Shell, *arguments: str, smoke: bool = False) -> Iterator[Up
     out, writing_out = os.pipe()
     err, writing_err = os.pipe()
     try:
-        process = (_spawn if smoke else _fork)(["up", *arguments], shell.environment, writing_out, writing_err)
+        start = spawn if smoke else fork
+        process = start(["up", *arguments], shell.environment, stdout=writing_out, stderr=writing_err)
     finally:
         os.close(writing_out)
         os.close(writing_err)
@@ -193,10 +191,26 @@ def broker_up(shell: Shell, *arguments: str, smoke: bool = False) -> Iterator[Up
         up.wait()
 
 
-def _spawn(words: list[str], environment: dict[str, str], stdout: int, stderr: int) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen([*COMMAND, *words], stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, env=environment)
+def spawn(
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    stdin: int = subprocess.DEVNULL,
+    stdout: int = subprocess.PIPE,
+    stderr: int = subprocess.PIPE,
+) -> "subprocess.Popen[bytes]":
+    """Start `lifebus` with these words in a new interpreter, as a user does."""
+    return subprocess.Popen([*COMMAND, *words], env=environment, stdin=stdin, stdout=stdout, stderr=stderr)
 
 
-def _fork(words: list[str], environment: dict[str, str], stdout: int, stderr: int) -> Forked:
+def fork(
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    stdin: int = subprocess.DEVNULL,
+    stdout: int = subprocess.PIPE,
+    stderr: int = subprocess.PIPE,
+) -> Forked:
+    """Start `lifebus` with these words in a process whose imports are done."""
     entry = "support.fork_server:command_line"
-    return fork_server().start(entry, words, environment=environment, stdout=stdout, stderr=stderr)
+    return fork_server().start(entry, words, environment=environment, stdin=stdin, stdout=stdout, stderr=stderr)

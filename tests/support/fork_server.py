@@ -1,10 +1,11 @@
-"""Brokers in a tenth of a start: forked from a process that has imported everything, and as real as any other.
+"""Brokers and commands in a tenth of a start: forked from a process that has imported everything, real as any other.
 
-A new interpreter spends most of its start on imports, and the suite starts some hundred brokers.  One server a test
-process is started at the first use; it forks when it is asked, and tells how each child ended.
+A new interpreter spends most of its start on imports, and the suite starts some hundred brokers and commands.  One
+server a test process is started at the first use; it forks when it is asked, and tells how each child ended.
 """
 
 import atexit
+import gc
 import importlib
 import json
 import os
@@ -15,28 +16,45 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
-from typing import Any, NoReturn
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from typing import IO, Any, NoReturn, TypeAlias
 
 from support.paths import TESTS
 
 _MAX_REQUEST = 1_048_576
 _PRELOADED = (
+    "anyio._backends._asyncio",
+    "cyclopts.help",
+    "encodings.unicode_escape",
+    "lifebus.cli.admin.demo",
+    "lifebus.cli.admin.hooks",
+    "lifebus.cli.app",
+    "lifebus.cli.bus.emit",
+    "lifebus.cli.bus.proxy",
+    "lifebus.cli.bus.serve",
     "lifebus.cli.bus.up",
+    "lifebus.cli.read.receipts",
+    "lifebus.cli.read.signals",
+    "lifebus.stdio.peer",
     "lifebus_supervisor.configuration.resolution",
-    "lifebus_supervisor.daemon.composition",
+    "lifebus_supervisor.daemon.command_clients",
+    "lifebus_supervisor.daemon.lifecycle",
+    "lifebus_supervisor.daemon.logging",
+    "support.broker_process",
 )
 
 
 class Forked:
     """A forked process: what the suite needs of `subprocess.Popen`, with the same meaning."""
 
-    def __init__(self, arguments: Sequence[str], pid: int, status: int) -> None:
+    def __init__(self, arguments: Sequence[str], pid: int, status: int, streams: Sequence[IO[bytes] | None]) -> None:
         self.args = list(arguments)
         self.pid = pid
         self.returncode: int | None = None
-        self._status = status
+        self.status = status
+        """The descriptor that becomes readable when the process ends; it is closed once the end was seen."""
+        self.stdin, self.stdout, self.stderr = streams
 
     def poll(self) -> int | None:
         """Return the exit code, negative for a signal; None while it runs."""
@@ -63,11 +81,39 @@ class Forked:
         """End it at once."""
         self.send_signal(signal.SIGKILL)
 
+    def communicate(self, data: bytes = b"", timeout: float | None = None) -> tuple[bytes, bytes]:
+        """Write the input, read both outputs to their ends, close the pipes and wait for its end.
+
+        Raises:
+            subprocess.TimeoutExpired: it still runs, or somebody has its outputs; it is killed.
+        """
+        with ThreadPoolExecutor(2) as readers:
+            out, err = (readers.submit(_read_all, stream) for stream in (self.stdout, self.stderr))
+            if self.stdin is not None and not self.stdin.closed:
+                with suppress(BrokenPipeError), self.stdin:
+                    self.stdin.write(data)
+            try:
+                self.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise
+            return out.result(timeout), err.result(timeout)
+
     def _read_status(self, timeout: float | None) -> int | None:
-        if self.returncode is None and select.select([self._status], [], [], timeout)[0]:
-            self.returncode = os.waitstatus_to_exitcode(int(os.read(self._status, 16)))
-            os.close(self._status)
+        if self.returncode is None and select.select([self.status], [], [], timeout)[0]:
+            self.returncode = os.waitstatus_to_exitcode(int(os.read(self.status, 16)))
+            os.close(self.status)
         return self.returncode
+
+
+Process: TypeAlias = "subprocess.Popen[bytes] | Forked"
+
+
+def _read_all(stream: IO[bytes] | None) -> bytes:
+    if stream is None or stream.closed:
+        return b""
+    with stream:
+        return stream.read()
 
 
 class ForkServer:
@@ -89,27 +135,44 @@ class ForkServer:
         arguments: Sequence[str],
         *,
         environment: Mapping[str, str],
-        stdout: int,
-        stderr: int,
+        stdin: int = subprocess.DEVNULL,
+        stdout: int = subprocess.DEVNULL,
+        stderr: int = subprocess.DEVNULL,
         kept: Sequence[int] = (),
     ) -> Forked:
         """Fork a child that calls `entry` (``module:function``) with the arguments; it returns the exit code.
 
-        `kept` are descriptors that the child has under the numbers they are given in `arguments` as ``{0}``, ``{1}``.
+        The streams are asked for as `subprocess.Popen` has it: `PIPE`, `DEVNULL` or a descriptor.  `kept` are
+        descriptors that the child has under the numbers they are given in `arguments` as ``{0}``, ``{1}``.
         """
         reading, writing = os.pipe()
         request = {"entry": entry, "arguments": list(arguments), "environment": dict(environment)}
-        try:
-            socket.send_fds(self._requests, [json.dumps(request).encode()], [writing, stdout, stderr, *kept])
-        finally:
-            os.close(writing)
+        with ExitStack() as opened:
+            opened.callback(os.close, writing)
+            wanted = ((stdin, "wb"), (stdout, "rb"), (stderr, "rb"))
+            ends = [_open_stream(stream, mode, opened) for stream, mode in wanted]
+            descriptors = [writing, *(theirs for theirs, _ in ends), *kept]
+            socket.send_fds(self._requests, [json.dumps(request).encode()], descriptors)
         pid = int(self._requests.recv(16))
-        return Forked([entry, *arguments], pid, reading)
+        return Forked([entry, *arguments], pid, reading, [ours for _, ours in ends])
 
     def close(self) -> None:
         """End the server; its children have ended by then."""
         self._requests.close()
         self._process.wait()
+
+
+def _open_stream(wanted: int, mode: str, opened: ExitStack) -> tuple[int, IO[bytes] | None]:
+    """Return the child's end of a stream, closed with `opened` unless it was given, and ours if it is a pipe."""
+    if wanted not in {subprocess.PIPE, subprocess.DEVNULL}:
+        return wanted, None
+    if wanted == subprocess.DEVNULL:
+        ours, theirs = None, os.open(os.devnull, os.O_RDWR)
+    else:
+        reading, writing = os.pipe()
+        ours, theirs = (reading, writing) if mode == "rb" else (writing, reading)
+    opened.callback(os.close, theirs)
+    return theirs, None if ours is None else os.fdopen(ours, mode)
 
 
 _servers: dict[int, ForkServer] = {}
@@ -130,6 +193,8 @@ def serve() -> NoReturn:
     """Be the server: fork at each request on stdin, tell the ends of the children, end with stdin."""
     for module in _PRELOADED:
         importlib.import_module(module)
+    gc.collect()
+    gc.freeze()  # no collection of a child looks at what it has from here, nor copies its pages for that
     requests = socket.socket(fileno=os.dup(0))
     waking, woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -170,15 +235,15 @@ def _become(request: dict[str, Any], descriptors: list[int], foreign: list[int])
     try:
         for descriptor in foreign:
             os.close(descriptor)
-        status, stdout, stderr, *kept = descriptors
+        status, stdin, stdout, stderr, *kept = descriptors
         os.close(status)  # its end is told by the server
-        _take_streams(stdout, stderr)
+        _take_streams(stdin, stdout, stderr)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.environ.clear()
         os.environ.update(request["environment"])
         random.seed()
         module, _, function = request["entry"].partition(":")
-        arguments = [text.format(*kept) for text in request["arguments"]]
+        arguments = [text.format(*kept) if kept else text for text in request["arguments"]]
         code = int(getattr(importlib.import_module(module), function)(*arguments) or 0)
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
@@ -186,18 +251,27 @@ def _become(request: dict[str, Any], descriptors: list[int], foreign: list[int])
         sys.excepthook(*sys.exc_info())
         code = 1
     finally:
-        atexit._run_exitfuncs()
+        os._exit(_finish(code))
+
+
+def _finish(code: int) -> int:
+    """Do what an interpreter does at its end, and return the exit code: 120 where stdout cannot be written."""
+    atexit._run_exitfuncs()
+    try:
         sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+    except OSError:
+        sys.excepthook(*sys.exc_info())
+        code = 120
+    sys.stderr.flush()
+    return code
 
 
-def _take_streams(stdout: int, stderr: int) -> None:
-    null = os.open(os.devnull, os.O_RDONLY)
-    for descriptor, number in ((null, 0), (stdout, 1), (stderr, 2)):
+def _take_streams(*streams: int) -> None:
+    for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
+    for descriptor in set(streams):
         os.close(descriptor)
-    sys.stdin = Path("/dev/stdin").open(encoding="utf-8")  # noqa: SIM115  it lives as long as the process
+    sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
     sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
     sys.stderr = os.fdopen(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)
 

@@ -17,6 +17,7 @@ import anyio
 import anyio.to_thread
 import psutil
 import pytest
+from anyio.abc import Process
 
 from support.command_line import Shell
 from support.integration.following import emit as emit_many
@@ -28,6 +29,7 @@ from support.integration.stdio_peers import (
     emit,
     environment,
     raw_peer,
+    start_stdio,
     stdio_peer,
 )
 from support.running import connected, running_bus, short_directory
@@ -189,34 +191,37 @@ async def test_files_are_read_and_written_as_pipes_are() -> None:
         asked.write_bytes(PING * 1_000)
         async with running_bus() as daemon:
             with asked.open("rb") as stdin, answered.open("wb") as stdout, anyio.fail_after(PATIENCE_S):
-                done = await anyio.run_process(
-                    command(), stdin=stdin, stdout=stdout, env=environment(daemon.settings.runtime_dir)
+                ended = await finished(
+                    await start_stdio(daemon.settings.runtime_dir, stdin=stdin.fileno(), stdout=stdout.fileno())
                 )
-        assert (answered.read_bytes(), done.stderr) == (PONG * 1_000, b"")
+        assert (answered.read_bytes(), ended) == (PONG * 1_000, (0, b"", b""))
+
+
+async def finished(process: Process) -> tuple[int, bytes, bytes]:
+    """Wait for its end; return exit code, stdout and stderr."""
+    out, err = [
+        b"" if stream is None else b"".join([chunk async for chunk in stream])
+        for stream in (process.stdout, process.stderr)
+    ]
+    code = await process.wait()
+    await process.aclose()
+    return code, out, err
 
 
 @pytest.mark.parametrize("stdout", [subprocess.DEVNULL, subprocess.PIPE])
 async def test_an_empty_input_is_the_end(stdout: int) -> None:
     async with running_bus() as daemon:
         with anyio.fail_after(PATIENCE_S):
-            done = await anyio.run_process(
-                command(), stdin=subprocess.DEVNULL, stdout=stdout, env=environment(daemon.settings.runtime_dir)
-            )
-    assert (done.stdout or b"", done.stderr) == (b"", b"")
+            started = await start_stdio(daemon.settings.runtime_dir, stdin=subprocess.DEVNULL, stdout=stdout)
+            assert await finished(started) == (0, b"", b"")
 
 
 async def test_one_socket_may_be_both_streams() -> None:
     ours, theirs = socket.socketpair()
     async with running_bus() as daemon:
         with theirs:
-            started = anyio.open_process(
-                command(),
-                stdin=theirs.fileno(),
-                stdout=theirs.fileno(),
-                stderr=subprocess.PIPE,
-                env=environment(daemon.settings.runtime_dir),
-            )
-            process = await started
+            runtime_dir = daemon.settings.runtime_dir
+            process = await start_stdio(runtime_dir, stdin=theirs.fileno(), stdout=theirs.fileno())
         with ours, anyio.fail_after(PATIENCE_S):
             await anyio.to_thread.run_sync(ours.sendall, PING * 2_000)
             ours.shutdown(socket.SHUT_WR)
@@ -254,9 +259,7 @@ async def test_sigterm_ends_it_even_if_nobody_reads() -> None:
     reading, writing = os.pipe()
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4_096)
     async with running_bus() as daemon:
-        process = await anyio.open_process(
-            command(), stdout=writing, stderr=subprocess.PIPE, env=environment(daemon.settings.runtime_dir)
-        )
+        process = await start_stdio(daemon.settings.runtime_dir, stdout=writing)
         os.close(writing)
         assert process.stdin is not None
         await process.stdin.send(b'{"id":1,"verb":"status"}\n' * 20)  # their answers are longer than the pipe
@@ -277,9 +280,7 @@ def unread(pipe: int) -> int:
 async def test_a_reader_that_goes_away_ends_it_quietly(more: bytes) -> None:
     reading, writing = os.pipe()
     async with running_bus() as daemon:
-        process = await anyio.open_process(
-            command(), stdout=writing, stderr=subprocess.PIPE, env=environment(daemon.settings.runtime_dir)
-        )
+        process = await start_stdio(daemon.settings.runtime_dir, stdout=writing)
         os.close(writing)
         assert process.stdin is not None
         assert process.stderr is not None
@@ -303,8 +304,7 @@ async def test_what_cannot_be_read_is_an_error_in_one_sentence() -> None:
     with short_directory() as directory:
         stdin = os.open(directory / "file", os.O_WRONLY | os.O_CREAT)
         try:
-            done = await anyio.run_process(command(), stdin=stdin, check=False, env=environment(directory))
+            ended = await finished(await start_stdio(directory, stdin=stdin))
         finally:
             os.close(stdin)
-    assert (done.returncode, done.stdout) == (74, b"")
-    assert done.stderr == b"lifebus: Bad file descriptor\n"
+    assert ended == (74, b"", b"lifebus: Bad file descriptor\n")

@@ -19,7 +19,9 @@ from lifebus.stdio.peer import serve_peer
 from lifebus.stdio.streams import DescriptorReader, DescriptorWriter
 from lifebus_contract import encode_json
 from lifebus_supervisor.daemon.composition import Daemon
+from support.command_line import fork
 from support.integration.following import frame
+from support.integration.forked_process import ForkedProcess, attach
 
 PATIENCE_S = 20.0
 _MAX_LINE = 32 * 1_048_576
@@ -133,19 +135,25 @@ async def stdio_peer(where: Daemon | Path, *arguments: str) -> AsyncIterator[Pro
 async def raw_peer(where: Daemon | Path, *arguments: str) -> AsyncIterator[ProcessPeer]:
     """A running process that the test ends itself; it is gone at the end of the block."""
     runtime_dir = where if isinstance(where, Path) else where.settings.runtime_dir
-    process = await anyio.open_process(
-        command(*arguments),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(runtime_dir),
-    )
+    process = await start_stdio(runtime_dir, *arguments)
     try:
         yield ProcessPeer(process)
     finally:
         if process.returncode is None:
             process.kill()
         await process.aclose()
+
+
+async def start_stdio(
+    runtime_dir: Path,
+    *arguments: str,
+    stdin: int = subprocess.PIPE,
+    stdout: int = subprocess.PIPE,
+    stderr: int = subprocess.PIPE,
+) -> ForkedProcess:
+    """Start `lifebus stdio` in a process whose imports are done; the caller closes it."""
+    words = ["stdio", *arguments]
+    return await attach(fork(words, environment(runtime_dir), stdin=stdin, stdout=stdout, stderr=stderr))
 
 
 class _Reading(ByteReceiveStream):
