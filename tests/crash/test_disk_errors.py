@@ -12,6 +12,7 @@ from lifebus_broker.ledger.sqlite.ledger import MAX_QUEUED, SqliteLedger
 from lifebus_broker.ports import AppendResult, Query, Refusal, StoredReceipt
 from lifebus_contract import FailureClass, InternalError, RetryClass
 from support.crash.disks import FaultyDisk, FullDisk, SlowDisk
+from support.integration.following import until
 from support.receipts import append, entry, every_receipt, keyed, recorded
 
 ROUNDS = 6
@@ -29,17 +30,20 @@ class Run:
         self.acknowledged: list[bytes] = []
         self.late: list[bytes] = []
         self.fault: list[Exception] = []
+        self._heard = asyncio.Event()
 
     async def go(self) -> None:
         try:
-            ledger = await SqliteLedger.open(self.path, vfs=self.disk.name, failed=self.fault.append)
+            ledger = await SqliteLedger.open(self.path, vfs=self.disk.name, failed=self._fail)
         except InternalError as refused:
             self.fault.append(refused)
             return
         for number in range(ROUNDS):
             entries = [entry(number * 3 + n, key=f"k{number * 3 + n}", harness_session_id=f"s{n}") for n in range(3)]
+            self._heard.clear()
             if ledger.append(entries, self._acknowledge) is None:
-                await self._settled(ledger)
+                async with asyncio.timeout(10):
+                    await self._heard.wait()
             if number % 4 == 3:
                 await self._read(ledger)
         if self.fault:
@@ -52,12 +56,11 @@ class Run:
     def _acknowledge(self, answers: list[AppendResult]) -> None:
         where = self.late if self.fault else self.acknowledged
         where += [answer.stored.receipt for answer in answers if answer.stored is not None]
+        self._heard.set()
 
-    async def _settled(self, ledger: SqliteLedger) -> None:
-        """Wait until the queue is empty or the ledger has failed."""
-        async with asyncio.timeout(10):
-            while ledger.status().queued and not self.fault:  # noqa: ASYNC110  a thread reports
-                await asyncio.sleep(0)
+    def _fail(self, fault: Exception) -> None:
+        self.fault.append(fault)
+        self._heard.set()
 
     async def _read(self, ledger: SqliteLedger) -> None:
         try:
@@ -200,9 +203,7 @@ async def test_a_failed_sync_is_the_end_although_the_next_one_would_succeed(tmp_
     ledger = await SqliteLedger.open(tmp_path / "ledger.db", vfs=disk.name, failed=faults.append)
     disk.left = 1
     assert ledger.append([entry(1)], answers.extend) is None
-    async with asyncio.timeout(10):
-        while not (faults or answers):  # noqa: ASYNC110  a thread reports
-            await asyncio.sleep(0)
+    await until(lambda: faults or answers)
     assert answers == []
     assert disk.failed == 1
     await ledger.aclose()
@@ -237,9 +238,7 @@ async def test_a_full_queue_refuses_at_once_and_takes_again_when_it_has_drained(
     assert taken == MAX_QUEUED
     assert ledger.status().queued == taken
     disk.gate.set()
-    async with asyncio.timeout(10):
-        while ledger.status().queued:  # noqa: ASYNC110  a thread reports
-            await asyncio.sleep(0)
+    await until(lambda: not ledger.status().queued)
     assert len(answers) == taken
     await recorded(ledger, [entry(9999)])
     await ledger.aclose()
@@ -304,6 +303,4 @@ async def fill(ledger: SqliteLedger, first: int) -> Refusal:
 
 async def writable(ledger: SqliteLedger) -> None:
     """Wait until the ledger takes writes."""
-    async with asyncio.timeout(10):
-        while not ledger.status().writable:  # noqa: ASYNC110  a thread reports
-            await asyncio.sleep(0)
+    await until(lambda: ledger.status().writable)

@@ -58,11 +58,12 @@ class Run:
         self.late = 0
         self.faults: list[Exception] = []
         self.refused = 0
+        self._heard = asyncio.Event()
 
     async def go(self) -> None:
         """Recover the log, then do everything that a ledger does; every step may fail, none may hang."""
         try:
-            ledger = await SqliteLedger.open(self.path, failed=self.faults.append, vfs=self.vfs)
+            ledger = await SqliteLedger.open(self.path, failed=self._fail, vfs=self.vfs)
         except LifebusError:
             self.refused += 1
             return
@@ -85,16 +86,20 @@ class Run:
         self, ask: Callable[[Callable[[Any], None]], object], ledger: SqliteLedger, take: Callable[[Any], None]
     ) -> None:
         """Append something and wait for its answer, or for the end of the ledger."""
-        answered = asyncio.Event()
 
         def done(answer: Any) -> None:
             self.late += bool(self.faults) and not _refused(answer)
             take(answer)
-            answered.set()
+            self._heard.set()
 
+        self._heard.clear()
         self.refused += ask(done) is not None
-        while not answered.is_set() and not self.faults and not self.refused:  # noqa: ASYNC110  a thread reports
-            await asyncio.sleep(0)
+        if not self.faults and not self.refused:
+            await self._heard.wait()
+
+    def _fail(self, fault: Exception) -> None:
+        self.faults.append(fault)
+        self._heard.set()
 
     def _take_rows(self, answers: list[AppendResult]) -> None:
         self.refused += _refused(answers)

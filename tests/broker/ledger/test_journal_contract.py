@@ -15,6 +15,7 @@ from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ports import Ledger, NewRecord, Record, Refusal
 from support.contract_suites.journal_suite import AT, JournalContract, Open, every_record, noted
 from support.crash.disks import FaultyDisk, FullDisk, SlowDisk
+from support.integration.following import until
 from support.receipts import entry, keyed, recorded
 
 
@@ -129,9 +130,7 @@ async def test_a_full_disk_refuses_notes_and_leaves_the_others_alone(path: Path)
     assert later.code == "disk_full"
     assert [note.number for note in await every_record(ledger.journal, "a")] == [1]
     disk.room = None
-    async with asyncio.timeout(10):
-        while not ledger.status().writable:  # noqa: ASYNC110  a thread reports
-            await asyncio.sleep(0)
+    await until(lambda: ledger.status().writable)
     (note,) = await noted(ledger.journal, ("a", b"3"))
     assert note.number == 2
     await ledger.aclose()
@@ -147,9 +146,7 @@ async def test_after_an_error_of_the_disk_no_note_is_acknowledged(path: Path) ->
     disk.left = 1
     answers: list[list[Record] | Refusal] = []
     assert ledger.journal.append([NewRecord("a", b"2")], answers.append) is None
-    async with asyncio.timeout(10):
-        while not faults:  # noqa: ASYNC110  a thread reports
-            await asyncio.sleep(0)
+    await until(lambda: faults)
     refusal = ledger.journal.append([NewRecord("a", b"3")], answers.append)
     assert refusal is not None
     assert (refusal.code, answers) == ("ledger_failed", [])

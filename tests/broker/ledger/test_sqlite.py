@@ -1,6 +1,5 @@
 """What only the durable ledger promises: it comes back as it was, it notices damage, it stays within bounds."""
 
-import asyncio
 import random
 import re
 import shutil
@@ -19,6 +18,7 @@ from lifebus_broker.ledger.sqlite.schema import check_library
 from lifebus_broker.ports import AppendResult, NewReceipt, Query, StoredReceipt
 from lifebus_contract import InternalError, Warning  # noqa: A004  the contract's own word
 from support.contract_suites.heads import heads_of
+from support.integration.following import until
 from support.receipts import OTHER_DIGEST, append, entry, every_receipt, keyed, receipt, recorded
 
 SESSIONS = ["s1", "s2", "s3", None]
@@ -201,9 +201,7 @@ async def test_pruned_rows_are_deleted_and_heads_outlive_them(path: Path) -> Non
     ledger = await SqliteLedger.open(path)
     await ledger.prune(119, b"{}")
     store = ledger._file.store
-    async with asyncio.timeout(10):
-        while store.pruned < 119:  # noqa: ASYNC110  a thread deletes
-            await asyncio.sleep(0)
+    await until(lambda: store.pruned >= 119)
     assert {(head.adapter_id, head.harness_session_id): head for head in await ledger.sessions()} == heads
     assert await ledger.verify() == []
     await ledger.aclose()
@@ -223,9 +221,7 @@ async def test_an_interrupted_prune_goes_on_after_the_next_open(path: Path) -> N
     assert verify(path) == []
     ledger = await SqliteLedger.open(path)
     assert ledger.status().floor == 30
-    async with asyncio.timeout(10):
-        while ledger._file.store.pruned < 30:  # noqa: ASYNC110  a thread deletes
-            await asyncio.sleep(0)
+    await until(lambda: ledger._file.store.pruned >= 30)
     assert await ledger.verify() == []
     await ledger.aclose()
 

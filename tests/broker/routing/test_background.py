@@ -23,6 +23,7 @@ from lifebus_contract import (
 )
 from lifebus_contract.codec import decode_receipt
 from support.bus_box import EVENT, answering, bus_box, emission, hang, payload, receipts_of, recorded
+from support.integration.following import until
 
 SECONDS = 10
 TWO_PLACEMENTS = [
@@ -47,9 +48,7 @@ class Gate:
 
 async def settled(bus: EventBus) -> dict[str, Receipt]:
     """Return all receipts by client once nothing is under way."""
-    async with asyncio.timeout(SECONDS):
-        while bus.dispatches:  # noqa: ASYNC110  a counter, which wakes nobody
-            await asyncio.sleep(0)
+    await until(lambda: not bus.dispatches)
     return {receipt.client_id: receipt for receipt in await recorded(bus)}
 
 

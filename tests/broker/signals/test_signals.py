@@ -17,6 +17,7 @@ from lifebus_broker.signals.log import SignalLog, StoredSignal
 from lifebus_broker.signals.quota import RECENT
 from lifebus_contract import BrokerBusy
 from support.crash.disks import SlowDisk
+from support.integration.following import until
 
 MIB = 1_048_576
 
@@ -76,12 +77,6 @@ async def on_slow_disk(directory: Path) -> AsyncIterator[tuple[SlowDisk, Listeni
 async def unkept_journal(clock: Callable[[], float] = lambda: 1_700_000_000.0) -> AsyncIterator[Journal]:
     async with aclosing(await open_unkept(clock=clock)) as ledger:
         yield ledger.journal
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110  what is waited for raises no event
-            await asyncio.sleep(0)
 
 
 async def test_what_is_published_is_what_can_be_read_each_threads_signals_together() -> None:
