@@ -18,7 +18,7 @@ demo: $(VENV)/.installed  ## the bus at work on recorded sessions, e.g. make dem
 test: $(VENV)/.developing  ## every test, e.g. make test ARGS="-k ledger"
 	@$(VENV)/bin/pytest -q -n $(WORKERS) --dist worksteal $(ARGS)
 
-torture: $(VENV)/.developing  ## the fault tests at length, hours; e.g. make torture EFFORT=0.1 ARGS="-k kill"
+torture: $(VENV)/.developing  ## the fault tests and the properties at length, hours; e.g. make torture EFFORT=0.1 ARGS="-k kill"
 	@LIFEBUS_TORTURE=$(EFFORT) $(VENV)/bin/pytest -q -n auto --dist load $(ARGS)
 
 mutants: $(VENV)/.developing  ## break the sources on purpose, see the suite notice, e.g. make mutants ARGS="beacon"

@@ -8,13 +8,17 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 from zmq.utils.garbage import gc as pyzmq_gc
 
-from support.effort import TORTURE
+from support.effort import TORTURE, effort
 from support.fork_server import close_fork_server
 from support.leftovers import MARK, Watch
 
 LONGEST_S = 6 * 3600
+
+settings.register_profile("lifebus", max_examples=effort(40, 1_000))
+settings.load_profile("lifebus")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -32,11 +36,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Under `make torture`, leave out what does not scale, and give the others their time."""
     if not TORTURE:
         return
-    scaling = [item for item in items if isinstance(item, pytest.Function) and hasattr(item.module, "effort")]
+    scaling = [item for item in items if isinstance(item, pytest.Function) and _scales(item)]
     for item in scaling:
         item.add_marker(pytest.mark.timeout(LONGEST_S), append=False)
     config.hook.pytest_deselected(items=[item for item in items if item not in scaling])
     items[:] = scaling
+
+
+def _scales(item: pytest.Function) -> bool:
+    """Whether a test does more under `make torture`: it says how much, or it is a property with the usual examples."""
+    return hasattr(item.module, "effort") or getattr(item.obj, "is_hypothesis_test", False)
 
 
 def pytest_collection_finish() -> None:

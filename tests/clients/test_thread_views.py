@@ -13,6 +13,7 @@ from lifebus_contract import InvalidRequest
 from lifebus_transports.framing.frames import read_signal_topic, signal_topic
 from lifebus_transports.messages.signals import SignalBeacon, ThreadHead, ThreadHeads, WireSignal
 from support.clients.lossy_signals import ADAPTER, LossySignals, ModelLog
+from support.effort import effort
 
 NAMES = ["t1", "t2", "", "t1/x"]
 THREADS = st.lists(st.sampled_from(NAMES), min_size=1, max_size=4)
@@ -84,7 +85,7 @@ def check_thread(bus: LossySignals, thread: str, recorded: list[int]) -> None:
 
 
 @pytest.mark.parametrize("thread", [None, "t1"], ids=["all threads", "one thread"])
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=effort(100, 3_000), deadline=None)
 @given(
     history=st.lists(st.sampled_from(NAMES), max_size=5),
     since=st.sampled_from([None, "start"]),
@@ -105,7 +106,7 @@ def test_every_signal_is_seen_once_and_in_order_or_lies_in_a_gap(
 
 
 @pytest.mark.parametrize("thread", [None, "t1"], ids=["all threads", "one thread"])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=effort(50, 1_000), deadline=None)
 @given(history=st.lists(st.sampled_from(NAMES), max_size=5), steps=st.lists(STEP, max_size=20))
 def test_a_follower_from_the_start_that_gets_signals_before_it_is_placed_misses_none(
     thread: str | None, history: list[str], steps: list[tuple[str, Any]]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from lifebus._internal.view import Gap, Position, View
 from lifebus_transports.messages.reads import Beacon, WireReceipt
 from support.clients.lossy_bus import LossyBus, ModelLedger
+from support.effort import effort
 
 MINE = ("codex", "s1")
 SESSIONS = st.lists(st.sampled_from(["s1", "s2", "s1/x"]), min_size=1, max_size=4)
@@ -85,7 +86,7 @@ def check_history(ledger: ModelLedger, items: list[WireReceipt | Gap], bus: Loss
 
 
 @pytest.mark.parametrize("session", [None, MINE], ids=["whole ledger", "one session"])
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=effort(200, 6_000), deadline=None)
 @given(history=st.lists(st.sampled_from(["s1", "s2"]), max_size=5), start=st.integers(0, 5), steps=STEPS)
 @example(  # a beacon that arrives while an older page is under way
     history=[], start=0, steps=[("ask", 1), ("commit", ["s1"]), ("beacon", None), ("deliver", 1), ("answer", None)]

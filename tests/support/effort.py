@@ -11,6 +11,6 @@ def effort(ci: int, torture: int) -> int:
     """Return how many cycles, seeds or seconds a test takes: `ci`, and with LIFEBUS_TORTURE=1 set, `torture`.
 
     LIFEBUS_TORTURE=0.1 asks for a tenth of `torture`, never for less than `ci`.  Every module that has the name
-    `effort` is run by `make torture`, without the time limit of its tests.
+    `effort` is run by `make torture`, without the time limit of its tests; so is every property.
     """
     return max(ci, round(torture * TORTURE))

@@ -14,6 +14,7 @@ from lifebus_contract import InvalidRequest
 from lifebus_contract.fields import MAX_INTEGER
 from support.adapters.calls import CAPTURE_FILES, captured, ids
 from support.adapters.telemetry_facts import FOLDERS, TELEMETRY_FILES, harness_of, reader_of, records_of
+from support.effort import effort
 
 PATHS = {name: next(str(path) for path in TELEMETRY_FILES if harness_of(path) == name) for name in FOLDERS}
 RECORDS = {
@@ -23,7 +24,7 @@ RECORDS = {
     for name in FOLDERS
 }
 CALLS = [native for path in CAPTURE_FILES if path.parent.parent.name in FOLDERS for native, _ in captured(path)]
-EXAMPLES = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+EXAMPLES = settings(max_examples=effort(100, 3_000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 numbers = st.sampled_from([0, -1, 2**53 - 1, 2**53, 2**63, 2**64, 10**400, 0.5, 1.0, 1e308, True, False])
 words = st.sampled_from(["", "12", "\x00", "\ud800", "x" * 300, "é", "<synthetic>", "compact_boundary", "assistant"])

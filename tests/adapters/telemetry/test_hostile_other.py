@@ -20,8 +20,9 @@ from lifebus_contract.fields import MAX_INTEGER
 from support.adapters.calls import CAPTURE_FILES, captured, ids
 from support.adapters.other_telemetry import DUMPS, FILES, Store, database_reader, record_reader, records, stored
 from support.adapters.telemetry_facts import harness_of
+from support.effort import effort
 
-EXAMPLES = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+EXAMPLES = settings(max_examples=effort(60, 1_500), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 SOURCE_IDS = ("chats", "telemetry")
 MAX_BYTES = 5_000
 """The largest objects are metrics, which are passed over."""

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from lifebus_adapters.shared.assets import Dialect
 from lifebus_admin.installer.formats.edit import parsed_settings, text_installed, text_removed
 from lifebus_admin.installer.formats.settings_diff import same, without_ours
+from support.effort import effort
 from support.installer.boxes import EVENTS, group, settings
 
 BLANKS = [" ", "  ", "\n", "\r\n", "\t", "\n    ", "\n\t", "   "]
@@ -91,7 +92,7 @@ def _json(text: str) -> Any:
     return json.loads(text.removeprefix("\ufeff"))
 
 
-@hypothesis_settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@hypothesis_settings(max_examples=effort(20, 600), deadline=None, suppress_health_check=list(HealthCheck))
 @given(document("json"))
 @example('{ "hooks": { "Stop": [ ] } }')
 @example("\ufeff \n")
@@ -103,14 +104,14 @@ def test_json_comes_back_to_the_byte(before: str) -> None:
         assert parsed_settings(text_installed(before, asset), asset) == _json(text_installed(before, asset))
 
 
-@hypothesis_settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@hypothesis_settings(max_examples=effort(20, 600), deadline=None, suppress_health_check=list(HealthCheck))
 @given(document("jsonc"))
 @example('{"a": [1 // x\n, 2,\n], // y\n}')
 def test_json_with_comments_comes_back_to_the_byte(before: str) -> None:
     check_round_trip("jsonc", before)
 
 
-@hypothesis_settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@hypothesis_settings(max_examples=effort(20, 600), deadline=None, suppress_health_check=list(HealthCheck))
 @given(document("json5"))
 def test_json5_comes_back_to_the_byte(before: str) -> None:
     check_round_trip("json5", before)
@@ -120,7 +121,7 @@ ANY_SCALAR = st.none() | st.booleans() | st.floats(allow_nan=False, allow_infini
 ANY_VALUE = st.recursive(ANY_SCALAR, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=12)
 
 
-@hypothesis_settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@hypothesis_settings(max_examples=effort(20, 600), deadline=None, suppress_health_check=list(HealthCheck))
 @given(ANY_VALUE)
 def test_values_are_read_as_the_standard_library_reads_them(found: Any) -> None:
     for indent in (None, 2):

@@ -15,6 +15,7 @@ from lifebus_broker.state.consumer_state import (
     reduce_consumer,
 )
 from lifebus_contract.consumers import MAX_TRIES, ConsumerSettings
+from support.effort import effort
 
 SETTINGS = ConsumerSettings(max_in_flight=4, ack_wait_ms=10_000, retry_ms=1_000)
 START = ConsumerState(settings=SETTINGS, client_id="c", epoch="e", scanned=0)
@@ -148,7 +149,7 @@ class Consumption(RuleBasedStateMachine):
         assert self.deliveries.position == self.deliveries.scanned
 
 
-Consumption.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+Consumption.TestCase.settings = settings(max_examples=effort(25, 600), stateful_step_count=40, deadline=None)
 TestConsumption = Consumption.TestCase
 
 

@@ -16,6 +16,7 @@ from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ports import StoredReceipt
 from lifebus_contract import LifecycleEvent
 from support.contract_suites.heads import heads_of
+from support.effort import effort
 from support.receipts import DIGEST, OTHER_DIGEST, append, entry, every_receipt
 
 SESSIONS = st.sampled_from([("codex", "s1"), ("codex", "s2"), ("claude", "s1"), ("codex", None)])
@@ -149,7 +150,7 @@ def place_of(stored: StoredReceipt) -> tuple[str, str | None]:
 
 TestLedgerModel = LedgerMachine.TestCase
 TestLedgerModel.settings = settings(
-    max_examples=25,
+    max_examples=effort(10, 500),
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -17,6 +17,7 @@ from lifebus_broker.signals.log import SignalLog, StoredSignal
 from lifebus_broker.signals.quota import RECENT
 from lifebus_contract import BrokerBusy
 from support.crash.disks import SlowDisk
+from support.effort import effort
 from support.integration.following import until
 
 MIB = 1_048_576
@@ -162,7 +163,7 @@ async def test_origins_are_known_after_a_restart_however_many_batches_they_sent(
             assert [again.log.through(name) for name in ("quiet", "o0", "o1", "o2")] == [7, 1_398, 1_399, 1_397]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=effort(20, 400), deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 40), st.integers(1, 30_000)), min_size=1, max_size=40)
 )

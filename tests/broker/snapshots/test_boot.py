@@ -20,8 +20,8 @@ from support.histories import SESSIONS, history, lines_of, replayed
 from support.snapshots.logs import PINS, HeldLog, booted, log_of, revised, saved, with_pins
 
 DIGESTS = ("facts_ledger_digest", "unlock_state_digest", "story_state_digest", "working_set_digest")
-MANY = settings(max_examples=effort(200, 2000), deadline=None)
-FEW = settings(max_examples=effort(40, 2000), deadline=None)
+MANY = settings(max_examples=effort(60, 2_000), deadline=None)
+FEW = settings(max_examples=effort(40, 2_000), deadline=None)
 
 
 @MANY

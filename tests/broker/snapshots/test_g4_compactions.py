@@ -65,7 +65,7 @@ def bytes_in(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.rglob("*.json")}
 
 
-@settings(deadline=None, max_examples=effort(200, 2_000))
+@settings(deadline=None, max_examples=effort(60, 2_000))
 @given(histories(64, least=1))
 def test_g4_what_is_generated_deleted_and_generated_again_has_the_same_output_hash(entries: list[NewReceipt]) -> None:
     log = MemoryLog(lines_of(entries))

@@ -27,6 +27,7 @@ from lifebus_contract import (
     SupportState,
 )
 from support.bus_box import EVENT, answering, bus_box, emission, hang, payload, raising, receipts_of, recorded, request
+from support.effort import effort
 
 SECONDS = 10
 DEGRADED = LifecycleEvent.CAPABILITY_DEGRADED
@@ -283,7 +284,7 @@ STEPS = st.tuples(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=effort(25, 600))
 @given(st.lists(st.lists(STEPS, min_size=1, max_size=4), max_size=5), st.booleans())
 def test_whatever_happens_at_once_the_bus_knows_what_its_ledger_says(rounds: list[list[Any]], asked: bool) -> None:
     asyncio.run(play(rounds, asked=asked))

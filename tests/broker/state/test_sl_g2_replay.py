@@ -16,7 +16,7 @@ from lifebus_contract.codec import decode_receipt
 from support.effort import effort
 from support.histories import histories, lines_of, replayed
 
-HISTORIES = effort(200, 2_000)
+HISTORIES = effort(60, 2_000)
 PINS = {"contract_version": "lifeloop.v0.2", "manifests": {"codex": "ab" * 32}}
 
 

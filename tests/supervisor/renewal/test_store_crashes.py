@@ -17,6 +17,7 @@ from lifebus_contract import LifebusError
 from lifebus_supervisor.renewal.choosing import ChosenContinuation
 from lifebus_supervisor.renewal.records import Continuation, ContinuationState
 from lifebus_supervisor.renewal.store import ContinuationStore
+from support.effort import effort
 from support.installer.crashing_disk import Crash
 from support.supervisor.continuations import intent, pending, start, states, store_in
 from support.supervisor.quick_disks import Quick, QuickCrash
@@ -167,7 +168,7 @@ COMMANDS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=effort(30, 600), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(commands=COMMANDS)
 def test_whatever_is_done_a_token_goes_to_one_session_and_none_is_overwritten(
     tmp_path_factory: pytest.TempPathFactory, commands: list[tuple[str, int, int]]

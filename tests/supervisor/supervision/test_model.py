@@ -7,6 +7,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from support.effort import effort
 from support.supervisor.simulated import Step, simulated_session
 
 HARNESS_DOES = ("prompt", "work", "usage", "compact", "stop", "blocked_stop", "interrupt", "fail", "child", "again")
@@ -22,7 +23,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=effort(20, 600), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=STEPS, clients=st.integers(0, 2), end=st.sampled_from(["reported", "killed"]))
 def test_one_fact_gives_one_receipt_in_any_order_of_hooks_files_and_restarts(
     steps: list[Step], clients: int, end: str
@@ -39,7 +40,7 @@ def test_one_fact_gives_one_receipt_in_any_order_of_hooks_files_and_restarts(
     asyncio.run(live())
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=effort(10, 250), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=STEPS)
 def test_hooks_that_are_cut_are_noticed_and_so_is_their_return(steps: list[Step]) -> None:
     async def live() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lifebus_supervisor.tailing.framing import Framer, RecordLines, RecordObjects, framer_for
+from support.effort import effort
 
 LIMIT = 40
 
@@ -56,7 +57,7 @@ VALUES = st.recursive(
 OBJECTS = st.lists(st.dictionaries(st.text(), VALUES, max_size=4), max_size=6)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=effort(20, 400))
 @given(
     objects=OBJECTS,
     indent=st.sampled_from([None, 0, 1, 2, "\t"]),

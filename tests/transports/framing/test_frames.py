@@ -22,6 +22,7 @@ from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.emissions import Emit
 from lifebus_transports.messages.verbs import VERBS
 from lifebus_transports.messages.workers import Response
+from support.effort import effort
 from support.golden import golden
 
 VALID: dict[str, dict[str, Any]] = {
@@ -233,14 +234,14 @@ def test_random_headers_are_read_or_refused(frame: bytes) -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=effort(20, 1_000), deadline=None)
 @given(st.binary(max_size=128))
 def test_random_bytes_are_read_or_refused_and_never_anything_else(verb: str, body: bytes) -> None:
     code_of(body, VERBS[verb].body)
 
 
 @pytest.mark.parametrize("verb", VERBS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=effort(20, 1_000), deadline=None)
 @given(st.data())
 def test_valid_bodies_with_bytes_changed_are_read_or_refused_and_never_anything_else(
     verb: str, data: st.DataObject
@@ -252,7 +253,7 @@ def test_valid_bodies_with_bytes_changed_are_read_or_refused_and_never_anything_
 
 
 @pytest.mark.parametrize("verb", VERBS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=effort(20, 1_000), deadline=None)
 @given(st.data())
 def test_bodies_with_strange_values_are_read_or_refused_and_never_anything_else(verb: str, data: st.DataObject) -> None:
     body = dict(VALID[verb]) or {"a": 1}
@@ -260,7 +261,7 @@ def test_bodies_with_strange_values_are_read_or_refused_and_never_anything_else(
     code_of(pack(body), VERBS[verb].body)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=effort(80, 2_000), deadline=None)
 @given(TREES)
 def test_strange_metadata_is_refused_or_survives_the_way_through_json(tree: Any) -> None:
     body = emit_with({"a": tree})
@@ -271,7 +272,7 @@ def test_strange_metadata_is_refused_or_survives_the_way_through_json(tree: Any)
     assert decode_body(encode_msgpack(message), Emit) == message
 
 
-@settings(max_examples=200)
+@settings(max_examples=effort(80, 2_000))
 @given(st.text(max_size=12), st.text(max_size=12), st.text(max_size=12), st.text(max_size=12))
 def test_no_session_topic_is_the_prefix_of_another(one: str, two: str, three: str, four: str) -> None:
     first, second = session_topic(one, two), session_topic(three, four)
