@@ -16,7 +16,7 @@ from lifebus_adapters.shared.launcher import launcher_files, launcher_path
 from lifebus_adapters.shared.telemetry import Surroundings
 from lifebus_admin.installer.installer import plan_install, plan_removal
 from lifebus_admin.installer.plan import InstallPlan
-from lifebus_admin.installer.status import inspect
+from lifebus_admin.installer.status import FileState, inspect
 from lifebus_contract import IntegrationMode
 from lifebus_supervisor.supervision.installed_hooks import recorded_users
 
@@ -126,8 +126,24 @@ def plan_target(place: HostEnvironment, target: Target, *, installs: bool) -> In
 
 def installed_targets(place: HostEnvironment, project: str | None = None) -> list[Target]:
     """Return what is installed: what is on record, and what stands in the user's or the project's settings."""
-    found = {(one.adapter_id, one.mode, one.project): one for one in (*_recorded(place), *_visible(place, project))}
-    return [found[key] for key in sorted(found, key=lambda key: (key[0], key[1].value, key[2] or ""))]
+    seen = [target for target, state in _visible(place, project) if state in _INSTALLED]
+    return _sorted([*_recorded(place), *seen])
+
+
+def unreadable_targets(place: HostEnvironment, project: str | None = None) -> list[Target]:
+    """Return what may be installed: there is no record of it, and its files cannot be read."""
+    unreadable = [target for target, state in _visible(place, project) if state == "unreadable"]
+    known = {_key(one) for one in _recorded(place)}
+    return _sorted([one for one in unreadable if _key(one) not in known])
+
+
+def _key(target: Target) -> tuple[str, str, str]:
+    return target.adapter_id, target.mode.value, target.project or ""
+
+
+def _sorted(targets: list[Target]) -> list[Target]:
+    """Return each target once, in the order of its names."""
+    return [one for _, one in sorted({_key(one): one for one in targets}.items())]
 
 
 def _recorded(place: HostEnvironment) -> Iterator[Target]:
@@ -146,8 +162,8 @@ def _target_of(user: str) -> Target | None:
     )
 
 
-def _visible(place: HostEnvironment, project: str | None) -> Iterator[Target]:
-    """Yield what can be seen without any record."""
+def _visible(place: HostEnvironment, project: str | None) -> Iterator[tuple[Target, FileState]]:
+    """Yield every target that can be looked at without any record, and how its files are."""
     for adapter_id, harness in ADAPTERS.items():
         assets = harness.assets
         for mode in assets.modes:
@@ -157,5 +173,4 @@ def _visible(place: HostEnvironment, project: str | None) -> Iterator[Target]:
                 project is not None and "project" in assets.scopes and mode is not IntegrationMode.LAUNCHER_WRAPPER
             )
             for target in (user, there) if in_project else (user,):
-                if inspect(own_assets(place, target), state_dir=place.state_dir).state in _INSTALLED:
-                    yield target
+                yield target, inspect(own_assets(place, target), state_dir=place.state_dir).state

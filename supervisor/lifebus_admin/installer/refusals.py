@@ -17,7 +17,7 @@ class InstallRefused(LifebusError):
 
     def __init__(self, what: str, *, where: str, why: str, then: str) -> None:
         super().__init__(
-            f"{what}: {where}: {why}; {then}",
+            f"{what} {where}: {why}; {then}",
             field=where,
             code=self.code_word,
         )
@@ -52,7 +52,7 @@ class FileRefused(InstallRefused):
     code_word = "file_refused"
 
     def __init__(self, where: str, why: str, *, then: str) -> None:
-        super().__init__("cannot write", where=where, why=why, then=then)
+        super().__init__("cannot use the file", where=where, why=why, then=then)
 
 
 class FileBusy(InstallRefused):

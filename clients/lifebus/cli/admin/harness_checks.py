@@ -39,10 +39,10 @@ def check_harnesses(status: "BrokerStatus | None") -> Iterator[CheckResult]:
 def check_hooks() -> Iterator[CheckResult]:
     """Yield one result for each installation of hooks here."""
     from lifebus_admin.harnesses.install_status import install_status  # noqa: PLC0415
-    from lifebus_admin.harnesses.target import installed_targets  # noqa: PLC0415
+    from lifebus_admin.harnesses.target import installed_targets, unreadable_targets  # noqa: PLC0415
 
     place = place_here()
-    targets = installed_targets(place)
+    targets = [*installed_targets(place), *unreadable_targets(place)]
     if not targets:
         fix = f"`lifebus hooks install HARNESS` ({', '.join(harness_names())})"
         yield CheckResult(check="hooks", state="warn", evidence="no hooks are installed", fix=fix)
@@ -76,6 +76,8 @@ def _check_installation(status: "InstallStatus") -> CheckResult:
     if status.hooks:
         evidence += f", {len(status.hooks)} hooks"
     untrusted = [hook.event for hook in status.trust or () if hook.state != "trusted"]
+    if status.files.state == "unreadable":
+        return CheckResult(check=check, state="bad", evidence=f"{target.label}: {status.files.problems[0]}")
     if status.files.state != "present":
         fix = f"`lifebus hooks status {target.adapter_id}` says why; `lifebus hooks install` mends what is ours"
         return CheckResult(check=check, state="bad", evidence=evidence, fix=fix)

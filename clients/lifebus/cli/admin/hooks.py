@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 _WITHOUT_ASKING = "--yes does it without asking, --dry-run only shows it"
 
+_NOT_KNOWN = "whether lifebus's hooks are there is not known until it can be read"
+
 app = App(name="hooks")
 
 
@@ -90,14 +92,17 @@ def remove(*harnesses: str, which: TargetFilter = ANY_TARGET, run: RunOptions = 
 
     place, named = place_here(), which.install_options.targets(harnesses or harness_names()[:1])
     targets = [one for one in _installed(place, harnesses, which.project) if which.matches(one)]
-    if not targets and not harnesses:
-        return _nothing_installed(json=run.json)
-    return _carry_out([propose_removal(place, target) for target in targets or named], run)
+    unreadable = [] if harnesses else [one for one in _unreadable(place, (), which.project) if which.matches(one)]
+    if targets or harnesses:
+        done = _carry_out([propose_removal(place, target) for target in targets or named], run)
+    else:
+        done = _nothing_installed(json=run.json) if not unreadable else ExitCode.OK
+    return _say_unreadable(place, unreadable) or done
 
 
 @app.command
 def status(*harnesses: str, project: Path | None = None, json: bool = False) -> ExitCode:
-    """Show what is installed and whether it works; exit code 1 if something needs attention.
+    """Show what is installed and whether it works; exit code 1 if something needs attention, or cannot be read.
 
     Args:
         harnesses: The ids of the harnesses; by default all that are installed.
@@ -107,7 +112,7 @@ def status(*harnesses: str, project: Path | None = None, json: bool = False) -> 
     from lifebus_admin.harnesses.install_status import install_status, launcher_health  # noqa: PLC0415
 
     place = place_here()
-    targets = _installed(place, harnesses, project)
+    targets = [*_installed(place, harnesses, project), *_unreadable(place, harnesses, project)]
     if not targets:
         return _nothing_installed(json=json)
     statuses, launcher = [install_status(place, target) for target in targets], launcher_health(place)
@@ -132,23 +137,48 @@ def try_out(
     from lifebus.cli.admin.hook_canary import send_canaries, show_canaries  # noqa: PLC0415
 
     place = place_here()
-    targets = _installed(place, harnesses, project)
+    targets, unreadable = _installed(place, harnesses, project), _unreadable(place, harnesses, project)
     if not targets:
-        return _nothing_installed(json=connection.json)
+        return _say_unreadable(place, unreadable) or _nothing_installed(json=connection.json)
     canaries = send_canaries(place, targets, connection)
     if connection.json:
         put_json(canaries)
     else:
         show_canaries(canaries)
-    return ExitCode.OK if all(one.arrived is not False for one in canaries) else ExitCode.NEGATIVE
+    arrived = all(one.arrived is not False for one in canaries)
+    return _say_unreadable(place, unreadable) or (ExitCode.OK if arrived else ExitCode.NEGATIVE)
 
 
 def _installed(place: "HostEnvironment", harnesses: tuple[str, ...], project: Path | None) -> "list[Target]":
     """Return what is installed, of the named harnesses or of all."""
     from lifebus_admin.harnesses.target import installed_targets  # noqa: PLC0415
 
-    wanted = {target.adapter_id for target in DEFAULT_INSTALL.targets(harnesses or harness_names())}
+    wanted = _ids(harnesses)
     return [one for one in installed_targets(place, project_of(project)) if one.adapter_id in wanted]
+
+
+def _unreadable(place: "HostEnvironment", harnesses: tuple[str, ...], project: Path | None) -> "list[Target]":
+    """Return what may be installed, of the named harnesses or of all: its files cannot be read."""
+    from lifebus_admin.harnesses.target import unreadable_targets  # noqa: PLC0415
+
+    wanted = _ids(harnesses)
+    return [one for one in unreadable_targets(place, project_of(project)) if one.adapter_id in wanted]
+
+
+def _ids(harnesses: tuple[str, ...]) -> set[str]:
+    return {target.adapter_id for target in DEFAULT_INSTALL.targets(harnesses or harness_names())}
+
+
+def _say_unreadable(place: "HostEnvironment", targets: "list[Target]") -> ExitCode:
+    """Report what nobody can say of these targets; the exit code is OK where there are none."""
+    from lifebus_admin.harnesses.install_status import install_status  # noqa: PLC0415
+
+    problems = [problem for target in targets for problem in install_status(place, target).files.problems]
+    for problem in dict.fromkeys(problems):
+        say(f"lifebus: {problem}", color="red")
+    if problems:
+        say(f"  {_NOT_KNOWN}")
+    return ExitCode.NEGATIVE if problems else ExitCode.OK
 
 
 def _nothing_installed(*, json: bool) -> ExitCode:
@@ -223,7 +253,8 @@ def is_sound(statuses: "Sequence[InstallStatus]", launcher: "LauncherStatus") ->
 
 
 def _needs_launcher(statuses: "Sequence[InstallStatus]") -> bool:
-    return any(one.target.mode.value != "manual_skill" for one in statuses)
+    # Behind files that cannot be read there may be nothing of ours.
+    return any(one.target.mode.value != "manual_skill" and one.files.state != "unreadable" for one in statuses)
 
 
 def _is_sound(status: "InstallStatus") -> bool:
@@ -236,6 +267,8 @@ def _lines(status: "InstallStatus") -> Iterator[str]:
     yield paint(status.target.label, "bold")
     for file in status.files.files:
         yield from _file_lines(file)
+    if status.files.state == "unreadable":
+        yield f"  {_NOT_KNOWN}"
     if status.hooks:
         yield f"  hooks: {', '.join(clean(name) for name in status.hooks)}"
     yield from _trust_lines(status.target.adapter_id, status.trust or (), status.trust_problem)
