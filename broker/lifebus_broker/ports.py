@@ -1,7 +1,7 @@
 """What the broker needs from outside, named as protocols, and the small values they exchange."""
 
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol, Self
+from typing import Final, NamedTuple, Protocol, Self
 
 from msgspec import Struct
 
@@ -58,7 +58,7 @@ class Refusal(Struct, frozen=True, kw_only=True):
         return tighten(self.failure_class, self.asked_retry)
 
 
-class NewReceipt(Struct, frozen=True, kw_only=True):
+class NewReceipt(NamedTuple):
     """A receipt that asks to be recorded; its `sequence` is still null.
 
     `digest` is the content digest of what was asked (16 to 32 bytes), compared when the receipt's idempotency key

@@ -10,7 +10,7 @@ from msgspec import Struct
 from lifebus_broker.ledger.factory import open_unkept
 from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.clients import CallbackClient
-from lifebus_broker.routing.dispatch import EmissionOutcome
+from lifebus_broker.routing.dispatch import EmissionResult
 from lifebus_broker.routing.fan_out import Fanout
 from lifebus_contract import DispatchEnvelope, IdSource, LifebusError, error_for
 from lifebus_supervisor.configuration.adapters import configured_adapters
@@ -43,7 +43,7 @@ async def invoke_once(settings: Settings, emitter: str, envelope: DispatchEnvelo
         LifebusError: the settings or the manifests they name are wrong.
     """
     fanout = Fanout()
-    outcomes: list[EmissionOutcome] = []
+    results: list[EmissionResult] = []
     async with aclosing(await open_unkept(committed=fanout.publish)) as ledger, anyio.create_task_group() as tasks:
         bus = EventBus(
             registry=configured_adapters(settings),
@@ -62,13 +62,13 @@ async def invoke_once(settings: Settings, emitter: str, envelope: DispatchEnvelo
                 kind=COMMAND,
             )
         )
-        outcomes += await bus.emit(emitter, [envelope.as_emission()])
+        results += await bus.emit(emitter, [envelope.as_emission()])
         # Ends what still runs in the group.
         tasks.cancel_scope.cancel()
-    # One emission, one outcome.
-    (outcome,) = outcomes
-    refusal = outcome.refusal
+    # One emission, one result.
+    (result,) = results
+    refusal = result.refusal
     if refusal is None:
-        return Invoked(receipts=tuple(stored.receipt for stored in outcome.stored))
+        return Invoked(receipts=tuple(stored.receipt for stored in result.stored))
     fault = error_for(refusal.failure_class, refusal.detail, retry_class=refusal.retry_class, code=refusal.code)
     return Invoked(receipts=(), fault=fault)

@@ -12,7 +12,7 @@ from lifebus_adapters import ADAPTERS
 from lifebus_broker.ledger.factory import open_unkept
 from lifebus_broker.ports import Query
 from lifebus_broker.routing.bus import EventBus
-from lifebus_broker.routing.dispatch import EmissionOutcome
+from lifebus_broker.routing.dispatch import EmissionResult
 from lifebus_broker.routing.fan_out import Fanout
 from lifebus_broker.routing.registry import Registry
 from lifebus_contract import (
@@ -114,10 +114,10 @@ async def hang(_: DispatchEnvelope) -> CallbackResponse:
     raise AssertionError("nobody wakes it")
 
 
-def receipts_of(outcome: EmissionOutcome) -> dict[str, Receipt]:
-    """Return the receipts of an outcome by client; there is one each."""
-    assert outcome.refusal is None, outcome.refusal
-    found = [decode_receipt(one.receipt) for one in outcome.stored]
+def receipts_of(result: EmissionResult) -> dict[str, Receipt]:
+    """Return the receipts of a result by client; there is one each."""
+    assert result.refusal is None, result.refusal
+    found = [decode_receipt(one.receipt) for one in result.stored]
     by_client = {receipt.client_id: receipt for receipt in found}
     assert len(by_client) == len(found)
     return by_client

@@ -70,8 +70,7 @@ def state_from(ended: int, frames: str | None, harness_sequence: int | None) -> 
 def weight_of(receipts: Sequence[NewReceipt]) -> int:
     """Return about how many bytes the receipts will take; a queue is bounded by it."""
     weight = 0
-    for new in receipts:
-        receipt = new.receipt
+    for receipt, _ in receipts:
         items = len(receipt.payload_receipts) + len(receipt.capability_degradations) + len(receipt.warnings)
         weight += 640 + 320 * items + 64 * len(receipt.telemetry_summary)
     return weight
@@ -109,25 +108,25 @@ class Batch:
         self._added: list[Sequence[NewReceipt]] = []
 
     def add(self, receipts: Sequence[NewReceipt]) -> list[AppendResult]:
-        """Draft one append; the answers hold once the transaction is committed."""
+        """Draft one append; the results hold once the transaction is committed."""
         self._added.append(receipts)
         results: list[AppendResult] = []
-        for new in receipts:
-            receipt, digest, raw = new.receipt, new.digest, new.receipt.idempotency_key
+        for receipt, digest in receipts:
+            raw = receipt.idempotency_key
             if raw is None or digest is None:
                 results.append(self._assign(receipt, None, None))
                 continue
             key = f"{receipt.client_id}\x1f{receipt.adapter_id}\x1f{raw}"  # as key_of, without the call
             known = self._known.get(key)
             if known is not None:
-                results.append(_answer(known, raw, digest))
+                results.append(_result_of(known, raw, digest))
                 continue
             result = self._assign(receipt, key, digest)
             results.append(result)
             if result.stored is not None:
                 self._known[key] = (digest, result.stored)
                 if EMITTER in receipt.telemetry_summary:
-                    # the emitter finds the outcome of its emission, although a client's name stands in the receipt
+                    # the emitter finds the receipt of its emission, although a client's name stands in the receipt
                     self._file_for_emitter(receipt, digest, result.stored)
         return results
 
@@ -141,8 +140,8 @@ class Batch:
     def rollback(self) -> None:
         """Take the sequences off the receipts again: the transaction did not happen."""
         for receipts in self._added:
-            for new in receipts:
-                force_setattr(new.receipt, "sequence", None)
+            for receipt, _ in receipts:
+                force_setattr(receipt, "sequence", None)
 
     def _assign(self, receipt: Receipt, key: str | None, digest: bytes | None) -> AppendResult:
         """Give the receipt its position, sequence and link, and note what has to be stored."""
@@ -152,14 +151,21 @@ class Batch:
         sequence = sequence_after(tip.sequence, session)
         if sequence is not None and self._numbered:
             force_setattr(receipt, "sequence", sequence)
+        position = self.head + 1
         try:
-            text = encode_json(receipt)
+            stored = StoredReceipt(
+                position=position,
+                adapter_id=adapter,
+                harness_session_id=session,
+                sequence=receipt.sequence,
+                receipt=encode_json(receipt),
+            )
         except (UnicodeError, ValueError) as fault:
             # no position is taken yet: the next receipt gets the number that this one had
             force_setattr(receipt, "sequence", None)
             return unrecordable(fault)
         # after the encoding: what cannot be written down must leave no hole
-        self.head = position = self.head + 1
+        self.head = position
         at, event = receipt.at_epoch_s, receipt.event
         if not tip.position:
             begun = (tip.stream, adapter, session or "", position, at)
@@ -169,20 +175,17 @@ class Batch:
             self.seconds += (at, position, checksum(at, position))
         state = next_head(tip.state, event, receipt.telemetry_summary)
         frames = tip.frames if state.open_frames is tip.state.open_frames else frames_text(state)
-        link = link_after(tip.link, text)
+        link = link_after(tip.link, stored.receipt)
         self.values += (position, tip.stream, tip.position, sequence, at, event, receipt.status)
         guard = None if key is None or digest is None else guarded(key, digest, position)
-        self.values += (state.ended, frames, state.harness_sequence, link, text, key, guard)
+        self.values += (state.ended, frames, state.harness_sequence, link, stored.receipt, key, guard)
         self.tips[place] = Tip(tip.stream, position, sequence or 0, link, state, frames)
-        self.bytes += len(text)
-        stored = StoredReceipt(
-            position=position, adapter_id=adapter, harness_session_id=session, sequence=receipt.sequence, receipt=text
-        )
+        self.bytes += len(stored.receipt)
         self.stored.append(stored)
         return AppendResult(stored=stored)
 
 
-def _answer(known: Known, key: str, digest: bytes) -> AppendResult:
+def _result_of(known: Known, key: str, digest: bytes) -> AppendResult:
     """Return the result of a receipt whose key is known (docs/contract.md 6.5)."""
     if not is_same_content(known[0], digest):
         return conflicting(key)

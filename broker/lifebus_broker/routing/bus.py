@@ -1,4 +1,4 @@
-"""The broker as one object: it takes emissions, records receipts and returns outcomes.
+"""The broker as one object: it takes emissions, records receipts and returns results.
 
 Most emissions concern no client: they are planned, appended and acknowledged without a task of their own.  The others
 are dispatched by `dispatch.Dispatcher`, in the bus's task group.
@@ -15,7 +15,7 @@ from lifebus_broker.ports import AppendResult, Ledger, NewReceipt, Refusal, Stor
 from lifebus_broker.routing.background import Background
 from lifebus_broker.routing.capabilities import CapabilityTable
 from lifebus_broker.routing.clients import CallbackClient, ClientHandler, ClientTable, FunctionInvoker
-from lifebus_broker.routing.dispatch import Dispatcher, EmissionOutcome, PlannedEmission, new_receipt, recorded_receipts
+from lifebus_broker.routing.dispatch import Dispatcher, EmissionResult, PlannedEmission, new_receipt, recorded_receipts
 from lifebus_broker.routing.fan_out import Fanout
 from lifebus_broker.routing.harness_sequences import HarnessSequences
 from lifebus_broker.routing.ordered_groups import ordered_groups
@@ -33,8 +33,8 @@ from lifebus_contract import (
     encode_json,
 )
 
-Done = Callable[[list[EmissionOutcome]], None]
-"""Called on the event loop with one outcome an emission, once all of them are durable or refused."""
+Done = Callable[[list[EmissionResult]], None]
+"""Called on the event loop with one result an emission, once all of them are durable or refused."""
 
 _log = structlog.get_logger("lifebus.bus")
 
@@ -101,36 +101,34 @@ class EventBus:
 
     async def emit(
         self, client_id: str, emissions: Sequence[Emission], *, budget: float | None = None, dispatch: bool = True
-    ) -> list[EmissionOutcome]:
-        """Record emissions and return their outcomes when they are durable.
+    ) -> list[EmissionResult]:
+        """Record emissions and return their results when they are durable.
 
         `budget` bounds the deadlines of all clients together, in seconds; without `dispatch` no client is asked.
         Cancelling the caller does not undo what was handed to the ledger.
         """
         # The callback may come before this task is scheduled again, or after its cancellation.
         finished = anyio.Event()
-        outcomes: list[EmissionOutcome] = []
+        results: list[EmissionResult] = []
 
-        def done(result: list[EmissionOutcome]) -> None:
-            outcomes.extend(result)
+        def done(emitted: list[EmissionResult]) -> None:
+            results.extend(emitted)
             finished.set()
 
         self.submit(client_id, emissions, done, budget=budget, dispatch=dispatch)
         await finished.wait()
-        return outcomes
+        return results
 
-    async def record_failure(self, client_id: str, emission: Emission, refusal: Refusal) -> EmissionOutcome:
+    async def record_failure(self, client_id: str, emission: Emission, refusal: Refusal) -> EmissionResult:
         """Record that a hook call could not be read or handled: one `failed` receipt, no client is asked.
 
         Idempotent by the emission's key, as any other emission.
         """
         plan = self.router.plan_failure(client_id, emission, refusal)
         if plan.receipt is None:
-            return EmissionOutcome(refusal=plan.refusal)
+            return EmissionResult(refusal=plan.refusal)
         results = await self._dispatcher.append([new_receipt(plan.receipt, emission)])
-        if isinstance(results, Refusal):
-            return EmissionOutcome(refusal=results)
-        return _outcome_of(results[0])
+        return EmissionResult(refusal=results) if isinstance(results, Refusal) else _result_of(results[0])
 
     def publish_transient(self, client_id: str, emission: Emission) -> Receipt:
         """Fan out a receipt that is neither stored nor numbered, and return it (docs/contract.md 2.6).
@@ -198,7 +196,7 @@ class EventBus:
             if plan.receipt is not None
         ]
         if not receipts:
-            done([EmissionOutcome(refusal=plan.refusal) for plan in plans])
+            done([EmissionResult(refusal=plan.refusal) for plan in plans])
             return
         acknowledge = partial(_acknowledge, plans, done)
         # Nothing is acknowledged before the table of capabilities knows it: the next emission is planned by the table.
@@ -206,12 +204,12 @@ class EventBus:
             acknowledge = partial(self._apply_then, receipts, acknowledge)
         refusal = self.ledger.append(receipts, acknowledge)
         if refusal is not None:
-            done([EmissionOutcome(refusal=plan.refusal or refusal) for plan in plans])
+            done([EmissionResult(refusal=plan.refusal or refusal) for plan in plans])
 
     def _apply_then(
         self, receipts: Sequence[NewReceipt], then: Callable[[list[AppendResult]], None], results: list[AppendResult]
     ) -> None:
-        """Have the table of capabilities see the new receipts, a session's end among them, then acknowledge."""
+        """Have the table of capabilities see the recorded receipts, a session's end among them, then acknowledge."""
         self.capabilities.apply(recorded_receipts(receipts, results))
         then(results)
 
@@ -219,7 +217,7 @@ class EventBus:
         self, client_id: str, emissions: Sequence[Emission], done: Done, budget: float | None, dispatch: bool
     ) -> None:
         if self._running >= self._max_dispatches:  # refused before anything is planned: nothing was stored
-            done([EmissionOutcome(refusal=_BUSY)] * len(emissions))
+            done([EmissionResult(refusal=_BUSY)] * len(emissions))
             return
         self._running += 1
         self._tasks.start_soon(self._dispatch_all, client_id, emissions, done, budget, dispatch)
@@ -228,13 +226,13 @@ class EventBus:
         self, client_id: str, emissions: Sequence[Emission], done: Done, budget: float | None, dispatch: bool
     ) -> None:
         """Dispatch the emissions of each ordered group in order, and the groups concurrently."""
-        outcomes: dict[int, EmissionOutcome] = {}
+        results: dict[int, EmissionResult] = {}
         deadline = None if budget is None else anyio.current_time() + budget
 
         async def dispatch_group(group: list[int]) -> None:
             chains: dict[str, tuple[str | None, SlotUse]] = {}
             for index in group:
-                outcomes[index] = await self._dispatch(client_id, emissions[index], chains, deadline, dispatch)
+                results[index] = await self._dispatch(client_id, emissions[index], chains, deadline, dispatch)
 
         try:
             # A slow client holds up its own session or invocation, and no other one of the same request.
@@ -245,8 +243,8 @@ class EventBus:
             _log.exception("dispatch_failed")
         finally:
             self._running -= 1
-        # What a defect left without an outcome is refused, so that the caller never waits for ever.
-        done([outcomes.get(index, _BROKEN) for index in range(len(emissions))])
+        # What a defect left without a result is refused, so that the caller never waits for ever.
+        done([results.get(index, _BROKEN) for index in range(len(emissions))])
 
     async def _dispatch(
         self,
@@ -255,7 +253,7 @@ class EventBus:
         chains: dict[str, tuple[str | None, SlotUse]],
         deadline: float | None,
         dispatch: bool,
-    ) -> EmissionOutcome:
+    ) -> EmissionResult:
         """Dispatch one emission; `chains` holds the parent and the used slots of each invocation so far."""
         request = emission.request
         parent, used = chains.get(request.invocation_id, (None, NO_SLOTS_USED))
@@ -264,11 +262,11 @@ class EventBus:
         planned = PlannedEmission(
             client_id=client_id, emission=emission, plan=plan, parent=parent, gap=gap, deadline=deadline
         )
-        outcome = await self._dispatcher.dispatch(planned)
-        chains[request.invocation_id] = (outcome.parent or parent, outcome.used)
-        if outcome.refusal is not None:  # not recorded: the next comparison starts from what the ledger holds
+        result = await self._dispatcher.dispatch(planned)
+        chains[request.invocation_id] = (result.parent or parent, result.used)
+        if result.refusal is not None:  # not recorded: the next comparison starts from what the ledger holds
             self._harness_sequences.forget(request)
-        return outcome
+        return result
 
     async def _gap(self, client_id: str, emission: Emission, plan: Plan) -> Receipt | None:
         """Return the receipt of a jump in the harness's own sequence, None where there is none."""
@@ -277,7 +275,7 @@ class EventBus:
 
 
 _BUSY = Refusal.of("busy", "too many dispatches are under way; try again")
-_BROKEN = EmissionOutcome(
+_BROKEN = EmissionResult(
     refusal=Refusal(failure_class=FailureClass.INTERNAL_ERROR, detail="the dispatch broke; see the log")
 )
 
@@ -285,18 +283,19 @@ _BROKEN = EmissionOutcome(
 def _acknowledge(plans: Sequence[Plan], done: Done, results: list[AppendResult]) -> None:
     """Match the ledger's results to the emissions; a plan without a receipt was not appended."""
     by_receipt = iter(results)
-    outcomes: list[EmissionOutcome] = []
-    for plan in plans:
-        if plan.receipt is None:
-            outcomes.append(EmissionOutcome(refusal=plan.refusal))
-            continue
-        outcomes.append(_outcome_of(next(by_receipt), plan.deliveries))
-    done(outcomes)
+    done(
+        [
+            EmissionResult(refusal=plan.refusal)
+            if plan.receipt is None
+            else _result_of(next(by_receipt), plan.deliveries)
+            for plan in plans
+        ]
+    )
 
 
-def _outcome_of(result: AppendResult, deliveries: tuple[PlacedPayload, ...] = ()) -> EmissionOutcome:
-    """Return the outcome of an emission that has one receipt; a refused one delivers nothing."""
-    return EmissionOutcome(
+def _result_of(result: AppendResult, deliveries: tuple[PlacedPayload, ...] = ()) -> EmissionResult:
+    """Return the result of an emission that has one receipt; a refused one delivers nothing."""
+    return EmissionResult(
         stored=() if result.stored is None else (result.stored,),
         replayed=result.replayed,
         refusal=result.refusal,

@@ -7,6 +7,7 @@ waits for them.
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Final
 
 import anyio
@@ -36,7 +37,7 @@ _log = structlog.get_logger("lifebus.dispatch")
 _SESSION_ENDED: Final = LifecycleEvent.SESSION_ENDED
 
 
-class EmissionOutcome(Struct, frozen=True, kw_only=True):
+class EmissionResult(Struct, frozen=True, kw_only=True):
     """What became of one emission: its stored receipts and the payloads to deliver, or a refusal.
 
     `parent` is the receipt that the next event of the same invocation names as its parent; `used` is the slot use
@@ -74,14 +75,14 @@ class Dispatcher:
         self._ledger = ledger
         self._under_way: dict[DispatchKey, anyio.Event] = {}
 
-    async def dispatch(self, planned: PlannedEmission) -> EmissionOutcome:
+    async def dispatch(self, planned: PlannedEmission) -> EmissionResult:
         """Record the plan's receipt, ask its clients, record each answer; return when all of that is durable.
 
         Background clients are asked then, and record their receipts by themselves.
         """
         request = planned.emission.request
         if planned.plan.refusal is not None:
-            return EmissionOutcome(refusal=planned.plan.refusal)
+            return EmissionResult(refusal=planned.plan.refusal)
         if request.idempotency_key is None:
             return await self._perform(planned, {})
         scope = (planned.client_id, request.adapter_id, request.idempotency_key)
@@ -94,7 +95,7 @@ class Dispatcher:
         finally:
             self._under_way.pop(scope).set()
 
-    async def _once(self, planned: PlannedEmission, key: str) -> EmissionOutcome:
+    async def _once(self, planned: PlannedEmission, key: str) -> EmissionResult:
         """Look up whether the key was used, by whom and for the same content, then dispatch what is left to do."""
         losing = {receipt.client_id for receipt in planned.plan.loss_receipts}
         names = [planned.client_id, *(client.client_id for client in planned.plan.clients), *sorted(losing)]
@@ -105,23 +106,23 @@ class Dispatcher:
         for name, known in zip(names, found, strict=True):
             if known is None:
                 continue
-            known_digest, receipt = known
+            known_digest, known_receipt = known
             if not is_same_content(known_digest, digest):
-                return EmissionOutcome(refusal=_CONFLICT)
-            if receipt is None:  # pruned: only its key is left
-                return EmissionOutcome(refusal=_PRUNED)
-            stored[name] = receipt
+                return EmissionResult(refusal=_CONFLICT)
+            if known_receipt is None:  # pruned: only its key is left
+                return EmissionResult(refusal=_PRUNED)
+            stored[name] = known_receipt
         mine = stored.get(planned.client_id)
         if mine is not None and planned.plan.receipt is None and _is_by(mine, planned.client_id):
             # Recorded while no client wanted the event: clients that came since are not asked about the past.
-            return EmissionOutcome(stored=(mine,), replayed=True)
+            return EmissionResult(stored=(mine,), replayed=True)
         return await self._perform(planned, stored)
 
-    async def _perform(self, planned: PlannedEmission, stored: dict[str, StoredReceipt]) -> EmissionOutcome:
+    async def _perform(self, planned: PlannedEmission, stored: dict[str, StoredReceipt]) -> EmissionResult:
         dispatch = _Dispatch(self, planned)
         refusal = await dispatch.record_root(stored)
         if refusal is not None:
-            return EmissionOutcome(refusal=refusal)
+            return EmissionResult(refusal=refusal)
         background: list[CallbackClient] = []
         async with anyio.create_task_group() as tasks:
             for client in planned.plan.clients:
@@ -131,11 +132,11 @@ class Dispatcher:
                     background.append(client)
                 else:
                     tasks.start_soon(dispatch.ask_client, client)
-        outcome = dispatch.outcome()
-        if outcome.refusal is None:  # background clients are asked only about what is durable
+        result = dispatch.result()
+        if result.refusal is None:  # background clients are asked only about what is durable
             for client in background:
                 await dispatch.start_background(client)
-        return outcome
+        return result
 
     async def append(self, receipts: Sequence[NewReceipt], *, apply: bool = False) -> list[AppendResult] | Refusal:
         """Append and wait until it is durable, or return why it was refused.
@@ -146,8 +147,8 @@ class Dispatcher:
         results: list[AppendResult] = []
         table = self.router.capabilities
 
-        def done(appended: list[AppendResult]) -> None:
-            results.extend(appended)
+        def done(committed: list[AppendResult]) -> None:
+            results.extend(committed)
             if apply:
                 table.expected -= 1
                 table.apply(recorded_receipts(receipts, results))
@@ -191,7 +192,9 @@ class _Dispatch:
         if self._planned.client_id not in stored:
             receipts += plan.loss_receipts
         else:
-            self.replayed += [stored[one.client_id] for one in plan.loss_receipts if one.client_id in stored]
+            self.replayed += [
+                stored[receipt.client_id] for receipt in plan.loss_receipts if receipt.client_id in stored
+            ]
         mine = stored.get(self._planned.client_id)
         if mine is not None and plan.receipt is not None:
             # A replay: clients' receipts name the stored receipt as their parent, not the one just planned.
@@ -225,7 +228,7 @@ class _Dispatch:
                 await self._record(self._concluded(client, _STOPPED, self._emission_for(client)))
             raise
         await self._record(receipt)
-        if self._refusal is not None:  # no caller waits for this outcome, so it is logged
+        if self._refusal is not None:  # no caller waits for this result, so it is logged
             _log.warning("background_unrecorded", client_id=client.client_id, code=self._refusal.code)
 
     async def _receipt_of(self, client: CallbackClient) -> Receipt:
@@ -286,8 +289,9 @@ class _Dispatch:
 
     async def _record(self, *receipts: Receipt) -> None:
         """Append receipts in one transaction; the first refusal becomes that of the whole dispatch."""
-        new = [new_receipt(receipt, self._planned.emission) for receipt in receipts]
-        results = await self._dispatcher.append(new, apply=self._apply)
+        results = await self._dispatcher.append(
+            [new_receipt(receipt, self._planned.emission) for receipt in receipts], apply=self._apply
+        )
         if isinstance(results, Refusal):
             self._refusal = self._refusal or results
             return
@@ -295,16 +299,16 @@ class _Dispatch:
         for result in results:
             self._refusal = self._refusal or result.refusal
 
-    def outcome(self) -> EmissionOutcome:
+    def result(self) -> EmissionResult:
         """Return what became of the emission."""
         if self._refusal is not None:
             # With a key the caller may just ask again; without one, what is stored already would be stored twice.
             has_key = self._planned.emission.request.idempotency_key is not None
             safe = has_key or not any(result.stored for result in self._results)
-            return EmissionOutcome(refusal=self._refusal if safe else _as_partial(self._refusal))
+            return EmissionResult(refusal=self._refusal if safe else _as_partial(self._refusal))
         stored = [*self.replayed, *(result.stored for result in self._results if result.stored is not None)]
-        return EmissionOutcome(
-            stored=tuple(sorted(stored, key=lambda one: one.position)),
+        return EmissionResult(
+            stored=tuple(sorted(stored, key=attrgetter("position"))),
             replayed=bool(stored) and all(result.replayed for result in self._results),
             deliveries=tuple(self._deliveries),
             parent=self._first,
@@ -322,8 +326,8 @@ def new_receipt(receipt: Receipt, emission: Emission) -> NewReceipt:
 def recorded_receipts(receipts: Sequence[NewReceipt], results: Sequence[AppendResult]) -> list[Receipt]:
     """Return the receipts that an append recorded; not those that were there before."""
     return [
-        new.receipt
-        for new, result in zip(receipts, results, strict=True)
+        receipt
+        for (receipt, _), result in zip(receipts, results, strict=True)
         if result.stored is not None and not result.replayed
     ]
 

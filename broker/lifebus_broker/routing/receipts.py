@@ -56,7 +56,7 @@ class ReceiptHeader(TypedDict):
     parent_receipt_id: str | None
 
 
-class _Outcome(Struct, frozen=True, kw_only=True):
+class _Conclusion(Struct, frozen=True, kw_only=True):
     """What a receipt holds beyond the emission it is about."""
 
     status: ReceiptStatus
@@ -67,7 +67,7 @@ class _Outcome(Struct, frozen=True, kw_only=True):
     warnings: tuple[Warning, ...] = ()
 
 
-_OBSERVED: Final = _Outcome(status=ReceiptStatus.OBSERVED)
+_OBSERVED: Final = _Conclusion(status=ReceiptStatus.OBSERVED)
 
 
 def observed(
@@ -128,9 +128,9 @@ def from_response(
     """
     at_epoch_s = header["at_epoch_s"]
     if response.failure_class is None:
-        outcome = _settle(response.status, response.warnings, negotiation, placement, at_epoch_s)
+        conclusion = _settle(response.status, response.warnings, negotiation, placement, at_epoch_s)
     else:
-        outcome = _Outcome(
+        conclusion = _Conclusion(
             status=ReceiptStatus.FAILED,
             failure_class=response.failure_class,
             # A client may ask for a stricter retry class than the failure's own, never for a looser one.
@@ -139,7 +139,7 @@ def from_response(
             degradations=() if negotiation is None else degradations_of(negotiation, at_epoch_s),
             warnings=response.warnings + placement.warnings + _negotiated(negotiation),
         )
-    return _draft(emission, header, outcome)
+    return _draft(emission, header, conclusion)
 
 
 def failed(
@@ -151,7 +151,7 @@ def failed(
     **header: Unpack[ReceiptHeader],
 ) -> Receipt:
     """Return the receipt of an operation that was refused or failed; a warning says why."""
-    outcome = _Outcome(
+    conclusion = _Conclusion(
         status=ReceiptStatus.FAILED,
         failure_class=refusal.failure_class,
         retry_class=refusal.retry_class,
@@ -159,7 +159,7 @@ def failed(
         degradations=() if negotiation is None else degradations_of(negotiation, header["at_epoch_s"]),
         warnings=(warning_of(refusal), *placement.warnings, *_negotiated(negotiation)),
     )
-    return _draft(emission, header, outcome)
+    return _draft(emission, header, conclusion)
 
 
 def warning_of(refusal: Refusal) -> Warning:
@@ -243,16 +243,16 @@ def _plain_numbers(value: Any) -> Any:
     return [_plain_numbers(one) for one in cast("list[Any]", value)] if isinstance(value, list | tuple) else value
 
 
-def _draft(emission: Emission, header: ReceiptHeader, outcome: _Outcome) -> Receipt:
+def _draft(emission: Emission, header: ReceiptHeader, conclusion: _Conclusion) -> Receipt:
     request = emission.request
     return Receipt(
         adapter_id=request.adapter_id,
         at_epoch_s=header["at_epoch_s"],
-        capability_degradations=outcome.degradations,
+        capability_degradations=conclusion.degradations,
         client_id=header["client_id"],
         event=request.event,
         event_id=request.event_id,
-        failure_class=outcome.failure_class,
+        failure_class=conclusion.failure_class,
         harness_run_id=request.harness_run_id,
         harness_session_id=request.harness_session_id,
         harness_task_id=request.harness_task_id,
@@ -260,14 +260,14 @@ def _draft(emission: Emission, header: ReceiptHeader, outcome: _Outcome) -> Rece
         integration_mode=request.integration_mode,
         invocation_id=request.invocation_id,
         parent_receipt_id=header["parent_receipt_id"],
-        payload_receipts=outcome.payload_receipts,
+        payload_receipts=conclusion.payload_receipts,
         receipt_id=header["receipt_id"],
-        retry_class=outcome.retry_class,
+        retry_class=conclusion.retry_class,
         schema_version=CONTRACT_VERSION,
         sequence=None,
-        status=outcome.status,
+        status=conclusion.status,
         telemetry_summary=_facts(emission),
-        warnings=_bounded(emission.warnings + outcome.warnings),
+        warnings=_bounded(emission.warnings + conclusion.warnings),
     )
 
 
@@ -291,15 +291,15 @@ def _settle(
     negotiation: Negotiation | None,
     placement: PlacementResult,
     at_epoch_s: int,
-) -> _Outcome:
-    """Return the outcome of a stated status after negotiation and placement."""
+) -> _Conclusion:
+    """Return the conclusion of a stated status after negotiation and placement."""
     placed = {receipt.status for receipt in placement.receipts}  # an event's payloads may differ
     weaker = negotiation is not None and negotiation.outcome is NegotiationOutcome.DEGRADED
     status = _status(stated, placed, weaker=weaker)
     warnings = remarks + placement.warnings + _negotiated(negotiation)
     if stated is ReceiptStatus.DELIVERED and placed.isdisjoint({ReceiptStatus.DELIVERED, ReceiptStatus.DEGRADED}):
         warnings = (_DELIVERY_NOT_OBSERVED, *warnings)
-    return _Outcome(
+    return _Conclusion(
         status=status,
         payload_receipts=placement.receipts,
         degradations=() if negotiation is None else degradations_of(negotiation, at_epoch_s),

@@ -4,7 +4,7 @@ from functools import partial
 
 from lifebus_broker.ports import Refusal
 from lifebus_broker.routing.bus import EventBus
-from lifebus_broker.routing.dispatch import EmissionOutcome
+from lifebus_broker.routing.dispatch import EmissionResult
 from lifebus_broker.routing.negotiation import negotiate
 from lifebus_contract import Negotiation
 from lifebus_supervisor.api.calls import Call
@@ -34,20 +34,20 @@ class EmissionVerbs:
         return negotiate(registered, body.requirements, overrides)
 
 
-def _answer(call: Call, outcomes: list[EmissionOutcome]) -> None:
+def _answer(call: Call, results: list[EmissionResult]) -> None:
     # A list inside of `tuple` is faster than a generator, and this runs for every message.
-    call.answer(EmitAnswer(results=tuple([_result(outcome) for outcome in outcomes])))
+    call.answer(EmitAnswer(results=tuple([_encode(result) for result in results])))
 
 
-def _result(outcome: EmissionOutcome) -> EmitResult:
-    """Return the wire form of an outcome."""
-    if outcome.refusal is not None:
-        return EmitResult(refusal=_refusal(outcome.refusal))
+def _encode(result: EmissionResult) -> EmitResult:
+    """Return the wire form of a result."""
+    if result.refusal is not None:
+        return EmitResult(refusal=_refusal(result.refusal))
     return EmitResult(
-        receipts=tuple([row.receipt for row in outcome.stored]),
-        positions=tuple([row.position for row in outcome.stored]),
-        replayed=outcome.replayed,
-        deliveries=tuple([DeliveredPayload(payload=payload, slot=slot) for payload, slot in outcome.deliveries]),
+        receipts=tuple([stored.receipt for stored in result.stored]),
+        positions=tuple([stored.position for stored in result.stored]),
+        replayed=result.replayed,
+        deliveries=tuple([DeliveredPayload(payload=payload, slot=slot) for payload, slot in result.deliveries]),
     )
 
 

@@ -11,7 +11,7 @@ import structlog
 from lifebus_adapters.adapter import Adapter, ContextDelivery, HookAnswer, HookCall, HookReading
 from lifebus_broker.ledger.refusals import NOT_NOW
 from lifebus_broker.routing.bus import EventBus
-from lifebus_broker.routing.dispatch import EmissionOutcome
+from lifebus_broker.routing.dispatch import EmissionResult
 from lifebus_broker.state.telemetry_keys import HOOKS
 from lifebus_contract import AdapterManifest, BrokerBusy, Emission, IdSource, InvalidRequest, LifebusError
 from lifebus_supervisor.hook_intake.failed_calls import CallCounters, FailureLimit, failure_of
@@ -34,7 +34,7 @@ class HookSupervision(Protocol):
         """Return the emissions as they are to be recorded, merged with what is known already."""
         ...
 
-    def hook_seen(self, call: HookCall, reading: HookReading, outcomes: Sequence[EmissionOutcome]) -> None:
+    def hook_seen(self, call: HookCall, reading: HookReading, results: Sequence[EmissionResult]) -> None:
         """Take in a call that has been recorded."""
         ...
 
@@ -46,7 +46,7 @@ class Unsupervised:
         """Return the emissions as they are."""
         return reading.emissions
 
-    def hook_seen(self, call: HookCall, reading: HookReading, outcomes: Sequence[EmissionOutcome]) -> None:
+    def hook_seen(self, call: HookCall, reading: HookReading, results: Sequence[EmissionResult]) -> None:
         """Do nothing."""
 
 
@@ -93,18 +93,18 @@ class HookCalls:
         # A spooled call is history: nobody waits for its answer, and no client may deliver into the past.
         spooled = call.spooled_at_epoch_s is not None
         emissions = await self._supervision.admit(call, reading)
-        outcomes = await self._emit(emissions, dispatch=not spooled)
+        results = await self._emit(emissions, dispatch=not spooled)
         # Only now: what is not durable yet must not change what supervision knows.
-        self._supervision.hook_seen(call, reading, outcomes)
-        return _NOTHING if spooled else await _offload(call, adapter.render, call, _deliveries(emissions, outcomes))
+        self._supervision.hook_seen(call, reading, results)
+        return _NOTHING if spooled else await _offload(call, adapter.render, call, _deliveries(emissions, results))
 
-    async def _emit(self, emissions: Sequence[Emission], *, dispatch: bool) -> list[EmissionOutcome]:
+    async def _emit(self, emissions: Sequence[Emission], *, dispatch: bool) -> list[EmissionResult]:
         if not emissions:
             return []
-        outcomes = await self._bus.emit(CLIENT_ID, emissions, budget=self._budget, dispatch=dispatch)
-        # one busy outcome refuses the call: the hook spools it, and keys keep the others from coming twice
-        _raise_busy(outcomes)
-        return outcomes
+        results = await self._bus.emit(CLIENT_ID, emissions, budget=self._budget, dispatch=dispatch)
+        # one busy result refuses the call: the hook spools it, and keys keep the others from coming twice
+        _raise_busy(results)
+        return results
 
     async def _refuse_adapter(self, call: HookCall) -> None:
         """Record a call that nobody can read: under its adapter's name if there is a manifest, else not at all."""
@@ -158,17 +158,17 @@ def _is_notable(count: int) -> bool:
     return count & (count - 1) == 0
 
 
-def _raise_busy(outcomes: Sequence[EmissionOutcome]) -> None:
-    for outcome in outcomes:
-        if outcome.refusal is not None and outcome.refusal.code in NOT_NOW:
-            raise BrokerBusy(outcome.refusal.detail, code="busy")
+def _raise_busy(results: Sequence[EmissionResult]) -> None:
+    for result in results:
+        if result.refusal is not None and result.refusal.code in NOT_NOW:
+            raise BrokerBusy(result.refusal.detail, code="busy")
 
 
-def _deliveries(emissions: tuple[Emission, ...], outcomes: list[EmissionOutcome]) -> list[ContextDelivery]:
+def _deliveries(emissions: tuple[Emission, ...], results: list[EmissionResult]) -> list[ContextDelivery]:
     return [
         ContextDelivery(event=emission.request.event, payload=payload, slot=slot)
-        for emission, outcome in zip(emissions, outcomes, strict=True)
-        for payload, slot in outcome.deliveries
+        for emission, result in zip(emissions, results, strict=True)
+        for payload, slot in result.deliveries
     ]
 
 

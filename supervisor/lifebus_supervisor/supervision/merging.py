@@ -1,6 +1,7 @@
 """What a hook reports, merged with what is known already: one fact gives one receipt, from any source.  Pure."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 from msgspec import structs
@@ -36,9 +37,8 @@ def merge(
     app-server reported first.  Pressure that a harness signals without numbers gets the newest numbers, and is left out
     while such a signal stands.  The end of a session closes its open frames first.
     """
-    merged: list[Emission] = []
-    for original in reading.emissions:
-        emission = _with_parent(monitor, original)
+    emissions: list[Emission] = []
+    for emission in map(partial(_with_parent, monitor), reading.emissions):
         event = emission.request.event
         proved = event is LifecycleEvent.CONTEXT_COMPACTED and _is_recorded(monitor, epoch_s)
         if proved or _is_reopening(monitor, emission) or _is_known(monitor, emission):
@@ -46,15 +46,15 @@ def merge(
         if event is LifecycleEvent.CONTEXT_PRESSURE_OBSERVED:
             # A signal stands until the context is rewritten; a repeated one says nothing new.
             if not monitor.state.signalled:
-                merged.append(_with(emission, _signal_facts(monitor, reading.hook)))
+                emissions.append(_with(emission, _signal_facts(monitor, reading.hook)))
             continue
         if event is LifecycleEvent.CONTEXT_COMPACTED:
-            merged.append(_with(emission, {SOURCE: f"hook:{reading.hook}"}))
+            emissions.append(_with(emission, {SOURCE: f"hook:{reading.hook}"}))
             continue
-        if _begins_session_end(event, merged):
-            merged.extend(_frame_ends(monitor, emission, manifest, ids))
-        merged.append(emission)
-    return tuple(merged)
+        if _begins_session_end(event, emissions):
+            emissions.extend(_frame_ends(monitor, emission, manifest, ids))
+        emissions.append(emission)
+    return tuple(emissions)
 
 
 def _is_recorded(monitor: SessionMonitor, epoch_s: int) -> bool:
@@ -123,15 +123,17 @@ def _with(emission: Emission, facts: dict[str, Any]) -> Emission:
     return structs.replace(emission, telemetry={**emission.telemetry, **facts})
 
 
-def _begins_session_end(event: LifecycleEvent, before: Sequence[Emission]) -> bool:
-    """Whether this is the first emission about a session's end; `before` came in the same call."""
+def _begins_session_end(event: LifecycleEvent, emissions: Sequence[Emission]) -> bool:
+    """Whether this is the first emission about a session's end; `emissions` are those before it in the same call."""
     if event is LifecycleEvent.SESSION_ENDING:
         return True
-    events = {emission.request.event for emission in before}
+    events = {emission.request.event for emission in emissions}
     return event is LifecycleEvent.SESSION_ENDED and LifecycleEvent.SESSION_ENDING not in events
 
 
-def _frame_ends(monitor: SessionMonitor, ending: Emission, manifest: AdapterManifest, ids: IdSource) -> list[Emission]:
+def _frame_ends(
+    monitor: SessionMonitor, emission: Emission, manifest: AdapterManifest, ids: IdSource
+) -> list[Emission]:
     """Return the ends of the frames that are still open, in the invocation of the session's end."""
     findings = list(frame_closings(monitor, LEFT_OPEN)) if monitor.loaded else []
     return emissions_of(
@@ -139,6 +141,6 @@ def _frame_ends(monitor: SessionMonitor, ending: Emission, manifest: AdapterMani
         manifest,
         monitor.key,
         ids,
-        invocation_id=ending.request.invocation_id,
+        invocation_id=emission.request.invocation_id,
         mode=IntegrationMode.NATIVE_HOOK,
     )

@@ -1,6 +1,7 @@
 """Findings on their way into the ledger: by the bus, many sessions at once, with pauses where they change nothing."""
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import anyio
@@ -8,7 +9,7 @@ import structlog
 
 from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.routing.bus import EventBus
-from lifebus_broker.routing.dispatch import EmissionOutcome
+from lifebus_broker.routing.dispatch import EmissionResult
 from lifebus_broker.state.telemetry_keys import COMPACTIONS_BEFORE, PROCESS, SUPERVISOR
 from lifebus_contract import AdapterManifest
 from lifebus_supervisor.supervision.emissions import emissions_of
@@ -64,9 +65,9 @@ class Recorder:
         if registered is None or not monitor.loaded or tick < monitor.paused_until_tick or not (findings or facts):
             return ()
         whole = [tick_finding(observed=len(findings), **facts), *findings]
-        outcomes = await self._emit(whole, registered.manifest, monitor)
-        self._pace(monitor, outcomes[1:], tick)
-        stored = tuple(one for outcome in outcomes for one in outcome.stored)
+        results = await self._emit(whole, registered.manifest, monitor)
+        self._pace(monitor, results[1:], tick)
+        stored = tuple(chain.from_iterable(result.stored for result in results))
         # At once, not with the next pass: another pass must not find the same again.
         self._monitors.apply(monitor, stored, self._now())
         return stored
@@ -78,20 +79,20 @@ class Recorder:
 
     async def _emit(
         self, findings: Sequence[SupervisionFinding], manifest: AdapterManifest, monitor: SessionMonitor
-    ) -> list[EmissionOutcome]:
+    ) -> list[EmissionResult]:
         emissions = emissions_of(findings, manifest, monitor.key, self._bus.ids)
         return await self._bus.emit(CLIENT_ID, emissions, budget=_BUDGET_S)
 
-    def _pace(self, monitor: SessionMonitor, outcomes: Sequence[EmissionOutcome], tick: int) -> None:
+    def _pace(self, monitor: SessionMonitor, results: Sequence[EmissionResult], tick: int) -> None:
         """Hold findings back for a while that change nothing: each attempt costs a receipt for its tick."""
-        futile = [outcome for outcome in outcomes if outcome.refusal is not None or outcome.replayed]
+        futile = [result for result in results if result.refusal is not None or result.replayed]
         monitor.futile_attempts = monitor.futile_attempts + 1 if futile else 0
         # A single futile attempt is ordinary: another client may have recorded the same at the same time.
         pause = min(2**monitor.futile_attempts, _LONGEST_PAUSE)
         monitor.paused_until_tick = tick + pause if monitor.futile_attempts > 1 else 0
-        for outcome in futile:
-            if outcome.refusal is not None:
-                _log.debug("finding_refused", code=outcome.refusal.code, failure=outcome.refusal.failure_class.value)
+        for result in futile:
+            if result.refusal is not None:
+                _log.debug("finding_refused", code=result.refusal.code, failure=result.refusal.failure_class.value)
 
 
 def unrecorded_facts(monitor: SessionMonitor) -> dict[str, Any]:

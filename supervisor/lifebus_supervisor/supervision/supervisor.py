@@ -4,6 +4,7 @@ Every pass goes the same way: poll the files, catch up with the ledger, evaluate
 """
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, Final
 
 import anyio
@@ -16,7 +17,7 @@ from lifebus_adapters.shared.telemetry import HOOK_SOURCE
 from lifebus_broker.claims import claim_of
 from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.routing.bus import EventBus
-from lifebus_broker.routing.dispatch import EmissionOutcome
+from lifebus_broker.routing.dispatch import EmissionResult
 from lifebus_broker.state.receipt_view import BrokenLog
 from lifebus_contract import AdapterManifest, Emission, LifebusError, LifecycleEvent, RegisteredAdapter, SupportState
 from lifebus_supervisor.supervision.apps import AppSessions
@@ -112,13 +113,13 @@ class Supervisor:
             return reading.emissions
         # Without the lock: a harness waits for its hook, and a pass may wait for callback clients.
         monitor = self.monitors.open((call.adapter_id, reading.session))
-        if not monitor.loaded and any(one.request.event in NEEDS_HISTORY for one in reading.emissions):
+        if not monitor.loaded and any(emission.request.event in NEEDS_HISTORY for emission in reading.emissions):
             await self.monitors.refresh(monitor, self.environment.now(), _REFRESH_TIMEOUT_S)
-        merged = merge(monitor, reading, registered.manifest, self._bus.ids, int(self.environment.epoch()))
-        self.merged += max(0, len(reading.emissions) - len(merged))
-        return merged
+        emissions = merge(monitor, reading, registered.manifest, self._bus.ids, int(self.environment.epoch()))
+        self.merged += max(0, len(reading.emissions) - len(emissions))
+        return emissions
 
-    def hook_seen(self, call: HookCall, reading: HookReading, outcomes: Sequence[EmissionOutcome]) -> None:
+    def hook_seen(self, call: HookCall, reading: HookReading, results: Sequence[EmissionResult]) -> None:
         """Take a hook call that has been recorded."""
         if reading.session is None:
             self._announce_exit(call, reading)
@@ -128,18 +129,20 @@ class Supervisor:
             if not reading.display:
                 monitor.hook_seen(reading.hook, now)
             monitor.called_by(call.process)
-        self.monitors.apply(monitor, (one for outcome in outcomes for one in outcome.stored), now)
+        self.monitors.apply(monitor, chain.from_iterable(result.stored for result in results), now)
         if reading.transcript is not None:
             self.telemetry.follow(call.adapter_id, reading.session, reading.transcript)
         # After the receipts: the facts are compared with the state that this call has made.
         for fact in reading.facts:
             monitor.observe(fact, HOOK_SOURCE, self.ticks, settled=False, history=False)
-        if reading.facts or any(one.request.event in _POLL_AFTER for one in reading.emissions):
+        if reading.facts or any(emission.request.event in _POLL_AFTER for emission in reading.emissions):
             self.wake.set()
 
     def _announce_exit(self, call: HookCall, reading: HookReading) -> None:
         """Take that a process ends with all its sessions, where it names none of them."""
-        if call.process is None or all(one.request.event != LifecycleEvent.SESSION_ENDED for one in reading.emissions):
+        if call.process is None or all(
+            emission.request.event != LifecycleEvent.SESSION_ENDED for emission in reading.emissions
+        ):
             return
         for monitor in self.monitors:
             known = {monitor.process.harness, monitor.process.candidate}

@@ -179,7 +179,7 @@ def test_a_last_line_that_was_written_anew_and_is_sound_in_itself_is_named() -> 
     entries = history(3, 30)
     log = HeldLog(lines_of(entries))
     snapshot = saved(log)
-    another = structs.replace(entries[-1], receipt=structs.replace(entries[-1].receipt, at_epoch_s=1))
+    another = entries[-1]._replace(receipt=structs.replace(entries[-1].receipt, at_epoch_s=1))
 
     log.kept = lines_of([*entries[:-1], another])
     with pytest.raises(ColdBootError, match="every line follows") as failed:

@@ -132,7 +132,7 @@ def test_absent_and_null_pins_are_different_pins() -> None:
 def test_every_receipt_counts_for_the_digests_also_one_that_left_no_other_trace(number: int, seed: int) -> None:
     entries, others = history(seed, 40), history(seed, 40)
     harmed = structs.replace(others[number].receipt, invocation_id="inv_other")
-    others[number] = structs.replace(others[number], receipt=harmed)
+    others[number] = others[number]._replace(receipt=harmed)
     one, other = (store_digests(replayed(lines_of(each)), {}) for each in (entries, others))
     assert one.facts_ledger_digest != other.facts_ledger_digest
 

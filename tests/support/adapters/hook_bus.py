@@ -11,7 +11,7 @@ from lifebus_adapters import ADAPTERS, HookAnswer, HookCall
 from lifebus_broker.ledger.factory import open_unkept
 from lifebus_broker.ports import Ledger, Query, StoredReceipt
 from lifebus_broker.routing.bus import EventBus
-from lifebus_broker.routing.dispatch import EmissionOutcome
+from lifebus_broker.routing.dispatch import EmissionResult
 from lifebus_broker.routing.fan_out import Fanout
 from lifebus_broker.routing.registry import Registry
 from lifebus_contract import (
@@ -59,8 +59,8 @@ class HookBus:
         self.bus.register(client_id, [LifecycleEvent(event)], answer)
 
 
-def receipts(outcomes: Sequence[EmissionOutcome]) -> list[Receipt]:
-    return [decode_json(one.receipt, Receipt) for outcome in outcomes for one in outcome.stored]
+def receipts(results: Sequence[EmissionResult]) -> list[Receipt]:
+    return [decode_json(one.receipt, Receipt) for result in results for one in result.stored]
 
 
 @asynccontextmanager

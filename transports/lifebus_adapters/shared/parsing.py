@@ -44,8 +44,8 @@ _CWD_CHARACTERS: Final = 1024
 _PATH_CHARACTERS: Final = 4096
 
 
-class _CommonFields(Struct, frozen=True, kw_only=True):
-    """What all events of one hook call have in common."""
+class _Invocation(Struct, frozen=True, kw_only=True):
+    """What all events of one hook call have in common: they share one invocation."""
 
     invocation_id: str
     event_id: str
@@ -129,8 +129,8 @@ def _emissions(  # noqa: PLR0917  everything that one call is made of
     rule = table.rules.get(name)
     if rule is None or (rule.unless and find(payload, rule.unless[0]) == rule.unless[1]):
         return ()
-    common = _common_fields(call, payload, name, table, ids)
-    return tuple(_emission(event, common, manifest) for event in rule.events)
+    invocation = _invocation(call, payload, name, table, ids)
+    return tuple(_emission(event, invocation, manifest) for event in rule.events)
 
 
 def _transcript(payload: Payload, table: HookTable) -> str | None:
@@ -143,32 +143,32 @@ def _transcript(payload: Payload, table: HookTable) -> str | None:
     return None
 
 
-def _emission(event: LifecycleEvent, common: _CommonFields, manifest: AdapterManifest) -> Emission:
+def _emission(event: LifecycleEvent, invocation: _Invocation, manifest: AdapterManifest) -> Emission:
     request = CallbackRequest(
         schema_version=CONTRACT_VERSION,
         event=event,
-        event_id=common.event_id,
+        event_id=invocation.event_id,
         adapter_id=manifest.adapter_id,
         adapter_version=manifest.adapter_version,
-        invocation_id=common.invocation_id,
-        integration_mode=common.mode,
-        harness_session_id=common.session,
-        harness_run_id=common.run,
-        harness_task_id=common.task,
-        frame_context=common.frame,
-        idempotency_key=f"{common.key}:{event.value}",
-        metadata=common.metadata,
+        invocation_id=invocation.invocation_id,
+        integration_mode=invocation.mode,
+        harness_session_id=invocation.session,
+        harness_run_id=invocation.run,
+        harness_task_id=invocation.task,
+        frame_context=invocation.frame,
+        idempotency_key=f"{invocation.key}:{event.value}",
+        metadata=invocation.metadata,
     )
     # A copy for each event: the ones after it must not see its additions.
-    telemetry = dict(common.facts)
-    if common.frame is not None:
-        telemetry["frame_id"] = common.frame.frame_id
+    telemetry = dict(invocation.facts)
+    if invocation.frame is not None:
+        telemetry["frame_id"] = invocation.frame.frame_id
     if event is LifecycleEvent.FRAME_ENDED:
-        telemetry["frame_end"] = common.frame_end
-    return Emission(request=request, warnings=common.warnings, telemetry=telemetry)
+        telemetry["frame_end"] = invocation.frame_end
+    return Emission(request=request, warnings=invocation.warnings, telemetry=telemetry)
 
 
-def _common_fields(call: HookCall, payload: Payload, name: str, table: HookTable, ids: IdSource) -> _CommonFields:
+def _invocation(call: HookCall, payload: Payload, name: str, table: HookTable, ids: IdSource) -> _Invocation:
     """Collect what a call is about, synthesising the ids that the harness does not supply and saying so."""
     rule, paths = table.rules[name], table.identity
     warnings: list[Warning] = []
@@ -178,7 +178,7 @@ def _common_fields(call: HookCall, payload: Payload, name: str, table: HookTable
     session = _session(payload, name, table, warnings)
     frame = _frame(payload, rule, paths, warnings) if about_frame else None
     native = _event_id(payload, paths, warnings, about_session=about_session)
-    return _CommonFields(
+    return _Invocation(
         session=session,
         run=identifier(payload, *paths.run),
         # A task id on a session event would tie the whole session to one turn.

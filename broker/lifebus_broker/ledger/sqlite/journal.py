@@ -10,7 +10,7 @@ from lifebus_broker.ledger.record_batch import MAX_QUEUED_RECORD_BYTES, MAX_QUEU
 from lifebus_broker.ledger.refusals import BUSY
 from lifebus_broker.ledger.sqlite.records import read_page, read_streams
 from lifebus_broker.ledger.sqlite.store import Store
-from lifebus_broker.ledger.sqlite.writer import RecordJob
+from lifebus_broker.ledger.sqlite.writer import PendingRecords
 from lifebus_broker.ports import NewRecord, Record, RecordPage, RecordStream, Refusal
 
 _NOTE_WEIGHT = 64
@@ -29,7 +29,7 @@ class SqliteJournal:
         self,
         *,
         refusal: Callable[[], Refusal | None],
-        submit: Callable[[RecordJob], None],
+        submit: Callable[[PendingRecords], None],
         write: Callable[[Callable[[Store], Any]], Awaitable[Any]],
         query: Callable[[Callable[[apsw.Connection], Any]], Awaitable[Any]],
         clock: Callable[[], float],
@@ -49,7 +49,7 @@ class SqliteJournal:
         self.queued += count
         self._queued_bytes += size
         settle = partial(self._settle, count, size, done)
-        self._submit(RecordJob(records, int(self._clock()), settle, size + count * _NOTE_WEIGHT))
+        self._submit(PendingRecords(records, int(self._clock()), settle, size + count * _NOTE_WEIGHT))
         return None
 
     async def read(self, stream: str, after: int = 0, limit: int = 256, max_bytes: int = 262_144) -> RecordPage:

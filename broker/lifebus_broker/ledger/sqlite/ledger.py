@@ -32,7 +32,7 @@ from lifebus_broker.ledger.sqlite.schema import Durability, check_library
 from lifebus_broker.ledger.sqlite.store import Store
 from lifebus_broker.ledger.sqlite.tombstones import expired_tombstones
 from lifebus_broker.ledger.sqlite.usage import bytes_on_disk, decide_prune
-from lifebus_broker.ledger.sqlite.writer import Answers, ReceiptJob, Reports, Task, Writer, refused
+from lifebus_broker.ledger.sqlite.writer import PendingReceipts, Reports, Results, Task, Writer, refused
 from lifebus_broker.ports import (
     AppendResult,
     Journal,
@@ -84,7 +84,7 @@ class SqliteLedger:
         self._writer = Writer(
             file.store,
             Reports(
-                committed=lambda answers, stored: self._report(self._on_committed, answers, stored),
+                committed=lambda results, stored: self._report(self._on_committed, results, stored),
                 writable=lambda writable: self._report(self._on_writable, writable),
                 finished=lambda task, result: self._report(task.done, result),
                 failed=lambda fault: self._report(self._on_failed, fault),
@@ -164,7 +164,7 @@ class SqliteLedger:
             return BUSY
         self._queued += count
         self._weight += weight
-        self._writer.submit(ReceiptJob(receipts, done, weight))
+        self._writer.submit(PendingReceipts(receipts, done, weight))
         return None
 
     async def find(self, scopes: Sequence[tuple[str, str, str]]) -> list[tuple[bytes, StoredReceipt | None] | None]:
@@ -289,7 +289,7 @@ class SqliteLedger:
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(receive, *arguments)
 
-    def _on_committed(self, answers: Answers, stored: list[StoredReceipt]) -> None:
+    def _on_committed(self, results: Results, stored: list[StoredReceipt]) -> None:
         """Acknowledge, then publish (docs/ledger.md D1); never after the disk has failed."""
         # a commit that was reported after the failure is not acknowledged: its disk is not trusted any more
         if self._refusal is FAILED:
@@ -297,17 +297,17 @@ class SqliteLedger:
         if stored:
             self._head = stored[-1].position
         # the callers come before subscribers, who may answer what they see at once
-        self._answer(answers)
+        self._acknowledge(results)
         if stored and self._publish is not None:
             self._publish(stored)
 
-    def _answer(self, answers: Answers) -> None:
-        """Answer each job."""
-        for job, result in answers:
-            if isinstance(job, ReceiptJob):
-                self._queued -= job.count
-                self._weight -= job.weight
-            _call(job.done, result)
+    def _acknowledge(self, results: Results) -> None:
+        """Have each append's caller get its results."""
+        for pending, result in results:
+            if isinstance(pending, PendingReceipts):
+                self._queued -= pending.count
+                self._weight -= pending.weight
+            _call(pending.done, result)
 
     def _on_writable(self, writable: bool) -> None:
         _LOG.warning("ledger.writable" if writable else "ledger.disk_full")
@@ -323,11 +323,11 @@ class SqliteLedger:
         self._refusal = FAILED
         if self._fault is not None:
             self._fault(fault if isinstance(fault, Exception) else InternalError(repr(fault)))
-        for item in self._writer.abandon():
-            if isinstance(item, Task):
-                item.done(fault)
+        for work in self._writer.abandon():
+            if isinstance(work, Task):
+                work.done(fault)
             else:
-                self._answer([(item, refused(item, FAILED))])
+                self._acknowledge([(work, refused(work, FAILED))])
 
 
 def _call(done: Callable[[Any], None], result: Any) -> None:

@@ -8,6 +8,7 @@ database ends the thread, because what reached the disk is unknown (docs/ledger.
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from queue import Empty, SimpleQueue
 from typing import Any, Final
 
@@ -28,7 +29,7 @@ COMMIT_WEIGHT: Final = 1_048_576
 """Estimated bytes after which no further append joins a transaction."""
 
 
-class ReceiptJob(Struct, frozen=True):
+class PendingReceipts(Struct, frozen=True):
     """One append of receipts that waits for its transaction."""
 
     receipts: Sequence[NewReceipt]
@@ -41,7 +42,7 @@ class ReceiptJob(Struct, frozen=True):
         return len(self.receipts)
 
 
-class RecordJob(Struct, frozen=True):
+class PendingRecords(Struct, frozen=True):
     """Records that wait for their transaction, and when they were taken."""
 
     records: Sequence[NewRecord]
@@ -62,29 +63,31 @@ class Task(Struct, frozen=True):
     done: Callable[[Any], None]
 
 
-Answers = list[tuple[ReceiptJob | RecordJob, Any]]
-"""What became of each job of a commit: what its `done` takes."""
+PendingAppend = PendingReceipts | PendingRecords
+"""An append that waits for its transaction, with what is called once that is committed."""
 
+Results = list[tuple[PendingAppend, Any]]
+"""What became of each append of a commit: what its `done` takes."""
 
-_Item = ReceiptJob | RecordJob | Task
+Work = PendingAppend | Task
 
 
 class Reports(Struct, frozen=True):
     """Where the thread reports to; each is called in the thread and hands over to the event loop.
 
-    `committed` gets answers and newly stored receipts, `writable` whether the disk takes writes, `finished` the result
-    of a task, `failed` what ended the thread.
+    `committed` gets the results and the newly stored receipts, `writable` whether the disk takes writes, `finished` the
+    result of a task, `failed` what ended the thread.
     """
 
-    committed: Callable[[Answers, list[StoredReceipt]], None]
+    committed: Callable[[Results, list[StoredReceipt]], None]
     writable: Callable[[bool], None]
     finished: Callable[[Task, Any], None]
     failed: Callable[[BaseException], None]
 
 
-def refused(job: ReceiptJob | RecordJob, refusal: Refusal) -> Any:
-    """Return what the `done` of a job takes when nothing of it was written."""
-    return [AppendResult(refusal=refusal)] * job.count if isinstance(job, ReceiptJob) else refusal
+def refused(pending: PendingAppend, refusal: Refusal) -> Any:
+    """Return what the `done` of an append takes when nothing of it was written."""
+    return [AppendResult(refusal=refusal)] * pending.count if isinstance(pending, PendingReceipts) else refusal
 
 
 class Writer:
@@ -97,8 +100,8 @@ class Writer:
         self._store = store
         self._maintenance = Maintenance(store, room, surplus=surplus)
         self._reports = reports
-        self._queue: SimpleQueue[_Item | None] = SimpleQueue()
-        self._held: _Item | None = None
+        self._queue: SimpleQueue[Work | None] = SimpleQueue()
+        self._held: Work | None = None
         self._stopping = self._full = False
         self._writable = True
         self._thread = threading.Thread(target=self._run, name="lifebus-ledger", daemon=True)
@@ -111,26 +114,26 @@ class Writer:
         """Keep the write-ahead log small beside `keep` bytes, and leave `spare` bytes of the file system free."""
         self._maintenance.bound(keep, spare)
 
-    def submit(self, item: _Item) -> None:
+    def submit(self, work: Work) -> None:
         """Queue an append or a task; never waits."""
-        self._queue.put(item)
+        self._queue.put(work)
 
     def stop(self) -> None:
         """Let the thread end after what is queued, and wait for that; blocks."""
         self._queue.put(None)
         self._thread.join()
 
-    def abandon(self) -> list[_Item]:
+    def abandon(self) -> list[Work]:
         """Let the thread end as soon as it can, and return what it has not begun."""
-        items: list[_Item] = [] if self._held is None else [self._held]
+        left: list[Work] = [] if self._held is None else [self._held]
         with suppress(Empty):
             while True:
-                item = self._queue.get_nowait()
-                if item is not None:
-                    items.append(item)
+                work = self._queue.get_nowait()
+                if work is not None:
+                    left.append(work)
         # wakes the thread where it waits for the queue
         self._queue.put(None)
-        return items
+        return left
 
     def _run(self) -> None:
         try:
@@ -142,98 +145,97 @@ class Writer:
     def _turn(self) -> None:
         """Do the next thing."""
         # maintenance is asked how long to wait, so that its pieces run while nothing is queued
-        item = self._take(self._maintenance.timeout(full=self._full))
+        work = self._take(self._maintenance.timeout(full=self._full))
         rows = 0
-        if isinstance(item, Task):
-            self._do(item)
-        elif item is not None:
-            jobs = self._gather(item)
-            rows = sum(job.count for job in jobs)
-            self._commit(jobs)
+        if isinstance(work, Task):
+            self._do(work)
+        elif work is not None:
+            appends = self._gather(work)
+            rows = sum(pending.count for pending in appends)
+            self._commit(appends)
         self._maintenance.measure()
         self._report()
         act = None if self._stopping else self._maintenance.next_task(rows, full=self._full)
         if act is not None:
             self._guard(act)
 
-    def _take(self, timeout: float | None) -> _Item | None:
-        """Return the next item, None when there is none in time or the thread has to stop."""
+    def _take(self, timeout: float | None) -> Work | None:
+        """Return the next work, None when there is none in time or the thread has to stop."""
         # what did not fit the transaction before comes first
         held, self._held = self._held, None
         if held is not None:
             return held
         try:
-            item = self._queue.get(timeout=timeout) if timeout != 0 else self._queue.get_nowait()
+            work = self._queue.get(timeout=timeout) if timeout != 0 else self._queue.get_nowait()
         except Empty:
             return None
-        if item is None:
+        if work is None:
             self._stopping = True
-        return item
+        return work
 
-    def _gather(self, first: ReceiptJob | RecordJob) -> list[ReceiptJob | RecordJob]:
+    def _gather(self, first: PendingAppend) -> list[PendingAppend]:
         """Return the first append and those that have queued up behind it, within the bounds of a transaction."""
-        jobs, rows, weight = [first], first.count, first.weight
+        appends, rows, weight = [first], first.count, first.weight
         while rows < COMMIT_ROWS and weight < COMMIT_WEIGHT:
-            item = self._take(0)
+            work = self._take(0)
             # a task keeps its place in the queue: what was submitted before it is committed before it
-            if item is None or isinstance(item, Task):
-                self._held = item
+            if work is None or isinstance(work, Task):
+                self._held = work
                 break
-            jobs.append(item)
-            rows += item.count
-            weight += item.weight
-        return jobs
+            appends.append(work)
+            rows += work.count
+            weight += work.weight
+        return appends
 
-    def _commit(self, jobs: list[ReceiptJob | RecordJob]) -> None:
+    def _commit(self, appends: list[PendingAppend]) -> None:
         """Commit the appends in one transaction and report them; refuse them where the disk is full."""
         # refused without a try: a full disk may take small commits, and would then fail in the middle of a large one
         if self._full or self._maintenance.low_space:
-            self._refuse(jobs, DISK_FULL)
+            self._refuse(appends, DISK_FULL)
             return
         try:
             # two errors leave the file as it was; after any other nobody knows what reached the disk
-            answers, stored = self._write(jobs)  # nothing is reported before this returns: then it is durable
+            results, stored = self._write(appends)  # nothing is reported before this returns: then it is durable
         except apsw.FullError:
             self._set_full(True)
-            self._refuse(jobs, DISK_FULL)
+            self._refuse(appends, DISK_FULL)
         except apsw.BusyError:
-            self._refuse(jobs, BUSY)
+            self._refuse(appends, BUSY)
         else:
-            self._reports.committed(answers, stored)
+            self._reports.committed(results, stored)
 
-    def _write(self, jobs: list[ReceiptJob | RecordJob]) -> tuple[Answers, list[StoredReceipt]]:
+    def _write(self, appends: list[PendingAppend]) -> tuple[Results, list[StoredReceipt]]:
         try:
             # tombstones are looked up beforehand, because no constraint of the table of rows catches them
-            return self._attempt(jobs, self._store.tombstones.find(_keys(jobs)) if self._store.tombstones.exist else {})
+            tombstones = self._store.tombstones
+            return self._attempt(appends, tombstones.find(_keys(appends)) if tombstones.exist else {})
         except apsw.ConstraintError:  # a known key: rare, because the router reads it first
-            return self._attempt(jobs, self._store.lookup(_keys(jobs)))
+            return self._attempt(appends, self._store.lookup(_keys(appends)))
 
-    def _attempt(
-        self, jobs: list[ReceiptJob | RecordJob], known: Mapping[str, Known]
-    ) -> tuple[Answers, list[StoredReceipt]]:
+    def _attempt(self, appends: list[PendingAppend], known: Mapping[str, Known]) -> tuple[Results, list[StoredReceipt]]:
         store = self._store
         # receipts and records of one transaction succeed or fail together
         batch = Batch(
             store.tip_of, head=store.head, newest_second=store.newest_second, known=known, numbered=store.numbered
         )
         records = RecordBatch(store.records.tip_of)
-        answers: Answers = []
+        results: Results = []
         try:
-            for job in jobs:
-                if isinstance(job, ReceiptJob):
-                    answers.append((job, batch.add(job.receipts)))
+            for pending in appends:
+                if isinstance(pending, PendingReceipts):
+                    results.append((pending, batch.add(pending.receipts)))
                 else:
-                    answers.append((job, records.add(job.records, job.at_epoch_s)))
+                    results.append((pending, records.add(pending.records, pending.at_epoch_s)))
             store.write(batch, records if records.values else None)
         # the receipts belong to their callers: a number that was rolled back must not stay on them
         except BaseException:
             batch.rollback()
             raise
-        return answers, batch.stored
+        return results, batch.stored
 
-    def _refuse(self, jobs: list[ReceiptJob | RecordJob], refusal: Refusal) -> None:
+    def _refuse(self, appends: list[PendingAppend], refusal: Refusal) -> None:
         # through the same report as commits: answers reach the event loop in the order of the queue
-        self._reports.committed([(job, refused(job, refusal)) for job in jobs], [])
+        self._reports.committed([(pending, refused(pending, refusal)) for pending in appends], [])
 
     def _do(self, task: Task) -> None:
         try:
@@ -267,11 +269,11 @@ class Writer:
             self._reports.writable(writable)
 
 
-def _keys(jobs: Sequence[ReceiptJob | RecordJob]) -> list[str]:
+def _keys(appends: Sequence[PendingAppend]) -> list[str]:
     keys: list[str] = []
-    receipts = (new for job in jobs if isinstance(job, ReceiptJob) for new in job.receipts)
-    for receipt in (new.receipt for new in receipts if new.digest is not None):
-        if receipt.idempotency_key is not None:
+    receipts = chain.from_iterable(pending.receipts for pending in appends if isinstance(pending, PendingReceipts))
+    for receipt, digest in receipts:
+        if digest is not None and receipt.idempotency_key is not None:
             keys.append(key_of(receipt.client_id, receipt.adapter_id, receipt.idempotency_key))
             further = emitter_key_of(receipt)
             if further is not None:
