@@ -71,34 +71,34 @@ def test_it_is_read_and_rendered_by_its_table(with_tiny: Shell) -> None:
 
 
 def test_its_manifest_is_listed_and_shown(with_tiny: Shell) -> None:
-    listed = with_tiny.run("manifest", "list", "--json").json
+    listed = with_tiny.run("manifest", "list", "--json", smoke=True).json
     assert [one["adapter"] for one in listed] == [*lifebus_adapters.ADAPTERS, "tiny"]
-    shown = with_tiny.run("manifest", "show", "tiny", "--json")
+    shown = with_tiny.run("manifest", "show", "tiny", "--json", smoke=True)
     assert shown.json["display_name"] == "Tiny"
 
 
 def test_the_conformance_suite_runs_on_it_and_passes(with_tiny: Shell) -> None:
-    ran = with_tiny.run("conform", "tiny", "--json")
+    ran = with_tiny.run("conform", "tiny", "--json", smoke=True)
     assert [one["name"] for one in ran.json if not one["ok"]] == []
     assert (ran.code, len(ran.json)) == (0, 32)
 
 
 def test_its_hooks_are_planned_installed_and_found_again(with_tiny: Shell) -> None:
     settings = with_tiny.directory / ".tiny" / "settings.json"
-    plan = with_tiny.run("hooks", "plan", "tiny")
+    plan = with_tiny.run("hooks", "plan", "tiny", smoke=True)
     assert plan.code == 0, plan.err
     assert str(settings) in plan.out
     assert not settings.exists()
 
-    assert with_tiny.run("hooks", "install", "tiny", "--yes").code == 0
+    assert with_tiny.run("hooks", "install", "tiny", "--yes", smoke=True).code == 0
     assert list(json.loads(settings.read_text())["hooks"]) == ["start", "prompt", "done"]
-    (installation,) = with_tiny.run("hooks", "status", "--json").json["installations"]
+    (installation,) = with_tiny.run("hooks", "status", "--json", smoke=True).json["installations"]
     assert (installation["target"]["adapter_id"], installation["hooks"]) == ("tiny", ["start", "prompt", "done"])
     assert installation["sound"]
 
 
 def test_its_launcher_wrapper_and_skill_are_planned_too(with_tiny: Shell) -> None:
-    wrapper = with_tiny.run("hooks", "plan", "tiny", "--mode", "launcher_wrapper")
-    skill = with_tiny.run("hooks", "plan", "tiny", "--mode", "manual_skill")
+    wrapper = with_tiny.run("hooks", "plan", "tiny", "--mode", "launcher_wrapper", smoke=True)
+    skill = with_tiny.run("hooks", "plan", "tiny", "--mode", "manual_skill", smoke=True)
     assert "lifebus-run-tiny" in wrapper.out
     assert ".tiny/skills/lifebus/SKILL.md" in skill.out
