@@ -56,11 +56,11 @@ async def test_the_editor_gets_what_was_and_what_comes() -> None:
         ):
             assert editor.stdout is not None
             lines = BufferedByteReceiveStream(editor.stdout)
-            heard = [await lines.receive_until(b"\n", 200)]
+            received = [await lines.receive_until(b"\n", 200)]
             await emit_many(bus, "after")
-            heard.append(await lines.receive_until(b"\n", 200))
+            received.append(await lines.receive_until(b"\n", 200))
             editor.kill()
-    assert heard == [b"before session.started observed", b"after session.started observed"]
+    assert received == [b"before session.started observed", b"after session.started observed"]
 
 
 def test_every_line_of_the_sample_session_is_a_line_of_the_protocol() -> None:

@@ -58,7 +58,7 @@ class Follower:
     def is_done(self) -> bool:
         return bool(self.seen) and self.seen[-1] == self.expected[-1][1]
 
-    def told(self) -> list[bytes]:
+    def wanted(self) -> list[bytes]:
         """Return what it must have seen: everything but what it was told that it lost, for it was pruned."""
         assert {gap.reason for gap in self.gaps} <= {"pruned"}
         lost = [range(gap.after + 1, (gap.until or 0) + 1) for gap in self.gaps]
@@ -143,7 +143,7 @@ async def test_kills_lose_nothing_double_nothing_and_leave_no_hole(
     assert snapshots > 0
     assert caches > 0
     for follower in trial.followers:
-        assert follower.seen == follower.told()
+        assert follower.seen == follower.wanted()
     record_property("kills", CYCLES)
     record_property("acknowledged", len(oracle.acked))
     record_property("found again", oracle.replayed)

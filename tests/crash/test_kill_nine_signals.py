@@ -25,30 +25,30 @@ ORIGINS = ("o1", "o2", "o3")
 SHARED = "shared"
 
 
-class Witness:
+class Reporter:
     """One observer through all the broker's lives: what it does not know the fate of, it sends again."""
 
     def __init__(self, origin: str, chance: random.Random) -> None:
         self.origin = origin
-        self.told = 0
+        self.sent = 0
         self._chance = chance
         self._pending: list[Observation] = []
 
-    async def tell(self, bus: lifebus.Bus) -> None:
+    async def report(self, bus: lifebus.Bus) -> None:
         """Send one batch until it is answered, or until the broker is gone."""
         if not self._pending:
             size = self._chance.randint(1, 30)
-            self._pending = [self._signal(self.told + step) for step in range(1, size + 1)]
+            self._pending = [self._signal(self.sent + step) for step in range(1, size + 1)]
         body = Observe(
             client_id="test",
             adapter_id="codex",
             origin=self.origin,
-            first=self.told + 1,
+            first=self.sent + 1,
             observations=tuple(self._pending),
         )
         answer = await bus._connection.ask("observe", body, ObserveAnswer, timeout=5)
-        assert answer.through == self.told + len(self._pending)
-        self.told, self._pending = answer.through, []
+        assert answer.through == self.sent + len(self._pending)
+        self.sent, self._pending = answer.through, []
 
     def _signal(self, number: int) -> Observation:
         thread = self.origin if number % 2 else SHARED
@@ -74,15 +74,15 @@ class Follower:
         return len(self.seen) + len(self.gaps) >= count
 
 
-async def cycle(broker: BrokerProcess, witnesses: list[Witness], chance: random.Random) -> None:
+async def cycle(broker: BrokerProcess, reporters: list[Reporter], chance: random.Random) -> None:
     """Let everybody tell until a number of batches is answered, and then, within some milliseconds, kill."""
     wanted, enough = chance.randint(*BATCHES_A_CYCLE), anyio.Event()
 
-    async def tell(bus: lifebus.Bus, witness: Witness) -> None:
+    async def report(bus: lifebus.Bus, reporter: Reporter) -> None:
         nonlocal wanted
         with suppress(LifebusError):  # the broker was killed
             while True:
-                await witness.tell(bus)
+                await reporter.report(bus)
                 wanted -= 1
                 if wanted <= 0:
                     enough.set()
@@ -91,8 +91,8 @@ async def cycle(broker: BrokerProcess, witnesses: list[Witness], chance: random.
         lifebus.connect("test", runtime_dir=broker.runtime_dir, timeout=20.0) as bus,
         anyio.create_task_group() as tasks,
     ):
-        for witness in witnesses:
-            tasks.start_soon(tell, bus, witness)
+        for reporter in reporters:
+            tasks.start_soon(report, bus, reporter)
         await enough.wait()
         with anyio.move_on_after(chance.uniform(0, 0.004)):
             await anyio.sleep_forever()
@@ -100,9 +100,9 @@ async def cycle(broker: BrokerProcess, witnesses: list[Witness], chance: random.
         tasks.cancel_scope.cancel()
 
 
-def judge(seen: list[SignalReceived], witnesses: list[Witness]) -> None:
+def check(seen: list[SignalReceived], reporters: list[Reporter]) -> None:
     """Every thread's numbers have no hole, and every observer's signals are there once, in its order."""
-    told: dict[str, list[int]] = {witness.origin: [] for witness in witnesses}
+    sent: dict[str, list[int]] = {reporter.origin: [] for reporter in reporters}
     for thread in {one.thread for one in seen}:
         mine = [one for one in seen if one.thread == thread]
         assert [one.sequence for one in mine] == list(range(1, len(mine) + 1))
@@ -112,26 +112,26 @@ def judge(seen: list[SignalReceived], witnesses: list[Witness]) -> None:
             numbers.setdefault(params["origin"], []).append(params["number"])
         for origin, of_thread in numbers.items():
             assert of_thread == sorted(set(of_thread))
-            told[origin] += of_thread
-    assert {origin: sorted(numbers) for origin, numbers in told.items()} == {
-        witness.origin: list(range(1, witness.told + 1)) for witness in witnesses
+            sent[origin] += of_thread
+    assert {origin: sorted(numbers) for origin, numbers in sent.items()} == {
+        reporter.origin: list(range(1, reporter.sent + 1)) for reporter in reporters
     }
 
 
 async def kill_again_and_again(
-    directory: Path, witnesses: list[Witness], follower: Follower, chance: random.Random
+    directory: Path, reporters: list[Reporter], follower: Follower, chance: random.Random
 ) -> None:
     async with anyio.create_task_group() as tasks:
         for number in range(CYCLES):
             async with broker_process(directory) as broker:
                 if number == 0:
                     tasks.start_soon(follower.follow, broker)
-                await cycle(broker, witnesses, chance)
+                await cycle(broker, reporters, chance)
         async with broker_process(directory) as broker:
             async with lifebus.connect("test", runtime_dir=broker.runtime_dir, timeout=20.0) as bus:
-                for witness in witnesses:
-                    await witness.tell(bus)
-            await until(partial(follower.has_seen, sum(witness.told for witness in witnesses)))
+                for reporter in reporters:
+                    await reporter.report(bus)
+            await until(partial(follower.has_seen, sum(reporter.sent for reporter in reporters)))
         tasks.cancel_scope.cancel()
 
 
@@ -143,10 +143,10 @@ async def test_kills_lose_no_signal_that_was_answered_and_double_none(
     seed = int(os.environ.get("LIFEBUS_TEST_SEED") or random.randrange(2**32))
     print(f"seed {seed}")  # noqa: T201  shown when it fails; set LIFEBUS_TEST_SEED to repeat it
     chance = random.Random(seed)
-    witnesses, follower = [Witness(origin, chance) for origin in ORIGINS], Follower()
+    reporters, follower = [Reporter(origin, chance) for origin in ORIGINS], Follower()
     with short_directory() as directory:
-        await kill_again_and_again(directory, witnesses, follower, chance)
+        await kill_again_and_again(directory, reporters, follower, chance)
     assert follower.gaps == []
-    judge(follower.seen, witnesses)
+    check(follower.seen, reporters)
     record_property("kills", CYCLES)
-    record_property("signals answered", sum(witness.told for witness in witnesses))
+    record_property("signals answered", sum(reporter.sent for reporter in reporters))

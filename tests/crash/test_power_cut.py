@@ -96,8 +96,8 @@ def survivors(path: Path) -> dict[str, bytes]:
         notes = {f"note {number}": body for number, body in select(NOTES, "notes")}
         for (floor,) in select("SELECT floor FROM note_streams", "note_streams"):
             notes |= {f"note {number}": b"" for number in range(1, floor + 1)}
-        buried = {f"buried {stone.hex()}": b"" for (stone,) in select("SELECT key FROM tombstones", "tombstones")}
-    return notes | buried | {key.split("\x1f")[2]: receipt or b"" for key, receipt in found}
+        tombstones = {f"buried {stone.hex()}": b"" for (stone,) in select("SELECT key FROM tombstones", "tombstones")}
+    return notes | tombstones | {key.split("\x1f")[2]: receipt or b"" for key, receipt in found}
 
 
 def missing(path: Path, acknowledged: dict[str, bytes]) -> list[str]:

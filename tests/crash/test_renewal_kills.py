@@ -18,7 +18,7 @@ from lifebus_admin.inspection import receipts_of_file
 from lifebus_supervisor.renewal.store import open_store
 from lifebus_transports.messages.reads import Backfill
 from support.broker_process import BrokerProcess, broker_process, until
-from support.renewal_client import MARK, Book, configuration
+from support.renewal_client import MARK, ClientLog, configuration
 from support.running import short_directory
 
 HOOK = Path(lifebus.__path__[0]) / "hook.py"
@@ -31,10 +31,10 @@ class Renewal:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.book = Book(directory / "book")
-        self.book.directory.mkdir()
+        self.log = ClientLog(directory / "book")
+        self.log.directory.mkdir()
         self.shown = b""
-        (directory / "config.toml").write_text(configuration(self.book.directory))
+        (directory / "config.toml").write_text(configuration(self.log.directory))
 
     @property
     def states(self) -> list[str]:
@@ -85,7 +85,7 @@ class Renewal:
                 self.shown += broker.log.encode()
                 if broker.alive:
                     return number
-        raise AssertionError(self.book.lines)
+        raise AssertionError(self.log.lines)
 
     def kinds(self) -> list[tuple[str, str]]:
         """Return the payload receipts of the ledger, each with its id."""
@@ -95,7 +95,7 @@ class Renewal:
 
     def judge(self) -> None:
         """One token was used, once, in one order; no receipt is missing or double; nothing shows the token."""
-        lines = self.book.lines
+        lines = self.log.lines
         assert [line for line in lines if "refused" in line] == []
         used = [line["used"] for line in lines if "used" in line]
         prepared = {line["prepared"] for line in lines if "prepared" in line}
@@ -111,9 +111,9 @@ class Renewal:
 async def test_a_kill_at_a_point_of_the_renewal_loses_no_token_and_uses_none_twice(moment: str) -> None:
     with short_directory() as directory:
         renewal = Renewal(directory)
-        (renewal.book.directory / f"kill-{moment}").touch()
+        (renewal.log.directory / f"kill-{moment}").touch()
         assert await renewal.until_used() == 2
-        assert [line["moment"] for line in renewal.book.lines if "killed" in line] == [moment.split("-")[1]]
+        assert [line["moment"] for line in renewal.log.lines if "killed" in line] == [moment.split("-")[1]]
         renewal.judge()
 
 

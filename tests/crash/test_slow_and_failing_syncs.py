@@ -36,16 +36,16 @@ class Controlled:
     def __init__(self, directory: Path, broker: BrokerProcess) -> None:
         self.directory, self.broker = directory, broker
 
-    def take(self, wish: str) -> None:
+    def take(self, order: str) -> None:
         """Tell the disk what to do at each sync from now on."""
-        control(self.directory, wish)
+        control(self.directory, order)
 
     def connect(self) -> AbstractAsyncContextManager[lifebus.Bus]:
         return lifebus.connect("test", runtime_dir=self.broker.runtime_dir, timeout=30.0)
 
 
-def control(directory: Path, wish: str) -> None:
-    (directory / "new").write_text(wish)
+def control(directory: Path, order: str) -> None:
+    (directory / "new").write_text(order)
     (directory / "new").rename(directory / "disk")
 
 
@@ -95,14 +95,14 @@ async def test_while_a_sync_takes_five_seconds_everything_but_acknowledging_goes
         assert (hook.code, hook.stdout, hook.stderr) == (0, b"", b"")
         assert (await bus.status()).ledger.writable
         assert [item async for item in bus.receipts(since="start", until_head=True)] == [first]
-        await anyio.to_thread.run_sync(hear_beacons, it.broker.runtime_dir, 5)
+        await anyio.to_thread.run_sync(wait_for_beacons, it.broker.runtime_dir, 5)
         assert not waiting.done(), "all that must have taken less than the sync"
         it.take("")
         assert (await waiting).sequence == 1
         await until(lambda: len(read_ledger(it.broker.ledger_path, it.directory / "copy")) >= 3)
 
 
-def hear_beacons(runtime_dir: Path, many: int) -> None:
+def wait_for_beacons(runtime_dir: Path, many: int) -> None:
     with zmq.Context() as context, context.socket(zmq.SUB) as listener:
         listener.setsockopt(zmq.SUBSCRIBE, BEACON_TOPIC)
         listener.connect(f"ipc://{runtime_dir / 'receipts.ipc'}")

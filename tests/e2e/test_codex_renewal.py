@@ -1,4 +1,4 @@
-"""The real Codex CLI, renewed across two sessions by a client program that keeps a book."""
+"""The real Codex CLI, renewed across two sessions by a client program that keeps a log."""
 
 import asyncio
 from pathlib import Path
@@ -10,7 +10,7 @@ from support.e2e.harness_run import harness_run
 from support.e2e.harnesses.base import Turn
 from support.e2e.harnesses.codex import CODEX
 from support.e2e.scripting import prompt, run, say
-from support.renewal_client import MARK, Book, configuration
+from support.renewal_client import MARK, ClientLog, configuration
 
 TRUSTED = ("--dangerously-bypass-hook-trust",)
 
@@ -26,7 +26,7 @@ def payloads(receipts: list[Receipt]) -> list[tuple[str, str, str]]:
 
 
 async def test_a_turns_end_prepares_and_the_next_session_completes_and_nobody_sees_the_token(tmp_path: Path) -> None:
-    book = Book(tmp_path)
+    log = ClientLog(tmp_path)
     async with harness_run(CODEX, configuration(tmp_path)) as on:
         store = open_store(on.box.state_dir)
         first = await on.run(Turn(prompt("Begin.", run("echo hi"), say("begun")), arguments=TRUSTED))
@@ -39,8 +39,8 @@ async def test_a_turns_end_prepares_and_the_next_session_completes_and_nobody_se
         assert (prepared[0], used[0]) == ("renewal.reset_prepare", "renewal.continuation")
         assert prepared[1] == used[1]
         assert [prepared[2], used[2]] == sorted(sessions, key=[prepared[2], used[2]].index)
-        assert [line["used"] for line in book.lines if "used" in line] == [used[1]]
-        assert [line for line in book.lines if "refused" in line] == []  # the process list was looked at, too
+        assert [line["used"] for line in log.lines if "used" in line] == [used[1]]
+        assert [line for line in log.lines if "refused" in line] == []  # the process list was looked at, too
         shown = f"{first.out}{first.err}{second.out}{second.err}{on.broker.log}{on.model.requests}"
         shown += b"".join(encode_json(one) for one in await on.receipts()).decode()
         assert MARK not in shown
@@ -49,7 +49,7 @@ async def test_a_turns_end_prepares_and_the_next_session_completes_and_nobody_se
 
 
 async def test_a_resumed_session_gets_its_own_token(tmp_path: Path) -> None:
-    book = Book(tmp_path)
+    log = ClientLog(tmp_path)
     async with harness_run(CODEX, configuration(tmp_path)) as on:
         store = open_store(on.box.state_dir)
         await on.run(Turn(prompt("Begin.", say("begun")), arguments=TRUSTED))
@@ -57,4 +57,4 @@ async def test_a_resumed_session_gets_its_own_token(tmp_path: Path) -> None:
         session = await on.session()
         await on.run(Turn(prompt("Go on.", say("gone on")), session, TRUSTED))
         await until(lambda: [one.state for one in store.records()[0]] == ["consumed"])
-        assert [line["session"] for line in book.lines if line.get("asked") == "consume"] == [session]
+        assert [line["session"] for line in log.lines if line.get("asked") == "consume"] == [session]

@@ -145,10 +145,10 @@ async def test_a_driven_tick_returns_what_it_found_and_status_tells_of_the_harne
             path = rollout(tmp_path)
             await anyio.to_thread.run_sync(running_harness.call, START | {"transcript_path": str(path)})
             await until(bus, "session.started")
-            looked = await bus.tick("codex", SESSION)
+            ticked = await bus.tick("codex", SESSION)
             status = await bus.status()
-    assert looked.receipts[0].event == "supervisor.tick"
-    assert (looked.receipts[0].client_id, looked.receipts[0].harness_session_id) == ("test", SESSION)
+    assert ticked.receipts[0].event == "supervisor.tick"
+    assert (ticked.receipts[0].client_id, ticked.receipts[0].harness_session_id) == ("test", SESSION)
     (codex,) = [one for one in status.harnesses if one.adapter_id == "codex"]
     assert codex.sessions == 1
     assert codex.last_event is not None
@@ -183,13 +183,13 @@ async def test_what_a_session_has_lost_is_known_to_the_first_who_asks_after_a_re
 
 async def test_many_clients_may_tick_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with supervising(tmp_path, monkeypatch) as daemon, connected(daemon) as bus:
-        looked: list[int] = []
+        ticked: list[int] = []
 
         async def tick() -> None:
-            looked.append(len((await bus.tick("codex")).receipts))
+            ticked.append(len((await bus.tick("codex")).receipts))
 
         with anyio.fail_after(20):
             async with anyio.create_task_group() as tasks:
                 for _ in range(100):
                     tasks.start_soon(tick)
-    assert looked == [1] * 100
+    assert ticked == [1] * 100

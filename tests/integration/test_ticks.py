@@ -32,7 +32,7 @@ TICK = LifecycleEvent.SUPERVISOR_TICK
 OPENING = "event:frame.opening"
 
 
-def look(bus: EventBus, session: str | None = "s1", adapter: str = "codex") -> Receipt:
+def publish_tick(bus: EventBus, session: str | None = "s1", adapter: str = "codex") -> Receipt:
     """What the built-in loop does when it observed nothing."""
     request = lifebus.make_request(TICK, adapter, session=session)
     return bus.publish_transient("lifebus.supervisor", Emission(request=request))
@@ -60,9 +60,9 @@ async def test_followers_of_the_ledger_neither_see_transient_receipts_nor_take_t
             await until(lambda: not view.behind)
             before = len(asked)
             for _ in range(20):
-                look(daemon.bus)
+                publish_tick(daemon.bus)
                 await emit(bus, "s1")
-                look(daemon.bus, None)
+                publish_tick(daemon.bus, None)
         assert (len(asked) - before, view.behind) == (0, False)
         assert ids(reading.result()) == ids(await recorded(daemon))
         assert (await bus.status()).counters["ticks_transient"] == 40
@@ -76,13 +76,13 @@ async def test_a_transient_receipt_has_position_0_on_its_own_topic_and_no_other(
             everything.connect(f"ipc://{daemon.settings.runtime_dir / 'receipts.ipc'}")
             everything.setsockopt(zmq.SUBSCRIBE, b"")
             await until(lambda: daemon.receipts._topics.is_subscribed(b"a/"))
-            with_session, without = look(daemon.bus, "s/1"), look(daemon.bus, None)
+            with_session, without = publish_tick(daemon.bus, "s/1"), publish_tick(daemon.bus, None)
             await emit(bus, "s1")
-            heard: list[bytes] = []
-            while not heard or heard[-1] != b"r/codex/s1/":
+            topics: list[bytes] = []
+            while not topics or topics[-1] != b"r/codex/s1/":
                 await until(lambda: bool(everything.poll(0)))
-                heard.append(everything.recv_multipart()[0])
-            assert heard == [b"t/codex/s%2F1/", b"t/codex/", b"a/", b"r/codex/s1/"]
+                topics.append(everything.recv_multipart()[0])
+            assert topics == [b"t/codex/s%2F1/", b"t/codex/", b"a/", b"r/codex/s1/"]
             assert (with_session.sequence, without.sequence) == (None, None)
         finally:
             everything.close(0)
@@ -95,8 +95,8 @@ async def test_ticks_are_heard_by_who_follows_them_those_of_one_adapter_or_all()
         async with asyncio.timeout(SECONDS), asyncio.TaskGroup() as tasks:
             readers = [tasks.create_task(anext(one)) for one in (every, mine)]
             await until(lambda: every._marked and mine._marked)
-            first = look(daemon.bus, adapter="claude")
-            second = look(daemon.bus)
+            first = publish_tick(daemon.bus, adapter="claude")
+            second = publish_tick(daemon.bus)
         assert [reader.result() for reader in readers] == [first, second]
         async with asyncio.timeout(SECONDS):
             assert await anext(every) == second
@@ -114,10 +114,10 @@ async def test_a_slow_follower_of_ticks_loses_the_oldest_and_counts_them(monkeyp
             async with asyncio.TaskGroup() as tasks:
                 first = tasks.create_task(anext(ticks))
                 await until(lambda: ticks._marked)
-                look(daemon.bus)
-            told = [first.result(), *(look(daemon.bus) for _ in range(5))]
+                publish_tick(daemon.bus)
+            published = [first.result(), *(publish_tick(daemon.bus) for _ in range(5))]
             await until(lambda: ticks.dropped == 2)
-            assert [await anext(ticks) for _ in range(3)] == told[3:]
+            assert [await anext(ticks) for _ in range(3)] == published[3:]
         await ticks.aclose()
 
 

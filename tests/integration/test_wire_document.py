@@ -211,8 +211,8 @@ async def test_signals_are_observed_followed_and_fetched_by_number() -> None:
         stream = client.subscribe(b"s/codex/t%201/", b"hs/", b"m/mine/")
         join(client, stream)
         batch = {"client_id": "foreign", "adapter_id": "codex", "origin": "run-1", "first": 1}
-        told = [observation(1), observation(2), {"kind": "lost", "messages": 3, "bytes": 400}]
-        answers = [client.ask("observe", batch | {"observations": told}) for _ in range(2)]
+        observations = [observation(1), observation(2), {"kind": "lost", "messages": 3, "bytes": 400}]
+        answers = [client.ask("observe", batch | {"observations": observations}) for _ in range(2)]
         rows: list[list[Any]] = []
         beacon: dict[str, Any] = {}
         while len(rows) < 2 or beacon.get("threads") != {"s/codex/t%201/": 2}:
@@ -334,11 +334,11 @@ async def test_a_hook_call_is_one_header_line_stdin_and_one_answer() -> None:
 
 
 def call_hook(runtime_dir: Path, header: dict[str, Any], stdin: bytes) -> bytes:
-    with socket.socket(socket.AF_UNIX) as door:
-        door.settimeout(LIMIT_MS / 1000)
-        door.connect(str(runtime_dir / "hook.sock"))
-        door.sendall(json.dumps(header).encode() + b"\n" + stdin)
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(LIMIT_MS / 1000)
+        client.connect(str(runtime_dir / "hook.sock"))
+        client.sendall(json.dumps(header).encode() + b"\n" + stdin)
         answer = b""
-        while chunk := door.recv(65_536):
+        while chunk := client.recv(65_536):
             answer += chunk
         return answer

@@ -98,8 +98,8 @@ def _try(mutant: Mutant) -> Verdict:
         verdict = _run(mutant.tests, copy)
         unused = [path.name for path, stamp in zip(changed, stamps, strict=True) if not stamp.exists()]
     alive = [test for test in mutant.tests if "assertion" not in _ends_of(test, verdict)]
-    told = "; ".join(f"{test.rpartition('::')[2]}: {_said(_ends_of(test, verdict))}" for test in alive)
-    return Verdict(verdict.ends, verdict.seconds, verdict.fault or ", ".join(unused and ["never ran", *unused]) or told)
+    ends = "; ".join(f"{test.rpartition('::')[2]}: {_said(_ends_of(test, verdict))}" for test in alive)
+    return Verdict(verdict.ends, verdict.seconds, verdict.fault or ", ".join(unused and ["never ran", *unused]) or ends)
 
 
 def _said(ends: Iterable[str]) -> str:

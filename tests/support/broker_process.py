@@ -174,13 +174,13 @@ def main(ready: int) -> int:
     from lifebus_supervisor.daemon.composition import Daemon  # noqa: PLC0415
     from lifebus_supervisor.daemon.lifecycle import run  # noqa: PLC0415
 
-    def tell(_: Daemon) -> None:
+    def report_ready(_: Daemon) -> None:
         os.write(ready, b"+")
 
     try:
         settings, _ = config.load()
         log.configure(settings.log)
-        return asyncio.run(run(settings, on_ready=tell))
+        return asyncio.run(run(settings, on_ready=report_ready))
     except LifebusError as fault:
         return report(fault)
 

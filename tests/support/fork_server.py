@@ -196,14 +196,14 @@ def serve() -> NoReturn:
     gc.collect()
     gc.freeze()  # no collection of a child looks at what it has from here, nor copies its pages for that
     requests = socket.socket(fileno=os.dup(0))
-    waking, woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    wake_reader, wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(woken)
+    signal.set_wakeup_fd(wake_writer)
     ends: dict[int, int] = {}
     while True:
-        readable, _, _ = select.select([requests.fileno(), waking], [], [])
-        if waking in readable:
-            os.read(waking, 4096)
+        readable, _, _ = select.select([requests.fileno(), wake_reader], [], [])
+        if wake_reader in readable:
+            os.read(wake_reader, 4096)
             _tell_ends(ends)
         if requests.fileno() in readable:
             data, descriptors, _, _ = socket.recv_fds(requests, _MAX_REQUEST, 16)
@@ -211,7 +211,7 @@ def serve() -> NoReturn:
                 os._exit(0)
             if (pid := os.fork()) == 0:
                 signal.set_wakeup_fd(-1)
-                _become(json.loads(data), descriptors, [requests.detach(), waking, woken, *ends.values()])
+                _become(json.loads(data), descriptors, [requests.detach(), wake_reader, wake_writer, *ends.values()])
             ends[pid] = descriptors[0]
             for descriptor in descriptors[1:]:
                 os.close(descriptor)

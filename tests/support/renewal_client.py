@@ -1,10 +1,10 @@
-"""A client of renewals as a program of its own: it keeps a book, knows its ids again, and can kill the broker.
+"""A client of renewals as a program of its own: it keeps a log, knows its ids again, and can kill the broker.
 
-    renewal_client.py BOOK STEP
+    renewal_client.py DIRECTORY STEP
 
-BOOK is a directory.  `book.jsonl` in it has one line for everything that happened.  A file ``kill-STEP-MOMENT`` makes
+DIRECTORY is the client's own.  `book.jsonl` in it has one line for every event.  A file ``kill-STEP-MOMENT`` makes
 it kill its parent, the broker, once: at the moment ``asked`` before anything was done, ``done`` before the answer.
-The token is written into the book as its length and first letters only.
+The token is written into the log as its length and first letters only.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ MARK = "cont-geheim-"
 THREAD = "thread-1"
 
 
-class Book:
+class ClientLog:
     """What the client has done so far, on the disk."""
 
     def __init__(self, directory: Path) -> None:
@@ -77,25 +77,25 @@ def in_arguments(token: str) -> bool:
     return False
 
 
-def answer(book: Book, step: str, question: dict[str, Any]) -> dict[str, Any]:
+def answer(log: ClientLog, step: str, question: dict[str, Any]) -> dict[str, Any]:
     """Return the answer to one step."""
     if step == "recommend":
-        over = any("used" in line for line in book.lines)
+        over = any("used" in line for line in log.lines)
         return {"boundary": {"action": "keep" if over else "renew"}}
     if step == "prepare":
-        return {"answer": {"token": book.prepare(question["prepare_id"]), "thread": THREAD}}
+        return {"answer": {"token": log.prepare(question["prepare_id"]), "thread": THREAD}}
     if in_arguments(question["token"]):
-        book.note(refused=question["payload_id"], claim="anybody can read it")
-    return {"answer": {"thread": book.use(question["payload_id"], question["claim_id"], question["token"])}}
+        log.note(refused=question["payload_id"], claim="anybody can read it")
+    return {"answer": {"thread": log.use(question["payload_id"], question["claim_id"], question["token"])}}
 
 
 def main(directory: str, step: str) -> int:
     """Answer the question on stdin."""
-    book, question = Book(Path(directory)), json.load(sys.stdin)
-    book.note(asked=step, session=question["session"])
-    book.die_at(step, "asked")
-    said = answer(book, step, question)
-    book.die_at(step, "done")
+    log, question = ClientLog(Path(directory)), json.load(sys.stdin)
+    log.note(asked=step, session=question["session"])
+    log.die_at(step, "asked")
+    said = answer(log, step, question)
+    log.die_at(step, "done")
     sys.stdout.write(json.dumps(said))
     sys.stderr.write(f"{step} done\n")
     return 0

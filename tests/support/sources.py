@@ -40,9 +40,9 @@ def committed() -> list[Path]:
     return [path for path in paths or [*SOURCES, *DOCUMENTS] if path.is_file() and path.suffix not in BINARY]
 
 
-def offenders(paths: Iterable[Path], look: Callable[[str], list[T]]) -> dict[str, list[T]]:
+def offenders(paths: Iterable[Path], check: Callable[[str], list[T]]) -> dict[str, list[T]]:
     """Return what a look at each file's text found, where it found anything."""
-    found = {name_of(path): look(text_of(path)) for path in paths}
+    found = {name_of(path): check(text_of(path)) for path in paths}
     return {name: faults for name, faults in found.items() if faults}
 
 

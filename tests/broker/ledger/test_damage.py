@@ -151,13 +151,13 @@ def tamper(path: Path, statement: str) -> None:
     connection.close()
 
 
-@pytest.mark.parametrize(("statement", "told"), TAMPERED.values(), ids=TAMPERED)
-def test_what_was_tampered_with_is_named_by_its_first_bad_place(path: Path, statement: str, told: str) -> None:
+@pytest.mark.parametrize(("statement", "expected"), TAMPERED.values(), ids=TAMPERED)
+def test_what_was_tampered_with_is_named_by_its_first_bad_place(path: Path, statement: str, expected: str) -> None:
     assert verify(path) == []
     tamper(path, statement)
     found = verify(path)
     assert found
-    assert found[0].startswith(told)
+    assert found[0].startswith(expected)
     assert verify(path) == found, "nothing is repaired in silence"
 
 

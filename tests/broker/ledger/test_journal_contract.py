@@ -68,7 +68,7 @@ async def test_notes_come_back_and_count_on_after_the_file_was_closed(path: Path
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "expected"),
     [
         ("DELETE FROM notes WHERE number = 3", "`a`: note 3: is missing"),
         ("DELETE FROM notes WHERE number = 5", "`a`: note 5: the newest note is not the head"),
@@ -83,7 +83,7 @@ async def test_notes_come_back_and_count_on_after_the_file_was_closed(path: Path
         ("UPDATE notes SET link = zeroblob(32) WHERE number = 5", "another link than its stream"),
     ],
 )
-async def test_verifying_notices_a_damaged_journal(path: Path, damage: str, told: str) -> None:
+async def test_verifying_notices_a_damaged_journal(path: Path, damage: str, expected: str) -> None:
     ledger = await SqliteLedger.open(path)
     await noted(ledger.journal, *[("a", b"1")] * 5)
     await ledger.journal.drop("a", 1)
@@ -93,7 +93,7 @@ async def test_verifying_notices_a_damaged_journal(path: Path, damage: str, told
     connection.close()
     found = verify(path)
     assert found
-    assert told in found[0]
+    assert expected in found[0]
 
 
 async def test_a_full_queue_of_notes_is_busy_and_keeps_no_receipt_out(path: Path) -> None:

@@ -81,19 +81,19 @@ async def test_one_that_is_cancelled_costs_the_others_nothing() -> None:
 
 
 async def test_a_fault_is_told_to_everybody_in_the_batch_and_to_nobody_after_it() -> None:
-    reader, told = Reader(BrokerBusy("not now", code="busy")), list[str | None]()
+    reader, codes = Reader(BrokerBusy("not now", code="busy")), list[str | None]()
     lookups = Lookups(reader.read)
 
     async def ask(key: int) -> None:
         with pytest.raises(BrokerBusy) as fault:
             await lookups.find([scope(key)])
-        told.append(fault.value.code)
+        codes.append(fault.value.code)
 
     async with anyio.create_task_group() as tasks:
         for key in range(5):
             tasks.start_soon(ask, key)
         await anyio.wait_all_tasks_blocked()
         reader.may_go_on.set()
-    assert told == ["busy"] * 5
+    assert codes == ["busy"] * 5
     reader.fault = None
     assert await lookups.find([scope(9)]) == [(b"k9", None)]

@@ -29,4 +29,4 @@ def test_every_emission_is_in_exactly_one_strand() -> None:
         for session in ("s1", "s2", None)
         for invocation in ("i1", "i2")
     ]
-    assert sorted(index for strand in ordered_groups(facts) for index in strand) == list(range(len(facts)))
+    assert sorted(index for group in ordered_groups(facts) for index in group) == list(range(len(facts)))

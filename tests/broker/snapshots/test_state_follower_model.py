@@ -24,7 +24,7 @@ STEP = 8
 LONGEST = 160
 
 
-class Keepers(RuleBasedStateMachine):
+class FollowerMachine(RuleBasedStateMachine):
     """One log, one follower after the other over the same directory of caches."""
 
     def __init__(self) -> None:
@@ -105,5 +105,7 @@ class Keepers(RuleBasedStateMachine):
             assert dump_stores(state) == dump_stores(replayed(self.whole[: state.position]))
 
 
-Keepers.TestCase.settings = settings(deadline=None, max_examples=effort(25, 200), stateful_step_count=effort(20, 40))
-test_the_keeper_follows_the_log_whatever_happens_to_its_caches = Keepers.TestCase
+FollowerMachine.TestCase.settings = settings(
+    deadline=None, max_examples=effort(25, 200), stateful_step_count=effort(20, 40)
+)
+test_the_follower_follows_the_log_whatever_happens_to_its_caches = FollowerMachine.TestCase

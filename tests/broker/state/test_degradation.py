@@ -122,10 +122,10 @@ async def test_a_client_that_can_go_on_with_what_is_left_gets_no_receipt() -> No
 
 async def test_who_serves_the_event_is_asked_and_has_one_receipt_which_says_that_it_lost() -> None:
     async with bus_box() as bus:
-        heard: list[DispatchEnvelope] = []
+        received: list[DispatchEnvelope] = []
 
         async def handler(envelope: DispatchEnvelope) -> CallbackResponse:
-            heard.append(envelope)
+            received.append(envelope)
             return CallbackResponse.ok(CallbackResponse.ok().status, payload("client"))
 
         served(bus, events=[DEGRADED], handler=handler)
@@ -138,7 +138,7 @@ async def test_who_serves_the_event_is_asked_and_has_one_receipt_which_says_that
             "onlooker": ("observed", None),
         }
         assert {found[name].parent_receipt_id for name in ("client", "onlooker")} == {found["watcher"].receipt_id}
-        assert len(heard) == 1
+        assert len(received) == 1
         assert outcome.deliveries == ()
 
 

@@ -44,7 +44,7 @@ def damage(shell: Shell, statement: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("statement", "told"),
+    ("statement", "expected"),
     [
         ("UPDATE rows SET receipt = CAST(CAST(receipt AS TEXT) || ' ' AS BLOB) WHERE position = 4", "row 4: "),
         ("DELETE FROM rows WHERE position = 6", "row 6: was acknowledged and is missing"),
@@ -52,18 +52,18 @@ def damage(shell: Shell, statement: str) -> Path:
     ids=["changed", "dropped at the end"],
 )
 def test_the_broker_does_not_start_says_where_and_what_to_do_and_deletes_nothing(
-    shell: Shell, statement: str, told: str
+    shell: Shell, statement: str, expected: str
 ) -> None:
     damage(shell, statement)
     before = contents(shell)
     ran = shell.run("up")
     assert (ran.code, "Traceback" in ran.err) == (IO, False)
-    for word in (told, "lifebus ledger verify", "lifebus ledger restore", "lifebus receipts export"):
+    for word in (expected, "lifebus ledger verify", "lifebus ledger restore", "lifebus receipts export"):
         assert word in ran.err
     assert contents(shell) == before
     saved = shell.call("receipts", "export")
     assert (saved.code, len(saved.lines) >= COUNT - 1) == (0, True)
     verified = shell.call("ledger", "verify")
     assert verified.code
-    assert told in verified.out + verified.err
+    assert expected in verified.out + verified.err
     assert contents(shell) == before

@@ -58,7 +58,7 @@ async def settle(base: Path) -> list[dict[str, Any]]:
     return [row.content for row in read_ledger(base / "state" / "ledger.db", base / "copy")]
 
 
-def is_late(receipt: dict[str, Any]) -> bool:
+def is_spooled(receipt: dict[str, Any]) -> bool:
     return "spooled_late" in [warning["code"] for warning in receipt["warnings"]]
 
 
@@ -66,7 +66,7 @@ async def test_a_call_while_no_broker_runs_is_recorded_once_and_late(base: Path)
     await run_hook(base)
     found = await settle(base)
     assert [receipt["event"] for receipt in found] == EVENTS
-    assert all(is_late(receipt) for receipt in found)
+    assert all(is_spooled(receipt) for receipt in found)
     assert await settle(base) == found
 
 
@@ -80,7 +80,7 @@ async def test_a_call_while_the_broker_is_stopped_is_recorded_once_and_late(base
         assert await broker.terminate() == 0
     found = await settle(base)
     assert [receipt["event"] for receipt in found] == EVENTS
-    assert all(is_late(receipt) for receipt in found)
+    assert all(is_spooled(receipt) for receipt in found)
 
 
 async def test_a_call_that_a_killed_broker_left_behind_is_recorded_once_and_late(base: Path) -> None:
@@ -89,7 +89,7 @@ async def test_a_call_that_a_killed_broker_left_behind_is_recorded_once_and_late
     await run_hook(base)
     found = await settle(base)
     assert [receipt["event"] for receipt in found] == EVENTS
-    assert all(is_late(receipt) for receipt in found)
+    assert all(is_spooled(receipt) for receipt in found)
 
 
 async def test_a_call_to_a_door_that_never_answers_is_recorded_once_and_late(base: Path) -> None:
@@ -99,7 +99,7 @@ async def test_a_call_to_a_door_that_never_answers_is_recorded_once_and_late(bas
     box.socket_path.unlink()
     found = await settle(base)
     assert [receipt["event"] for receipt in found] == EVENTS
-    assert all(is_late(receipt) for receipt in found)
+    assert all(is_spooled(receipt) for receipt in found)
 
 
 def while_open(receive: Any) -> None:
@@ -113,7 +113,7 @@ async def test_a_bad_call_while_no_broker_runs_is_one_failed_receipt(base: Path)
     (receipt,) = await settle(base)
     assert (receipt["status"], receipt["failure_class"]) == ("failed", "invalid_request")
     assert (receipt["harness_session_id"], receipt["telemetry_summary"]["field"]) == ("s1", "$.model")
-    assert is_late(receipt)
+    assert is_spooled(receipt)
 
 
 async def test_nothing_is_delivered_into_the_past_after_a_stop(base: Path) -> None:

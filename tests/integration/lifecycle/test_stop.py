@@ -61,7 +61,7 @@ async def dispatch_under_way(broker: BrokerProcess) -> AsyncIterator[HeldWorker]
         tasks.cancel_scope.cancel()
 
 
-async def tell_to_stop(broker: BrokerProcess, number: signal.Signals = signal.SIGTERM) -> None:
+async def signal_to_stop(broker: BrokerProcess, number: signal.Signals = signal.SIGTERM) -> None:
     """Send the signal and wait until the broker has taken it."""
     broker.signal(number)
     await until(lambda: '"stopping"' in broker.log)
@@ -73,7 +73,7 @@ async def test_what_is_in_flight_is_acknowledged_before_the_broker_goes() -> Non
             broker_process(directory, LIFEBUS_LIMITS_SHUTDOWN_MS="60000") as broker,
             dispatch_under_way(broker) as worker,
         ):
-            await tell_to_stop(broker)
+            await signal_to_stop(broker)
             worker.release.set()
             assert await broker.ended() == 0
             await until(lambda: bool(worker.results))
@@ -87,7 +87,7 @@ async def test_a_stopping_broker_takes_nothing_new_and_says_so_in_a_way_that_can
             dispatch_under_way(broker) as worker,
             lifebus.connect("late", runtime_dir=broker.runtime_dir, timeout=0.3) as bus,
         ):
-            await tell_to_stop(broker)
+            await signal_to_stop(broker)
             with pytest.raises(LifebusError) as refused:
                 await bus.emit(lifebus.make_request("session.ended", "codex", session="s2"))
             assert refused.value.retry_class is RetryClass.SAFE_RETRY
@@ -171,7 +171,7 @@ async def test_a_second_signal_ends_the_broker_at_once(number: signal.Signals) -
             broker_process(directory, LIFEBUS_LIMITS_SHUTDOWN_MS="60000") as broker,
             dispatch_under_way(broker),
         ):
-            await tell_to_stop(broker, number)
+            await signal_to_stop(broker, number)
             await until(partial(gone_after, broker, number))
             assert await broker.ended() != 0
 

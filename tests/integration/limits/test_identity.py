@@ -46,12 +46,12 @@ except OSError:
 """
 
 
-_DOORS = {_ASK: "requests.ipc", _FOLLOW: "receipts.ipc", _HOOK: "hook.sock"}
+_SOCKETS = {_ASK: "requests.ipc", _FOLLOW: "receipts.ipc", _HOOK: "hook.sock"}
 
 
-def run(script: str, door: Path, become: str = _BECOME) -> str:
+def run(script: str, path: Path, become: str = _BECOME) -> str:
     """Run a script as another user, or as ourselves, and return what it found."""
-    command = [sys.executable, "-c", script.replace("BECOME", become), str(door)]
+    command = [sys.executable, "-c", script.replace("BECOME", become), str(path)]
     found = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert found.returncode == 0, found.stderr
     return found.stdout.strip()
@@ -61,8 +61,8 @@ def let_everybody_in(broker: BrokerProcess) -> None:
     """Open the directory and the sockets, so that only the question of who it is remains."""
     broker.directory.chmod(0o755)
     broker.runtime_dir.chmod(0o755)
-    for door in broker.runtime_dir.iterdir():
-        door.chmod(0o777)
+    for path in broker.runtime_dir.iterdir():
+        path.chmod(0o777)
 
 
 async def counter(broker: BrokerProcess, name: str) -> int:
@@ -79,7 +79,7 @@ async def test_another_user_is_turned_away_even_where_the_file_modes_would_let_h
     with short_directory() as directory:
         async with broker_process(directory) as broker:
             let_everybody_in(broker)
-            assert run(script, broker.runtime_dir / _DOORS[script]) == "refused 0"
+            assert run(script, broker.runtime_dir / _SOCKETS[script]) == "refused 0"
             assert await counter(broker, counted) >= 1
             assert await counter(broker, "hook_calls") == 0
 
@@ -89,12 +89,12 @@ async def test_another_user_does_not_even_reach_the_doors() -> None:
     with short_directory() as directory:
         async with broker_process(directory) as broker:
             directory.chmod(0o755)
-            assert [run(script, broker.runtime_dir / door) for door in _DOORS.values()] == ["False"] * 3
+            assert [run(script, broker.runtime_dir / path) for path in _SOCKETS.values()] == ["False"] * 3
 
 
 async def test_our_own_user_is_admitted_by_the_same_scripts() -> None:
     """Without this, the tests above could be refused for another reason."""
     with short_directory() as directory:
         async with broker_process(directory) as broker:
-            found = [run(script, broker.runtime_dir / door, become="") for script, door in _DOORS.items()]
+            found = [run(script, broker.runtime_dir / path, become="") for script, path in _SOCKETS.items()]
     assert found == ["admitted 1", "admitted 1", "answered 0"]

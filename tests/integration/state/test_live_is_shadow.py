@@ -41,13 +41,13 @@ GONE, BACK = (SupportState.NATIVE, SupportState.UNAVAILABLE), (SupportState.UNAV
 NEED = CapabilityRequest(capability=LOST, level=RequirementLevel.REQUIRED)
 
 
-def told(event: str, session: str | None, **fields: Any) -> Emission:
+def emission_of(event: str, session: str | None, **fields: Any) -> Emission:
     return Emission(request=lifebus.make_request(event, "codex", session=session, **fields))
 
 
 def report(session: str | None, change: tuple[SupportState, SupportState]) -> Emission:
     made = transition(LOST, *change, at_epoch_s=1_790_000_000, evidence="seen")
-    emission = told("capability.degraded", session)
+    emission = emission_of("capability.degraded", session)
     return structs.replace(emission, telemetry={"cause": "hooks_silent"}, degradations=(made,))
 
 
@@ -67,17 +67,17 @@ async def wire(daemon: Daemon, number: int) -> None:
     """Tell of sessions over the wire: frames, jumps in numbers, losses, what a client cannot do without an operator."""
     name, last, over = f"w{number}", f"w{number - 1}", f"over{number}"
     emissions = [
-        told("session.started", name, sequence=1),
-        told("frame.opened", name, sequence=5, frame=frame("f1")),
-        told("session.started", None),
+        emission_of("session.started", name, sequence=1),
+        emission_of("frame.opened", name, sequence=5, frame=frame("f1")),
+        emission_of("session.started", None),
         report(name, (SupportState.NATIVE, SupportState.MANUAL)),
         report(None, GONE if number % 2 else BACK),
-        structs.replace(told("frame.opening", name, frame=frame("f2")), requirements=(NEED,)),
-        told("session.started", over),
+        structs.replace(emission_of("frame.opening", name, frame=frame("f2")), requirements=(NEED,)),
+        emission_of("session.started", over),
         report(over, GONE),
-        told("session.ended", over),
+        emission_of("session.ended", over),
         report(last, BACK),
-        told("session.ended", last),
+        emission_of("session.ended", last),
     ]
     async with connected(daemon, f"app{number}") as bus:
         for emission in emissions:
@@ -100,8 +100,8 @@ def replayed(daemon: Daemon) -> Stores:
         return stores
 
 
-def stories_of(stores: Stores) -> list[SessionState]:
-    return [story for story in map(stores.sessions.get, stores.sessions) if story is not None]
+def states_of(stores: Stores) -> list[SessionState]:
+    return [state for state in map(stores.sessions.get, stores.sessions) if state is not None]
 
 
 async def compare(daemon: Daemon) -> Stores:
@@ -116,9 +116,9 @@ async def compare(daemon: Daemon) -> Stores:
     assert list(live.sessions.items()) == list(stores.capabilities.sessions.items())
     for monitor in daemon.supervisor.monitors:
         assert monitor.state == stores.sessions.get(monitor.key)
-    assert sorted(map(head_of, stories_of(stores)), key=str) == sorted(await daemon.bus.ledger.sessions(), key=str)
+    assert sorted(map(head_of, states_of(stores)), key=str) == sorted(await daemon.bus.ledger.sessions(), key=str)
     assert daemon.follower is not None
-    await daemon.follower.use(lambda keeper, _: keeper.advance())
+    await daemon.follower.use(lambda follower, _: follower.advance())
     for key in stores.sessions:
         assert await daemon.follower.known(key) == (stores.position, stores.sessions.get(key))
     return stores
@@ -144,8 +144,8 @@ async def test_what_the_broker_knows_is_a_fold_over_its_log(watched: Sequence[Li
                 await daemon.bus.ledger.prune(floor, await daemon.follower.dump_at(floor))
                 await wire(daemon, number + 10)
                 stores = await compare(daemon)
-    stories = stories_of(stores)
-    assert sum(bool(story.wired) for story in stories) == 2 * len(HOOKED)
-    assert sum(story.hooked for story in stories) >= len(HOOKED)
-    assert any(story.questions for story in stories)
+    states = states_of(stores)
+    assert sum(bool(state.wired) for state in states) == 2 * len(HOOKED)
+    assert sum(state.hooked for state in states) >= len(HOOKED)
+    assert any(state.questions for state in states)
     assert stores.capabilities.sessions

@@ -32,7 +32,7 @@ def without_rests(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(saving, name, 0.0)
 
 
-async def tell(bus: lifebus.Bus, *events: str, session: str = "s1") -> None:
+async def record(bus: lifebus.Bus, *events: str, session: str = "s1") -> None:
     for event in events:
         frame = FRAME if event.startswith("frame.") else None
         await bus.emit(lifebus.make_request(event, "codex", session=session, frame=frame))
@@ -60,10 +60,10 @@ async def proved(settings: Settings) -> list[str]:
 async def test_a_frame_that_ends_saves_a_scene_and_a_session_that_ends_a_session() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         settings = daemon.settings
-        await tell(bus, "session.started", "frame.opened", "frame.ended")
+        await record(bus, "session.started", "frame.opened", "frame.ended")
         await until(lambda: 3 in positions(settings, SCENE))
         assert saved(settings, SESSION) == []
-        await tell(bus, "session.ended")
+        await record(bus, "session.ended")
         await until(lambda: daemon.snapshots.counters()["saves"] == 2)
         assert positions(settings, SESSION) == [4]
         counters = (await bus.status()).counters
@@ -75,13 +75,13 @@ async def test_an_orderly_stop_saves_a_session_and_a_crash_is_saved_at_the_next_
     with short_directory() as directory:
         async with running_bus(directory=directory) as daemon, connected(daemon) as bus:
             settings = daemon.settings
-            await tell(bus, "session.started", "frame.opened")
+            await record(bus, "session.started", "frame.opened")
             assert (settings.state_dir / "running").exists()
         assert positions(settings, SESSION) == [2]
         assert not (settings.state_dir / "running").exists()
 
         async with running_bus(directory=directory) as daemon, connected(daemon) as bus:
-            await tell(bus, "frame.opened")
+            await record(bus, "frame.opened")
             (settings.state_dir / "running").touch()
             daemon.halt.stop(74)  # as if the disk had failed: nothing is saved at the end
         assert positions(settings, SESSION) == [2]
@@ -99,7 +99,7 @@ async def test_a_memory_ledger_saves_nothing_and_says_so() -> None:
 async def test_after_a_cut_a_new_save_is_made_and_the_older_ones_say_that_they_cannot_be_proved() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         settings = daemon.settings
-        await tell(bus, *["session.started"] * 5, "session.ended")
+        await record(bus, *["session.started"] * 5, "session.ended")
         await until(lambda: 6 in positions(settings, SESSION))
         await prune(daemon, 3)
         await until(lambda: [one.event_log_range for one in saved(settings, SESSION)].count((4, 6)) == 1)
@@ -117,7 +117,7 @@ async def test_a_revision_through_the_broker_lets_a_snapshot_boot_again(tmp_path
     with short_directory() as directory:
         settings = settings_in(directory)
         async with running(settings) as daemon, connected(daemon) as bus:
-            await tell(bus, "session.started", "session.ended")
+            await record(bus, "session.started", "session.ended")
             snapshot = await bus.saves.save("SESSION")
             with pytest.raises(InvalidRequest, match="already"):
                 await bus.saves.revise(snapshot.snapshot_id, "for no reason")
@@ -141,7 +141,7 @@ def _plain(manifest: object) -> dict[str, object]:
 
 async def test_saving_and_resuming_write_nothing_to_the_ledger() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
-        await tell(bus, "session.started", "frame.opened")
+        await record(bus, "session.started", "frame.opened")
         await until(lambda: daemon.bus.ledger.status().queued == 0)
         before = daemon.bus.ledger.head, await daemon.bus.ledger.journal.streams()
         first = await bus.saves.save("CAMPAIGN")

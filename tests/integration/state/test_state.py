@@ -25,7 +25,7 @@ async def pruned(daemon: Daemon, floor: int) -> None:
     assert await daemon.bus.ledger.prune(floor, base) == floor
 
 
-async def told(bus: lifebus.Bus) -> None:
+async def record_seven(bus: lifebus.Bus) -> None:
     """Record seven receipts: a session with an open frame, one that is over, and one of another adapter."""
     opened = FrameContext(frame_id="f1", frame_class=FrameClass.TOP_LEVEL)
     for event, adapter, session, frame in (
@@ -44,7 +44,7 @@ async def test_a_state_holds_the_sessions_and_frames_that_were_open_where_the_re
     async with running_bus() as daemon, connected(daemon) as bus:
         nothing = await bus.state()
         assert (nothing.position, nothing.sessions, nothing.pending) == (0, (), None)
-        await told(bus)
+        await record_seven(bus)
         await pruned(daemon, 5)
         state = await bus.state()
         assert (state.epoch, state.position) == (daemon.bus.ledger.epoch, 5)
@@ -63,7 +63,7 @@ async def test_a_state_holds_the_sessions_and_frames_that_were_open_where_the_re
 @pytest.mark.parametrize("session", [None, MINE], ids=["whole ledger", "one session"])
 async def test_a_gap_names_its_state_and_following_goes_on_exactly_after_it(session: tuple[str, str] | None) -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
-        await told(bus)
+        await record_seven(bus)
         await pruned(daemon, 3)
         receipts = bus.receipts(session=session, since="start")
         (gap,) = await take(receipts, 1)
@@ -85,7 +85,7 @@ async def test_a_gap_names_its_state_and_following_goes_on_exactly_after_it(sess
 
 async def test_a_named_consumer_gets_the_state_and_what_comes_after_it() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
-        await told(bus)
+        await record_seven(bus)
         async with bus.consume("n", since="start"):
             pass
         await pruned(daemon, 3)
@@ -98,7 +98,7 @@ async def test_a_named_consumer_gets_the_state_and_what_comes_after_it() -> None
 
 async def test_scripts_without_an_event_loop_get_the_state_too() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
-        await told(bus)
+        await record_seven(bus)
         async with bus.consume("n", since="start"):
             pass
         await pruned(daemon, 5)
@@ -121,7 +121,7 @@ async def test_a_state_that_moves_on_while_it_is_read_is_read_anew(monkeypatch: 
     monkeypatch.setattr(states, "STATE_PIECE", 100)
     monkeypatch.setattr(states, "_KEPT", 1)
     async with running_bus() as daemon, connected(daemon) as bus, connected(daemon) as other:
-        await told(bus)
+        await record_seven(bus)
         await pruned(daemon, 3)
         asked: list[StateQuery] = []
         ask = bus._connection.ask

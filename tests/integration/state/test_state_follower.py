@@ -15,7 +15,7 @@ from lifebus_broker.ledger.sqlite import file as sqlite_file
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ledger.sqlite.log import SqliteLog
 from lifebus_broker.routing.transitions import transition
-from lifebus_broker.snapshots import state_follower as keeper_module
+from lifebus_broker.snapshots import state_follower as follower_module
 from lifebus_broker.snapshots.compactions import state_cache
 from lifebus_broker.snapshots.compactions.compaction import Compaction, compact
 from lifebus_broker.snapshots.compactions.files import DIRECTORY, CompactionFiles
@@ -41,8 +41,8 @@ LOST = "event:frame.opening"
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_cache, "CACHE_EVERY", STEP)
-    monkeypatch.setattr(keeper_module, "CACHE_EVERY", STEP)
-    monkeypatch.setattr(keeper_module, "BATCH", 16)
+    monkeypatch.setattr(follower_module, "CACHE_EVERY", STEP)
+    monkeypatch.setattr(follower_module, "BATCH", 16)
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ async def live_stores(daemon: Daemon) -> Stores:
     """Return the live stores once the keeper is at the head."""
     assert daemon.follower is not None
     with anyio.fail_after(20):
-        return await daemon.follower.use(lambda keeper, _: keeper.advance().copy())
+        return await daemon.follower.use(lambda follower, _: follower.advance().copy())
 
 
 async def caught_up(daemon: Daemon) -> None:
@@ -107,8 +107,8 @@ async def test_a_start_goes_on_from_the_newest_cache(home: Path, monkeypatch: py
     begun: list[int] = []
     nearest = StateFollower._nearest
 
-    def note(keeper: StateFollower, through: int) -> tuple[Stores, str | None]:
-        found = nearest(keeper, through)
+    def note(follower: StateFollower, through: int) -> tuple[Stores, str | None]:
+        found = nearest(follower, through)
         begun.append(found[0].position)
         return found
 
@@ -131,16 +131,16 @@ async def test_sessions_are_supervised_as_before_also_where_their_first_receipts
     async with running_bus(directory=home, retention=KEPT) as daemon:
         await caught_up(daemon)
         with anyio.fail_after(10):
-            while len(daemon.supervisor.monitors) < sum(not story.is_closed for story in whole.sessions.active()):
+            while len(daemon.supervisor.monitors) < sum(not state.is_closed for state in whole.sessions.active()):
                 await anyio.lowlevel.checkpoint()
-        for story in whole.sessions.active():
-            monitor = daemon.supervisor.monitors.get((story.adapter_id, story.harness_session_id))
-            if story.is_closed:
+        for state in whole.sessions.active():
+            monitor = daemon.supervisor.monitors.get((state.adapter_id, state.harness_session_id))
+            if state.is_closed:
                 continue
             assert monitor is not None
             assert monitor.loaded
-            assert monitor.state == story
-            assert story.first_position < 200 or whole.position > 200
+            assert monitor.state == state
+            assert state.first_position < 200 or whole.position > 200
 
 
 def losing(number: int, session: str | None, now: SupportState) -> Any:
@@ -168,9 +168,9 @@ class Gate:
         self.open = threading.Event()
         step = StateFollower.step
 
-        def wait(keeper: StateFollower, through: int | None = None) -> bool:
+        def wait(follower: StateFollower, through: int | None = None) -> bool:
             assert self.open.wait(20)
-            return step(keeper, through)
+            return step(follower, through)
 
         monkeypatch.setattr(StateFollower, "step", wait)
 
@@ -197,8 +197,8 @@ async def test_doors_do_not_wait_for_a_long_replay_and_what_they_answer_meanwhil
         worse = transition(LOST, SupportState.NATIVE, SupportState.MANUAL, at_epoch_s=1, evidence="seen")
         for session, change in (("back", better), ("fresh", worse)):
             report = emission(harness_session_id=session, event=LifecycleEvent.CAPABILITY_DEGRADED)
-            told = type(report)(request=report.request, degradations=(change,))
-            (outcome,) = await daemon.bus.emit("lifebus.supervisor", [told])
+            degraded = type(report)(request=report.request, degradations=(change,))
+            (outcome,) = await daemon.bus.emit("lifebus.supervisor", [degraded])
             assert outcome.refusal is None
         await daemon.bus.emit("alice", [emission(harness_session_id="ended", event=LifecycleEvent.SESSION_ENDED)])
         gate.open.set()

@@ -16,7 +16,7 @@ from support.running import connected, running_bus
 NAMED = {"name": "sync", "since": "start"}
 
 
-def told(items: list[Message]) -> list[tuple[int, int]]:
+def attempts(items: list[Message]) -> list[tuple[int, int]]:
     """Position and number of the try of each item."""
     return [(int(item["cursor"].partition(":")[2]), item["attempt"]) for item in items]
 
@@ -37,9 +37,9 @@ async def test_what_was_acknowledged_never_comes_again_even_if_the_peer_is_kille
             (info,) = (await peer.ask("cursors"))["ok"]
 
     assert opened["ok"] == {"subscription": 1, "name": "sync"}
-    assert told(items) == [(1, 1), (2, 1), (3, 1), (4, 1), (5, 1)]
+    assert attempts(items) == [(1, 1), (2, 1), (3, 1), (4, 1), (5, 1)]
     assert acked["ok"] == {}
-    assert told(again) == [(4, 2), (5, 2)]
+    assert attempts(again) == [(4, 2), (5, 2)]
     assert (info["cursor"], info["position"], info["lag"]) == ("sync", 5, 0)
 
 
@@ -55,7 +55,7 @@ async def test_what_is_nacked_comes_again_and_what_a_leaving_peer_got_counts_as_
         await peer.ask("subscribe", NAMED | {"settings": settings})
         (third,) = await peer.items(2, 1)
 
-    assert told([first, second, third]) == [(2, 1), (2, 2), (2, 3)]
+    assert attempts([first, second, third]) == [(2, 1), (2, 2), (2, 3)]
     assert left["ok"] == {"name": "sync"}
 
 
@@ -111,7 +111,7 @@ async def test_a_peer_may_consume_as_on_the_wire_and_have_the_broker_wait_longer
     assert [answer["ok"] for answer in others[2:]] == [{}, {}]
 
 
-class Told:
+class ScriptedDeliveries:
     """What a consumer of the client library hands out."""
 
     def __init__(self, *items: Any) -> None:
@@ -127,7 +127,7 @@ class Told:
 
 async def test_after_a_gap_nothing_comes_until_it_is_acknowledged() -> None:
     gap = Gap(epoch="e", after=3, until=7, reason="pruned")
-    deliveries = Told(gap, "receipt")
+    deliveries = ScriptedDeliveries(gap, "receipt")
     consumed = ConsumerSource("sync", cast("Deliveries", deliveries))
     assert await anext(consumed) is gap
     assert consumed.keys(gap)["cursor"] == "e:7"
@@ -142,4 +142,4 @@ async def test_after_a_gap_nothing_comes_until_it_is_acknowledged() -> None:
 
 def test_a_gap_without_an_end_is_acknowledged_by_its_beginning() -> None:
     gap = lifebus.Gap(epoch="e", after=3, until=None, reason="epoch_changed")
-    assert ConsumerSource("sync", cast("Deliveries", Told())).keys(gap) == {"cursor": "e:3", "gap": gap}
+    assert ConsumerSource("sync", cast("Deliveries", ScriptedDeliveries())).keys(gap) == {"cursor": "e:3", "gap": gap}

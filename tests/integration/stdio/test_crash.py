@@ -17,10 +17,10 @@ async def test_a_killed_broker_costs_neither_an_answer_nor_a_receipt() -> None:
             await broker.kill()
             async with broker_process(directory):
                 answers += [await peer.answer(f"e{number}") for number in range(MANY // 3, MANY)]
-                told = await peer.items(1, MANY)
+                items = await peer.items(1, MANY)
 
     positions = [answer["ok"]["results"][0]["positions"][0] for answer in answers]
     assert sorted(positions) == list(range(1, MANY + 1))
-    assert [int(item["cursor"].partition(":")[2]) for item in told] == list(range(1, MANY + 1))
+    assert [int(item["cursor"].partition(":")[2]) for item in items] == list(range(1, MANY + 1))
     acknowledged = {answer["ok"]["results"][0]["receipts"][0]["receipt_id"] for answer in answers}
-    assert {item["receipt"]["receipt_id"] for item in told} == acknowledged
+    assert {item["receipt"]["receipt_id"] for item in items} == acknowledged

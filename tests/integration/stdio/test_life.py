@@ -138,13 +138,13 @@ async def test_a_reader_that_stops_costs_no_memory_and_misses_nothing() -> None:
         before = peak_memory(peer.process.pid)
         for _ in range(many // 1_000):
             await emit_many(bus, *["s1"] * 1_000)
-        told: dict[int, list[int]] = {1: [], 2: []}
+        sequences: dict[int, list[int]] = {1: [], 2: []}
         for _ in range(2 * many):
             item = json.loads(await peer.line())
-            told[item["subscription"]].append(item["receipt"]["sequence"])
+            sequences[item["subscription"]].append(item["receipt"]["sequence"])
         grown = peak_memory(peer.process.pid) - before
 
-    assert told == {1: list(range(1, many + 1)), 2: list(range(1, many + 1))}
+    assert sequences == {1: list(range(1, many + 1)), 2: list(range(1, many + 1))}
     assert grown < 40 * 1_048_576  # of the library's two queues; not of what was emitted
 
 

@@ -52,8 +52,8 @@ async def test_a_hook_of_a_harness_is_answered_with_what_the_peer_delivers() -> 
         answers: list[bytes] = []
 
         async def call() -> None:
-            door = daemon.settings.runtime_dir
-            answers.append(await anyio.to_thread.run_sync(call_hook, door, hook | {"size": len(stdin)}, stdin))
+            runtime_dir = daemon.settings.runtime_dir
+            answers.append(await anyio.to_thread.run_sync(call_hook, runtime_dir, hook | {"size": len(stdin)}, stdin))
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call)
@@ -73,7 +73,7 @@ async def test_every_kind_of_response_has_its_receipt() -> None:
         content = await outcome(daemon, peer, CONTENT)
         refused = await outcome(daemon, peer, {"refusal": refusal})
         bad = await outcome(daemon, peer, {"response": {"surprise": 1}})
-        told = await peer.wait(lambda message: "dispatch" in message)
+        message = await peer.wait(lambda message: "dispatch" in message)
         empty = await outcome(daemon, peer, {})
         await peer.ask("serve", EDITOR | {"deadline_ms": 100})
         silent = await outcome(daemon, peer, None)
@@ -81,7 +81,7 @@ async def test_every_kind_of_response_has_its_receipt() -> None:
     assert content["status"] == "observed"
     assert (refused["status"], refused["failure_class"]) == ("failed", "operator_required")
     assert (bad["status"], bad["failure_class"]) == ("failed", "invalid_request")
-    assert told["refused"]["code"] == "unknown_key"
+    assert message["refused"]["code"] == "unknown_key"
     assert empty["failure_class"] == "invalid_request"
     assert silent["failure_class"] == "timeout"
 
@@ -90,8 +90,8 @@ async def test_a_response_without_an_open_dispatch_is_refused() -> None:
     async with running_bus() as daemon, near_peer(daemon) as peer:
         for number in (7, "seven"):
             await peer.send({"verb": "response", "id": number, "body": CONTENT})
-            told = await peer.wait(lambda message: "dispatch" in message)
-            assert (told["dispatch"], told["refused"]["code"]) == (number, "not_waiting")
+            message = await peer.wait(lambda message: "dispatch" in message)
+            assert (message["dispatch"], message["refused"]["code"]) == (number, "not_waiting")
 
 
 async def test_the_same_registration_again_is_fine_and_another_one_takes_its_place() -> None:
@@ -110,13 +110,13 @@ async def test_a_peer_that_another_replaces_is_refused_and_may_take_the_name_bac
     async with running_bus() as daemon, near_peer(daemon) as one, near_peer(daemon) as other:
         await one.ask("serve", EDITOR)
         await other.ask("serve", EDITOR)
-        told = await one.wait(lambda message: "serving" in message)
+        message = await one.wait(lambda message: "serving" in message)
         again = await one.ask("serve", EDITOR)
         back = await other.wait(lambda message: "serving" in message)
 
-    assert (told["serving"], told["refused"]["code"]) == ("editor", "replaced")
+    assert (message["serving"], message["refused"]["code"]) == ("editor", "replaced")
     assert again["ok"] == {}
-    assert back["refused"] == told["refused"]
+    assert back["refused"] == message["refused"]
 
 
 async def test_a_peer_that_ends_its_input_owes_nothing_any_more() -> None:

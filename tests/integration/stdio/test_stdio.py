@@ -267,6 +267,6 @@ async def test_two_peers_get_what_the_other_emits() -> None:
             await peer.ask("subscribe")
         await one.ask("emit", emit(emission("from one"), client_id="one"))
         await other.ask("emit", emit(emission("from other"), client_id="other"))
-        heard = [[item["receipt"]["harness_session_id"] for item in await peer.items(1, 2)] for peer in (one, other)]
+        received = [[item["receipt"]["harness_session_id"] for item in await peer.items(1, 2)] for peer in (one, other)]
 
-    assert heard == [["from one", "from other"]] * 2
+    assert received == [["from one", "from other"]] * 2

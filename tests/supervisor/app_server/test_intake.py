@@ -67,10 +67,10 @@ async def test_two_observers_of_one_server_record_each_fact_once(tmp_path: Path)
         one = Observer(rig)
         other = Observer(rig, "o2", intake=one.intake)
         script = [*BEGIN, COMPACTED, turn("turn/completed", status="completed")]
-        told = [receipt for message in script for who in (one, other) for receipt in await who.says(message)]
-        told += await one.ends(exit_code=0)
-        told += await other.ends(exit_code=0)
-        assert facts_of(told) == [*OPENED, "context.compacted", "frame.ended", "session.ended"]
+        receipts = [receipt for message in script for who in (one, other) for receipt in await who.says(message)]
+        receipts += await one.ends(exit_code=0)
+        receipts += await other.ends(exit_code=0)
+        assert facts_of(receipts) == [*OPENED, "context.compacted", "frame.ended", "session.ended"]
 
 
 async def test_a_thread_that_another_client_resumes_in_the_same_server_begins_no_second_time(tmp_path: Path) -> None:
@@ -85,18 +85,18 @@ async def test_a_thread_that_another_server_resumes_begins_anew_and_what_was_ope
         one = Observer(rig)
         await one.says(*BEGIN)
         other = Observer(rig, "o2", intake=one.intake, process=CallerProcess(pid=8, started="boot:8"))
-        told = await other.says(*RESUMED)
-        assert facts_of(told) == ["frame.ended", "session.started"]
-        assert told[0].telemetry_summary["frame_end"] == "abandoned"
-        assert told[1].telemetry_summary["thread"] == "resumed"
+        receipts = await other.says(*RESUMED)
+        assert facts_of(receipts) == ["frame.ended", "session.started"]
+        assert receipts[0].telemetry_summary["frame_end"] == "abandoned"
+        assert receipts[1].telemetry_summary["thread"] == "resumed"
 
 
 async def test_a_lost_turn_end_is_made_up_for_by_the_next_turn(tmp_path: Path) -> None:
     async with supervised(tmp_path) as rig:
         observer = Observer(rig)
         await observer.says(*BEGIN)
-        told = await observer.says(turn("turn/started", "t1", "u2"))
-        assert [(one.event.value, one.telemetry_summary["frame_id"]) for one in told] == [
+        receipts = await observer.says(turn("turn/started", "t1", "u2"))
+        assert [(one.event.value, one.telemetry_summary["frame_id"]) for one in receipts] == [
             ("frame.ended", "u1"),
             ("frame.opened", "u2"),
         ]
@@ -117,10 +117,10 @@ async def test_the_end_of_a_server_closes_what_it_left_open_with_the_evidence(
     async with supervised(tmp_path) as rig:
         observer = Observer(rig)
         await observer.says(*BEGIN, started("t2"))
-        told = await observer.observe(ended)
-        assert facts_of(told) == ["frame.ended", "session.ended", "session.ended"]
-        assert {one.telemetry_summary["session_end"] for one in told[1:]} == {how}
-        shown = {name: told[1].telemetry_summary.get(name) for name in ("exit_code", "signal")}
+        receipts = await observer.observe(ended)
+        assert facts_of(receipts) == ["frame.ended", "session.ended", "session.ended"]
+        assert {one.telemetry_summary["session_end"] for one in receipts[1:]} == {how}
+        shown = {name: receipts[1].telemetry_summary.get(name) for name in ("exit_code", "signal")}
         assert shown == {"exit_code": ended.exit_code, "signal": ended.signal}
         assert await observer.observe(ended) == []
 
@@ -130,9 +130,9 @@ async def test_a_server_that_died_with_its_observer_is_closed_two_ticks_later(tm
         await Observer(rig).says(*BEGIN)
         await rig.tick()
         rig.dead.add(SERVER)
-        told = await rig.tick(3)
-        assert facts_of(told) == ["frame.ended", "session.ended"]
-        assert "process 777 is gone" in str(told[-1].telemetry_summary["evidence"])
+        receipts = await rig.tick(3)
+        assert facts_of(receipts) == ["frame.ended", "session.ended"]
+        assert "process 777 is gone" in str(receipts[-1].telemetry_summary["evidence"])
 
 
 async def test_a_server_that_died_while_no_broker_ran_is_closed_by_the_next_one(tmp_path: Path) -> None:
@@ -169,8 +169,8 @@ async def test_a_change_of_pressure_is_told_with_the_numbers_that_show_it(tmp_pa
         return notice("thread/tokenUsage/updated", threadId="t1", turnId="u1", tokenUsage=usage)
 
     async with supervised(tmp_path) as rig:
-        told = await Observer(rig).says(*BEGIN, *map(used, (100, 950, 940, 860, 800, 100)))
-        levels = [one.telemetry_summary.get("context_pressure") for one in told[2:]]
+        receipts = await Observer(rig).says(*BEGIN, *map(used, (100, 950, 940, 860, 800, 100)))
+        levels = [one.telemetry_summary.get("context_pressure") for one in receipts[2:]]
         assert levels == ["low", "critical", "high", "low"]
         assert facts_of(await rig.observe()) == []
 
@@ -200,24 +200,24 @@ async def test_a_broker_that_cannot_record_says_so_and_the_batch_comes_again(
 
 
 async def test_clients_hear_of_facts_and_are_not_told_that_something_was_delivered(tmp_path: Path) -> None:
-    heard: list[LifecycleEvent] = []
+    received: list[LifecycleEvent] = []
 
     async def answer(dispatch: DispatchEnvelope) -> CallbackResponse:
-        heard.append(dispatch.request.event)
+        received.append(dispatch.request.event)
         return CallbackResponse.ok(ReceiptStatus.DELIVERED, payload("client"))
 
     async with supervised(tmp_path) as rig:
         rig.bus.register("client", [LifecycleEvent.FRAME_OPENED], answer)
-        told = [one for one in await Observer(rig).says(*BEGIN) if one.client_id == "client"]
-        assert heard == [LifecycleEvent.FRAME_OPENED]
-        assert [one.status for one in told] == [ReceiptStatus.FAILED]
-        assert [one.failure_class for one in told] == [FailureClass.PLACEMENT_UNAVAILABLE]
+        receipts = [one for one in await Observer(rig).says(*BEGIN) if one.client_id == "client"]
+        assert received == [LifecycleEvent.FRAME_OPENED]
+        assert [one.status for one in receipts] == [ReceiptStatus.FAILED]
+        assert [one.failure_class for one in receipts] == [FailureClass.PLACEMENT_UNAVAILABLE]
 
 
 async def test_the_compactions_of_a_thread_are_counted_from_when_its_server_was_first_heard(tmp_path: Path) -> None:
     again = notice("item/completed", threadId="t1", turnId="u2", item={"type": "contextCompaction"})
     async with supervised(tmp_path) as rig:
-        told = await Observer(rig).says(*BEGIN, COMPACTED, turn("turn/started", "t1", "u2"), again, again)
-        assert facts_of(told).count("context.compacted") == 3
+        receipts = await Observer(rig).says(*BEGIN, COMPACTED, turn("turn/started", "t1", "u2"), again, again)
+        assert facts_of(receipts).count("context.compacted") == 3
         rig.news("codex", "t1", *(Compacted(session="t1", key=f"ordinal:{number}") for number in range(3)))
         assert facts_of(await rig.tick(4)) == []

@@ -85,10 +85,10 @@ async def test_each_fact_is_told_once_in_whatever_order_it_comes(
 
 
 async def test_a_hooks_first_words_reach_the_clients_though_the_app_server_was_faster(tmp_path: Path) -> None:
-    heard: list[str] = []
+    received: list[str] = []
 
     async def answer(dispatch: DispatchEnvelope) -> CallbackResponse:
-        heard.append(dispatch.request.event.value)
+        received.append(dispatch.request.event.value)
         return CallbackResponse.ok(ReceiptStatus.OBSERVED)
 
     async with supervised(tmp_path) as rig:
@@ -96,9 +96,9 @@ async def test_a_hooks_first_words_reach_the_clients_though_the_app_server_was_f
         await Observer(rig).says(started(), turn("turn/started"))
         await by_hook(rig, START)
         await by_hook(rig, PROMPT)
-        assert heard == ["session.starting", "frame.opening"]
-        told = facts_of(await rig.since(0))
-        assert told == ["session.started", "frame.opened", "session.starting", "frame.opening"]
+        assert received == ["session.starting", "frame.opening"]
+        facts = facts_of(await rig.since(0))
+        assert facts == ["session.started", "frame.opened", "session.starting", "frame.opening"]
 
 
 async def test_hooks_that_are_installed_and_silent_are_stood_in_for_once_that_is_known(tmp_path: Path) -> None:
@@ -107,8 +107,8 @@ async def test_hooks_that_are_installed_and_silent_are_stood_in_for_once_that_is
         observer = Observer(rig)
         await rig.tick()
         assert await observer.says(started(), turn("turn/started")) == []
-        told = facts_of(await rig.tick(4))
-        assert told == ["capability.degraded", "session.started", "frame.opened"]
+        facts = facts_of(await rig.tick(4))
+        assert facts == ["capability.degraded", "session.started", "frame.opened"]
         assert facts_of(await observer.says(ITEM, DONE)) == ["context.compacted", "frame.ended"]
         assert facts_of(await observer.ends(exit_code=0)) == ["session.ended"]
         assert facts_of(await rig.tick(4)) == []
@@ -166,7 +166,7 @@ async def test_questions_to_people_are_told_whoever_tells_the_rest(tmp_path: Pat
         observer = Observer(rig)
         await by_hook(rig, START)
         await by_hook(rig, PROMPT)
-        told = await observer.says(turn("turn/started"), asks, ({"id": 0, "result": {"answers": "secret"}},))
-        assert [one.telemetry_summary["operator"] for one in told] == ["asked", "answered"]
-        assert {one.telemetry_summary["frame_id"] for one in told} == {"u1"}
-        assert "secret" not in repr(told)
+        facts = await observer.says(turn("turn/started"), asks, ({"id": 0, "result": {"answers": "secret"}},))
+        assert [one.telemetry_summary["operator"] for one in facts] == ["asked", "answered"]
+        assert {one.telemetry_summary["frame_id"] for one in facts} == {"u1"}
+        assert "secret" not in repr(facts)

@@ -29,7 +29,7 @@ class Bench:
     def __init__(self, directory: Path) -> None:
         self.all = log_of(9, 60).kept
         self.log = HeldLog([])
-        self.keeper = StateFollower(self.log)
+        self.follower = StateFollower(self.log)
         self.files = SnapshotFiles(directory)
         self.broken = False
         self.saver = Snapshotter(self.use, self.files, lambda: PINS, anyio.current_time)
@@ -38,8 +38,8 @@ class Bench:
         if self.broken:
             raise InternalError("the disk is gone")
         await anyio.lowlevel.checkpoint()
-        self.keeper.advance()  # it follows by itself
-        return work(self.keeper, self.log)
+        self.follower.advance()  # it follows by itself
+        return work(self.follower, self.log)
 
     def grow(self, count: int, event: LifecycleEvent) -> None:
         """Let the log grow, and tell the saver that each new row is of an event."""

@@ -1,6 +1,6 @@
 """A crash between any two system calls of the store: a token is neither lost nor used twice.
 
-Outside stands a client that keeps its own book: the same prepare id gets the same token, the same claim id is one use.
+Outside stands a client with records of its own: the same prepare id gets the same token, the same claim id is one use.
 """
 
 import os

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lifebus_supervisor.tailing.database import DatabaseTail
-from support.supervisor.database_box import RowReader, looks, writing
+from support.supervisor.database_box import RowReader, snapshot_of, writing
 from support.supervisor.tailing_box import Box, problems, source, tokens_in
 
 
@@ -37,9 +37,9 @@ async def test_rows_are_read_as_another_process_writes_them(tmp_path: Path, jour
 async def test_reading_changes_nothing_beside_a_process_that_writes(tmp_path: Path, journal: str) -> None:
     with writing(tmp_path / "its.db", journal) as writer:
         writer.add(1, 2)
-        before = looks(tmp_path)
+        before = snapshot_of(tmp_path)
         assert await box_of(tmp_path).tokens() == [1, 2]
-        assert looks(tmp_path) == before
+        assert snapshot_of(tmp_path) == before
         writer.add(3)
 
 
@@ -47,20 +47,20 @@ async def test_reading_changes_nothing_beside_a_process_that_writes(tmp_path: Pa
 async def test_reading_leaves_nothing_beside_a_database_that_was_closed(tmp_path: Path, journal: str) -> None:
     with writing(tmp_path / "its.db", journal) as writer:
         writer.add(1, 2)
-    assert list(looks(tmp_path)) == ["its.db"]
-    before = looks(tmp_path)
+    assert list(snapshot_of(tmp_path)) == ["its.db"]
+    before = snapshot_of(tmp_path)
     assert await box_of(tmp_path).tokens() == [1, 2]
-    assert looks(tmp_path) == before
+    assert snapshot_of(tmp_path) == before
 
 
 async def test_a_database_is_read_after_its_process_was_killed(tmp_path: Path) -> None:
     with writing(tmp_path / "its.db") as writer:
         writer.add(1, 2)
         writer.kill()
-    before = looks(tmp_path)
+    before = snapshot_of(tmp_path)
     assert set(before) == {"its.db", "its.db-wal", "its.db-shm"}
     assert await box_of(tmp_path).tokens() == [1, 2]
-    assert looks(tmp_path) == before
+    assert snapshot_of(tmp_path) == before
 
 
 async def test_rows_are_read_once_over_the_whole_life_of_a_database(tmp_path: Path) -> None:
@@ -94,11 +94,11 @@ async def test_a_log_without_its_index_is_not_given_one(tmp_path: Path) -> None:
         writer.add(1)
         writer.kill()
     (tmp_path / "its.db-shm").unlink()
-    before, box = looks(tmp_path), box_of(tmp_path)
+    before, box = snapshot_of(tmp_path), box_of(tmp_path)
     (update,) = await box.poll()
     assert (update.problem, update.facts) == ("unreadable", ())
     assert "index" in update.evidence
-    assert looks(tmp_path) == before
+    assert snapshot_of(tmp_path) == before
     with writing(tmp_path / "its.db"):
         (update,) = await box.poll()
         assert (update.problem, tokens_in([update])) == (None, [1])

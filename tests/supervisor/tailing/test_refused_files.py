@@ -19,8 +19,8 @@ def link(path: Path) -> None:
 
 
 def listen(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as door:
-        door.bind(str(path))
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(path))
 
 
 @pytest.mark.parametrize("followed", [True, False])

@@ -75,16 +75,16 @@ async def a_token_comes_back_byte_for_byte(adapter_id: str) -> None:
 
 async def without_the_profile_nothing_is_renewed(adapter_id: str) -> None:
     """The claim is scoped: where the profile is not enabled it counts as unavailable, and no client is asked."""
-    wish = CapabilityRequest(capability="renewal.reset.wrapper_mediated", level=RequirementLevel.REQUIRED)
+    request = CapabilityRequest(capability="renewal.reset.wrapper_mediated", level=RequirementLevel.REQUIRED)
     async with hook_bus() as bus:
         router = bus.bus.router
-        closed = router.negotiation([wish], bus.bus.registry.require(adapter_id), None)
+        closed = router.negotiation([request], bus.bus.registry.require(adapter_id), None)
         recorded, _ = await bus.hook(adapter_id, STOP)
     assert closed is not None
     assert closed.outcomes[0].current is SupportState.UNAVAILABLE
     assert "profile" in closed.outcomes[0].reason
     assert {one.client_id for one in recorded} == {"lifebus.hook"}
     async with _renewing(adapter_id) as on:
-        opened = on.bus.bus.router.negotiation([wish], on.bus.bus.registry.require(adapter_id), None)
+        opened = on.bus.bus.router.negotiation([request], on.bus.bus.registry.require(adapter_id), None)
     assert opened is not None
     assert opened.outcome == "satisfied"

@@ -94,11 +94,11 @@ class ProxyBox:
         """The observer, once it has started."""
         found: list[psutil.Process] = []
 
-        def look() -> bool:
+        def is_ready() -> bool:
             found[:] = [process for process in self.processes() if "lifebus.observer" in process.cmdline()]
             return bool(found)
 
-        eventually(look)
+        eventually(is_ready)
         return found[0]
 
     def final_calls(self) -> list[CallFrame]:

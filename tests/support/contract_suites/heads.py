@@ -11,11 +11,11 @@ from lifebus_contract.views import SessionHead
 
 def heads_of(stored: Iterable[StoredReceipt]) -> dict[tuple[str, str], SessionHead]:
     """Return the head of each session that has rows, in the order of first rows."""
-    stories: dict[tuple[str, str], SessionState] = {}
+    states: dict[tuple[str, str], SessionState] = {}
     for one in stored:
         if one.harness_session_id is not None:
             key = (one.adapter_id, one.harness_session_id)
-            story = stories.setdefault(key, SessionState(adapter_id=key[0], harness_session_id=key[1]))
-            apply_receipt(story, one.position, read_receipt(one.receipt, one.position))
-    heads = {key: head_of(story) for key, story in stories.items()}
+            state = states.setdefault(key, SessionState(adapter_id=key[0], harness_session_id=key[1]))
+            apply_receipt(state, one.position, read_receipt(one.receipt, one.position))
+    heads = {key: head_of(state) for key, state in states.items()}
     return {key: head for key, head in heads.items() if head is not None}

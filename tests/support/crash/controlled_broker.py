@@ -25,14 +25,14 @@ if __name__ == "__main__":
         def check(self, call: str, path: str) -> None:
             if call != "sync" or not path.endswith("-wal"):
                 return
-            wish = (self.home / "disk").read_text()
-            if wish == "fail":
+            order = (self.home / "disk").read_text()
+            if order == "fail":
                 (self.home / "failed").touch()
                 fault: Any = apsw.IOError("injected")
                 fault.extendedresult = apsw.SQLITE_IOERR_FSYNC
                 raise fault
             (self.home / "syncing").touch()
-            time.sleep(int(wish or 0) / 1_000)
+            time.sleep(int(order or 0) / 1_000)
 
     disk = ControlledDisk("controlled", makedefault=True)
     sys.exit(main(int(sys.argv[1])))

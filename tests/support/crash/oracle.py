@@ -40,7 +40,7 @@ class Lane:
 class Oracle:
     """Sends numbered requests with keys, and remembers the hash of each receipt that it got."""
 
-    def __init__(self, seed: int, book: Path) -> None:
+    def __init__(self, seed: int, log: Path) -> None:
         self.random = random.Random(seed)
         self.sent: list[str] = []
         self.acked: dict[int, bytes] = {}
@@ -48,39 +48,39 @@ class Oracle:
         self.replayed = 0
         self.busy = 0
         self._lanes = [Lane(session, size) for session in SESSIONS for size in SIZES]
-        self._book = os.open(book, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
     def close(self) -> None:
-        os.close(self._book)
+        os.close(self._log)
 
     def send_until(self, runtime_dir: Path, wanted: int, kill: Callable[[], None]) -> None:
         """Send until so many more are acknowledged, kill within some milliseconds, read what was answered; blocks."""
         enough = len(self.acked) + wanted
-        with zmq.Context() as context, context.socket(zmq.DEALER) as door:
-            door.setsockopt(zmq.LINGER, 0)
-            door.connect(f"ipc://{runtime_dir / 'requests.ipc'}")
+        with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
+            socket.setsockopt(zmq.LINGER, 0)
+            socket.connect(f"ipc://{runtime_dir / 'requests.ipc'}")
             for number in range(len(self._lanes)):
-                self._send(door, number)
+                self._send(socket, number)
             while len(self.acked) < enough:
-                assert door.poll(PATIENCE_MS), "no answer"
-                self._send(door, self._take(door))
-            if door.poll(self.random.randrange(4)):
-                self._send(door, self._take(door))
+                assert socket.poll(PATIENCE_MS), "no answer"
+                self._send(socket, self._take(socket))
+            if socket.poll(self.random.randrange(4)):
+                self._send(socket, self._take(socket))
             kill()
-            while door.poll(0):
-                self._take(door)
+            while socket.poll(0):
+                self._take(socket)
 
     def settle(self, runtime_dir: Path) -> None:
         """Learn the fate of everything that was sent; blocks."""
-        with zmq.Context() as context, context.socket(zmq.DEALER) as door:
-            door.setsockopt(zmq.LINGER, 0)
-            door.connect(f"ipc://{runtime_dir / 'requests.ipc'}")
+        with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
+            socket.setsockopt(zmq.LINGER, 0)
+            socket.connect(f"ipc://{runtime_dir / 'requests.ipc'}")
             left = [number for number, lane in enumerate(self._lanes) if lane.pending]
             for number in left:
-                self._send(door, number)
+                self._send(socket, number)
             for _ in left:
-                assert door.poll(PATIENCE_MS), "no answer"
-                self._take(door)
+                assert socket.poll(PATIENCE_MS), "no answer"
+                self._take(socket)
 
     def judge(self, rows: list[Recorded]) -> None:
         """Everything that was recovered was sent, as it is there, and as it was acknowledged."""
@@ -97,7 +97,7 @@ class Oracle:
         """Return what was acknowledged and never recovered: it must be nothing."""
         return sorted(self.acked.keys() - self.recovered)
 
-    def _send(self, door: "zmq.Socket[bytes]", number: int) -> None:
+    def _send(self, socket: "zmq.Socket[bytes]", number: int) -> None:
         """Send what a lane has pending, or something new; what is new is in the book before."""
         lane = self._lanes[number]
         if not lane.pending:
@@ -106,11 +106,11 @@ class Oracle:
             self._write(f"sent {lane.first} {lane.size} {lane.session}\n")
         emissions = [{"request": request(one, lane.session)} for one in lane.numbers]
         body = msgpack.packb({"client_id": "oracle", "emissions": emissions})
-        door.send_multipart([b"\x01" + number.to_bytes(8, "big") + b"emit", body])
+        socket.send_multipart([b"\x01" + number.to_bytes(8, "big") + b"emit", body])
 
-    def _take(self, door: "zmq.Socket[bytes]") -> int:
+    def _take(self, socket: "zmq.Socket[bytes]") -> int:
         """Take an answer into the book; return the number of its lane."""
-        header, body = door.recv_multipart()
+        header, body = socket.recv_multipart()
         number = int.from_bytes(header[1:9], "big")
         lane, answer = self._lanes[number], msgpack.unpackb(body)
         assert header[9:] == b"ok", answer
@@ -137,8 +137,8 @@ class Oracle:
         return f"acked {key} {result['positions'][0]} {self.acked[key].hex()}\n"
 
     def _write(self, lines: str) -> None:
-        os.write(self._book, lines.encode())
-        os.fsync(self._book)
+        os.write(self._log, lines.encode())
+        os.fsync(self._log)
 
 
 def request(number: int, session: str) -> dict[str, Any]:

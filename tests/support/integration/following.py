@@ -74,13 +74,13 @@ def ids(items: Sequence[Receipt | lifebus.Gap]) -> list[str]:
     return [item.reason if isinstance(item, lifebus.Gap) else item.receipt_id for item in items]
 
 
-def lose_every(door: ReceiptPublisher, nth: int, *, beacons: bool = False) -> None:
+def lose_every(publisher: ReceiptPublisher, nth: int, *, beacons: bool = False) -> None:
     """Let a door lose every nth message of each kind; markers and, unless asked for, beacons pass."""
-    send, numbers = door._send, defaultdict[bytes, Iterator[int]](lambda: count(1))
+    send, numbers = publisher._send, defaultdict[bytes, Iterator[int]](lambda: count(1))
     losable = (b"a/", b"r/", b"s/", b"h/", b"hs/") if beacons else (b"a/", b"r/", b"s/")
 
     def lossy(topic: bytes, epoch: str, body: bytes) -> None:
         if not topic.startswith(losable) or next(numbers[topic.split(b"/")[0]]) % nth:
             send(topic, epoch, body)
 
-    door._send = lossy  # type: ignore[method-assign]  # a door that loses is the point
+    publisher._send = lossy  # type: ignore[method-assign]  # a door that loses is the point

@@ -60,14 +60,14 @@ class RawPeer:
 
 @contextmanager
 def raw_peer(
-    runtime_dir: Path, kind: int = zmq.DEALER, door: str = "requests.ipc", **options: Any
+    runtime_dir: Path, kind: int = zmq.DEALER, endpoint: str = "requests.ipc", **options: Any
 ) -> Iterator[RawPeer]:
     with zmq.Context() as context, context.socket(kind) as raw:
         raw.setsockopt(zmq.LINGER, 0)
         raw.setsockopt(zmq.SNDHWM, 0)
         for name, value in options.items():
             raw.setsockopt(getattr(zmq, name), value)
-        raw.connect(f"ipc://{runtime_dir / door}")
+        raw.connect(f"ipc://{runtime_dir / endpoint}")
         yield RawPeer(raw)
 
 
@@ -100,11 +100,11 @@ def zmtp_connection(path: Path, kind: bytes) -> Iterator[socket.socket]:
         connection.connect(str(path))  # without a timeout, which would refuse while the queue of the socket is full
         connection.settimeout(PATIENCE_MS / 1000)
         connection.sendall(GREETING + ready(kind))
-        heard = b""
-        while b"READY" not in heard:
+        received = b""
+        while b"READY" not in received:
             piece = connection.recv(4096)
             assert piece, "turned away"
-            heard += piece
+            received += piece
         yield connection
 
 

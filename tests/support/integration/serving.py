@@ -50,8 +50,8 @@ class SilentWorker:
         self._connection.on_push = lambda *_: self.dispatched.set()
 
     async def register(self, client_id: str, *events: LifecycleEvent, deadline_ms: int = 60_000) -> None:
-        wish = Serve(client_id=client_id, events=events or (EVENT,), deadline_ms=deadline_ms)
-        await self._connection.ask("serve", wish, Nothing, timeout=SECONDS)
+        registration = Serve(client_id=client_id, events=events or (EVENT,), deadline_ms=deadline_ms)
+        await self._connection.ask("serve", registration, Nothing, timeout=SECONDS)
 
     def vanish(self) -> None:
         self._connection.close()

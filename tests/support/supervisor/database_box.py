@@ -83,7 +83,7 @@ class RowReader:
         return facts
 
 
-def looks(folder: Path) -> dict[str, tuple[int, int, bytes]]:
+def snapshot_of(folder: Path) -> dict[str, tuple[int, int, bytes]]:
     """Everything that a reader might change in a folder."""
     return {
         path.name: (path.stat().st_ino, path.stat().st_mtime_ns, path.read_bytes()) for path in sorted(folder.iterdir())

@@ -1,4 +1,4 @@
-"""A bus with a renewal profile of Codex, and a scripted client that keeps a book of what it was asked."""
+"""A bus with a renewal profile of Codex, and a scripted client that records what it was asked."""
 
 import itertools
 import json
@@ -146,9 +146,9 @@ class Renewing:
 async def renewing(
     directory: Path, client: ScriptedClient | None = None, ledger: Ledger | None = None, **changes: Any
 ) -> AsyncIterator[Renewing]:
-    """A bus whose Codex sessions are renewed; in a directory where one was before, what that left is gone on with.
+    """A bus whose Codex sessions are renewed; unfinished renewals in the directory are resumed.
 
-    With a ledger of the test's own, `told` stays empty, and `receipts` has what is in the ledger.
+    With a ledger of the test's own, `published` stays empty, and `receipts` has what is in the ledger.
     """
     profile = structs.replace(PROFILE, **changes)
     settings = Settings(runtime_dir=directory / "run", state_dir=directory / "state", renewals=(profile,))

@@ -38,10 +38,10 @@ TELLING = [
 
 @pytest.mark.parametrize("text", TELLING)
 def test_what_is_named_like_a_secret_or_looks_like_one_goes(text: str) -> None:
-    told = redact("before " + text.format(SECRET))
-    assert SECRET not in told
-    assert told.startswith("before ")
-    assert "[redacted]" in told
+    redacted = redact("before " + text.format(SECRET))
+    assert SECRET not in redacted
+    assert redacted.startswith("before ")
+    assert "[redacted]" in redacted
 
 
 @pytest.mark.parametrize(
@@ -67,10 +67,10 @@ def test_secrets_that_were_passed_go_by_their_value() -> None:
 @pytest.mark.parametrize("quote", [lambda body: body, json.dumps, lambda body: body[7:60], lambda body: body[-40:]])
 def test_what_is_quoted_from_a_body_goes(quote: object) -> None:
     body = 'The user\'s "private" words:\nnever to be seen,\tnot even a part of them, not anywhere.'
-    told = redact(f"cannot parse {quote(body)} here", bodies=[body])  # type: ignore[operator]  # a lambda
-    assert told.startswith("cannot parse ")
-    assert told.endswith(" here")
-    assert not any(word in told for word in ("private", "never", "anywhere"))
+    redacted = redact(f"cannot parse {quote(body)} here", bodies=[body])  # type: ignore[operator]  # a lambda
+    assert redacted.startswith("cannot parse ")
+    assert redacted.endswith(" here")
+    assert not any(word in redacted for word in ("private", "never", "anywhere"))
 
 
 def test_a_short_body_goes_as_a_whole() -> None:
@@ -82,10 +82,10 @@ def test_nothing_steers_a_terminal() -> None:
 
 
 def test_the_end_is_kept() -> None:
-    told = redact("x " * 1_000 + "the end")
-    assert len(told) == LONGEST
-    assert told.startswith("…")
-    assert told.endswith("the end")
+    redacted = redact("x " * 1_000 + "the end")
+    assert len(redacted) == LONGEST
+    assert redacted.startswith("…")
+    assert redacted.endswith("the end")
 
 
 def test_half_a_secret_at_the_cut_is_not_kept() -> None:
@@ -104,9 +104,9 @@ def test_any_bytes_become_a_short_printable_text(chunks: list[bytes], body: str)
     tail = StderrTail()
     for chunk in chunks:
         tail.add(chunk)
-    told = redact(tail.text(), ["abcd"], [body])
-    assert len(told) <= LONGEST
-    assert told.isprintable()
+    redacted = redact(tail.text(), ["abcd"], [body])
+    assert len(redacted) <= LONGEST
+    assert redacted.isprintable()
 
 
 @pytest.mark.parametrize("word", ["key", "token", "-", "--key ", "eyJ", "sk-", "a", "://", "auth=", '"', "key'"])

@@ -44,7 +44,7 @@ async def joined(server: ReceiptPublisher, *topics: bytes) -> None:
     await until(lambda: all(server._topics.is_subscribed(topic) for topic in topics))
 
 
-async def heard(client: "zmq.Socket[bytes]") -> tuple[bytes, bytes, Any]:
+async def receive(client: "zmq.Socket[bytes]") -> tuple[bytes, bytes, Any]:
     await until(lambda: bool(client.poll(0)))
     topic, epoch, body = client.recv_multipart()
     return topic, epoch, msgpack.unpackb(body)
@@ -113,8 +113,8 @@ async def test_rows_go_out_whole_and_by_session() -> None:
     ):
         await joined(server, ALL_TOPIC, S1)
         server.publish(EPOCH, stored)
-        assert await heard(whole) == (ALL_TOPIC, EPOCH.encode(), [[1, 1, b"{}"], [2, 1, b"{}"], [3, 2, b"{}"]])
-        assert await heard(session) == (S1, EPOCH.encode(), [[1, 1, b"{}"], [3, 2, b"{}"]])
+        assert await receive(whole) == (ALL_TOPIC, EPOCH.encode(), [[1, 1, b"{}"], [2, 1, b"{}"], [3, 2, b"{}"]])
+        assert await receive(session) == (S1, EPOCH.encode(), [[1, 1, b"{}"], [3, 2, b"{}"]])
     assert (server.counters.messages, server.counters.receipts) == (2, 3)
 
 
@@ -129,7 +129,7 @@ async def test_a_large_commit_goes_out_in_messages_of_256_rows() -> None:
     with open_server() as (server, address), client_of(address, zmq.SUB, ALL_TOPIC) as client:
         await joined(server, ALL_TOPIC)
         server.publish(EPOCH, [SomeReceipt(position) for position in range(1, 601)])
-        bodies = [(await heard(client))[2] for _ in range(3)]
+        bodies = [(await receive(client))[2] for _ in range(3)]
     assert [len(body) for body in bodies] == [256, 256, 88]
     assert [one[0] for body in bodies for one in body] == list(range(1, 601))
 
@@ -138,7 +138,7 @@ async def test_a_receipt_without_session_has_a_topic_that_no_session_can_have() 
     with open_server() as (server, address), client_of(address, zmq.SUB, b"r/") as client:
         await joined(server, b"r/")
         server.publish(EPOCH, [SomeReceipt(1, None, sequence=None)])
-        assert await heard(client) == (b"r/codex//", EPOCH.encode(), [[1, None, b"{}"]])
+        assert await receive(client) == (b"r/codex//", EPOCH.encode(), [[1, None, b"{}"]])
 
 
 async def test_beacons_count_up_and_split_what_is_too_much_for_one() -> None:
@@ -147,9 +147,9 @@ async def test_beacons_count_up_and_split_what_is_too_much_for_one() -> None:
         await joined(server, S1)
         server.publish_beacon(EPOCH, head=1, floor=0, sessions={})
         server.publish_beacon(EPOCH, head=9, floor=2, sessions=heads, closing=True)
-        heard_beacons = [await heard(client) for _ in range(4)]
-    assert {topic for topic, _, _ in heard_beacons} == {BEACON_TOPIC}
-    first, *parts = [body for _, _, body in heard_beacons]
+        beacons = [await receive(client) for _ in range(4)]
+    assert {topic for topic, _, _ in beacons} == {BEACON_TOPIC}
+    first, *parts = [body for _, _, body in beacons]
     assert (first["head"], first["closing"], first["sessions"]) == (1, False, {})
     assert [(part["head"], part["floor"], part["closing"]) for part in parts] == [(9, 2, True)] * 3
     assert [part["number"] for part in parts] == [first["number"] + step for step in (1, 2, 3)]
@@ -167,8 +167,8 @@ async def test_a_marker_reaches_only_who_asked_and_comes_behind_what_was_publish
         await joined(server, ALL_TOPIC, S1)
         server.publish(EPOCH, [SomeReceipt(1)])
         server.publish_marker(EPOCH, "mine")
-        assert [(await heard(mine))[0] for _ in range(2)] == [ALL_TOPIC, marker_topic("mine")]
-        assert (await heard(other))[0] == S1
+        assert [(await receive(mine))[0] for _ in range(2)] == [ALL_TOPIC, marker_topic("mine")]
+        assert (await receive(other))[0] == S1
         assert not other.poll(0)
 
 
@@ -182,7 +182,7 @@ async def test_a_subscriber_that_does_not_read_costs_the_others_nothing() -> Non
         # the same messages are for both
         for position in range(1, 1_501):
             server.publish(EPOCH, [SomeReceipt(position, receipt=b"x" * 1_000)])
-            assert (await heard(healthy))[2][0][0] == position
+            assert (await receive(healthy))[2][0][0] == position
         assert stalled.poll(0)
 
 
@@ -200,5 +200,5 @@ async def test_a_transient_row_is_published_whoever_follows_the_ledger() -> None
     with open_server() as (server, address), client_of(address, zmq.SUB, b"t/codex/", b"r/") as client:
         await joined(server, b"r/")
         server.publish_transient("e" * 32, SomeReceipt(0, None, "codex", None))
-        topic, epoch, body = await heard(client)
+        topic, epoch, body = await receive(client)
         assert (topic, epoch, body) == (b"t/codex/", b"e" * 32, [[0, None, b"{}"]])

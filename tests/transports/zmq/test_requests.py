@@ -44,7 +44,7 @@ def open_server(
             server.close()
 
 
-async def heard(client: "zmq.Socket[bytes]") -> tuple[int, str, Any]:
+async def receive(client: "zmq.Socket[bytes]") -> tuple[int, str, Any]:
     """Return number, verb and body of the next answer; the server runs meanwhile."""
     await until(lambda: bool(client.poll(0)))
     header, body = client.recv_multipart()
@@ -64,7 +64,7 @@ async def test_a_request_reaches_the_handler_typed_and_its_answer_the_asker() ->
         assert bodies["marker"][1] == Marker(nonce="n")
         assert bodies["backfill"][1] == Backfill(after=5)
         assert server.answer(bodies["backfill"][0], Backfill(after=6))
-        assert await heard(other) == (1, "ok", {"after": 6})
+        assert await receive(other) == (1, "ok", {"after": 6})
         assert not one.poll(0)
 
 
@@ -74,7 +74,7 @@ async def test_a_refusal_of_the_handler_is_the_answer() -> None:
 
     with open_server(refuse) as (server, address, _), client_of(address, zmq.DEALER) as client:
         client.send_multipart(PING)
-        number, verb, body = await heard(client)
+        number, verb, body = await receive(client)
     assert (number, verb, body["code"], body["retry_class"]) == (7, "refused", "busy", "safe_retry")
     assert (server.counters.refused, server.counters.malformed) == (1, 0)
 
@@ -86,7 +86,7 @@ async def test_a_defect_of_the_handler_costs_one_request_and_its_text_stays_here
 
     with open_server(fail) as (_, address, asked), client_of(address, zmq.DEALER) as client:
         client.send_multipart(PING)
-        number, verb, body = await heard(client)
+        number, verb, body = await receive(client)
         client.send_multipart([encode_header(8, "status"), b"\x80"])
         await until(lambda: len(asked) == 2)
     assert (number, verb, body["failure_class"]) == (7, "refused", "internal_error")
@@ -99,7 +99,7 @@ async def test_long_texts_in_a_refusal_are_cut() -> None:
 
     with open_server(refuse) as (_, address, _), client_of(address, zmq.DEALER) as client:
         client.send_multipart(PING)
-        _, _, body = await heard(client)
+        _, _, body = await receive(client)
     assert (len(body["detail"]), len(body["field"])) == (1_024, 256)
 
 
@@ -129,7 +129,7 @@ async def test_what_a_peer_does_not_read_is_bounded_in_messages_and_in_bytes(siz
         assert taken * size < 24 * MEBIBYTE
         assert server.counters.unanswerable == 20_000 - taken
         assert server.answer(asked[1][0], b"x" * size)
-        assert (await heard(honest))[2] == b"x" * size
+        assert (await receive(honest))[2] == b"x" * size
 
 
 async def test_a_peer_that_reads_gets_any_number_of_large_answers() -> None:
@@ -138,5 +138,5 @@ async def test_a_peer_that_reads_gets_any_number_of_large_answers() -> None:
         await until(lambda: bool(asked))
         for _ in range(300):
             assert server.answer(asked[0][0], bytes(200_000))
-            assert len((await heard(client))[2]) == 200_000
+            assert len((await receive(client))[2]) == 200_000
         assert len(server._unsent) == 1

@@ -10,7 +10,7 @@ from lifebus_transports.zmq.receipts import ReceiptPublisher
 from lifebus_transports.zmq.topics import Topics
 from support.broker_process import until
 from support.transports.zmq_pairs import client_of
-from transports.zmq.test_receipts import EPOCH, heard, open_server
+from transports.zmq.test_receipts import EPOCH, open_server, receive
 
 T1, T2 = signal_topic("codex", "t1"), signal_topic("codex", "t2")
 
@@ -61,9 +61,9 @@ async def test_signals_go_out_on_the_topic_of_their_thread() -> None:
         server.publish_signals(EPOCH, "codex", "t1", [SomeSignal(1), SomeSignal(2)])
         server.publish_signals(EPOCH, "codex", "t2", [SomeSignal(1)])
         stored = [[1, "app_server.error", b"{}"], [2, "app_server.error", b"{}"]]
-        assert await heard(every) == (T1, EPOCH.encode(), stored)
-        assert (await heard(every))[0] == T2
-        assert await heard(one) == (T2, EPOCH.encode(), stored[:1])
+        assert await receive(every) == (T1, EPOCH.encode(), stored)
+        assert (await receive(every))[0] == T2
+        assert await receive(one) == (T2, EPOCH.encode(), stored[:1])
 
 
 async def test_signals_without_a_follower_are_counted_and_not_encoded() -> None:
@@ -79,7 +79,7 @@ async def test_many_or_large_signals_go_out_in_several_messages() -> None:
     with open_server() as (server, address), client_of(address, zmq.SUB, T1) as client:
         await joined(server, T1)
         server.publish_signals(EPOCH, "codex", "t1", [*large, *small])
-        bodies = [(await heard(client))[2] for _ in range(4)]
+        bodies = [(await receive(client))[2] for _ in range(4)]
     assert [len(body) for body in bodies] == [1, 1, 256, 45]
     assert [one[0] for body in bodies for one in body] == list(range(1, 304))
 
@@ -93,10 +93,10 @@ async def test_threads_are_named_in_beacons_of_their_own_while_somebody_follows_
             server.publish_signal_beacon(EPOCH, threads={})
             server.publish_signal_beacon(EPOCH, threads=heads, closing=True)
             server.publish_beacon(EPOCH, head=1, floor=0, sessions={})
-            told = [await heard(client)]
-            while told[-1][0] != BEACON_TOPIC:
-                told.append(await heard(client))
-    beacons = [body for topic, _, body in told if topic == SIGNAL_BEACON_TOPIC]
+            received = [await receive(client)]
+            while received[-1][0] != BEACON_TOPIC:
+                received.append(await receive(client))
+    beacons = [body for topic, _, body in received if topic == SIGNAL_BEACON_TOPIC]
     assert [len(beacon["threads"]) for beacon in beacons][-3:] == [0, 1_024, 476]
     assert [beacon["closing"] for beacon in beacons][-2:] == [True, True]
     assert [beacon["number"] - beacons[0]["number"] for beacon in beacons] == list(range(len(beacons)))

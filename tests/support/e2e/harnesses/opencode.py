@@ -54,8 +54,8 @@ class OpenCode:
         (folder / "opencode.json").write_text(json.dumps(settings, indent=2))
 
     def environment(self, box: Sandbox, model_url: str) -> dict[str, str]:
-        wishes = ("AUTOUPDATE", "DEFAULT_PLUGINS", "LSP_DOWNLOAD", "MODELS_FETCH")
-        return {f"OPENCODE_DISABLE_{wish}": "1" for wish in wishes}
+        features = ("AUTOUPDATE", "DEFAULT_PLUGINS", "LSP_DOWNLOAD", "MODELS_FETCH")
+        return {f"OPENCODE_DISABLE_{feature}": "1" for feature in features}
 
     def command(self, turn: Turn) -> list[str]:
         session = ["--session", turn.session] if turn.session else []
