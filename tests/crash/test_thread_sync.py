@@ -5,7 +5,6 @@ import os
 import random
 import runpy
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 import lifebus
 from support.broker_process import BrokerProcess, broker_process, until
 from support.crash.ledger_file import read_ledger
+from support.fork_server import Forked, fork_server
 from support.paths import EXAMPLES, SUPPORT
 from support.running import short_directory
 
@@ -45,7 +45,7 @@ class Play:
         """How many whole lines the file has."""
         return self.file.read_bytes().count(b"\n") if self.file.exists() else 0
 
-    async def feed_until_dead(self, broker: BrokerProcess, child: "subprocess.Popen[bytes]", most: int = 99) -> None:
+    async def feed_until_dead(self, broker: BrokerProcess, child: Forked, most: int = 99) -> None:
         """Feed it a little at a time until it has killed itself."""
         for _ in range(most):
             await self.feed(broker)
@@ -67,14 +67,14 @@ class Play:
 
 
 @contextmanager
-def publisher(broker: BrokerProcess, file: Path, step: int) -> "Iterator[subprocess.Popen[bytes]]":
+def publisher(broker: BrokerProcess, file: Path, step: int) -> Iterator[Forked]:
     """The example as a child that dies at a step, gone at the end of the block."""
     dying = str(SUPPORT / "crash/dying_publisher.py")
     names = [f"codex/{session}" for session in SESSIONS]
-    child = subprocess.Popen(
-        [sys.executable, dying, str(EXAMPLE), str(step), str(file), *names],
-        env=os.environ | {"LIFEBUS_RUNTIME_DIR": str(broker.runtime_dir)},
-        stdout=subprocess.DEVNULL,
+    child = fork_server().start(
+        "support.fork_server:script",
+        [dying, str(EXAMPLE), str(step), str(file), *names],
+        environment=os.environ | {"LIFEBUS_RUNTIME_DIR": str(broker.runtime_dir)},
         stderr=subprocess.PIPE,
     )
     try:

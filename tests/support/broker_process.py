@@ -9,8 +9,6 @@ import os
 import resource
 import select
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -19,7 +17,7 @@ from pathlib import Path
 import anyio
 import psutil
 
-from support.fork_server import Process, fork_server
+from support.fork_server import Forked, fork_server
 
 PATIENCE_S = 20.0
 
@@ -27,7 +25,7 @@ PATIENCE_S = 20.0
 class BrokerProcess:
     """A started broker.  Every signal goes to its own process id."""
 
-    def __init__(self, process: Process, directory: Path, ready: int) -> None:
+    def __init__(self, process: Forked, directory: Path, ready: int) -> None:
         self.directory = directory
         self._process = process
         self._ready = ready
@@ -106,7 +104,7 @@ class BrokerProcess:
 def start_broker(directory: Path, *, program: str | Path | None = None, **settings: str) -> BrokerProcess:
     """Start a broker in `directory`; `settings` are further variables, `LIFEBUS_LIMITS_BEACON_MS` for instance.
 
-    `program` is run by a new interpreter; it calls `main`, after having prepared whatever it is there for.
+    `program` is a file to be run; it calls `main`, after having prepared whatever it is there for.
 
     The caller ends it; `broker_process` does that by itself.
     """
@@ -128,18 +126,11 @@ def start_broker(directory: Path, *, program: str | Path | None = None, **settin
         os.close(writing)
 
 
-def _started(program: str | Path | None, environment: dict[str, str], log: int, ready: int) -> Process:
-    if program is None:
-        entry = "support.broker_process:be_broker"
-        return fork_server().start(entry, ["{0}"], environment=environment, stdout=log, stderr=log, kept=[ready])
-    return subprocess.Popen(
-        [sys.executable, str(program), str(ready)],
-        env=environment,
-        pass_fds=(ready,),
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-    )
+def _started(program: str | Path | None, environment: dict[str, str], log: int, ready: int) -> Forked:
+    entry, words = "support.broker_process:be_broker", ["{0}"]
+    if program is not None:
+        entry, words = "support.fork_server:script", [str(program), *words]
+    return fork_server().start(entry, words, environment=environment, stdout=log, stderr=log, kept=[ready])
 
 
 @asynccontextmanager

@@ -10,6 +10,7 @@ import importlib
 import json
 import os
 import random
+import runpy
 import select
 import signal
 import socket
@@ -274,6 +275,12 @@ def _take_streams(*streams: int) -> None:
     sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
     sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
     sys.stderr = os.fdopen(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)
+
+
+def script(program: str, *arguments: str) -> None:
+    """Be a program in Python with these arguments."""
+    sys.argv = [program, *arguments]
+    runpy.run_path(program, run_name="__main__")
 
 
 def command_line(*arguments: str) -> None:
