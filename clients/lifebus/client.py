@@ -116,7 +116,7 @@ class Bus:
             if result.refusal is not None:
                 raise result.refusal
             return result
-        return await self._record([_emission(one) for one in emission])
+        return await self._record([_emission(each) for each in emission])
 
     async def record(self, body: Emit) -> EmitAnswer:
         """Record emissions as `emit` does, under the body's own client id, and return what the broker said.

@@ -93,7 +93,7 @@ class _Call:
         finally:  # also when the time is over: what has come goes to the spool
             self.stdin = b"".join(chunks) if self.size <= _MAX_STDIN else b""
 
-    def record(self, marks: str = "") -> bytes:
+    def message(self, marks: str = "") -> bytes:
         """Return the header line and stdin as the hook server reads them; `marks` are more members of the header."""
         if self.size > _MAX_STDIN:
             marks += ',"oversized":' + str(self.size)
@@ -148,7 +148,7 @@ def _home() -> bytes:
     return pwd.getpwuid(posix.geteuid()).pw_dir.encode("utf-8", "surrogateescape")
 
 
-def _ask(record: bytes) -> tuple[int, bytes]:
+def _ask(message: bytes) -> tuple[int, bytes]:
     """Return the exit code and the stdout that the broker answers.
 
     Raises:
@@ -158,7 +158,7 @@ def _ask(record: bytes) -> tuple[int, bytes]:
     broker = socket(AF_UNIX, SOCK_STREAM)
     broker.connect(_directory(b"LIFEBUS_RUNTIME_DIR", b"XDG_RUNTIME_DIR", b"/.local/state/lifebus/run") + b"/hook.sock")
     _refuse_stranger(broker)
-    broker.sendall(record)
+    broker.sendall(message)
     answer = b""
     while len(answer) <= _MAX_ANSWER and (chunk := broker.recv(65_536)):
         answer += chunk
@@ -196,13 +196,13 @@ def _spool(call: _Call) -> None:
     Raises:
         OSError: the spool cannot be written, or is not ours alone.
     """
-    record = call.record(',"spooled_at_epoch_s":' + str(int(time()))) + b"\n"
+    message = call.message(',"spooled_at_epoch_s":' + str(int(time()))) + b"\n"
     folder = _open_folder(_directory(b"LIFEBUS_STATE_DIR", b"XDG_STATE_HOME", b"/.local/state/lifebus") + b"/spool")
     file = _open_calls(folder)
     before = posix.fstat(file).st_size
-    if before + _stat(b"calls.claimed", folder)[1] + len(record) > _MAX_SPOOL:
+    if before + _stat(b"calls.claimed", folder)[1] + len(message) > _MAX_SPOOL:
         posix.write(_open_file(b"dropped", folder), b".")
-    elif posix.write(file, record) != len(record):  # the disk is full
+    elif posix.write(file, message) != len(message):  # the disk is full
         posix.ftruncate(file, before)
         posix.write(_open_file(b"dropped", folder), b".")
 
@@ -309,7 +309,7 @@ def main(arguments: list[str]) -> int:
         _arm(_EXCHANGE_S, _give_up)
         call.read_stdin()
         _handle_ending(_give_up)
-        code, stdout = _ask(call.record())
+        code, stdout = _ask(call.message())
     except BaseException:  # noqa: BLE001  the harness must not see it, and the call must not be lost
         _handle_ending(_go_on)
         _arm(signal.getitimer(signal.ITIMER_REAL)[0] + _SPOOL_S, _leave)

@@ -46,19 +46,19 @@ class Fanout:
         self._transient.append(listener)
         return lambda: self._transient.remove(listener)
 
-    def publish_transient(self, transient: StoredReceipt) -> None:
+    def publish_transient(self, stored: StoredReceipt) -> None:
         """Hand a receipt that no ledger keeps, of position 0, to those who listen to such."""
         self.transient += 1
         for listener in tuple(self._transient):
-            self._call(listener, transient)
+            self._call(listener, stored)
 
     def publish(self, stored: Sequence[StoredReceipt]) -> None:
         """Hand the receipts of one commit to every listener; one that fails does not hurt the others."""
         # Only the newest sequence of each session: the beacon says how far a session is, not what happened.
         changed = self._changed
-        for one in stored:
-            if one.sequence is not None and one.harness_session_id is not None:
-                changed[one.adapter_id, one.harness_session_id] = one.sequence
+        for receipt in stored:
+            if receipt.sequence is not None and receipt.harness_session_id is not None:
+                changed[receipt.adapter_id, receipt.harness_session_id] = receipt.sequence
         for listener in tuple(self._listeners):  # a copy: a listener may remove itself
             self._call(listener, stored)
 

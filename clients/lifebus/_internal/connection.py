@@ -14,7 +14,7 @@ from lifebus_contract import BrokerBusy, DeadlineExceeded, LifebusError, Transpo
 from lifebus_contract.fields import Document
 from lifebus_transports.framing.frames import ANSWER_OK, ANSWER_REFUSED, decode_header, encode_header
 from lifebus_transports.messages.common import RefusalInfo
-from lifebus_transports.zmq.socket import Frames, SocketReader, make_socket, send_now
+from lifebus_transports.zmq.socket import Message, SocketReader, make_socket, send_now
 
 T = TypeVar("T")
 
@@ -114,19 +114,19 @@ class Connection:
             raise TransportError("the connection is closed", code="closed") from None
         self._reader.poke()  # sending may consume the edge that announces a message to read
 
-    def _receive(self, frames: Frames) -> None:
-        if len(frames) != 2:  # noqa: PLR2004  header and body
+    def _receive(self, message: Message) -> None:
+        if len(message) != 2:  # noqa: PLR2004  header and body
             return
-        number, verb = decode_header(frames[0])
+        number, verb = decode_header(message[0])
         future = self._pending.pop(number, None) if verb in {ANSWER_OK, ANSWER_REFUSED} else None
         if verb not in {ANSWER_OK, ANSWER_REFUSED}:
             if self.on_push is not None:
-                self.on_push(number, verb, frames[1])
+                self.on_push(number, verb, message[1])
         elif future is not None and not future.done():
             if verb == ANSWER_OK:
-                future.set_result(frames[1])
+                future.set_result(message[1])
             else:
-                future.set_exception(decode_msgpack(frames[1], RefusalInfo).error())
+                future.set_exception(decode_msgpack(message[1], RefusalInfo).error())
 
 
 def connected_socket(context: "zmq.Context[zmq.Socket[bytes]]", kind: int, path: Path) -> "zmq.Socket[bytes]":

@@ -13,7 +13,7 @@ from lifebus._internal.connection import Connection, connected_socket
 from lifebus_contract import DeadlineExceeded, TransportError
 from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.reads import Marker
-from lifebus_transports.zmq.socket import Frames, SocketReader
+from lifebus_transports.zmq.socket import Message, SocketReader
 
 _MARKER_WAIT_S: Final = 0.25
 
@@ -25,7 +25,7 @@ class Feed:
     the socket.  `wake` is also set when the feed closes.
     """
 
-    def __init__(self, connection: Connection, topics: Iterable[bytes], receive: Callable[[Frames], None]) -> None:
+    def __init__(self, connection: Connection, topics: Iterable[bytes], receive: Callable[[Message], None]) -> None:
         self.wake = asyncio.Event()
         self.closed = False
         self._connection = connection
@@ -35,7 +35,7 @@ class Feed:
         self._socket = connected_socket(connection.context, zmq.SUB, connection.runtime_dir / "receipts.ipc")
         for topic in topics:
             self._socket.setsockopt(zmq.SUBSCRIBE, topic)
-        self._reader = SocketReader(self._socket, self._on_frames)
+        self._reader = SocketReader(self._socket, self._on_message)
         connection.closing.add(self.close)
 
     async def confirm(self, nonce: str, arrived: Callable[[], bool], timeout: float) -> None:  # noqa: ASYNC109  in seconds
@@ -67,10 +67,10 @@ class Feed:
             self._socket.close()
             self.wake.set()
 
-    def _on_frames(self, frames: Frames) -> None:
+    def _on_message(self, message: Message) -> None:
         receive = self._receive()
         if receive is not None:
-            receive(frames)
+            receive(message)
             self.wake.set()
 
 

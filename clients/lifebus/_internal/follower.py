@@ -11,7 +11,7 @@ from lifebus.requests import new_id
 from lifebus_contract import BrokerBusy, DeadlineExceeded, TransportError
 from lifebus_contract.fields import Document
 from lifebus_transports.framing.frames import marker_topic
-from lifebus_transports.zmq.socket import Frames
+from lifebus_transports.zmq.socket import Message
 
 T = TypeVar("T")
 
@@ -84,10 +84,10 @@ class Follower(ABC):
                 if isinstance(fault, DeadlineExceeded):
                     attempt_s *= 2
 
-    def _receive(self, frames: Frames) -> None:
-        if len(frames) != _FRAMES:
+    def _receive(self, message: Message) -> None:
+        if len(message) != _FRAMES:
             return
-        topic, epoch, body = frames
+        topic, epoch, body = message
         # Any marker on our nonce's topic proves that published messages arrive.
         if topic.startswith(b"m/"):
             self._marked = True

@@ -29,17 +29,17 @@ _PAUSE_S: Final = (0.05, 1.0)
 
 
 class _PendingEmission(Struct, eq=False):
-    """One emission that waits for its result; `messages` are those it went out with, one a try."""
+    """One emission that waits for its result; `sent` are the batches it went out with, one a try."""
 
     emission: Emission
     result: "asyncio.Future[EmitResult]"
-    messages: "tuple[_Message, ...]" = ()
+    sent: "tuple[_SentBatch, ...]" = ()
 
 
-class _Message(Struct, eq=False):
-    """One message under way, and who waits for its answer."""
+class _SentBatch(Struct, eq=False):
+    """The emissions of one message under way, and the answer to it."""
 
-    pending: Sequence[_PendingEmission]
+    batch: Sequence[_PendingEmission]
     answer: "asyncio.Future[bytes]"
 
 
@@ -63,46 +63,46 @@ class Outbox:
         keyed = all(emission.request.idempotency_key for emission in emissions)
         loop = asyncio.get_running_loop()
         deadline, backoff = loop.time() + seconds, Backoff(*_PAUSE_S)
-        pending = [self._enqueue(emission) for emission in emissions]
+        batch = [self._enqueue(emission) for emission in emissions]
         try:
             while True:
                 left = deadline - loop.time()
-                await _settled(pending, min(_ATTEMPT_S, left) if keyed else left)
-                open_ones = [one for one in pending if _is_open(one)]
+                await _settled(batch, min(_ATTEMPT_S, left) if keyed else left)
+                unsettled = [pending for pending in batch if _is_open(pending)]
                 left = deadline - loop.time()
-                if not open_ones or (left <= 0 and all(one.result.done() for one in open_ones)):
-                    return [one.result.result() for one in pending]
+                if not unsettled or (left <= 0 and all(pending.result.done() for pending in unsettled)):
+                    return [pending.result.result() for pending in batch]
                 if left <= 0:
                     raise DeadlineExceeded(f"no acknowledgement within {seconds:g} s; it may be recorded")
                 await asyncio.sleep(min(left, backoff.next()))
-                self._resend(open_ones)
+                self._resend(unsettled)
         finally:
-            _abandon(pending)
+            _abandon(batch)
 
     def _enqueue(self, emission: Emission) -> _PendingEmission:
         """Put an emission into the message of this tick."""
-        one = _PendingEmission(emission, asyncio.get_running_loop().create_future())
-        self._queue(one)
-        return one
+        pending = _PendingEmission(emission, asyncio.get_running_loop().create_future())
+        self._queue(pending)
+        return pending
 
-    def _resend(self, pending: Iterable[_PendingEmission]) -> None:
-        for one in pending:
-            if one.result.done():
-                if not _is_open(one):
+    def _resend(self, batch: Iterable[_PendingEmission]) -> None:
+        for pending in batch:
+            if pending.result.done():
+                if not _is_open(pending):
                     continue
-                one.result = asyncio.get_running_loop().create_future()
-            self._queue(one)
+                pending.result = asyncio.get_running_loop().create_future()
+            self._queue(pending)
 
-    def _queue(self, one: _PendingEmission) -> None:
+    def _queue(self, pending: _PendingEmission) -> None:
         if not self._waiting:
             asyncio.get_running_loop().call_soon(self._flush)  # after every caller of this tick has queued
-        self._waiting.append(one)
+        self._waiting.append(pending)
 
     def _flush(self) -> None:
         waiting, self._waiting = self._waiting, []
         # Bounded, so that one long list does not delay what other tasks send.
         for start in range(0, len(waiting), _BATCH):
-            self._send([one for one in waiting[start : start + _BATCH] if not one.result.done()])
+            self._send([pending for pending in waiting[start : start + _BATCH] if not pending.result.done()])
 
     def _send(self, batch: list[_PendingEmission]) -> None:
         """Send one message; halve it when it cannot be sent, so that one emission fails alone."""
@@ -115,24 +115,24 @@ class Outbox:
         except LifebusError as fault:
             _refuse(batch, fault)
         else:
-            message = _Message(batch, answer)
-            for one in batch:
-                one.messages += (message,)
-            answer.add_done_callback(lambda _: self._settle(message))
+            sent = _SentBatch(batch, answer)
+            for pending in batch:
+                pending.sent += (sent,)
+            answer.add_done_callback(lambda _: self._settle(sent))
 
     def _encode(self, batch: list[_PendingEmission]) -> bytes:
-        body = Emit(client_id=self._client_id, emissions=tuple([one.emission for one in batch]))
+        emissions = tuple([pending.emission for pending in batch])
         try:
-            encoded = encode_msgpack(body)
+            body = encode_msgpack(Emit(client_id=self._client_id, emissions=emissions))
         except (msgspec.MsgspecError, ValueError, TypeError, RecursionError, OverflowError) as fault:
             raise InvalidRequest(f"the emission cannot be written down: {fault}"[:1024], code="malformed") from None
-        if len(encoded) > MAX_MESSAGE_BYTES:
+        if len(body) > MAX_MESSAGE_BYTES:
             raise InvalidRequest(
                 f"an emission may take {MAX_MESSAGE_BYTES} bytes",
                 failure_class=FailureClass.PAYLOAD_TOO_LARGE,
                 code="too_large",
             )
-        return encoded
+        return body
 
     def _halve(self, batch: Sequence[_PendingEmission], fault: InvalidRequest) -> None:
         """Send a refused message as two, until the one emission at fault is alone in its message."""
@@ -141,54 +141,54 @@ class Outbox:
             return
         middle = len(batch) // 2
         for half in (batch[:middle], batch[middle:]):
-            self._send([one for one in half if not one.result.done()])
+            self._send([pending for pending in half if not pending.result.done()])
 
-    def _settle(self, message: _Message) -> None:
+    def _settle(self, sent: _SentBatch) -> None:
         """Give every caller of a message its own result."""
-        if message.answer.cancelled():
+        if sent.answer.cancelled():
             return
-        fault = message.answer.exception()
+        fault = sent.answer.exception()
         # The broker refuses a malformed message as a whole; the others in it are innocent.
         if isinstance(fault, InvalidRequest):
-            self._halve(message.pending, fault)
+            self._halve(sent.batch, fault)
         elif fault is not None:
-            _refuse(message.pending, fault)
+            _refuse(sent.batch, fault)
         else:
-            results = decode_msgpack(message.answer.result(), EmitAnswer).results
-            for one, result in zip(message.pending, results, strict=True):
-                if not one.result.done():
-                    one.result.set_result(result)
+            results = decode_msgpack(sent.answer.result(), EmitAnswer).results
+            for pending, result in zip(sent.batch, results, strict=True):
+                if not pending.result.done():
+                    pending.result.set_result(result)
 
 
-async def _settled(pending: Sequence[_PendingEmission], seconds: float) -> None:
+async def _settled(batch: Sequence[_PendingEmission], seconds: float) -> None:
     """Wait until every one has a result, at most so long."""
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds
-    for one in pending:
-        if not one.result.done():
+    for pending in batch:
+        if not pending.result.done():
             # `wait` leaves the future alone at the timeout; `wait_for` would cancel it.
-            await asyncio.wait((one.result,), timeout=max(0.0, until - loop.time()))
+            await asyncio.wait((pending.result,), timeout=max(0.0, until - loop.time()))
 
 
-def _is_open(one: _PendingEmission) -> bool:
+def _is_open(pending: _PendingEmission) -> bool:
     """Whether it is to be sent again: no result yet, or the broker was busy and stored nothing."""
-    if not one.result.done():
+    if not pending.result.done():
         return True
-    refusal = one.result.result().refusal
+    refusal = pending.result.result().refusal
     return refusal is not None and refusal.code == "busy"
 
 
-def _refuse(pending: Iterable[_PendingEmission], fault: BaseException) -> None:
+def _refuse(batch: Iterable[_PendingEmission], fault: BaseException) -> None:
     known = fault if isinstance(fault, LifebusError) else TransportError(f"no answer: {type(fault).__name__}")
-    for one in pending:
-        if not one.result.done():
-            one.result.set_result(EmitResult(refusal=RefusalInfo.of(known)))
+    for pending in batch:
+        if not pending.result.done():
+            pending.result.set_result(EmitResult(refusal=RefusalInfo.of(known)))
 
 
-def _abandon(pending: Iterable[_PendingEmission]) -> None:
+def _abandon(batch: Iterable[_PendingEmission]) -> None:
     """Cancel what is still open, and the answers that no caller waits for any more."""
-    for one in pending:
-        one.result.cancel()
-        for message in one.messages:
-            if not message.answer.done() and all(other.result.done() for other in message.pending):
-                message.answer.cancel()
+    for pending in batch:
+        pending.result.cancel()
+        for sent in pending.sent:
+            if not sent.answer.done() and all(other.result.done() for other in sent.batch):
+                sent.answer.cancel()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lifebus_transports.framing.hook_frames import MAX_STDIN_BYTES, CallFrame
+from lifebus_transports.framing.hook_frames import MAX_STDIN_BYTES, CallMessage
 from support.clients.hook_box import COMMAND, PATIENCE_S, HookBox, answering, scripted_broker
 
 
@@ -32,7 +32,7 @@ def test_the_exit_code_is_the_one_the_broker_answers(box: HookBox, code: int) ->
 
 
 def test_stdin_and_names_arrive_verbatim(box: HookBox) -> None:
-    calls: list[CallFrame] = []
+    calls: list[CallMessage] = []
     payload = b'{"session_id":"s1"}\n\x00\xff not even JSON'
     with scripted_broker(box, answering(b"0 0\n", calls)):
         box.run(payload, "claude", "PreToolUse", cwd=box.base)
@@ -46,7 +46,7 @@ def test_stdin_and_names_arrive_verbatim(box: HookBox) -> None:
 
 
 def test_only_selected_variables_travel(box: HookBox) -> None:
-    calls: list[CallFrame] = []
+    calls: list[CallMessage] = []
     wanted = {"CLAUDE_CODE_SESSION_ID": 's"1\\', "CODEX_HOME": "/home/dev/.codex", "GEMINI_SESSION_ID": "ž"}
     secret = {"ANTHROPIC_API_KEY": "sk-secret", "GEMINI_API_KEY": "secret", "CLAUDE_CODE_OAUTH_TOKEN": "secret"}
     box.extra = {**wanted, **secret, "HERMES_HOME": "x" * 5000, "CLAUDE_PROJECT_DIR": ""}
@@ -58,14 +58,14 @@ def test_only_selected_variables_travel(box: HookBox) -> None:
 def test_a_working_directory_that_is_no_text_does_not_lose_the_call(box: HookBox) -> None:
     odd = Path(os.fsdecode(os.fsencode(box.base) + b"/odd-\xff\n"))
     odd.mkdir()
-    calls: list[CallFrame] = []
+    calls: list[CallMessage] = []
     with scripted_broker(box, answering(b"0 0\n", calls)):
         box.run(cwd=odd)
     assert calls[0].header.cwd.endswith("/odd-\ufffd\n")
 
 
 def test_a_working_directory_that_is_gone_is_left_out(box: HookBox) -> None:
-    calls: list[CallFrame] = []
+    calls: list[CallMessage] = []
     gone = box.base / "gone"
     gone.mkdir()
     with scripted_broker(box, answering(b"0 0\n", calls)):
@@ -75,7 +75,7 @@ def test_a_working_directory_that_is_gone_is_left_out(box: HookBox) -> None:
 
 
 def test_the_header_stays_within_its_limit_by_leaving_things_out(box: HookBox) -> None:
-    calls: list[CallFrame] = []
+    calls: list[CallMessage] = []
     box.extra = dict.fromkeys(("CODEX_HOME", "HERMES_HOME", "GEMINI_CWD"), "\x01" * 3000)
     with scripted_broker(box, answering(b"0 0\n", calls)):
         box.run(b"payload")
@@ -83,7 +83,7 @@ def test_the_header_stays_within_its_limit_by_leaving_things_out(box: HookBox) -
 
 
 def test_the_largest_payload_travels_whole(box: HookBox) -> None:
-    calls: list[CallFrame] = []
+    calls: list[CallMessage] = []
     payload = os.urandom(MAX_STDIN_BYTES)
     with scripted_broker(box, answering(b"0 0\n", calls)):
         box.run(payload)
@@ -92,7 +92,7 @@ def test_the_largest_payload_travels_whole(box: HookBox) -> None:
 
 @pytest.mark.parametrize("size", [MAX_STDIN_BYTES + 1, 3 * MAX_STDIN_BYTES])
 def test_of_a_larger_payload_only_the_size_travels(box: HookBox, size: int) -> None:
-    calls: list[CallFrame] = []
+    calls: list[CallMessage] = []
     with scripted_broker(box, answering(b"0 0\n", calls)):
         run = box.run(b"x" * size)
     assert (run.code, run.stdout) == (0, b"")
@@ -100,7 +100,7 @@ def test_of_a_larger_payload_only_the_size_travels(box: HookBox, size: int) -> N
 
 
 def test_a_closed_stdin_is_an_empty_payload(box: HookBox) -> None:
-    calls: list[CallFrame] = []
+    calls: list[CallMessage] = []
     with scripted_broker(box, answering(b"2 2\nno", calls)):
         run = subprocess.run(
             ["sh", "-c", 'exec "$@" codex Stop <&-', "sh", *COMMAND],
@@ -114,7 +114,7 @@ def test_a_closed_stdin_is_an_empty_payload(box: HookBox) -> None:
 
 @pytest.mark.parametrize("closing", [">&-", "<&- >&- 2>&-"])
 def test_a_closed_stdout_changes_nothing_but_the_output(box: HookBox, closing: str) -> None:
-    calls: list[CallFrame] = []
+    calls: list[CallMessage] = []
     with scripted_broker(box, answering(b"2 2\nno", calls)):
         command = f'exec "$@" codex Stop {closing}'
         run = subprocess.run(["sh", "-c", command, "sh", *COMMAND], env=box.env, check=False, timeout=PATIENCE_S)
@@ -132,7 +132,7 @@ def test_a_harness_that_does_not_read_stdout_is_not_waited_for(box: HookBox) -> 
 
 
 def test_twenty_hooks_at_once_all_get_their_answer(box: HookBox) -> None:
-    calls: list[CallFrame] = []
+    calls: list[CallMessage] = []
     with scripted_broker(box, answering(b"0 2\nok", calls)):
         hooks = box.start_many(20, b"{}")
         outputs = [hook.communicate(timeout=PATIENCE_S)[0] for hook in hooks]

@@ -13,7 +13,7 @@ import pytest
 
 from lifebus_adapters.shared.launcher import launcher_files, launcher_path
 from lifebus_transports.directories import default_runtime_dir, default_state_dir
-from lifebus_transports.framing.hook_frames import CallFrame
+from lifebus_transports.framing.hook_frames import CallMessage
 from support.clients.hook_box import (
     COMMAND,
     HOOK,
@@ -60,7 +60,7 @@ def test_a_runtime_path_too_long_for_a_socket_leaves_the_call_in_the_spool(box: 
 
 
 def test_a_broker_that_accepts_and_hangs_is_given_up(box: HookBox) -> None:
-    calls: list[CallFrame] = []
+    calls: list[CallMessage] = []
     over = threading.Event()
 
     def hang(connection: socket.socket) -> None:
@@ -155,7 +155,7 @@ def test_a_harness_that_ends_the_hook_gets_exit_0_and_the_call_is_kept(box: Hook
 
 @pytest.mark.parametrize("number", ENDING)
 def test_a_harness_that_ends_the_hook_before_it_reads_loses_nothing(box: HookBox, number: signal.Signals) -> None:
-    calls: list[CallFrame] = []
+    calls: list[CallMessage] = []
     with scripted_broker(box, answering(b"0 0\n", calls)), box.start("claude", "UserPromptSubmit") as hook:
         assert hook.stdin is not None
         hook.stdin.write(b'{"prompt":')

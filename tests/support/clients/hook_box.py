@@ -14,7 +14,7 @@ from typing import Any
 
 import lifebus
 from lifebus_adapters.adapter import HookCall
-from lifebus_transports.framing.hook_frames import CallFrame, CallReader
+from lifebus_transports.framing.hook_frames import CallMessage, CallReader
 from lifebus_transports.hooks.spool import split_records
 
 HOOK = Path(lifebus.__file__).with_name("hook.py")
@@ -110,7 +110,7 @@ def _accept(listener: socket.socket, serve: Callable[[socket.socket], None]) -> 
                 serve(connection)
 
 
-def receive_call(connection: socket.socket) -> CallFrame:
+def receive_call(connection: socket.socket) -> CallMessage:
     """Read one whole call from a connection."""
     reader = CallReader()
     while (frame := reader.feed(connection.recv(65_536))) is None:
@@ -118,7 +118,7 @@ def receive_call(connection: socket.socket) -> CallFrame:
     return frame
 
 
-def answering(answer: bytes, calls: list[CallFrame] | None = None) -> Callable[[socket.socket], None]:
+def answering(answer: bytes, calls: list[CallMessage] | None = None) -> Callable[[socket.socket], None]:
     """Return a script that takes a call, keeps it, and answers these bytes."""
 
     def serve(connection: socket.socket) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from lifebus_transports.framing.hook_frames import CallFrame
+from lifebus_transports.framing.hook_frames import CallMessage
 from lifebus_transports.hooks.spool import split_records
 from support.running import short_directory
 
@@ -106,7 +106,7 @@ class ProxyBox:
         eventually(is_ready)
         return found[0]
 
-    def final_calls(self) -> list[CallFrame]:
+    def final_calls(self) -> list[CallMessage]:
         """What observers have left in the spool."""
         file = self.base / "state" / "spool" / "calls"
         return [frame for frame in split_records(file.read_bytes()) if frame] if file.exists() else []

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 import zmq
 
-from lifebus_transports.zmq.socket import Frames, SocketReader, make_socket, send_now
+from lifebus_transports.zmq.socket import Message, SocketReader, make_socket, send_now
 from support.broker_process import until
 from support.transports.zmq_pairs import pair
 
@@ -15,7 +15,7 @@ MANY = 1_000
 
 
 @contextmanager
-def reading(socket: "zmq.Socket[bytes]", handle: Callable[[Frames], None]) -> Iterator[SocketReader]:
+def reading(socket: "zmq.Socket[bytes]", handle: Callable[[Message], None]) -> Iterator[SocketReader]:
     reader = SocketReader(socket, handle)
     try:
         yield reader
@@ -24,7 +24,7 @@ def reading(socket: "zmq.Socket[bytes]", handle: Callable[[Frames], None]) -> It
 
 
 async def test_a_burst_longer_than_one_turn_of_the_loop_arrives_whole_and_in_order() -> None:
-    seen: list[Frames] = []
+    seen: list[Message] = []
     with pair() as (one, other), reading(one, seen.append):
         for number in range(MANY):
             other.send_multipart([b"%d" % number, b"body"])
@@ -33,7 +33,7 @@ async def test_a_burst_longer_than_one_turn_of_the_loop_arrives_whole_and_in_ord
 
 
 async def test_messages_that_were_there_before_the_reader_are_read() -> None:
-    seen: list[Frames] = []
+    seen: list[Message] = []
     with pair() as (one, other):
         other.send(b"early")
         with reading(one, seen.append):
@@ -43,7 +43,7 @@ async def test_messages_that_were_there_before_the_reader_are_read() -> None:
 
 async def test_sends_in_between_swallow_no_message() -> None:
     """A send may consume the edge of the descriptor; the poke after it is what finds the message."""
-    seen: list[Frames] = []
+    seen: list[Message] = []
     with pair() as (one, other), reading(one, seen.append) as reader:
         for number in range(MANY):
             other.send(b"%d" % number)
@@ -52,11 +52,11 @@ async def test_sends_in_between_swallow_no_message() -> None:
             if number % 50 == 0:
                 await asyncio.sleep(0)
         await until(lambda: len(seen) == MANY)
-    assert [int(frames[0]) for frames in seen] == list(range(MANY))
+    assert [int(message[0]) for message in seen] == list(range(MANY))
 
 
 async def test_other_work_gets_its_turn_in_the_middle_of_a_burst() -> None:
-    seen: list[Frames] = []
+    seen: list[Message] = []
     turns: list[int] = []
     with pair() as (one, other):
         for number in range(MANY):
@@ -69,7 +69,7 @@ async def test_other_work_gets_its_turn_in_the_middle_of_a_burst() -> None:
 
 
 async def test_a_closed_reader_calls_no_handler_and_leaves_the_socket_open() -> None:
-    seen: list[Frames] = []
+    seen: list[Message] = []
     with pair() as (one, other):
         with reading(one, seen.append) as reader:
             other.send(b"first")
@@ -83,11 +83,11 @@ async def test_a_closed_reader_calls_no_handler_and_leaves_the_socket_open() -> 
 
 
 async def test_a_handler_may_close_its_reader() -> None:
-    seen: list[Frames] = []
+    seen: list[Message] = []
     readers: list[SocketReader] = []
 
-    def handle(frames: Frames) -> None:
-        seen.append(frames)
+    def handle(message: Message) -> None:
+        seen.append(message)
         readers[0].close()
 
     with pair() as (one, other), reading(one, handle) as reader:
@@ -100,13 +100,13 @@ async def test_a_handler_may_close_its_reader() -> None:
 
 
 async def test_a_message_that_its_handler_fails_on_does_not_hold_up_the_next_ones() -> None:
-    seen: list[Frames] = []
+    seen: list[Message] = []
     complaints: list[str] = []
 
-    def handle(frames: Frames) -> None:
-        if frames == [b"bad"]:
+    def handle(message: Message) -> None:
+        if message == [b"bad"]:
             raise ValueError("bad")
-        seen.append(frames)
+        seen.append(message)
 
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: complaints.append(str(context["exception"])))

@@ -7,7 +7,7 @@ See docs/wire-protocol.md, "The hook socket".
 
 A payload over the limit is not sent: the header has `size` 0 and its true size as `oversized`.  `pid` is the process
 that the hook works for: its parent's, or its own where it is a part of the harness; it may be missing.  A record of the
-spool is the same frame, with `spooled_at_epoch_s`, and a newline behind it.
+spool is the same message, with `spooled_at_epoch_s`, and a newline behind it.
 
 """
 
@@ -65,8 +65,8 @@ class CallHeader(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     spooled_at_epoch_s: _Epoch | None = None
 
 
-class CallFrame(Struct, frozen=True, kw_only=True):
-    """A whole frame: the header and the stdin behind it."""
+class CallMessage(Struct, frozen=True, kw_only=True):
+    """A whole message: the header and the stdin behind it."""
 
     header: CallHeader
     stdin: bytes
@@ -88,27 +88,27 @@ class CallFrame(Struct, frozen=True, kw_only=True):
 
 
 class CallReader:
-    """Collects the bytes of one connection until they are one whole frame."""
+    """Collects the bytes of one connection until they are one whole message."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
         self._header: CallHeader | None = None
 
-    def feed(self, data: bytes) -> CallFrame | None:
-        """Take what has come; return the frame once it is whole.
+    def feed(self, data: bytes) -> CallMessage | None:
+        """Take what has come; return the message once it is whole.
 
         Raises:
-            InvalidRequest: no frame can start or go on like this.
+            InvalidRequest: no message can start or go on like this.
         """
         self._bytes += data
         if self._header is None:
             self._header = self._take_header()
         if self._header is None or len(self._bytes) < self._header.size:
             return None
-        # The hook sends one frame and then waits: more bytes mean another protocol.
+        # The hook sends one message and then waits: more bytes mean another protocol.
         if len(self._bytes) > self._header.size:
             raise InvalidRequest("more bytes than the header says", code="trailing_bytes", field="$.size")
-        return CallFrame(header=self._header, stdin=bytes(self._bytes))
+        return CallMessage(header=self._header, stdin=bytes(self._bytes))
 
     def _take_header(self) -> CallHeader | None:
         if self._bytes and self._bytes[0] != ord("{"):  # an HTTP verb, another protocol, noise
@@ -139,7 +139,7 @@ def parse_header(line: bytes) -> CallHeader:
 
 
 def encode_call(call: HookCall) -> bytes:
-    """Return the frame of a call, for whoever plays the hook: the demo, a replay, a test."""
+    """Return the message of a call, for whoever plays the hook: the demo, a replay, a test."""
     header = CallHeader(
         v=1,
         call_id=call.call_id,
@@ -161,19 +161,19 @@ def encode_answer(answer: HookAnswer) -> bytes:
     Raises:
         ValueError: no process can exit like that, or the hook would not read so much.
     """
-    data = b"%d %d\n%b" % (answer.exit_code, len(answer.stdout), answer.stdout)
-    if not 0 <= answer.exit_code <= MAX_EXIT_CODE or len(data) > MAX_ANSWER_BYTES:
+    message = b"%d %d\n%b" % (answer.exit_code, len(answer.stdout), answer.stdout)
+    if not 0 <= answer.exit_code <= MAX_EXIT_CODE or len(message) > MAX_ANSWER_BYTES:
         raise ValueError(f"exit code {answer.exit_code} with {len(answer.stdout)} bytes is no answer")
-    return data
+    return message
 
 
-def decode_answer(data: bytes) -> HookAnswer:
+def decode_answer(message: bytes) -> HookAnswer:
     """Return the answer that a connection brought until its end.
 
     Raises:
         InvalidRequest: the answer is cut off, or none (`busy` among them).
     """
-    line, newline, stdout = data.partition(b"\n")
+    line, newline, stdout = message.partition(b"\n")
     match line.split(b" "):
         case [code, length] if newline and code.isdigit() and length.isdigit():
             # A connection that broke off is shorter than its first line says, and no answer.
@@ -181,4 +181,4 @@ def decode_answer(data: bytes) -> HookAnswer:
                 return HookAnswer(stdout=stdout, exit_code=int(code))
         case _:
             pass
-    raise InvalidRequest("not a whole answer", code="busy" if data == BUSY else "malformed", field="$")
+    raise InvalidRequest("not a whole answer", code="busy" if message == BUSY else "malformed", field="$")

@@ -23,7 +23,7 @@ from msgspec import Struct, structs
 
 from lifebus_adapters.adapter import CallerProcess, HookAnswer, HookCall
 from lifebus_contract import BrokerBusy, InvalidRequest
-from lifebus_transports.framing.hook_frames import BUSY, CallFrame, CallReader, encode_answer
+from lifebus_transports.framing.hook_frames import BUSY, CallMessage, CallReader, encode_answer
 from lifebus_transports.hooks.peer import PeerSocket, is_same_user, peer_pid
 from lifebus_transports.runtime_dir import check_socket_path
 
@@ -142,21 +142,21 @@ class _HookServer:
 
     async def _serve(self, stream: SocketStream) -> None:
         try:
-            frame = await self._read(stream)
+            message = await self._read(stream)
         except InvalidRequest as fault:
             self._count("malformed", code=fault.code)
             await _send(stream, _EMPTY)
             return
-        if frame is None:
+        if message is None:
             self._count("cut_off")
             return
-        if frame.header.oversized is not None:
-            self._count("oversized", adapter=frame.header.adapter, size=frame.header.oversized)
-        await self._answer(stream, self._call(frame, stream.extra(SocketAttribute.raw_socket)))  # noqa: S610  no Django
+        if message.header.oversized is not None:
+            self._count("oversized", adapter=message.header.adapter, size=message.header.oversized)
+        await self._answer(stream, self._call(message, stream.extra(SocketAttribute.raw_socket)))  # noqa: S610  no Django
 
-    def _call(self, frame: CallFrame, connection: PeerSocket) -> HookCall:
+    def _call(self, message: CallMessage, connection: PeerSocket) -> HookCall:
         """Return the call with what only the connection shows: whose it is, and whether its hook still waits."""
-        call, pid = frame.call, frame.header.pid
+        call, pid = message.call, message.header.pid
         if call.spooled_at_epoch_s is not None:
             return call
         if _has_gone(connection):
@@ -164,16 +164,16 @@ class _HookServer:
             return structs.replace(call, spooled_at_epoch_s=int(time.time()))
         return call if pid is None else structs.replace(call, process=self._caller_of(pid, peer_pid(connection)))
 
-    async def _read(self, stream: SocketStream) -> CallFrame | None:
-        """Return the frame, or None when the peer ends or stalls in the middle of it."""
+    async def _read(self, stream: SocketStream) -> CallMessage | None:
+        """Return the message, or None when the peer ends or stalls in the middle of it."""
         reader = CallReader()
         with anyio.move_on_after(self._limits.read_s):
             try:
-                while (frame := reader.feed(await stream.receive(_CHUNK))) is None:
+                while (message := reader.feed(await stream.receive(_CHUNK))) is None:
                     pass
             except (anyio.EndOfStream, anyio.BrokenResourceError):
                 return None
-            return frame
+            return message
         return None
 
     async def _answer(self, stream: SocketStream, call: HookCall) -> None:
@@ -236,10 +236,10 @@ def _has_gone(connection: PeerSocket) -> bool:
     return any(event & select.POLLHUP for _, event in poll.poll(0))
 
 
-async def _send(stream: SocketStream, data: bytes) -> None:
+async def _send(stream: SocketStream, message: bytes) -> None:
     """Send to a peer that may be gone, or may never read."""
     with anyio.move_on_after(1.0):
         try:
-            await stream.send(data)
+            await stream.send(message)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             return

@@ -17,7 +17,7 @@ import structlog
 from msgspec import Struct
 
 from lifebus_contract import InvalidRequest, LifebusError, RetryClass
-from lifebus_transports.framing.hook_frames import MAX_HEADER_BYTES, CallFrame, parse_header
+from lifebus_transports.framing.hook_frames import MAX_HEADER_BYTES, CallMessage, parse_header
 from lifebus_transports.hooks.server import HandleCall
 from lifebus_transports.runtime_dir import open_private_directory
 
@@ -50,16 +50,16 @@ class SpoolCounters(Struct, kw_only=True):
     left: bool = False
 
 
-def split_records(data: bytes) -> Iterator[CallFrame | None]:
+def split_records(data: bytes) -> Iterator[CallMessage | None]:
     """Yield the records of a spool file in order, and None for each stretch that is no whole record.
 
     A torn record costs itself only: reading goes on where the next one starts.
     """
     at = malformed = 0
     while 0 <= at < len(data) and malformed < _MAX_MALFORMED:
-        frame, behind = _record_at(data, at)
-        yield frame
-        if frame is None:
+        message, behind = _record_at(data, at)
+        yield message
+        if message is None:
             malformed += 1
             behind = data.find(_START, at + 1)
         at = behind
@@ -96,36 +96,36 @@ async def drain_spool(directory: Path, handle: HandleCall) -> SpoolCounters:
 
 async def _hand_on(data: bytes, handle: HandleCall, counters: SpoolCounters, seen: set[str]) -> bool:
     """Handle the calls of one file; return whether it may be removed."""
-    for frame in split_records(data):
-        if frame is None:
+    for message in split_records(data):
+        if message is None:
             counters.malformed += 1
-        elif frame.header.call_id in seen:
+        elif message.header.call_id in seen:
             counters.duplicate += 1
-        elif await _taken(frame, handle, counters):
-            seen.add(frame.header.call_id)
-            counters.oversized += frame.header.oversized is not None
+        elif await _taken(message, handle, counters):
+            seen.add(message.header.call_id)
+            counters.oversized += message.header.oversized is not None
         else:
             counters.left = True
             return False
     return True
 
 
-async def _taken(frame: CallFrame, handle: HandleCall, counters: SpoolCounters) -> bool:
+async def _taken(message: CallMessage, handle: HandleCall, counters: SpoolCounters) -> bool:
     """Handle one call; return False when it should be tried again later."""
     try:
-        await handle(frame.call)
+        await handle(message.call)
     except Exception as fault:  # noqa: BLE001  one bad call must not block the spool for ever
         # The call stays in the spool: a disk that is full now takes it later.
         if isinstance(fault, LifebusError) and fault.retry_class is RetryClass.SAFE_RETRY:
             return False
         counters.refused += 1
-        _log.warning("spool_call_refused", call_id=frame.header.call_id, error=type(fault).__name__)
+        _log.warning("spool_call_refused", call_id=message.header.call_id, error=type(fault).__name__)
         return True
     counters.drained += 1
     return True
 
 
-def _record_at(data: bytes, at: int) -> tuple[CallFrame | None, int]:
+def _record_at(data: bytes, at: int) -> tuple[CallMessage | None, int]:
     """Return the whole record that starts at `at`, and where the next one would."""
     end = data.find(b"\n", at, at + MAX_HEADER_BYTES)
     if end < 0 or not data.startswith(_START, at):
@@ -138,7 +138,7 @@ def _record_at(data: bytes, at: int) -> tuple[CallFrame | None, int]:
     stop = end + 1 + header.size
     if data[stop : stop + 2] not in (b"\n", b"\n{"):  # its end was torn off, and others follow in its place
         return None, at
-    return CallFrame(header=header, stdin=data[end + 1 : stop]), stop + 1
+    return CallMessage(header=header, stdin=data[end + 1 : stop]), stop + 1
 
 
 def _claim(folder: int, new: bool, counters: SpoolCounters) -> bytes | None:

@@ -25,7 +25,7 @@ from lifebus_transports.framing.frames import (
 )
 from lifebus_transports.messages.reads import Beacon, WireReceipt
 from lifebus_transports.messages.signals import SignalBeacon, WireSignal
-from lifebus_transports.zmq.socket import Frames, SocketReader, make_socket, send_now
+from lifebus_transports.zmq.socket import Message, SocketReader, make_socket, send_now
 from lifebus_transports.zmq.topics import MAX_TOPIC, Topics
 from lifebus_transports.zmq.zap import DOMAIN
 
@@ -178,8 +178,8 @@ class ReceiptPublisher:
             self._send(SIGNAL_BEACON_TOPIC, epoch, msgspec.msgpack.encode(beacon))
 
     def _send_receipts(self, topic: bytes, epoch: str, stored: Iterable[PublishedReceipt]) -> None:
-        body = [WireReceipt(one.position, one.sequence, one.receipt) for one in stored]
-        self._send(topic, epoch, msgspec.msgpack.encode(body))
+        wire = [WireReceipt(receipt.position, receipt.sequence, receipt.receipt) for receipt in stored]
+        self._send(topic, epoch, msgspec.msgpack.encode(wire))
 
     def _send(self, topic: bytes, epoch: str, body: bytes) -> None:
         if self._closed:
@@ -189,15 +189,15 @@ class ReceiptPublisher:
         self.counters.messages += 1
         self._reader.poke()
 
-    def _subscription(self, frames: Frames) -> None:
-        if len(frames) != 1 or not (self._topics.update(frames[0]) and self._signal_topics.update(frames[0])):
+    def _subscription(self, message: Message) -> None:
+        if len(message) != 1 or not (self._topics.update(message[0]) and self._signal_topics.update(message[0])):
             self.counters.malformed += 1
 
 
 def _by_topic(stored: Sequence[PublishedReceipt]) -> dict[bytes, list[PublishedReceipt]]:
     groups: dict[bytes, list[PublishedReceipt]] = {}
-    for one in stored:
-        groups.setdefault(session_topic(one.adapter_id, one.harness_session_id), []).append(one)
+    for receipt in stored:
+        groups.setdefault(session_topic(receipt.adapter_id, receipt.harness_session_id), []).append(receipt)
     return groups
 
 
@@ -212,11 +212,11 @@ def _portions(signals: Sequence[PublishedSignal]) -> Iterator[list[WireSignal]]:
     """Cut signals into messages of a bounded number and size."""
     part: list[WireSignal] = []
     size = 0
-    for one in signals:
-        size += len(one.signal)
+    for signal in signals:
+        size += len(signal.signal)
         if part and (size > _MAX_SIGNAL_BYTES or len(part) >= _MAX_ITEMS):
             yield part
-            part, size = [], len(one.signal)
-        part.append(WireSignal(one.sequence, one.event_type, one.signal))
+            part, size = [], len(signal.signal)
+        part.append(WireSignal(signal.sequence, signal.event_type, signal.signal))
     if part:
         yield part

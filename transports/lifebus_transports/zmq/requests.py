@@ -16,7 +16,7 @@ from lifebus_contract.fields import Document
 from lifebus_transports.framing.frames import ANSWER_OK, ANSWER_REFUSED, decode_body, decode_header, encode_header
 from lifebus_transports.messages.common import RefusalInfo
 from lifebus_transports.messages.verbs import find_verb
-from lifebus_transports.zmq.socket import Frames, SocketReader, make_socket, send_now
+from lifebus_transports.zmq.socket import Message, SocketReader, make_socket, send_now
 from lifebus_transports.zmq.zap import DOMAIN
 
 _log = structlog.get_logger("lifebus.requests")
@@ -135,13 +135,13 @@ class RequestServer:
 
     def send(self, peer: bytes, correlation: int, verb: str, body: object) -> bool:
         """Send one message to a connection; False when it is gone or its queue is full, in messages or in bytes."""
-        header, encoded = encode_header(correlation, verb), encode_msgpack(body)
+        message = (peer, encode_header(correlation, verb), encode_msgpack(body))
         try:
             # ZeroMQ bounds a peer's queue in messages alone; of large ones, those would be gigabytes.
-            if len(encoded) < _LARGE:
-                send_now(self._socket, peer, header, encoded)
+            if len(message[-1]) < _LARGE:
+                send_now(self._socket, *message)
             else:
-                self._send_large(peer, header, encoded)
+                self._send_large(message)
         except zmq.ZMQError:
             self.counters.unanswerable += 1
             return False
@@ -149,37 +149,37 @@ class RequestServer:
         self._reader.poke()
         return True
 
-    def _send_large(self, peer: bytes, header: bytes, body: bytes) -> None:
+    def _send_large(self, message: tuple[bytes, bytes, bytes]) -> None:
         """Send what would add up to much if the peer does not read: it is counted until it has left.
 
         Raises:
             ZMQError: gone, or 16 MiB wait for this peer.
         """
-        unsent = self._unsent.setdefault(peer, deque())
+        unsent = self._unsent.setdefault(message[0], deque())
         # Messages leave in order, so the first that is not done ends the search.
         while unsent and unsent[0][0].done:
             unsent.popleft()
         if sum(size for _, size in unsent) > _MAX_UNSENT:
             raise zmq.Again
-        tracker = self._socket.send_multipart((peer, header, body), zmq.NOBLOCK, copy=False, track=True)
+        tracker = self._socket.send_multipart(message, zmq.NOBLOCK, copy=False, track=True)
         if tracker is not None:
-            unsent.append((tracker, len(body)))
+            unsent.append((tracker, len(message[-1])))
         # Swept now and then: connections come and go, and each would leave an empty queue.
         if len(self._unsent) > _MAX_NOTED:
             self._unsent = {peer: left for peer, left in self._unsent.items() if left and not left[-1][0].done}
 
-    def _receive(self, frames: Frames) -> None:
-        if len(frames) != _REQUEST_FRAMES:
+    def _receive(self, message: Message) -> None:
+        if len(message) != _REQUEST_FRAMES:
             self.counters.malformed += 1
             return
         # A header that cannot be read has no correlation id, so there is nothing to answer to.
         try:
-            correlation, verb = decode_header(frames[1])
+            correlation, verb = decode_header(message[1])
         except InvalidRequest:
             self.counters.malformed += 1
             return
         self.counters.requests += 1
-        self._serve(ZmqRequest(self, frames[0], correlation), verb, frames[2])
+        self._serve(ZmqRequest(self, message[0], correlation), verb, message[2])
 
     def _serve(self, request: ZmqRequest, verb: str, body: bytes) -> None:
         try:

@@ -13,7 +13,8 @@ import zmq
 
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
 
-Frames = list[bytes]
+Message = list[bytes]
+"""One message as the socket has it: its frames."""
 
 # As plain numbers: the library's enum flags cost more to combine than the call they are for.
 _NOW: Final = int(zmq.NOBLOCK)
@@ -28,7 +29,7 @@ _CHEAP_CHECKS: Final = 2
 
 
 class SocketReader:
-    """Calls `handle(frames)` on the event loop for every message of a socket.
+    """Calls `handle(message)` on the event loop for every message of a socket.
 
     `at_least` is how many frames every message of this kind of socket has; asking for more costs, so the first ones
     are taken unasked.
@@ -37,7 +38,7 @@ class SocketReader:
     wake-up drains until nothing is left, and `poke` must be called after sends.
     """
 
-    def __init__(self, socket: "zmq.Socket[bytes]", handle: Callable[[Frames], None], *, at_least: int = 1) -> None:
+    def __init__(self, socket: "zmq.Socket[bytes]", handle: Callable[[Message], None], *, at_least: int = 1) -> None:
         self._socket = socket
         self._handle = handle
         self._at_least = at_least
@@ -67,12 +68,12 @@ class SocketReader:
             if self._closed or (turn < _CHEAP_CHECKS and not self._is_readable()):
                 return
             try:
-                frames = self._receive()
+                message = self._receive()
             # Empty: the descriptor reports the next message.
             except zmq.Again:
                 return
             try:
-                self._handle(frames)
+                self._handle(message)
             except BaseException:
                 self.poke()  # the messages behind it are not to blame
                 raise
@@ -81,25 +82,25 @@ class SocketReader:
     def _is_readable(self) -> bool:
         return bool(int(self._socket.getsockopt(_EVENTS)) & _READABLE)
 
-    def _receive(self) -> Frames:
+    def _receive(self) -> Message:
         """Return the frames of one message; ZeroMQ delivers all of them or none."""
         socket = self._socket
-        frames = [socket.recv(_NOW) for _ in range(self._at_least)]
+        message = [socket.recv(_NOW) for _ in range(self._at_least)]
         while socket.getsockopt(_MORE):
-            frames.append(socket.recv(_NOW))
-        return frames
+            message.append(socket.recv(_NOW))
+        return message
 
 
-def send_now(socket: "zmq.Socket[bytes]", *frames: bytes) -> None:
-    """Send one message without waiting.
+def send_now(socket: "zmq.Socket[bytes]", *message: bytes) -> None:
+    """Send one message, given by its frames, without waiting.
 
     Raises:
         zmq.Again: the peer's queue is full.
         zmq.ZMQError: the peer is gone, or the socket is closed.
     """
-    for frame in frames[:-1]:
+    for frame in message[:-1]:
         socket.send(frame, _NOW_AND_MORE)
-    socket.send(frames[-1], _NOW)
+    socket.send(message[-1], _NOW)
 
 
 def make_socket(

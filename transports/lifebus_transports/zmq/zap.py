@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 import zmq
 
-from lifebus_transports.zmq.socket import Frames, SocketReader
+from lifebus_transports.zmq.socket import Message, SocketReader
 
 DOMAIN = "lifebus"
 _ENDPOINT = "inproc://zeromq.zap.01"
@@ -48,11 +48,11 @@ class UserGate:
         self._reader.close()
         self._socket.close()
 
-    def _answer(self, frames: Frames) -> None:
-        request_id = frames[1] if len(frames) > 1 else b""
+    def _answer(self, message: Message) -> None:
+        request_id = message[1] if len(message) > 1 else b""
         user = None
-        if len(frames) >= _REQUEST_FRAMES and frames[0] == b"1.0" and frames[2] == DOMAIN.encode():
-            user = admit(frames[3].decode("ascii", "replace"), frames[5].decode("ascii", "replace"), self._users)
+        if len(message) >= _REQUEST_FRAMES and message[0] == b"1.0" and message[2] == DOMAIN.encode():
+            user = admit(message[3].decode("ascii", "replace"), message[5].decode("ascii", "replace"), self._users)
         # A request that cannot be read is refused like a stranger: libzmq waits for some answer.
         if user is None:
             self.refused += 1
