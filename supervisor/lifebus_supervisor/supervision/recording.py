@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from itertools import chain
+from operator import attrgetter
 from typing import Any, Final
 
 import anyio
@@ -54,7 +55,7 @@ class Recorder:
             async with anyio.create_task_group() as tasks:
                 for monitor, findings in found[start : start + _MAX_CONCURRENT]:
                     tasks.start_soon(record_one, monitor, findings)
-        return tuple(sorted(stored, key=lambda one: one.position))
+        return tuple(sorted(stored, key=attrgetter("position")))
 
     async def record(
         self, monitor: SessionMonitor, findings: Sequence[SupervisionFinding], tick: int

@@ -276,7 +276,7 @@ class Supervisor:
 
         See docs/contract.md 2.6.
         """
-        busy = {one.adapter_id for one in result.stored}
+        busy = {stored.adapter_id for stored in result.stored}
         live: dict[str, int] = {}
         for monitor in self.monitors:
             if monitor.is_live:
