@@ -16,14 +16,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
+from lifebus.live.model.scripting import prompt, run, say
+from lifebus.live.model.server import FakeModel, fake_model
+from lifebus.live.programs import PROGRAMS
+from lifebus.live.programs.base import HarnessProgram, Preparation, Turn
+from lifebus.live.sandbox import Sandbox, sandbox
 from support.broker_process import start_broker
-from support.e2e.fake_model import FakeModel, fake_model
-from support.e2e.harnesses import HARNESSES
-from support.e2e.harnesses.base import Harness, Turn
 from support.e2e.installation import install
+from support.e2e.pinned import PINNED
 from support.e2e.programs import is_installed
-from support.e2e.sandbox import Sandbox, sandbox
-from support.e2e.scripting import prompt, run, say
 
 AIM = 1.25
 NO_HOOKS, TRUE, OURS, AWAY = "no hooks", "hooks: true", "hooks: ours", "hooks: ours, broker away"
@@ -38,12 +39,12 @@ Times = dict[str, list[float]]
 
 def available() -> list[str]:
     """Return the harnesses that can be measured here."""
-    return [name for name in MEASURED if all(map(is_installed, HARNESSES[name].packages))]
+    return [name for name in MEASURED if all(map(is_installed, PINNED[name].packages))]
 
 
 def collect(name: str, rounds: int) -> Times:
     """Return the seconds of each run of a harness, by case."""
-    harness = HARNESSES[name]
+    harness = PROGRAMS[name]
     times: Times = {case: [] for case in CASES}
     with ExitStack() as stack:
         model = stack.enter_context(fake_model(harness.context_window))
@@ -62,10 +63,12 @@ def share(times: Mapping[str, list[float]], case: str = OURS) -> float:
 
 
 @contextmanager
-def _prepared(harness: Harness, model: FakeModel, case: str) -> Iterator[Sandbox]:
+def _prepared(harness: HarnessProgram, model: FakeModel, case: str) -> Iterator[Sandbox]:
     """A home for one case, with its hooks, and a broker where the case has one."""
     with sandbox() as box, ExitStack() as stack:
-        harness.furnish(box, model.url)
+        program = PINNED[harness.adapter_id].program
+        harness.prepare(box, Preparation(model.url, program))
+        (box.bin / harness.adapter_id).symlink_to(program.file)
         if case != NO_HOOKS:
             install(harness, box)
         if case == TRUE:
@@ -82,8 +85,8 @@ def _prepared(harness: Harness, model: FakeModel, case: str) -> Iterator[Sandbox
         yield box
 
 
-async def _turn(harness: Harness, box: Sandbox, model: FakeModel, label: str) -> float:
-    turn = Turn(prompt(f"Work on {label}.", run("echo hi"), say(label)), arguments=harness.trusting)
+async def _turn(harness: HarnessProgram, box: Sandbox, model: FakeModel, label: str) -> float:
+    turn = Turn(prompt(f"Work on {label}.", run("echo hi"), say(label)))
     began = time.perf_counter()
     async with box.started(harness.command(turn), harness.environment(box, model.url)) as started:
         code = started.wait()

@@ -38,3 +38,28 @@ def test_what_is_neither_adapter_nor_program_is_a_question_of_usage(alone: Shell
     ran = alone.call("conform", *arguments)
     assert ran.code == 2
     assert "codex" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "codex"),
+        (("tiny",), "codex"),
+        (("codex", "claude"), "codex"),
+        (("codex", "--scenario", "holiday"), "plain_turn"),
+        (("codex", "--program", "/no/such/program"), "/no/such/program"),
+    ],
+)
+def test_a_live_check_names_a_harness_that_is_here(alone: Shell, arguments: tuple[str, ...], words: str) -> None:
+    ran = alone.call("conform", "--live", *arguments)
+    assert ran.code == 2
+    assert words in ran.err
+
+
+def test_a_scenario_that_a_harness_cannot_play_is_shown_with_its_reason(alone: Shell) -> None:
+    named = ("--program", sys.executable, "--scenario", "untrusted_hooks")
+    ran = alone.call("conform", "--live", "claude", *named)
+    assert (ran.code, ran.err) == (0, "")
+    assert "it runs the hooks of the user's own settings without asking" in ran.out
+    (cell,) = alone.call("conform", "--live", "claude", *named, "--json").json["cells"]
+    assert (cell["ok"], cell["recorded"], bool(cell["cannot"])) == (True, [], True)

@@ -4,10 +4,10 @@ import asyncio
 import signal
 
 import lifebus
+from lifebus.live.model.scripting import HOLD, agent, fail, prompt, run, say
 from lifebus_adapters.app_server import FactSeen, SignalSeen, ThreadClosed, event_type
 from lifebus_contract import Receipt
 from support.e2e.app_server import LIFEBUS, Client, Place, events_of, place
-from support.e2e.scripting import HOLD, agent, fail, prompt, run, say
 
 RUN = (*LIFEBUS, "run", "--")
 TEE = (*LIFEBUS, "tee", "--")

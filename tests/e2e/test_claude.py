@@ -2,6 +2,9 @@
 
 import signal
 
+from lifebus.live.model.scripting import HOLD, agent, fail, prompt, run, say
+from lifebus.live.programs.base import Turn
+from lifebus.live.programs.claude import CLAUDE
 from support.e2e.harness_run import (
     degraded,
     events_of,
@@ -12,9 +15,6 @@ from support.e2e.harness_run import (
     places,
     text_at,
 )
-from support.e2e.harnesses.base import Turn
-from support.e2e.harnesses.claude import CLAUDE
-from support.e2e.scripting import HOLD, agent, fail, prompt, run, say
 
 START = ["session.starting startup", "session.started startup"]
 RESUME = ["session.starting resume", "session.started resume"]

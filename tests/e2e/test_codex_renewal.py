@@ -3,16 +3,14 @@
 import asyncio
 from pathlib import Path
 
+from lifebus.live.model.scripting import prompt, run, say
+from lifebus.live.programs.base import Turn
+from lifebus.live.programs.codex import CODEX
 from lifebus_contract import Receipt, encode_json
 from lifebus_supervisor.renewal.store import open_store
 from support.broker_process import until
 from support.e2e.harness_run import harness_run
-from support.e2e.harnesses.base import Turn
-from support.e2e.harnesses.codex import CODEX
-from support.e2e.scripting import prompt, run, say
 from support.renewal_client import MARK, ClientLog, configuration
-
-TRUSTED = ("--dangerously-bypass-hook-trust",)
 
 
 def payloads(receipts: list[Receipt]) -> list[tuple[str, str, str]]:
@@ -29,9 +27,9 @@ async def test_a_turns_end_prepares_and_the_next_session_completes_and_nobody_se
     log = ClientLog(tmp_path)
     async with harness_run(CODEX, configuration(tmp_path)) as on:
         store = open_store(on.box.state_dir)
-        first = await on.run(Turn(prompt("Begin.", run("echo hi"), say("begun")), arguments=TRUSTED))
+        first = await on.run(Turn(prompt("Begin.", run("echo hi"), say("begun"))))
         await until(lambda: [one.state for one in store.records()[0]] == ["pending"])
-        second = await on.run(Turn(prompt("Go on.", say("gone on")), arguments=TRUSTED))
+        second = await on.run(Turn(prompt("Go on.", say("gone on"))))
         await until(lambda: [one.state for one in store.records()[0]] == ["consumed"])
         await on.first(lambda one: [item.payload_kind for item in one.payload_receipts] == ["renewal.continuation"])
         prepared, used = payloads(await on.receipts())
@@ -52,9 +50,9 @@ async def test_a_resumed_session_gets_its_own_token(tmp_path: Path) -> None:
     log = ClientLog(tmp_path)
     async with harness_run(CODEX, configuration(tmp_path)) as on:
         store = open_store(on.box.state_dir)
-        await on.run(Turn(prompt("Begin.", say("begun")), arguments=TRUSTED))
+        await on.run(Turn(prompt("Begin.", say("begun"))))
         await until(lambda: [one.state for one in store.records()[0]] == ["pending"])
         session = await on.session()
-        await on.run(Turn(prompt("Go on.", say("gone on")), session, TRUSTED))
+        await on.run(Turn(prompt("Go on.", say("gone on")), session))
         await until(lambda: [one.state for one in store.records()[0]] == ["consumed"])
         assert [line["session"] for line in log.lines if line.get("asked") == "consume"] == [session]

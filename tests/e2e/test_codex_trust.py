@@ -4,12 +4,13 @@ import json
 import subprocess
 from typing import Any
 
+from lifebus.live.model.scripting import prompt, run, say
+from lifebus.live.programs.base import Turn
+from lifebus.live.programs.codex import CODEX
+from lifebus.live.sandbox import PATIENCE_S
 from support.e2e.harness_run import HarnessRun, events_of, harness_run
-from support.e2e.harnesses.base import Turn
-from support.e2e.harnesses.codex import CODEX
 from support.e2e.installation import lifebus, remove
-from support.e2e.sandbox import PATIENCE_S
-from support.e2e.scripting import prompt, run, say
+from support.e2e.pinned import PINNED
 
 HOOKS = ".codex/hooks.json"
 SETTINGS = ".codex/config.toml"
@@ -23,7 +24,7 @@ def listed(on: HarnessRun) -> list[dict[str, Any]]:
         json.dumps({"id": number, "method": method, "params": given}) for number, (method, given) in enumerate(calls)
     ]
     server = subprocess.Popen(
-        [str(CODEX.program), "app-server"],
+        [str(PINNED["codex"].program.file), "app-server"],
         cwd=on.box.project,
         env=on.box.environment(CODEX.environment(on.box, on.model.url)),
         stdin=subprocess.PIPE,
@@ -46,7 +47,7 @@ def listed(on: HarnessRun) -> list[dict[str, Any]]:
 
 async def test_untrusted_hooks_are_told_of_and_trusted_ones_run() -> None:
     async with harness_run(CODEX) as on:
-        await on.run(Turn(prompt("Begin.", say("begun"))))
+        await on.run(Turn(prompt("Begin.", say("begun")), trusting=False))
         assert events_of(await on.receipts()) == []
         before = lifebus(on.box, "hooks", "status", "codex")
         assert (before.code, "NOT TRUSTED" in before.out) == (1, True)
@@ -56,13 +57,13 @@ async def test_untrusted_hooks_are_told_of_and_trusted_ones_run() -> None:
             settings.write("\n" + "\n".join(trust))
         after = lifebus(on.box, "hooks", "status", "codex")
         assert (after.code, "NOT TRUSTED" in after.out) == (0, False), after
-        await on.run(Turn(prompt("Go on.", say("gone on"))))
+        await on.run(Turn(prompt("Go on.", say("gone on")), trusting=False))
         assert events_of(await on.receipts())[0] == "session.starting startup"
 
 
 async def test_hooks_that_do_not_run_while_codex_works_are_a_loss_with_evidence() -> None:
     async with harness_run(CODEX) as on:
-        await on.run(Turn(prompt("Work.", *[run("sleep 1")] * 5, say("done"))))
+        await on.run(Turn(prompt("Work.", *[run("sleep 1")] * 5, say("done")), trusting=False))
         lost = await on.first(lambda receipt: receipt.event == "capability.degraded")
         assert lost.telemetry_summary["cause"] == "hooks_silent"
         assert "no hook ever came" in str(lost.telemetry_summary["evidence"])
@@ -78,7 +79,7 @@ async def test_a_canary_arrives_through_the_installed_hooks() -> None:
 async def test_removal_leaves_every_file_as_it_was_before_the_hooks_were_used() -> None:
     async with harness_run(CODEX) as on:
         settings = (on.box.home / SETTINGS).read_bytes()
-        await on.run(Turn(prompt("Work.", say("done")), arguments=CODEX.trusting))
+        await on.run(Turn(prompt("Work.", say("done"))))
         remove(CODEX, on.box)
         assert not (on.box.home / HOOKS).exists()
         assert (on.box.home / SETTINGS).read_bytes() == settings

@@ -2,10 +2,10 @@
 
 import signal
 
+from lifebus.live.model.scripting import HOLD, prompt, run, say
+from lifebus.live.programs.base import Turn
+from lifebus.live.programs.gemini import GEMINI
 from support.e2e.harness_run import degraded, events_of, harness_run, has_pressure, is_closed, places, text_at
-from support.e2e.harnesses.base import Turn
-from support.e2e.harnesses.gemini import GEMINI
-from support.e2e.scripting import HOLD, prompt, run, say
 
 START = ["session.starting startup", "session.started startup"]
 RESUME = ["session.starting resume", "session.started resume"]

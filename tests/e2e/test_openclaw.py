@@ -2,10 +2,10 @@
 
 import asyncio
 
+from lifebus.live.model.scripting import HOLD, prompt, run, say
+from lifebus.live.programs.base import Turn
+from lifebus.live.programs.openclaw import OPENCLAW
 from support.e2e.harness_run import degraded, events_of, harness_run, is_closed, places, text_at
-from support.e2e.harnesses.base import Turn
-from support.e2e.harnesses.openclaw import OPENCLAW
-from support.e2e.scripting import HOLD, prompt, run, say
 
 OPEN = ["frame.opening", "frame.opened"]
 FRAME = [*OPEN, "frame.ending", "frame.ended completed"]

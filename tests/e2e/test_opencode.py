@@ -2,10 +2,10 @@
 
 import signal
 
+from lifebus.live.model.scripting import HOLD, prompt, run, say
+from lifebus.live.programs.base import Turn
+from lifebus.live.programs.opencode import OPENCODE
 from support.e2e.harness_run import degraded, events_of, harness_run, is_closed, places, text_at
-from support.e2e.harnesses.base import Turn
-from support.e2e.harnesses.opencode import OPENCODE
-from support.e2e.scripting import HOLD, prompt, run, say
 
 START = ["session.starting", "session.started"]
 OPEN = ["frame.opening", "frame.opened"]

@@ -16,15 +16,16 @@ import psutil
 import pytest
 
 import lifebus
+from lifebus.live.model.conversation import MODEL
+from lifebus.live.model.server import FakeModel, fake_model
+from lifebus.live.sandbox import Sandbox, sandbox
 from lifebus.observer.stream import AppServerStream
 from lifebus_adapters.app_server import Observed
 from lifebus_contract import Receipt
 from support.broker_process import BrokerProcess
-from support.e2e.fake_model import MODEL, FakeModel, fake_model
 from support.e2e.harness_run import PATIENCE_S, broker_in
 from support.e2e.installation import lifebus as run_lifebus
 from support.e2e.programs import Package, cache, find, is_installed
-from support.e2e.sandbox import Sandbox, sandbox
 
 PACKAGES: Final = (Package("pypi", "openai-codex-cli-bin", "0.163.0"),)
 WINDOW: Final = 20_000

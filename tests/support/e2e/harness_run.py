@@ -6,16 +6,14 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-import pytest
-
 import lifebus
+from lifebus.live.model.server import FakeModel, Request, fake_model
+from lifebus.live.programs.base import HarnessProgram, Preparation, Turn
+from lifebus.live.sandbox import Ran, Sandbox, Started, sandbox
 from lifebus_contract import CallbackResponse, DispatchEnvelope, LifecycleEvent, Receipt, ReceiptStatus
 from support.broker_process import BrokerProcess, broker_process
-from support.e2e.fake_model import FakeModel, Request, fake_model
-from support.e2e.harnesses.base import Harness, Turn
-from support.e2e.installation import install, link
-from support.e2e.programs import cache, is_installed
-from support.e2e.sandbox import Ran, Sandbox, Started, sandbox
+from support.e2e.installation import install
+from support.e2e.pinned import PINNED
 from support.integration.serving import serving
 
 PATIENCE_S = 20.0
@@ -30,7 +28,7 @@ _ASIDE = {LifecycleEvent.CONTEXT_PRESSURE_OBSERVED, LifecycleEvent.CAPABILITY_DE
 class HarnessRun:
     """A harness that is connected to a broker."""
 
-    harness: Harness
+    harness: HarnessProgram
     box: Sandbox
     model: FakeModel
     broker: BrokerProcess
@@ -107,16 +105,14 @@ class HarnessRun:
 
 
 @asynccontextmanager
-async def harness_run(harness: Harness, configuration: str = "") -> AsyncIterator[HarnessRun]:
+async def harness_run(harness: HarnessProgram, configuration: str = "") -> AsyncIterator[HarnessRun]:
     """A harness with a broker for one test, configured as asked; skipped where the program is not installed."""
-    missing = [str(package) for package in harness.packages if not is_installed(package)]
-    if missing:
-        pytest.skip(f"{', '.join(missing)} not in {cache()}; `make e2e` or `make e2e-all` installs it")
-    with sandbox(harness.more_path) as box, fake_model(harness.context_window) as model:
-        harness.furnish(box, model.url)
+    program = PINNED[harness.adapter_id].program
+    with sandbox(program.more_path) as box, fake_model(harness.context_window) as model:
+        harness.prepare(box, Preparation(model.url, program))
         (box.home / ".config/lifebus").mkdir(parents=True)
         (box.home / ".config/lifebus/config.toml").write_text(configuration)
-        link(harness, box)
+        (box.bin / harness.adapter_id).symlink_to(program.file)
         install(harness, box)
         async with broker_in(box) as broker, lifebus.connect("e2e", runtime_dir=box.runtime_dir) as bus:
             yield HarnessRun(harness, box, model, broker, bus)

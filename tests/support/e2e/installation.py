@@ -3,8 +3,8 @@
 import subprocess
 import sys
 
-from support.e2e.harnesses.base import Harness
-from support.e2e.sandbox import PATIENCE_S, Ran, Sandbox
+from lifebus.live.programs.base import HarnessProgram
+from lifebus.live.sandbox import PATIENCE_S, Ran, Sandbox
 
 
 def lifebus(box: Sandbox, *arguments: str) -> Ran:
@@ -22,19 +22,14 @@ def lifebus(box: Sandbox, *arguments: str) -> Ran:
     return Ran(ran.returncode, ran.stdout, ran.stderr)
 
 
-def link(harness: Harness, box: Sandbox) -> None:
-    """Put the harness's program on the sandbox's path."""
-    (box.bin / harness.adapter_id).symlink_to(harness.program)
-
-
-def install(harness: Harness, box: Sandbox) -> None:
+def install(harness: HarnessProgram, box: Sandbox) -> None:
     """Install the hooks."""
     ran = lifebus(box, "hooks", "install", harness.adapter_id, "--yes")
     if ran.code != 0:
         raise RuntimeError(f"hooks were not installed: {ran}")
 
 
-def remove(harness: Harness, box: Sandbox) -> None:
+def remove(harness: HarnessProgram, box: Sandbox) -> None:
     """Take the hooks out again."""
     ran = lifebus(box, "hooks", "remove", harness.adapter_id, "--yes")
     if ran.code != 0:

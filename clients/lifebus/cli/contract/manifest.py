@@ -1,12 +1,14 @@
 """`lifebus manifest` and `lifebus conform`: what each adapter claims, and whether an adapter keeps to the contract."""
 
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from lifebus.cli.arguments import parse_choice, parse_seconds
 from lifebus.cli.connection import present_settings
+from lifebus.cli.contract.live import conform_live
 from lifebus.cli.documents import DocumentPath, read_document
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.terminal import clean, paint, put, put_json, put_table
@@ -146,9 +148,18 @@ def _renewal(adapter: "RegisteredAdapter") -> "Iterator[tuple[str, str, str]]":
 
 
 def conform(
-    *adapter: Annotated[str, Parameter(allow_leading_hyphen=True)], json: bool = False, timeout: str = "5s"
+    *adapter: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    json: bool = False,
+    timeout: str = "5s",
+    live: bool = False,
+    scenario: tuple[str, ...] = (),
+    program: Path | None = None,
+    keep: Path | None = None,
 ) -> ExitCode:
     """Check an adapter against everything that an adapter has to fulfil; exit code 1 if it fails anywhere.
+
+    With --live the harness itself is checked, as it is installed here: it plays every scenario in a home of its own,
+    against a model on loopback, and what was recorded is compared with what has to be. It takes some minutes.
 
     Args:
         adapter: The id of a built-in adapter; or the command of an adapter program and its arguments, after `--` where
@@ -156,7 +167,13 @@ def conform(
             (docs/adapter-protocol.md).
         json: Answer in JSON.
         timeout: How long the program may take for each answer; the default is 5s.
+        live: Play the scenarios with the harness that has this id.
+        scenario: With --live, play only this one; may be given several times.
+        program: With --live, the harness's program; the default is what PATH has by the harness's id.
+        keep: With --live, a directory that gets a copy of what every run wrote.
     """
+    if live:
+        return conform_live(adapter, scenario, program, keep, json=json)
     findings = _examine(adapter, parse_seconds(timeout))
     if json:
         put_json(findings)

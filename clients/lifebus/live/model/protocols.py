@@ -7,7 +7,7 @@ import json
 import uuid
 from typing import Any, Protocol
 
-from support.e2e.conversation import Answer, Conversation, Item, text_of
+from lifebus.live.model.conversation import Answer, Conversation, ConversationItem, text_of
 
 OUTPUT_TOKENS = 12
 """What every answer counts as its own length."""
@@ -41,6 +41,7 @@ def events(*found: tuple[str, Any]) -> bytes:
 
 
 def fresh(prefix: str) -> str:
+    """Return an id that nothing else has."""
     return f"{prefix}_{uuid.uuid4().hex[:20]}"
 
 
@@ -48,24 +49,27 @@ class Messages:
     """Anthropic's Messages."""
 
     def read(self, body: Json) -> Conversation:
-        items = [Item("system", text_of(body.get("system")))]
+        """Return what a request says."""
+        items = [ConversationItem("system", text_of(body.get("system")))]
         for message in body.get("messages", []):
             content = message.get("content")
             parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
             for part in parts:
                 role = "tool" if part.get("type") == "tool_result" else message["role"]
-                items.append(Item(role, text_of(part)))
+                items.append(ConversationItem(role, text_of(part)))
         return Conversation(
             tuple(items), {tool["name"]: tool.get("input_schema") or {} for tool in body.get("tools", [])}
         )
 
     def whole(self, answer: Answer, model: str) -> Json:
+        """Return an answer in one piece."""
         return self._message(answer, model) | {
             "content": [self._block(answer)],
             "stop_reason": "tool_use" if answer.tool else "end_turn",
         }
 
     def stream(self, answer: Answer, model: str) -> bytes:
+        """Return an answer as server-sent events."""
         whole, block = self.whole(answer, model), self._block(answer)
         if answer.tool:
             empty = {**block, "input": {}}
@@ -107,14 +111,16 @@ class Responses:
         self._namespaces: dict[str, str] = {}
 
     def read(self, body: Json) -> Conversation:
-        items = [Item("system", body.get("instructions") or "")]
+        """Return what a request says."""
+        items = [ConversationItem("system", body.get("instructions") or "")]
         given = body.get("input") or []
         for item in [{"role": "user", "content": given}] if isinstance(given, str) else given:
             role = "tool" if str(item.get("type")).endswith("_output") else item.get("role") or "assistant"
-            items.append(Item(role, text_of(item)))
+            items.append(ConversationItem(role, text_of(item)))
         return Conversation(tuple(items), self._tools(body.get("tools") or []))
 
     def whole(self, answer: Answer, model: str) -> Json:
+        """Return an answer in one piece."""
         usage = {
             "input_tokens": answer.tokens,
             "input_tokens_details": {"cached_tokens": answer.tokens // 2},
@@ -129,6 +135,7 @@ class Responses:
         }
 
     def stream(self, answer: Answer, model: str) -> bytes:
+        """Return an answer as server-sent events."""
         whole = self.whole(answer, model)
         begun = {**whole, "status": "in_progress", "output": [], "usage": None}
         item = whole["output"][0]
@@ -175,15 +182,20 @@ class ChatCompletions:
     """OpenAI's chat completions."""
 
     def read(self, body: Json) -> Conversation:
-        items = [Item(message["role"], text_of(message.get("content"))) for message in body.get("messages", [])]
+        """Return what a request says."""
+        items = [
+            ConversationItem(message["role"], text_of(message.get("content"))) for message in body.get("messages", [])
+        ]
         functions = [tool.get("function") or {} for tool in body.get("tools") or []]
         return Conversation(tuple(items), {one.get("name", ""): one.get("parameters") or {} for one in functions})
 
     def whole(self, answer: Answer, model: str) -> Json:
+        """Return an answer in one piece."""
         choice = {"index": 0, "message": self._message(answer), "finish_reason": self._reason(answer)}
         return self._base(model, "chat.completion") | {"choices": [choice], "usage": self._usage(answer)}
 
     def stream(self, answer: Answer, model: str) -> bytes:
+        """Return an answer as server-sent events."""
         base, message = self._base(model, "chat.completion.chunk"), self._message(answer)
         if answer.tool:
             message["tool_calls"] = [{**call, "index": 0} for call in message["tool_calls"]]
@@ -215,11 +227,12 @@ class GenerateContent:
     """Google's generateContent."""
 
     def read(self, body: Json) -> Conversation:
-        items = [Item("system", text_of(body.get("systemInstruction")))]
+        """Return what a request says."""
+        items = [ConversationItem("system", text_of(body.get("systemInstruction")))]
         for content in body.get("contents", []):
             for part in content.get("parts", []):
                 role = "tool" if "functionResponse" in part else content.get("role", "user")
-                items.append(Item(role, text_of(part) or json.dumps(part.get("functionResponse", ""))))
+                items.append(ConversationItem(role, text_of(part) or json.dumps(part.get("functionResponse", ""))))
         declared = [one for tool in body.get("tools") or [] for one in tool.get("functionDeclarations", [])]
         return Conversation(
             tuple(items),
@@ -227,6 +240,7 @@ class GenerateContent:
         )
 
     def whole(self, answer: Answer, model: str) -> Json:
+        """Return an answer in one piece."""
         part: Json = {"text": answer.text}
         if answer.tool:
             part = {"functionCall": {"id": fresh("call"), "name": answer.tool, "args": answer.arguments}}
@@ -239,4 +253,5 @@ class GenerateContent:
         return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": model, "responseId": fresh("r")}
 
     def stream(self, answer: Answer, model: str) -> bytes:
+        """Return an answer as server-sent events."""
         return events(("", self.whole(answer, model)))

@@ -1,25 +1,28 @@
-"""A home of its own for a harness: an empty environment, loopback only, and processes that end with the test."""
+"""A home of its own for a harness: an empty environment, loopback only, and processes that end with the block."""
 
-import asyncio
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
+import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-import psutil
+import anyio.to_thread
 
-from support.running import short_directory
-
-PATIENCE_S = 90.0
-NOWHERE = "http://127.0.0.1:9"
+PATIENCE_S: Final = 90.0
+NOWHERE: Final = "http://127.0.0.1:9"
+_MARK: Final = "HARNESS_RUN"
+_SYSTEM_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What a run of a harness came to."""
+    """How a process ended: its exit code, negative for a signal, and what it wrote."""
 
     code: int
     out: str
@@ -28,13 +31,14 @@ class Ran:
 
 @dataclass(frozen=True)
 class Sandbox:
-    """The directories of one test."""
+    """The directories of one home.  `more_path` are directories in which further programs are found."""
 
     home: Path
     more_path: tuple[str, ...] = ()
 
     @property
     def project(self) -> Path:
+        """The directory in which harnesses work, a git repository."""
         return self.home / "project"
 
     @property
@@ -44,6 +48,7 @@ class Sandbox:
 
     @property
     def tmp(self) -> Path:
+        """The directory for temporary files, and for what processes write."""
         return self.home / "tmp"
 
     @property
@@ -53,6 +58,7 @@ class Sandbox:
 
     @property
     def runtime_dir(self) -> Path:
+        """Where the broker has its sockets when nothing says otherwise."""
         return self.state_dir / "run"
 
     def environment(self, variables: Mapping[str, str]) -> dict[str, str]:
@@ -60,7 +66,7 @@ class Sandbox:
         base = {
             "HOME": str(self.home),
             "LANG": "C.UTF-8",
-            "PATH": ":".join([str(self.bin), *self.more_path, "/usr/local/bin:/usr/bin:/bin"]),
+            "PATH": ":".join([str(self.bin), *self.more_path, _SYSTEM_PATH]),
             "TERM": "xterm",
             "TMPDIR": str(self.tmp),
         }
@@ -71,18 +77,19 @@ class Sandbox:
     @asynccontextmanager
     async def started(self, command: Sequence[str], variables: Mapping[str, str]) -> AsyncIterator["Started"]:
         """A process in the project directory while it runs; it and its children are gone at the end of the block."""
-        out, err = self.tmp / "out", self.tmp / "err"
+        _let_interrupts_through()
+        out, err, mark = self.tmp / "out", self.tmp / "err", uuid.uuid4().hex
         with out.open("wb") as stdout, err.open("wb") as stderr:
-            process = subprocess.Popen(  # noqa: ASYNC220  starting takes no time
+            process = subprocess.Popen(  # noqa: ASYNC220, S603  starting takes no time; the user's own harness
                 command,
                 cwd=self.project,
-                env=self.environment(variables),
+                env=self.environment(variables) | {_MARK: mark},
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
                 start_new_session=True,
             )
-        started = Started(process, out, err)
+        started = Started(process, out, err, mark)
         try:
             yield started
         finally:
@@ -92,10 +99,22 @@ class Sandbox:
 class Started:
     """A running harness: the leader of a process group of its own."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", out: Path, err: Path) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", out: Path, err: Path, mark: str) -> None:
         self._process = process
         self._out = out
         self._err = err
+        self._mark = mark
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._process.poll() is None
+
+    def signal_all(self, number: signal.Signals) -> None:
+        """Send a signal to the program and to everything that it has started, also what has left its group."""
+        for pid in {self._process.pid, *_marked(self._mark)}:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the program alone, not to what it has started."""
@@ -106,28 +125,26 @@ class Started:
         return self._process.wait(PATIENCE_S)
 
     async def ended(self, patience: float = PATIENCE_S) -> Ran:
-        """Wait for its end."""
+        """Wait for its end.
+
+        Raises:
+            TimeoutError: it still runs after `patience` seconds.
+        """
         try:
-            code = await asyncio.to_thread(self._process.wait, patience)
+            code = await anyio.to_thread.run_sync(self._process.wait, patience)
         except subprocess.TimeoutExpired:
             raise TimeoutError(f"not done after {patience:g} s: {self._ran(0)}") from None
         return self._ran(code)
 
     def end(self) -> None:
         """Kill it with everything that it started, also what has left its group; nothing of it is left."""
-        family = self._family()
+        others = _marked(self._mark)
         with suppress(ProcessLookupError):  # all of the group is gone
             os.killpg(self._process.pid, signal.SIGKILL)
-        for process in family:
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
+        for pid in others:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self._process.wait(PATIENCE_S)
-
-    def _family(self) -> list[psutil.Process]:
-        """Return what it has started, as far as that can be known: children of a dead parent are nobody's."""
-        with suppress(psutil.NoSuchProcess):
-            return psutil.Process(self._process.pid).children(recursive=True)
-        return []
 
     def _ran(self, code: int) -> Ran:
         return Ran(code, self._out.read_text(errors="replace"), self._err.read_text(errors="replace"))
@@ -135,14 +152,23 @@ class Started:
 
 @contextmanager
 def sandbox(more_path: tuple[str, ...] = ()) -> Iterator[Sandbox]:
-    """A sandbox while the block lasts."""
-    with short_directory() as home:
+    """A sandbox while the block lasts; the directory's path is short enough for a socket."""
+    home = Path(tempfile.mkdtemp(prefix="lb-"))
+    try:
         found = Sandbox(home, more_path)
         for folder in (found.bin, found.tmp, found.project):
             folder.mkdir()
         git = ["git", "init", "--quiet", str(found.project)]
-        subprocess.run(git, env=found.environment({}), check=True, timeout=PATIENCE_S)
+        subprocess.run(git, env=found.environment({}), check=True, timeout=PATIENCE_S)  # noqa: S603  our own words
         yield found
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _let_interrupts_through() -> None:
+    """Undo what a shell does to jobs in the background: they, and all that they start, ignore SIGINT."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def only_loopback() -> bool:
@@ -151,3 +177,16 @@ def only_loopback() -> bool:
     if not devices.exists():
         return False
     return {line.partition(":")[0].strip() for line in devices.read_text().splitlines()[2:]} <= {"lo"}
+
+
+def _marked(mark: str) -> set[int]:
+    """Return the processes that have the mark in their environment, as far as Linux tells; elsewhere none.
+
+    Children of a dead parent belong to nobody, so they are known by what they inherited.
+    """
+    wanted, found = f"{_MARK}={mark}".encode(), set[int]()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if wanted in (folder / "environ").read_bytes().split(b"\0"):
+                found.add(int(folder.name))
+    return found - {os.getpid()}

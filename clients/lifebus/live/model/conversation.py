@@ -1,11 +1,17 @@
 """What a model request and its answer are, whichever protocol carries them."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+
+MODEL: Final = "fake-model"
+"""The name by which harnesses are told of the model."""
+
+
+_OWN: Final = ("command", "cmd", "prompt", "message", "task", "goal")
 
 
 @dataclass(frozen=True)
-class Item:
+class ConversationItem:
     """One piece of the conversation, in order: who says it, and all its text."""
 
     role: str
@@ -16,7 +22,7 @@ class Item:
 class Conversation:
     """A request: its items, and the schema of each tool that it offers."""
 
-    items: tuple[Item, ...]
+    items: tuple[ConversationItem, ...]
     tools: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def roles_of(self, text: str) -> list[str]:
@@ -50,22 +56,23 @@ def text_of(content: Any) -> str:
     return ""
 
 
-def arguments_for(schema: dict[str, Any], words: str) -> dict[str, Any]:
+def arguments_for(tool: str, schema: dict[str, Any], words: str) -> dict[str, Any]:
     """Return arguments that fit a tool's schema, with the words where the tool wants its command or task."""
     properties: dict[str, Any] = schema.get("properties") or {}
-    wanted = ("command", "cmd", "prompt", "message", "task", "goal")
-    own = next((key for key in wanted if key in properties), "command")
+    # A tool for sub-agents may have an optional `command` beside its prompt, so what is required goes first.
+    required: list[str] = schema.get("required") or []
+    own = next((key for key in _OWN if key in required), next((key for key in _OWN if key in properties), "command"))
     listed = properties.get(own, {}).get("type") == "array"
-    required = [key for key in schema.get("required") or [] if key != own]
     return {own: ["bash", "-c", words] if listed else words} | {
-        key: _filler(key, properties.get(key, {})) for key in required
+        key: _filler(tool, key, properties.get(key, {})) for key in required if key != own
     }
 
 
-def _filler(key: str, schema: dict[str, Any]) -> Any:
+def _filler(tool: str, key: str, schema: dict[str, Any]) -> Any:
     if schema.get("enum"):
         return schema["enum"][0]
     plain: dict[str, Any] = {"boolean": False, "integer": 1, "number": 1, "array": [], "object": {}}
     if schema.get("type") in plain:
         return plain[schema["type"]]
-    return "general-purpose" if key == "subagent_type" else f"some {key}"
+    named = {"agent_name": "generalist", "subagent_type": "general" if tool == "task" else "general-purpose"}
+    return named.get(key, f"some {key}")

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from support.e2e.conversation import Answer, Conversation, arguments_for
-from support.e2e.protocols import ChatCompletions, GenerateContent, Messages, ModelProtocol, Responses
-from support.e2e.scripting import AGENTS, SHELLS, Scripts, Step
+from lifebus.live.model.conversation import MODEL, Answer, Conversation, arguments_for
+from lifebus.live.model.protocols import ChatCompletions, GenerateContent, Messages, ModelProtocol, Responses
+from lifebus.live.model.scripting import AGENTS, SHELLS, Scripts, ScriptStep
 
-MODEL = "fake-model"
 PATIENCE_S = 60.0
 LONGEST_HOLD_S = 120.0
 
@@ -53,6 +52,7 @@ class FakeModel:
 
     @property
     def url(self) -> str:
+        """Its address, without a path."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def wait_held(self) -> None:
@@ -65,6 +65,7 @@ class FakeModel:
         return [request for request in self.requests if request.conversation.roles_of(text)]
 
     def close(self) -> None:
+        """End the server, and whatever waits for an answer."""
         self.closing.set()
         self._server.shutdown()
         self._thread.join(PATIENCE_S)
@@ -81,12 +82,12 @@ def fake_model(context_window: int = 200_000) -> Iterator[FakeModel]:
         model.close()
 
 
-def _answer(step: Step, conversation: Conversation) -> Answer:
+def _answer(step: ScriptStep, conversation: Conversation) -> Answer:
     names = {"run": SHELLS, "agent": AGENTS}.get(step.deed, ())
     tool = next((name for name in names if name in conversation.tools), "")
     if not tool:
         return Answer(tokens=step.number, text=step.words)
-    return Answer(tokens=step.number, tool=tool, arguments=arguments_for(conversation.tools[tool], step.words))
+    return Answer(tokens=step.number, tool=tool, arguments=arguments_for(tool, conversation.tools[tool], step.words))
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -1,0 +1,101 @@
+"""A broker as a process of its own, which can be killed, stopped and started again."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import anyio
+import anyio.to_thread
+
+from lifebus.client import connect
+from lifebus.live.sandbox import Sandbox
+from lifebus_contract import TransportError
+
+_START_S: Final = 20.0
+_STOP_S: Final = 8.0
+_RETRY_S: Final = 0.05
+_TICK_MS: Final = "500"
+
+
+class LiveBroker:
+    """`lifebus up` in a sandbox."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self._process = process
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._process.poll() is None
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the broker."""
+        self._process.send_signal(number)
+
+    async def kill(self) -> None:
+        """End it at once, without a chance to put anything in order."""
+        self._process.kill()
+        await anyio.to_thread.run_sync(self._process.wait, _STOP_S)
+
+    def close(self) -> None:
+        """End it in order where it is still there; a broker that does not end is killed."""
+        if not self.running:
+            return
+        self._process.send_signal(signal.SIGCONT)
+        self._process.terminate()
+        try:
+            self._process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(_STOP_S)
+
+
+@asynccontextmanager
+async def live_broker(box: Sandbox) -> AsyncIterator[LiveBroker]:
+    """A broker that answers, while the block lasts.
+
+    Raises:
+        TransportError: it does not start; the text holds the end of its log.
+    """
+    log = box.home / "broker.log"
+    places = {
+        "LIFEBUS_RUNTIME_DIR": str(box.runtime_dir),
+        "LIFEBUS_STATE_DIR": str(box.state_dir),
+        "LIFEBUS_TICKS_INTERVAL_MS": _TICK_MS,
+    }
+    with log.open("ab") as output:
+        process = subprocess.Popen(  # noqa: ASYNC220  starting takes no time
+            [sys.executable, "-m", "lifebus", "up"],
+            env=box.environment(places) | _python_path(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=output,
+            start_new_session=True,  # Ctrl-C reaches only the command, which then stops the broker in order
+        )
+    broker = LiveBroker(process)
+    try:
+        if not await _answers(broker, box):
+            raise TransportError(f"the broker did not start: {log.read_text(errors='replace')[-1500:]}")
+        yield broker
+    finally:
+        broker.close()
+
+
+def _python_path() -> dict[str, str]:
+    return {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+
+
+async def _answers(broker: LiveBroker, box: Sandbox) -> bool:
+    """Wait until the broker answers; return False where it ended, or took too long."""
+    with anyio.move_on_after(_START_S):
+        while broker.running:
+            try:
+                async with connect("live", runtime_dir=box.runtime_dir, timeout=1.0):
+                    return True
+            except TransportError:
+                await anyio.sleep(_RETRY_S)
+    return False

@@ -1,0 +1,89 @@
+"""What was recorded, as lines that can be compared, and what may never be recorded whatever was played.  Pure."""
+
+from collections.abc import Container, Iterator, Sequence
+from typing import Final
+
+from lifebus_contract import LifecycleEvent, Receipt
+
+_ASIDE: Final = {LifecycleEvent.CONTEXT_PRESSURE_OBSERVED, LifecycleEvent.SUPERVISOR_TICK}
+_DETAILS: Final = {
+    LifecycleEvent.SESSION_STARTING: "source",
+    LifecycleEvent.SESSION_STARTED: "source",
+    LifecycleEvent.FRAME_ENDED: "frame_end",
+    LifecycleEvent.SESSION_ENDED: "session_end",
+    LifecycleEvent.CAPABILITY_DEGRADED: "cause",
+}
+
+
+def lines_of(receipts: Sequence[Receipt]) -> list[str]:
+    """Return what happened to sessions, frames and contexts, in order, one line a receipt: the event and its detail.
+
+    The sessions follow each other in the order in which they began.  The frames of sub-agents are marked as nested.
+    What a process says that names no session is left out: what follows from it is recorded in the sessions.
+    """
+    nested = {one.telemetry_summary.get("frame_id") for one in receipts if "parent_frame_id" in one.telemetry_summary}
+    shown = [one for one in receipts if one.event not in _ASIDE]
+    sessions = dict.fromkeys(one.harness_session_id for one in receipts if one.harness_session_id)
+    return [_line(one, nested) for session in sessions for one in shown if one.harness_session_id == session]
+
+
+def _line(receipt: Receipt, nested: Container[object] = ()) -> str:
+    facts = receipt.telemetry_summary
+    depth = "nested " if facts.get("frame_id") in nested else ""
+    detail = facts.get(_DETAILS.get(receipt.event, ""))
+    return f"{depth}{receipt.event.value} {detail}" if detail else f"{depth}{receipt.event.value}"
+
+
+def broken_rules(receipts: Sequence[Receipt]) -> list[str]:
+    """Return what no scenario may record, one sentence each."""
+    return [
+        *_sequence_faults(receipts),
+        *_frame_faults(receipts),
+        *_faults_behind_ends(receipts),
+        *_pressure_faults(receipts),
+    ]
+
+
+def _sequence_faults(receipts: Sequence[Receipt]) -> Iterator[str]:
+    for session in dict.fromkeys(one.harness_session_id for one in receipts if one.harness_session_id):
+        numbers = [one.sequence for one in receipts if one.harness_session_id == session]
+        if numbers != list(range(1, len(numbers) + 1)):
+            yield f"session {session} is numbered {numbers}"
+
+
+def _frame_faults(receipts: Sequence[Receipt]) -> Iterator[str]:
+    opened, ended = set[tuple[str | None, str | int | None]](), set[tuple[str | None, str | int | None]]()
+    for one in receipts:
+        frame = (one.harness_session_id, one.telemetry_summary.get("frame_id"))
+        if one.event is LifecycleEvent.FRAME_OPENED:
+            if frame in opened:
+                yield f"frame {frame[1]} was opened twice"
+            opened.add(frame)
+        if one.event is LifecycleEvent.FRAME_ENDED:
+            if frame in ended:
+                yield f"frame {frame[1]} ended twice"
+            if frame not in opened:
+                yield f"frame {frame[1]} ended without having been opened"
+            ended.add(frame)
+    for frame in opened - ended:
+        yield f"frame {frame[1]} never ended"
+
+
+def _faults_behind_ends(receipts: Sequence[Receipt]) -> Iterator[str]:
+    over = set[str | None]()
+    for one in receipts:
+        if one.event is LifecycleEvent.SESSION_STARTING or one.event is LifecycleEvent.SESSION_STARTED:
+            over.discard(one.harness_session_id)
+        elif one.harness_session_id in over:
+            yield f"{_line(one)} stands behind the end of its session"
+        if one.event is LifecycleEvent.SESSION_ENDED:
+            over.add(one.harness_session_id)
+
+
+def _pressure_faults(receipts: Sequence[Receipt]) -> Iterator[str]:
+    for one in receipts:
+        summary = one.telemetry_summary
+        if one.event is LifecycleEvent.CONTEXT_PRESSURE_OBSERVED:
+            level, window = summary.get("context_pressure"), summary.get("context_window_tokens")
+            if level and not window:
+                yield f"pressure {level} was recorded without a window"

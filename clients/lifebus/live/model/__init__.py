@@ -1,0 +1,1 @@
+"""A model server on loopback that does what prompts say."""

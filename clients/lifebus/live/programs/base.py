@@ -1,0 +1,88 @@
+"""What has to be known of a harness to play scenarios with it: its settings, its command lines, what it can refuse."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from lifebus.live.sandbox import Ran, Sandbox
+
+Moment = Literal["prompt", "tool", "stop"]
+"""What a hook of somebody else can refuse."""
+
+
+@dataclass(frozen=True)
+class Installation:
+    """A harness as it is installed: its program, and where it finds the programs that it needs.
+
+    `plugin_kit` is a directory with the npm packages that OpenCode looks for beside its settings.
+    """
+
+    file: Path
+    more_path: tuple[str, ...] = ()
+    plugin_kit: Path | None = None
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One run of the program: a prompt, the session to go on with, and further arguments.
+
+    `trusting`: hooks run although nobody has trusted them.
+    """
+
+    prompt: str
+    session: str | None = None
+    arguments: tuple[str, ...] = ()
+    trusting: bool = True
+
+
+@dataclass(frozen=True)
+class RefusingHook:
+    """A hook that is not ours and refuses `times` times what comes at its moment; `counter` is a file of its own."""
+
+    moment: Moment
+    times: int
+    counter: Path
+
+    @property
+    def shell(self) -> str:
+        """A shell command that exits with 2 and a reason, as hooks refuse; later it lets everything pass."""
+        return (
+            f"n=$(cat {self.counter} 2>/dev/null || echo 0); [ $n -ge {self.times} ] && exit 0; "
+            f"echo $((n+1)) >{self.counter}; echo Refused. >&2; exit 2"
+        )
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What a harness is prepared with: where the model answers, the program, and who refuses what."""
+
+    model_url: str
+    program: Installation
+    refusal: RefusingHook | None = None
+
+
+def command_hooks(refusal: RefusingHook, names: Mapping[Moment, str]) -> dict[str, Any]:
+    """Return a refusing hook in the form that Codex, Claude Code and Gemini CLI share; `names` are the hooks' own."""
+    hook = {"type": "command", "command": refusal.shell}
+    return {names[refusal.moment]: [{"hooks": [hook]}]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class HarnessProgram:
+    """A real program.  Its command lines name it by its adapter id, by which the sandbox's path finds it.
+
+    `context_window` is the window in tokens that the fake model is said to have.  `compacting` are prompts, one a run
+    of the same session, that make it compact; it is empty where nothing is known to.  `prepare` writes the program's
+    own settings, without any hook of ours.  `environment` returns the variables that the program needs beside the
+    sandbox's own, from the sandbox and the model's address.  `hook_failures` returns what the program says of hooks
+    that failed, where it says anything.
+    """
+
+    adapter_id: str
+    context_window: int
+    compacting: tuple[str, ...]
+    prepare: Callable[[Sandbox, Preparation], None]
+    environment: Callable[[Sandbox, str], dict[str, str]]
+    command: Callable[[Turn], list[str]]
+    hook_failures: Callable[[Ran], list[str]]

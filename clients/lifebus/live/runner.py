@@ -1,0 +1,102 @@
+"""Plays one scenario with one harness and says how what was recorded compares with the table."""
+
+import shutil
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import anyio
+import anyio.to_thread
+
+from lifebus.client import Bus
+from lifebus.live.expected import Expectation
+from lifebus.live.judge import broken_rules, lines_of
+from lifebus.live.programs.base import HarnessProgram, Installation
+from lifebus.live.sandbox import Ran
+from lifebus.live.scenarios import Scenario
+from lifebus.live.stage import LiveError, stage
+from lifebus_contract import Receipt
+
+_PATIENCE_S: Final = 12.0
+_QUIET_S: Final = 3.0
+"""How long nothing more may be recorded: longer than turns and processes take to settle."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What came of one scenario with one harness."""
+
+    harness: str
+    scenario: str
+    expected: Expectation
+    recorded: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+    receipts: tuple[Receipt, ...] = ()
+    runs: tuple[Ran, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether all that was recorded is what has to be recorded; nothing was where there is nothing to play."""
+        return bool(self.expected.cannot) or (self.expected.fits(self.recorded) and not self.faults)
+
+
+async def play(
+    harness: HarnessProgram, program: Installation, scenario: Scenario, expected: Expectation, keep: Path | None = None
+) -> Cell:
+    """Play a scenario in a sandbox of its own; `keep` is a directory that gets a copy of what everybody wrote there.
+
+    Raises:
+        LifebusError: the broker did not start, or stopped answering.
+    """
+    stuck: list[str] = []
+    async with AsyncExitStack() as stack:
+        on = await stack.enter_async_context(stage(harness, program, scenario.refusing))
+        try:
+            await scenario.play(on)
+        except (LiveError, TimeoutError) as error:
+            stuck.append(f"the scenario could not be played: {error}")
+        if not on.broker.running:
+            await stack.enter_async_context(on.broker_again())
+        receipts = await _recorded(on.bus, expected)
+        if keep:
+            await anyio.to_thread.run_sync(_copy, on.box.home, keep / f"{harness.adapter_id}.{scenario.name}")
+        faults = [
+            *stuck,
+            *broken_rules(receipts),
+            *(f"the model was asked for {one}" for one in _odd(on.model.unknown)),
+        ]
+        return Cell(
+            harness.adapter_id,
+            scenario.name,
+            expected,
+            tuple(lines_of(receipts)),
+            tuple(faults),
+            tuple(receipts),
+            tuple(on.runs),
+        )
+
+
+def _copy(home: Path, target: Path) -> None:
+    """Copy a sandbox without programs, sockets and what changes while it is read."""
+    shutil.rmtree(target, ignore_errors=True)
+    with suppress(shutil.Error):
+        shutil.copytree(home, target, symlinks=True, ignore=shutil.ignore_patterns("node_modules", "run", ".git"))
+
+
+def _odd(asked: Sequence[str]) -> list[str]:
+    return [one for one in asked if one != "POST /api/show"]  # Hermes asks every model which kind it is
+
+
+async def _recorded(bus: Bus, expected: Expectation) -> list[Receipt]:
+    """Follow until what is expected is there and nothing comes behind it, or patience is over."""
+    found: list[Receipt] = []
+    end = anyio.current_time() + _PATIENCE_S
+    with anyio.CancelScope(deadline=end) as scope:
+        async for item in bus.receipts(since="start"):
+            if isinstance(item, Receipt):
+                found.append(item)
+            complete = expected.fits(lines_of(found))
+            scope.deadline = anyio.current_time() + _QUIET_S if complete else max(end, anyio.current_time() + _QUIET_S)
+    return found

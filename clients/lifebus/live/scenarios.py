@@ -1,0 +1,129 @@
+"""The scenarios: what is done with a harness.  What has to be recorded stands in expected.toml."""
+
+import signal
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from lifebus.live.model.scripting import HOLD, agent, fail, prompt, run, say
+from lifebus.live.programs.base import Moment, Turn
+from lifebus.live.stage import Stage
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Something that a person does with a harness, or that happens to it.
+
+    `refusing`: what a hook of somebody else refuses in it, and how often.
+    """
+
+    name: str
+    title: str
+    play: Callable[[Stage], Awaitable[None]]
+    refusing: tuple[Moment, int] | None = None
+
+
+async def _plain_turn(on: Stage) -> None:
+    await on.run(Turn(prompt("Begin.", say("begun"))))
+
+
+async def _tool_turn(on: Stage) -> None:
+    await on.run(Turn(prompt("Look.", run("echo hi"), say("done"))))
+
+
+async def _denied_tool(on: Stage) -> None:
+    await on.run(Turn(prompt("Try.", run(f"touch {on.reached}"), say("tried"))))
+
+
+async def _stop_blocked(on: Stage) -> None:
+    await on.run(Turn(prompt("Work.", say("one"), say("two"), say("three"))))
+
+
+async def _model_error_400(on: Stage) -> None:
+    await on.run(Turn(prompt("Fail.", fail(400))))
+
+
+async def _model_error_500(on: Stage) -> None:
+    await on.run(Turn(prompt("Fail.", fail(500))))
+
+
+async def _sigint(on: Stage) -> None:
+    await on.stopped(Turn(prompt("Wait.", HOLD)), signal.SIGINT, on.model.held.is_set)
+
+
+async def _sigterm(on: Stage) -> None:
+    await on.stopped(Turn(prompt("Wait.", HOLD)), signal.SIGTERM, on.model.held.is_set)
+
+
+async def _sigkill_in_tool(on: Stage) -> None:
+    working = prompt("Work.", run(f"touch {on.reached}; sleep 30"), say("done"))
+    await on.stopped(Turn(working), signal.SIGKILL, on.reached.exists)
+
+
+async def _sigkill_in_continuation(on: Stage) -> None:
+    await on.stopped(Turn(prompt("Work.", say("one"), HOLD)), signal.SIGKILL, on.model.held.is_set)
+
+
+async def _resume(on: Stage) -> None:
+    await on.run(Turn(prompt("Begin.", say("begun"))))
+    await on.settled()
+    await on.run(Turn(prompt("Go on.", say("gone on")), await on.session()))
+
+
+async def _resume_after_sigkill(on: Stage) -> None:
+    await on.stopped(Turn(prompt("Wait.", HOLD)), signal.SIGKILL, on.model.held.is_set)
+    await on.settled()
+    await on.run(Turn(prompt("Go on.", say("gone on")), await on.session()))
+
+
+async def _sub_agent(on: Stage) -> None:
+    await on.run(Turn(prompt("Delegate.", agent("look around"), run("sleep 3"), say("delegated"))))
+
+
+async def _compaction(on: Stage) -> None:
+    session = None
+    for words in on.harness.compacting:
+        await on.run(Turn(words, session))
+        await on.settled()
+        session = await on.session()
+
+
+async def _broker_away(on: Stage) -> None:
+    await on.broker.kill()
+    await on.run(Turn(prompt("Work.", run("echo hi"), say("done"))))
+
+
+async def _broker_hung(on: Stage) -> None:
+    on.broker.signal(signal.SIGSTOP)
+    await on.run(Turn(prompt("Work.", run("echo hi"), say("done"))))
+    on.broker.signal(signal.SIGCONT)
+    await on.broker.kill()
+
+
+async def _untrusted_hooks(on: Stage) -> None:
+    await on.run(Turn(prompt("Work.", *[run("sleep 1")] * 5, say("done")), trusting=False))
+
+
+_ALL: Final = (
+    Scenario("plain_turn", "plain turn", _plain_turn),
+    Scenario("tool_turn", "tool turn", _tool_turn),
+    Scenario("denied_tool", "denied tool", _denied_tool, ("tool", 9)),
+    Scenario("prompt_blocked", "prompt blocked by another hook", _plain_turn, ("prompt", 9)),
+    Scenario("stop_blocked_twice", "stop blocked twice", _stop_blocked, ("stop", 2)),
+    Scenario("model_error_400", "model error 400", _model_error_400),
+    Scenario("model_error_500", "model error 500", _model_error_500),
+    Scenario("sigint", "SIGINT", _sigint),
+    Scenario("sigterm", "SIGTERM", _sigterm),
+    Scenario("sigkill_in_tool", "SIGKILL in a tool call", _sigkill_in_tool),
+    Scenario("sigkill_in_continuation", "SIGKILL in a continuation", _sigkill_in_continuation, ("stop", 1)),
+    Scenario("resume", "resume", _resume),
+    Scenario("resume_after_sigkill", "resume after SIGKILL", _resume_after_sigkill),
+    Scenario("sub_agent", "sub-agent", _sub_agent),
+    Scenario("compaction", "compaction", _compaction),
+    Scenario("broker_away", "broker away", _broker_away),
+    Scenario("broker_hung", "broker hung", _broker_hung),
+    Scenario("untrusted_hooks", "untrusted hooks", _untrusted_hooks),
+)
+
+SCENARIOS: Final = {one.name: one for one in _ALL}
+"""Every scenario by its name, in the order of the matrix."""

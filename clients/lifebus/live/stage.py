@@ -1,0 +1,157 @@
+"""What a scenario is played with: a real harness with our hooks, the fake model, a broker, and a client of it."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import anyio
+import anyio.to_thread
+
+from lifebus.client import Bus, connect
+from lifebus.live.broker import LiveBroker, live_broker
+from lifebus.live.model.server import FakeModel, fake_model
+from lifebus.live.programs.base import HarnessProgram, Installation, Moment, Preparation, RefusingHook, Turn
+from lifebus.live.sandbox import Ran, Sandbox, Started, sandbox
+from lifebus_contract import LifebusError, LifecycleEvent, Receipt
+
+PATIENCE_S: Final = 15.0
+RUN_S: Final = 60.0
+_RETRY_S: Final = 0.05
+
+
+class LiveError(LifebusError):
+    """A scenario could not be played to its end; the text says where it stuck."""
+
+
+@dataclass
+class Stage:
+    """A harness that is connected to a broker.  `runs` are the harness's runs so far, the newest last."""
+
+    harness: HarnessProgram
+    box: Sandbox
+    model: FakeModel
+    broker: LiveBroker
+    bus: Bus
+    runs: list[Ran] = field(default_factory=list)
+
+    @property
+    def reached(self) -> Path:
+        """A file that a scripted tool call makes in order to say that it runs."""
+        return self.box.tmp / "reached"
+
+    @asynccontextmanager
+    async def started(self, turn: Turn) -> AsyncIterator[Started]:
+        """The harness while it runs."""
+        variables = self.harness.environment(self.box, self.model.url)
+        async with self.box.started(self.harness.command(turn), variables) as started:
+            yield started
+
+    async def run(self, turn: Turn) -> Ran:
+        """Run the harness to its end, whatever its exit code."""
+        async with self.started(turn) as started:
+            return self._kept(await started.ended(RUN_S))
+
+    async def stopped(self, turn: Turn, number: signal.Signals, condition: Callable[[], bool]) -> Ran:
+        """Run the harness, send it a signal as soon as the condition holds, and wait for its end.
+
+        Raises:
+            LiveError: the condition does not come to hold.
+        """
+        async with self.started(turn) as started:
+            with anyio.move_on_after(RUN_S):
+                while not condition() and started.running:  # noqa: ASYNC110  another process makes it hold
+                    await anyio.sleep(_RETRY_S)
+            if not condition():
+                ran = self._kept(await _over(started))
+                raise LiveError(f"the harness never came to where it should be stopped: {ran}")
+            await self._known()
+            if number is signal.SIGKILL:
+                started.signal_all(number)
+            else:
+                started.signal(number)
+            return self._kept(await started.ended(RUN_S))
+
+    async def session(self) -> str:
+        """Return the id of the session that began first.
+
+        Raises:
+            LiveError: no session was recorded.
+        """
+        heads = await self.bus.sessions()
+        receipts = await self.receipts()
+        if not heads or not receipts:
+            raise LiveError("no session was recorded")
+        return next(one.harness_session_id for one in receipts if one.harness_session_id)
+
+    async def receipts(self) -> list[Receipt]:
+        """Return every receipt so far."""
+        found = self.bus.receipts(since="start", until_head=True)
+        return [item async for item in found if isinstance(item, Receipt)]
+
+    async def settled(self) -> None:
+        """Wait until the newest session event is an end, or for some seconds."""
+        with anyio.move_on_after(PATIENCE_S):
+            async for item in self.bus.receipts(since="start"):
+                if isinstance(item, Receipt) and item.event is LifecycleEvent.SESSION_ENDED:
+                    return
+
+    @asynccontextmanager
+    async def broker_again(self) -> AsyncIterator[None]:
+        """A new broker in the place of the one that has gone."""
+        async with live_broker(self.box) as self.broker:
+            yield
+
+    async def _known(self) -> None:
+        """Wait until lifebus knows that the session began: a signal that is faster than the hook shows nothing."""
+        with anyio.move_on_after(PATIENCE_S):
+            async for item in self.bus.receipts(since="start"):
+                if isinstance(item, Receipt) and item.event is LifecycleEvent.FRAME_OPENED:
+                    return
+
+    def _kept(self, ran: Ran) -> Ran:
+        self.runs.append(ran)
+        return ran
+
+
+async def _over(started: Started) -> Ran:
+    started.end()
+    return await started.ended(RUN_S)
+
+
+@asynccontextmanager
+async def stage(
+    harness: HarnessProgram, program: Installation, refusing: tuple[Moment, int] | None = None
+) -> AsyncIterator[Stage]:
+    """A stage for one scenario; `refusing` is what a hook of somebody else refuses, and how often.
+
+    Raises:
+        LiveError: the hooks could not be installed.
+        TransportError: the broker did not start.
+    """
+    with sandbox(program.more_path) as box, fake_model(harness.context_window) as model:
+        refusal = RefusingHook(refusing[0], refusing[1], box.home / "refused") if refusing else None
+        harness.prepare(box, Preparation(model.url, program, refusal))
+        (box.bin / harness.adapter_id).symlink_to(program.file)
+        await anyio.to_thread.run_sync(_install, harness, box)
+        async with live_broker(box) as broker, connect("live", runtime_dir=box.runtime_dir) as bus:
+            yield Stage(harness, box, model, broker, bus)
+
+
+def _install(harness: HarnessProgram, box: Sandbox) -> None:
+    ran = subprocess.run(  # noqa: S603  our own interpreter and our own words
+        [sys.executable, "-m", "lifebus", "hooks", "install", harness.adapter_id, "--yes", "--skip-unknown"],
+        env=box.environment({}),
+        cwd=box.project,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=RUN_S,
+        check=False,
+    )
+    if ran.returncode != 0:
+        raise LiveError(f"the hooks were not installed: {ran.stdout}{ran.stderr}")
