@@ -30,7 +30,7 @@ class Run:
         self.acknowledged: list[bytes] = []
         self.late: list[bytes] = []
         self.fault: list[Exception] = []
-        self._heard = asyncio.Event()
+        self._answered = asyncio.Event()
 
     async def go(self) -> None:
         try:
@@ -40,10 +40,10 @@ class Run:
             return
         for number in range(ROUNDS):
             entries = [entry(number * 3 + n, key=f"k{number * 3 + n}", harness_session_id=f"s{n}") for n in range(3)]
-            self._heard.clear()
+            self._answered.clear()
             if ledger.append(entries, self._acknowledge) is None:
                 async with asyncio.timeout(10):
-                    await self._heard.wait()
+                    await self._answered.wait()
             if number % 4 == 3:
                 await self._read(ledger)
         if self.fault:
@@ -56,11 +56,11 @@ class Run:
     def _acknowledge(self, answers: list[AppendResult]) -> None:
         where = self.late if self.fault else self.acknowledged
         where += [answer.stored.receipt for answer in answers if answer.stored is not None]
-        self._heard.set()
+        self._answered.set()
 
     def _fail(self, fault: Exception) -> None:
         self.fault.append(fault)
-        self._heard.set()
+        self._answered.set()
 
     async def _read(self, ledger: SqliteLedger) -> None:
         try:

@@ -58,7 +58,7 @@ class Run:
         self.late = 0
         self.faults: list[Exception] = []
         self.refused = 0
-        self._heard = asyncio.Event()
+        self._answered = asyncio.Event()
 
     async def go(self) -> None:
         """Recover the log, then do everything that a ledger does; every step may fail, none may hang."""
@@ -90,16 +90,16 @@ class Run:
         def done(answer: Any) -> None:
             self.late += bool(self.faults) and not _refused(answer)
             take(answer)
-            self._heard.set()
+            self._answered.set()
 
-        self._heard.clear()
+        self._answered.clear()
         self.refused += ask(done) is not None
         if not self.faults and not self.refused:
-            await self._heard.wait()
+            await self._answered.wait()
 
     def _fail(self, fault: Exception) -> None:
         self.faults.append(fault)
-        self._heard.set()
+        self._answered.set()
 
     def _take_rows(self, answers: list[AppendResult]) -> None:
         self.refused += _refused(answers)

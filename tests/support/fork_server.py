@@ -205,7 +205,7 @@ def serve() -> NoReturn:
         readable, _, _ = select.select([requests.fileno(), wake_reader], [], [])
         if wake_reader in readable:
             os.read(wake_reader, 4096)
-            _tell_ends(ends)
+            _report_ends(ends)
         if requests.fileno() in readable:
             data, descriptors, _, _ = socket.recv_fds(requests, _MAX_REQUEST, 16)
             if not data:
@@ -219,7 +219,7 @@ def serve() -> NoReturn:
             requests.send(b"%d" % pid)
 
 
-def _tell_ends(ends: dict[int, int]) -> None:
+def _report_ends(ends: dict[int, int]) -> None:
     """Write the wait status of each child that has ended; who asked may be gone."""
     while ends:
         pid, status = os.waitpid(-1, os.WNOHANG)

@@ -68,14 +68,14 @@ async def test_lines_that_are_pruned_under_the_reader_are_missed_aloud(path: Pat
         lines = log.lines(0, 1500)
         next(lines)
         await ledger.prune(1400, b"")
-        with pytest.raises(InternalError) as told:
+        with pytest.raises(InternalError) as refused:
             list(lines)
-    assert told.value.code == "history_pruned"
+    assert refused.value.code == "history_pruned"
     await ledger.aclose()
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "expected"),
     [
         ("DELETE FROM rows WHERE position = 7", "row 7: it is missing"),
         ("DELETE FROM keys WHERE position = 7", "row 7: idempotency key"),
@@ -84,7 +84,7 @@ async def test_lines_that_are_pruned_under_the_reader_are_missed_aloud(path: Pat
         ("UPDATE base SET body = x'00'", "base"),
     ],
 )
-async def test_what_is_not_as_it_was_written_is_not_served(path: Path, damage: str, told: str) -> None:
+async def test_what_is_not_as_it_was_written_is_not_served(path: Path, damage: str, expected: str) -> None:
     ledger = await SqliteLedger.open(path)
     await recorded(ledger, keyed(range(10)))
     await ledger.prune(2, b"base")
@@ -92,7 +92,7 @@ async def test_what_is_not_as_it_was_written_is_not_served(path: Path, damage: s
     connection = apsw.Connection(str(path))
     connection.execute(damage)
     connection.close()
-    with SqliteLog(path) as log, pytest.raises(InternalError, match=told) as refused:
+    with SqliteLog(path) as log, pytest.raises(InternalError, match=expected) as refused:
         (log.base(), list(log.lines(2, 10)))
     assert refused.value.code == "ledger_damaged"
 

@@ -40,7 +40,7 @@ async def write_ledger(path: Path, crashed: Path | None = None) -> None:
     store = ledger._file.store
     while store.pruned < FLOOR:
         await append(ledger, [])
-    await ledger._write(lambda store: _bury(store.connection))
+    await ledger._write(lambda store: _make_tombstones(store.connection))
     await recorded(ledger, keyed(range(100, 164), at_epoch_s=1_790_000_100))
     await recorded(ledger, keyed(range(164, 168), adapter_id="claude", telemetry_summary={"emitter": "carol"}))
     await recorded(ledger, [entry(170, harness_session_id=None), entry(171, harness_session_id="s2")])
@@ -57,7 +57,7 @@ def copy_ledger(path: Path, copy: Path) -> None:
             shutil.copy(f"{path}{suffix}", f"{copy}{suffix}")
 
 
-def _bury(connection: apsw.Connection) -> None:
+def _make_tombstones(connection: apsw.Connection) -> None:
     """Leave two tombstones."""
     for number in range(2):
         values = (bytes([number]) * 16, b"digest--", 1_790_000_100)
