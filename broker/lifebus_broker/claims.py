@@ -6,6 +6,7 @@ from typing import Final
 from lifebus_broker.ports import LedgerCapabilities
 from lifebus_contract import (
     AdapterManifest,
+    CallbackRequest,
     CapabilityClaim,
     InvalidRequest,
     LifecycleEvent,
@@ -14,6 +15,7 @@ from lifebus_contract import (
     RenewalClaim,
     SessionIdentityClaim,
     SupportState,
+    Warning,  # noqa: A004  the contract's own word
 )
 
 _Claim = Callable[[AdapterManifest], SupportState]
@@ -54,6 +56,25 @@ def count_claim(registered: RegisteredAdapter, capability: str) -> SupportState:
     claimed = claim_of(registered.manifest, capability)
     is_void = capability in registered.unavailable_here or _closed_profiles(registered, capability)
     return SupportState.UNAVAILABLE if is_void else claimed
+
+
+def remark_on(manifest: AdapterManifest, request: CallbackRequest) -> Warning | None:
+    """Return what an event has against its adapter's manifest: not claimed, or not by this mode; None if nothing.
+
+    It is recorded all the same, for it happened; that the manifest is wrong about it is worth a remark.
+    """
+    claim = manifest.lifecycle_events.get(request.event)
+    if claim is None or claim.support is SupportState.UNAVAILABLE:
+        what = f"claims that `{request.event}` is unavailable"
+    elif request.integration_mode in claim.modes:
+        return None
+    else:
+        what = f"claims `{request.event}` by {', '.join(claim.modes)}, not by {request.integration_mode}"
+    return Warning(
+        code="event_not_claimed",
+        message=f"the manifest of `{manifest.adapter_id[:64]}` {what}",
+        capability=f"event:{request.event}",
+    )
 
 
 def claims_without(ledger: LedgerCapabilities) -> frozenset[str]:

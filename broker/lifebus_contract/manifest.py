@@ -149,7 +149,8 @@ class RegisteredAdapter(Document, frozen=True, kw_only=True):
     placement promises (docs/contract.md 5.4); it never widens it.  In a `watching_mode` the harness is only looked
     at, so that nothing can be handed to it.  `profiles` are the host integration profiles that this broker has
     enabled: a claim that is scoped to profiles counts only where one of them is (docs/contract.md 3.5).
-    `unavailable_here` are capabilities that this broker cannot give, whatever a manifest claims.
+    `unavailable_here` are capabilities that this broker cannot give, whatever a manifest claims.  `aliases` are other
+    names under which people know the harness (docs/contract.md 3.7).
     """
 
     manifest: AdapterManifest
@@ -158,3 +159,4 @@ class RegisteredAdapter(Document, frozen=True, kw_only=True):
     watching_modes: frozenset[IntegrationMode] = field(default_factory=frozenset[IntegrationMode])
     profiles: frozenset[str] = field(default_factory=frozenset[str])
     unavailable_here: frozenset[str] = field(default_factory=frozenset[str])
+    aliases: frozenset[str] = field(default_factory=frozenset[str])

@@ -41,6 +41,7 @@ from lifebus_contract.codec import decode_receipt
 from lifebus_contract.consumers import ConsumerSettings
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
 from lifebus_contract.views import SessionHead
+from lifebus_transports.adapter_names import adapter_id_of
 from lifebus_transports.directories import default_runtime_dir
 from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.emissions import DeliveredPayload, Emit, EmitAnswer, EmitResult, Negotiate
@@ -236,6 +237,8 @@ class Bus:
         `session` is (adapter_id, harness_session_id).  `since` is a cursor, a position, a time, ``"start"``, or None
         for what comes from now on.  `until_head` ends the iteration at the newest receipt instead of waiting.
         """
+        if session is not None:
+            session = (adapter_id_of(session[0]), session[1])
         return Subscription(
             self._connection, session=session, since=since, where=where, until_head=until_head, timeout=self.timeout
         )
@@ -263,7 +266,7 @@ class Bus:
         """
         return Signals(
             self._connection,
-            ThreadViews(adapter, thread, since, last=last),
+            ThreadViews(adapter_id_of(adapter), thread, since, last=last),
             event=event,
             where=where,
             until_head=until_head,
@@ -275,7 +278,7 @@ class Bus:
 
         No ledger keeps these receipts and nobody repeats them: what is not read in time is gone (docs/contract.md 2.6).
         """
-        return Ticks(self._connection, adapter_id=adapter, timeout=self.timeout)
+        return Ticks(self._connection, adapter_id=adapter and adapter_id_of(adapter), timeout=self.timeout)
 
     async def read(self, query: Backfill) -> BackfillPage:
         """Return one page of recorded receipts.

@@ -187,6 +187,32 @@ def test_negotiate_says_yes_or_no_by_its_exit_code_with_and_without_a_broker(bus
     assert [alone.call(*partial).code, alone.call(*partial, "--accept-partial").code] == [1, 0]
 
 
+def test_an_adapter_may_be_named_by_an_alias_and_the_user_is_told(bus: Shell, alone: Shell, tmp_path: Path) -> None:
+    told = "claude_code is the adapter claude\n"
+    shown = alone.call("manifest", "show", "claude_code", "--json")
+    assert (shown.json["adapter_id"], shown.err) == ("claude", told)
+    for shell in (bus, alone):
+        ran = shell.call("negotiate", "claude_code", "--require", "placement:pre_session", "--json")
+        assert (ran.json["adapter_id"], ran.json["outcome"], told in ran.err) == ("claude", "satisfied", True)
+    emitted = bus.call("emit", "session.started", "--adapter", "claude_code", "--session", "alias")
+    assert (emitted.code, emitted.err, " claude/alias 1 " in emitted.out) == (0, told, True)
+    for filtered in (("--session", "claude_code/alias"), ("--adapter", "claude_code")):
+        found = bus.call("receipts", *filtered, "--json")
+        assert (len(found.lines), found.err) == (1, told)
+    assert bus.call("sessions", "claude_code/alias").code == 0
+    assert alone.call("hooks", "status", "claude_code").err.startswith(told)
+    assert alone.call("conform", "claude_code").code == 0
+
+
+def test_a_third_party_cannot_take_an_alias(alone: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "mine.json"
+    manifest = alone.call("manifest", "show", "codex", "--json").json
+    file.write_text(json.dumps({**manifest, "adapter_id": "gemini-cli"}))
+    assert alone.call("manifest", "check", str(file), "--json").json["code"] == "taken"
+    ran = alone.call("manifest", "list", LIFEBUS_MANIFESTS=str(file))
+    assert (ran.code, "`gemini-cli` is taken, it is another name of `gemini`" in ran.err) == (78, True)
+
+
 def test_negotiate_can_ask_about_a_session_as_it_is_now(bus: Shell) -> None:
     report = golden("emission", "report")
     lost = [one | {"capability": "event:frame.opening"} for one in report["degradations"][:1]]

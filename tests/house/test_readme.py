@@ -12,6 +12,7 @@ import msgspec
 
 import lifebus
 from lifebus.cli.app import COMMANDS
+from lifebus_adapters import ADAPTERS
 from lifebus_supervisor.configuration.resolution import KEYS, LISTS, load, variable_of
 from lifebus_supervisor.configuration.settings import ClientSettings
 from lifebus_supervisor.renewal.profile import AnswerPaths, RenewalSettings
@@ -143,3 +144,11 @@ def test_every_make_target_that_the_documents_name_exists() -> None:
 
 def code_of(text: str) -> str:
     return "\n".join(re.findall(r"```.*?```|`[^`\n]+`", text, re.DOTALL))
+
+
+def test_the_table_of_aliases_is_that_of_the_harnesses() -> None:
+    table = text_of(REPOSITORY / "docs/contract.md").partition("### 3.7 Aliases")[2].partition("\n## ")[0]
+    shown = {
+        adapter: names.split(", ") for adapter, names in re.findall(r"^\| `(\w+)` \| (.+) \|$", table, re.MULTILINE)
+    }
+    assert shown == {name: [f"`{one}`" for one in sorted(harness.aliases)] for name, harness in ADAPTERS.items()}

@@ -12,6 +12,7 @@ from lifebus_adapters.shared.manifests import load_manifest, load_third_party
 
 __all__ = [
     "ADAPTERS",
+    "ALIASES",
     "HARNESS_NAMES",
     "OVERRIDES",
     "Adapter",
@@ -40,6 +41,9 @@ _HARNESSES: Final[tuple[Harness, ...]] = tuple(import_module(f"{__name__}.{name}
 
 ADAPTERS: Final[dict[str, Harness]] = {harness.adapter_id: harness for harness in _HARNESSES}
 """The built-in harnesses by adapter id."""
+
+ALIASES: Final[dict[str, str]] = {alias: harness.adapter_id for harness in _HARNESSES for alias in harness.aliases}
+"""Other names of the built-in harnesses, with the adapter id that each stands for."""
 
 OVERRIDES: Final = frozenset(name for harness in _HARNESSES for name in harness.overrides)
 """Our own variables that say where a harness keeps its telemetry, and what is not in it."""

@@ -36,10 +36,11 @@ class Harness(Struct, frozen=True, kw_only=True):
     """Everything that lifebus knows about one harness; an `Adapter` made of data.
 
     `package` is the package that holds the harness's `manifest.json` and `examples.jsonl`; `conformance`,
-    `refused_placements` and `watching_modes` are how its manifest is registered.  `hooks` says what its hooks mean and
-    which take context; `hook_facts` returns what a hook's payload says beside its events.  `sources` are the telemetry
-    files that the harness writes, `overrides` our own environment variables about them.  `assets` is what lifebus
-    installs for it.  `trust` is there where the harness runs only hooks that its user has trusted.
+    `refused_placements` and `watching_modes` are how its manifest is registered. `hooks` says what its hooks mean and
+    which take context; `hook_facts` returns what a hook's payload says beside its events. `sources` are the telemetry
+    files that the harness writes, `overrides` our own environment variables about them. `assets` is what lifebus
+    installs for it. `aliases` are other names under which people know it. `trust` is there where the harness runs
+    only hooks that its user has trusted.
     """
 
     package: str
@@ -52,11 +53,12 @@ class Harness(Struct, frozen=True, kw_only=True):
     conformance: ConformanceLevel = ConformanceLevel.PRE_CONFORMANCE
     refused_placements: frozenset[PlacementClass] = frozenset()
     watching_modes: frozenset[IntegrationMode] = frozenset()
+    aliases: frozenset[str] = frozenset()
 
     @property
     def registered(self) -> RegisteredAdapter:
         """Its manifest from the package, with its conformance level."""
-        return _registered(self.package, self.conformance, self.refused_placements, self.watching_modes)
+        return _registered(self.package, self.conformance, self.refused_placements, self.watching_modes, self.aliases)
 
     @property
     def adapter_id(self) -> str:
@@ -121,10 +123,12 @@ def _registered(
     conformance: ConformanceLevel,
     refused_placements: frozenset[PlacementClass],
     watching_modes: frozenset[IntegrationMode],
+    aliases: frozenset[str],
 ) -> RegisteredAdapter:
     return RegisteredAdapter(
         manifest=load_manifest(package_file(package, "manifest.json")),
         conformance=conformance,
         refused_placements=refused_placements,
         watching_modes=watching_modes,
+        aliases=aliases,
     )

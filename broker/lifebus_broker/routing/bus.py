@@ -124,6 +124,7 @@ class EventBus:
 
         Idempotent by the emission's key, as any other emission.
         """
+        emission = self.router.prepare(emission)
         plan = self.router.plan_failure(client_id, emission, refusal)
         if plan.receipt is None:
             return EmissionResult(refusal=plan.refusal)
@@ -136,7 +137,7 @@ class EventBus:
         Raises:
             AdapterUnavailable: there is no such adapter, or it is not what the request names.
         """
-        receipt = self.router.transient(client_id, emission)
+        receipt = self.router.transient(client_id, self.router.prepare(emission))
         self.fanout.publish_transient(
             # Position 0 is no position of the ledger: a subscriber neither counts nor asks for it.
             StoredReceipt(
@@ -159,6 +160,7 @@ class EventBus:
         dispatch: bool = True,
     ) -> None:
         """Take emissions in order and call `done` once; returns at once and never waits for a client."""
+        emissions = [self.router.prepare(emission) for emission in emissions]
         # One emission that needs a dispatch takes the others along: their order has to hold.
         if any(self._needs_dispatch(emission, dispatch) for emission in emissions):
             self._start(client_id, emissions, done, budget, dispatch)

@@ -4,7 +4,7 @@ The composition passes the manifests in; the registry imports no adapter.
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from lifebus_broker.ports import Refusal
 from lifebus_contract import AdapterUnavailable, IntegrationMode, InvalidRequest, RegisteredAdapter
@@ -22,6 +22,7 @@ class Registry:
 
     def __init__(self, adapters: Iterable[RegisteredAdapter]) -> None:
         self._adapters = _by_id(adapters)
+        self._aliases = _by_alias(self._adapters)
 
     def replace(self, adapters: Iterable[RegisteredAdapter]) -> tuple[RegisteredAdapter, ...]:
         """Replace all adapters at once, and return those known before.
@@ -32,24 +33,30 @@ class Registry:
             InvalidRequest: two of the adapters have the same id; the registry stays as it was.
         """
         before = self.all()
-        self._adapters = _by_id(adapters)  # built whole, then swapped: no reader sees half of it
+        known = _by_id(adapters)  # built whole, then swapped: no reader sees half of it
+        aliases = _by_alias(known)
+        self._adapters, self._aliases = known, aliases
         return before
 
+    def id_of(self, name: str) -> str:
+        """Return the adapter's id where the name is an alias, else the name as it is."""
+        return self._aliases.get(name, name)
+
     def get(self, adapter_id: str) -> RegisteredAdapter | None:
-        """Return the adapter of that id, or None."""
-        return self._adapters.get(adapter_id)
+        """Return the adapter of that id or alias, or None."""
+        return self._adapters.get(self.id_of(adapter_id))
 
     def all(self) -> tuple[RegisteredAdapter, ...]:
         """Return every adapter, in the order of registration."""
         return tuple(self._adapters.values())
 
     def require(self, adapter_id: str) -> RegisteredAdapter:
-        """Return the adapter with this id.
+        """Return the adapter with this id or alias.
 
         Raises:
             AdapterUnavailable: there is none; the text names those that are known.
         """
-        adapter = self._adapters.get(adapter_id)
+        adapter = self.get(adapter_id)
         if adapter is None:
             detail = f"no adapter `{adapter_id[:_SHOWN]}`; known are {', '.join(self._adapters)}"
             raise AdapterUnavailable(detail, code="unknown_adapter")
@@ -103,4 +110,23 @@ def _by_id(adapters: Iterable[RegisteredAdapter]) -> dict[str, RegisteredAdapter
                 field="$.adapter_id",
             )
         found[adapter_id] = adapter
+    return found
+
+
+def _by_alias(adapters: Mapping[str, RegisteredAdapter]) -> dict[str, str]:
+    """Return the adapter id of each alias.
+
+    Raises:
+        InvalidRequest: an alias is also the id or an alias of another adapter: it would name two.
+    """
+    found: dict[str, str] = {}
+    for adapter_id, adapter in adapters.items():
+        for alias in adapter.aliases:
+            if alias in adapters or alias in found:
+                raise InvalidRequest(
+                    f"adapter_id: `{alias[:_SHOWN]}` is taken, it is another name of `{adapter_id[:_SHOWN]}`",
+                    code="duplicate_adapter",
+                    field="$.adapter_id",
+                )
+            found[alias] = adapter_id
     return found

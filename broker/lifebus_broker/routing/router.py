@@ -6,8 +6,9 @@ validate (done by the types) -> resolve adapter -> negotiate -> place payloads -
 
 from collections.abc import Callable, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from lifebus_broker.claims import remark_on
 from lifebus_broker.ports import Refusal
 from lifebus_broker.routing.capabilities import CapabilityTable
 from lifebus_broker.routing.clients import CallbackClient, ClientTable
@@ -40,6 +41,7 @@ from lifebus_contract import (
     PayloadEnvelope,
     Receipt,
     RegisteredAdapter,
+    Warning,  # noqa: A004  the contract's own word
 )
 from lifebus_contract.ids import EVENT, RECEIPT
 
@@ -84,6 +86,25 @@ class Router:
         self.capabilities = capabilities
         self._ids = ids
         self._clock = clock
+
+    def prepare(self, emission: Emission) -> Emission:
+        """Return the emission with its adapter's id for an alias, and with what there is to remark on it.
+
+        Most emissions come back as they are.  A remark changes nothing else: what a key stands for leaves it out.
+        """
+        request = emission.request
+        registered = self.registry.get(request.adapter_id)
+        if registered is None:  # refused by `plan`
+            return emission
+        remark = remark_on(registered.manifest, request)
+        if remark is not None:
+            emission = structs.replace(emission, warnings=(*emission.warnings, remark))
+        adapter_id = registered.manifest.adapter_id
+        if request.adapter_id == adapter_id:
+            return emission
+        alias = Warning(code="adapter_alias", message=f"`{request.adapter_id[:64]}` is the adapter `{adapter_id[:64]}`")
+        request = structs.replace(request, adapter_id=adapter_id)
+        return structs.replace(emission, request=request, warnings=(*emission.warnings, alias))
 
     def plan(
         self,

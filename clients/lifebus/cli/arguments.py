@@ -11,6 +11,7 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from lifebus.cli.exit_codes import UsageError
+from lifebus.cli.terminal import say
 from lifebus_contract import (
     CAPABILITIES,
     CapabilityRequest,
@@ -58,6 +59,11 @@ class ReceiptFilter:
     "Only this status, e.g. failed."
 
     @property
+    def adapter_id(self) -> str | None:
+        """The adapter's id."""
+        return parse_adapter(self.adapter) if self.adapter is not None else None
+
+    @property
     def session_pair(self) -> tuple[str, str] | None:
         """The session as adapter id and session id."""
         return parse_session(self.session) if self.session is not None else None
@@ -98,6 +104,16 @@ def parse_choice(what: str, text: str, known: list[str]) -> str:
     raise UsageError(f"{what}: there is no `{text[:64]}`; {hint}")
 
 
+def parse_adapter(text: str) -> str:
+    """Return the adapter id that the text is or stands for; the user is told what an alias stands for."""
+    from lifebus_transports.adapter_names import adapter_id_of  # noqa: PLC0415
+
+    adapter_id = adapter_id_of(text)
+    if adapter_id != text:
+        say(f"{text[:64]} is the adapter {adapter_id}", color="dim")
+    return adapter_id
+
+
 def parse_session(text: str) -> tuple[str, str]:
     """Return adapter id and session id of ``ADAPTER/SESSION``; the session id may hold slashes.
 
@@ -108,7 +124,7 @@ def parse_session(text: str) -> tuple[str, str]:
     adapter, _, session = text.partition("/")
     if not adapter or not session:
         raise UsageError(f"--session: `{text[:64]}` is not ADAPTER/SESSION, e.g. codex/0000000b-b50b")
-    return adapter, session
+    return parse_adapter(adapter), session
 
 
 def parse_seconds(text: str) -> float:

@@ -13,6 +13,7 @@ from lifebus_contract import InvalidRequest
 from lifebus_contract.codec import load_json
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.jobs.state_directory import open_state_directory
+from lifebus_transports.adapter_names import adapter_id_of
 
 _MOST: Final = 64 * 1024 * 1024
 
@@ -65,7 +66,7 @@ def present_compaction(settings: Settings, which: str) -> PresentedCompaction:
         registry = opened.compactions
         adapter, slash, session = which.partition("/")
         if slash:
-            recap = registry.current((adapter, session))
+            recap = registry.current((adapter_id_of(adapter), session))
             if recap is None:
                 raise InvalidRequest(f"the ledger has no session `{which[:200]}`", code="no_session")
             return _presented(recap, stale=False, anew=False)

@@ -16,6 +16,7 @@ from lifebus_contract import BrokerBusy, FailureClass, InternalError, LifebusErr
 from lifebus_contract.fields import Document
 from lifebus_supervisor.api.calls import Call, Peer
 from lifebus_supervisor.api.table import BoundVerb, Handlers, bind
+from lifebus_transports.adapter_names import with_adapter_ids
 from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.verbs import Access, CallPool
 
@@ -60,6 +61,7 @@ class Api:
         """
         # Adaptors have found the verb already, to decode the body: here it cannot be missing.
         bound = self._verbs[verb]
+        body = with_adapter_ids(body)
         spec = bound.verb
         # Reads are still answered while a broker stops: clients find out by them what became of their emissions.
         if self.stopping and spec.records:

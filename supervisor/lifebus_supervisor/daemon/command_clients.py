@@ -10,6 +10,7 @@ from lifebus_broker.ports import Evidence, Invoker
 from lifebus_broker.routing.clients import CallbackClient, ClientTable
 from lifebus_contract import DeadlineExceeded, DispatchEnvelope, LifebusError
 from lifebus_supervisor.configuration.settings import ClientSettings, Settings
+from lifebus_transports.adapter_names import adapter_id_of
 from lifebus_transports.messages.common import RefusalInfo
 from lifebus_transports.messages.workers import COMMAND, Response
 from lifebus_transports.processes import Commands, CommandSpec
@@ -33,7 +34,7 @@ def add_command_clients(settings: Settings, clients: ClientTable, tasks: TaskGro
                 events=frozenset(one.events),
                 invoker=_configured(one, settings, commands, tasks),
                 requirements=one.requirements,
-                adapters=frozenset(one.adapters),
+                adapters=frozenset(map(adapter_id_of, one.adapters)),
                 deadline=one.deadline_ms / 1000,
                 kind=COMMAND,
                 background=one.background,

@@ -7,6 +7,7 @@ from typing import Final, Protocol, TypeVar
 
 import anyio.to_thread
 import structlog
+from msgspec import structs
 
 from lifebus_adapters.adapter import Adapter, ContextDelivery, HookAnswer, HookCall, HookReading
 from lifebus_broker.ledger.refusals import NOT_NOW
@@ -81,6 +82,9 @@ class HookCalls:
         Raises:
             BrokerBusy: not recorded for now; the hook keeps the call in its spool.
         """
+        adapter_id = self._bus.registry.id_of(call.adapter_id)
+        if adapter_id != call.adapter_id:
+            call = structs.replace(call, adapter_id=adapter_id)
         adapter = self._adapters.get(call.adapter_id)
         if adapter is None:
             await self._refuse_adapter(call)

@@ -3,10 +3,11 @@
 import re
 from typing import Annotated, Final, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from lifebus_contract.fields import Identifier
 from lifebus_supervisor.renewal.records import MAX_TOKEN_BYTES
+from lifebus_transports.adapter_names import adapter_id_of
 
 TOKEN_ARGUMENT: Final = "{token}"  # noqa: S105  a placeholder
 """The argument, or the part of one, in whose place the token is put where a profile says so."""
@@ -69,6 +70,8 @@ class RenewalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def __post_init__(self) -> None:
         if not f"{self.profile}{self.adapter}{self.client_id}".isprintable():
             raise ValueError("names must not hold control characters")
+        # Frozen for everybody else; only here are the settings still being built.
+        structs.force_setattr(self, "adapter", adapter_id_of(self.adapter))
         if self.client_id.startswith(_OWN):
             raise ValueError(f"`client_id` must not begin with `{_OWN}`")
         for name in ("recommend", "prepare", "consume"):

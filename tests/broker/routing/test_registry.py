@@ -1,6 +1,7 @@
 """The registry finds the adapter a request names, or says why it cannot be had (docs/contract.md 3.6)."""
 
 import pytest
+from msgspec import structs
 
 from lifebus_broker.ports import Refusal
 from lifebus_broker.routing.registry import Registry
@@ -103,3 +104,25 @@ def test_a_registry_stays_as_it_was_when_the_new_adapters_contradict_each_other(
     with pytest.raises(InvalidRequest):
         registry.replace([adapter("gemini"), adapter("gemini")])
     assert [found.manifest.adapter_id for found in registry.all()] == ["codex", "claude"]
+
+
+def named(adapter_id: str, *aliases: str) -> RegisteredAdapter:
+    return structs.replace(adapter(adapter_id), aliases=frozenset(aliases))
+
+
+def test_an_alias_finds_its_adapter_and_an_id_itself() -> None:
+    registry = Registry([named("claude", "claude-code"), named("codex")])
+    assert [registry.id_of(name) for name in ("claude-code", "claude", "nobody")] == ["claude", "claude", "nobody"]
+    assert registry.require("claude-code") is registry.get("claude")
+
+
+@pytest.mark.parametrize(
+    "adapters",
+    [(named("a", "b"), named("b")), (named("b"), named("a", "b")), (named("a", "c"), named("b", "c"))],
+)
+def test_a_name_of_two_adapters_is_refused_and_changes_nothing(adapters: tuple[RegisteredAdapter, ...]) -> None:
+    registry = Registry([named("claude", "claude-code")])
+    with pytest.raises(InvalidRequest) as caught:
+        registry.replace(adapters)
+    assert caught.value.code == "duplicate_adapter"
+    assert registry.require("claude-code").manifest.adapter_id == "claude"

@@ -123,3 +123,11 @@ def test_a_call_id_of_any_form_gives_ids(call_id: str) -> None:
     made = ids_of_call(call(call_id=call_id)).make("evt_")
     assert len(made) == len("evt_") + 26
     assert made == ids_of_call(call(call_id=call_id)).make("evt_")
+
+
+async def test_a_hook_that_names_its_harness_by_an_alias_is_the_adapters() -> None:
+    async with running_bus() as daemon:
+        await calls_of(daemon).handle(call(adapter_id="codex-cli"))
+        page = await daemon.bus.ledger.read(Query())
+        assert {one.adapter_id for one in page.stored} == {"codex"}
+        assert len(page.stored) == 2

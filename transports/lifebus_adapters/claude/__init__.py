@@ -10,6 +10,7 @@ __all__ = ["HARNESS"]
 
 HARNESS: Final = Harness(
     package=__name__,
+    aliases=frozenset({"claude-code", "claude_code"}),
     conformance=ConformanceLevel.V1,
     hooks=hooks.HOOKS,
     hook_facts=telemetry.hook_facts,

@@ -10,6 +10,7 @@ __all__ = ["HARNESS"]
 
 HARNESS: Final = Harness(
     package=__name__,
+    aliases=frozenset({"codex-cli", "codex_cli"}),
     conformance=ConformanceLevel.V1,
     watching_modes=frozenset({IntegrationMode.REFERENCE_ADAPTER}),
     hooks=hooks.HOOKS,

@@ -9,6 +9,7 @@ __all__ = ["HARNESS"]
 
 HARNESS: Final = Harness(
     package=__name__,
+    aliases=frozenset({"gemini-cli", "gemini_cli"}),
     refused_placements=USER_TEXT_ONLY,
     hooks=hooks.HOOKS,
     hook_facts=telemetry.hook_facts,

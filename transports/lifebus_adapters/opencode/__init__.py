@@ -9,6 +9,7 @@ __all__ = ["HARNESS"]
 
 HARNESS: Final = Harness(
     package=__name__,
+    aliases=frozenset({"open-code", "open_code"}),
     refused_placements=USER_TEXT_ONLY,
     hooks=hooks.HOOKS,
     hook_facts=telemetry.hook_facts,

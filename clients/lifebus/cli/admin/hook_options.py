@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
-from lifebus.cli.arguments import parse_choice
+from lifebus.cli.arguments import parse_adapter, parse_choice
 from lifebus.cli.connection import present_settings
 from lifebus.cli.exit_codes import UsageError
 
@@ -44,8 +44,8 @@ class InstallOptions:
             UsageError: there is no such harness, mode, scope or hook, or they do not go together.
         """
         # `dict.fromkeys` drops repetitions and keeps the order.
-        names = [parse_choice("HARNESS", name, harness_names()) for name in dict.fromkeys(harnesses)]
-        return [self._target(name) for name in names]
+        names = [parse_choice("HARNESS", name, harness_names()) for name in map(parse_adapter, harnesses)]
+        return [self._target(name) for name in dict.fromkeys(names)]
 
     def _target(self, name: str) -> "Target":
         from lifebus_adapters import ADAPTERS  # noqa: PLC0415

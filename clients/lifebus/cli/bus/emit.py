@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cyclopts import Parameter
 
-from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_choice
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_adapter, parse_choice
 from lifebus.cli.connection import CLIENT_ID, on_bus
 from lifebus.cli.contract.negotiate import Capabilities, parse_requirements
 from lifebus.cli.documents import DocumentPath, read_batches, read_document
@@ -127,7 +127,7 @@ def _made(event: str, client: str, details: EventOptions, delivery: PayloadOptio
         more["frame_context"] = frame | ({"parent_frame_id": details.parent_frame} if details.parent_frame else {})
     request = make_request(
         name,
-        details.adapter,
+        parse_adapter(details.adapter),
         adapter_version=details.adapter_version,
         integration_mode=details.mode,
         session=details.session,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from lifebus.cli.arguments import parse_seconds
+from lifebus.cli.arguments import parse_adapter, parse_seconds
 from lifebus.cli.connection import configure_logs
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.proxy.program import ProxyOptions, run_proxy
@@ -54,7 +54,7 @@ def _run_proxy(command: tuple[str, ...], options: ProxyOptions, adapter: str, or
     """
     if not command:
         raise UsageError("what is to be run? write it behind --, e.g. lifebus tee -- codex app-server")
-    options.adapter, options.origin, options.runtime_dir = adapter, origin, runtime_dir
+    options.adapter, options.origin, options.runtime_dir = parse_adapter(adapter), origin, runtime_dir
     return run_proxy(list(command), options)
 
 

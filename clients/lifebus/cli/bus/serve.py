@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
-from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_choice, parse_seconds
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_adapter, parse_choice, parse_seconds
 from lifebus.cli.connection import CLIENT_ID, on_bus, present_settings
 from lifebus.cli.contract.negotiate import Capabilities, parse_requirements
 from lifebus.cli.documents import read_document
@@ -146,6 +146,7 @@ def serve(
     known = [event.value for event in LifecycleEvent]
     events = [LifecycleEvent(parse_choice("--event", event, known)) for event in options.event]
     requirements = tuple(parse_requirements(options.require, options.prefer, ()))
+    adapters = tuple(map(parse_adapter, options.adapter))
     spec, kind, seconds = spec_of(command, run), run.kind, run.seconds
 
     async def work(bus: "Bus") -> ExitCode:
@@ -160,7 +161,7 @@ def serve(
             await bus.serve(
                 events,
                 answering(invoker, seconds),
-                adapters=options.adapter,
+                adapters=adapters,
                 requirements=requirements,
                 deadline=seconds,
                 on_ready=lambda: say(f"serving as {run.name_for(command)}; Ctrl-C stops", color="dim"),

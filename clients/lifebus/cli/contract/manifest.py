@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from lifebus.cli.arguments import parse_choice, parse_seconds
+from lifebus.cli.arguments import parse_adapter, parse_choice, parse_seconds
 from lifebus.cli.connection import present_settings
 from lifebus.cli.contract.live import conform_live
 from lifebus.cli.documents import DocumentPath, read_document
@@ -56,7 +56,7 @@ def show(adapter: str, /, *, json: bool = False) -> ExitCode:
         json: Print the whole manifest in JSON.
     """
     known = {one.manifest.adapter_id: one for one in _adapters()}
-    found = known[parse_choice("adapter", adapter, list(known))]
+    found = known[parse_choice("adapter", parse_adapter(adapter), list(known))]
     if json:
         put_json(found.manifest)
     else:
@@ -90,10 +90,14 @@ def check(file: DocumentPath = None, /, *, json: bool = False) -> ExitCode:
 
 
 def _third_party(data: bytes) -> AdapterManifest:
+    from lifebus_transports.adapter_names import adapter_id_of  # noqa: PLC0415
+
     manifest = decode_json(data, AdapterManifest)
     # Only the built-in ids: a configured manifest is checked again with its own file.
-    if manifest.adapter_id in {one.manifest.adapter_id for one in _adapters(configured=False)}:
-        raise InvalidRequest("`adapter_id` is the id of a built-in adapter", field="$.adapter_id", code="taken")
+    if adapter_id_of(manifest.adapter_id) in {one.manifest.adapter_id for one in _adapters(configured=False)}:
+        raise InvalidRequest(
+            "`adapter_id` is the id or an alias of a built-in adapter", field="$.adapter_id", code="taken"
+        )
     return manifest
 
 
@@ -190,12 +194,13 @@ def _examine(command: "Sequence[str]", seconds: float) -> "list[CheckFinding]":
     from lifebus_adapters.conformance import examine  # noqa: PLC0415
     from lifebus_adapters.conformance.builtin import builtin_subject  # noqa: PLC0415
     from lifebus_admin.adapter_program import examine_program  # noqa: PLC0415
+    from lifebus_transports.adapter_names import adapter_id_of  # noqa: PLC0415
 
     if not command:
         raise UsageError(f"ADAPTER: name one of {', '.join(ADAPTERS)}, or the command of an adapter program")
     # A built-in id wins over a program of the same name; its path still names the program.
-    if len(command) == 1 and command[0] in ADAPTERS:
-        return examine(builtin_subject(command[0]))
+    if len(command) == 1 and adapter_id_of(command[0]) in ADAPTERS:
+        return examine(builtin_subject(parse_adapter(command[0])))
     # Checked here: a child that cannot start looks like one that fails every check.
     if shutil.which(command[0]) is None:
         raise UsageError(f"`{command[0][:64]}` is no adapter ({', '.join(ADAPTERS)}) and no program")

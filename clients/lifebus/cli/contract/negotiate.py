@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_capability, parse_session
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_adapter, parse_capability, parse_session
 from lifebus.cli.connection import on_bus, present_settings
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say
@@ -42,6 +42,7 @@ def negotiate(
         session: As this session is now, what it lost meanwhile included: ADAPTER/SESSION.
         connection: Where the broker is, and the form of the answer.
     """
+    adapter = parse_adapter(adapter)
     requests = parse_requirements(require, prefer, want, accept_partial=accept_partial)
     if not requests:
         raise UsageError("nothing is required; give --require, --prefer or --want")

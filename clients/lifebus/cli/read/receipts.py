@@ -118,7 +118,7 @@ def _query(filters: ReceiptFilter, since: str | None) -> "Backfill":
 
     moment = parse_moment(since) if since is not None else None
     return Backfill(
-        adapter_id=filters.adapter,
+        adapter_id=filters.adapter_id,
         session=filters.session_pair,
         event=filters.lifecycle_event,
         status=filters.receipt_status,
@@ -254,13 +254,13 @@ def parse_start(text: str) -> "Position | int | str":
 
 def predicate(filters: ReceiptFilter, since: datetime | None = None) -> Callable[[Receipt], bool] | None:
     """Return what the filters mean for one receipt; None when they let everything through."""
-    event, status = filters.lifecycle_event, filters.receipt_status
+    adapter, event, status = filters.adapter_id, filters.lifecycle_event, filters.receipt_status
     # Receipts count whole seconds, so the bound does as well.
     earliest = int(since.timestamp()) if since is not None else None
-    if filters.adapter is None and event is None and status is None and earliest is None:
+    if adapter is None and event is None and status is None and earliest is None:
         return None
     return lambda receipt: (
-        (filters.adapter is None or receipt.adapter_id == filters.adapter)
+        (adapter is None or receipt.adapter_id == adapter)
         and (event is None or receipt.event is event)
         and (status is None or receipt.status is status)
         and (earliest is None or receipt.at_epoch_s >= earliest)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_moment
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_adapter, parse_moment
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.read.receipts import parse_start
@@ -72,9 +72,11 @@ def signals(
         raise UsageError("--from: a place in one thread needs --thread")
     keep = None if since is None or since == "start" else _later_than(parse_moment(since))
 
+    adapter = parse_adapter(which.adapter)
+
     async def show(bus: "Bus") -> None:
         following = bus.signals(
-            which.adapter,
+            adapter,
             which.thread,
             since=None if last is not None else start,
             last=last,

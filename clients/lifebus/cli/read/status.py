@@ -7,7 +7,7 @@ import msgspec
 from cyclopts import Parameter
 
 from lifebus.cli.admin.harness_checks import check_hooks, duration_text, harness_text
-from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_session
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_adapter, parse_session
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say, size_text
@@ -95,6 +95,7 @@ def sessions(
         connection: Where the broker is, and the form of the answer.
     """
     pair = parse_session(session) if session is not None else None
+    adapter = parse_adapter(adapter) if adapter is not None else None
     found = [
         one
         for one in on_bus(connection, lambda bus: bus.sessions(pair))
@@ -144,7 +145,7 @@ def tick(
         session: Only this session of the adapter, by the harness's own session id.
         connection: Where the broker is, and the form of the answer.
     """
-    adapter = adapter or None  # a variable may be set and empty
+    adapter = parse_adapter(adapter) if adapter else None  # a variable may be set and empty
     if session is not None and adapter is None:
         raise UsageError("--session needs --adapter: a session is named together with its adapter")
     result = on_bus(connection, lambda bus: bus.tick(adapter, session))
