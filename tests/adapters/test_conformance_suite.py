@@ -14,10 +14,12 @@ from support.adapters.broken_adapters import BROKEN, GOOD, Variant
 from support.paths import CAPTURES
 
 
-@pytest.mark.parametrize("name", CHECKS)
 @pytest.mark.parametrize("adapter_id", ADAPTERS)
-def test_every_adapter_passes_every_check(adapter_id: str, name: str) -> None:
-    assert list(CHECKS[name](builtin_subject(adapter_id))) == []
+def test_every_adapter_passes_every_check(adapter_id: str, subtests: pytest.Subtests) -> None:
+    subject = builtin_subject(adapter_id)
+    for name in CHECKS:
+        with subtests.test(check=name):
+            assert list(CHECKS[name](subject)) == []
 
 
 def test_every_check_has_an_adapter_that_breaks_it() -> None:

@@ -125,17 +125,22 @@ MAPPING: dict[str, tuple[Callable[[str], FailureClass | None], FailureClass]] = 
 
 
 @pytest.mark.parametrize("adapter_id", ADAPTERS)
-@pytest.mark.parametrize("fault", MAPPING)
-def test_failure_class_mapping_for_every_adapter(adapter_id: str, fault: str) -> None:
-    found, expected = MAPPING[fault]
-    assert found(adapter_id) is expected
+def test_failure_class_mapping_for_every_adapter(adapter_id: str, subtests: pytest.Subtests) -> None:
+    for fault, (found, expected) in MAPPING.items():
+        with subtests.test(fault=fault):
+            assert found(adapter_id) is expected
 
 
-@pytest.mark.parametrize("failure", list(FailureClass))
-def test_every_failure_class_reaches_the_receipt_with_its_default_retry_class(failure: FailureClass) -> None:
-    emission = validate({"request": golden("request")}, Emission)
-    receipt = failed(emission=emission, refusal=Refusal(failure_class=failure, detail="why"), **STAMP)
-    assert (receipt.status, receipt.failure_class, receipt.retry_class) == ("failed", failure, DEFAULT_RETRY[failure])
+def test_every_failure_class_reaches_the_receipt_with_its_default_retry_class(subtests: pytest.Subtests) -> None:
+    for failure in FailureClass:
+        with subtests.test(failure=failure):
+            emission = validate({"request": golden("request")}, Emission)
+            receipt = failed(emission=emission, refusal=Refusal(failure_class=failure, detail="why"), **STAMP)
+            assert (receipt.status, receipt.failure_class, receipt.retry_class) == (
+                "failed",
+                failure,
+                DEFAULT_RETRY[failure],
+            )
 
 
 @pytest.mark.parametrize(

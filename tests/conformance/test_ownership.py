@@ -40,20 +40,21 @@ def test_the_check_would_find_one(text: str) -> None:
     assert OWNED.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text))
 
 
-@pytest.mark.parametrize("path", [path for path in CORE if path.suffix == ".py"], ids=name_of)
-def test_the_core_imports_no_client_and_no_adapter(path: Path) -> None:
-    imported = {
-        name.split(".")[0]
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        for name in (
-            [alias.name for alias in node.names]
-            if isinstance(node, ast.Import)
-            else [node.module or ""]
-            if isinstance(node, ast.ImportFrom)
-            else []
-        )
-    }
-    assert imported.isdisjoint({"lifebus", "lifebus_adapters", "lifebus_transports", "lifebus_supervisor"})
+def test_the_core_imports_no_client_and_no_adapter(subtests: pytest.Subtests) -> None:
+    for path in (path for path in CORE if path.suffix == ".py"):
+        with subtests.test(module=name_of(path)):
+            imported = {
+                name.split(".")[0]
+                for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+                for name in (
+                    [alias.name for alias in node.names]
+                    if isinstance(node, ast.Import)
+                    else [node.module or ""]
+                    if isinstance(node, ast.ImportFrom)
+                    else []
+                )
+            }
+            assert imported.isdisjoint({"lifebus", "lifebus_adapters", "lifebus_transports", "lifebus_supervisor"})
 
 
 NOTES = {"gone", "item", "line", "note", "record"}

@@ -59,24 +59,27 @@ def test_the_default_mapping_is_the_specified_one() -> None:
     assert {failure.value for failure in FailureClass} == SPECIFIED.keys()
 
 
-@pytest.mark.parametrize("failure", list(FailureClass))
-def test_without_a_wish_the_default_stands(failure: FailureClass) -> None:
-    assert tighten(failure) is DEFAULT_RETRY[failure]
+def test_without_a_wish_the_default_stands(subtests: pytest.Subtests) -> None:
+    for failure in FailureClass:
+        with subtests.test(failure=failure):
+            assert tighten(failure) is DEFAULT_RETRY[failure]
 
 
-@pytest.mark.parametrize(("failure", "asked"), list(product(FailureClass, RetryClass)))
-def test_an_asked_retry_class_tightens_and_never_loosens(failure: FailureClass, asked: RetryClass) -> None:
-    found, default = tighten(failure, asked), DEFAULT_RETRY[failure]
-    assert RETRY_STRICTNESS[found] == max(RETRY_STRICTNESS[default], RETRY_STRICTNESS[asked])
+def test_an_asked_retry_class_tightens_and_never_loosens(subtests: pytest.Subtests) -> None:
+    for failure, asked in product(FailureClass, RetryClass):
+        with subtests.test(failure=failure, asked=asked):
+            found, default = tighten(failure, asked), DEFAULT_RETRY[failure]
+            assert RETRY_STRICTNESS[found] == max(RETRY_STRICTNESS[default], RETRY_STRICTNESS[asked])
 
 
-@pytest.mark.parametrize("failure", list(FailureClass))
-def test_every_failure_class_has_its_exception(failure: FailureClass) -> None:
-    error = error_for(failure, "why", retry_class=RetryClass.SAFE_RETRY, field="$.a", code="c")
-    assert type(error) is EXCEPTIONS[failure.value]
-    assert (error.failure_class, error.retry_class) == (failure, DEFAULT_RETRY[failure])
-    assert (error.detail, error.field, error.code) == ("why", "$.a", "c")
-    assert str(error) == f"why [{failure.value}, {DEFAULT_RETRY[failure].value}]"
+def test_every_failure_class_has_its_exception(subtests: pytest.Subtests) -> None:
+    for failure in FailureClass:
+        with subtests.test(failure=failure):
+            error = error_for(failure, "why", retry_class=RetryClass.SAFE_RETRY, field="$.a", code="c")
+            assert type(error) is EXCEPTIONS[failure.value]
+            assert (error.failure_class, error.retry_class) == (failure, DEFAULT_RETRY[failure])
+            assert (error.detail, error.field, error.code) == ("why", "$.a", "c")
+            assert str(error) == f"why [{failure.value}, {DEFAULT_RETRY[failure].value}]"
 
 
 def test_a_busy_broker_is_a_transport_error_that_may_be_tried_again() -> None:

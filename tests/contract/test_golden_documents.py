@@ -10,40 +10,45 @@ from lifebus_contract import KINDS, decode_json, decode_msgpack, encode_json, en
 from support.golden import EXAMPLES, golden
 
 
-@pytest.mark.parametrize(("kind", "form"), EXAMPLES)
-def test_a_golden_document_survives_json_unchanged(kind: str, form: str) -> None:
-    plain = golden(kind, form)
-    document = decode_json(json.dumps(plain), KINDS[kind])
-    assert json.loads(encode_json(document)) == plain
+def test_a_golden_document_survives_json_unchanged(subtests: pytest.Subtests) -> None:
+    for kind, form in EXAMPLES:
+        with subtests.test(kind=kind, form=form):
+            plain = golden(kind, form)
+            document = decode_json(json.dumps(plain), KINDS[kind])
+            assert json.loads(encode_json(document)) == plain
 
 
-@pytest.mark.parametrize(("kind", "form"), EXAMPLES)
-def test_a_golden_document_survives_messagepack_unchanged(kind: str, form: str) -> None:
-    plain = golden(kind, form)
-    document = decode_msgpack(msgpack.packb(plain), KINDS[kind])
-    assert msgpack.unpackb(encode_msgpack(document)) == plain
+def test_a_golden_document_survives_messagepack_unchanged(subtests: pytest.Subtests) -> None:
+    for kind, form in EXAMPLES:
+        with subtests.test(kind=kind, form=form):
+            plain = golden(kind, form)
+            document = decode_msgpack(msgpack.packb(plain), KINDS[kind])
+            assert msgpack.unpackb(encode_msgpack(document)) == plain
 
 
-@pytest.mark.parametrize(("kind", "form"), EXAMPLES)
-def test_both_forms_of_a_document_mean_the_same(kind: str, form: str) -> None:
-    from_json = decode_json(json.dumps(golden(kind, form)), KINDS[kind])
-    from_msgpack = decode_msgpack(msgpack.packb(golden(kind, form)), KINDS[kind])
-    assert from_json == from_msgpack
-    assert encode_msgpack(from_json) == encode_msgpack(from_msgpack)
+def test_both_forms_of_a_document_mean_the_same(subtests: pytest.Subtests) -> None:
+    for kind, form in EXAMPLES:
+        with subtests.test(kind=kind, form=form):
+            from_json = decode_json(json.dumps(golden(kind, form)), KINDS[kind])
+            from_msgpack = decode_msgpack(msgpack.packb(golden(kind, form)), KINDS[kind])
+            assert from_json == from_msgpack
+            assert encode_msgpack(from_json) == encode_msgpack(from_msgpack)
 
 
-@pytest.mark.parametrize(("kind", "form"), EXAMPLES)
-def test_the_order_of_keys_in_the_input_does_not_show_in_the_output(kind: str, form: str) -> None:
-    forwards = validate(golden(kind, form), KINDS[kind])
-    backwards = validate(reverse(golden(kind, form)), KINDS[kind])
-    assert encode_json(forwards) == encode_json(backwards)
-    assert encode_msgpack(forwards) == encode_msgpack(backwards)
+def test_the_order_of_keys_in_the_input_does_not_show_in_the_output(subtests: pytest.Subtests) -> None:
+    for kind, form in EXAMPLES:
+        with subtests.test(kind=kind, form=form):
+            forwards = validate(golden(kind, form), KINDS[kind])
+            backwards = validate(reverse(golden(kind, form)), KINDS[kind])
+            assert encode_json(forwards) == encode_json(backwards)
+            assert encode_msgpack(forwards) == encode_msgpack(backwards)
 
 
-@pytest.mark.parametrize(("kind", "form"), EXAMPLES)
-def test_a_built_document_is_validated_again_as_it_is(kind: str, form: str) -> None:
-    document = validate(golden(kind, form), KINDS[kind])
-    assert validate(document, KINDS[kind]) == document
+def test_a_built_document_is_validated_again_as_it_is(subtests: pytest.Subtests) -> None:
+    for kind, form in EXAMPLES:
+        with subtests.test(kind=kind, form=form):
+            document = validate(golden(kind, form), KINDS[kind])
+            assert validate(document, KINDS[kind]) == document
 
 
 def reverse(value: Any) -> Any:

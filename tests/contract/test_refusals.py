@@ -9,7 +9,7 @@ import pytest
 from lifebus_contract import KINDS, FailureClass, InvalidRequest, RetryClass, decode_json, decode_msgpack, validate
 from support.golden import golden, without
 
-PROBES = [
+PROBES: list[tuple[str, dict[str, Any], str, str]] = [
     ("request", {"colour": "blue"}, "$.colour", "unknown key `$.colour`"),
     ("request", {"event": "session.paused"}, "$.event", "Invalid enum value 'session.paused'"),
     ("request", {"event_id": ""}, "$.event_id", "length >= 1"),
@@ -60,28 +60,34 @@ PROBES = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "changes", "field", "rule"), PROBES)
-def test_a_fault_is_named_by_field_and_rule(kind: str, changes: dict[str, Any], field: str, rule: str) -> None:
-    document = golden(kind, **changes)
-    faults = [refusal_of(document, kind), refusal_of_json(document, kind), refusal_of_msgpack(document, kind)]
-    for fault in faults:
-        assert fault.field is not None
-        assert fault.field.startswith(field)
-        assert rule in fault.detail
-        assert fault.code
-        assert (fault.failure_class, fault.retry_class) == (FailureClass.INVALID_REQUEST, RetryClass.DO_NOT_RETRY)
+def test_a_fault_is_named_by_field_and_rule(subtests: pytest.Subtests) -> None:
+    for kind, changes, field, rule in PROBES:
+        with subtests.test(kind=kind, changes=changes, field=field, rule=rule):
+            document = golden(kind, **changes)
+            faults = [refusal_of(document, kind), refusal_of_json(document, kind), refusal_of_msgpack(document, kind)]
+            for fault in faults:
+                assert fault.field is not None
+                assert fault.field.startswith(field)
+                assert rule in fault.detail
+                assert fault.code
+                assert (fault.failure_class, fault.retry_class) == (
+                    FailureClass.INVALID_REQUEST,
+                    RetryClass.DO_NOT_RETRY,
+                )
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_unknown_key_is_refused_by_every_kind(kind: str) -> None:
-    fault = refusal_of(golden(kind, x_extra=1), kind)
-    assert (fault.code, fault.field) == ("unknown_key", "$.x_extra")
+def test_an_unknown_key_is_refused_by_every_kind(subtests: pytest.Subtests) -> None:
+    for kind in KINDS:
+        with subtests.test(kind=kind):
+            fault = refusal_of(golden(kind, x_extra=1), kind)
+            assert (fault.code, fault.field) == ("unknown_key", "$.x_extra")
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("document", [None, 1, "text", [], True])
-def test_only_an_object_is_a_document(kind: str, document: Any) -> None:
-    assert "Expected `object`" in refusal_of(document, kind).detail
+def test_only_an_object_is_a_document(document: Any, subtests: pytest.Subtests) -> None:
+    for kind in KINDS:
+        with subtests.test(kind=kind):
+            assert "Expected `object`" in refusal_of(document, kind).detail
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     fault = call.excinfo.value if call.excinfo is not None else None
-    if report.when == "call":
+    if report.when == "call" and _ends.get(item.nodeid, "passed") == "passed":  # a test is reported after its subtests
         _ends[item.nodeid] = kind_of(fault)
     elif report.failed:
         _ends.setdefault(item.nodeid, f"{report.when}: {kind_of(fault)}")  # what a failed test left behind says less

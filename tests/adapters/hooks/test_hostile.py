@@ -33,20 +33,22 @@ NOT_STRICT_JSON = {
 
 
 @ALL
-@pytest.mark.parametrize("stdin", NOT_STRICT_JSON.values(), ids=NOT_STRICT_JSON.keys())
-def test_a_payload_that_is_not_a_strict_object_is_refused(adapter_id: str, stdin: bytes) -> None:
-    with pytest.raises(InvalidRequest) as refused:
-        parse(adapter_id, stdin, hook="SessionStart")
-    assert refused.value.field is not None
+def test_a_payload_that_is_not_a_strict_object_is_refused(adapter_id: str, subtests: pytest.Subtests) -> None:
+    for kind, stdin in NOT_STRICT_JSON.items():
+        with subtests.test(kind=kind):
+            with pytest.raises(InvalidRequest) as refused:
+                parse(adapter_id, stdin, hook="SessionStart")
+            assert refused.value.field is not None
 
 
 @ALL
-@pytest.mark.parametrize("name", ["", "NoSuchHook", "sessionstart", "\x1b[31m", "x" * 300])
-def test_an_unknown_hook_is_refused(adapter_id: str, name: str) -> None:
-    with pytest.raises(InvalidRequest) as refused:
-        parse(adapter_id, {"session_id": "s1"}, hook=name)
-    assert refused.value.code == "unknown_hook"
-    assert refused.value.detail.isprintable()
+def test_an_unknown_hook_is_refused(adapter_id: str, subtests: pytest.Subtests) -> None:
+    for name in ["", "NoSuchHook", "sessionstart", "\x1b[31m", "x" * 300]:
+        with subtests.test(name=name):
+            with pytest.raises(InvalidRequest) as refused:
+                parse(adapter_id, {"session_id": "s1"}, hook=name)
+            assert refused.value.code == "unknown_hook"
+            assert refused.value.detail.isprintable()
 
 
 @pytest.mark.parametrize(

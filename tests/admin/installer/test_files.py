@@ -10,6 +10,7 @@ import pytest
 from lifebus_adapters.shared.assets import OwnedFile, SettingsEntry, SettingsFile
 from lifebus_admin.installer.refusals import FileRefused, InstallRefused, SettingsConflict, SettingsUnreadable
 from lifebus_broker.disk import Disk
+from support.effort import effort
 from support.installer.boxes import Box, fine, group, owns, settings
 
 BEFORE = b'{"model": "x"}\n'
@@ -133,10 +134,12 @@ def test_a_file_of_eight_mebibytes_is_refused(box: Box) -> None:
         box.install()
 
 
-def test_five_megabytes_are_edited_and_restored(box: Box) -> None:
-    rows = [{"number": number, "text": "x" * 40, "inner": {"a": [1, 2, None]}} for number in range(40_000)]
+def test_a_large_file_is_edited_and_restored(box: Box) -> None:
+    rows = [
+        {"number": number, "text": "x" * 40, "inner": {"a": [1, 2, None]}} for number in range(effort(8_000, 40_000))
+    ]
     before = json.dumps({"rows": rows, "hooks": {"Stop": [{"hooks": []}]}}, indent=1).encode()
-    assert len(before) > 5_000_000
+    assert len(before) > effort(1_000_000, 5_000_000)
     path = box.write(before)
     box.install()
     assert json.loads(path.read_bytes())["hooks"]["Stop"][-1] == group("Stop")

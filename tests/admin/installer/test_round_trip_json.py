@@ -77,11 +77,11 @@ JSON5 = {
     "strange white space": "{\u00a0a:\u20281\u2029,\ufeff}",
     "bare keys of ours": "{hooks: {Stop: [{hooks: []}], PreToolUse: []}}",
 }
-CASES = [
-    *(pytest.param("json", text, id=f"json: {name}") for name, text in STRICT.items()),
-    *(pytest.param("jsonc", text, id=f"jsonc: {name}") for name, text in (STRICT | WITH_COMMENTS).items()),
-    *(pytest.param("json5", text, id=f"json5: {name}") for name, text in (STRICT | WITH_COMMENTS | JSON5).items()),
-]
+CASES: dict[Dialect, dict[str, str]] = {
+    "json": STRICT,
+    "jsonc": STRICT | WITH_COMMENTS,
+    "json5": STRICT | WITH_COMMENTS | JSON5,
+}
 
 
 def without_hooks(value: Any) -> Any:
@@ -91,48 +91,62 @@ def without_hooks(value: Any) -> Any:
     return {**value, "hooks": {event: items for event, items in hooks.items() if items}}
 
 
-@pytest.mark.parametrize(("dialect", "before"), CASES)
-def test_after_install_and_remove_every_byte_is_as_before(dialect: Dialect, before: str) -> None:
-    asset = settings(dialect=dialect)
-    after = text_installed(before, asset)
-    assert after != before
-    assert text_removed(after, asset) == before
+@pytest.mark.parametrize("dialect", CASES)
+def test_after_install_and_remove_every_byte_is_as_before(dialect: Dialect, subtests: pytest.Subtests) -> None:
+    for case, before in CASES[dialect].items():
+        with subtests.test(case=case):
+            asset = settings(dialect=dialect)
+            after = text_installed(before, asset)
+            assert after != before
+            assert text_removed(after, asset) == before
 
 
-@pytest.mark.parametrize(("dialect", "before"), CASES)
-def test_what_is_installed_is_ours_at_the_end_and_everything_else_as_before(dialect: Dialect, before: str) -> None:
-    asset = settings(dialect=dialect)
-    old, new = parsed_settings(before, asset), parsed_settings(text_installed(before, asset), asset)
-    for event in EVENTS:
-        assert new["hooks"][event][-1] == group(event)
-    old_hooks = {event: items for event, items in old.get("hooks", {}).items() if items}
-    assert same(without_hooks(new), {**old, "hooks": old_hooks})
+@pytest.mark.parametrize("dialect", CASES)
+def test_what_is_installed_is_ours_at_the_end_and_everything_else_as_before(
+    dialect: Dialect, subtests: pytest.Subtests
+) -> None:
+    for case, before in CASES[dialect].items():
+        with subtests.test(case=case):
+            asset = settings(dialect=dialect)
+            old, new = parsed_settings(before, asset), parsed_settings(text_installed(before, asset), asset)
+            for event in EVENTS:
+                assert new["hooks"][event][-1] == group(event)
+            old_hooks = {event: items for event, items in old.get("hooks", {}).items() if items}
+            assert same(without_hooks(new), {**old, "hooks": old_hooks})
 
 
-@pytest.mark.parametrize(("dialect", "before"), CASES)
-def test_installing_again_changes_nothing(dialect: Dialect, before: str) -> None:
-    asset = settings(dialect=dialect)
-    after = text_installed(before, asset)
-    assert text_installed(after, asset) == after
+@pytest.mark.parametrize("dialect", CASES)
+def test_installing_again_changes_nothing(dialect: Dialect, subtests: pytest.Subtests) -> None:
+    for case, before in CASES[dialect].items():
+        with subtests.test(case=case):
+            asset = settings(dialect=dialect)
+            after = text_installed(before, asset)
+            assert text_installed(after, asset) == after
 
 
-@pytest.mark.parametrize(("dialect", "before"), CASES)
-def test_an_older_form_of_ours_is_replaced_and_still_taken_out_whole(dialect: Dialect, before: str) -> None:
-    asset = settings(dialect=dialect)
-    after = text_installed(before, asset)
-    older = after.replace("lifebus/lifebus-hook", "old/lifebus-hook")
-    assert older != after
-    assert text_installed(older, asset) == after
-    assert text_removed(older, asset) == before
+@pytest.mark.parametrize("dialect", CASES)
+def test_an_older_form_of_ours_is_replaced_and_still_taken_out_whole(
+    dialect: Dialect, subtests: pytest.Subtests
+) -> None:
+    for case, before in CASES[dialect].items():
+        with subtests.test(case=case):
+            asset = settings(dialect=dialect)
+            after = text_installed(before, asset)
+            older = after.replace("lifebus/lifebus-hook", "old/lifebus-hook")
+            assert older != after
+            assert text_installed(older, asset) == after
+            assert text_removed(older, asset) == before
 
 
-@pytest.mark.parametrize(("dialect", "before"), CASES)
-def test_events_that_are_not_requested_any_more_are_taken_out(dialect: Dialect, before: str) -> None:
-    wide, narrow = settings(dialect=dialect), settings(dialect=dialect, events=("Stop",))
-    after = text_installed(text_installed(before, wide), narrow)
-    assert after.count("claude SessionStart") == 0
-    assert after.count("claude Stop") == 1
-    assert text_removed(after, narrow) == before
+@pytest.mark.parametrize("dialect", CASES)
+def test_events_that_are_not_requested_any_more_are_taken_out(dialect: Dialect, subtests: pytest.Subtests) -> None:
+    for case, before in CASES[dialect].items():
+        with subtests.test(case=case):
+            wide, narrow = settings(dialect=dialect), settings(dialect=dialect, events=("Stop",))
+            after = text_installed(text_installed(before, wide), narrow)
+            assert after.count("claude SessionStart") == 0
+            assert after.count("claude Stop") == 1
+            assert text_removed(after, narrow) == before
 
 
 def test_a_missing_file_is_missing_again() -> None:

@@ -60,47 +60,55 @@ def _fine(value: Any) -> tuple[str, ...]:
     return ()
 
 
-@pytest.mark.parametrize("before", CASES.values(), ids=CASES)
-def test_after_install_and_remove_every_byte_is_as_before(before: str) -> None:
-    after = text_installed(before, hermes())
-    assert text_removed(after, hermes()) == before
+def test_after_install_and_remove_every_byte_is_as_before(subtests: pytest.Subtests) -> None:
+    for case, before in CASES.items():
+        with subtests.test(case=case):
+            after = text_installed(before, hermes())
+            assert text_removed(after, hermes()) == before
 
 
-@pytest.mark.parametrize("before", CASES.values(), ids=CASES)
-def test_what_is_installed_is_ours_at_the_end_and_everything_else_as_before(before: str) -> None:
-    old, new = yaml.safe_load(before) or {}, yaml.safe_load(text_installed(before, hermes()))
-    hooks = {**(old.get("hooks") or {})}
-    for event in EVENTS:
-        hooks[event] = [*(hooks.get(event) or []), handler(event)]
-    assert new == {**old, "hooks": hooks}
+def test_what_is_installed_is_ours_at_the_end_and_everything_else_as_before(subtests: pytest.Subtests) -> None:
+    for case, before in CASES.items():
+        with subtests.test(case=case):
+            old, new = yaml.safe_load(before) or {}, yaml.safe_load(text_installed(before, hermes()))
+            hooks = {**(old.get("hooks") or {})}
+            for event in EVENTS:
+                hooks[event] = [*(hooks.get(event) or []), handler(event)]
+            assert new == {**old, "hooks": hooks}
 
 
-@pytest.mark.parametrize("before", CASES.values(), ids=CASES)
-def test_every_line_that_was_there_is_still_there(before: str) -> None:
-    after = text_installed(before, hermes())
-    assert [line for line in before.splitlines() if "{" not in line and "[" not in line and line not in after] == []
+def test_every_line_that_was_there_is_still_there(subtests: pytest.Subtests) -> None:
+    for case, before in CASES.items():
+        with subtests.test(case=case):
+            after = text_installed(before, hermes())
+            assert [
+                line for line in before.splitlines() if "{" not in line and "[" not in line and line not in after
+            ] == []
 
 
-@pytest.mark.parametrize("before", CASES.values(), ids=CASES)
-def test_installing_again_changes_nothing(before: str) -> None:
-    after = text_installed(before, hermes())
-    assert text_installed(after, hermes()) == after
+def test_installing_again_changes_nothing(subtests: pytest.Subtests) -> None:
+    for case, before in CASES.items():
+        with subtests.test(case=case):
+            after = text_installed(before, hermes())
+            assert text_installed(after, hermes()) == after
 
 
-@pytest.mark.parametrize("before", CASES.values(), ids=CASES)
-def test_an_older_form_of_ours_is_replaced_and_still_taken_out_whole(before: str) -> None:
-    after = text_installed(before, hermes())
-    older = after.replace("lifebus/lifebus-hook", "old/lifebus-hook")
-    assert older != after
-    assert yaml.safe_load(text_installed(older, hermes())) == yaml.safe_load(after)
-    assert text_removed(text_installed(older, hermes()), hermes()) == before
+def test_an_older_form_of_ours_is_replaced_and_still_taken_out_whole(subtests: pytest.Subtests) -> None:
+    for case, before in CASES.items():
+        with subtests.test(case=case):
+            after = text_installed(before, hermes())
+            older = after.replace("lifebus/lifebus-hook", "old/lifebus-hook")
+            assert older != after
+            assert yaml.safe_load(text_installed(older, hermes())) == yaml.safe_load(after)
+            assert text_removed(text_installed(older, hermes()), hermes()) == before
 
 
-@pytest.mark.parametrize("before", CASES.values(), ids=CASES)
-def test_events_that_are_not_requested_any_more_are_taken_out(before: str) -> None:
-    after = text_installed(text_installed(before, hermes()), hermes("Stop"))
-    assert (after.count("claude SessionStart"), after.count("claude Stop")) == (0, 1)
-    assert text_removed(after, hermes("Stop")) == before
+def test_events_that_are_not_requested_any_more_are_taken_out(subtests: pytest.Subtests) -> None:
+    for case, before in CASES.items():
+        with subtests.test(case=case):
+            after = text_installed(text_installed(before, hermes()), hermes("Stop"))
+            assert (after.count("claude SessionStart"), after.count("claude Stop")) == (0, 1)
+            assert text_removed(after, hermes("Stop")) == before
 
 
 def test_a_missing_file_is_missing_again() -> None:

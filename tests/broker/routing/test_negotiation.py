@@ -70,33 +70,34 @@ def negotiated(level: str, wanted: str, claimed: str, *, accept: bool = False) -
     return negotiate(adapter(claimed), [asking(level, wanted, accept=accept)])
 
 
-@pytest.mark.parametrize(("level", "wanted", "claimed", "outcome"), CASES)
-def test_what_is_asked_and_what_is_claimed_decide_the_outcome(
-    level: str, wanted: str, claimed: str, outcome: str
-) -> None:
-    found = negotiated(level, wanted, claimed)
-    assert found.outcome == outcome
-    assert [(one.level, one.wanted, one.claimed, one.current, one.outcome) for one in found.outcomes] == [
-        (level, wanted, claimed, claimed, outcome)
-    ]
+def test_what_is_asked_and_what_is_claimed_decide_the_outcome(subtests: pytest.Subtests) -> None:
+    for level, wanted, claimed, outcome in CASES:
+        with subtests.test(level=level, wanted=wanted, claimed=claimed, outcome=outcome):
+            found = negotiated(level, wanted, claimed)
+            assert found.outcome == outcome
+            assert [(one.level, one.wanted, one.claimed, one.current, one.outcome) for one in found.outcomes] == [
+                (level, wanted, claimed, claimed, outcome)
+            ]
 
 
-@pytest.mark.parametrize(("level", "wanted"), TABLE)
-def test_who_accepts_partial_support_is_satisfied_with_partial_and_better(level: str, wanted: str) -> None:
-    for claimed in ("native", "synthesized", "partial"):
-        assert negotiated(level, wanted, claimed, accept=True).outcome == "satisfied"
-    for claimed in ("manual", "unavailable"):
-        assert negotiated(level, wanted, claimed, accept=True) == negotiated(level, wanted, claimed)
+def test_who_accepts_partial_support_is_satisfied_with_partial_and_better(subtests: pytest.Subtests) -> None:
+    for level, wanted in TABLE:
+        with subtests.test(level=level, wanted=wanted):
+            for claimed in ("native", "synthesized", "partial"):
+                assert negotiated(level, wanted, claimed, accept=True).outcome == "satisfied"
+            for claimed in ("manual", "unavailable"):
+                assert negotiated(level, wanted, claimed, accept=True) == negotiated(level, wanted, claimed)
 
 
-@pytest.mark.parametrize(("level", "wanted", "claimed", "outcome"), CASES)
-def test_only_refusing_outcomes_have_a_failure_class(level: str, wanted: str, claimed: str, outcome: str) -> None:
-    failures = {
-        "unsupported": (FailureClass.CAPABILITY_UNSUPPORTED, RetryClass.DO_NOT_RETRY),
-        "requires_operator": (FailureClass.OPERATOR_REQUIRED, RetryClass.RETRY_AFTER_OPERATOR),
-    }
-    found = negotiated(level, wanted, claimed)
-    assert (found.failure_class, found.retry_class) == failures.get(outcome, (None, None))
+def test_only_refusing_outcomes_have_a_failure_class(subtests: pytest.Subtests) -> None:
+    for level, wanted, claimed, outcome in CASES:
+        with subtests.test(level=level, wanted=wanted, claimed=claimed, outcome=outcome):
+            failures = {
+                "unsupported": (FailureClass.CAPABILITY_UNSUPPORTED, RetryClass.DO_NOT_RETRY),
+                "requires_operator": (FailureClass.OPERATOR_REQUIRED, RetryClass.RETRY_AFTER_OPERATOR),
+            }
+            found = negotiated(level, wanted, claimed)
+            assert (found.failure_class, found.retry_class) == failures.get(outcome, (None, None))
 
 
 @pytest.mark.parametrize("level", ["preferred", "optional"])
@@ -171,11 +172,12 @@ def test_each_capability_is_read_from_its_claim(capability: str, support: str) -
     assert claim_of(adapter().manifest, capability) == support
 
 
-@pytest.mark.parametrize("capability", sorted(CAPABILITIES))
-def test_what_a_manifest_leaves_out_is_unavailable(capability: str) -> None:
-    bare = validate(golden("manifest", "minimal"), AdapterManifest)
-    claimed = {"context_pressure": "partial", "lifeloop_synthesized_receipts": "native"}
-    assert claim_of(bare, capability) == claimed.get(capability, "unavailable")
+def test_what_a_manifest_leaves_out_is_unavailable(subtests: pytest.Subtests) -> None:
+    for capability in sorted(CAPABILITIES):
+        with subtests.test(capability=capability):
+            bare = validate(golden("manifest", "minimal"), AdapterManifest)
+            claimed = {"context_pressure": "partial", "lifeloop_synthesized_receipts": "native"}
+            assert claim_of(bare, capability) == claimed.get(capability, "unavailable")
 
 
 def test_a_capability_the_contract_does_not_know_is_refused() -> None:
@@ -204,13 +206,12 @@ def test_an_optional_capability_is_left_out_silently_unless_it_was_promised_and_
     assert [warning.capability for warning in warnings_of(lost)] == [CAPABILITY]
 
 
-@pytest.mark.parametrize(("level", "wanted", "claimed", "outcome"), CASES)
-def test_a_warning_goes_with_every_degradation_but_the_optional_ones(
-    level: str, wanted: str, claimed: str, outcome: str
-) -> None:
-    warnings = warnings_of(negotiated(level, wanted, claimed))
-    assert len(warnings) == (1 if outcome == D and level != "optional" else 0)
-    assert all(warning.code == "capability_degraded" for warning in warnings)
+def test_a_warning_goes_with_every_degradation_but_the_optional_ones(subtests: pytest.Subtests) -> None:
+    for level, wanted, claimed, outcome in CASES:
+        with subtests.test(level=level, wanted=wanted, claimed=claimed, outcome=outcome):
+            warnings = warnings_of(negotiated(level, wanted, claimed))
+            assert len(warnings) == (1 if outcome == D and level != "optional" else 0)
+            assert all(warning.code == "capability_degraded" for warning in warnings)
 
 
 @pytest.mark.parametrize(
