@@ -10,11 +10,11 @@ from functools import partial
 from typing import Final, TypeVar
 
 import anyio
-import structlog
 from msgspec import structs
 
 from lifebus._internal.backoff import Backoff
 from lifebus._internal.connection import Connection
+from lifebus._internal.lazy_log import LazyLogger
 from lifebus._internal.view import Gap, Position
 from lifebus.state import State, fetch_state
 from lifebus_contract import (
@@ -40,7 +40,7 @@ _FETCH_MS: Final = 5_000
 _MOST: Final = 256
 _MOST_POSITIONS: Final = 1024
 _PAUSE_S: Final = (0.02, 2.0)
-_log = structlog.get_logger("lifebus.consumer")
+_log = LazyLogger("lifebus.consumer")
 
 
 class Delivery:

@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable
 from typing import cast
 
 import anyio
-import structlog
 from anyio.abc import TaskGroup
 
 from lifebus._internal.connection import Connection
+from lifebus._internal.lazy_log import LazyLogger
 from lifebus_contract import (
     BrokerBusy,
     CallbackResponse,
@@ -25,7 +25,7 @@ from lifebus_contract.fields import MAX_MESSAGE_BYTES
 from lifebus_transports.messages.common import Nothing, RefusalInfo
 from lifebus_transports.messages.workers import Dispatch, Response, Serve
 
-_log = structlog.get_logger("lifebus._internal.worker")
+_log = LazyLogger("lifebus._internal.worker")
 
 Handler = Callable[[DispatchEnvelope], Awaitable[CallbackResponse | Response]]
 """What a callback client does with one dispatch.  A `Response` may carry evidence with the answer or the refusal."""

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 import anyio
-import structlog
 from anyio.abc import TaskGroup
 
+from lifebus._internal.lazy_log import LazyLogger
 from lifebus.stdio.broker_api import BrokerApi
 from lifebus.stdio.lazy_bus import LazyBus
 from lifebus.stdio.messages import (
@@ -28,7 +28,7 @@ from lifebus_contract import InternalError, InvalidRequest, LifebusError
 from lifebus_transports.framing.lines import LineFramer, Overlong
 from lifebus_transports.messages.verbs import VERBS
 
-_log = structlog.get_logger("lifebus.stdio")
+_log = LazyLogger("lifebus.stdio")
 
 # Most requests under way; while there are so many, the next one is not read
 _MAX_REQUESTS: Final = 64
