@@ -23,6 +23,9 @@ _Claim = Callable[[AdapterManifest], SupportState]
 _OF_THE_LEDGER: Final = frozenset({"receipt_ledger"})
 """What a manifest claims on the strength of the broker's ledger."""
 
+_ANNOUNCEMENT: Final = f"event:{LifecycleEvent.RECEIPT_EMITTED}"
+"""No client can be asked about it in any broker, whatever a manifest claims."""
+
 RENEWAL: Final = "renewal."
 """What the names of the five renewal capabilities begin with."""
 
@@ -47,15 +50,15 @@ def claim_of(manifest: AdapterManifest, capability: str) -> SupportState:
 def count_claim(registered: RegisteredAdapter, capability: str) -> SupportState:
     """Return what a claim is worth in this broker.
 
-    It is `unavailable` where the broker itself lacks what the capability needs, or where the claim needs a profile and
-    none is enabled.
+    It is `unavailable` where the broker itself lacks what the capability needs, where the claim needs a profile and
+    none is enabled, and for the event that no client is asked about.
 
     Raises:
         InvalidRequest: the contract knows no such capability.
     """
     claimed = claim_of(registered.manifest, capability)
     is_void = capability in registered.unavailable_here or _closed_profiles(registered, capability)
-    return SupportState.UNAVAILABLE if is_void else claimed
+    return SupportState.UNAVAILABLE if is_void or capability == _ANNOUNCEMENT else claimed
 
 
 def remark_on(manifest: AdapterManifest, request: CallbackRequest) -> Warning | None:
@@ -89,6 +92,8 @@ def explain_lack(registered: RegisteredAdapter, capability: str) -> str | None:
     """
     if capability in registered.unavailable_here:
         return "the ledger of this broker does not outlive it"
+    if capability == _ANNOUNCEMENT:
+        return "no client is asked about it; follow the receipts instead"
     if not capability.startswith(RENEWAL) or count_claim(registered, capability) is not SupportState.UNAVAILABLE:
         return None
     if registered.manifest.renewal is None:

@@ -128,6 +128,15 @@ class PressureLevel(StrEnum):
 EVENT_NAMES: Final = tuple(event.value for event in LifecycleEvent)
 """The 14 event names in the order of docs/contract.md 2.1."""
 
+SERVABLE_EVENTS: Final = tuple(event for event in LifecycleEvent if event is not LifecycleEvent.RECEIPT_EMITTED)
+"""The events that callback clients are asked about: all but the one that announces receipts (docs/contract.md 2.1)."""
+
+UNSERVABLE: Final = (
+    "events: nobody is asked about `receipt.emitted`; follow the receipts instead, with `lifebus tail`,"
+    " `bus.receipts()` or the verb `subscribe` of `lifebus stdio`"
+)
+"""What a registration for the other one is refused with."""
+
 FRAME_EVENTS: Final = frozenset(event for event in LifecycleEvent if event.value.startswith("frame."))
 """Events that need a frame context (docs/contract.md 2.2)."""
 

@@ -268,6 +268,7 @@ class BlockingBus:
 
         Raises:
             LifebusError: the broker refused the registration.
+            ValueError: there is no such event, or no client is asked about it (`receipt.emitted`).
         """
 
         async def answer(envelope: DispatchEnvelope) -> CallbackResponse:

@@ -194,6 +194,7 @@ class Bus:
 
         Raises:
             LifebusError: the broker refused the registration.
+            ValueError: there is no such event, or no client is asked about it (`receipt.emitted`).
         """
         registration = Serve(
             client_id=client_id or self.client_id,

@@ -43,7 +43,6 @@ def test_a_manifest_leaves_no_event_and_no_slot_unsaid(adapter_id: str) -> None:
 MADE_BY_LIFEBUS = {
     LifecycleEvent.SUPERVISOR_TICK,
     LifecycleEvent.CAPABILITY_DEGRADED,
-    LifecycleEvent.RECEIPT_EMITTED,
     LifecycleEvent.RECEIPT_GAP_DETECTED,
 }
 TOLD_BY_FILES = {

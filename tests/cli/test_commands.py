@@ -131,6 +131,7 @@ def test_invoke_refuses_what_it_cannot_route(shell: Shell, stdin: bytes, code: i
         ("invoke", "--protocol", "yaml", "--", "true"),
         ("serve", "--", "true"),
         ("serve", "--event", "frame.open", "--", "true"),
+        ("serve", "--event", "receipt.emitted", "--", "true"),
         ("serve", "--event", "frame.opening"),
         ("serve", "--event", "frame.opening", "--workers", "0", "--", "true"),
     ],
@@ -140,6 +141,11 @@ def test_a_command_line_that_says_nothing_that_can_be_done_is_a_usage_error(
 ) -> None:
     ran = shell.call(*arguments, stdin=envelope())
     assert (ran.code, ran.out) == (2, "")
+
+
+def test_serve_points_to_the_receipt_stream_where_nobody_would_be_asked(shell: Shell) -> None:
+    ran = shell.call("serve", "--event", "receipt.emitted", "--", "true")
+    assert "nobody is asked about `receipt.emitted`; follow the receipts instead, with `lifebus tail`" in ran.err
 
 
 def test_a_command_has_flags_of_its_own(shell: Shell) -> None:

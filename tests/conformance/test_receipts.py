@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lifebus_broker.routing.receipts import ReceiptHeader, gap_detected, missing_range, observed
+from lifebus_broker.routing.receipts import ReceiptHeader, gap_in, missing_range, observed
 from lifebus_contract import Emission, InvalidRequest, Receipt, encode_json, validate
 from support.golden import golden, without
 
@@ -72,7 +72,7 @@ def test_stateless_synthesis_claims_no_sequence_and_no_gap_of_its_own() -> None:
     counted = emission(sequence=41)
     assert observed(emission=counted, **STAMP).sequence is None
     assert missing_range(None, 41) is None
-    assert gap_detected(emission=counted, event_id="evt_gap", missing=(2, 40), **STAMP).sequence is None
+    assert observed(emission=gap_in(counted, "evt_gap", (2, 40)), **STAMP).sequence is None
 
 
 def test_all_receipts_of_an_invocation_share_its_id_and_name_their_parent() -> None:

@@ -13,7 +13,7 @@ from msgspec import structs
 
 import lifebus
 from lifebus_adapters import HookAnswer
-from lifebus_contract import FailureClass, LifecycleEvent, Receipt, ReceiptStatus, StateConflict
+from lifebus_contract import SERVABLE_EVENTS, FailureClass, LifecycleEvent, Receipt, ReceiptStatus, StateConflict
 from lifebus_supervisor.configuration.settings import ClientSettings
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.daemon.lifecycle import running
@@ -113,7 +113,7 @@ async def test_a_background_command_may_take_longer_than_a_hook_and_nothing_of_i
     """Real payloads of Codex, through the real hook."""
     calls = list(captured(next((CAPTURES / "codex/exec_tool_call").glob("*.jsonl"))))
     clients = [
-        command("late", (sys.executable, str(EXAMPLE)), background=True, events=tuple(LifecycleEvent)),
+        command("late", (sys.executable, str(EXAMPLE)), background=True, events=SERVABLE_EVENTS),
         command("warm", (sys.executable, str(EXAMPLE)), protocol="jsonl"),
     ]
     async with broker_with(*clients) as daemon:

@@ -14,20 +14,29 @@ from msgspec import structs, to_builtins
 
 import lifebus
 from integration.test_wire_document import call_hook
+from lifebus_adapters import ADAPTERS
+from lifebus_broker.routing.negotiation import negotiate
 from lifebus_broker.routing.transitions import transition
 from lifebus_contract import (
+    AdapterManifest,
     CallbackResponse,
+    CapabilityRequest,
+    ConformanceLevel,
     DispatchEnvelope,
     Emission,
     LifecycleEvent,
+    RegisteredAdapter,
+    RequirementLevel,
     SupportState,
     decode_json,
+    validate,
 )
 from lifebus_supervisor.configuration.settings import ClientSettings
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.daemon.lifecycle import running
-from support.integration.following import SECONDS, recorded
-from support.integration.serving import serving
+from support.golden import golden
+from support.integration.following import SECONDS, recorded, until
+from support.integration.serving import content, serving
 from support.integration.stdio_peers import near_peer
 from support.paths import REPOSITORY
 from support.running import connected, running_bus, settings_in, short_directory
@@ -72,14 +81,21 @@ LOST = [("context_pressure", "native", "unavailable", "two polls")]
 
 
 @asynccontextmanager
-async def writing(directory: Path, protocol: Protocol) -> AsyncIterator[Daemon]:
-    """A broker with a command client of every event that writes down each line it is asked with."""
+async def writing(
+    directory: Path,
+    protocol: Protocol,
+    *,
+    events: tuple[LifecycleEvent, ...] = (PRESSURE, DEGRADED),
+    background: bool = False,
+) -> AsyncIterator[Daemon]:
+    """A broker with a command client that writes down each line it is asked with."""
     book = directory / "asked.jsonl"
     script = f"while read -r line; do printf '%s\\n' \"$line\" >> {book}; echo '{ANSWER}'; done"
     client = ClientSettings(
         client_id="writer",
         command=("/bin/sh", "-c", script),
-        events=(PRESSURE, DEGRADED),
+        events=events,
+        background=background,
         protocol=protocol,
         workers=1,
         deadline_ms=int(SECONDS * 1_000),
@@ -172,3 +188,74 @@ async def test_nobody_can_forge_what_lifebus_knows() -> None:
         await bus.emit([alone, Emission(request=counted, telemetry={"context_used_pct": 1})])
     assert [one.telemetry for one in asked] == [{}, {"context_used_pct": 1}]
     assert [one.request.metadata["other"] for one in asked] == [True, True]
+
+
+async def test_a_worker_is_asked_about_a_gap_that_the_bus_finds_itself() -> None:
+    asked: list[DispatchEnvelope] = []
+
+    async def keep(dispatch: DispatchEnvelope) -> CallbackResponse:
+        asked.append(dispatch)
+        return CallbackResponse.ok()
+
+    async with (
+        running_bus() as daemon,
+        connected(daemon, "worker") as worker,
+        connected(daemon) as bus,
+        serving(worker, keep, [LifecycleEvent.RECEIPT_GAP_DETECTED]),
+    ):
+        for number in (1, 5, 5, 6):
+            await bus.emit(lifebus.make_request("session.started", "codex", session="s1", sequence=number))
+        stored = await recorded(daemon)
+    (dispatch,) = asked
+    facts = {"missing_first": 2, "missing_last": 4}
+    assert (dispatch.request.event, dispatch.request.harness_session_id) == ("receipt.gap_detected", "s1")
+    assert (dispatch.telemetry, dispatch.request.sequence) == (facts, 5)
+    schema().validate(to_builtins(dispatch))
+    fact, own = [one for one in stored if one.event is LifecycleEvent.RECEIPT_GAP_DETECTED]
+    assert (own.client_id, own.parent_receipt_id, own.event_id) == ("worker", fact.receipt_id, fact.event_id)
+    assert (fact.parent_receipt_id, fact.telemetry_summary) == (None, facts | {"harness_sequence": 5})
+    assert own.telemetry_summary["missing_first"] == 2
+
+
+@pytest.mark.parametrize("background", [False, True])
+async def test_a_command_is_asked_about_a_gap(background: bool) -> None:
+    gap = (LifecycleEvent.RECEIPT_GAP_DETECTED,)
+    with short_directory() as directory:
+        async with writing(directory, "oneshot", events=gap, background=background) as daemon, connected(daemon) as bus:
+            for number in (1, 3):
+                await bus.emit(lifebus.make_request("session.started", "codex", session="s1", sequence=number))
+            await until(lambda: not daemon.bus.dispatches)
+        (line,) = (directory / "asked.jsonl").read_text().splitlines()
+    assert decode_json(line, DispatchEnvelope).telemetry == {"missing_first": 2, "missing_last": 2}
+
+
+async def test_nobody_is_registered_for_the_announcement_of_receipts() -> None:
+    pointer = "follow the receipts instead"
+    events = ["session.started", "receipt.emitted"]
+    async with running_bus() as daemon, near_peer(daemon) as peer, connected(daemon) as bus:
+        answer = await peer.ask("serve", {"client_id": "editor", "events": events})
+        with pytest.raises(ValueError, match=pointer):
+            await bus.serve(events, content)
+        with pytest.raises(lifebus.LifebusError, match=pointer):
+            daemon.bus.register("function", [LifecycleEvent.RECEIPT_EMITTED], content)
+        assert (await bus.clients(), daemon.bus.clients.all()) == ([], ())
+    assert pointer in answer["refused"]["detail"]
+    with pytest.raises(ValueError, match=pointer):
+        ClientSettings(client_id="writer", command=("true",), events=(LifecycleEvent.RECEIPT_EMITTED,))
+
+
+@pytest.mark.parametrize("adapter_id", ADAPTERS)
+async def test_what_nobody_is_asked_about_is_not_to_be_had(adapter_id: str) -> None:
+    needs = CapabilityRequest(capability="event:receipt.emitted", level=RequirementLevel.REQUIRED)
+    async with running_bus() as daemon, connected(daemon) as bus:
+        found = await bus.negotiate(adapter_id, [needs])
+    assert (found.outcome, found.failure_class) == ("unsupported", "capability_unsupported")
+    assert "follow the receipts instead" in found.outcomes[0].reason
+
+
+def test_a_third_partys_claim_of_it_counts_for_nothing() -> None:
+    claims = {"receipt.emitted": {"support": "native", "modes": ["native_hook"]}}
+    manifest = validate(golden("manifest", lifecycle_events=claims), AdapterManifest)
+    registered = RegisteredAdapter(manifest=manifest, conformance=ConformanceLevel.PRE_CONFORMANCE)
+    needs = CapabilityRequest(capability="event:receipt.emitted", level=RequirementLevel.REQUIRED)
+    assert negotiate(registered, [needs]).outcome == "unsupported"

@@ -270,10 +270,13 @@ class EventBus:
             self._harness_sequences.forget(request)
         return result
 
-    async def _gap(self, client_id: str, emission: Emission, plan: Plan) -> Receipt | None:
-        """Return the receipt of a jump in the harness's own sequence, None where there is none."""
+    async def _gap(self, client_id: str, emission: Emission, plan: Plan) -> PlannedEmission | None:
+        """Return what becomes of a jump in the harness's own sequence, None where there is none."""
         missing = None if plan.refusal is not None else await self._harness_sequences.advance(emission.request)
-        return None if missing is None else self.router.gap(client_id, emission, missing, None)
+        if missing is None:
+            return None
+        gap, planned = self.router.plan_gap(client_id, emission, missing)
+        return PlannedEmission(client_id=client_id, emission=gap, plan=planned)
 
 
 _BUSY = Refusal.of("busy", "too many dispatches are under way; try again")

@@ -4,7 +4,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from lifebus_broker.ports import Evidence, Invoker
-from lifebus_contract import CallbackResponse, CapabilityRequest, DispatchEnvelope, LifecycleEvent, RequirementLevel
+from lifebus_contract import (
+    CallbackResponse,
+    CapabilityRequest,
+    DispatchEnvelope,
+    InvalidRequest,
+    LifecycleEvent,
+    RequirementLevel,
+)
+from lifebus_contract.vocabulary import UNSERVABLE
 
 ClientHandler = Callable[[DispatchEnvelope], Awaitable[CallbackResponse]]
 """An in-process callback client."""
@@ -54,7 +62,13 @@ class ClientTable:
         self._by_event: dict[LifecycleEvent, tuple[CallbackClient, ...]] = {}
 
     def add(self, client: CallbackClient) -> CallbackClient | None:
-        """Register a client and return the one it replaces, if any."""
+        """Register a client and return the one it replaces, if any.
+
+        Raises:
+            InvalidRequest: it wants an event that no client is asked about.
+        """
+        if LifecycleEvent.RECEIPT_EMITTED in client.events:
+            raise InvalidRequest(UNSERVABLE, code="against_contract", field="$.events")
         replaced = self._clients.pop(client.client_id, None)  # popped first: the new one goes to the end of the order
         self._clients[client.client_id] = client
         self._index()

@@ -55,14 +55,15 @@ class EmissionResult(Struct, frozen=True, kw_only=True):
 class PlannedEmission(Struct, frozen=True, kw_only=True):
     """One emission to dispatch, with its plan; `deadline` is event-loop time in seconds, None for no bound.
 
-    `parent` is the receipt before it in the same invocation; `gap` is a detected jump to record with it.
+    `parent` is the receipt before it in the same invocation; `gap` is a detected jump to record with it and to ask
+    about beside it.
     """
 
     client_id: str
     emission: Emission
     plan: Plan
     parent: str | None = None
-    gap: Receipt | None = None
+    gap: "PlannedEmission | None" = None
     deadline: float | None = None
 
 
@@ -123,19 +124,19 @@ class Dispatcher:
         refusal = await dispatch.record_root(stored)
         if refusal is not None:
             return EmissionResult(refusal=refusal)
-        background: list[CallbackClient] = []
+        asked = [(client, dispatch.subject) for client in planned.plan.clients if client.client_id not in stored]
+        dispatch.replayed += [stored[one.client_id] for one in planned.plan.clients if one.client_id in stored]
+        if planned.gap is not None:
+            asked += [(client, _Subject(planned.gap)) for client in planned.gap.plan.clients]
         async with anyio.create_task_group() as tasks:
-            for client in planned.plan.clients:
-                if client.client_id in stored:
-                    dispatch.replayed.append(stored[client.client_id])
-                elif client.background:
-                    background.append(client)
-                else:
-                    tasks.start_soon(dispatch.ask_client, client)
+            for client, subject in asked:
+                if not client.background:
+                    tasks.start_soon(dispatch.ask_client, client, subject)
         result = dispatch.result()
         if result.refusal is None:  # background clients are asked only about what is durable
-            for client in background:
-                await dispatch.start_background(client)
+            for client, subject in asked:
+                if client.background:
+                    await dispatch.start_background(client, subject)
         return result
 
     async def append(self, receipts: Sequence[NewReceipt], *, apply: bool = False) -> list[AppendResult] | Refusal:
@@ -165,22 +166,48 @@ class Dispatcher:
         return results
 
 
+class _Subject:
+    """What clients are asked about: an emission, as they get it and as their receipts report it.
+
+    `parent` is the receipt that theirs name as their parent.
+    """
+
+    def __init__(self, planned: PlannedEmission) -> None:
+        self.emission = planned.emission
+        self.parent = planned.parent if planned.plan.receipt is None else planned.plan.receipt.receipt_id
+        self.envelope = DispatchEnvelope.of(planned.emission)
+        self._registered = planned.plan.registered
+        self._reported = as_client_emission(planned.emission, planned.client_id)
+
+    @property
+    def registered(self) -> RegisteredAdapter:
+        """The adapter of the emission."""
+        if self._registered is None:
+            raise ValueError("a plan with clients names its adapter")
+        return self._registered
+
+    def reported_by(self, client: CallbackClient) -> Emission:
+        """Return the emission as a client's receipt reports it, with a fact where the client runs in the background."""
+        return with_evidence(self._reported, {"background": True}) if client.background else self._reported
+
+
 class _Dispatch:
-    """One dispatch under way: its results so far, the slots that are used, and the first refusal."""
+    """One dispatch under way: its results so far, the slots that are used, and the first refusal.
+
+    `subject` is the emission itself; a gap that was found beside it is another.
+    """
 
     def __init__(self, dispatcher: Dispatcher, planned: PlannedEmission) -> None:
         self.replayed: list[StoredReceipt] = []
+        self.subject = _Subject(planned)
         self._dispatcher = dispatcher
         self._planned = planned
         self._used = planned.plan.used
         self._results: list[AppendResult] = []
         self._deliveries: list[PlacedPayload] = list(planned.plan.deliveries)
         self._first = planned.plan.receipt.receipt_id if planned.plan.receipt is not None else None
-        self._parent = self._first or planned.parent
-        self._client_emission = as_client_emission(planned.emission, planned.client_id)
         self._apply = bool(planned.emission.degradations) or planned.emission.request.event is _SESSION_ENDED
         self._refusal: Refusal | None = None
-        self._envelope = DispatchEnvelope.of(planned.emission)
 
     async def record_root(self, stored: Mapping[str, StoredReceipt]) -> Refusal | None:
         """Record the emitter's own receipt, a detected gap and the loss receipts, in one transaction.
@@ -188,7 +215,8 @@ class _Dispatch:
         `stored` holds what was recorded under the key before, by client; a replay adds no loss receipts to it.
         """
         plan = self._planned.plan
-        receipts = [receipt for receipt in (self._planned.gap, plan.receipt) if receipt is not None]
+        gap = None if self._planned.gap is None else self._planned.gap.plan.receipt
+        receipts = [receipt for receipt in (gap, plan.receipt) if receipt is not None]
         if self._planned.client_id not in stored:
             receipts += plan.loss_receipts
         else:
@@ -198,57 +226,60 @@ class _Dispatch:
         mine = stored.get(self._planned.client_id)
         if mine is not None and plan.receipt is not None:
             # A replay: clients' receipts name the stored receipt as their parent, not the one just planned.
-            self._first = self._parent = decode_receipt(mine.receipt).receipt_id
+            self._first = self.subject.parent = decode_receipt(mine.receipt).receipt_id
         if receipts:
             await self._record(*receipts)
         return self._refusal
 
-    async def ask_client(self, client: CallbackClient) -> None:
+    async def ask_client(self, client: CallbackClient, subject: _Subject) -> None:
         """Negotiate for one client, ask it, and record its receipt."""
-        receipt = await self._receipt_of(client)
-        self._first = self._first or receipt.receipt_id
+        receipt = await self._receipt_of(client, subject)
+        if subject is self.subject:
+            self._first = self._first or receipt.receipt_id
         await self._record(receipt)
 
-    async def start_background(self, client: CallbackClient) -> None:
+    async def start_background(self, client: CallbackClient, subject: _Subject) -> None:
         """Ask a background client in a task of its own; if too many are under way, its receipt says so."""
-        key = self._planned.emission.request.idempotency_key
-        scope = None if key is None else (client.client_id, self._planned.emission.request.adapter_id, key)
+        request = subject.emission.request
+        key = request.idempotency_key
+        scope = None if key is None else (client.client_id, request.adapter_id, key)
         background = self._dispatcher.background
         if scope is not None and background.has(scope):
             return
-        if not background.start(partial(self._run_background, client), scope):
-            await self._record(self._concluded(client, _TOO_MANY, self._emission_for(client)))
+        if not background.start(partial(self._run_background, client, subject), scope):
+            await self._record(self._concluded(client, subject, _TOO_MANY, subject.reported_by(client)))
 
-    async def _run_background(self, client: CallbackClient) -> None:
+    async def _run_background(self, client: CallbackClient, subject: _Subject) -> None:
         """Ask a background client and record its receipt, also when the broker stops meanwhile."""
         try:
-            receipt = await self._receipt_of(client)
+            receipt = await self._receipt_of(client, subject)
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):  # one append more; the ledger closes after the tasks
-                await self._record(self._concluded(client, _STOPPED, self._emission_for(client)))
+                await self._record(self._concluded(client, subject, _STOPPED, subject.reported_by(client)))
             raise
         await self._record(receipt)
         if self._refusal is not None:  # no caller waits for this result, so it is logged
             _log.warning("background_unrecorded", client_id=client.client_id, code=self._refusal.code)
 
-    async def _receipt_of(self, client: CallbackClient) -> Receipt:
+    async def _receipt_of(self, client: CallbackClient, subject: _Subject) -> Receipt:
         """Return the receipt of one client: of its answer, or of why it was not asked."""
-        router, emission, client_emission = self._dispatcher.router, self._planned.emission, self._emission_for(client)
-        registered = self._registered
+        router, emission, client_emission = self._dispatcher.router, subject.emission, subject.reported_by(client)
+        registered = subject.registered
         loss = router.loss(client, emission, registered) if emission.degradations else None
         negotiation = router.negotiation(client.requirements, registered, emission.request.harness_session_id)
         if loss is None and negotiation is not None and negotiation.failure_class is not None:
-            return router.refuse_client(client, client_emission, negotiation, self._parent)
+            return router.refuse_client(client, client_emission, negotiation, subject.parent)
         evidence: Evidence = {}
-        answer = await ask(client, self._envelope, self._seconds_for(client), evidence)
+        answer = await ask(client, subject.envelope, self._seconds_for(client), evidence)
         client_emission = with_evidence(client_emission, evidence)
         if loss is not None:
-            return router.conclude_loss(client, client_emission, loss, answer, self._parent)
-        return self._concluded(client, answer, client_emission, negotiation)
+            return router.conclude_loss(client, client_emission, loss, answer, subject.parent)
+        return self._concluded(client, subject, answer, client_emission, negotiation)
 
     def _concluded(
         self,
         client: CallbackClient,
+        subject: _Subject,
         answer: CallbackResponse | Refusal,
         client_emission: Emission,
         negotiation: Negotiation | None = None,
@@ -257,28 +288,15 @@ class _Dispatch:
         receipt, placement = self._dispatcher.router.conclude(
             client,
             client_emission,
-            self._registered,
+            subject.registered,
             negotiation,
             answer,
-            parent=self._parent,
+            parent=subject.parent,
             used=self._used,
         )
         self._used = placement.used
         self._deliveries.extend(placement.deliveries)
         return receipt
-
-    def _emission_for(self, client: CallbackClient) -> Emission:
-        """Return the emission as a client's receipt reports it, with a fact where the client runs in the background."""
-        return (
-            with_evidence(self._client_emission, {"background": True}) if client.background else self._client_emission
-        )
-
-    @property
-    def _registered(self) -> RegisteredAdapter:
-        registered = self._planned.plan.registered
-        if registered is None:
-            raise ValueError("a plan with clients names its adapter")
-        return registered
 
     def _seconds_for(self, client: CallbackClient) -> float:
         """Return how long a client may take: its own deadline, or what is left of the hook's if that is less."""

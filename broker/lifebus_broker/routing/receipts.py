@@ -180,27 +180,23 @@ def with_evidence(emission: Emission, evidence: Evidence) -> Emission:
     return structs.replace(emission, telemetry={**emission.telemetry, **seen})
 
 
-def gap_detected(
-    *, emission: Emission, event_id: str, missing: tuple[int, int], **header: Unpack[ReceiptHeader]
-) -> Receipt:
-    """Return the receipt of a jump in the harness's own sequence: first and last missing number (docs/contract.md 6.6).
+def gap_in(emission: Emission, event_id: str, missing: tuple[int, int]) -> Emission:
+    """Return a jump in the harness's own sequence as an emission: first and last missing number (docs/contract.md 6.6).
 
-    It is a fact of its own: `event_id` is new, and the emission's idempotency key stays with the emission's receipt.
+    It is a fact of its own: `event_id` is new, and it is of the session and of no frame.
     """
-    # The emission's own receipt keeps its key, so that a retry of the emission does not meet this one.
-    draft = _draft(emission, header, _OBSERVED)
     first, last = missing
-    return structs.replace(
-        draft,
+    request = structs.replace(
+        emission.request,
         event=LifecycleEvent.RECEIPT_GAP_DETECTED,
         event_id=event_id,
+        frame_context=None,
+        payload_refs=(),
+        # The emission's own receipt keeps its key, so that a retry of the emission does not meet this one.
         idempotency_key=None,
-        telemetry_summary={
-            "harness_sequence": emission.request.sequence,
-            "missing_first": first,
-            "missing_last": last,
-        },
     )
+    facts: dict[FactKey, FactValue] = {"missing_first": first, "missing_last": last}
+    return Emission(request=request, warnings=emission.warnings, telemetry=facts)
 
 
 def missing_range(last: int | None, seen: int | None) -> tuple[int, int] | None:

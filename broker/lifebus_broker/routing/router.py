@@ -20,7 +20,7 @@ from lifebus_broker.routing.receipts import (
     as_client_emission,
     failed,
     from_response,
-    gap_detected,
+    gap_in,
     observed,
     observed_alone,
     warning_of,
@@ -226,10 +226,16 @@ class Router:
             raise AdapterUnavailable(registered.detail, code=registered.code)
         return observed_alone(emission, self._ids.make(RECEIPT), int(self._clock()), client_id, None)
 
-    def gap(self, client_id: str, emission: Emission, missing: tuple[int, int], parent: str | None) -> Receipt:
-        """Return the receipt of a jump in the harness's own sequence (docs/contract.md 6.6)."""
-        header = self._header(client_id, parent)
-        return gap_detected(emission=emission, event_id=self._ids.make(EVENT), missing=missing, **header)
+    def plan_gap(self, client_id: str, emission: Emission, missing: tuple[int, int]) -> tuple[Emission, Plan]:
+        """Return a jump in the harness's own sequence as an emission, and who is asked about it.
+
+        Its receipt is the reporter's whoever is asked: lifebus itself found the gap (docs/contract.md 6.6).
+        """
+        gap = gap_in(emission, self._ids.make(EVENT), missing)
+        adapter_id = gap.request.adapter_id
+        receipt = observed(emission=gap, **self._header(client_id, None))
+        clients = self.clients.interested_in(gap.request.event, adapter_id)
+        return gap, Plan(receipt=receipt, registered=self.registry.get(adapter_id), clients=clients)
 
     def _plan_delivery(
         self,

@@ -11,6 +11,7 @@ from lifebus_broker.state.degradation import SilenceLimits
 from lifebus_broker.state.pressure import Thresholds
 from lifebus_contract import CapabilityRequest, LifecycleEvent
 from lifebus_contract.fields import Identifier
+from lifebus_contract.vocabulary import UNSERVABLE
 from lifebus_supervisor.renewal.profile import RenewalSettings
 
 # What the names of our own clients begin with
@@ -121,6 +122,8 @@ class ClientSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def __post_init__(self) -> None:
         if not self.client_id.isprintable() or self.client_id.startswith(_OWN):
             raise ValueError(f"`client_id` is printable and does not begin with `{_OWN}`")
+        if LifecycleEvent.RECEIPT_EMITTED in self.events:
+            raise ValueError(f"`events`{UNSERVABLE.removeprefix('events')}")
         program = self.command[0]
         if not program or any("\0" in part for part in self.command):
             raise ValueError("`command` has an empty program or a NUL character")

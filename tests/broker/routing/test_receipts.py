@@ -15,7 +15,7 @@ from lifebus_broker.routing.receipts import (
     ReceiptHeader,
     failed,
     from_response,
-    gap_detected,
+    gap_in,
     missing_range,
     observed,
     observed_alone,
@@ -244,7 +244,7 @@ def test_a_refused_placement_is_recorded_with_its_payloads() -> None:
 
 
 def test_a_gap_is_a_fact_of_its_own_that_names_the_missing_range() -> None:
-    receipt = gap_detected(emission=emission(sequence=9), event_id="evt_gap", missing=(5, 8), **STAMP)
+    receipt = observed(emission=gap_in(emission(sequence=9), "evt_gap", (5, 8)), **STAMP)
     assert (receipt.event, receipt.event_id, receipt.status) == ("receipt.gap_detected", "evt_gap", "observed")
     assert receipt.telemetry_summary == {"harness_sequence": 9, "missing_first": 5, "missing_last": 8}
     assert receipt.invocation_id == emission().request.invocation_id
@@ -330,7 +330,7 @@ def test_all_receipts_of_a_dispatch_are_valid_documents() -> None:
         observed(emission=emission(), **STAMP),
         answered("delivered", placement(DELIVERABLE, AFTER_PROMPT, NOWHERE, RECORDED), WEAKER),
         failed(emission=emission(), refusal=refusal, negotiation=WEAKER, placement=placement(NOWHERE), **STAMP),
-        gap_detected(emission=emission(), event_id="evt_gap", missing=(1, 2), **STAMP),
+        observed(emission=gap_in(emission(), "evt_gap", (1, 2)), **STAMP),
     ]
     assert [validate(receipt, Receipt) for receipt in receipts] == receipts
     assert {receipt.invocation_id for receipt in receipts} == {"inv_01"}

@@ -10,10 +10,10 @@ from lifebus_adapters import ADAPTERS
 from lifebus_adapters.adapter import HookCall
 from lifebus_broker.ports import Query
 from lifebus_contract import (
+    SERVABLE_EVENTS,
     BrokerBusy,
     CallbackResponse,
     DispatchEnvelope,
-    LifecycleEvent,
     ReceiptStatus,
 )
 from lifebus_supervisor.daemon.composition import Daemon
@@ -53,7 +53,7 @@ class Asked:
 
     def __init__(self, daemon: Daemon) -> None:
         self.times = 0
-        daemon.bus.register("client", list(LifecycleEvent), self._handle, deadline=5.0)
+        daemon.bus.register("client", SERVABLE_EVENTS, self._handle, deadline=5.0)
 
     async def _handle(self, _: DispatchEnvelope) -> CallbackResponse:
         self.times += 1

@@ -10,7 +10,7 @@ import structlog
 from lifebus_adapters import ADAPTERS
 from lifebus_adapters.adapter import HookAnswer, HookCall
 from lifebus_broker.ports import Query
-from lifebus_contract import BrokerBusy, CallbackResponse, DispatchEnvelope, LifecycleEvent
+from lifebus_contract import SERVABLE_EVENTS, BrokerBusy, CallbackResponse, DispatchEnvelope
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.hook_intake.calls import CLIENT_ID, HookCalls
 from lifebus_supervisor.hook_intake.failed_calls import A_MINUTE, CallCounters, FailureLimit
@@ -117,7 +117,7 @@ async def test_a_bad_call_that_comes_again_is_recorded_once_and_asks_nobody() ->
         return CallbackResponse.ok()
 
     async with running_bus(backend="memory") as daemon:
-        daemon.bus.register("client", list(LifecycleEvent), handle)
+        daemon.bus.register("client", SERVABLE_EVENTS, handle)
         calls = calls_of(daemon)
         await calls.handle(call())
         await calls.handle(call(spooled_at_epoch_s=1_700_000_000))

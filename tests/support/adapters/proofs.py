@@ -20,6 +20,7 @@ from lifebus_contract import (
 )
 from support.adapters.calls import CAPTURE_FILES, captured, events, hooks_of, ids, parse
 from support.adapters.hook_bus import hook_bus
+from support.bus_box import answering
 
 Proof = Callable[[str], Awaitable[None]]
 """Takes an adapter id; passes if the claim is true."""
@@ -66,10 +67,12 @@ async def pressure_before_compaction(adapter_id: str) -> None:
     assert not any("context_used_tokens" in emission.telemetry for emission in found)
 
 
-async def receipts_are_fanned_out(adapter_id: str) -> None:
+async def receipts_are_fanned_out_and_ask_nobody(adapter_id: str) -> None:
     async with hook_bus() as bus:
         recorded, _ = await bus.hook(adapter_id, START)
         assert bus.published == recorded
+        with pytest.raises(InvalidRequest):
+            bus.bus.register("client", [LifecycleEvent.RECEIPT_EMITTED], answering())
     with pytest.raises(InvalidRequest):
         validate({**_plain_tick(adapter_id), "event": "receipt.emitted"}, CallbackRequest)
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from lifebus_adapters.shared.telemetry import Activity, Compacted, Fact, TurnEnded, TurnStarted, Usage
 from lifebus_broker.ports import EMITTER
-from lifebus_contract import CallbackResponse, DispatchEnvelope, LifecycleEvent, PressureLevel, Receipt
+from lifebus_contract import SERVABLE_EVENTS, CallbackResponse, DispatchEnvelope, PressureLevel, Receipt
 from support.supervisor.simulated_file import SESSION, WINDOW, SimulatedTail
 from support.supervisor.supervised import HARNESS, SupervisedBus, supervised
 
@@ -291,7 +291,7 @@ async def simulated_session(directory: Path, *, clients: int) -> AsyncGenerator[
 
     async with supervised(directory) as rig:
         for number in range(clients):
-            rig.bus.register(f"client{number}", list(LifecycleEvent), agree)
+            rig.bus.register(f"client{number}", SERVABLE_EVENTS, agree)
         life = SimulatedSession(rig)
         await life.start()
         yield life

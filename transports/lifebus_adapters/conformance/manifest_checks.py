@@ -42,6 +42,9 @@ def is_valid(subject: Subject) -> Iterator[str]:
 def agrees_with_itself(subject: Subject) -> Iterator[str]:
     """No claim of the manifest contradicts another, nor the code behind it."""
     manifest = subject.manifest
+    announced = manifest.lifecycle_events.get(LifecycleEvent.RECEIPT_EMITTED)
+    if announced is not None and announced.support is not SupportState.UNAVAILABLE:
+        yield "event `receipt.emitted` is claimed: it is the receipt stream's, and no client is asked about it"
     for slot, claim in manifest.placement.items():
         if claim.support is SupportState.UNAVAILABLE and claim.max_bytes is not None:
             yield f"placement `{slot.value}` is unavailable and yet has `max_bytes`"

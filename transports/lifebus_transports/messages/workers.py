@@ -11,6 +11,7 @@ from lifebus_contract import (
     LifecycleEvent,
 )
 from lifebus_contract.fields import Document, FactValue, Identifier
+from lifebus_contract.vocabulary import UNSERVABLE
 from lifebus_transports.messages.common import RefusalInfo
 
 WORKER: Final = "worker"
@@ -35,6 +36,10 @@ class Serve(Document, frozen=True, kw_only=True, omit_defaults=True):
     adapters: Annotated[tuple[Identifier, ...], Meta(max_length=64)] = ()
     requirements: Annotated[tuple[CapabilityRequest, ...], Meta(max_length=64)] = ()
     deadline_ms: Annotated[int, Meta(ge=1, le=600_000)] = 2_000
+
+    def __post_init__(self) -> None:
+        if LifecycleEvent.RECEIPT_EMITTED in self.events:
+            raise ValueError(UNSERVABLE)
 
 
 class Dispatch(Document, frozen=True, kw_only=True):

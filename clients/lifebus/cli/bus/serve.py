@@ -14,8 +14,9 @@ from lifebus.cli.contract.negotiate import Capabilities, parse_requirements
 from lifebus.cli.documents import read_document
 from lifebus.cli.exit_codes import ExitCode, UsageError, exit_code_of
 from lifebus.cli.terminal import color_wanted, put_bytes, say
-from lifebus_contract import DispatchEnvelope, LifecycleEvent, ReceiptStatus, decode_json
+from lifebus_contract import SERVABLE_EVENTS, DispatchEnvelope, LifecycleEvent, ReceiptStatus, decode_json
 from lifebus_contract.codec import decode_receipt
+from lifebus_contract.vocabulary import UNSERVABLE
 
 if TYPE_CHECKING:
     from anyio import CancelScope
@@ -143,7 +144,9 @@ def serve(
         raise UsageError("--event: which events is the command to be asked about? `lifebus events` lists them")
     if not 1 <= options.workers <= _MOST_WORKERS:
         raise UsageError(f"--workers: between 1 and {_MOST_WORKERS}")
-    known = [event.value for event in LifecycleEvent]
+    if LifecycleEvent.RECEIPT_EMITTED in options.event:
+        raise UsageError(f"--event: {UNSERVABLE.removeprefix('events: ')}")
+    known = [event.value for event in SERVABLE_EVENTS]
     events = [LifecycleEvent(parse_choice("--event", event, known)) for event in options.event]
     requirements = tuple(parse_requirements(options.require, options.prefer, ()))
     adapters = tuple(map(parse_adapter, options.adapter))

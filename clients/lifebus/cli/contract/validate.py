@@ -102,7 +102,7 @@ _MEANINGS: Final = {
     LifecycleEvent.SESSION_ENDED: "a harness session has ended",
     LifecycleEvent.SUPERVISOR_TICK: "a supervisor examined its harnesses",
     LifecycleEvent.CAPABILITY_DEGRADED: "a capability became weaker than it was",
-    LifecycleEvent.RECEIPT_EMITTED: "a receipt was emitted: a notification, never a receipt itself",
+    LifecycleEvent.RECEIPT_EMITTED: "a receipt was emitted: the receipt stream itself, no client is asked",
     LifecycleEvent.RECEIPT_GAP_DETECTED: "the harness's own numbers jumped",
 }
 
