@@ -204,13 +204,15 @@ def _run(settings: "Settings", envelope: DispatchEnvelope, invocation: "Invocati
     from lifebus_supervisor.daemon.logging import configure  # noqa: PLC0415
 
     configure(LogSettings(level="error", format="console"), color=color_wanted(sys.stderr))
+    # The envelope does not name its emitter; its payloads do, and nobody else may deliver them.
+    emitter = envelope.payloads[0].client_id if envelope.payloads else CLIENT_ID
     # A list, because a cancelled task group returns no value.
     found: list[Invoked] = []
 
     async def dispatch() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(cancel_on_signal, tasks.cancel_scope)
-            found.append(await invoke_once(settings, CLIENT_ID, envelope, invocation))
+            found.append(await invoke_once(settings, emitter, envelope, invocation))
             tasks.cancel_scope.cancel()
 
     anyio.run(dispatch)
