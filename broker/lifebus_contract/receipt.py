@@ -91,21 +91,29 @@ class Receipt(Document, frozen=True, kw_only=True):
             refuse_unprintable(self)
 
 
-class PressureObservation(Document, frozen=True, kw_only=True):
+class PressureObservation(Document, frozen=True, kw_only=True, omit_defaults=True):
     """How full a context window is, with an honest denominator (docs/contract.md 2.5).
 
-    Without a known window there is no percentage.  `source` names where the numbers came from.
+    Adapter, time and the percentage that a harness itself shows are enough, or its tokens.  Tokens without a known
+    window give no percentage, and there is no level without a window.  `source` names where the numbers came from.
     """
 
     adapter_id: Identifier
-    context_used_pct: Annotated[int, Meta(ge=0, le=100)] | None
-    context_used_tokens: Count
-    context_window_tokens: Count | None
-    harness_session_id: Identifier | None
-    level: PressureLevel | None
+    context_used_pct: Annotated[int, Meta(ge=0, le=100)] | None = None
+    context_used_tokens: Count | None = None
+    context_window_tokens: Count | None = None
+    harness_session_id: Identifier | None = None
+    level: PressureLevel | None = None
     observed_at_epoch_s: Count
-    source: Detail
+    source: Detail = ""
 
     def __post_init__(self) -> None:
-        if self.context_window_tokens in (None, 0) and (self.context_used_pct is not None or self.level is not None):
-            raise ValueError("context_used_pct: without a known window there is no percentage and no level")
+        if self.context_used_pct is None and self.context_used_tokens is None:
+            raise ValueError("context_used_pct: a percentage or tokens are needed")
+        if self.context_window_tokens:
+            return
+        # A percentage beside tokens was computed from them, and nothing was there to divide by.
+        if self.context_used_pct is not None and self.context_used_tokens is not None:
+            raise ValueError("context_used_pct: tokens without a known window give no percentage")
+        if self.level is not None:
+            raise ValueError("level: without a known window there is no level")

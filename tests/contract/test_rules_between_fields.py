@@ -16,6 +16,7 @@ from lifebus_contract import (
     InvalidRequest,
     LifecycleEvent,
     PayloadEnvelope,
+    PressureObservation,
     Receipt,
     ReceiptStatus,
     RetryClass,
@@ -103,11 +104,22 @@ def test_a_supported_event_names_the_modes_it_comes_through() -> None:
 
 
 @pytest.mark.parametrize("window", [None, 0])
-def test_pressure_without_a_window_has_no_percentage_and_no_level(window: int | None) -> None:
-    rule = "without a known window there is no percentage and no level"
-    refused("pressure", golden("pressure", context_window_tokens=window), rule)
+def test_tokens_without_a_window_give_no_percentage_and_no_level(window: int | None) -> None:
+    refused("pressure", golden("pressure", context_window_tokens=window), "tokens without a known window")
+    refused("pressure", golden("pressure", context_window_tokens=window, level=None), "tokens without a known window")
+    rule = "level: without a known window there is no level"
     refused("pressure", golden("pressure", context_window_tokens=window, context_used_pct=None), rule)
-    refused("pressure", golden("pressure", context_window_tokens=window, level=None), rule)
+    refused("pressure", golden("pressure", context_window_tokens=window, context_used_tokens=None), rule)
+
+
+@pytest.mark.parametrize("numbers", [{"context_used_pct": 84}, {"context_used_tokens": 9}])
+def test_adapter_time_and_one_number_are_a_pressure_observation(numbers: dict[str, int]) -> None:
+    plain = {"adapter_id": "codex", "observed_at_epoch_s": 1_778_100_000}
+    observation = validate(plain | numbers, PressureObservation)
+    assert (observation.level, observation.context_window_tokens, observation.source) == (None, None, "")
+    refused("pressure", plain, "a percentage or tokens are needed")
+    for name in plain:
+        refused("pressure", without(plain, name) | numbers, f"required field `{name}`")
 
 
 def test_documents_cannot_be_changed() -> None:

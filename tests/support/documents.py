@@ -118,7 +118,12 @@ def mend_manifest(plain: dict[str, Any]) -> dict[str, Any]:
 
 
 def mend_pressure(plain: dict[str, Any]) -> dict[str, Any]:
-    return plain if plain["context_window_tokens"] else plain | {"context_used_pct": None, "level": None}
+    percentage, tokens = plain.get("context_used_pct"), plain.get("context_used_tokens")
+    if percentage is None and tokens is None:
+        plain, tokens = plain | {"context_used_tokens": 7}, 7
+    if plain.get("context_window_tokens"):
+        return plain
+    return plain | {"level": None} | ({} if tokens is None else {"context_used_pct": None})
 
 
 def mend_capability(plain: dict[str, Any]) -> dict[str, Any]:
