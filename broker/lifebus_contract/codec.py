@@ -102,7 +102,10 @@ def load_json(data: bytes | str, *, max_bytes: int = MAX_MESSAGE_BYTES, max_item
         raise InvalidRequest(f"nested deeper than {MAX_DEPTH} levels", code="too_deep", field="$") from None
     except InvalidRequest:
         raise
-    except ValueError as fault:  # JSONDecodeError, UnicodeDecodeError and over-long integers
+    except UnicodeDecodeError as fault:
+        detail = f"not valid JSON: byte {fault.start} is not UTF-8"
+        raise InvalidRequest(detail, code="malformed", field="$") from None
+    except ValueError as fault:  # JSONDecodeError and over-long integers
         raise InvalidRequest(f"not valid JSON: {_short(fault)}", code="malformed", field="$") from None
     check_plain(value, max_items=max_items)
     return value

@@ -112,7 +112,7 @@ def test_invoke_places_the_payloads_of_the_envelope_first(shell: Shell) -> None:
         (b"", 65, "not valid JSON"),
         (envelope(extra=1), 65, "unknown key"),
         (envelope(request={"event": "frame.open"}), 65, "Invalid enum value"),
-        (envelope(request={"adapter_id": "nobody"}), 1, "adapter_unavailable"),
+        (envelope(request={"adapter_id": "nobody"}), 1, "no adapter `nobody`; known are codex"),
     ],
 )
 def test_invoke_refuses_what_it_cannot_route(shell: Shell, stdin: bytes, code: int, said: str) -> None:

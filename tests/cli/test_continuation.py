@@ -39,7 +39,10 @@ def test_a_thread_has_one_token_and_it_is_not_overwritten(shell: Shell) -> None:
     shell.call("continuation", "put", "t-1", stdin=b"first")
     again = shell.call("continuation", "put", "t-1", stdin=b"second")
     assert (again.code, again.out) == (1, "")
-    assert "state_conflict" in again.err
+    assert again.err == (
+        "lifebus: a continuation of this thread is there already\n"
+        "  `lifebus continuation list` shows what waits; `lifebus continuation drop` removes it\n"
+    )
     assert shell.call("continuation", "get", "t-1").out == "first"
     assert shell.call("continuation", "drop", "t-1").code == 0
     assert shell.call("continuation", "drop", "t-1").code == 1

@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from lifebus.cli.app import COMMANDS
-from lifebus.cli.exit_codes import ExitCode, exit_code_of, explain
+from lifebus.cli.errors import explain
+from lifebus.cli.exit_codes import ExitCode, exit_code_of
 from lifebus_contract import FailureClass, error_for
 from support.command_line import Shell
 from support.paths import DOCS

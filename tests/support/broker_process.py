@@ -158,7 +158,7 @@ async def until(condition: Callable[[], bool], patience: float = PATIENCE_S) -> 
 
 def main(ready: int) -> int:
     """Be the broker: as `lifebus up` does it, with a pipe to tell that it is ready."""
-    from lifebus.cli.exit_codes import report  # noqa: PLC0415  the parent needs none of this
+    from lifebus.cli.errors import report  # noqa: PLC0415  the parent needs none of this
     from lifebus_contract import LifebusError  # noqa: PLC0415
     from lifebus_supervisor.configuration import resolution as config  # noqa: PLC0415
     from lifebus_supervisor.daemon import logging as log  # noqa: PLC0415

@@ -66,7 +66,7 @@ class ConsumerTable:
         """
         consumer = self._consumers.get(name)
         if consumer is None:
-            raise InvalidRequest(f"there is no cursor `{name[:64]}`; `lifebus clients` lists them", code="no_cursor")
+            raise InvalidRequest(f"there is no consumer `{name[:64]}`; `lifebus clients` lists them", code="no_cursor")
         return consumer
 
     async def open(

@@ -92,8 +92,7 @@ def open_log(location: LedgerLocation) -> LedgerLog:
     """
     path = ledger_file(location, "nothing to save or to boot")
     if not path.is_file():
-        detail = f"{location.path}: there is no such ledger; `lifebus config` shows where it is looked for"
-        raise LifebusError(detail, code="unreadable")
+        raise LifebusError(f"{location.path}: there is no such ledger", code="unreadable")
     return SqliteLog(path)
 
 

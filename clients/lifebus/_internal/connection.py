@@ -73,7 +73,9 @@ class Connection:
             with anyio.fail_after(timeout):
                 return await future
         except TimeoutError:
-            raise DeadlineExceeded(f"no answer to `{verb}` within {timeout:g} s from {self.runtime_dir}") from None
+            raise DeadlineExceeded(
+                f"the broker at {self.runtime_dir} did not answer `{verb}` within {timeout:g} s"
+            ) from None
         finally:
             future.cancel()
 

@@ -54,7 +54,7 @@ class Feed:
                     await self.wake.wait()
                 self.wake.clear()
         if not answered:
-            raise DeadlineExceeded(f"no answer to `marker` within {timeout:g} s")
+            raise DeadlineExceeded(f"the broker's receipt stream did not answer within {timeout:g} s")
         if not arrived():
             raise TransportError("the broker answers, but its receipt stream does not reach here", code="no_stream")
 

@@ -22,17 +22,14 @@ def run(arguments: "Sequence[str]") -> int:
         code = _dispatch(arguments)
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt, BaseExceptionGroup) as fault:  # noqa: BLE001  one sentence, never a traceback
-        return _conclude(fault)
+        return _conclude(fault, arguments)
     return code
 
 
-def _conclude(fault: BaseException) -> int:
+def _conclude(fault: BaseException, arguments: "Sequence[str]") -> int:
     """Return the exit code of whatever ended a command."""
-    from lifebus.cli.exit_codes import (  # noqa: PLC0415  only when something went wrong
-        ExitCode,
-        first_cause,
-        report,
-    )
+    from lifebus.cli.errors import first_cause, report  # noqa: PLC0415  only when something went wrong
+    from lifebus.cli.exit_codes import ExitCode  # noqa: PLC0415
 
     cause = first_cause(fault)
     if isinstance(cause, KeyboardInterrupt):
@@ -45,7 +42,7 @@ def _conclude(fault: BaseException) -> int:
         raise cause
     if isinstance(cause, OSError):
         _forget_stdout()
-    return report(fault)
+    return report(fault, arguments)
 
 
 def _forget_stdout() -> None:
@@ -78,8 +75,14 @@ def _dispatch(arguments: "Sequence[str]") -> int:
     except CycloptsError as fault:
         from lifebus.cli.exit_codes import UsageError  # noqa: PLC0415
 
-        raise UsageError(str(fault)) from None
+        raise UsageError(_plain_words(fault)) from None
     return int(result) if isinstance(result, int) else 0
+
+
+def _plain_words(fault: Exception) -> str:
+    """Return what is wrong with a command line, where the parser has no plain words for it."""
+    words: Sequence[str] = getattr(fault, "unused_tokens", None) or ()
+    return f"not understood: {' '.join(words)}" if words else str(fault)
 
 
 def _run_proxy(kind: str, words: "Sequence[str]") -> int | None:

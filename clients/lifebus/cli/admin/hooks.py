@@ -21,6 +21,7 @@ from lifebus.cli.admin.hook_options import (
 )
 from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions
 from lifebus.cli.confirm import confirm
+from lifebus.cli.errors import say_lines
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.terminal import clean, paint, put, put_json, say
 
@@ -74,8 +75,7 @@ def install(*harnesses: str, options: InstallOptions = DEFAULT_INSTALL, run: Run
     if run.json:
         put_json([one.plain() for one in proposals])
     for refusal in refusals:
-        say(f"lifebus: {refusal}", color="red")
-    say("  nothing was changed; --skip-unknown leaves these hooks out")
+        say_lines([refusal, "nothing was changed; --skip-unknown leaves these hooks out"])
     return ExitCode.NEGATIVE
 
 
@@ -96,7 +96,7 @@ def remove(*harnesses: str, which: TargetFilter = ANY_TARGET, run: RunOptions = 
     if targets or harnesses:
         done = _carry_out([propose_removal(place, target) for target in targets or named], run)
     else:
-        done = _nothing_installed(json=run.json) if not unreadable else ExitCode.OK
+        done = _nothing_installed(json=run.json) if run.json or not unreadable else ExitCode.OK
     return _say_unreadable(place, unreadable) or done
 
 
@@ -139,7 +139,9 @@ def try_out(
     place = place_here()
     targets, unreadable = _installed(place, harnesses, project), _unreadable(place, harnesses, project)
     if not targets:
-        return _say_unreadable(place, unreadable) or _nothing_installed(json=connection.json)
+        if connection.json or not unreadable:
+            _nothing_installed(json=connection.json)
+        return _say_unreadable(place, unreadable)
     canaries = send_canaries(place, targets, connection)
     if connection.json:
         put_json(canaries)
@@ -175,9 +177,7 @@ def _say_unreadable(place: "HostEnvironment", targets: "list[Target]") -> ExitCo
 
     problems = [problem for target in targets for problem in install_status(place, target).files.problems]
     for problem in dict.fromkeys(problems):
-        say(f"lifebus: {problem}", color="red")
-    if problems:
-        say(f"  {_NOT_KNOWN}")
+        say_lines([problem, _NOT_KNOWN])
     return ExitCode.NEGATIVE if problems else ExitCode.OK
 
 

@@ -11,8 +11,9 @@ from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_a
 from lifebus.cli.connection import CLIENT_ID, on_bus
 from lifebus.cli.contract.negotiate import Capabilities, parse_requirements
 from lifebus.cli.documents import DocumentPath, read_batches, read_document
+from lifebus.cli.errors import refusal_lines, say_lines
 from lifebus.cli.exit_codes import ExitCode, UsageError, exit_code_of
-from lifebus.cli.terminal import put_json, say
+from lifebus.cli.terminal import put_json
 from lifebus_contract import (
     CallbackRequest,
     Emission,
@@ -195,7 +196,7 @@ def _shown(results: "list[Emitted]", code: ExitCode, *, json: bool) -> ExitCode:
         for receipt in () if json else result.receipts:
             printer.show(receipt)
         if result.refusal is not None:
-            say(f"refused: {result.refusal}", color="red")
+            say_lines(refusal_lines(result.refusal))
             code = max(code, exit_code_of(result.refusal))
         elif any(receipt.status is ReceiptStatus.FAILED for receipt in result.receipts):
             code = max(code, ExitCode.NEGATIVE)

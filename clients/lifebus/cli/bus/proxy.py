@@ -53,7 +53,7 @@ def _run_proxy(command: tuple[str, ...], options: ProxyOptions, adapter: str, or
         UsageError: there is no command.
     """
     if not command:
-        raise UsageError("what is to be run? write it behind --, e.g. lifebus tee -- codex app-server")
+        raise UsageError("what is to be run? write it behind --, e.g. `-- codex app-server`")
     options.adapter, options.origin, options.runtime_dir = parse_adapter(adapter), origin, runtime_dir
     return run_proxy(list(command), options)
 

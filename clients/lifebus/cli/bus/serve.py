@@ -12,9 +12,17 @@ from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_a
 from lifebus.cli.connection import CLIENT_ID, on_bus, present_settings
 from lifebus.cli.contract.negotiate import Capabilities, parse_requirements
 from lifebus.cli.documents import read_document
+from lifebus.cli.errors import refusal_lines, say_lines
 from lifebus.cli.exit_codes import ExitCode, UsageError, exit_code_of
 from lifebus.cli.terminal import color_wanted, put_bytes, say
-from lifebus_contract import SERVABLE_EVENTS, DispatchEnvelope, LifecycleEvent, ReceiptStatus, decode_json
+from lifebus_contract import (
+    SERVABLE_EVENTS,
+    DispatchEnvelope,
+    InvalidRequest,
+    LifecycleEvent,
+    ReceiptStatus,
+    decode_json,
+)
 from lifebus_contract.codec import decode_receipt
 from lifebus_contract.vocabulary import UNSERVABLE
 
@@ -189,7 +197,10 @@ def invoke(*command: Command, run: CommandOptions = DEFAULT_COMMAND) -> ExitCode
     from lifebus_admin.invocation import Invocation  # noqa: PLC0415
 
     settings = present_settings()
-    envelope = decode_json(read_document(None), DispatchEnvelope)
+    try:
+        envelope = decode_json(read_document(None), DispatchEnvelope)
+    except InvalidRequest as fault:
+        raise InvalidRequest(f"the dispatch on stdin: {fault.detail}", code=fault.code, field=fault.field) from None
     name = run.name_for(command)
     outcome = _run(settings, envelope, Invocation(client_id=name, spec=spec, protocol=kind, deadline=seconds))
     return ExitCode.INTERRUPTED if outcome is None else _shown(outcome)
@@ -228,5 +239,5 @@ def _shown(outcome: "Invoked") -> ExitCode:
             code = ExitCode.NEGATIVE
     if outcome.fault is None:
         return code
-    say(f"refused: {outcome.fault}", color="red")
+    say_lines(refusal_lines(outcome.fault))
     return exit_code_of(outcome.fault)

@@ -10,6 +10,7 @@ from cyclopts import App, Parameter
 
 from lifebus.cli.arguments import ANY_RECEIPT, DEFAULT_CONNECTION, ConnectionOptions, ReceiptFilter, parse_moment
 from lifebus.cli.connection import on_bus, present_settings
+from lifebus.cli.errors import say_lines
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.terminal import put, put_bytes, say
 from lifebus_contract import Receipt, TransportError
@@ -67,7 +68,7 @@ def show(which: str, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION) -
     """
     stored = on_bus(connection, lambda bus: _find(bus, which))
     if stored is None:
-        say(f"lifebus: no receipt {which[:64]}", color="red")
+        say_lines([f"no receipt `{which[:64]}`", "`lifebus receipts list` lists them, with their positions"])
         return ExitCode.NEGATIVE
     import msgspec  # noqa: PLC0415
 

@@ -1,0 +1,118 @@
+"""Errors as a user reads them: what, where and why, then what to do next, in plain words and each once."""
+
+import errno
+import json
+import os
+
+import pytest
+
+from lifebus.cli.errors import explain
+from lifebus_admin.installer.refusals import FileRefused
+from lifebus_contract import FailureClass, LifebusError, RetryClass
+from lifebus_contract.codes import CODES
+from support.command_line import Shell
+
+MACHINE_WORDS = [one.value for one in (*FailureClass, *RetryClass)]
+NO_BROKER = "no broker at {directory}/run; start one with `lifebus up`"
+
+
+@pytest.mark.parametrize("code", [*CODES, None])
+def test_an_error_says_what_to_do_next_without_the_contract_s_words(code: str | None) -> None:
+    classes = CODES[code].failure_classes if code is not None else tuple(FailureClass)
+    for failure in classes:
+        _, lines = explain(LifebusError("it failed", failure_class=failure, code=code))
+        said = "\n".join(lines)
+        assert lines[0] == "it failed"
+        assert not [word for word in MACHINE_WORDS if word in said]
+        assert len(lines) <= 2
+
+
+def test_a_detail_that_says_what_to_do_is_enough() -> None:
+    fault = FileRefused("/home/dev/settings.json", "it is no regular file", then="move away what stands there")
+    said = "cannot use the file /home/dev/settings.json: it is no regular file; move away what stands there"
+    assert explain(fault) == (1, [said])
+
+
+@pytest.mark.parametrize("retry", RetryClass)
+def test_without_a_code_the_retry_class_is_said_in_plain_words(retry: RetryClass) -> None:
+    _, (_, after) = explain(LifebusError("it failed", failure_class=FailureClass.INTERNAL_ERROR, retry_class=retry))
+    assert "try" in after
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["status"], ["sessions"], ["tail"], ["tick"], ["clients"], ["signals"], ["receipts", "show", "1"]),
+        ["emit", "session.started", "--adapter", "codex"],
+    ],
+)
+def test_without_a_broker_every_command_says_once_how_to_start_one(alone: Shell, words: list[str]) -> None:
+    ran = alone.call(*words)
+    assert (ran.code, ran.out) == (69, "")
+    assert ran.err == f"lifebus: {NO_BROKER.format(directory=alone.directory)}\n"
+
+
+def test_with_json_an_error_is_one_line_with_the_contract_s_words(alone: Shell) -> None:
+    ran = alone.call("status", "--json")
+    assert (ran.code, ran.out) == (69, "")
+    assert json.loads(ran.err) == {
+        "error": {
+            "exit_code": 69,
+            "detail": NO_BROKER.format(directory=alone.directory),
+            "next": [],
+            "code": "no_broker",
+            "failure_class": "transport_error",
+            "retry_class": "safe_retry",
+            "field": None,
+        }
+    }
+    wrong = json.loads(alone.call("status", "--json", "--nope").err)["error"]
+    assert (wrong["exit_code"], wrong["failure_class"], wrong["code"]) == (2, None, None)
+    assert wrong["next"] == ["`lifebus status --help` shows what there is"]
+
+
+def test_json_behind_two_dashes_is_another_program_s(alone: Shell) -> None:
+    assert alone.call("serve", "--", "cat", "--json").err.startswith("lifebus: --event: which events")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["snapshots", "list"], "not understood: list\n  `lifebus snapshots --help` shows what there is\n"),
+        (["status", "a", "b"], "not understood: a b\n  `lifebus status --help` shows what there is\n"),
+        (["emit"], "give an EVENT with its flags, or --file with documents\n  `lifebus emit --help` shows"),
+        (["manifest", "show", "nope"], "adapter: there is no `nope`; known are codex, claude, gemini"),
+    ],
+)
+def test_a_wrong_command_line_names_the_help_that_explains_it(alone: Shell, words: list[str], said: str) -> None:
+    ran = alone.call(*words)
+    assert ran.code == 2
+    assert ran.err.startswith(f"lifebus: {said}")
+
+
+@pytest.mark.parametrize(
+    ("number", "after"),
+    [
+        (errno.ENOENT, "see that the path is right"),
+        (errno.EACCES, "see that you may use it"),
+        (errno.EISDIR, "name a file"),
+        (errno.ENOSPC, "make room on the disk, then try again"),
+        (errno.EIO, "put that right, then try again"),
+    ],
+)
+def test_what_the_system_refused_says_where_and_what_to_do(number: int, after: str) -> None:
+    fault = OSError(number, os.strerror(number), "/there")
+    assert explain(fault) == (74, [f"/there: {os.strerror(number)}", after])
+
+
+def test_a_document_that_is_no_utf_8_says_where(alone: Shell) -> None:
+    path = alone.directory / "receipt.json"
+    path.write_bytes(b'{"a": "\xff"}')
+    assert "not valid JSON: byte 7 is not UTF-8" in alone.call("validate", "receipt", str(path)).out
+
+
+def test_a_dispatch_that_cannot_be_read_names_stdin(alone: Shell) -> None:
+    ran = alone.call("invoke", "--", "cat", stdin=b"{")
+    assert ran.code == 65
+    assert ran.err.startswith("lifebus: the dispatch on stdin: not valid JSON: ")
+    assert ran.err.endswith("\n  correct that, then try again\n")
