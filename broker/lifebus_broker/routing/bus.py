@@ -169,12 +169,11 @@ class EventBus:
 
     def _needs_dispatch(self, emission: Emission, dispatch: bool) -> bool:
         """Whether clients have to be asked or may lose something, or the harness's own sequence has to be compared."""
-        if emission.degradations:
-            return True
+        # A number counts also where it comes too late to ask anybody: the next one is compared with it.
         request = emission.request
-        return dispatch and (
-            request.sequence is not None or bool(self.clients.interested_in(request.event, request.adapter_id))
-        )
+        if emission.degradations or request.sequence is not None:
+            return True
+        return dispatch and bool(self.clients.interested_in(request.event, request.adapter_id))
 
     def _plan_all(self, client_id: str, emissions: Sequence[Emission]) -> list[Plan]:
         """Plan every emission; those of one invocation are chained and share the slots of the hook's answer."""
@@ -260,7 +259,7 @@ class EventBus:
         request = emission.request
         parent, used = chains.get(request.invocation_id, (None, NO_SLOTS_USED))
         plan = self.router.plan(client_id, emission, parent, used, dispatch=dispatch)
-        gap = await self._gap(client_id, emission, plan) if dispatch else None
+        gap = await self._gap(client_id, emission, plan, dispatch=dispatch)
         planned = PlannedEmission(
             client_id=client_id, emission=emission, plan=plan, parent=parent, gap=gap, deadline=deadline
         )
@@ -270,12 +269,12 @@ class EventBus:
             self._harness_sequences.forget(request)
         return result
 
-    async def _gap(self, client_id: str, emission: Emission, plan: Plan) -> PlannedEmission | None:
+    async def _gap(self, client_id: str, emission: Emission, plan: Plan, *, dispatch: bool) -> PlannedEmission | None:
         """Return what becomes of a jump in the harness's own sequence, None where there is none."""
         missing = None if plan.refusal is not None else await self._harness_sequences.advance(emission.request)
         if missing is None:
             return None
-        gap, planned = self.router.plan_gap(client_id, emission, missing)
+        gap, planned = self.router.plan_gap(client_id, emission, missing, dispatch=dispatch)
         return PlannedEmission(client_id=client_id, emission=gap, plan=planned)
 
 

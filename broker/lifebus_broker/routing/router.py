@@ -226,7 +226,9 @@ class Router:
             raise AdapterUnavailable(registered.detail, code=registered.code)
         return observed_alone(emission, self._ids.make(RECEIPT), int(self._clock()), client_id, None)
 
-    def plan_gap(self, client_id: str, emission: Emission, missing: tuple[int, int]) -> tuple[Emission, Plan]:
+    def plan_gap(
+        self, client_id: str, emission: Emission, missing: tuple[int, int], *, dispatch: bool = True
+    ) -> tuple[Emission, Plan]:
         """Return a jump in the harness's own sequence as an emission, and who is asked about it.
 
         Its receipt is the reporter's whoever is asked: lifebus itself found the gap (docs/contract.md 6.6).
@@ -234,7 +236,7 @@ class Router:
         gap = gap_in(emission, self._ids.make(EVENT), missing)
         adapter_id = gap.request.adapter_id
         receipt = observed(emission=gap, **self._header(client_id, None))
-        clients = self.clients.interested_in(gap.request.event, adapter_id)
+        clients = self.clients.interested_in(gap.request.event, adapter_id) if dispatch else ()
         return gap, Plan(receipt=receipt, registered=self.registry.get(adapter_id), clients=clients)
 
     def _plan_delivery(

@@ -156,6 +156,22 @@ async def test_harness_numbers_of_different_sessions_are_not_compared() -> None:
         assert {one.event for one in await recorded(bus)} == {EVENT}
 
 
+async def test_a_number_that_came_too_late_to_ask_anybody_is_no_gap_for_the_next_one() -> None:
+    async with bus_box() as bus:
+        for number, asks in ((1, True), (2, False), (3, True)):
+            await bus.emit("emitter", [emission(sequence=number)], dispatch=asks)
+        assert {one.event for one in await recorded(bus)} == {EVENT}
+
+
+async def test_a_jump_that_comes_too_late_to_ask_anybody_is_recorded_and_asks_nobody() -> None:
+    async with bus_box() as bus:
+        client = bus.register("client", [EVENT, LifecycleEvent.RECEIPT_GAP_DETECTED], answering())
+        for number, asks in ((1, True), (3, False), (4, True)):
+            await bus.emit("emitter", [emission(sequence=number)], dispatch=asks)
+        found = [one.event for one in await recorded(bus)]
+        assert (found, client.dispatched) == ([EVENT, LifecycleEvent.RECEIPT_GAP_DETECTED, EVENT, EVENT], 2)
+
+
 async def test_a_jump_that_could_not_be_recorded_is_found_again_by_the_next_try() -> None:
     async with bus_box() as bus:
         await bus.emit("emitter", [emission(sequence=1)])

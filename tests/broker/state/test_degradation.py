@@ -8,7 +8,7 @@ import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import structs
+from msgspec import structs, to_builtins
 
 from lifebus_broker.claims import claim_of
 from lifebus_broker.ports import StoredReceipt
@@ -16,6 +16,7 @@ from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.transitions import transition
 from lifebus_broker.state.capability_state import CapabilityState
 from lifebus_contract import (
+    AdapterManifest,
     CallbackResponse,
     CapabilityRequest,
     DispatchEnvelope,
@@ -25,6 +26,7 @@ from lifebus_contract import (
     RequirementLevel,
     RetryClass,
     SupportState,
+    validate,
 )
 from support.bus_box import EVENT, answering, bus_box, emission, hang, payload, raising, receipts_of, recorded, request
 from support.effort import effort
@@ -111,6 +113,19 @@ async def test_a_client_that_requires_what_was_lost_gets_a_receipt_in_the_same_t
         assert [one.code for one in receipt.warnings] == ["required_capability_lost"]
         assert receipt.telemetry_summary == {"emitter": "watcher"}
         assert client.dispatched == 0
+
+
+async def test_what_a_new_manifest_no_longer_claims_is_lost_at_its_report_and_never_was_there_afterwards() -> None:
+    async with bus_box() as bus:
+        served(bus)
+        codex = bus.registry.require("codex")
+        plain = to_builtins(codex.manifest)
+        plain["lifecycle_events"]["frame.opening"] = {"support": "unavailable", "modes": []}
+        bus.registry.replace([structs.replace(codex, manifest=validate(plain, AdapterManifest))])
+        lost = (await lose(bus, harness_session_id=None))["client"]
+        later = receipts_of((await bus.emit("emitter", [emission()]))[0])["client"]
+        assert (lost.failure_class, lost.retry_class) == ("capability_degraded", "retry_after_reread")
+        assert (later.failure_class, later.retry_class) == ("capability_unsupported", "do_not_retry")
 
 
 async def test_a_client_that_can_go_on_with_what_is_left_gets_no_receipt() -> None:
