@@ -1,16 +1,19 @@
 """How each capability of the contract is read from a manifest, and what the claim is worth in this broker.  Pure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from lifebus_broker.ports import LedgerCapabilities
+from lifebus_broker.routing.slots import SLOTS
 from lifebus_contract import (
+    SUPPORT_STRENGTH,
     AdapterManifest,
     CallbackRequest,
     CapabilityClaim,
     InvalidRequest,
     LifecycleEvent,
     ManifestPlacementClass,
+    PlacementClass,
     RegisteredAdapter,
     RenewalClaim,
     SessionIdentityClaim,
@@ -51,14 +54,19 @@ def count_claim(registered: RegisteredAdapter, capability: str) -> SupportState:
     """Return what a claim is worth in this broker.
 
     It is `unavailable` where the broker itself lacks what the capability needs, where the claim needs a profile and
-    none is enabled, and for the event that no client is asked about.
+    none is enabled, and for the event that no client is asked about; a slot that refuses one of its placements is at
+    most `partial`.
 
     Raises:
         InvalidRequest: the contract knows no such capability.
     """
     claimed = claim_of(registered.manifest, capability)
     is_void = capability in registered.unavailable_here or _closed_profiles(registered, capability)
-    return SupportState.UNAVAILABLE if is_void or capability == _ANNOUNCEMENT else claimed
+    taken, refused = _narrowed(registered, capability)
+    if is_void or capability == _ANNOUNCEMENT or (refused and not taken):
+        return SupportState.UNAVAILABLE
+    # A slot that takes some placements and refuses others is the contract's incomplete form of a behaviour.
+    return min(claimed, SupportState.PARTIAL, key=SUPPORT_STRENGTH.__getitem__) if refused else claimed
 
 
 def remark_on(manifest: AdapterManifest, request: CallbackRequest) -> Warning | None:
@@ -86,14 +94,18 @@ def claims_without(ledger: LedgerCapabilities) -> frozenset[str]:
 
 
 def explain_lack(registered: RegisteredAdapter, capability: str) -> str | None:
-    """Return why a capability is unavailable here, None where there is nothing to add.
+    """Return why a capability is worth less here than it might be, None where there is nothing to add.
 
-    This broker lacks it; or, of renewal, it was not evaluated, was evaluated as lacking, or needs a profile.
+    This broker lacks it; a slot refuses one of its placements; or, of renewal, it was not evaluated, was evaluated as
+    lacking, or needs a profile.
     """
     if capability in registered.unavailable_here:
         return "the ledger of this broker does not outlive it"
     if capability == _ANNOUNCEMENT:
         return "no client is asked about it; follow the receipts instead"
+    taken, refused = _narrowed(registered, capability)
+    if refused and claim_of(registered.manifest, capability) is not SupportState.UNAVAILABLE:
+        return f"it takes {_listed(taken)}, and refuses {_listed(refused)}"
     if not capability.startswith(RENEWAL) or count_claim(registered, capability) is not SupportState.UNAVAILABLE:
         return None
     if registered.manifest.renewal is None:
@@ -102,6 +114,22 @@ def explain_lack(registered: RegisteredAdapter, capability: str) -> str | None:
         return "the adapter evaluated renewal and cannot do this"
     names = " or ".join(f"`{name[:64]}`" for name in _closed_profiles(registered, capability))
     return f"it needs the profile {names}, which is not enabled"
+
+
+def _narrowed(
+    registered: RegisteredAdapter, capability: str
+) -> tuple[Sequence[PlacementClass], Sequence[PlacementClass]]:
+    """Return which placements of a slot the adapter takes and which it refuses; none of other capabilities."""
+    prefix, _, name = capability.partition(":")
+    if prefix != "placement" or not registered.refused_placements:
+        return (), ()
+    using = [placement for placement, slots in SLOTS.items() if any(slot == name for slot, _ in slots)]
+    refused = [placement for placement in using if placement in registered.refused_placements]
+    return [placement for placement in using if placement not in refused], refused
+
+
+def _listed(placements: Sequence[PlacementClass]) -> str:
+    return " and ".join(f"`{placement}`" for placement in placements) or "nothing"
 
 
 def _closed_profiles(registered: RegisteredAdapter, capability: str) -> tuple[str, ...]:

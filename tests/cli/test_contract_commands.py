@@ -187,6 +187,105 @@ def test_negotiate_says_yes_or_no_by_its_exit_code_with_and_without_a_broker(bus
     assert [alone.call(*partial).code, alone.call(*partial, "--accept-partial").code] == [1, 0]
 
 
+def test_placements_are_shown_by_adapter_event_and_placement(alone: Shell) -> None:
+    rows = alone.call("manifest", "placements", "--json").json
+    found = {(row["adapter"], row["event"], row["placement"]): row for row in rows}
+    assert len(found) == len(rows) == 6 * 13 * 4
+    prompt, developer = "pre_prompt_frame", "developer_equivalent_frame"
+    assert found["gemini", "session.started", prompt]["slots"] == [
+        {"slot": "pre_session", "support": "native", "max_bytes": 32768, "status": "delivered"}
+    ]
+    assert [found["gemini", event, developer]["status"] for event in ("session.started", "frame.opening")] == [None] * 2
+    assert found["hermes", "frame.opening", prompt]["status"] == "degraded"
+    assert found["claude", "session.ended", "receipt_only"]["status"] == "observed"
+    assert found["claude", "session.ended", prompt]["rejections"] == [{"slot": None, "reason": "no_slot"}]
+    shown = alone.call("manifest", "show", "gemini").out.splitlines()
+    (line,) = [line for line in shown if line.startswith(developer)]
+    assert line.split() == [developer, "any", "event", "not", "placed:", "refused_by_adapter"]
+    (_, *lines) = alone.call("manifest", "placements", "codex").out.splitlines()
+    assert {line.split()[0] for line in lines} == {"codex"}
+
+
+def asking(tmp_path: Path, body: str = "hello", **placements: str) -> str:
+    """Write a payload that asks for placements, each with how much it is needed, and return the file."""
+    wanted = [{"placement": placement, "requirement": level} for placement, level in placements.items()]
+    file = tmp_path / "payload.json"
+    file.write_text(
+        json.dumps({**PAYLOAD, "body": body, "byte_size": len(body.encode()), "acceptable_placements": wanted})
+    )
+    return str(file)
+
+
+def test_negotiate_says_whether_and_where_a_payload_would_land(bus: Shell, alone: Shell, tmp_path: Path) -> None:
+    developer = asking(tmp_path, developer_equivalent_frame="required")
+    ran = alone.call("negotiate", "claude", "--payload", developer, "--json")
+    assert (ran.code, ran.json["lands"], ran.err) == (0, True, "")
+    landed = {one["event"]: one["slot"] for one in ran.json["placements"] if one["status"] == "delivered"}
+    assert landed == {
+        "session.starting": "pre_session",
+        "session.started": "pre_session",
+        "frame.opening": "pre_frame_trailing",
+        "frame.opened": "pre_frame_trailing",
+    }
+    ended = alone.call("negotiate", "claude", "--payload", developer, "--event", "session.ended", "--json")
+    assert (ended.code, [one["reasons"] for one in ended.json["placements"]]) == (
+        1,
+        [["developer_equivalent_frame: no_slot"]],
+    )
+    for shell in (bus, alone):
+        refused = shell.call("negotiate", "gemini", "--payload", developer)
+        assert (refused.code, "the payload lands nowhere" in refused.out, "refused_by_adapter" in refused.out) == (
+            1,
+            True,
+            True,
+        )
+
+
+def test_negotiate_judges_a_payload_by_its_size_and_its_alternatives(alone: Shell, tmp_path: Path) -> None:
+    either = {"developer_equivalent_frame": "preferred", "pre_prompt_frame": "required"}
+    small = alone.call("negotiate", "gemini", "--payload", asking(tmp_path, **either), "--event", "session.started")
+    assert (small.code, "pre_session" in small.out) == (0, True)
+    large = asking(tmp_path, "x" * 40_000, **either)
+    ran = alone.call("negotiate", "gemini", "--payload", large, "--event", "session.started")
+    assert (ran.code, "limit of 32768" in ran.out) == (1, True)
+    weaker = asking(tmp_path, pre_prompt_frame="required")
+    ran = alone.call("negotiate", "hermes", "--payload", weaker)
+    assert (ran.code, "the payload lands on 2 of 13 events" in ran.out, "after the prompt" in ran.out) == (
+        1,
+        True,
+        True,
+    )
+
+
+def test_negotiate_answers_for_requirements_and_payload_together(alone: Shell, tmp_path: Path) -> None:
+    file = asking(tmp_path, pre_prompt_frame="required")
+    both = ("negotiate", "gemini", "--payload", file, "--require", "placement:pre_session")
+    ran = alone.call(*both, "--json")
+    assert (ran.code, ran.json["outcome"], ran.json["lands"]) == (1, "degraded", True)
+    assert alone.call(*both, "--accept-partial").code == 0
+    assert alone.call("negotiate", "gemini", "--require", "placement:pre_session").code == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("gemini",), 2, "--payload"),
+        (("gemini", "--event", "session.started", "--require", "receipt_ledger"), 2, "--event"),
+        (("gemini", "--payload", "FILE", "--event", "session.begun"), 2, "session.begun"),
+        (("nobody", "--payload", "FILE"), 1, "nobody"),
+        (("gemini", "--payload", "LIE"), 65, "byte_size"),
+    ],
+)
+def test_a_question_about_a_payload_that_cannot_be_answered_says_why(
+    alone: Shell, tmp_path: Path, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    lie = tmp_path / "lie.json"
+    lie.write_text(json.dumps({**PAYLOAD, "byte_size": 6}))
+    files = {"FILE": asking(tmp_path, pre_prompt_frame="required"), "LIE": str(lie)}
+    ran = alone.call("negotiate", *(files.get(one, one) for one in arguments))
+    assert (ran.code, ran.out, said in ran.err) == (code, "", True)
+
+
 def test_an_adapter_may_be_named_by_an_alias_and_the_user_is_told(bus: Shell, alone: Shell, tmp_path: Path) -> None:
     told = "claude_code is the adapter claude\n"
     shown = alone.call("manifest", "show", "claude_code", "--json")

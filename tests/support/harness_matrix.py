@@ -1,11 +1,20 @@
 """The table of harnesses in the README, made from the manifests."""
 
 from lifebus_adapters import ADAPTERS
-from lifebus_contract import AdapterManifest, LifecycleEvent, ManifestPlacementClass, RegisteredAdapter, SupportState
+from lifebus_broker.routing.placement_table import PlacementRow, placement_table
+from lifebus_broker.routing.slots import RejectionReason
+from lifebus_contract import (
+    AdapterManifest,
+    LifecycleEvent,
+    ManifestPlacementClass,
+    PlacementClass,
+    RegisteredAdapter,
+    SupportState,
+)
 from support.paths import REPOSITORY
 
 README = REPOSITORY / "README.md"
-OPEN, CLOSE = "<!-- matrix -->\n", "<!-- /matrix -->"
+PLACING_EVENTS = (("session.starting", "session.started"), ("frame.opening", "frame.opened"))
 EVENT_GROUPS = {
     "session start and end": ("session.starting", "session.started", "session.ending", "session.ended"),
     "frame start and end": ("frame.opening", "frame.opened", "frame.ending", "frame.ended"),
@@ -27,11 +36,34 @@ def matrix() -> str:
     return "\n".join(lines) + "\n"
 
 
-def split(text: str) -> tuple[str, str, str]:
-    """Cut the README into what stands before the table, the table, and what stands behind it."""
-    before, _, rest = text.partition(OPEN)
-    table, _, behind = rest.partition(CLOSE)
-    return before + OPEN, table, CLOSE + behind
+def placements() -> str:
+    """Return the table of placements: where payloads land on the events on which any harness takes some."""
+    asked = [placement for placement in PlacementClass if placement is not PlacementClass.RECEIPT_ONLY]
+    lines = [_line(("harness", "on", *(f"`{one}`" for one in asked))), _line(["---"] * (len(asked) + 2))]
+    for adapter in ADAPTERS.values():
+        table = {(row.event, row.placement): row for row in placement_table(adapter.registered)}
+        for events in PLACING_EVENTS:
+            cells = [_landing(table[LifecycleEvent(events[0]), placement]) for placement in asked]
+            name = adapter.registered.manifest.display_name
+            lines.append(_line((name, ", ".join(f"`{event}`" for event in events), *cells)))
+    return "\n".join(lines) + "\n"
+
+
+def _landing(row: PlacementRow) -> str:
+    if not row.slots:
+        return "refused" if row.rejections[0].reason is RejectionReason.REFUSED_BY_ADAPTER else "–"
+    (slot,) = row.slots
+    where = "after the prompt" if slot.slot is ManifestPlacementClass.PRE_FRAME_TRAILING else "before it"
+    where = "at the start" if slot.slot is ManifestPlacementClass.PRE_SESSION else where
+    return f"{slot.status}, {where}, {slot.max_bytes:,} bytes"
+
+
+def split(text: str, name: str = "matrix") -> tuple[str, str, str]:
+    """Cut the README into what stands before a table, the table, and what stands behind it."""
+    opening, closing = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+    before, _, rest = text.partition(opening)
+    table, _, behind = rest.partition(closing)
+    return before + opening, table, closing + behind
 
 
 def _cells(registered: RegisteredAdapter) -> list[str]:
@@ -59,5 +91,6 @@ def _line(cells: tuple[str, ...] | list[str]) -> str:
 
 
 if __name__ == "__main__":
-    before, _, behind = split(README.read_text())
-    README.write_text(before + matrix() + behind)
+    for title, table in (("matrix", matrix()), ("placements", placements())):
+        before, _, behind = split(README.read_text(), title)
+        README.write_text(before + table + behind)

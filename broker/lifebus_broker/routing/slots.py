@@ -86,7 +86,7 @@ def find_slot(
 ) -> tuple[Slot | None, tuple[Rejection, ...]]:
     """Return the first slot that can take the payload, None if none can, and the rejected ones before it."""
     # A barrier closes every slot at once, so that one rejection says it.
-    barrier = _barrier(placement, request, registered)
+    barrier = barrier_of(placement, request.event, request.integration_mode, registered)
     if barrier is not None:
         return None, (Rejection(placement=placement, reason=barrier),)
     rejections: list[Rejection] = []
@@ -99,30 +99,39 @@ def find_slot(
     return None, tuple(rejections)
 
 
-def _barrier(
-    placement: PlacementClass, request: CallbackRequest, registered: RegisteredAdapter
+def barrier_of(
+    placement: PlacementClass, event: LifecycleEvent, mode: IntegrationMode, registered: RegisteredAdapter
 ) -> RejectionReason | None:
     """Return why no slot at all is open to the placement, None if one may be."""
-    if request.integration_mode is IntegrationMode.TELEMETRY_ONLY:
+    if mode is IntegrationMode.TELEMETRY_ONLY:
         return RejectionReason.TELEMETRY_ONLY
-    if placement in registered.refused_placements or request.integration_mode in registered.watching_modes:
+    if placement in registered.refused_placements or mode in registered.watching_modes:
         return RejectionReason.REFUSED_BY_ADAPTER
-    if not any(request.event in events for _, events in SLOTS[placement]):
+    if not any(event in events for _, events in SLOTS[placement]):
         return RejectionReason.NO_SLOT
+    return None
+
+
+def check_claim(placement: PlacementClass, slot: Slot, registered: RegisteredAdapter) -> Rejection | None:
+    """Return why an adapter's claim closes a slot to payloads of any size, None if it does not."""
+    claim = registered.manifest.placement.get(slot)
+    if claim is None or claim.support is SupportState.UNAVAILABLE:
+        return Rejection(placement=placement, reason=RejectionReason.UNAVAILABLE, slot=slot)
+    if claim.support is SupportState.MANUAL:
+        return Rejection(placement=placement, reason=RejectionReason.NEEDS_OPERATOR, slot=slot)
     return None
 
 
 def _check_slot(
     payload: PayloadEnvelope, placement: PlacementClass, slot: Slot, registered: RegisteredAdapter, used: SlotUse
 ) -> Rejection | None:
-    claim = registered.manifest.placement.get(slot)
-    if claim is None or claim.support is SupportState.UNAVAILABLE:
-        return Rejection(placement=placement, reason=RejectionReason.UNAVAILABLE, slot=slot)
-    if claim.support is SupportState.MANUAL:
-        return Rejection(placement=placement, reason=RejectionReason.NEEDS_OPERATOR, slot=slot)
-    if claim.max_bytes is None:
+    rejection = check_claim(placement, slot, registered)
+    if rejection is not None:
+        return rejection
+    limit = registered.manifest.placement[slot].max_bytes
+    if limit is None:
         return None
     size = text_size((*used.get(slot, ()), payload))
-    if size <= claim.max_bytes:
+    if size <= limit:
         return None
-    return Rejection(placement=placement, reason=RejectionReason.TOO_LARGE, slot=slot, size=size, limit=claim.max_bytes)
+    return Rejection(placement=placement, reason=RejectionReason.TOO_LARGE, slot=slot, size=size, limit=limit)

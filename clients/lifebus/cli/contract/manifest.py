@@ -65,6 +65,26 @@ def show(adapter: str, /, *, json: bool = False) -> ExitCode:
 
 
 @app.command
+def placements(adapter: str | None = None, /, *, json: bool = False) -> ExitCode:
+    """Show where payloads land: each placement that a payload may ask for, on each event.
+
+    Args:
+        adapter: Only this adapter.
+        json: Answer in JSON, a row for each adapter, event and placement.
+    """
+    from lifebus_admin.placements import plain_placements, shown_placements  # noqa: PLC0415
+
+    known = {one.manifest.adapter_id: one for one in _adapters()}
+    wanted = list(known) if adapter is None else [parse_choice("adapter", parse_adapter(adapter), list(known))]
+    if json:
+        put_json([{"adapter": name, **row} for name in wanted for row in plain_placements(known[name])])
+    else:
+        rows = [(name, *row) for name in wanted for row in shown_placements(known[name])]
+        put_table(("adapter", "payload placement", "on", "a payload is"), rows)
+    return ExitCode.OK
+
+
+@app.command
 def check(file: DocumentPath = None, /, *, json: bool = False) -> ExitCode:
     """Check a third party's manifest; exit code 1 if it is against the contract.
 
@@ -123,6 +143,8 @@ def _summary(adapter: "RegisteredAdapter") -> dict[str, str]:
 
 
 def _show(adapter: "RegisteredAdapter") -> None:
+    from lifebus_admin.placements import shown_placements  # noqa: PLC0415
+
     manifest = adapter.manifest
     put(paint(f"{manifest.display_name} ({manifest.adapter_id} {manifest.adapter_version})", "bold"))
     put(f"{adapter.conformance.value}, {manifest.role.value}, {_summary(adapter)['modes']}")
@@ -135,6 +157,8 @@ def _show(adapter: "RegisteredAdapter") -> None:
     others = [("context_pressure", manifest.context_pressure.support.value, manifest.context_pressure.evidence or "")]
     rows = [*events, *slots, *others, *_renewal(adapter)]
     put_table(("claim", "support", "evidence"), rows, color_of=_SUPPORT_COLORS)
+    put("")
+    put_table(("payload placement", "on", "a payload is"), list(shown_placements(adapter)))
 
 
 def _renewal(adapter: "RegisteredAdapter") -> "Iterator[tuple[str, str, str]]":

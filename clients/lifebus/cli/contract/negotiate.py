@@ -1,21 +1,66 @@
 """`lifebus negotiate`."""
 
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
+from msgspec import to_builtins
 
-from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_adapter, parse_capability, parse_session
+from lifebus.cli.arguments import (
+    DEFAULT_CONNECTION,
+    ConnectionOptions,
+    parse_adapter,
+    parse_capability,
+    parse_choice,
+    parse_session,
+)
 from lifebus.cli.connection import on_bus, present_settings
+from lifebus.cli.documents import read_document
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say
-from lifebus_contract import Negotiation, NegotiationOutcome, RequirementLevel, TransportError
+from lifebus_contract import (
+    LifecycleEvent,
+    Negotiation,
+    NegotiationOutcome,
+    PayloadEnvelope,
+    ReceiptStatus,
+    RequirementLevel,
+    TransportError,
+    decode_json,
+)
 
 if TYPE_CHECKING:
+    from lifebus_admin.placements import Landing
     from lifebus_contract import CapabilityRequest
 
-_COLORS = {"satisfied": "green", "degraded": "yellow", "unsupported": "red", "requires_operator": "red"}
+_COLORS = {
+    "satisfied": "green",
+    "degraded": "yellow",
+    "unsupported": "red",
+    "requires_operator": "red",
+    "delivered": "green",
+}
+_GOOD = {ReceiptStatus.DELIVERED, ReceiptStatus.OBSERVED}
+_LANDED = {*_GOOD, ReceiptStatus.DEGRADED}
 Capabilities = Annotated[tuple[str, ...], Parameter(negative=())]
 """Capabilities as `CAPABILITY` or `CAPABILITY=SUPPORT`."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class NegotiationOptions:
+    """What a negotiation is about beside the adapter."""
+
+    session: str | None = None
+    "As this session is now, what it lost meanwhile included: ADAPTER/SESSION."
+    payload: Path | None = None
+    "Whether and where this payload would land: a document in JSON, judged by the manifests a broker would load."
+    event: str | None = None
+    "The payload on this event alone; else on every event."
+
+
+_NO_DETAILS: Final = NegotiationOptions()
 
 
 def negotiate(
@@ -26,10 +71,12 @@ def negotiate(
     prefer: Capabilities = (),
     want: Capabilities = (),
     accept_partial: bool = False,
-    session: str | None = None,
+    about: NegotiationOptions = _NO_DETAILS,
     connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
-    """Ask what an adapter gives for requirements; exit code 0 if all are satisfied, else 1.
+    """Ask what an adapter gives for requirements, and whether and where a payload would land.
+
+    Exit code 0 if all requirements are satisfied and the payload lands somewhere as it wants to, else 1.
 
     Without a broker the manifests are read that it would load.
 
@@ -39,31 +86,69 @@ def negotiate(
         prefer: One that would be better.
         want: One that would be nice.
         accept_partial: Partial support will do.
-        session: As this session is now, what it lost meanwhile included: ADAPTER/SESSION.
+        about: The session and the payload that it is about.
         connection: Where the broker is, and the form of the answer.
     """
     adapter = parse_adapter(adapter)
     requests = parse_requirements(require, prefer, want, accept_partial=accept_partial)
-    if not requests:
-        raise UsageError("nothing is required; give --require, --prefer or --want")
-    found = _ask(connection, adapter, requests, None if session is None else _session_of(adapter, session))
+    if not requests and about.payload is None:
+        raise UsageError("nothing is required; give --require, --prefer, --want or --payload")
+    if about.event is not None and about.payload is None:
+        raise UsageError("--event: it is about --payload")
+    landings = [] if about.payload is None else _landings(adapter, about.payload, about.event)
+    session = None if about.session is None else _session_of(adapter, about.session)
+    found = _ask(connection, adapter, requests, session)
+    lands = about.payload is None or any(one.status in _GOOD for one in landings)
     if connection.json:
-        put_json(found)
+        put_json(found if about.payload is None else {**to_builtins(found), "lands": lands, "placements": landings})
     else:
-        titles = ("capability", "level", "wanted", "claimed", "now", "outcome")
-        put_table(
-            titles,
-            [
-                (one.capability, one.level, one.wanted, one.claimed, one.current, one.outcome.value)
-                for one in found.outcomes
-            ],
-            color_of=_COLORS,
+        if requests:
+            _show(found)
+        if landings:
+            _show_landings(landings)
+        put(f"{clean(adapter)}: {_verdict(found, landings)}")
+    return ExitCode.OK if lands and found.outcome is NegotiationOutcome.SATISFIED else ExitCode.NEGATIVE
+
+
+def _show(found: Negotiation) -> None:
+    titles = ("capability", "level", "wanted", "claimed", "now", "outcome")
+    rows = [
+        (one.capability, one.level, one.wanted, one.claimed, one.current, one.outcome.value) for one in found.outcomes
+    ]
+    put_table(titles, rows, color_of=_COLORS)
+    for one in found.outcomes:
+        if one.outcome is not NegotiationOutcome.SATISFIED:
+            put(clean(one.reason))
+
+
+def _show_landings(landings: "list[Landing]") -> None:
+    """Print where the payload lands; of the events on which it cannot, why, each reason once."""
+    landed = [one for one in landings if one.status in _LANDED]
+    rows = [(one.event.value, one.status.value, str(one.placement), str(one.slot or "-")) for one in landed]
+    if rows:
+        put_table(("event", "the payload is", "as", "in"), rows, color_of=_COLORS)
+    for reason in dict.fromkeys(reason for one in landed or landings for reason in one.reasons):
+        put(clean(reason))
+
+
+def _verdict(found: Negotiation, landings: "list[Landing]") -> str:
+    """Return both answers in words; without requirements there is only the payload's."""
+    words = [paint(found.outcome.value, _COLORS[found.outcome.value])] if found.outcomes or not landings else []
+    if landings:
+        count = sum(one.status in _LANDED for one in landings)
+        words.append(
+            f"the payload lands on {count} of {len(landings)} events" if count else "the payload lands nowhere"
         )
-        for one in found.outcomes:
-            if one.outcome is not NegotiationOutcome.SATISFIED:
-                put(clean(one.reason))
-        put(f"{clean(adapter)}: {paint(found.outcome.value, _COLORS[found.outcome.value])}")
-    return ExitCode.OK if found.outcome is NegotiationOutcome.SATISFIED else ExitCode.NEGATIVE
+    return ", ".join(words)
+
+
+def _landings(adapter: str, payload: Path, event: str | None) -> "list[Landing]":
+    from lifebus_admin.placements import landings_here  # noqa: PLC0415
+
+    known = [one for one in LifecycleEvent if one is not LifecycleEvent.RECEIPT_EMITTED]
+    events = known if event is None else [LifecycleEvent(parse_choice("--event", event, [one.value for one in known]))]
+    document = decode_json(read_document(payload), PayloadEnvelope)
+    return landings_here(present_settings(), adapter, document, events)
 
 
 def parse_requirements(
@@ -93,13 +178,15 @@ def _session_of(adapter: str, text: str) -> str:
 def _ask(
     connection: ConnectionOptions, adapter: str, requests: "list[CapabilityRequest]", session: str | None
 ) -> Negotiation:
+    from lifebus_admin.inspection import negotiate_here  # noqa: PLC0415
+
+    if not requests:  # there is nothing to ask a broker
+        return negotiate_here(present_settings(), adapter, requests)
     try:
         return on_bus(connection, lambda bus: bus.negotiate(adapter, requests, session=session))
     except TransportError as fault:
         # A broker that is busy or refuses has an answer of its own; the manifests must not replace it.
         if fault.code != "no_broker":
             raise
-    from lifebus_admin.inspection import negotiate_here  # noqa: PLC0415
-
     say("no broker answers; judging by the manifests", color="dim")
     return negotiate_here(present_settings(), adapter, requests)
