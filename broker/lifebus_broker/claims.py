@@ -106,7 +106,12 @@ def explain_lack(registered: RegisteredAdapter, capability: str) -> str | None:
     taken, refused = _narrowed(registered, capability)
     if refused and claim_of(registered.manifest, capability) is not SupportState.UNAVAILABLE:
         return f"it takes {_listed(taken)}, and refuses {_listed(refused)}"
-    if not capability.startswith(RENEWAL) or count_claim(registered, capability) is not SupportState.UNAVAILABLE:
+    return _explain_renewal(registered, capability) if capability.startswith(RENEWAL) else None
+
+
+def _explain_renewal(registered: RegisteredAdapter, capability: str) -> str | None:
+    """Return why one of the renewal capabilities cannot be had here, None if it can."""
+    if count_claim(registered, capability) is not SupportState.UNAVAILABLE:
         return None
     if registered.manifest.renewal is None:
         return "the adapter has not evaluated renewal"
