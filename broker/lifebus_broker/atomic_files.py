@@ -54,7 +54,9 @@ def create_file(
         # After the change of owner, which may clear bits of the mode.
         disk.set_mode(descriptor, mode)
         disk.sync(descriptor)
-    except OSError:
+    except OSError as fault:
+        # A write through a descriptor does not know its file, and the user has to find the disk.
+        fault.filename = fault.filename or str(path)
         path.unlink()
         raise
     finally:

@@ -122,5 +122,6 @@ def _payloads_of(document: Document) -> list[tuple[str, PayloadEnvelope]]:
 
 def _existing(path: Path) -> Path:
     if not path.is_file():
-        raise unreadable(path, "there is no such ledger")
+        why = "there is no such ledger; `lifebus config show --origin` shows where lifebus keeps its own"
+        raise unreadable(path, why)
     return path

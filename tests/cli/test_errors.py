@@ -3,11 +3,14 @@
 import errno
 import json
 import os
+from pathlib import Path
 
 import pytest
 
 from lifebus.cli.errors import explain
 from lifebus_admin.installer.refusals import FileRefused
+from lifebus_broker.atomic_files import create_file
+from lifebus_broker.disk import Disk
 from lifebus_contract import FailureClass, LifebusError, RetryClass
 from lifebus_contract.codes import CODES
 from support.command_line import Shell
@@ -116,3 +119,33 @@ def test_a_dispatch_that_cannot_be_read_names_stdin(alone: Shell) -> None:
     assert ran.code == 65
     assert ran.err.startswith("lifebus: the dispatch on stdin: not valid JSON: ")
     assert ran.err.endswith("\n  correct that, then try again\n")
+
+
+def test_flags_are_named_where_the_user_wrote_flags(alone: Shell) -> None:
+    for words, said in (
+        (["frame.opened"], "$.frame_context (--frame): event `frame.opened` needs a frame context"),
+        (["session.started", "--mode", "nope"], "$.integration_mode (--mode): Invalid enum value 'nope'"),
+    ):
+        ran = alone.call("emit", *words, "--adapter", "codex", "--session", "s")
+        assert (ran.code, ran.err) == (65, f"lifebus: {said}\n  correct that, then try again\n")
+
+
+@pytest.mark.parametrize("words", [["ledger", "info"], ["ledger", "verify"], ["boot"], ["receipts", "export"]])
+def test_a_ledger_that_is_not_there_yet_says_where_it_is_looked_for(alone: Shell, words: list[str]) -> None:
+    ran = alone.call(*words)
+    assert ran.code == 74
+    said = f"lifebus: {alone.directory}/state/ledger.db: there is no such ledger; "
+    (line,) = [line for line in ran.err.splitlines() if line.startswith("lifebus: ")]
+    assert line.startswith(said)
+    assert "`lifebus config show --origin` shows where" in line
+
+
+def test_a_full_disk_says_which_file_has_no_room(tmp_path: Path) -> None:
+    class Full(Disk):
+        def write(self, descriptor: int, contents: memoryview) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left") as refusal:
+        create_file(tmp_path / "file", b"x", disk=Full())
+    said = [f"{tmp_path}/file: No space left on device", "make room on the disk, then try again"]
+    assert explain(refusal.value) == (74, said)

@@ -113,6 +113,7 @@ def hold_lock(path: Path, *, started_at_epoch_s: int | None = None) -> Lock:
 
     Raises:
         LifebusError: `already_running`, naming the holder; `directory_unusable`.
+        OSError: the holder cannot be written down; the disk is full.
     """
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
@@ -127,8 +128,13 @@ def hold_lock(path: Path, *, started_at_epoch_s: int | None = None) -> Lock:
         raise _refusal(f"{path.parent} is held by {holder}; stop it, or use another one", "already_running") from None
     started = int(time.time()) if started_at_epoch_s is None else started_at_epoch_s
     # The holder's name is for messages alone; whether it is held, only the lock says.
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "started_at_epoch_s": started}).encode(), 0)
+    try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "started_at_epoch_s": started}).encode(), 0)
+    except OSError as fault:
+        os.close(descriptor)
+        fault.filename = str(path)
+        raise
     return Lock(path, descriptor)
 
 

@@ -92,7 +92,8 @@ def open_log(location: LedgerLocation) -> LedgerLog:
     """
     path = ledger_file(location, "nothing to save or to boot")
     if not path.is_file():
-        raise LifebusError(f"{location.path}: there is no such ledger", code="unreadable")
+        why = "there is no such ledger; `lifebus up` makes it, `lifebus config show --origin` shows where"
+        raise LifebusError(f"{location.path}: {why}", code="unreadable")
     return SqliteLog(path)
 
 

@@ -50,7 +50,7 @@ _NEXT: Final = {
     "ledger_damaged": _LEDGER,
     "ledger_format": "name another file, or use the version of lifebus that wrote this one",
     "ledger_file_system": "put it on a local disk: ledger.path in the configuration",
-    "unreadable": "see that the path is right; `lifebus config show --origin` shows where the ledger is looked for",
+    "unreadable": "see that the path is right and that you may use it",
     "export_altered": "take another copy of the export",
     "export_damaged": "take another copy of the export",
     "bundle_damaged": "take another copy of the archive",

@@ -3,6 +3,7 @@
 What is going to be done is recorded before it is done, so that after a crash anywhere it can be run again, or undone.
 """
 
+import errno
 from pathlib import Path
 from typing import Final
 
@@ -186,7 +187,8 @@ class Transaction:
 
 def _refused(asset: Asset, fault: OSError) -> FileRefused:
     why = f"{fault.strerror} ({fault.filename})" if fault.filename else str(fault.strerror)
-    return FileRefused(asset.path, why, then="mend that, then try again")
+    full = fault.errno in {errno.ENOSPC, errno.EDQUOT}
+    return FileRefused(asset.path, why, then=f"{'make room on that disk' if full else 'mend that'}, then try again")
 
 
 def _missing_directories(real: Path) -> list[str]:

@@ -33,7 +33,8 @@ def regular_file(path: Path, what: str = "ledger") -> Path:
     if path.is_dir():
         raise unreadable(path, f"it is a directory, not a {what}")
     if not path.exists():
-        raise unreadable(path, f"there is no such {what}")
+        hint = "; `lifebus config show --origin` shows where lifebus keeps its own" if what == "ledger" else ""
+        raise unreadable(path, f"there is no such {what}{hint}")
     if not path.is_file():
         raise unreadable(path, f"it is no regular file, so no {what}")
     if not os.access(path, os.R_OK):

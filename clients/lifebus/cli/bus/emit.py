@@ -70,6 +70,15 @@ class PayloadOptions:
     "A capability that would be better."
 
 
+_FLAGS: Final = {
+    "$.adapter_version": "--adapter-version",
+    "$.frame_context": "--frame",
+    "$.harness_session_id": "--session",
+    "$.idempotency_key": "--key",
+    "$.integration_mode": "--mode",
+}
+"""The flags from which the fields of a request come."""
+
 _NO_DETAILS: Final = EventOptions()
 _NO_DELIVERY: Final = PayloadOptions()
 
@@ -126,14 +135,20 @@ def _made(event: str, client: str, details: EventOptions, delivery: PayloadOptio
     if details.frame is not None:
         frame = {"frame_id": details.frame, "frame_class": "subcall" if details.parent_frame else "top_level"}
         more["frame_context"] = frame | ({"parent_frame_id": details.parent_frame} if details.parent_frame else {})
-    request = make_request(
-        name,
-        parse_adapter(details.adapter),
-        adapter_version=details.adapter_version,
-        integration_mode=details.mode,
-        session=details.session,
-        **more,
-    )
+    try:
+        request = make_request(
+            name,
+            parse_adapter(details.adapter),
+            adapter_version=details.adapter_version,
+            integration_mode=details.mode,
+            session=details.session,
+            **more,
+        )
+    except InvalidRequest as fault:
+        # The user wrote flags, and knows no field.
+        field = fault.field or ""
+        detail = fault.detail.replace(field, f"{field} ({_FLAGS[field]})", 1) if field in _FLAGS else fault.detail
+        raise InvalidRequest(detail, code=fault.code, field=fault.field) from None
     payloads = (_payload(delivery.payload, client, request, delivery),) if delivery.payload is not None else ()
     requirements = tuple(parse_requirements(delivery.require, delivery.prefer, ()))
     return Emission(request=request, payloads=payloads, requirements=requirements)

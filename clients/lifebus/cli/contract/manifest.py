@@ -225,6 +225,8 @@ def _examine(command: "Sequence[str]", seconds: float) -> "list[CheckFinding]":
     # A built-in id wins over a program of the same name; its path still names the program.
     if len(command) == 1 and adapter_id_of(command[0]) in ADAPTERS:
         return examine(builtin_subject(parse_adapter(command[0])))
+    if adapter_id_of(command[0]) in ADAPTERS:
+        raise UsageError(f"`{' '.join(command[1:])[:64]}`: nothing stands behind the id of a built-in adapter")
     # Checked here: a child that cannot start looks like one that fails every check.
     if shutil.which(command[0]) is None:
         raise UsageError(f"`{command[0][:64]}` is no adapter ({', '.join(ADAPTERS)}) and no program")
