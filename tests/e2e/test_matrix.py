@@ -7,9 +7,10 @@ import pytest
 from lifebus.live.expected import expectation
 from lifebus.live.programs import PROGRAMS
 from lifebus.live.report import described
-from lifebus.live.runner import play
+from lifebus.live.runner import run_scenario
 from lifebus.live.scenarios import SCENARIOS
 from support.e2e.pinned import PINNED
+from support.e2e.results import record
 
 CELLS = [
     pytest.param(harness, scenario, id=f"{harness}-{scenario}")
@@ -23,5 +24,6 @@ CELLS = [
 @pytest.mark.parametrize(("harness", "scenario"), CELLS)
 async def test_what_a_real_harness_did_is_what_was_recorded(harness: str, scenario: str) -> None:
     expected = expectation(scenario, harness)
-    cell = await play(PROGRAMS[harness], PINNED[harness].program, SCENARIOS[scenario], expected)
+    cell = await run_scenario(PROGRAMS[harness], PINNED[harness].program, SCENARIOS[scenario], expected)
+    record(cell, PINNED[harness].version)
     assert cell.holds, "\n".join(described(cell))

@@ -17,6 +17,7 @@ from lifebus_supervisor.configuration.resolution import KEYS, LISTS, load, varia
 from lifebus_supervisor.configuration.settings import ClientSettings
 from lifebus_supervisor.renewal.profile import AnswerPaths, RenewalSettings
 from lifebus_transports.messages.verbs import VERBS
+from support.e2e.results import live_matrix
 from support.harness_matrix import README, matrix, placements, split
 from support.paths import REPOSITORY
 from support.running import connected, running_bus
@@ -68,6 +69,10 @@ def test_every_command_that_the_documents_show_exists() -> None:
 def test_the_table_of_harnesses_is_that_of_the_manifests() -> None:
     assert split(README.read_text())[1] == matrix()
     assert split(README.read_text(), "placements")[1] == placements()
+
+
+def test_the_table_of_real_harnesses_is_that_of_the_recorded_results() -> None:
+    assert split(README.read_text(), "live")[1] == live_matrix()
 
 
 def test_every_setting_is_documented_with_its_variable_and_default() -> None:

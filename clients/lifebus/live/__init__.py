@@ -1,1 +1,1 @@
-"""Real harness programs, played through scenarios on loopback: what they did, and what the ledger says of it."""
+"""Real harness programs, run through scenarios on loopback: what they did, and what the ledger says of it."""

@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Expectation:
-    """One cell of the table: the lines that have to be recorded, or why the harness cannot play the scenario.
+    """One cell of the table: the lines that have to be recorded, or why the harness cannot run the scenario.
 
     A line that ends in ` +` may be recorded once or more often, one that ends in ` *` not at all or more often.
     """

@@ -1,4 +1,4 @@
-"""What was recorded, as lines that can be compared, and what may never be recorded whatever was played.  Pure."""
+"""What was recorded, as lines that can be compared, and what may never be recorded whatever was run.  Pure."""
 
 from collections.abc import Container, Iterator, Sequence
 from typing import Final
@@ -20,18 +20,39 @@ def lines_of(receipts: Sequence[Receipt]) -> list[str]:
 
     The sessions follow each other in the order in which they began.  The frames of sub-agents are marked as nested.
     What a process says that names no session is left out: what follows from it is recorded in the sessions.
+    `session.ending` only announces: it stands directly before `session.ended`, wherever the frames' ends were recorded.
     """
     nested = {one.telemetry_summary.get("frame_id") for one in receipts if "parent_frame_id" in one.telemetry_summary}
     shown = [one for one in receipts if one.event not in _ASIDE]
     sessions = dict.fromkeys(one.harness_session_id for one in receipts if one.harness_session_id)
-    return [_line(one, nested) for session in sessions for one in shown if one.harness_session_id == session]
+    lines: list[str] = []
+    for session in sessions:
+        lines += _announced_last([_line(one, nested) for one in shown if one.harness_session_id == session])
+    return lines
+
+
+def _announced_last(lines: Sequence[str]) -> list[str]:
+    """Return the lines with each announcement of a session's end behind the frames' ends that follow it."""
+    found = list(lines)
+    for at in range(len(found) - 1):
+        if found[at] == LifecycleEvent.SESSION_ENDING and LifecycleEvent.FRAME_ENDED in found[at + 1]:
+            found[at], found[at + 1] = found[at + 1], found[at]
+    return found
 
 
 def _line(receipt: Receipt, nested: Container[object] = ()) -> str:
+    depth = "nested " if receipt.telemetry_summary.get("frame_id") in nested else ""
+    return " ".join([f"{depth}{receipt.event.value}", *_detail(receipt)])
+
+
+def _detail(receipt: Receipt) -> list[str]:
+    """Return the harness's or the supervisor's own word for what happened."""
     facts = receipt.telemetry_summary
-    depth = "nested " if facts.get("frame_id") in nested else ""
-    detail = facts.get(_DETAILS.get(receipt.event, ""))
-    return f"{depth}{receipt.event.value} {detail}" if detail else f"{depth}{receipt.event.value}"
+    for marked in ("resumed", "continues"):  # a start, or a frame's opening, that no hook reported as a new one
+        if facts.get(marked) is True:
+            return [marked]
+    found = facts.get(_DETAILS.get(receipt.event, ""))
+    return [str(found)] if found else []
 
 
 def broken_rules(receipts: Sequence[Receipt]) -> list[str]:
@@ -56,7 +77,7 @@ def _frame_faults(receipts: Sequence[Receipt]) -> Iterator[str]:
     for one in receipts:
         frame = (one.harness_session_id, one.telemetry_summary.get("frame_id"))
         if one.event is LifecycleEvent.FRAME_OPENED:
-            if frame in opened:
+            if frame in opened and not one.telemetry_summary.get("continues"):
                 yield f"frame {frame[1]} was opened twice"
             opened.add(frame)
         if one.event is LifecycleEvent.FRAME_ENDED:

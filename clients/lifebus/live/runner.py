@@ -1,4 +1,4 @@
-"""Plays one scenario with one harness and says how what was recorded compares with the table."""
+"""Runs one scenario with one harness and says how what was recorded compares with the table."""
 
 import shutil
 from collections.abc import Sequence
@@ -13,15 +13,25 @@ import anyio.to_thread
 from lifebus.client import Bus
 from lifebus.live.expected import Expectation
 from lifebus.live.judge import broken_rules, lines_of
+from lifebus.live.live_run import LiveError, live_run
 from lifebus.live.programs.base import HarnessProgram, Installation
 from lifebus.live.sandbox import Ran
 from lifebus.live.scenarios import Scenario
-from lifebus.live.stage import LiveError, stage
 from lifebus_contract import Receipt
 
-_PATIENCE_S: Final = 12.0
-_QUIET_S: Final = 3.0
-"""How long nothing more may be recorded: longer than turns and processes take to settle."""
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to wait for what is expected, and how long nothing more may come, in seconds.
+
+    The latter is longer than turns and processes take to settle.
+    """
+
+    expected_s: float = 12.0
+    quiet_s: float = 3.0
+
+
+_PATIENCE: Final = Patience()
 
 
 @dataclass(frozen=True)
@@ -38,41 +48,43 @@ class Cell:
 
     @property
     def holds(self) -> bool:
-        """Whether all that was recorded is what has to be recorded; nothing was where there is nothing to play."""
+        """Whether all that was recorded is what has to be recorded; nothing was where there is nothing to run."""
         return bool(self.expected.cannot) or (self.expected.fits(self.recorded) and not self.faults)
 
 
-async def play(
-    harness: HarnessProgram, program: Installation, scenario: Scenario, expected: Expectation, keep: Path | None = None
+async def run_scenario(
+    harness: HarnessProgram,
+    program: Installation,
+    scenario: Scenario,
+    expected: Expectation,
+    *,
+    keep: Path | None = None,
+    patience: Patience = _PATIENCE,
 ) -> Cell:
-    """Play a scenario in a sandbox of its own; `keep` is a directory that gets a copy of what everybody wrote there.
+    """Run a scenario in a sandbox of its own; `keep` is a directory that gets a copy of what everybody wrote there.
 
     Raises:
         LifebusError: the broker did not start, or stopped answering.
     """
     stuck: list[str] = []
     async with AsyncExitStack() as stack:
-        on = await stack.enter_async_context(stage(harness, program, scenario.refusing))
+        on = await stack.enter_async_context(live_run(harness, program, scenario.refusing))
         try:
-            await scenario.play(on)
+            await scenario.act(on)
         except (LiveError, TimeoutError) as error:
-            stuck.append(f"the scenario could not be played: {error}")
+            stuck.append(f"the scenario could not be run: {error}")
         if not on.broker.running:
             await stack.enter_async_context(on.broker_again())
-        receipts = await _recorded(on.bus, expected)
+        receipts = await _recorded(on.bus, expected, patience)
         if keep:
             await anyio.to_thread.run_sync(_copy, on.box.home, keep / f"{harness.adapter_id}.{scenario.name}")
-        faults = [
-            *stuck,
-            *broken_rules(receipts),
-            *(f"the model was asked for {one}" for one in _odd(on.model.unknown)),
-        ]
+        asked = [f"the model was asked for {one}" for one in _odd(on.model.unknown)]
         return Cell(
             harness.adapter_id,
             scenario.name,
             expected,
             tuple(lines_of(receipts)),
-            tuple(faults),
+            (*stuck, *broken_rules(receipts), *asked),
             tuple(receipts),
             tuple(on.runs),
         )
@@ -89,14 +101,14 @@ def _odd(asked: Sequence[str]) -> list[str]:
     return [one for one in asked if one != "POST /api/show"]  # Hermes asks every model which kind it is
 
 
-async def _recorded(bus: Bus, expected: Expectation) -> list[Receipt]:
+async def _recorded(bus: Bus, expected: Expectation, patience: Patience) -> list[Receipt]:
     """Follow until what is expected is there and nothing comes behind it, or patience is over."""
     found: list[Receipt] = []
-    end = anyio.current_time() + _PATIENCE_S
+    end = anyio.current_time() + patience.expected_s
     with anyio.CancelScope(deadline=end) as scope:
         async for item in bus.receipts(since="start"):
             if isinstance(item, Receipt):
                 found.append(item)
-            complete = expected.fits(lines_of(found))
-            scope.deadline = anyio.current_time() + _QUIET_S if complete else max(end, anyio.current_time() + _QUIET_S)
+            quiet = anyio.current_time() + patience.quiet_s
+            scope.deadline = quiet if expected.fits(lines_of(found)) else max(end, quiet)
     return found

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
+from lifebus.live.live_run import LiveRun
 from lifebus.live.model.scripting import HOLD, agent, fail, prompt, run, say
-from lifebus.live.programs.base import Moment, Turn
-from lifebus.live.stage import Stage
+from lifebus.live.programs.base import HookPoint, Turn
 
 
 @dataclass(frozen=True)
@@ -19,68 +19,68 @@ class Scenario:
 
     name: str
     title: str
-    play: Callable[[Stage], Awaitable[None]]
-    refusing: tuple[Moment, int] | None = None
+    act: Callable[[LiveRun], Awaitable[None]]
+    refusing: tuple[HookPoint, int] | None = None
 
 
-async def _plain_turn(on: Stage) -> None:
+async def _plain_turn(on: LiveRun) -> None:
     await on.run(Turn(prompt("Begin.", say("begun"))))
 
 
-async def _tool_turn(on: Stage) -> None:
+async def _tool_turn(on: LiveRun) -> None:
     await on.run(Turn(prompt("Look.", run("echo hi"), say("done"))))
 
 
-async def _denied_tool(on: Stage) -> None:
+async def _denied_tool(on: LiveRun) -> None:
     await on.run(Turn(prompt("Try.", run(f"touch {on.reached}"), say("tried"))))
 
 
-async def _stop_blocked(on: Stage) -> None:
+async def _stop_blocked(on: LiveRun) -> None:
     await on.run(Turn(prompt("Work.", say("one"), say("two"), say("three"))))
 
 
-async def _model_error_400(on: Stage) -> None:
+async def _model_error_400(on: LiveRun) -> None:
     await on.run(Turn(prompt("Fail.", fail(400))))
 
 
-async def _model_error_500(on: Stage) -> None:
+async def _model_error_500(on: LiveRun) -> None:
     await on.run(Turn(prompt("Fail.", fail(500))))
 
 
-async def _sigint(on: Stage) -> None:
+async def _sigint(on: LiveRun) -> None:
     await on.stopped(Turn(prompt("Wait.", HOLD)), signal.SIGINT, on.model.held.is_set)
 
 
-async def _sigterm(on: Stage) -> None:
+async def _sigterm(on: LiveRun) -> None:
     await on.stopped(Turn(prompt("Wait.", HOLD)), signal.SIGTERM, on.model.held.is_set)
 
 
-async def _sigkill_in_tool(on: Stage) -> None:
+async def _sigkill_in_tool(on: LiveRun) -> None:
     working = prompt("Work.", run(f"touch {on.reached}; sleep 30"), say("done"))
     await on.stopped(Turn(working), signal.SIGKILL, on.reached.exists)
 
 
-async def _sigkill_in_continuation(on: Stage) -> None:
+async def _sigkill_in_continuation(on: LiveRun) -> None:
     await on.stopped(Turn(prompt("Work.", say("one"), HOLD)), signal.SIGKILL, on.model.held.is_set)
 
 
-async def _resume(on: Stage) -> None:
+async def _resume(on: LiveRun) -> None:
     await on.run(Turn(prompt("Begin.", say("begun"))))
     await on.settled()
     await on.run(Turn(prompt("Go on.", say("gone on")), await on.session()))
 
 
-async def _resume_after_sigkill(on: Stage) -> None:
+async def _resume_after_sigkill(on: LiveRun) -> None:
     await on.stopped(Turn(prompt("Wait.", HOLD)), signal.SIGKILL, on.model.held.is_set)
     await on.settled()
     await on.run(Turn(prompt("Go on.", say("gone on")), await on.session()))
 
 
-async def _sub_agent(on: Stage) -> None:
+async def _sub_agent(on: LiveRun) -> None:
     await on.run(Turn(prompt("Delegate.", agent("look around"), run("sleep 3"), say("delegated"))))
 
 
-async def _compaction(on: Stage) -> None:
+async def _compaction(on: LiveRun) -> None:
     session = None
     for words in on.harness.compacting:
         await on.run(Turn(words, session))
@@ -88,19 +88,19 @@ async def _compaction(on: Stage) -> None:
         session = await on.session()
 
 
-async def _broker_away(on: Stage) -> None:
+async def _broker_away(on: LiveRun) -> None:
     await on.broker.kill()
     await on.run(Turn(prompt("Work.", run("echo hi"), say("done"))))
 
 
-async def _broker_hung(on: Stage) -> None:
+async def _broker_hung(on: LiveRun) -> None:
     on.broker.signal(signal.SIGSTOP)
     await on.run(Turn(prompt("Work.", run("echo hi"), say("done"))))
     on.broker.signal(signal.SIGCONT)
     await on.broker.kill()
 
 
-async def _untrusted_hooks(on: Stage) -> None:
+async def _untrusted_hooks(on: LiveRun) -> None:
     await on.run(Turn(prompt("Work.", *[run("sleep 1")] * 5, say("done")), trusting=False))
 
 

@@ -1,4 +1,4 @@
-"""What is compared with the table, and what no scenario may record, whatever was played."""
+"""What is compared with the table, and what no scenario may record, whatever was run."""
 
 from typing import Any
 
@@ -88,3 +88,26 @@ def test_frames_of_sub_agents_are_nested_lines() -> None:
 
 def test_what_names_no_session_is_no_line() -> None:
     assert lines_of(recorded("session.ended", session=None)) == []
+
+
+def test_what_goes_on_is_marked_and_may_be_opened_again() -> None:
+    receipts = recorded(
+        "frame.opened",
+        ("frame.opened", {"continues": True}),
+        "frame.ended",
+        "session.ended",
+        ("session.started", {"resumed": True, "source": "hook:chat.message"}),
+    )
+    assert broken_rules(receipts) == []
+    lines = lines_of(receipts)
+    assert (lines[1], lines[-1]) == ("frame.opened continues", "session.started resumed")
+
+
+def test_the_announced_end_of_a_session_is_compared_behind_the_ends_of_its_frames() -> None:
+    receipts = recorded("session.ending", ("frame.ended", {"frame_id": "f2"}), "frame.ended", "session.ended")
+    assert lines_of(receipts) == ["frame.ended", "frame.ended", "session.ending", "session.ended"]
+
+
+def test_sessions_follow_each_other_however_their_receipts_were_mixed() -> None:
+    first, second = recorded("session.started", "session.ended"), recorded("session.starting", session="s2")
+    assert lines_of([first[0], *second, first[1]]) == ["session.started", "session.ended", "session.starting"]

@@ -37,7 +37,8 @@ class HarnessRun:
     @asynccontextmanager
     async def started(self, turn: Turn) -> AsyncIterator[Started]:
         """The harness while it runs."""
-        variables = self.harness.environment(self.box, self.model.url)
+        program = PINNED[self.harness.adapter_id].program
+        variables = program.variables | self.harness.environment(self.box, self.model.url)
         async with self.box.started(self.harness.command(turn), variables) as started:
             yield started
 

@@ -34,7 +34,9 @@ class Pinned:
         missing = [str(package) for package in self.packages if not is_installed(package)]
         if missing:
             pytest.skip(f"{', '.join(missing)} not in {cache()}; `make e2e` or `make e2e-all` installs it")
-        return Installation(find(self.packages[0], self.pattern), self.more_path, self.plugin_kit)
+        return Installation(
+            find(self.packages[0], self.pattern), self.more_path, self.plugin_kit, cache() / "compile-cache"
+        )
 
 
 PINNED: Final = {

@@ -1,10 +1,11 @@
-"""`lifebus conform --live`: a harness as it is installed here, played through every scenario, and judged."""
+"""`lifebus conform --live`: a harness as it is installed here, run through every scenario, and judged."""
 
 import os
 import shutil
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from lifebus.cli.exit_codes import ExitCode, UsageError
@@ -20,7 +21,7 @@ _WIDTH: Final = 30
 def conform_live(
     names: Sequence[str], scenarios: Sequence[str], program: Path | None, keep: Path | None, *, json: bool
 ) -> ExitCode:
-    """Play scenarios with a harness; exit code 1 where what was recorded is not what has to be.
+    """Run scenarios with a harness; exit code 1 where what was recorded is not what has to be.
 
     Raises:
         UsageError: there is no such harness or scenario, or its program was not found.
@@ -37,25 +38,23 @@ def conform_live(
     if unknown:
         raise UsageError(f"--scenario: `{clean(unknown[0])}` is none of {', '.join(SCENARIOS)}")
     harness = PROGRAMS[names[0]]
-    installation = _installation(harness, program)
-    version = _version(installation.file, harness.adapter_id)
-    play = partial(_play, harness, installation, scenarios or list(SCENARIOS), keep, quiet=json)
-    cells: list[Cell] = anyio.run(play)
-    held = [cell for cell in cells if cell.holds]
+    with TemporaryDirectory(prefix="lifebus-live-") as compile_cache:
+        installation = _installation(harness, program, Path(compile_cache))
+        version = _version(installation.file, harness.adapter_id)
+        run = partial(_run_all, harness, installation, scenarios or list(SCENARIOS), keep, quiet=json)
+        cells: list[Cell] = anyio.run(run)
     if json:
         from lifebus.live.report import document  # noqa: PLC0415
 
         put_json({"harness": harness.adapter_id, "version": version, "cells": [document(cell) for cell in cells]})
     else:
-        played = [cell for cell in cells if not cell.expected.cannot]
-        kept = sum(cell.holds for cell in played)
-        put(
-            f"{kept} of {len(played)} scenarios as expected with {harness.adapter_id} {version or 'of unknown version'}"
-        )
-    return ExitCode.OK if len(held) == len(cells) else ExitCode.NEGATIVE
+        able = [cell for cell in cells if not cell.expected.cannot]
+        kept, named = sum(cell.holds for cell in able), f"{harness.adapter_id} {version or 'of unknown version'}"
+        put(f"{kept} of {len(able)} scenarios as expected with {named}")
+    return ExitCode.OK if all(cell.holds for cell in cells) else ExitCode.NEGATIVE
 
 
-def _installation(harness: "HarnessProgram", program: Path | None) -> "Installation":
+def _installation(harness: "HarnessProgram", program: Path | None, compile_cache: Path) -> "Installation":
     from lifebus.live.programs.base import Installation  # noqa: PLC0415
 
     found = shutil.which(program or harness.adapter_id)
@@ -66,6 +65,7 @@ def _installation(harness: "HarnessProgram", program: Path | None) -> "Installat
         Path(found).absolute(),
         tuple(filter(None, os.environ.get("PATH", os.defpath).split(os.pathsep))),
         kit if (kit / "node_modules/@opencode-ai/plugin").exists() else None,
+        compile_cache,
     )
 
 
@@ -78,11 +78,11 @@ def _version(program: Path, adapter_id: str) -> str:
     return version_text(version) if version else ""
 
 
-async def _play(
+async def _run_all(
     harness: "HarnessProgram", installation: "Installation", names: Sequence[str], keep: Path | None, *, quiet: bool
 ) -> "list[Cell]":
     from lifebus.live.expected import expectation  # noqa: PLC0415
-    from lifebus.live.runner import Cell, play  # noqa: PLC0415
+    from lifebus.live.runner import Cell, run_scenario  # noqa: PLC0415
     from lifebus.live.scenarios import SCENARIOS  # noqa: PLC0415
 
     cells: list[Cell] = []
@@ -91,7 +91,7 @@ async def _play(
         if expected.cannot:
             cells.append(Cell(harness.adapter_id, name, expected))
         else:
-            cells.append(await play(harness, installation, SCENARIOS[name], expected, keep))
+            cells.append(await run_scenario(harness, installation, SCENARIOS[name], expected, keep=keep))
         if not quiet:
             _show(cells[-1], SCENARIOS[name].title)
     return cells

@@ -1,4 +1,4 @@
-"""What has to be known of a harness to play scenarios with it: its settings, its command lines, what it can refuse."""
+"""What has to be known of a harness to run scenarios with it: its settings, its command lines, what it can refuse."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from lifebus.live.sandbox import Ran, Sandbox
 
-Moment = Literal["prompt", "tool", "stop"]
+HookPoint = Literal["prompt", "tool", "stop"]
 """What a hook of somebody else can refuse."""
 
 
@@ -15,12 +15,19 @@ Moment = Literal["prompt", "tool", "stop"]
 class Installation:
     """A harness as it is installed: its program, and where it finds the programs that it needs.
 
-    `plugin_kit` is a directory with the npm packages that OpenCode looks for beside its settings.
+    `plugin_kit` is a directory with the npm packages that OpenCode looks for beside its settings.  `compile_cache` is
+    where programs in JavaScript keep what they compiled: without it each run of OpenClaw takes a minute.
     """
 
     file: Path
     more_path: tuple[str, ...] = ()
     plugin_kit: Path | None = None
+    compile_cache: Path | None = None
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables of its processes."""
+        return {"NODE_COMPILE_CACHE": str(self.compile_cache)} if self.compile_cache else {}
 
 
 @dataclass(frozen=True)
@@ -38,9 +45,9 @@ class Turn:
 
 @dataclass(frozen=True)
 class RefusingHook:
-    """A hook that is not ours and refuses `times` times what comes at its moment; `counter` is a file of its own."""
+    """A hook that is not ours and refuses `times` times what comes at its point; `counter` is a file of its own."""
 
-    moment: Moment
+    point: HookPoint
     times: int
     counter: Path
 
@@ -62,10 +69,10 @@ class Preparation:
     refusal: RefusingHook | None = None
 
 
-def command_hooks(refusal: RefusingHook, names: Mapping[Moment, str]) -> dict[str, Any]:
+def command_hooks(refusal: RefusingHook, names: Mapping[HookPoint, str]) -> dict[str, Any]:
     """Return a refusing hook in the form that Codex, Claude Code and Gemini CLI share; `names` are the hooks' own."""
     hook = {"type": "command", "command": refusal.shell}
-    return {names[refusal.moment]: [{"hooks": [hook]}]}
+    return {names[refusal.point]: [{"hooks": [hook]}]}
 
 
 @dataclass(frozen=True, kw_only=True)

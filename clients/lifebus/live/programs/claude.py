@@ -4,17 +4,17 @@ import json
 from typing import Final
 
 from lifebus.live.model.scripting import prompt, say
-from lifebus.live.programs.base import HarnessProgram, Moment, Preparation, Turn, command_hooks
+from lifebus.live.programs.base import HarnessProgram, HookPoint, Preparation, Turn, command_hooks
 from lifebus.live.sandbox import Ran, Sandbox
 
 
 def _prepare(box: Sandbox, given: Preparation) -> None:
     """It needs no settings but the hooks of others."""
-    moments: dict[Moment, str] = {"prompt": "UserPromptSubmit", "tool": "PreToolUse", "stop": "Stop"}
+    hooks_of: dict[HookPoint, str] = {"prompt": "UserPromptSubmit", "tool": "PreToolUse", "stop": "Stop"}
     if given.refusal:
         folder = box.home / ".claude"
         folder.mkdir()
-        (folder / "settings.json").write_text(json.dumps({"hooks": command_hooks(given.refusal, moments)}, indent=2))
+        (folder / "settings.json").write_text(json.dumps({"hooks": command_hooks(given.refusal, hooks_of)}, indent=2))
 
 
 def _environment(_box: Sandbox, model_url: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ from typing import Final
 
 from lifebus.live.model.conversation import MODEL
 from lifebus.live.model.scripting import prompt, run, say
-from lifebus.live.programs.base import HarnessProgram, Moment, Preparation, Turn, command_hooks
+from lifebus.live.programs.base import HarnessProgram, HookPoint, Preparation, Turn, command_hooks
 from lifebus.live.sandbox import Ran, Sandbox
 
 _WINDOW: Final = 20_000
@@ -15,9 +15,9 @@ _COMPACT_OVER: Final = 15_000
 def _prepare(box: Sandbox, given: Preparation) -> None:
     folder = box.home / ".codex"
     folder.mkdir()
-    moments: dict[Moment, str] = {"prompt": "UserPromptSubmit", "tool": "PreToolUse", "stop": "Stop"}
+    hooks_of: dict[HookPoint, str] = {"prompt": "UserPromptSubmit", "tool": "PreToolUse", "stop": "Stop"}
     if given.refusal:
-        (folder / "hooks.json").write_text(json.dumps({"hooks": command_hooks(given.refusal, moments)}, indent=2))
+        (folder / "hooks.json").write_text(json.dumps({"hooks": command_hooks(given.refusal, hooks_of)}, indent=2))
     (folder / "config.toml").write_text(
         f"""\
 model = "{MODEL}"

@@ -4,15 +4,15 @@ import json
 from typing import Final
 
 from lifebus.live.model.scripting import prompt, say
-from lifebus.live.programs.base import HarnessProgram, Moment, Preparation, Turn, command_hooks
+from lifebus.live.programs.base import HarnessProgram, HookPoint, Preparation, Turn, command_hooks
 from lifebus.live.sandbox import Ran, Sandbox
 
 
 def _prepare(box: Sandbox, given: Preparation) -> None:
     folder = box.home / ".gemini"
     folder.mkdir()
-    moments: dict[Moment, str] = {"prompt": "BeforeAgent", "tool": "BeforeTool", "stop": "AfterAgent"}
-    hooks = command_hooks(given.refusal, moments) if given.refusal else {}
+    hooks_of: dict[HookPoint, str] = {"prompt": "BeforeAgent", "tool": "BeforeTool", "stop": "AfterAgent"}
+    hooks = command_hooks(given.refusal, hooks_of) if given.refusal else {}
     settings = {
         "hooks": hooks,
         "general": {"maxAttempts": 1, "enableAutoUpdate": False, "enableAutoUpdateNotification": False},

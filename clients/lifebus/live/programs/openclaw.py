@@ -60,7 +60,7 @@ _ANSWERS: Final = {
 
 def _refusing_plugin(box: Sandbox, refusal: RefusingHook) -> dict[str, Any]:
     """Write a plugin that refuses, and return the settings that name it."""
-    folder, (hook, answer) = box.home / "refusing", _ANSWERS[refusal.moment]
+    folder, (hook, answer) = box.home / "refusing", _ANSWERS[refusal.point]
     folder.mkdir()
     (folder / "index.js").write_text(
         f"""\

@@ -62,7 +62,7 @@ _HOOKS: Final = {"prompt": "chat.message", "tool": "tool.execute.before"}
 def _refusing_plugin(refusal: RefusingHook) -> str:
     return f"""\
 export const Refusing = async () => ({{
-  "{_HOOKS[refusal.moment]}": async () => {{ throw new Error("Refused.") }},
+  "{_HOOKS[refusal.point]}": async () => {{ throw new Error("Refused.") }},
 }})
 """
 

@@ -1,4 +1,4 @@
-"""What a scenario is played with: a real harness with our hooks, the fake model, a broker, and a client of it."""
+"""What a scenario is run with: a real harness with our hooks, the fake model, a broker, and a client of it."""
 
 import signal
 import subprocess
@@ -15,24 +15,25 @@ import anyio.to_thread
 from lifebus.client import Bus, connect
 from lifebus.live.broker import LiveBroker, live_broker
 from lifebus.live.model.server import FakeModel, fake_model
-from lifebus.live.programs.base import HarnessProgram, Installation, Moment, Preparation, RefusingHook, Turn
+from lifebus.live.programs.base import HarnessProgram, HookPoint, Installation, Preparation, RefusingHook, Turn
 from lifebus.live.sandbox import Ran, Sandbox, Started, sandbox
 from lifebus_contract import LifebusError, LifecycleEvent, Receipt
 
 PATIENCE_S: Final = 15.0
-RUN_S: Final = 60.0
+RUN_S: Final = 150.0
 _RETRY_S: Final = 0.05
 
 
 class LiveError(LifebusError):
-    """A scenario could not be played to its end; the text says where it stuck."""
+    """A scenario could not be run to its end; the text says where it stuck."""
 
 
 @dataclass
-class Stage:
+class LiveRun:
     """A harness that is connected to a broker.  `runs` are the harness's runs so far, the newest last."""
 
     harness: HarnessProgram
+    program: Installation
     box: Sandbox
     model: FakeModel
     broker: LiveBroker
@@ -47,7 +48,7 @@ class Stage:
     @asynccontextmanager
     async def started(self, turn: Turn) -> AsyncIterator[Started]:
         """The harness while it runs."""
-        variables = self.harness.environment(self.box, self.model.url)
+        variables = self.program.variables | self.harness.environment(self.box, self.model.url)
         async with self.box.started(self.harness.command(turn), variables) as started:
             yield started
 
@@ -82,11 +83,10 @@ class Stage:
         Raises:
             LiveError: no session was recorded.
         """
-        heads = await self.bus.sessions()
-        receipts = await self.receipts()
-        if not heads or not receipts:
-            raise LiveError("no session was recorded")
-        return next(one.harness_session_id for one in receipts if one.harness_session_id)
+        for receipt in await self.receipts():
+            if receipt.harness_session_id:
+                return receipt.harness_session_id
+        raise LiveError("no session was recorded")
 
     async def receipts(self) -> list[Receipt]:
         """Return every receipt so far."""
@@ -94,10 +94,12 @@ class Stage:
         return [item async for item in found if isinstance(item, Receipt)]
 
     async def settled(self) -> None:
-        """Wait until the newest session event is an end, or for some seconds."""
+        """Wait until a session's end was recorded for every run of the harness, or for some seconds."""
+        missing = len(self.runs)
         with anyio.move_on_after(PATIENCE_S):
             async for item in self.bus.receipts(since="start"):
-                if isinstance(item, Receipt) and item.event is LifecycleEvent.SESSION_ENDED:
+                missing -= isinstance(item, Receipt) and _ends_session(item)
+                if not missing:
                     return
 
     @asynccontextmanager
@@ -118,16 +120,21 @@ class Stage:
         return ran
 
 
+def _ends_session(receipt: Receipt) -> bool:
+    # A process may say that it ends and name no session.
+    return receipt.event is LifecycleEvent.SESSION_ENDED and receipt.harness_session_id is not None
+
+
 async def _over(started: Started) -> Ran:
     started.end()
     return await started.ended(RUN_S)
 
 
 @asynccontextmanager
-async def stage(
-    harness: HarnessProgram, program: Installation, refusing: tuple[Moment, int] | None = None
-) -> AsyncIterator[Stage]:
-    """A stage for one scenario; `refusing` is what a hook of somebody else refuses, and how often.
+async def live_run(
+    harness: HarnessProgram, program: Installation, refusing: tuple[HookPoint, int] | None = None
+) -> AsyncIterator[LiveRun]:
+    """A harness with a broker for one scenario; `refusing` is what a hook of somebody else refuses, and how often.
 
     Raises:
         LiveError: the hooks could not be installed.
@@ -139,7 +146,7 @@ async def stage(
         (box.bin / harness.adapter_id).symlink_to(program.file)
         await anyio.to_thread.run_sync(_install, harness, box)
         async with live_broker(box) as broker, connect("live", runtime_dir=box.runtime_dir) as bus:
-            yield Stage(harness, box, model, broker, bus)
+            yield LiveRun(harness, program, box, model, broker, bus)
 
 
 def _install(harness: HarnessProgram, box: Sandbox) -> None:
