@@ -15,12 +15,20 @@ from msgspec import structs
 
 import lifebus
 from lifebus_broker.state.degradation import Cause, lost
-from lifebus_contract import CapabilityRequest, LifecycleEvent, Receipt, RequirementLevel
+from lifebus_contract import (
+    CallbackResponse,
+    CapabilityRequest,
+    DispatchEnvelope,
+    LifecycleEvent,
+    Receipt,
+    RequirementLevel,
+)
 from lifebus_supervisor.configuration.settings import TelemetrySettings, TickSettings
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.daemon.lifecycle import running
 from lifebus_supervisor.supervision.emissions import emissions_of
 from lifebus_supervisor.supervision.findings import SupervisionFinding
+from support.integration.serving import serving
 from support.running import connected, settings_in, short_directory
 
 HOOK = Path(lifebus.__path__[0]) / "hook.py"
@@ -122,8 +130,21 @@ async def test_a_killed_harness_is_noticed_and_its_session_closed(
     assert seen[-1].telemetry_summary["session_end"] == "abandoned"
 
 
-async def test_pressure_in_a_file_is_told_by_its_level(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with supervising(tmp_path, monkeypatch) as daemon, connected(daemon) as bus:
+async def test_pressure_in_a_file_is_told_by_its_level_and_reaches_clients_with_its_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[DispatchEnvelope] = []
+
+    async def keep(dispatch: DispatchEnvelope) -> CallbackResponse:
+        asked.append(dispatch)
+        return CallbackResponse.ok()
+
+    async with (
+        supervising(tmp_path, monkeypatch) as daemon,
+        connected(daemon, "watcher") as watcher,
+        connected(daemon) as bus,
+        serving(watcher, keep, [LifecycleEvent.CONTEXT_PRESSURE_OBSERVED]),
+    ):
         with harness(daemon) as running_harness:
             path = rollout(tmp_path)
             path.write_text("")
@@ -135,6 +156,10 @@ async def test_pressure_in_a_file_is_told_by_its_level(tmp_path: Path, monkeypat
                 seen = await until(bus, "context.pressure_observed", count)
     levels = [one.telemetry_summary["context_pressure"] for one in seen if one.event == "context.pressure_observed"]
     assert levels == ["low", "moderate", "critical"]
+    assert [
+        (one.telemetry["context_pressure"], one.telemetry["context_used_pct"], one.telemetry["context_used_tokens"])
+        for one in asked
+    ] == [("low", 10, 100), ("moderate", 65, 650), ("critical", 95, 950)]
 
 
 async def test_a_driven_tick_returns_what_it_found_and_status_tells_of_the_harness(
