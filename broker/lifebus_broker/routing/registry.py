@@ -7,7 +7,13 @@ import difflib
 from collections.abc import Iterable, Mapping
 
 from lifebus_broker.ports import Refusal
-from lifebus_contract import AdapterUnavailable, IntegrationMode, InvalidRequest, RegisteredAdapter
+from lifebus_contract import (
+    AdapterUnavailable,
+    IntegrationMode,
+    InvalidRequest,
+    RegisteredAdapter,
+    Warning,  # noqa: A004  the contract's own word
+)
 
 _SHOWN = 64
 """How many characters of a caller's identifier a refusal repeats."""
@@ -92,6 +98,11 @@ class Registry:
         if near:
             return f"did you mean `{near[0]}`?"
         return f"known are {', '.join(self._adapters)}" if self._adapters else "no adapter is registered"
+
+
+def alias_warning(name: str, adapter_id: str) -> Warning:
+    """Return the remark that an adapter was named by an alias."""
+    return Warning(code="adapter_alias", message=f"`{name[:_SHOWN]}` is the adapter `{adapter_id[:_SHOWN]}`")
 
 
 def _by_id(adapters: Iterable[RegisteredAdapter]) -> dict[str, RegisteredAdapter]:

@@ -25,7 +25,7 @@ from lifebus_broker.routing.receipts import (
     observed_alone,
     warning_of,
 )
-from lifebus_broker.routing.registry import Registry
+from lifebus_broker.routing.registry import Registry, alias_warning
 from lifebus_broker.routing.reports import fact_of, loss_of
 from lifebus_broker.routing.slots import Slot, SlotUse
 from lifebus_broker.routing.transitions import losses_of
@@ -41,7 +41,6 @@ from lifebus_contract import (
     PayloadEnvelope,
     Receipt,
     RegisteredAdapter,
-    Warning,  # noqa: A004  the contract's own word
 )
 from lifebus_contract.ids import EVENT, RECEIPT
 
@@ -102,9 +101,9 @@ class Router:
         adapter_id = registered.manifest.adapter_id
         if request.adapter_id == adapter_id:
             return emission
-        alias = Warning(code="adapter_alias", message=f"`{request.adapter_id[:64]}` is the adapter `{adapter_id[:64]}`")
+        remark = alias_warning(request.adapter_id, adapter_id)
         request = structs.replace(request, adapter_id=adapter_id)
-        return structs.replace(emission, request=request, warnings=(*emission.warnings, alias))
+        return structs.replace(emission, request=request, warnings=(*emission.warnings, remark))
 
     def plan(
         self,

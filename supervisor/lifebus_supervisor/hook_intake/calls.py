@@ -13,6 +13,7 @@ from lifebus_adapters.adapter import Adapter, ContextDelivery, HookAnswer, HookC
 from lifebus_broker.ledger.refusals import NOT_NOW
 from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.dispatch import EmissionResult
+from lifebus_broker.routing.registry import alias_warning
 from lifebus_broker.state.telemetry_keys import HOOKS
 from lifebus_contract import AdapterManifest, BrokerBusy, Emission, IdSource, InvalidRequest, LifebusError
 from lifebus_supervisor.hook_intake.failed_calls import CallCounters, FailureLimit, failure_of
@@ -82,15 +83,14 @@ class HookCalls:
         Raises:
             BrokerBusy: not recorded for now; the hook keeps the call in its spool.
         """
-        adapter_id = self._bus.registry.id_of(call.adapter_id)
-        if adapter_id != call.adapter_id:
-            call = structs.replace(call, adapter_id=adapter_id)
-        adapter = self._adapters.get(call.adapter_id)
+        name, adapter_id = call.adapter_id, self._bus.registry.id_of(call.adapter_id)
+        call = structs.replace(call, adapter_id=adapter_id)
+        adapter = self._adapters.get(adapter_id)
         if adapter is None:
             await self._refuse_adapter(call)
             return _NOTHING
         try:
-            reading = await _offload(call, adapter.read, call, ids_of_call(call))
+            reading = _remarked(await _offload(call, adapter.read, call, ids_of_call(call)), name, adapter_id)
         except LifebusError as fault:
             await self._refuse_call(call, fault, adapter.registered.manifest, adapter.session_of)
             return _NOTHING
@@ -166,6 +166,15 @@ def _raise_busy(results: Sequence[EmissionResult]) -> None:
     for result in results:
         if result.refusal is not None and result.refusal.code in NOT_NOW:
             raise BrokerBusy(result.refusal.detail, code="busy")
+
+
+def _remarked(reading: HookReading, name: str, adapter_id: str) -> HookReading:
+    """Return the reading with a remark on each event if the hook named its adapter by an alias."""
+    if name == adapter_id:
+        return reading
+    remark = alias_warning(name, adapter_id)
+    emissions = [structs.replace(one, warnings=(*one.warnings, remark)) for one in reading.emissions]
+    return structs.replace(reading, emissions=tuple(emissions))
 
 
 def _deliveries(emissions: tuple[Emission, ...], results: list[EmissionResult]) -> list[ContextDelivery]:

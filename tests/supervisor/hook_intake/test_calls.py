@@ -16,6 +16,7 @@ from lifebus_contract import (
     DispatchEnvelope,
     ReceiptStatus,
 )
+from lifebus_contract.codec import decode_receipt
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.hook_intake.calls import CLIENT_ID, HookCalls, ids_of_call
 from support.running import running_bus
@@ -130,4 +131,5 @@ async def test_a_hook_that_names_its_harness_by_an_alias_is_the_adapters() -> No
         await calls_of(daemon).handle(call(adapter_id="codex-cli"))
         page = await daemon.bus.ledger.read(Query())
         assert {one.adapter_id for one in page.stored} == {"codex"}
-        assert len(page.stored) == 2
+        warnings = [[one.code for one in decode_receipt(stored.receipt).warnings] for stored in page.stored]
+        assert [codes.count("adapter_alias") for codes in warnings] == [1, 1]

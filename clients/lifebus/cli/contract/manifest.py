@@ -201,7 +201,7 @@ def conform(
         keep: With --live, a directory that gets a copy of what every run wrote.
     """
     if live:
-        return conform_live(adapter, scenario, program, keep, json=json)
+        return conform_live([parse_adapter(name) for name in adapter], scenario, program, keep, json=json)
     findings = _examine(adapter, parse_seconds(timeout))
     if json:
         put_json(findings)
