@@ -94,6 +94,13 @@ def shown_placements(registered: RegisteredAdapter) -> Iterator[tuple[str, str, 
             yield placement.value, where, words
 
 
+def placements_here(settings: Settings, adapter_id: str) -> list[tuple[str, str, str]]:
+    """Return `shown_placements` of an adapter by the manifests that a broker would load; nothing of one not in them."""
+    # A running broker may have been given other manifests than are configured here.
+    registered = configured_adapters(settings).get(adapter_id)
+    return [] if registered is None else list(shown_placements(registered))
+
+
 def plain_placements(registered: RegisteredAdapter) -> list[dict[str, Any]]:
     """Return a row for each event and placement as plain data; `status` is null where it cannot be had."""
     return [_plain(row) for row in placement_table(registered)]

@@ -263,7 +263,10 @@ def test_negotiate_answers_for_requirements_and_payload_together(alone: Shell, t
     ran = alone.call(*both, "--json")
     assert (ran.code, ran.json["outcome"], ran.json["lands"]) == (1, "degraded", True)
     assert alone.call(*both, "--accept-partial").code == 0
-    assert alone.call("negotiate", "gemini", "--require", "placement:pre_session").code == 1
+    slot = alone.call("negotiate", "gemini", "--require", "placement:pre_session")
+    assert slot.code == 1
+    assert "pre_prompt_frame            session.starting, session.started  delivered: pre_session" in slot.out
+    assert "payload placement" not in alone.call("negotiate", "gemini", "--require", "receipt_ledger").out
 
 
 @pytest.mark.parametrize(

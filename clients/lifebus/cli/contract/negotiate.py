@@ -103,14 +103,15 @@ def negotiate(
         put_json(found if about.payload is None else {**to_builtins(found), "lands": lands, "placements": landings})
     else:
         if requests:
-            _show(found)
+            _show(adapter, found)
         if landings:
             _show_landings(landings)
         put(f"{clean(adapter)}: {_verdict(found, landings)}")
     return ExitCode.OK if lands and found.outcome is NegotiationOutcome.SATISFIED else ExitCode.NEGATIVE
 
 
-def _show(found: Negotiation) -> None:
+def _show(adapter: str, found: Negotiation) -> None:
+    """Print every outcome, why it is no better, and for slots what payloads may ask for there."""
     titles = ("capability", "level", "wanted", "claimed", "now", "outcome")
     rows = [
         (one.capability, one.level, one.wanted, one.claimed, one.current, one.outcome.value) for one in found.outcomes
@@ -119,6 +120,12 @@ def _show(found: Negotiation) -> None:
     for one in found.outcomes:
         if one.outcome is not NegotiationOutcome.SATISFIED:
             put(clean(one.reason))
+    if any(one.capability.startswith("placement:") for one in found.outcomes):
+        from lifebus_admin.placements import placements_here  # noqa: PLC0415
+
+        rows = placements_here(present_settings(), adapter)
+        if rows:
+            put_table(("payload placement", "on", "a payload is"), rows)
 
 
 def _show_landings(landings: "list[Landing]") -> None:
