@@ -41,8 +41,12 @@ _COLORS = {
     "requires_operator": "red",
     "delivered": "green",
 }
-_GOOD = {ReceiptStatus.DELIVERED, ReceiptStatus.OBSERVED}
-_LANDED = {*_GOOD, ReceiptStatus.DEGRADED}
+_GOOD: Final = {ReceiptStatus.DELIVERED, ReceiptStatus.OBSERVED}
+"""What becomes of a payload that lands as it wants to."""
+
+_LANDED: Final = {*_GOOD, ReceiptStatus.DEGRADED}
+"""What becomes of a payload that lands at all."""
+
 Capabilities = Annotated[tuple[str, ...], Parameter(negative=())]
 """Capabilities as `CAPABILITY` or `CAPABILITY=SUPPORT`."""
 
@@ -123,9 +127,8 @@ def _show(adapter: str, found: Negotiation) -> None:
     if any(one.capability.startswith("placement:") for one in found.outcomes):
         from lifebus_admin.placements import placements_here  # noqa: PLC0415
 
-        rows = placements_here(present_settings(), adapter)
-        if rows:
-            put_table(("payload placement", "on", "a payload is"), rows)
+        if placements := placements_here(present_settings(), adapter):
+            put_table(("payload placement", "on", "a payload is"), placements)
 
 
 def _show_landings(landings: "list[Landing]") -> None:
