@@ -10,24 +10,35 @@ from typing import Any
 
 
 @dataclass(frozen=True)
+class ExpectedLines:
+    """Lines that have to be recorded one after another; `repeat` is `+` for once or more often, `*` for any number."""
+
+    lines: tuple[str, ...]
+    repeat: str = ""
+
+    @property
+    def pattern(self) -> str:
+        """A regular expression for the lines, each with its line break."""
+        text = "".join(f"{line}\n" for line in self.lines)
+        return f"(?:{re.escape(text)}){self.repeat}"
+
+
+@dataclass(frozen=True)
 class Expectation:
-    """One cell of the table: the lines that have to be recorded, or why the harness cannot run the scenario.
+    """One cell of the table: what has to be recorded, or why the harness cannot run the scenario."""
 
-    A line that ends in ` +` may be recorded once or more often, one that ends in ` *` not at all or more often.
-    """
-
-    lines: tuple[str, ...] = ()
+    parts: tuple[ExpectedLines, ...] = ()
     cannot: str = ""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The lines for people, with how often they may come."""
+        return tuple(f"{line} {part.repeat}".rstrip() for part in self.parts for line in part.lines)
 
     def fits(self, recorded: Sequence[str]) -> bool:
         """Return whether these are the lines that have to be recorded."""
-        pattern = "".join(_pattern(line) for line in self.lines)
+        pattern = "".join(part.pattern for part in self.parts)
         return re.fullmatch(pattern, "".join(f"{line}\n" for line in recorded)) is not None
-
-
-def _pattern(line: str) -> str:
-    repeat = line[-1] if line.endswith((" +", " *")) else ""
-    return f"(?:{re.escape(line.removesuffix(f' {repeat}') if repeat else line)}\n){repeat}"
 
 
 def expectation(scenario: str, harness: str) -> Expectation:
@@ -50,13 +61,12 @@ def read_cell(table: Mapping[str, Any], scenario: str, harness: str) -> Expectat
     if isinstance(cell, dict):
         return Expectation(cannot=str(cell["cannot"]))
     words: dict[str, list[str]] = {**table["words"], **table["words_of"].get(harness, {})}
-    return Expectation(tuple(line for word in str(cell).split() for line in _lines(words, word)))
+    return Expectation(tuple(_part(words, word) for word in str(cell).split()))
 
 
-def _lines(words: Mapping[str, list[str]], word: str) -> list[str]:
-    if word[-1] in "+*":
-        return [f"{line} {word[-1]}" for line in words[word[:-1]]]
-    return words[word]
+def _part(words: Mapping[str, list[str]], word: str) -> ExpectedLines:
+    repeat = word[-1] if word[-1] in "+*" else ""
+    return ExpectedLines(tuple(words[word.removesuffix(repeat)]), repeat)
 
 
 @cache

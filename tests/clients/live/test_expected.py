@@ -67,3 +67,9 @@ OPEN = ["frame.opening", "frame.opened"]
 )
 def test_a_record_fits_where_every_line_is_there_in_its_place(recorded: list[str], fits: bool) -> None:
     assert read_cell(TABLE, "one", "claude").fits(recorded) is fits
+
+
+def test_a_word_is_repeated_as_a_whole() -> None:
+    table = {**TABLE, "scenarios": {"one": {"every": "open*"}}}
+    cell = read_cell(table, "one", "claude")
+    assert [cell.fits(lines) for lines in ([], OPEN * 2, [*OPEN, "frame.opening"])] == [True, True, False]

@@ -3,24 +3,23 @@
 import shutil
 from pathlib import Path
 
-from lifebus.live.expected import Expectation
+from lifebus.live.expected import Expectation, ExpectedLines
 from lifebus.live.programs import PROGRAMS
 from lifebus.live.programs.base import Installation
 from lifebus.live.runner import Cell, Patience, run_scenario
 from lifebus.live.scenarios import SCENARIOS
 
+LINES = (
+    "session.starting startup",
+    "session.started startup",
+    "frame.opening",
+    "frame.opened",
+    "frame.ending",
+    "frame.ended completed",
+    "session.ending",
+)
 EXPECTED = Expectation(
-    (
-        "session.starting startup",
-        "session.started startup",
-        "frame.opening",
-        "frame.opened",
-        "frame.ending",
-        "frame.ended completed",
-        "session.ending",
-        "session.ended *",
-        "session.ended completed *",
-    )
+    (ExpectedLines(LINES), ExpectedLines(("session.ended",), "*"), ExpectedLines(("session.ended completed",), "*"))
 )
 PROGRAM = Path(__file__).parent / "fake_claude.py"
 NAME = "plain_turn"
