@@ -4,7 +4,7 @@ import json
 import subprocess
 from typing import Any
 
-from lifebus.live.model.scripting import prompt, run, say
+from lifebus.live.model.scripting import prompt, say
 from lifebus.live.programs.base import Turn
 from lifebus.live.programs.codex import CODEX
 from lifebus.live.sandbox import PATIENCE_S
@@ -59,14 +59,6 @@ async def test_untrusted_hooks_are_told_of_and_trusted_ones_run() -> None:
         assert (after.code, "NOT TRUSTED" in after.out) == (0, False), after
         await on.run(Turn(prompt("Go on.", say("gone on")), trusting=False))
         assert events_of(await on.receipts())[0] == "session.starting startup"
-
-
-async def test_hooks_that_do_not_run_while_codex_works_are_a_loss_with_evidence() -> None:
-    async with harness_run(CODEX) as on:
-        await on.run(Turn(prompt("Work.", *[run("sleep 1")] * 5, say("done")), trusting=False))
-        lost = await on.first(lambda receipt: receipt.event == "capability.degraded")
-        assert lost.telemetry_summary["cause"] == "hooks_silent"
-        assert "no hook ever came" in str(lost.telemetry_summary["evidence"])
 
 
 async def test_a_canary_arrives_through_the_installed_hooks() -> None:

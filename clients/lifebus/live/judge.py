@@ -12,6 +12,7 @@ _DETAILS: Final = {
     LifecycleEvent.FRAME_ENDED: "frame_end",
     LifecycleEvent.SESSION_ENDED: "session_end",
     LifecycleEvent.CAPABILITY_DEGRADED: "cause",
+    LifecycleEvent.CONTEXT_COMPACTED: "trigger",
 }
 
 

@@ -1,7 +1,7 @@
 """Runs one scenario with one harness and says how what was recorded compares with the table."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ import anyio.to_thread
 from lifebus.client import Bus
 from lifebus.live.expected import Expectation
 from lifebus.live.judge import broken_rules, lines_of
-from lifebus.live.live_run import LiveError, live_run
+from lifebus.live.live_run import LiveError, LiveRun, live_run
 from lifebus.live.programs.base import HarnessProgram, Installation
 from lifebus.live.sandbox import Ran
 from lifebus.live.scenarios import Scenario
@@ -78,13 +78,12 @@ async def run_scenario(
         receipts = await _recorded(on.bus, expected, patience)
         if keep:
             await anyio.to_thread.run_sync(_copy, on.box.home, keep / f"{harness.adapter_id}.{scenario.name}")
-        asked = [f"the model was asked for {one}" for one in _odd(on.model.unknown)]
         return Cell(
             harness.adapter_id,
             scenario.name,
             expected,
             tuple(lines_of(receipts)),
-            (*stuck, *broken_rules(receipts), *asked),
+            (*stuck, *broken_rules(receipts), *_harness_faults(on, scenario)),
             tuple(receipts),
             tuple(on.runs),
         )
@@ -97,8 +96,18 @@ def _copy(home: Path, target: Path) -> None:
         shutil.copytree(home, target, symlinks=True, ignore=shutil.ignore_patterns("node_modules", "run", ".git"))
 
 
-def _odd(asked: Sequence[str]) -> list[str]:
-    return [one for one in asked if one != "POST /api/show"]  # Hermes asks every model which kind it is
+def _harness_faults(on: LiveRun, scenario: Scenario) -> Iterator[str]:
+    """Yield what the harness did that no scenario asks for."""
+    for path in on.model.unknown:
+        if path != "POST /api/show":  # Hermes asks every model which kind it is
+            yield f"the model was asked for {path}"
+    last = on.runs[-1] if on.runs else None
+    if last is None or not scenario.ends_well:
+        return
+    if last.code:
+        yield f"the harness exited with {last.code}"
+    if scenario.refusing is None:  # a hook that refuses is reported as one that failed
+        yield from (f"the harness says of a hook: {failure}" for failure in on.harness.hook_failures(last))
 
 
 async def _recorded(bus: Bus, expected: Expectation, patience: Patience) -> list[Receipt]:

@@ -14,13 +14,15 @@ from lifebus.live.programs.base import HookPoint, Turn
 class Scenario:
     """Something that a person does with a harness, or that happens to it.
 
-    `refusing`: what a hook of somebody else refuses in it, and how often.
+    `refusing`: what a hook of somebody else refuses in it, and how often.  `ends_well`: the last run of the harness
+    exits with 0.
     """
 
     name: str
     title: str
     act: Callable[[LiveRun], Awaitable[None]]
     refusing: tuple[HookPoint, int] | None = None
+    ends_well: bool = True
 
 
 async def _plain_turn(on: LiveRun) -> None:
@@ -108,14 +110,16 @@ _ALL: Final = (
     Scenario("plain_turn", "plain turn", _plain_turn),
     Scenario("tool_turn", "tool turn", _tool_turn),
     Scenario("denied_tool", "denied tool", _denied_tool, ("tool", 9)),
-    Scenario("prompt_blocked", "prompt blocked by another hook", _plain_turn, ("prompt", 9)),
+    Scenario("prompt_blocked", "prompt blocked by another hook", _plain_turn, ("prompt", 9), ends_well=False),
     Scenario("stop_blocked_twice", "stop blocked twice", _stop_blocked, ("stop", 2)),
-    Scenario("model_error_400", "model error 400", _model_error_400),
-    Scenario("model_error_500", "model error 500", _model_error_500),
-    Scenario("sigint", "SIGINT", _sigint),
-    Scenario("sigterm", "SIGTERM", _sigterm),
-    Scenario("sigkill_in_tool", "SIGKILL in a tool call", _sigkill_in_tool),
-    Scenario("sigkill_in_continuation", "SIGKILL in a continuation", _sigkill_in_continuation, ("stop", 1)),
+    Scenario("model_error_400", "model error 400", _model_error_400, ends_well=False),
+    Scenario("model_error_500", "model error 500", _model_error_500, ends_well=False),
+    Scenario("sigint", "SIGINT", _sigint, ends_well=False),
+    Scenario("sigterm", "SIGTERM", _sigterm, ends_well=False),
+    Scenario("sigkill_in_tool", "SIGKILL in a tool call", _sigkill_in_tool, ends_well=False),
+    Scenario(
+        "sigkill_in_continuation", "SIGKILL in a continuation", _sigkill_in_continuation, ("stop", 1), ends_well=False
+    ),
     Scenario("resume", "resume", _resume),
     Scenario("resume_after_sigkill", "resume after SIGKILL", _resume_after_sigkill),
     Scenario("sub_agent", "sub-agent", _sub_agent),
