@@ -94,6 +94,7 @@ _BROKER: Final[_Codes] = {
     "no_stream": ErrorCode(_TRANSPORT, "the broker answers, but its receipt stream does not arrive"),
     "batch_too_large": ErrorCode(_TOO_LARGE, "one append holds more than a transaction may"),
     "unrecordable": ErrorCode(_INVALID, "the receipt or record cannot be stored as it is"),
+    "frame_ended": ErrorCode(_CONFLICT, "the frame has ended already; a frame's end is recorded once"),
     "duplicate_id_conflict": ErrorCode(_CONFLICT, "the idempotency key was used before with other content"),
     "history_pruned": ErrorCode(_CONFLICT, "what was asked for was recorded and is pruned since", also=(_INTERNAL,)),
     # The class is that of the refusal which stopped the rest.

@@ -46,6 +46,9 @@ MADE_BY_LIFEBUS = {
     LifecycleEvent.RECEIPT_GAP_DETECTED,
 }
 TOLD_BY_FILES = {
+    # A session that goes on after its end is started again by supervision, whatever showed it.
+    LifecycleEvent.SESSION_STARTING,
+    LifecycleEvent.SESSION_STARTED,
     LifecycleEvent.CONTEXT_PRESSURE_OBSERVED,
     LifecycleEvent.CONTEXT_COMPACTED,
     LifecycleEvent.FRAME_ENDED,
@@ -65,7 +68,7 @@ def test_an_event_is_claimed_for_hooks_exactly_if_some_hook_yields_it_or_lifebus
 
 
 @ALL
-def test_files_are_claimed_to_report_pressure_compaction_and_ends_alone(adapter_id: str) -> None:
+def test_files_are_claimed_to_report_pressure_compaction_ends_and_resumed_sessions_alone(adapter_id: str) -> None:
     assert _claimed_by(adapter_id, IntegrationMode.TELEMETRY_ONLY) <= TOLD_BY_FILES | MADE_BY_LIFEBUS
 
 

@@ -23,8 +23,17 @@ def _calls(path: Path) -> list[HookCall]:
 
 def _events(calls: list[HookCall]) -> list[str]:
     source = ids()
-    emissions = [item for native in calls for item in ADAPTERS[native.adapter_id].read(native, source).emissions]
-    return [emission.request.event.value for emission in emissions]
+    requests = [
+        emission.request for native in calls for emission in ADAPTERS[native.adapter_id].read(native, source).emissions
+    ]
+    ended: set[str] = set()
+    events: list[str] = []
+    for request in requests:
+        frame = request.frame_context.frame_id if request.frame_context and request.event == "frame.ended" else ""
+        if frame not in ended:  # a frame's end is recorded once, however often its harness reports it
+            events.append(request.event.value)
+        ended |= {frame} - {""}
+    return events
 
 
 @EVERY_CAPTURE

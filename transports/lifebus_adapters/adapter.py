@@ -55,7 +55,8 @@ class HookReading(Struct, frozen=True, kw_only=True):
     `hook` is the hook's own name and `session` the session it is about, None where it names none.  `emissions`
     are its lifecycle events in causal order, all of one `invocation_id`; `facts` what else is in the payload
     (token counts, a turn's end); `transcript` the telemetry file that it names.  A call for a `display` only wants
-    something to show: it does not prove that hooks are run.
+    something to show: it does not prove that hooks are run.  Unless the call `names_frame`, the frame id of its
+    emissions is a stand-in; one that `may_continue` the open frame may be no prompt of a user.
     """
 
     hook: str
@@ -64,6 +65,8 @@ class HookReading(Struct, frozen=True, kw_only=True):
     facts: tuple[Fact, ...] = ()
     transcript: str | None = None
     display: bool = False
+    names_frame: bool = True
+    may_continue: bool = False
 
 
 class ContextDelivery(Struct, frozen=True, kw_only=True):

@@ -17,8 +17,8 @@ from lifebus_broker.routing.capabilities import CapabilityTable
 from lifebus_broker.routing.clients import CallbackClient, ClientHandler, ClientTable, FunctionInvoker
 from lifebus_broker.routing.dispatch import Dispatcher, EmissionResult, PlannedEmission, new_receipt, recorded_receipts
 from lifebus_broker.routing.fan_out import Fanout
+from lifebus_broker.routing.frame_ends import FrameEnds
 from lifebus_broker.routing.harness_sequences import HarnessSequences
-from lifebus_broker.routing.ordered_groups import ordered_groups
 from lifebus_broker.routing.placement import NO_SLOTS_USED
 from lifebus_broker.routing.registry import Registry
 from lifebus_broker.routing.router import PlacedPayload, Plan, Router
@@ -69,6 +69,7 @@ class EventBus:
         self._max_dispatches = max_dispatches
         self._running = 0
         self._harness_sequences = HarnessSequences(ledger)
+        self._frame_ends = FrameEnds(ledger)
 
     @property
     def dispatches(self) -> int:
@@ -165,29 +166,52 @@ class EventBus:
         if any(self._needs_dispatch(emission, dispatch) for emission in emissions):
             self._start(client_id, emissions, done, budget, dispatch)
         else:
-            self._append(emissions, self._plan_all(client_id, emissions), done)
+            plans = self._plan_all(client_id, emissions)
+            if any(emission.request.event is LifecycleEvent.FRAME_ENDED for emission in emissions):
+                done = partial(self._give_back, emissions, plans, done)
+            self._append(emissions, plans, done)
 
     def _needs_dispatch(self, emission: Emission, dispatch: bool) -> bool:
-        """Whether clients have to be asked or may lose something, or the harness's own sequence has to be compared."""
+        """Whether clients are to be asked or may lose something, or the ledger is to be asked before it is planned."""
         # A number counts also where it comes too late to ask anybody: the next one is compared with it.
         request = emission.request
-        if emission.degradations or request.sequence is not None:
+        if emission.degradations or request.sequence is not None or not self._frame_ends.is_known(request):
             return True
         return dispatch and bool(self.clients.interested_in(request.event, request.adapter_id))
 
     def _plan_all(self, client_id: str, emissions: Sequence[Emission]) -> list[Plan]:
         """Plan every emission; those of one invocation are chained and share the slots of the hook's answer."""
         if len(emissions) == 1:  # by far the most frequent case
-            return [self.router.plan(client_id, emissions[0], dispatch=False)]
+            return [self._plan(client_id, emissions[0], None, NO_SLOTS_USED, dispatch=False)]
         plans: list[Plan] = []
         chains: dict[str, tuple[str | None, SlotUse]] = {}
         for emission in emissions:
             parent, used = chains.get(emission.request.invocation_id, (None, NO_SLOTS_USED))
-            plan = self.router.plan(client_id, emission, parent, used, dispatch=False)
+            plan = self._plan(client_id, emission, parent, used, dispatch=False)
             if plan.receipt is not None:
                 chains[emission.request.invocation_id] = (plan.receipt.receipt_id, plan.used)
             plans.append(plan)
         return plans
+
+    def _plan(self, client_id: str, emission: Emission, parent: str | None, used: SlotUse, *, dispatch: bool) -> Plan:
+        """Plan one emission, unless its frame has ended already."""
+        plan = self.router.plan(client_id, emission, parent, used, dispatch=dispatch)
+        # Last: what is refused for another reason claims nothing.
+        refusal = None if plan.refusal is not None else self._frame_ends.note(emission.request)
+        return plan if refusal is None else Plan(refusal=refusal)
+
+    def _give_back(
+        self,
+        emissions: Sequence[Emission],
+        plans: Sequence[Plan],
+        then: Done,
+        results: list[EmissionResult],
+    ) -> None:
+        """Give back the claims on ends that the ledger has refused, then hand the results on."""
+        for emission, plan, result in zip(emissions, plans, results, strict=True):
+            if plan.refusal is None and result.refusal is not None:
+                self._frame_ends.give_back(emission.request)
+        then(results)
 
     def _append(self, emissions: Sequence[Emission], plans: Sequence[Plan], done: Done) -> None:
         """Append what no client is asked about, all in one transaction."""
@@ -258,7 +282,9 @@ class EventBus:
         """Dispatch one emission; `chains` holds the parent and the used slots of each invocation so far."""
         request = emission.request
         parent, used = chains.get(request.invocation_id, (None, NO_SLOTS_USED))
-        plan = self.router.plan(client_id, emission, parent, used, dispatch=dispatch)
+        if not self._frame_ends.is_known(request):
+            await self._frame_ends.learn(request)
+        plan = self._plan(client_id, emission, parent, used, dispatch=dispatch)
         gap = await self._gap(client_id, emission, plan, dispatch=dispatch)
         planned = PlannedEmission(
             client_id=client_id, emission=emission, plan=plan, parent=parent, gap=gap, deadline=deadline
@@ -267,6 +293,8 @@ class EventBus:
         chains[request.invocation_id] = (result.parent or parent, result.used)
         if result.refusal is not None:  # not recorded: the next comparison starts from what the ledger holds
             self._harness_sequences.forget(request)
+            if plan.refusal is None:
+                self._frame_ends.give_back(request)
         return result
 
     async def _gap(self, client_id: str, emission: Emission, plan: Plan, *, dispatch: bool) -> PlannedEmission | None:
@@ -305,3 +333,26 @@ def _result_of(result: AppendResult, deliveries: tuple[PlacedPayload, ...] = ())
         refusal=result.refusal,
         deliveries=deliveries if result.refusal is None else (),
     )
+
+
+def ordered_groups(emissions: Sequence[Emission]) -> list[list[int]]:
+    """Return the indices of the emissions, those of one invocation or one session together and in order.
+
+    Order is promised within a session only, so the groups may run side by side (docs/contract.md 6.3).
+    """
+    groups: list[list[int]] = []
+    # An emission has up to two names, its invocation and its session: it joins the group that knows either.
+    by_name: dict[tuple[str, ...], list[int]] = {}
+    for index, emission in enumerate(emissions):
+        request = emission.request
+        names: list[tuple[str, ...]] = [(request.invocation_id,)]
+        if request.harness_session_id is not None:
+            names.append((request.adapter_id, request.harness_session_id))
+        group: list[int] | None = next((by_name[name] for name in names if name in by_name), None)
+        if group is None:
+            group = []
+            groups.append(group)
+        group.append(index)
+        for name in names:
+            by_name.setdefault(name, group)  # the first group of a name keeps it
+    return groups

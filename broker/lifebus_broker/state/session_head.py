@@ -19,7 +19,8 @@ MAX_OPEN_FRAMES: Final = 64
 _ENDED: Final = LifecycleEvent.SESSION_ENDED
 _FRAME_ENDED: Final = LifecycleEvent.FRAME_ENDED
 _OPENS: Final = frozenset({LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OPENED})
-_STARTS: Final = frozenset({LifecycleEvent.SESSION_STARTING, LifecycleEvent.SESSION_STARTED})
+_BEGINS: Final = _OPENS | {LifecycleEvent.SESSION_STARTING, LifecycleEvent.SESSION_STARTED}
+"""The events after which an ended session is open again."""
 
 
 class HeadState(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -39,7 +40,7 @@ def next_head(state: HeadState, event: LifecycleEvent, summary: Mapping[str, obj
     # The event was applied when it was first recorded.
     if BACKGROUND_CLIENT in summary:
         return state
-    ended = event is _ENDED or (state.ended and event not in _STARTS)
+    ended = event is _ENDED or (state.ended and event not in _BEGINS)
     frames, counted = state.open_frames, state.harness_sequence
     if summary:
         frame, number = summary.get("frame_id"), summary.get("harness_sequence")

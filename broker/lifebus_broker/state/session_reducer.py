@@ -8,6 +8,8 @@ No clock, no randomness, no iteration order: the same receipts always give the s
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from msgspec import structs
+
 from lifebus_broker.ports import EMITTER
 from lifebus_broker.state.capability_state import reported
 from lifebus_broker.state.pending import next_handouts, next_questions
@@ -15,6 +17,8 @@ from lifebus_broker.state.receipt_view import ReceiptLike
 from lifebus_broker.state.session_head import next_head
 from lifebus_broker.state.session_state import LostCapability, OpenFrame, SessionState
 from lifebus_broker.state.telemetry_keys import (
+    ANNOUNCED_END,
+    ANNOUNCED_ENDS,
     APP_SERVER,
     BACKGROUND_CLIENT,
     CAUSE,
@@ -81,6 +85,8 @@ def _apply_event(state: SessionState, position: int, receipt: ReceiptLike) -> No
         if course.open_frames is not before.open_frames:
             state.frames = _frames_after(state.frames, course.open_frames, position, receipt)
         state.course = course
+        if before.ended and not course.ended:
+            state.started, state.left = True, ()
     _record_reporter(state, receipt)
     handler = _HANDLERS.get(event)
     if handler is not None:
@@ -158,13 +164,18 @@ def _newest_reports(
 
 
 def _apply_start(state: SessionState, _: ReceiptLike) -> None:
-    state.started, state.left = True, ()
+    state.started, state.announced_end = True, None
     state.starts += 1
+
+
+def _apply_ending(state: SessionState, receipt: ReceiptLike) -> None:
+    announced = receipt.telemetry_summary.get(ANNOUNCED_END)
+    state.announced_end = announced if isinstance(announced, str) else None
 
 
 def _apply_end(state: SessionState, _: ReceiptLike) -> None:
     """Keep of an ended session what receipts after the end need, and little else."""
-    state.started = False
+    state.started, state.announced_end = False, None
     # A frame that is named here and gets a receipt later belongs to the life before.
     state.left = state.course.open_frames
     state.lost, state.questions, state.handouts = (), (), ()
@@ -173,10 +184,36 @@ def _apply_end(state: SessionState, _: ReceiptLike) -> None:
 
 
 def _apply_frame(state: SessionState, receipt: ReceiptLike) -> None:
-    state.signalled = False
+    state.signalled, state.announced_end = False, None
+    frame = receipt.telemetry_summary.get(FRAME)
+    # An open frame that opens again goes on after its end was announced.
+    state.frames = tuple(
+        [
+            structs.replace(one, announced_end=None) if one.frame_id == frame and one.announced_end else one
+            for one in state.frames
+        ]
+    )
+    _remember_frame(state, receipt)
+
+
+def _remember_frame(state: SessionState, receipt: ReceiptLike) -> None:
     frame = receipt.telemetry_summary.get(FRAME)
     if isinstance(frame, str) and frame not in state.turns:
         state.turns = (*state.turns, frame)[-MAX_TURNS:]
+
+
+def _apply_frame_ending(state: SessionState, receipt: ReceiptLike) -> None:
+    """Keep how an open frame is to end; without the facts of an announcement nothing is known of it."""
+    facts = receipt.telemetry_summary
+    frame, how, count = facts.get(FRAME), facts.get(ANNOUNCED_END), facts.get(ANNOUNCED_ENDS)
+    # Not isinstance: a bool is an int as well.
+    if isinstance(how, str) and type(count) is int:
+        state.frames = tuple(
+            [
+                structs.replace(one, announced=count, announced_end=how) if one.frame_id == frame else one
+                for one in state.frames
+            ]
+        )
 
 
 def _apply_compaction(state: SessionState, receipt: ReceiptLike) -> None:
@@ -229,9 +266,12 @@ def _apply_degradation(state: SessionState, receipt: ReceiptLike) -> None:
 _HANDLERS: Final[dict[LifecycleEvent, Callable[[SessionState, ReceiptLike], None]]] = {
     LifecycleEvent.SESSION_STARTING: _apply_start,
     LifecycleEvent.SESSION_STARTED: _apply_start,
+    LifecycleEvent.SESSION_ENDING: _apply_ending,
     _ENDED: _apply_end,
     LifecycleEvent.FRAME_OPENING: _apply_frame,
     _FRAME_OPENED: _apply_frame,
+    LifecycleEvent.FRAME_ENDING: _apply_frame_ending,
+    _FRAME_ENDED: _remember_frame,
     LifecycleEvent.CONTEXT_PRESSURE_OBSERVED: _apply_pressure,
     LifecycleEvent.CONTEXT_COMPACTED: _apply_compaction,
     LifecycleEvent.CAPABILITY_DEGRADED: _apply_degradation,

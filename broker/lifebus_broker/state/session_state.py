@@ -11,8 +11,14 @@ from lifebus_contract.views import SessionHead
 
 
 class OpenFrame(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A frame that has not ended: its id, when and where it opened, the frame it stands in, the task it is about."""
+    """A frame that has not ended: its id, when and where it opened, the frame it stands in, the task it is about.
 
+    `announced` counts how often its harness announced its end, and `announced_end` says how it was to end the last
+    time.
+    """
+
+    announced: int = 0
+    announced_end: str | None = None
     frame_id: str
     opened_at_epoch_s: int = 0
     parent: str | None = None
@@ -35,6 +41,7 @@ class SessionState(Struct, kw_only=True, omit_defaults=True, forbid_unknown_fiel
     """
 
     adapter_id: str
+    announced_end: str | None = None  # how it ends, where its harness announced an end that is not recorded yet
     app: bool = False  # an app emitted for the session by itself
     before: int = 0  # compactions from before the session was supervised
     by_event: dict[LifecycleEvent, int] = {}  # how many receipts there are of each event
@@ -71,7 +78,7 @@ class SessionState(Struct, kw_only=True, omit_defaults=True, forbid_unknown_fiel
     signalled: bool = False  # whether a signal of pressure stands since the last frame began or the last compaction
     started: bool = False  # whether the session began and has not ended
     starts: int = 0  # how many receipts say that it starts or has started
-    turns: tuple[str, ...] = ()  # the newest frames that opened
+    turns: tuple[str, ...] = ()  # the newest frames that opened or ended
     wired: tuple[tuple[LifecycleEvent, str], ...] = ()  # what an app-server reported: event, and frame or ""
 
     @property

@@ -25,7 +25,7 @@ from lifebus_broker.state.stream_digests import FactsLedger
 from lifebus_broker.state.working_set import Pending, compile_working_set, encode_working_set, pending_in
 from lifebus_contract import InternalError
 
-REDUCER_VERSION: Final = 1
+REDUCER_VERSION: Final = 2
 """Counts up whenever the same log would give other bytes; dumps of another version are not loaded, but rebuilt."""
 
 # Items that are hashed at once: hashlib frees the interpreter's lock meanwhile.

@@ -57,6 +57,8 @@ class TickSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Whether the broker ticks by itself; without it, ticks come from `lifebus tick` and clients alone."""
     interval_ms: Annotated[int, Meta(ge=50, le=600_000)] = 2_000
     """The time between two ticks."""
+    settle_ms: Annotated[int, Meta(ge=0, le=60_000)] = 1_000
+    """How long an announced end of a frame waits for a sign of life before it is recorded."""
 
 
 class RetentionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

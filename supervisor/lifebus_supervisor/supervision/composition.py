@@ -18,7 +18,7 @@ from lifebus_supervisor.supervision.environment import Environment, SupervisorLi
 from lifebus_supervisor.supervision.installed_hooks import InstalledHooks
 from lifebus_supervisor.supervision.monitor_table import MonitorTable
 from lifebus_supervisor.supervision.supervisor import Supervisor
-from lifebus_supervisor.supervision.ticks import WakeSignal, run_ticks
+from lifebus_supervisor.supervision.ticks import WakeSignal, run_ticks, settle_ends
 from lifebus_supervisor.tailing.events import FileUpdate, TailedFile
 from lifebus_supervisor.tailing.tailer import Tailer
 from lifebus_transports.directories import home_directory
@@ -74,6 +74,7 @@ def compose_supervisor(
         thresholds=settings.pressure,
         silence=settings.silence,
         abandon_s=settings.silence.abandon_s,
+        settle_s=settings.ticks.settle_ms / 1000,
     )
     environment = Environment(
         now=time.monotonic,
@@ -111,6 +112,7 @@ async def recover_sessions(supervisor: Supervisor, follower: StateFollowerTask |
 def start_supervision(supervisor: Supervisor, settings: Settings, tasks: TaskGroup) -> None:
     """Tick at each interval, and make early passes where files change."""
     if not settings.ticks.enabled:
+        tasks.start_soon(settle_ends, supervisor, time.monotonic)
         return
     tasks.start_soon(_tick_for_ever, supervisor, settings)
     if settings.telemetry.wake:

@@ -64,6 +64,7 @@ def _emission(  # noqa: PLR0917  what every emission is made of
         harness_task_id=None if frame is None else frame.task,
         frame_context=None if frame is None else _context(finding),
         idempotency_key=None if finding.key is None else _key(session, finding.key),
+        metadata=finding.metadata,
     )
     telemetry = dict(finding.telemetry)
     if frame is not None:

@@ -1,11 +1,14 @@
-"""How frames and sessions end whose end no hook reported: every rule about ends.  Pure.
+"""How frames and sessions end: every rule about ends (docs/supervision.md, "Ends").  Pure.
 
-Evidence of an end comes from telemetry (`monitor.turns`), from the process, from the next frame, or from the session's
-own end.  Telemetry knows best how a turn ended; all other evidence says only that it is over.
+A stop hook announces the end of its frame; the end is recorded once it is settled.  Evidence of an end comes from
+telemetry (`monitor.turns`), from an announcement, from the process, from the next frame, or from the session's own end.
+Telemetry knows best how a turn ended, an announcement comes next; all other evidence says only that it is over.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
+
+from msgspec import Struct, structs
 
 from lifebus_broker.state.session_state import OpenFrame
 from lifebus_broker.state.telemetry_keys import SOURCE
@@ -18,35 +21,96 @@ from lifebus_supervisor.supervision.monitor.turns import EndSeen
 LEFT_OPEN: Final = "the session ended while the frame was open"
 """The evidence for a frame's end where the session's own end is all there is."""
 
-_SUPERSEDED: Final = "another frame opened, and no hook told of the end"
-
+_NEXT_PROMPT: Final = "the next prompt came"
+_SESSION_ENDED: Final = "the session ended"
+_SUPERSEDED: Final = "another frame opened, and no hook reported the end"
+_NO_WORK: Final = "the session ended, and nothing shows whether the frame's prompt was taken"
 _AWAKE_S: Final = 3_600
 """For how long silence must have been supervised, in seconds: the wall clock jumps, and a machine may have slept."""
 
 
-def end_evidence(monitor: SessionMonitor, moment: Moment, *, alive: bool | None, abandon_s: int) -> str | None:
-    """Return the evidence that a session is over though nobody said so; None as long as there is none.
+class SessionEnd(Struct, frozen=True, kw_only=True):
+    """That a session is over: how, what shows it, and who.
+
+    It is `orderly` where the harness ended it by itself, and not killed.
+    """
+
+    how: str
+    evidence: str
+    source: str = "supervisor"
+    facts: Mapping[str, FactValue] = {}
+    metadata: dict[str, Any] = {}
+    orderly: bool = True
+
+
+def session_end(
+    monitor: SessionMonitor, moment: Moment, *, alive: bool | None, abandon_s: int, settle_s: float
+) -> SessionEnd | None:
+    """Return how a session is over, None as long as nothing shows that it is.
 
     `alive` says whether the harness's process lives, None where that is unknown; `abandon_s` is how long a session
-    whose process is unknown may be silent before it counts as abandoned.
+    whose process is unknown may be silent before it counts as over; `settle_s` is how long an announced end waits for
+    telemetry to show how open frames ended.
     """
-    if not monitor.is_live or not monitor.loaded:
+    if not monitor.is_live or not monitor.loaded or not monitor.is_on_record:
         return None
-    process = monitor.process
-    if process.exit_evidence is not None:
-        return process.exit_evidence
-    if alive is not None:
-        # The hook of an orderly end may still be on its way when the process is gone already.
-        if alive or process.dead_ticks < GRACE_TICKS:
-            return None
-        pid = 0 if process.harness is None else process.harness.pid
-        return f"process {pid} is gone, and no hook told of the end"
-    return _silence_evidence(monitor, moment, abandon_s)
+    if monitor.ending is not None:
+        return announced_session_end(monitor) if _is_settled(monitor, moment, settle_s) else None
+    if monitor.process.exit_evidence is not None:
+        return SessionEnd(how="completed", evidence=monitor.process.exit_evidence)
+    return _unannounced_end(monitor, moment, alive=alive, abandon_s=abandon_s)
 
 
-def _silence_evidence(monitor: SessionMonitor, moment: Moment, abandon_s: int) -> str | None:
-    """Return the evidence that a session whose process is unknown has been silent for too long."""
-    if monitor.process.harness is not None or monitor.state.last_event is None:
+def _unannounced_end(
+    monitor: SessionMonitor, moment: Moment, *, alive: bool | None, abandon_s: int
+) -> SessionEnd | None:
+    # The hook of an orderly end may still be on its way when file or process show the end already.
+    closed = monitor.telemetry.closed
+    if closed is not None and moment.tick - closed[1] >= GRACE_TICKS:
+        return SessionEnd(how="completed", evidence=closed[0], source="telemetry")
+    if alive is None:
+        return _silent_end(monitor, moment, abandon_s)
+    return dead_end(monitor) if not alive and monitor.process.dead_ticks >= GRACE_TICKS else None
+
+
+def announced_session_end(monitor: SessionMonitor) -> SessionEnd | None:
+    """Return the end that a hook announced, None where none did."""
+    how, ending = monitor.state.announced_end, monitor.ending
+    if how is None:
+        return None
+    evidence = "its harness announced the end"
+    if ending is None:
+        return SessionEnd(how=how, evidence=evidence)
+    return SessionEnd(how=how, evidence=evidence, source=ending.source, facts=ending.facts, metadata=ending.metadata)
+
+
+def dead_end(monitor: SessionMonitor) -> SessionEnd:
+    """Return the end of a session whose process is gone: killed in a frame, or gone when nothing was open."""
+    closed, process = monitor.telemetry.closed, monitor.process.harness
+    if closed is not None:
+        return SessionEnd(how="completed", evidence=closed[0], source="telemetry")
+    pid = 0 if process is None else process.pid
+    how = "abandoned" if has_unsettled_frames(monitor) else "process_gone"
+    return SessionEnd(how=how, evidence=f"process {pid} is gone, and no hook reported the end", orderly=False)
+
+
+def has_unsettled_frames(monitor: SessionMonitor) -> bool:
+    """Whether a frame is open of which nothing shows how it ended."""
+    turns = monitor.turns
+    return any(not turns.is_announced(frame) and frame.frame_id not in turns.ends for frame in monitor.state.frames)
+
+
+def _is_settled(monitor: SessionMonitor, moment: Moment, settle_s: float) -> bool:
+    """Whether an announced end of a session can be recorded: its files are read, and show how its frames ended."""
+    ending = monitor.ending
+    if ending is None or not ending.is_read:
+        return False
+    return not has_unsettled_frames(monitor) or moment.monotonic_s - ending.at >= settle_s
+
+
+def _silent_end(monitor: SessionMonitor, moment: Moment, abandon_s: int) -> SessionEnd | None:
+    """Return the end of a session whose process is unknown and that has been silent for too long."""
+    if monitor.process.harness is not None:
         return None
     silent_s = moment.epoch_s - monitor.state.last_at_epoch_s
     grown_at = monitor.telemetry.grown_at
@@ -54,44 +118,90 @@ def _silence_evidence(monitor: SessionMonitor, moment: Moment, abandon_s: int) -
     supervised_s = moment.monotonic_s - max(monitor.hooks.reported_at or 0.0, monitor.loaded_at)
     if silent_s < abandon_s or grows or supervised_s < min(abandon_s, _AWAKE_S):
         return None
-    return f"nothing was heard for {silent_s} s, and the process is unknown"
+    how = "abandoned" if has_unsettled_frames(monitor) else "silent"
+    return SessionEnd(how=how, evidence=f"nothing came for {silent_s} s, and the process is unknown", orderly=False)
 
 
-def session_closings(monitor: SessionMonitor, evidence: str) -> list[SupervisionFinding]:
-    """Return the ends of a session that is over, and before it those of its open frames."""
-    closings = list(frame_closings(monitor, evidence))
-    return closings if monitor.state.ended else [*closings, _session_end(monitor, evidence)]
+def session_closings(monitor: SessionMonitor, end: SessionEnd) -> list[SupervisionFinding]:
+    """Return the end of a session that is over, and before it those of its open frames."""
+    evidence = LEFT_OPEN if end.orderly else end.evidence
+    closings = list(frame_closings(monitor, evidence, orderly=end.orderly))
+    if monitor.state.ended:
+        return closings
+    facts = {**end.facts, "session_end": end.how, "evidence": end.evidence[:512], SOURCE: end.source}
+    ended = SupervisionFinding(event=LifecycleEvent.SESSION_ENDED, telemetry=facts, metadata=end.metadata)
+    return [*closings, ended]
 
 
-def frame_closings(monitor: SessionMonitor, evidence: str, source: str = "supervisor") -> Iterator[SupervisionFinding]:
-    """Yield the ends of all open frames, the innermost first; what telemetry shows of an end goes before `evidence`."""
+def frame_closings(
+    monitor: SessionMonitor, evidence: str, source: str = "supervisor", *, orderly: bool = False
+) -> Iterator[SupervisionFinding]:
+    """Yield the ends of all open frames, the innermost first; what is known of an end goes before the `evidence`.
+
+    After an `orderly` end of the session a frame in which nothing worked is not known to have been abandoned: another
+    hook may have refused its prompt.
+    """
     for frame in reversed(monitor.state.frames):
-        seen = monitor.turns.ends.get(frame.frame_id)
-        yield _abandoned(frame, evidence, source) if seen is None else _shown_end(frame, seen)
+        known = _known_end(monitor, frame, _SESSION_ENDED if orderly else evidence)
+        unknown = orderly and frame.parent is None and frame.frame_id not in monitor.turns.worked
+        if known is not None:
+            yield known
+        elif unknown:
+            yield _frame_end(frame, "unknown", _NO_WORK, source, {})
+        else:
+            yield _frame_end(frame, "abandoned", evidence, source, {})
 
 
 def overdue_closings(monitor: SessionMonitor) -> list[SupervisionFinding]:
-    """Return the ends of frames that the session's recorded end left open; a frame that opened later is alive."""
+    """Return the ends of frames that the session's recorded end left open."""
     left = monitor.state.left
     return [one for one in frame_closings(monitor, LEFT_OPEN) if one.frame and one.frame.frame_id in left]
 
 
-def turn_endings(monitor: SessionMonitor, moment: Moment) -> list[SupervisionFinding]:
-    """Return the ends of turns in a session that goes on: superseded ones, and those that telemetry has shown.
+def turn_endings(monitor: SessionMonitor, moment: Moment, settle_s: float) -> list[SupervisionFinding]:
+    """Return the ends of turns in a session that goes on: settled, superseded, and shown by telemetry."""
+    endings = {
+        one.key: one
+        for one in (
+            *_superseded(monitor),
+            *_settled_by_silence(monitor, moment, settle_s),
+            *_shown_turn_ends(monitor, moment),
+        )
+    }
+    # Another client's frame.ended may have come since; a frame's end is found once, the innermost first.
+    order = {frame.frame_id: number for number, frame in enumerate(monitor.state.frames)}
+    return sorted(endings.values(), key=lambda one: -order.get(one.frame.frame_id if one.frame else "", -1))
 
-    Each frame ends once; what telemetry shows of it goes before everything else.
-    """
-    endings = {one.key: one for one in (*_superseded(monitor), *_shown_turn_ends(monitor, moment))}
-    return list(endings.values())
+
+def settled_by_prompt(monitor: SessionMonitor, frame_id: str) -> list[SupervisionFinding]:
+    """Return the ends that the prompt of another frame settles, the innermost first."""
+    found: list[SupervisionFinding] = []
+    for frame in monitor.state.frames:
+        if frame.parent is None and frame.frame_id != frame_id and _known_end(monitor, frame, _NEXT_PROMPT):
+            found += _with_children_ended(monitor, frame, _NEXT_PROMPT)
+    return found
+
+
+def ended_before_prompt(frame: OpenFrame) -> SupervisionFinding:
+    """Return the announced end of a frame that seemed to go on: the prompt was one of a turn of its own."""
+    return _frame_end(frame, "completed", f"its end was announced, and {_NEXT_PROMPT}", "supervisor", {})
+
+
+def children_ended(monitor: SessionMonitor, frame_id: str, evidence: str) -> list[SupervisionFinding]:
+    """Return the announced ends of the frames that stand in a frame whose own end is announced now."""
+    inner = [frame for frame in with_children(monitor.state.frames, frame_id) if frame.frame_id != frame_id]
+    ends = [_known_end(monitor, frame, evidence) for frame in inner]
+    return [end for end in ends if end is not None]
 
 
 def turn_end(monitor: SessionMonitor, frame_id: str, seen: EndSeen) -> Iterator[SupervisionFinding]:
     """Yield the ends of a frame and of what still stands in it, the innermost first."""
+    evidence = _evidence_of(seen)
     for frame in with_children(monitor.state.frames, frame_id):
         if frame.frame_id == frame_id:
-            yield _shown_end(frame, seen)
+            yield _known_end(monitor, frame, evidence) or _shown_end(frame, seen)
         else:
-            yield _abandoned(frame, _evidence_of(seen), seen.source)
+            yield _known_end(monitor, frame, evidence) or _frame_end(frame, "abandoned", evidence, seen.source, {})
 
 
 def abandoned_turn(
@@ -99,7 +209,7 @@ def abandoned_turn(
 ) -> Iterator[SupervisionFinding]:
     """Yield the ends of a frame whose end nobody reported, and of what stands in it."""
     for inner in with_children(monitor.state.frames, frame.frame_id):
-        yield _abandoned(inner, evidence, source)
+        yield _known_end(monitor, inner, evidence) or _frame_end(inner, "abandoned", evidence, source, {})
 
 
 def with_children(frames: tuple[OpenFrame, ...], frame_id: str) -> list[OpenFrame]:
@@ -111,19 +221,45 @@ def with_children(frames: tuple[OpenFrame, ...], frame_id: str) -> list[OpenFram
     return [frame for frame in reversed(frames) if frame.frame_id in inside]
 
 
-def _session_end(monitor: SessionMonitor, evidence: str) -> SupervisionFinding:
-    """Return the end of a session that no hook of its own reported."""
-    how = "abandoned" if monitor.process.exit_evidence is None else "completed"
-    facts = {"session_end": how, "evidence": evidence, SOURCE: "supervisor"}
-    return SupervisionFinding(event=LifecycleEvent.SESSION_ENDED, telemetry=facts)
+def settles_at(monitor: SessionMonitor, settle_s: float) -> float | None:
+    """Return when the next announced end is settled by silence, in monotonic seconds; None where none waits."""
+    moments = [at + settle_s for frame in monitor.state.frames if (at := _quiet_since(monitor, frame)) is not None]
+    if monitor.ending is not None:
+        moments.append(monitor.ending.at + settle_s if monitor.ending.is_read else monitor.ending.at)
+    return min(moments, default=None)
+
+
+def _quiet_since(monitor: SessionMonitor, frame: OpenFrame) -> float | None:
+    """Return since when an announced frame shows no sign of life; None where it is not announced, or goes on."""
+    turns, grown_at = monitor.turns, monitor.telemetry.grown_at
+    if not turns.is_announced(frame):
+        return None
+    if any(other.parent == frame.frame_id for other in monitor.state.frames):
+        return None  # what goes on inside it is a sign of life
+    announced = turns.announced.get(frame.frame_id)
+    since = monitor.loaded_at if announced is None else announced.at
+    # The session's file shows the turn at work, and nothing of a sub-agent.
+    return since if frame.parent is not None or grown_at is None else max(since, grown_at)
+
+
+def _settled_by_silence(monitor: SessionMonitor, moment: Moment, settle_s: float) -> Iterator[SupervisionFinding]:
+    """Yield the announced ends behind which nothing came for the settle time."""
+    for frame in monitor.state.frames:
+        since = _quiet_since(monitor, frame)
+        if since is not None and moment.monotonic_s - since >= settle_s:
+            known = _known_end(monitor, frame, f"nothing came for {settle_s:g} s")
+            if known is not None:
+                yield known
 
 
 def _shown_turn_ends(monitor: SessionMonitor, moment: Moment) -> Iterator[SupervisionFinding]:
-    """Yield the ends of open frames that telemetry shows and no hook reported, after the hook had its time."""
-    open_ids = {frame.frame_id for frame in monitor.state.frames}
-    for frame_id, seen in monitor.turns.ends.items():
-        if frame_id in open_ids and moment.tick - seen.tick >= GRACE_TICKS:
-            yield from turn_end(monitor, frame_id, seen)
+    """Yield the ends of open frames that telemetry shows; an unannounced one once its hook had its time."""
+    for frame in monitor.state.frames:
+        seen = monitor.turns.ends.get(frame.frame_id)
+        if seen is None:
+            continue
+        if monitor.turns.is_announced(frame) or moment.tick - seen.tick >= GRACE_TICKS:
+            yield from turn_end(monitor, frame.frame_id, seen)
 
 
 def _superseded(monitor: SessionMonitor) -> Iterator[SupervisionFinding]:
@@ -137,12 +273,27 @@ def _superseded(monitor: SessionMonitor) -> Iterator[SupervisionFinding]:
             yield from abandoned_turn(monitor, frame, _SUPERSEDED)
 
 
+def _with_children_ended(monitor: SessionMonitor, frame: OpenFrame, evidence: str) -> Iterator[SupervisionFinding]:
+    for inner in with_children(monitor.state.frames, frame.frame_id):
+        yield _known_end(monitor, inner, evidence) or _frame_end(inner, "abandoned", evidence, "supervisor", {})
+
+
+def _known_end(monitor: SessionMonitor, frame: OpenFrame, evidence: str) -> SupervisionFinding | None:
+    """Return a frame's end as telemetry shows it or its harness announced it; None where neither says anything."""
+    seen, announced = monitor.turns.ends.get(frame.frame_id), monitor.turns.announced.get(frame.frame_id)
+    found: SupervisionFinding | None = None
+    if seen is not None:
+        found = _shown_end(frame, seen)
+    elif frame.announced_end is not None and monitor.turns.is_announced(frame):
+        found = _frame_end(frame, frame.announced_end, f"its end was announced, and {evidence}", "supervisor", {})
+    if found is None or announced is None:
+        return found
+    # What clients are asked about is the hook's: where the harness works, for one.
+    return structs.replace(found, metadata=announced.metadata)
+
+
 def _shown_end(frame: OpenFrame, seen: EndSeen) -> SupervisionFinding:
     return _frame_end(frame, seen.fact.frame_end, _evidence_of(seen), seen.source, seen.fact.details)
-
-
-def _abandoned(frame: OpenFrame, evidence: str, source: str) -> SupervisionFinding:
-    return _frame_end(frame, "abandoned", evidence, source, {})
 
 
 def _evidence_of(seen: EndSeen) -> str:

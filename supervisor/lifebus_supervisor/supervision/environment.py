@@ -43,13 +43,15 @@ class TelemetryTail(Protocol):
 class SupervisorLimits(Struct, frozen=True, kw_only=True):
     """Thresholds and silence limits; `interval_s` is the time between two ticks.
 
-    `abandon_s` is how long a session whose process is unknown may be silent before it counts as abandoned.
+    `abandon_s` is how long a session whose process is unknown may be silent before it counts as over; `settle_s` is
+    how long an announced end waits for a sign of life before it is recorded.
     """
 
     interval_s: float = 2.0
     thresholds: Thresholds = Thresholds()
     silence: SilenceLimits = SilenceLimits()
     abandon_s: int = 86_400
+    settle_s: float = 1.0
 
 
 class Environment(Struct, frozen=True, kw_only=True):

@@ -10,26 +10,33 @@ from typing import Any
 from lifebus_broker.state.pressure import Thresholds, next_level, percent_of
 from lifebus_broker.state.telemetry_keys import LEVEL, SOURCE, USED
 from lifebus_contract import LifecycleEvent
-from lifebus_supervisor.supervision.endings import overdue_closings, session_closings, turn_endings
+from lifebus_supervisor.supervision.endings import SessionEnd, overdue_closings, session_closings, turn_endings
 from lifebus_supervisor.supervision.findings import GRACE_TICKS, Moment, SupervisionFinding
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
 
 
 def evaluate(
-    monitor: SessionMonitor, moment: Moment, thresholds: Thresholds, *, end: str | None, awaits_hook: bool
+    monitor: SessionMonitor,
+    moment: Moment,
+    thresholds: Thresholds,
+    *,
+    end: SessionEnd | None,
+    awaits_hook: bool,
+    settle_s: float,
 ) -> list[SupervisionFinding]:
     """Return what is to be recorded of a session now.
 
-    `end` is the evidence that it is over though nobody said so (`endings.end_evidence`); `awaits_hook` says that a hook
-    reports compactions too, and has its time before a file is believed.
+    `end` says that it is over (`endings.session_end`); `awaits_hook` says that a hook reports compactions too, and has
+    its time before a file is believed; `settle_s` is how long an announced end waits for a sign of life.
     """
+    if monitor.state.ended:  # nothing is measured behind an end
+        return overdue_closings(monitor)
     if end is not None:
-        # The ends alone: the next evaluation finds what was measured.
-        return session_closings(monitor, end)
+        # No hook comes any more for what the files prove.
+        measured = [*pressure_change(monitor, moment, thresholds), *proved_compactions(monitor)]
+        return [*measured, *session_closings(monitor, end)]
     measured = [*pressure_change(monitor, moment, thresholds), *_compactions(monitor, moment, awaits_hook=awaits_hook)]
-    if monitor.state.ended:  # what its files report late is still true
-        return [*overdue_closings(monitor), *measured]
-    return [*measured, *turn_endings(monitor, moment)]
+    return [*measured, *turn_endings(monitor, moment, settle_s)]
 
 
 def pressure_facts(monitor: SessionMonitor) -> dict[str, Any]:

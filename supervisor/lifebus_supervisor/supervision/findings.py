@@ -22,7 +22,8 @@ class Moment(Struct, frozen=True, kw_only=True):
 class SupervisionFinding(Struct, frozen=True, kw_only=True):
     """A fact that is to be recorded.
 
-    `frame` is the frame it is about, `key` what makes it the same fact when it is found again.
+    `frame` is the frame it is about, `key` what makes it the same fact when it is found again; `metadata` goes to
+    callback clients and not into receipts.
     """
 
     event: LifecycleEvent
@@ -30,6 +31,7 @@ class SupervisionFinding(Struct, frozen=True, kw_only=True):
     frame: OpenFrame | None = None
     key: str | None = None
     degradations: tuple[Degradation, ...] = ()
+    metadata: dict[str, Any] = {}
 
 
 def tick_finding(**facts: Any) -> SupervisionFinding:

@@ -67,19 +67,20 @@ def count_problems(matched: Sequence[tuple[SessionMonitor, FileUpdate]], monitor
 
 
 def _ingest_facts(monitor: SessionMonitor, update: FileUpdate, *, tick: int, now: float, settle_s: float) -> None:
+    history = update.history and not monitor.telemetry.is_new
     # After a restart a whole file is history; for a session that the ledger has open it counts all the same.
     is_known_open = monitor.state.last_event is not None and not monitor.state.ended
-    if not update.history or is_known_open:
+    if not history or is_known_open:
         monitor.telemetry = telemetry.with_history_only(monitor.telemetry, False)
     hook_at = monitor.hooks.last_hook_at
     settled = hook_at is None or now - hook_at > settle_s
     for fact in update.facts:
         if fact.session == monitor.key[1]:
-            monitor.observe(fact, update.source_id, tick, settled=settled, history=update.history)
+            monitor.observe(fact, update.source_id, tick, settled=settled, history=history)
     if update.grown:
         monitor.telemetry = telemetry.on_growth(monitor.telemetry, now)
         monitor.idle_ticks = 0
-    if update.history:
+    if history:
         monitor.compactions = compactions.on_history_read(monitor.compactions)
 
 

@@ -1,84 +1,216 @@
 """What a hook reports, merged with what is known already: one fact gives one receipt, from any source.  Pure."""
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from lifebus_adapters.adapter import HookReading
-from lifebus_broker.state.telemetry_keys import LEVEL, SIGNAL, SOURCE
+from lifebus_broker.state.session_state import OpenFrame
+from lifebus_broker.state.telemetry_keys import ANNOUNCED_END, ANNOUNCED_ENDS, LEVEL, SIGNAL, SOURCE
 from lifebus_contract import FRAME_EVENTS, AdapterManifest, Emission, IdSource, IntegrationMode, LifecycleEvent
-from lifebus_supervisor.supervision.emissions import emissions_of
-from lifebus_supervisor.supervision.endings import LEFT_OPEN, frame_closings
+from lifebus_supervisor.supervision.emissions import emissions_of, mode_of
+from lifebus_supervisor.supervision.endings import (
+    LEFT_OPEN,
+    announced_session_end,
+    children_ended,
+    dead_end,
+    ended_before_prompt,
+    frame_closings,
+    session_closings,
+    settled_by_prompt,
+)
 from lifebus_supervisor.supervision.evaluation import pressure_facts
+from lifebus_supervisor.supervision.findings import SupervisionFinding
+from lifebus_supervisor.supervision.frame_ids import (
+    continuation_of,
+    own_frame_of,
+    with_parent,
+    with_resolved_frame,
+)
 from lifebus_supervisor.supervision.monitor.compactions import MATCH_S
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
 
-NEEDS_HISTORY: Final = frozenset(
+_OPENS: Final = frozenset({LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OPENED})
+_RESUMED: Final = (LifecycleEvent.SESSION_STARTING, LifecycleEvent.SESSION_STARTED)
+_STARTS: Final = frozenset(_RESUMED)
+_ENDS: Final = frozenset(
     {
-        LifecycleEvent.CONTEXT_COMPACTED,
-        LifecycleEvent.CONTEXT_PRESSURE_OBSERVED,
+        LifecycleEvent.FRAME_ENDING,
+        LifecycleEvent.FRAME_ENDED,
         LifecycleEvent.SESSION_ENDING,
         LifecycleEvent.SESSION_ENDED,
     }
 )
-"""The events that cannot be merged without what the ledger knows of their session."""
+_ACTIVE: Final = "stop_hook_active"
+_AROUND_ENDS: Final = "the frame around it ends"
 
-_OPENS: Final = frozenset({LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OPENED})
+
+class MergeContext(Struct, frozen=True, kw_only=True):
+    """What a merge needs beside the monitor: manifest, ids, the time, and how the call came.
+
+    `epoch_s` is wall-clock time.  A call that `is_spooled` shows nothing about now.  `is_orphaned` says that the
+    session's process is gone and another one calls.  `reads_files` says that telemetry of the session can show how its
+    frames ended, or what is to be recorded before its end.
+    """
+
+    manifest: AdapterManifest
+    ids: IdSource
+    epoch_s: int
+    is_spooled: bool = False
+    is_orphaned: bool = False
+    reads_files: bool = False
 
 
-def merge(
-    monitor: SessionMonitor, reading: HookReading, manifest: AdapterManifest, ids: IdSource, epoch_s: int
-) -> tuple[Emission, ...]:
+def merge(monitor: SessionMonitor, reading: HookReading, context: MergeContext) -> tuple[Emission, ...]:
     """Return the emissions of a hook call as they are to be recorded.
 
-    A compaction that a file has proved already is left out, and so are the second opening of a nested frame and what an
-    app-server reported first.  Pressure that a harness signals without numbers gets the newest numbers, and is left out
-    while such a signal stands.  The end of a session closes its open frames first.
+    Left out are a compaction that a file has proved already, the second opening of a nested frame, what an app-server
+    reported first, and whatever is about a frame or session that has ended.  Pressure that a harness signals without
+    numbers gets the newest numbers, and is left out while such a signal stands.  An announced end is recorded as
+    `frame.ending` or `session.ending` alone; its end follows when it is settled.  What the call settles goes before it.
     """
-    emissions: list[Emission] = []
-    for emission in map(partial(_with_parent, monitor), reading.emissions):
-        event = emission.request.event
-        proved = event is LifecycleEvent.CONTEXT_COMPACTED and _is_recorded(monitor, epoch_s)
-        if proved or _is_reopening(monitor, emission) or _is_known(monitor, emission):
-            continue
-        if event is LifecycleEvent.CONTEXT_PRESSURE_OBSERVED:
+    if not reading.emissions:
+        return ()
+    original = [with_parent(monitor, one) for one in with_resolved_frame(monitor, reading)]
+    emissions = [*_settled_before(monitor, reading, original, context)]
+    for emission in original:
+        emissions += _merged(monitor, reading, emission, original, context)
+    return tuple(emissions)
+
+
+def _settled_before(
+    monitor: SessionMonitor, reading: HookReading, original: Sequence[Emission], context: MergeContext
+) -> Iterator[Emission]:
+    """Yield what the call shows about before: the end of the life before this one, and that the session is resumed."""
+    first = original[0].request
+    begins = first.event in _STARTS or first.event in _OPENS
+    ended = monitor.state.ended
+    announced = announced_session_end(monitor) if begins else None
+    if announced is None and begins and context.is_orphaned and monitor.is_live:
+        announced = dead_end(monitor)
+    if announced is not None:
+        ended = True
+        yield from _as_emissions(monitor, session_closings(monitor, announced), original[0], context)
+    if ended and first.event not in _STARTS and first.event not in _ENDS:
+        starts = [_resumed(event, reading.hook) for event in _RESUMED]
+        # In a mode of observation: the hook that came cannot take what a start hook could.
+        yield from _as_emissions(monitor, starts, original[0], context, mode=mode_of(context.manifest))
+    frame = first.frame_context if first.event in _OPENS else None
+    if announced is None and frame is not None and frame.parent_frame_id is None:
+        settled = settled_by_prompt(monitor, frame.frame_id)
+        yield from _as_emissions(monitor, settled, original[0], context)
+
+
+def _resumed(event: LifecycleEvent, hook: str) -> SupervisionFinding:
+    """Return the start of a session that goes on after its end, though no hook reported a start."""
+    evidence = f"{hook} came after the session's end"
+    facts = {"synthesized": True, "resumed": True, "evidence": evidence, SOURCE: f"hook:{hook}"}
+    return SupervisionFinding(event=event, telemetry=facts)
+
+
+def _merged(
+    monitor: SessionMonitor,
+    reading: HookReading,
+    emission: Emission,
+    original: Sequence[Emission],
+    context: MergeContext,
+) -> Iterator[Emission]:
+    """Yield what one event of the call becomes."""
+    event = emission.request.event
+    if _is_reopening(monitor, emission) or _is_known(monitor, emission):
+        return
+    match event:
+        case LifecycleEvent.CONTEXT_PRESSURE_OBSERVED:
             # A signal stands until the context is rewritten; a repeated one says nothing new.
             if not monitor.state.signalled:
-                emissions.append(_with(emission, _signal_facts(monitor, reading.hook)))
-            continue
-        if event is LifecycleEvent.CONTEXT_COMPACTED:
-            emissions.append(_with(emission, {SOURCE: f"hook:{reading.hook}"}))
-            continue
-        if _begins_session_end(event, emissions):
-            emissions.extend(_frame_ends(monitor, emission, manifest, ids))
-        emissions.append(emission)
-    return tuple(emissions)
+                yield _with(emission, _signal_facts(monitor, reading.hook))
+        case LifecycleEvent.CONTEXT_COMPACTED:
+            if not _is_recorded(monitor, context.epoch_s):
+                yield _with(emission, {SOURCE: f"hook:{reading.hook}"})
+        case LifecycleEvent.FRAME_ENDING | LifecycleEvent.FRAME_ENDED:
+            yield from _frame_end(monitor, emission, original, context)
+        case LifecycleEvent.SESSION_ENDING | LifecycleEvent.SESSION_ENDED:
+            yield from _session_end(monitor, emission, original, context)
+        case _:
+            yield emission
+
+
+def _frame_end(
+    monitor: SessionMonitor, emission: Emission, original: Sequence[Emission], context: MergeContext
+) -> Iterator[Emission]:
+    """Yield what an event about a frame's end becomes."""
+    frame_context = emission.request.frame_context
+    if frame_context is None or not monitor.loaded:
+        yield emission
+        return
+    frame = _open_frame(monitor, frame_context.frame_id)
+    announces = {LifecycleEvent.FRAME_ENDING, LifecycleEvent.FRAME_ENDED} <= {one.request.event for one in original}
+    is_first = emission is next((one for one in original if one.request.event in FRAME_EVENTS), None)
+    if frame is None:
+        if frame_context.frame_id not in monitor.state.turns:
+            yield emission  # nobody has seen the frame open: the hook is recorded as what it is
+        elif announces and is_first and not context.is_spooled and frame_context.parent_frame_id is None:
+            # The end on record was settled too early: what followed it is a frame of its own.
+            opened, ending = continuation_of(monitor, emission)
+            yield from (opened, _announced(ending, _how(original), 1))
+        return
+    if announces and frame.frame_id in monitor.turns.prompted and emission.telemetry.get(_ACTIVE) is False:
+        if is_first:
+            before = ended_before_prompt(frame)
+            opened, ending = own_frame_of(monitor, emission)
+            yield from _as_emissions(monitor, [before], emission, context)
+            yield from (opened, _announced(ending, _how(original), 1))
+        return
+    if is_first:
+        inner = children_ended(monitor, frame.frame_id, _AROUND_ENDS)
+        yield from _as_emissions(monitor, inner, emission, context)
+    if not announces:
+        yield emission
+    elif emission.request.event is LifecycleEvent.FRAME_ENDING:
+        how = _how(original)
+        # A turn that failed says so once; the ordinary end that follows does not take it back.
+        stands = monitor.turns.is_announced(frame) and frame.announced_end != "completed" and how == "completed"
+        yield _announced(emission, frame.announced_end if stands and frame.announced_end else how, frame.announced + 1)
+
+
+def _how(original: Sequence[Emission]) -> str:
+    """Return how the call says that its frame ended."""
+    ended = next(one for one in original if one.request.event is LifecycleEvent.FRAME_ENDED)
+    return str(ended.telemetry.get("frame_end") or "completed")
+
+
+def _announced(emission: Emission, how: str, count: int) -> Emission:
+    return _with(emission, {ANNOUNCED_END: how, ANNOUNCED_ENDS: count})
+
+
+def _session_end(
+    monitor: SessionMonitor, emission: Emission, original: Sequence[Emission], context: MergeContext
+) -> Iterator[Emission]:
+    """Yield what an event about a session's end becomes; one that has ended does not end again."""
+    if monitor.state.ended:
+        return
+    open_frames = bool(monitor.state.frames) and monitor.loaded
+    announces = {LifecycleEvent.SESSION_ENDING, LifecycleEvent.SESSION_ENDED} <= {one.request.event for one in original}
+    if announces and monitor.is_on_record and (open_frames or context.reads_files):
+        # Its files say how its frames ended, and what was measured before: they are read first.
+        if emission.request.event is LifecycleEvent.SESSION_ENDING:
+            yield _with(emission, {ANNOUNCED_END: "completed"})
+        return
+    if emission is original[0] and open_frames:
+        yield from _as_emissions(monitor, list(frame_closings(monitor, LEFT_OPEN, orderly=True)), emission, context)
+    ended = emission.request.event is LifecycleEvent.SESSION_ENDED
+    yield _with(emission, {"session_end": "completed"}) if ended else emission
+
+
+def _open_frame(monitor: SessionMonitor, frame_id: str) -> OpenFrame | None:
+    return next((frame for frame in monitor.state.frames if frame.frame_id == frame_id), None)
 
 
 def _is_recorded(monitor: SessionMonitor, epoch_s: int) -> bool:
     """Whether the newest compaction on record came from a file, just now, and no other is known."""
     filed = monitor.state.filed_at_epoch_s
     return filed is not None and epoch_s - filed <= MATCH_S and monitor.unrecorded_compactions <= 0
-
-
-def _with_parent(monitor: SessionMonitor, emission: Emission) -> Emission:
-    """Return a nested frame's event inside the frame that it really stands in.
-
-    Codex names a sub-agent's own turn where the turn around it is meant; only an open frame can have another inside.
-    """
-    context = emission.request.frame_context
-    if context is None or context.parent_frame_id is None:
-        return emission
-    frames = monitor.state.frames
-    known = next((frame.parent for frame in frames if frame.frame_id == context.frame_id), None)
-    around = [frame.frame_id for frame in frames if frame.parent is None]
-    parent = known or (context.parent_frame_id if context.parent_frame_id in around or not around else around[-1])
-    if parent == context.parent_frame_id:
-        return emission
-    request = structs.replace(emission.request, frame_context=structs.replace(context, parent_frame_id=parent))
-    return structs.replace(emission, request=request)
 
 
 def _is_reopening(monitor: SessionMonitor, emission: Emission) -> bool:
@@ -123,24 +255,13 @@ def _with(emission: Emission, facts: dict[str, Any]) -> Emission:
     return structs.replace(emission, telemetry={**emission.telemetry, **facts})
 
 
-def _begins_session_end(event: LifecycleEvent, emissions: Sequence[Emission]) -> bool:
-    """Whether this is the first emission about a session's end; `emissions` are those before it in the same call."""
-    if event is LifecycleEvent.SESSION_ENDING:
-        return True
-    events = {emission.request.event for emission in emissions}
-    return event is LifecycleEvent.SESSION_ENDED and LifecycleEvent.SESSION_ENDING not in events
-
-
-def _frame_ends(
-    monitor: SessionMonitor, emission: Emission, manifest: AdapterManifest, ids: IdSource
+def _as_emissions(
+    monitor: SessionMonitor,
+    findings: Sequence[SupervisionFinding],
+    cause: Emission,
+    context: MergeContext,
+    mode: IntegrationMode = IntegrationMode.NATIVE_HOOK,
 ) -> list[Emission]:
-    """Return the ends of the frames that are still open, in the invocation of the session's end."""
-    findings = list(frame_closings(monitor, LEFT_OPEN)) if monitor.loaded else []
-    return emissions_of(
-        findings,
-        manifest,
-        monitor.key,
-        ids,
-        invocation_id=emission.request.invocation_id,
-        mode=IntegrationMode.NATIVE_HOOK,
-    )
+    """Return findings in the invocation of the hook call that shows them."""
+    invocation = cause.request.invocation_id
+    return emissions_of(findings, context.manifest, monitor.key, context.ids, invocation_id=invocation, mode=mode)

@@ -1,7 +1,6 @@
 """Findings on their way into the ledger: by the bus, many sessions at once, with pauses where they change nothing."""
 
 from collections.abc import Callable, Sequence
-from itertools import chain
 from operator import attrgetter
 from typing import Any, Final
 
@@ -12,7 +11,7 @@ from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.dispatch import EmissionResult
 from lifebus_broker.state.telemetry_keys import COMPACTIONS_BEFORE, PROCESS, SUPERVISOR
-from lifebus_contract import AdapterManifest
+from lifebus_contract import AdapterManifest, LifecycleEvent
 from lifebus_supervisor.supervision.emissions import emissions_of
 from lifebus_supervisor.supervision.findings import SupervisionFinding, tick_finding
 from lifebus_supervisor.supervision.monitor.process import process_text
@@ -31,6 +30,8 @@ _MAX_CONCURRENT: Final = 256
 _LONGEST_PAUSE: Final = 900
 """Most ticks for which findings are held back that the ledger has refused, or knew already, again and again."""
 
+_ENDS: Final = frozenset({LifecycleEvent.FRAME_ENDED, LifecycleEvent.SESSION_ENDED})
+
 _log = structlog.get_logger("lifebus.supervisor")
 
 
@@ -43,13 +44,20 @@ class Recorder:
         self._now = now
 
     async def record_all(
-        self, found: Sequence[tuple[SessionMonitor, Sequence[SupervisionFinding]]], tick: int
+        self,
+        found: Sequence[tuple[SessionMonitor, Sequence[SupervisionFinding]]],
+        tick: int,
+        *,
+        scheduled: bool = True,
     ) -> tuple[StoredReceipt, ...]:
-        """Record what one pass found of several sessions; return the receipts in the order of the ledger."""
+        """Record what one pass found of several sessions; return the receipts in the order of the ledger.
+
+        A pass that was not `scheduled` is no tick: ends that it settles are recorded without one.
+        """
         stored: list[StoredReceipt] = []
 
         async def record_one(monitor: SessionMonitor, findings: Sequence[SupervisionFinding]) -> None:
-            stored.extend(await self.record(monitor, findings, tick))
+            stored.extend(await self.record(monitor, findings, tick, scheduled=scheduled))
 
         for start in range(0, len(found), _MAX_CONCURRENT):
             async with anyio.create_task_group() as tasks:
@@ -58,17 +66,18 @@ class Recorder:
         return tuple(sorted(stored, key=attrgetter("position")))
 
     async def record(
-        self, monitor: SessionMonitor, findings: Sequence[SupervisionFinding], tick: int
+        self, monitor: SessionMonitor, findings: Sequence[SupervisionFinding], tick: int, *, scheduled: bool = True
     ) -> tuple[StoredReceipt, ...]:
         """Record what was found of a session, behind a tick that carries what a restarted supervisor has to know."""
         registered = self._bus.registry.get(monitor.key[0])
         facts = unrecorded_facts(monitor)
         if registered is None or not monitor.loaded or tick < monitor.paused_until_tick or not (findings or facts):
             return ()
-        whole = [tick_finding(observed=len(findings), **facts), *findings]
-        results = await self._emit(whole, registered.manifest, monitor)
-        self._pace(monitor, results[1:], tick)
-        stored = tuple(chain.from_iterable(result.stored for result in results))
+        only_ends = not facts and all(one.event in _ENDS for one in findings)
+        ticks = [] if only_ends and not scheduled else [tick_finding(observed=len(findings), **facts)]
+        results = await self._emit([*ticks, *findings], registered.manifest, monitor)
+        self._pace(monitor, results[len(ticks) :], tick)
+        stored = tuple(one for result in results for one in result.stored)
         # At once, not with the next pass: another pass must not find the same again.
         self._monitors.apply(monitor, stored, self._now())
         return stored

@@ -4,32 +4,35 @@ Every pass goes the same way: poll the files, catch up with the ledger, evaluate
 """
 
 from collections.abc import Sequence
-from itertools import chain
 from typing import Any, Final
 
 import anyio
 import anyio.lowlevel
 import structlog
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from lifebus_adapters.adapter import HookCall, HookReading
 from lifebus_adapters.shared.telemetry import HOOK_SOURCE
 from lifebus_broker.claims import claim_of
-from lifebus_broker.ports import StoredReceipt
+from lifebus_broker.ports import EMITTER, StoredReceipt
 from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.dispatch import EmissionResult
-from lifebus_broker.state.receipt_view import BrokenLog
+from lifebus_broker.state.receipt_view import BrokenLog, read_receipt
+from lifebus_broker.state.telemetry_keys import ANNOUNCED_END, FRAME
 from lifebus_contract import AdapterManifest, Emission, LifebusError, LifecycleEvent, RegisteredAdapter, SupportState
 from lifebus_supervisor.supervision.apps import AppSessions
 from lifebus_supervisor.supervision.emissions import emissions_of
-from lifebus_supervisor.supervision.endings import end_evidence
+from lifebus_supervisor.supervision.endings import session_end, settles_at
 from lifebus_supervisor.supervision.environment import Environment, SupervisorLimits, TelemetryTail, TickEnd
 from lifebus_supervisor.supervision.evaluation import evaluate
 from lifebus_supervisor.supervision.findings import Moment, SupervisionFinding, tick_finding
+from lifebus_supervisor.supervision.frame_ids import CONTINUES
 from lifebus_supervisor.supervision.ingest import count_problems, ingest, match_updates
-from lifebus_supervisor.supervision.merging import NEEDS_HISTORY, merge
-from lifebus_supervisor.supervision.monitor import process
+from lifebus_supervisor.supervision.merging import MergeContext, merge
+from lifebus_supervisor.supervision.monitor import process, telemetry, turns
+from lifebus_supervisor.supervision.monitor.ending import AnnouncedSessionEnd
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
+from lifebus_supervisor.supervision.monitor.turns import AnnouncedFrameEnd
 from lifebus_supervisor.supervision.monitor_table import MonitorTable
 from lifebus_supervisor.supervision.recording import CLIENT_ID, Recorder, unrecorded_facts
 from lifebus_supervisor.supervision.silence import capability_findings
@@ -46,6 +49,8 @@ _REFRESH_TIMEOUT_S: Final = 0.15
 _BATCH: Final = 32
 """How many sessions are evaluated before other tasks get their turn."""
 _MAX_RECOVERED: Final = 2_048
+_MOST_POLLS: Final = 5
+_STARTUP: Final = "startup"
 _FORGET_TICKS: Final = 3
 _FORGET_HISTORY_TICKS: Final = 900
 _POLL_AFTER: Final = frozenset(
@@ -113,11 +118,27 @@ class Supervisor:
             return reading.emissions
         # Without the lock: a harness waits for its hook, and a pass may wait for callback clients.
         monitor = self.monitors.open((call.adapter_id, reading.session))
-        if not monitor.loaded and any(emission.request.event in NEEDS_HISTORY for emission in reading.emissions):
+        # What others recorded in the session since is part of what is known of it.
+        if not monitor.loaded or monitor.position < monitor.newest:
             await self.monitors.refresh(monitor, self.environment.now(), _REFRESH_TIMEOUT_S)
-        emissions = merge(monitor, reading, registered.manifest, self._bus.ids, int(self.environment.epoch()))
-        self.merged += max(0, len(reading.emissions) - len(emissions))
-        return emissions
+        context = MergeContext(
+            manifest=registered.manifest,
+            ids=self._bus.ids,
+            epoch_s=int(self.environment.epoch()),
+            is_spooled=call.spooled_at_epoch_s is not None,
+            is_orphaned=self._is_orphaned(monitor, call),
+            reads_files=reading.transcript is not None or monitor.telemetry.has_reported,
+        )
+        merged = merge(monitor, reading, context)
+        self.merged += max(0, len(reading.emissions) - len(merged))
+        return merged
+
+    def _is_orphaned(self, monitor: SessionMonitor, call: HookCall) -> bool:
+        """Whether the session's process is gone, and another one calls now."""
+        harness = monitor.process.harness
+        if harness is None or call.process in {None, harness} or monitor.process.others:
+            return False
+        return not self.environment.is_alive(harness)
 
     def hook_seen(self, call: HookCall, reading: HookReading, results: Sequence[EmissionResult]) -> None:
         """Take a hook call that has been recorded."""
@@ -129,7 +150,10 @@ class Supervisor:
             if not reading.display:
                 monitor.hook_seen(reading.hook, now)
             monitor.called_by(call.process)
-        self.monitors.apply(monitor, chain.from_iterable(result.stored for result in results), now)
+        self.monitors.apply(monitor, (one for result in results for one in result.stored), now)
+        self._note_announcements(monitor, reading, results, now)
+        if _begins_new(reading) and call.spooled_at_epoch_s is None:
+            monitor.telemetry = telemetry.on_new_session(monitor.telemetry)
         if reading.transcript is not None:
             self.telemetry.follow(call.adapter_id, reading.session, reading.transcript)
         # After the receipts: the facts are compared with the state that this call has made.
@@ -137,6 +161,26 @@ class Supervisor:
             monitor.observe(fact, HOOK_SOURCE, self.ticks, settled=False, history=False)
         if reading.facts or any(emission.request.event in _POLL_AFTER for emission in reading.emissions):
             self.wake.set()
+
+    def _note_announcements(
+        self, monitor: SessionMonitor, reading: HookReading, results: Sequence[EmissionResult], now: float
+    ) -> None:
+        """Take the ends that a call has announced, or a prompt that went on after one, now that they are on record."""
+        for stored in (one for result in results for one in result.stored):
+            receipt = read_receipt(stored.receipt, stored.position)
+            facts = receipt.telemetry_summary
+            if facts.get(CONTINUES) is True:
+                monitor.turns = turns.on_prompted(monitor.turns, str(facts[FRAME]))
+            if ANNOUNCED_END not in facts:
+                continue
+            if receipt.event is LifecycleEvent.FRAME_ENDING:
+                announced = AnnouncedFrameEnd(at=now, metadata=reading.emissions[-1].request.metadata)
+                monitor.turns = turns.on_announced(monitor.turns, str(facts[FRAME]), announced)
+            elif receipt.event is LifecycleEvent.SESSION_ENDING:
+                own = {name: value for name, value in facts.items() if name not in {ANNOUNCED_END, EMITTER}}
+                metadata = reading.emissions[-1].request.metadata
+                source = f"hook:{reading.hook}"
+                monitor.ending = AnnouncedSessionEnd(facts=own, metadata=metadata, source=source, at=now)
 
     def _announce_exit(self, call: HookCall, reading: HookReading) -> None:
         """Take that a process ends with all its sessions, where it names none of them."""
@@ -147,7 +191,7 @@ class Supervisor:
         for monitor in self.monitors:
             known = {monitor.process.harness, monitor.process.candidate}
             if monitor.key[0] == call.adapter_id and call.process in known:
-                evidence = f"the harness told that it ends: {reading.hook}"
+                evidence = f"the harness reported that it ends: {reading.hook}"
                 monitor.process = process.on_exit_announced(monitor.process, evidence)
         self.wake.set()
 
@@ -181,6 +225,17 @@ class Supervisor:
         async with self.lock:
             return await self._run_pass(scheduled=False)
 
+    async def settle(self) -> PassResult:
+        """Record the announced ends that are settled by now, and what the files show of their sessions; no more."""
+        async with self.lock:
+            return await self._run_pass(scheduled=False, only_settling=True)
+
+    def settles_at(self) -> float | None:
+        """Return when the next announced end is settled, in monotonic seconds; None where none waits."""
+        waiting = [one for one in self.monitors if one.is_live and one.paused_until_tick <= self.ticks]
+        moments = [settles_at(monitor, self.limits.settle_s) for monitor in waiting]
+        return min((at for at in moments if at is not None), default=None)
+
     async def recover(self) -> None:
         """Supervise the sessions that were open when the broker stopped; of too many, those that changed last."""
         heads = [head for head in await self._bus.ledger.sessions() if not head.ended or head.open_frames]
@@ -197,17 +252,19 @@ class Supervisor:
             live = [monitor for monitor in self.monitors if monitor.key[0] == adapter_id and monitor.is_live]
             await self._recorder.record_all([(monitor, findings) for monitor in live], self.ticks)
 
-    async def _run_pass(self, *, scheduled: bool) -> PassResult:
+    async def _run_pass(self, *, scheduled: bool, only_settling: bool = False) -> PassResult:
         await self._ingest(scheduled=scheduled)
         found: list[tuple[SessionMonitor, list[SupervisionFinding]]] = []
         for number, monitor in enumerate(self.monitors):
             if number % _BATCH == _BATCH - 1:
                 await anyio.lowlevel.checkpoint()  # with very many sessions, hooks shall not wait for all of them
+            if only_settling and settles_at(monitor, self.limits.settle_s) is None:
+                continue
             findings = self._findings(monitor, scheduled=scheduled)
             if findings or unrecorded_facts(monitor):
                 found.append((monitor, findings))
             self._retire(monitor, busy=bool(findings), scheduled=scheduled)
-        stored = await self._recorder.record_all(found, self.ticks)
+        stored = await self._recorder.record_all(found, self.ticks, scheduled=scheduled)
         if scheduled:
             stored += await self._at_tick_end(self.ticks)
         live = [monitor for monitor in self.monitors if monitor.is_live]
@@ -217,7 +274,8 @@ class Supervisor:
     async def _ingest(self, *, scheduled: bool) -> None:
         """Bring the monitors up to date with the files and the ledger."""
         now = self.environment.now()
-        self._updates += match_updates(await self.telemetry.poll(), self.monitors)
+        ending = [monitor for monitor in self.monitors if monitor.ending is not None and not monitor.ending.is_read]
+        self._updates += match_updates(await self._read_files(to_end=bool(ending)), self.monitors)
         if scheduled:
             await self._apps.adopt_silent(now)
             count_problems(self._updates, self.monitors)
@@ -226,6 +284,19 @@ class Supervisor:
         # Each update is polled once, and a pass may be cancelled: updates are kept until nothing can interrupt.
         updates, self._updates = self._updates, []
         ingest(updates, tick=self.ticks, now=now, settle_s=_SETTLE_TICKS * self.limits.interval_s)
+        for monitor in ending:  # not the ends that were announced while the files were read
+            if monitor.ending is not None:
+                monitor.ending = structs.replace(monitor.ending, is_read=True)
+
+    async def _read_files(self, *, to_end: bool) -> list[FileUpdate]:
+        """Read what is new in the files; `to_end` reads on where one poll could not take everything."""
+        updates = list(await self.telemetry.poll())
+        polls, grows = 1, any(one.grown for one in updates)
+        while to_end and grows and polls < _MOST_POLLS:
+            more = await self.telemetry.poll()
+            polls, grows = polls + 1, any(one.grown for one in more)
+            updates += more
+        return updates
 
     async def _refresh(self, monitor: SessionMonitor, now: float) -> None:
         """Bring a monitor up to date; one whose receipts are damaged must not stop the others."""
@@ -242,11 +313,11 @@ class Supervisor:
             return []
         manifest, moment, limits = registered.manifest, self.moment(), self.limits
         alive = self._check_process(monitor) if scheduled else None
-        end = end_evidence(monitor, moment, alive=alive, abandon_s=limits.abandon_s)
+        monitor.match_ending(moment.monotonic_s)
+        end = session_end(monitor, moment, alive=alive, abandon_s=limits.abandon_s, settle_s=limits.settle_s)
         awaits_hook = _awaits_compaction_hook(monitor, manifest)
-        if end is None:
-            monitor.prepare_evaluation(moment.tick, awaits_hook=awaits_hook)
-        found = evaluate(monitor, moment, limits.thresholds, end=end, awaits_hook=awaits_hook)
+        monitor.prepare_evaluation(moment.tick, awaits_hook=awaits_hook)
+        found = evaluate(monitor, moment, limits.thresholds, end=end, awaits_hook=awaits_hook, settle_s=limits.settle_s)
         if scheduled:
             expected = self.environment.hooks_installed(monitor.key[0]) and not monitor.hooks.by_app
             found += capability_findings(monitor, manifest, moment, limits.silence, hooks_expected=expected)
@@ -303,3 +374,11 @@ def _idle_limit(monitor: SessionMonitor) -> int | None:
     if monitor.state.ended and not monitor.is_live:
         return _FORGET_TICKS
     return _FORGET_HISTORY_TICKS if monitor.telemetry.only_history else None
+
+
+def _begins_new(reading: HookReading) -> bool:
+    """Whether a call begins a session that was not there before; harnesses that resume one say so."""
+    first = reading.emissions[0] if reading.emissions else None
+    if first is None or first.request.event is not LifecycleEvent.SESSION_STARTING:
+        return False
+    return first.telemetry.get("source", _STARTUP) == _STARTUP

@@ -13,6 +13,7 @@ import anyio
 import structlog
 
 _REST_FACTOR: Final = 4
+_LONGEST_WAIT_S: Final = 3_600.0
 
 _log = structlog.get_logger("lifebus.ticks")
 
@@ -26,6 +27,10 @@ class Tickable(Protocol):
 
     async def poll_early(self) -> object:
         """Make an early pass."""
+        ...
+
+    def settles_at(self) -> float | None:
+        """Return when an early pass is due by itself, None where none is."""
         ...
 
 
@@ -71,7 +76,9 @@ async def run_ticks(
     """
     due = now() + interval
     while True:
-        woken = await wait(due - now()) and now() < due  # constant wake-ups must not keep the tick away
+        settles_at = target.settles_at()
+        await wait((due if settles_at is None else min(due, settles_at)) - now())
+        woken = now() < due  # constant wake-ups must not keep the tick away
         started = now()
         try:
             await (target.poll_early() if woken else target.tick())
@@ -82,3 +89,36 @@ async def run_ticks(
         else:
             # From the start of the tick, not its end: slow ticks do not shift the later ones.
             due = next_due(due, started, interval)
+
+
+class Settling(Protocol):
+    """Something that settles announced ends."""
+
+    @property
+    def wake(self) -> WakeSignal:
+        """Is set when an end was announced."""
+        ...
+
+    async def settle(self) -> object:
+        """Settle what can be settled now."""
+        ...
+
+    def settles_at(self) -> float | None:
+        """Return when an announced end is settled, None where none waits."""
+        ...
+
+
+async def settle_ends(target: Settling, now: Callable[[], float]) -> None:
+    """Settle announced ends for ever, where nobody but an external supervisor ticks.  `now` is a monotonic clock."""
+    while True:
+        settles_at = target.settles_at()
+        await target.wake.wait(_LONGEST_WAIT_S if settles_at is None else settles_at - now())
+        settles_at = target.settles_at()
+        if settles_at is None or settles_at > now():
+            continue
+        started = now()
+        try:
+            await target.settle()
+        except Exception:  # noqa: BLE001  one bad pass must not end supervision
+            _log.exception("settling_failed")
+        await anyio.sleep(_REST_FACTOR * (now() - started))

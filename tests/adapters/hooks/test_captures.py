@@ -63,7 +63,8 @@ def test_recorded_events_are_valid_and_hang_together(path: Path) -> None:
 def test_nothing_that_was_said_or_done_leaves_the_payload(path: Path) -> None:
     adapter, source = adapter_of(path), ids()
     for call, payload in captured(path):
-        said = {text for text in _texts(payload, inside=False) if len(text) > 3}
+        # The ids inside of what was said are no words: a message's id is the frame's.
+        said = {text for text in _texts(payload, inside=False) if len(text) > 3 and not text.startswith("msg_")}
         for emission in adapter.read(call, source).emissions:
             shown = _values(json.loads(json.dumps([emission.telemetry, emission.request.metadata])))
             assert not said & shown

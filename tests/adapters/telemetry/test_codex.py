@@ -7,7 +7,16 @@ import pytest
 
 from lifebus_adapters import ADAPTERS
 from lifebus_adapters.codex.telemetry import OVERRIDES
-from lifebus_adapters.shared.telemetry import Activity, Compacted, Fact, Surroundings, TurnEnded, TurnStarted, Usage
+from lifebus_adapters.shared.telemetry import (
+    Activity,
+    Compacted,
+    Fact,
+    Surroundings,
+    TurnContinued,
+    TurnEnded,
+    TurnStarted,
+    Usage,
+)
 from lifebus_contract import InvalidRequest
 from support.adapters.calls import call, events, ids
 from support.adapters.telemetry_facts import HOME, facts_of, reader_of, records_of, source_of
@@ -222,10 +231,12 @@ def test_a_killed_session_shows_a_turn_that_never_ends() -> None:
     assert [type(fact) for fact in found] == [TurnStarted, Activity]
 
 
-def test_two_stops_of_one_turn_are_one_turn_in_the_file() -> None:
+def test_two_stops_of_one_turn_are_one_turn_in_the_file_that_went_on_once() -> None:
     (path,) = CAPTURES.glob("codex/exec_stop_block_once/sessions/*.jsonl")
     found = facts_of("codex", str(path), records_of(path))
-    assert [type(fact) for fact in found if isinstance(fact, TurnStarted | TurnEnded)] == [TurnStarted, TurnEnded]
+    turns = [fact for fact in found if isinstance(fact, TurnStarted | TurnContinued | TurnEnded)]
+    assert [type(fact) for fact in turns] == [TurnStarted, TurnContinued, TurnEnded]
+    assert len({fact.frame_id for fact in turns}) == 1
 
 
 @pytest.mark.parametrize(
@@ -237,7 +248,6 @@ def test_two_stops_of_one_turn_are_one_turn_in_the_file() -> None:
         (line("response_item", {"type": "message", "role": "developer"}), False),
         (event("item_completed", item={"type": "CommandExecution"}), True),
         (event("item_completed", item={"type": "UserMessage"}), False),
-        (event("item_completed", item={"type": "HookPrompt"}), False),
         (line("world_state", {"full": True}), False),
         (line("token_usage_record", {"usage": {"total_tokens": 5}}), False),
         (line("event_msg", None), False),

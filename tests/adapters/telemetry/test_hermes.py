@@ -5,7 +5,16 @@ from typing import Any
 import pytest
 
 from lifebus_adapters import ADAPTERS
-from lifebus_adapters.shared.telemetry import Activity, Compacted, Fact, Surroundings, TurnEnded, TurnStarted, Usage
+from lifebus_adapters.shared.telemetry import (
+    Activity,
+    Compacted,
+    Fact,
+    SessionClosed,
+    Surroundings,
+    TurnEnded,
+    TurnStarted,
+    Usage,
+)
 from lifebus_contract import InvalidRequest
 from support.adapters.calls import call, ids, parse
 from support.adapters.other_telemetry import Store, source
@@ -103,7 +112,10 @@ def test_when_a_session_has_ended_no_turn_goes_on() -> None:
     made = opened(*TURN[:3])
     made.insert("sessions", id=S, ended_at=1795295355.5, end_reason="agent_close")
     evidence = "database:sessions.end_reason.agent_close"
-    assert made.poll()[-1] == TurnEnded(session=S, frame_end="interrupted", evidence=evidence)
+    assert made.poll()[-2:] == [
+        TurnEnded(session=S, frame_end="interrupted", evidence=evidence),
+        SessionClosed(session=S, evidence=evidence),
+    ]
     assert made.poll() == []
 
 

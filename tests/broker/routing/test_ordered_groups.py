@@ -1,6 +1,6 @@
 """Which emissions of a message wait for each other."""
 
-from lifebus_broker.routing.ordered_groups import ordered_groups
+from lifebus_broker.routing.bus import ordered_groups
 from support.bus_box import emission
 
 

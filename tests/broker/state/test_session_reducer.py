@@ -19,6 +19,7 @@ from support.receipts import receipt
 
 STARTED, ENDED = LifecycleEvent.SESSION_STARTED, LifecycleEvent.SESSION_ENDED
 OPENED, CLOSED = LifecycleEvent.FRAME_OPENED, LifecycleEvent.FRAME_ENDED
+ENDING, SESSION_ENDING = LifecycleEvent.FRAME_ENDING, LifecycleEvent.SESSION_ENDING
 PRESSED, COMPACTED = LifecycleEvent.CONTEXT_PRESSURE_OBSERVED, LifecycleEvent.CONTEXT_COMPACTED
 TICK, DEGRADED = LifecycleEvent.SUPERVISOR_TICK, LifecycleEvent.CAPABILITY_DEGRADED
 
@@ -56,11 +57,36 @@ def test_an_open_frame_holds_its_parent_and_when_it_opened() -> None:
     assert state.course.open_frames == ("f1", "f2")
 
 
-def test_the_frames_that_a_session_left_open_differ_from_those_that_opened_later() -> None:
-    state = state_of((OPENED, frame("f1")), (ENDED, {}), (OPENED, frame("f2")))
-    assert (state.left, state.ended, state.started, state.is_closed) == (("f1",), True, False, False)
+def test_a_frame_that_opens_after_the_end_opens_the_session_again() -> None:
+    ended = state_of((OPENED, frame("f1")), (ENDED, {}))
+    assert (ended.left, ended.ended, ended.started, ended.is_closed) == (("f1",), True, False, False)
+    again = state_of((OPENED, frame("f1")), (ENDED, {}), (OPENED, frame("f2")))
+    assert (again.left, again.ended, again.started, again.is_closed) == ((), False, True, False)
     assert state_of((OPENED, frame("f1")), (ENDED, {}), (STARTED, {})).left == ()
     assert state_of((OPENED, frame("f1")), (ENDED, {}), (CLOSED, frame("f1"))).is_closed
+
+
+def test_an_announced_end_stands_until_the_frame_ends_and_counts_how_often_it_was_announced() -> None:
+    once = {"announced_end": "completed", "announced_ends": 1}
+    twice = {"announced_end": "failed", "announced_ends": 2}
+    steps = [(OPENED, frame("f1")), (ENDING, frame("f1", **once)), (ENDING, frame("f1", **twice))]
+    assert [(one.announced, one.announced_end) for one in state_of(*steps[:1]).frames] == [(0, None)]
+    assert [(one.announced, one.announced_end) for one in state_of(*steps[:2]).frames] == [(1, "completed")]
+    assert [(one.announced, one.announced_end) for one in state_of(*steps).frames] == [(2, "failed")]
+    assert state_of(*steps, (CLOSED, frame("f1"))).frames == ()
+    assert state_of((OPENED, frame("f1")), (ENDING, frame("f1"))).frames[0].announced_end is None
+
+
+def test_a_frame_that_only_ended_is_remembered_as_one_of_the_turns() -> None:
+    assert state_of((CLOSED, frame("f1"))).turns == ("f1",)
+
+
+def test_an_announced_end_of_a_session_stands_until_it_ends_or_goes_on() -> None:
+    ending = (SESSION_ENDING, {"announced_end": "completed"})
+    assert state_of((STARTED, {}), ending).announced_end == "completed"
+    assert state_of((STARTED, {}), (SESSION_ENDING, {})).announced_end is None
+    for after in ((ENDED, {}), (STARTED, {}), (OPENED, frame("f1"))):
+        assert state_of((STARTED, {}), ending, after).announced_end is None
 
 
 def test_counts_say_how_much_happened() -> None:

@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
-from lifebus_adapters import CallerProcess
-from lifebus_adapters.shared.telemetry import TurnEnded
+from msgspec import structs
+
+from lifebus_adapters import ADAPTERS, CallerProcess
+from lifebus_adapters.shared.telemetry import Activity, TurnContinued, TurnEnded
 from lifebus_contract import Receipt
+from support.adapters.calls import call, ids
 from support.supervisor.supervised import HARNESS, SupervisedBus, facts_of, supervised
 
 SESSION = "s1"
@@ -55,7 +58,7 @@ async def test_a_killed_harness_leaves_nothing_open(tmp_path: Path) -> None:
             ("session.ended", None, "abandoned"),
         ]
         assert {one.telemetry_summary.get("evidence") for one in found if one.event != "supervisor.tick"} == {
-            "process 4321 is gone, and no hook told of the end"
+            "process 4321 is gone, and no hook reported the end"
         }
         nested = next(one for one in found if one.telemetry_summary.get("frame_id") == "a1")
         assert nested.telemetry_summary["parent_frame_id"] == "t1"
@@ -69,7 +72,7 @@ async def test_a_session_that_ends_while_its_process_dies_is_not_abandoned(tmp_p
         await rig.tick()
         await rig.hook("codex", stop("t1"))
         await rig.hook("codex", END)
-        assert facts_of(await rig.tick(6)) == []
+        assert endings(await rig.tick(6)) == [("frame.ended", "t1", "completed"), ("session.ended", None, "completed")]
 
 
 async def test_a_helper_that_ran_the_hook_is_not_the_harness(tmp_path: Path) -> None:
@@ -114,11 +117,22 @@ async def test_a_session_of_an_unknown_process_is_given_up_after_a_day_of_silenc
 async def test_the_end_of_a_session_closes_its_frames_first(tmp_path: Path) -> None:
     async with supervised(tmp_path) as rig:
         await running_turn(rig)
+        rig.news("codex", SESSION, Activity(session=SESSION))
         recorded = await rig.hook("codex", END)
-        assert [one.event.value for one in recorded] == ["frame.ended", "session.ending", "session.ended"]
-        assert recorded[0].telemetry_summary["evidence"] == "the session ended while the frame was open"
-        assert len({one.invocation_id for one in recorded}) == 1
-        assert [one.parent_receipt_id for one in recorded] == [None, recorded[0].receipt_id, recorded[1].receipt_id]
+        assert [one.event.value for one in recorded] == ["session.ending"]
+        found = await rig.observe() + await rig.tick()
+        assert endings(found) == [("frame.ended", "t1", "abandoned"), ("session.ended", None, "completed")]
+        ended = next(one for one in found if one.event == "frame.ended")
+        assert ended.telemetry_summary["evidence"] == "the session ended while the frame was open"
+
+
+async def test_a_frame_of_which_nothing_was_seen_is_not_known_to_be_abandoned_when_its_session_ends(
+    tmp_path: Path,
+) -> None:
+    async with supervised(tmp_path) as rig:
+        await running_turn(rig)
+        await rig.hook("codex", END)
+        assert endings(await rig.tick()) == [("frame.ended", "t1", "unknown"), ("session.ended", None, "completed")]
 
 
 async def test_a_turn_that_was_interrupted_without_a_hook_is_closed_by_the_transcript(tmp_path: Path) -> None:
@@ -142,7 +156,7 @@ async def test_a_turn_that_a_hook_closes_in_time_is_not_closed_again(tmp_path: P
         rig.news("codex", SESSION, TurnEnded(session=SESSION, frame_id="t1"))
         await rig.tick()
         await rig.hook("codex", stop("t1"))
-        assert facts_of(await rig.tick(6)) == []
+        assert endings(await rig.tick(6)) == [("frame.ended", "t1", "completed")]
 
 
 async def test_a_new_turn_closes_the_one_that_never_ended(tmp_path: Path) -> None:
@@ -154,8 +168,8 @@ async def test_a_new_turn_closes_the_one_that_never_ended(tmp_path: Path) -> Non
             ("frame.ended", "a1", "abandoned"),
             ("frame.ended", "t1", "abandoned"),
         ]
-        assert endings(await rig.hook("claude", stop("t2"))) == [("frame.ended", "t2", "completed")]
-        assert facts_of(await rig.tick(4)) == []
+        await rig.hook("claude", stop("t2"))
+        assert endings(await rig.tick(4)) == [("frame.ended", "t2", "completed")]
 
 
 async def test_a_sub_agent_beside_the_turn_closes_nothing(tmp_path: Path) -> None:
@@ -166,21 +180,149 @@ async def test_a_sub_agent_beside_the_turn_closes_nothing(tmp_path: Path) -> Non
         assert endings(await rig.tick(3)) == []
 
 
-async def test_two_stops_of_one_turn_leave_it_closed(tmp_path: Path) -> None:
+async def test_two_stops_of_one_turn_are_two_announcements_and_one_end(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        await running_turn(rig)
+        for _ in range(2):
+            assert [one.event.value for one in await rig.hook("codex", stop("t1"))] == ["frame.ending"]
+        assert endings(await rig.tick(4)) == [("frame.ended", "t1", "completed")]
+        (head,) = await rig.bus.ledger.sessions()
+        assert head.open_frames == ()
+
+
+async def test_an_announced_end_is_settled_by_silence_the_next_prompt_the_file_or_the_sessions_end(
+    tmp_path: Path,
+) -> None:
     async with supervised(tmp_path) as rig:
         await running_turn(rig)
         await rig.hook("codex", stop("t1"))
+        rig.clock.seconds += 0.5
+        assert endings(await rig.observe()) == []
+        rig.clock.seconds += 0.5
+        assert endings(await rig.observe()) == [("frame.ended", "t1", "completed")]
+        await rig.hook("codex", prompt("t2"))
+        await rig.hook("codex", stop("t2"))
+        assert endings(await rig.hook("codex", prompt("t3"))) == [("frame.ended", "t2", "completed")]
+        await rig.hook("codex", stop("t3"))
+        rig.news("codex", SESSION, TurnEnded(session=SESSION, frame_id="t3", frame_end="failed"))
+        assert endings(await rig.observe()) == [("frame.ended", "t3", "failed")]
+        await rig.hook("codex", prompt("t4"))
+        await rig.hook("codex", stop("t4"))
+        await rig.hook("codex", END)
+        assert endings(await rig.observe()) == [
+            ("frame.ended", "t4", "completed"),
+            ("session.ended", None, "completed"),
+        ]
+
+
+async def test_a_turn_that_is_killed_while_it_goes_on_after_a_refused_stop_is_abandoned(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        await running_turn(rig)
         await rig.hook("codex", stop("t1"))
+        rig.news("codex", SESSION, TurnContinued(session=SESSION, frame_id="t1"))
+        rig.dead.add(HARNESS)
+        assert endings(await rig.tick(4)) == [("frame.ended", "t1", "abandoned"), ("session.ended", None, "abandoned")]
+
+
+async def test_a_turn_that_goes_on_is_one_frame_however_long_it_takes(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        await running_turn(rig)
+        await rig.hook("codex", stop("t1"))
+        rig.news("codex", SESSION, TurnContinued(session=SESSION, frame_id="t1"))
+        assert endings(await rig.tick(30)) == []
+        await rig.hook("codex", stop("t1"))
+        assert endings(await rig.tick(2)) == [("frame.ended", "t1", "completed")]
+
+
+async def test_a_stop_after_the_recorded_end_is_that_of_a_frame_of_its_own(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        await running_turn(rig)
+        await rig.hook("codex", stop("t1"))
+        await rig.tick(2)
+        opened, _ = await rig.hook("codex", stop("t1"))
+        assert (opened.telemetry_summary["frame_id"], opened.telemetry_summary["continues_frame_id"]) == ("t1:2", "t1")
+        assert endings(await rig.tick(2)) == [("frame.ended", "t1:2", "completed")]
+
+
+async def test_whatever_others_record_in_between_a_frame_ends_once(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        await running_turn(rig)
+        foreign = ADAPTERS["codex"].read(call("codex", prompt("x1") | {"session_id": SESSION}), ids()).emissions[:1]
+        await rig.bus.emit("somebody", foreign)
+        await rig.hook("codex", stop("t1"))
+        await rig.hook("codex", END)
+        await rig.tick(4)
+        ended = [one for one in endings(await rig.since(0)) if one[1] == "t1"]
+        assert ended == [("frame.ended", "t1", "completed")]
+
+
+async def test_an_end_that_a_client_has_recorded_is_not_recorded_again(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        await running_turn(rig)
+        theirs = ADAPTERS["codex"].read(call("codex", stop("t1")), ids()).emissions[-1:]
+        await rig.bus.emit("somebody", theirs)
+        await rig.hook("codex", stop("t1"))
+        again = [structs.replace(one, request=structs.replace(one.request, event_id="evt_other")) for one in theirs]
+        (result,) = await rig.bus.emit("somebody", again)
+        assert result.refusal is not None
+        assert result.refusal.code == "frame_ended"
+        await rig.tick(4)
+        assert [one for one in endings(await rig.since(0)) if one[1] == "t1"] == [("frame.ended", "t1", "completed")]
+
+
+async def test_announced_ends_outlive_a_restart(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        await running_turn(rig)
+        await rig.hook("codex", stop("t1"))
+        await rig.hook("codex", END)
+        rig.restart()
+        await rig.supervisor.recover()
+        assert endings(await rig.tick(4)) == [("frame.ended", "t1", "completed"), ("session.ended", None, "completed")]
+
+
+async def test_a_session_whose_process_is_gone_with_nothing_open_was_not_abandoned(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        await running_turn(rig)
+        await rig.hook("codex", stop("t1"))
+        await rig.tick(2)
+        rig.dead.add(HARNESS)
+        assert endings(await rig.tick(4)) == [("session.ended", None, "process_gone")]
+
+
+async def test_a_sign_of_life_opens_an_ended_session_again_and_it_ends_again(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        await running_turn(rig)
+        await rig.hook("codex", stop("t1"))
+        await rig.tick(2)
+        rig.dead.add(HARNESS)
+        await rig.tick(4)
+        another = CallerProcess(pid=5432, started="boot:200")
+        recorded = await rig.hook("codex", prompt("t2"), process=another)
+        assert facts_of(recorded) == ["session.starting", "session.started", "frame.opening", "frame.opened"]
+        assert [one.telemetry_summary.get("resumed") for one in recorded] == [True, True, None, None]
         (head,) = await rig.bus.ledger.sessions()
-        assert head.open_frames == ()
-        assert facts_of(await rig.tick(4)) == []
+        assert not head.ended
+        await rig.hook("codex", stop("t2"), process=another)
+        await rig.tick(2)
+        rig.dead.add(another)
+        assert endings(await rig.tick(4)) == [("session.ended", None, "process_gone")]
+
+
+async def test_a_session_that_goes_on_in_another_process_before_its_end_was_seen_ended_first(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        await running_turn(rig)
+        rig.dead.add(HARNESS)
+        another = CallerProcess(pid=5432, started="boot:200")
+        recorded = await rig.hook("codex", START | {"source": "resume"}, process=another)
+        assert facts_of(recorded) == ["frame.ended", "session.ended", "session.starting", "session.started"]
+        assert endings(recorded) == [("frame.ended", "t1", "abandoned"), ("session.ended", None, "abandoned")]
 
 
 async def test_a_resumed_session_is_live_again_and_supervised(tmp_path: Path) -> None:
     async with supervised(tmp_path) as rig:
         await running_turn(rig)
         await rig.hook("codex", END)
-        await rig.tick(6)
+        await rig.tick(8)
         assert len(rig.supervisor.monitors) == 0
         assert rig.files.forgotten == [("codex", SESSION)]
         await rig.hook("codex", START | {"source": "resume"})
@@ -220,4 +362,4 @@ async def test_a_session_resumed_by_another_process_is_not_given_up_for_the_one_
         await rig.hook("claude", START | {"source": "resume"}, process=resumed)
         assert endings(await rig.tick(6)) == []
         rig.dead.add(resumed)
-        assert endings(await rig.tick(3)) == [("session.ended", None, "abandoned")]
+        assert endings(await rig.tick(3)) == [("session.ended", None, "process_gone")]

@@ -182,12 +182,17 @@ async def test_what_stood_in_the_file_of_an_unknown_session_is_not_recorded(tmp_
         assert facts_of(await rig.tick(4)) == []
 
 
-async def test_pressure_that_shows_when_the_session_is_over_is_still_recorded(tmp_path: Path) -> None:
+async def test_pressure_that_shows_at_the_end_is_recorded_before_it_and_never_behind(
+    tmp_path: Path,
+) -> None:
     async with supervised(tmp_path) as rig:
         await rig.hook("codex", START)
-        await rig.hook("codex", {"hook_event_name": "SessionEnd", "session_id": SESSION, "reason": "other"})
+        end = {"hook_event_name": "SessionEnd", "session_id": SESSION, "reason": "other", "transcript_path": "/t/s1"}
+        await rig.hook("codex", end)
         rig.news("codex", SESSION, usage(700))
-        assert facts_of(await rig.tick()) == ["context.pressure_observed"]
+        assert facts_of(await rig.tick()) == ["context.pressure_observed", "session.ended"]
+        rig.news("codex", SESSION, usage(950))
+        assert facts_of(await rig.tick(4)) == []
 
 
 async def test_compactions_from_before_a_session_was_known_are_no_news_also_after_a_restart(tmp_path: Path) -> None:

@@ -40,6 +40,9 @@ class Loop:
         self.early_passes += 1
         self.seconds += self.pass_s
 
+    def settles_at(self) -> float | None:
+        return None
+
     async def rest(self, seconds: float) -> None:
         self.seconds += seconds
 

@@ -139,7 +139,13 @@ async def ticks_are_made_by_the_supervisor(adapter_id: str) -> None:
 async def files_tell_what_hooks_do_not(adapter_id: str) -> None:
     """With the harness killed and no hook for a compaction, supervision reports both in the mode of telemetry."""
     await events_come_by(
-        "telemetry_only", "context.pressure_observed", "context.compacted", "frame.ended", "session.ended"
+        "telemetry_only",
+        "session.starting",
+        "session.started",
+        "context.pressure_observed",
+        "context.compacted",
+        "frame.ended",
+        "session.ended",
     )(adapter_id)
     session = START["session_id"]
     async with _supervised() as rig:

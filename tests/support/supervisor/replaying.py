@@ -85,8 +85,19 @@ async def _pass_time(rig: SupervisedBus, until: float) -> None:
     if until - rig.clock.seconds > 20 * INTERVAL_S:
         await rig.tick(5)
         rig.clock.seconds = until
-    while rig.clock.seconds + INTERVAL_S <= until:
-        await rig.tick()
+    while (at := _next_pass(rig)) <= until:
+        if at < rig.clock.seconds + INTERVAL_S:
+            rig.clock.seconds = max(rig.clock.seconds, at)
+            await rig.supervisor.poll_early()
+        else:
+            await rig.tick()
+
+
+def _next_pass(rig: SupervisedBus) -> float:
+    """When the next tick is due, or an announced end is settled before it."""
+    due = rig.clock.seconds + INTERVAL_S
+    settles_at = rig.supervisor.settles_at()
+    return due if settles_at is None else min(due, settles_at)
 
 
 async def _call(rig: SupervisedBus, call: HookCall) -> None:

@@ -92,7 +92,7 @@ class Renewing:
 
     async def stop(self, session: str = "s1", cwd: str = "/work") -> Receipt:
         """End a turn, and return the client's receipt of it."""
-        payload = {"hook_event_name": "Stop", "session_id": session, "turn_id": "t1", "cwd": cwd}
+        payload = {"hook_event_name": "Stop", "session_id": session, "turn_id": f"t{next(_CALLS)}", "cwd": cwd}
         return await self.receipt_of(payload)
 
     async def start(self, session: str = "s2", cwd: str = "/work") -> Receipt:

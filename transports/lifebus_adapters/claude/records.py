@@ -69,6 +69,18 @@ class CompactMetadata(Struct, rename="camel"):
     post_tokens: Count | None = None
 
 
+class PromptEnding(Struct, frozen=True):
+    """How a prompt ended that no turn followed."""
+
+    kind: str | None = None
+
+
+class PromptSubmitEnding(Struct):
+    """The `promptSubmitEnding` of a `system` line."""
+
+    ending: PromptEnding = PromptEnding()
+
+
 # All fields but `type` may be missing: each kind of line has its own.
 class Line(Struct, rename="camel"):
     """What is read of any line; its `message` is read once its type is known."""
@@ -89,6 +101,11 @@ class Line(Struct, rename="camel"):
     request_session_id: str | None = None
     timestamp: str | None = None
     compact_metadata: CompactMetadata | None = None
+    prompt_submit_ending: PromptSubmitEnding | None = None
+    # Of a `stop_hook_summary`: what hooks that refused the stop said, with the places of those that merely failed.
+    hook_errors: list[Raw] | None = None
+    failed_hook_error_indexes: list[Raw] | None = None
+    hook_additional_context: list[Raw] | None = None
     message: Raw = _NULL
 
 

@@ -9,6 +9,9 @@
   what Claude Code adds (`isMeta`), and local commands such as /clear and /compact are no prompts.
 - Esc leaves no hook, only a line with `interruptedMessageId` (or, before the first answer, only with its text).
 - `turn_duration` ends the newest turn; in ``-p`` runs it is not written.
+- `stop_hook_summary` comes once a stop, when all stop hooks have answered: the turn has ended if none of them refused
+  the stop or gave context; else it goes on with the next request, up to nine times.
+- A prompt that a hook refused leaves only a line with `promptSubmitEnding`, which names no prompt.
 - After /clear the new file's lines still name the old session in `session_id`; `sessionId` is right.
 - Requests and attachments are most of the bytes: they are passed over by their first bytes, without parsing.
 - A fork begins with its parent's lines, under its own session id and the id of its own first prompt.  They count for
@@ -31,12 +34,21 @@ from lifebus_adapters.claude.records import (
 )
 from lifebus_adapters.claude.windows import window_of
 from lifebus_adapters.shared.lines import named
-from lifebus_adapters.shared.telemetry import Activity, Compacted, Fact, TurnEnded, TurnStarted, Usage
+from lifebus_adapters.shared.telemetry import (
+    Activity,
+    Compacted,
+    Fact,
+    TurnContinued,
+    TurnEnded,
+    TurnStarted,
+    Usage,
+)
 
 _USED: Final = "transcript:usage.input+cache_creation+cache_read+output"
 _AFTER_COMPACTION: Final = "transcript:compact_boundary.postTokens"
 
 _SYNTHETIC: Final = "<synthetic>"
+_BLOCKED: Final = "blocked_by_hook"
 _INTERRUPTED: Final = "[Request interrupted by user"
 _LOCAL: Final = ("<command-name>", "<command-message>", "<local-command-", "<bash-input>", "<bash-std")
 _REQUESTS: Final = (b'{"type":"api-request', b'{"type": "api-request')
@@ -64,6 +76,7 @@ class TranscriptReader:
         self._queued_at = ""
         self._is_copying = False
         self._is_copied = False
+        self._refused = False
         self._compactions = 0
 
     def read(self, record: bytes) -> Sequence[Fact]:
@@ -75,7 +88,7 @@ class TranscriptReader:
         # Before any parsing: requests are most of the file's bytes.
         if record.startswith(_REQUESTS):
             self._is_copying = False
-            return ()
+            return self._continued() if self._refused else ()
         if record.find(_ATTACHMENT, 0, _BEGINNING) >= 0:
             return ()
         line = LINE.read(record)
@@ -127,9 +140,30 @@ class TranscriptReader:
     def _system(self, session: str, line: Line) -> Sequence[Fact]:
         if line.subtype == "turn_duration":
             return self._ended(session, self._turn, "completed", "transcript:turn_duration")
+        if line.subtype == "stop_hook_summary":
+            return self._stopped(session, line)
+        if line.prompt_submit_ending is not None and line.prompt_submit_ending.ending.kind == _BLOCKED:
+            blocked = f"transcript:promptSubmitEnding.{_BLOCKED}"
+            return () if self._is_copied else (TurnEnded(session=session, frame_end="blocked", evidence=blocked),)
         if line.subtype == "compact_boundary":
             return self._compacted(session, line, line.compact_metadata or CompactMetadata())
         return ()
+
+    def _stopped(self, session: str, line: Line) -> Sequence[Fact]:
+        """Return the turn's end, unless a stop hook refused it."""
+        if self._turn is None or self._is_copied:
+            return ()
+        refused = len(line.hook_errors or ()) > len(line.failed_hook_error_indexes or ())
+        self._refused = refused or bool(line.hook_additional_context)
+        if self._refused:  # the ninth time in a row no request follows
+            return ()
+        return self._ended(session, self._turn, "completed", "transcript:stop_hook_summary")
+
+    def _continued(self) -> Sequence[Fact]:
+        self._refused = False
+        if self._session is None or self._turn is None:
+            return ()
+        return (TurnContinued(session=self._session, frame_id=self._turn),)
 
     def _compacted(self, session: str, line: Line, metadata: CompactMetadata) -> Sequence[Fact]:
         self._compactions += 1

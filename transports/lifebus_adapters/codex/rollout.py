@@ -21,7 +21,15 @@ from typing import Any, Final
 from msgspec import Raw, Struct
 
 from lifebus_adapters.shared.lines import LineDecoder, named
-from lifebus_adapters.shared.telemetry import Activity, Compacted, Fact, TurnEnded, TurnStarted, Usage
+from lifebus_adapters.shared.telemetry import (
+    Activity,
+    Compacted,
+    Fact,
+    TurnContinued,
+    TurnEnded,
+    TurnStarted,
+    Usage,
+)
 from lifebus_contract.fields import Count
 
 _NULL: Final = Raw(b"null")
@@ -33,7 +41,8 @@ _TASK_WINDOW: Final = "rollout:task_started.model_context_window"
 
 _THREAD_OF_USER: Final = (None, "user")
 _TYPED_BY_OTHERS: Final = frozenset({"user", "developer", "system"})
-_ITEMS_OF_OTHERS: Final = frozenset({"UserMessage", "HookPrompt"})
+_HOOK_PROMPT: Final = "HookPrompt"
+_ITEMS_OF_OTHERS: Final = frozenset({"UserMessage", _HOOK_PROMPT})
 
 
 class _Line(Struct):
@@ -73,6 +82,7 @@ class _Ended(Struct):
 
 class _Item(Struct):
     item: _Kind
+    turn_id: str | None = None
 
 
 class _Tokens(Struct):
@@ -169,8 +179,16 @@ class RolloutReader:
                 return self._task_complete(session, _ENDED.read(line.payload))
             case "turn_aborted":
                 return self._turn_aborted(session, _ENDED.read(line.payload))
+            case "item_completed":
+                return self._item(session, line, _ITEM.read(line.payload))
             case _:
                 return self._activity(session, line)
+
+    def _item(self, session: str, line: _Line, completed: _Item) -> Sequence[Fact]:
+        # One item a stop, however many hooks refused it.
+        if completed.item.type == _HOOK_PROMPT:
+            return (TurnContinued(session=session, frame_id=named(completed.turn_id, "payload.turn_id")),)
+        return self._activity(session, line)
 
     def _activity(self, session: str, line: _Line) -> Sequence[Fact]:
         return (Activity(session=session),) if not self._in_compaction and _is_activity(line) else ()

@@ -1,7 +1,8 @@
 """Gemini CLI's hooks, as measured with 0.61.0.
 
-- There is no turn id.  BeforeAgent and AfterAgent carry the same prompt, so a frame is named by a digest of session
-  and prompt: two turns of one session with the same words share a frame id, and a warning says so.
+- There is no turn id: lifebus numbers the frames of a session, and a warning says so.
+- A refused AfterAgent comes back as a BeforeAgent with the refusal's reason as its prompt; the AfterAgent after it has
+  the first prompt again, and `stop_hook_active`.  It is one turn.
 - PreCompress fires before every model request, compressing or not: it means nothing.
 - A model error fires neither AfterAgent nor SessionEnd; a signal fires SessionEnd alone.
 - BeforeModel, BeforeToolSelection and AfterModel carry the whole conversation: better not registered.
@@ -32,13 +33,12 @@ from lifebus_contract import ManifestPlacementClass
 HOOKS: Final = HookTable(
     name=("hook_event_name",),
     transcript=("transcript_path",),
-    # No turn id: the prompt is the only thing that the opening and the closing hook have in common.
-    identity=IdentityPaths(session=("session_id",), frame_seed=("prompt",)),
+    identity=IdentityPaths(session=("session_id",)),
     rules={
         "SessionStart": HookRule(
             events=SESSION_OPEN, facts=(FactField("source"),), takes=ManifestPlacementClass.PRE_SESSION
         ),
-        "BeforeAgent": HookRule(events=FRAME_OPEN, takes=ManifestPlacementClass.PRE_FRAME_TRAILING),
+        "BeforeAgent": HookRule(events=FRAME_OPEN, may_continue=True, takes=ManifestPlacementClass.PRE_FRAME_TRAILING),
         "AfterAgent": HookRule(events=FRAME_CLOSE, facts=(FactField("stop_hook_active", bool),)),
         "SessionEnd": HookRule(events=SESSION_CLOSE, facts=(FactField("reason"),)),
     },

@@ -16,7 +16,15 @@ from msgspec import Struct
 
 from lifebus_adapters.shared.lines import named
 from lifebus_adapters.shared.rows import HISTORY_ROWS, Row, RowDecoder, TablePosition
-from lifebus_adapters.shared.telemetry import Activity, Compacted, Fact, RowQuery, TurnEnded, TurnStarted
+from lifebus_adapters.shared.telemetry import (
+    Activity,
+    Compacted,
+    Fact,
+    RowQuery,
+    SessionClosed,
+    TurnEnded,
+    TurnStarted,
+)
 from lifebus_contract import InvalidRequest
 from lifebus_contract.fields import Count
 
@@ -95,7 +103,7 @@ class MessageReader:
         ended = [_SESSION.read(row) for row in rows]
         # By time and not by number: an old session may end after a new one.
         self._ended_at = max((one.ended_at for one in ended), default=self._ended_at)
-        return [_end(one) for one in ended]
+        return [fact for one in ended for fact in _end(one)]
 
 
 def _facts_of(message: _Message, before: int) -> Sequence[Fact]:
@@ -116,12 +124,13 @@ def _facts_of(message: _Message, before: int) -> Sequence[Fact]:
     return (Activity(session=session),)
 
 
-def _end(ended: _Session) -> Fact:
-    """Return what a session's end proves: a compaction if it was split, else that no turn goes on."""
+def _end(ended: _Session) -> Sequence[Fact]:
+    """Return what a session's end proves: a compaction if it was split, else that no turn goes on in it."""
     session = named(ended.session, "id")
     if session is None:
         raise InvalidRequest("a session without its id", code="missing", field="$.id")
     if ended.reason == _SPLIT:
-        return Compacted(session=session, key="split")
-    reason = named(ended.reason, "end_reason") or "unknown"
-    return TurnEnded(session=session, frame_end="interrupted", evidence=f"database:sessions.end_reason.{reason[:64]}")
+        return (Compacted(session=session, key="split"),)
+    evidence = f"database:sessions.end_reason.{(named(ended.reason, 'end_reason') or 'unknown')[:64]}"
+    interrupted = TurnEnded(session=session, frame_end="interrupted", evidence=evidence)
+    return interrupted, SessionClosed(session=session, evidence=evidence)

@@ -14,7 +14,15 @@ than the other harnesses take.
 from typing import Any, Final
 
 from lifebus_adapters.shared.fields import Payload, scalar
-from lifebus_adapters.shared.rules import FRAME_OPEN, SESSION_OPEN, FactField, HookRule, HookTable, IdentityPaths
+from lifebus_adapters.shared.rules import (
+    FRAME_OPEN,
+    SESSION_CLOSE,
+    SESSION_OPEN,
+    FactField,
+    HookRule,
+    HookTable,
+    IdentityPaths,
+)
 from lifebus_contract import LifecycleEvent, ManifestPlacementClass
 
 
@@ -47,7 +55,7 @@ HOOKS: Final = HookTable(
         "on_session_end": HookRule(events=(LifecycleEvent.FRAME_ENDED,), frame_end=_turn_end),
         # No on_session_end follows a failed request, so that the frame would stay open.
         "api_request_error": HookRule(events=(LifecycleEvent.FRAME_ENDED,), frame_end="failed"),
-        "on_session_finalize": HookRule(events=(LifecycleEvent.SESSION_ENDED,), facts=(FactField("extra.reason"),)),
+        "on_session_finalize": HookRule(events=SESSION_CLOSE, facts=(FactField("extra.reason"),)),
     },
     silent=frozenset({"pre_api_request", "post_api_request", "pre_tool_call", "post_tool_call"}),
     answer=_answer,

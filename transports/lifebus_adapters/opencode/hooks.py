@@ -3,8 +3,8 @@
 A plugin inside OpenCode passes on ``{"hook": …, "input": …, "output": …}``; hook `event` is named by its event's type.
 
 - session.created comes for new sessions only, not when one is continued.
-- session.idle and session.error do not name a message, so a session has one frame, opened again and again under the
-  same synthesised id.
+- A frame has the id of the user's message; session.idle and session.error do not name it, and end the open frame.
+- A model's error is session.error, and then session.idle, perhaps twice.
 - After session.compacted OpenCode runs another model step without chat.message.
 - `dispose` names no session; session.deleted does.
 - message.updated carries token counts: samples for pressure levels, not events.
@@ -67,6 +67,7 @@ HOOKS: Final = HookTable(
     identity=IdentityPaths(
         session=_SESSION,
         event=("input.event.id", "output.message.id"),
+        frame=("output.message.id",),
     ),
     rules={
         "session.created": HookRule(

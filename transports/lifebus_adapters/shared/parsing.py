@@ -111,6 +111,7 @@ def read_hook(
     table = table_for(call, payload, table)
     name = hook_name(call, payload, table)
     session = identifier(payload, *table.identity.session)
+    rule = table.rules.get(name)
     return HookReading(
         hook=name,
         session=session,
@@ -119,6 +120,8 @@ def read_hook(
         facts=() if session is None else facts(name, payload, session),
         transcript=_transcript(payload, table),
         display=name in table.displays,
+        names_frame=_named_frame(payload, table.identity) is not None,
+        may_continue=rule is not None and rule.may_continue,
     )
 
 
@@ -176,7 +179,7 @@ def _invocation(call: HookCall, payload: Payload, name: str, table: HookTable, i
     about_frame = rule.events[0] in FRAME_EVENTS
     facts: dict[str, FactValue] = {"source_hook": name, **_facts(payload, rule)}
     session = _session(payload, name, table, warnings)
-    frame = _frame(payload, rule, paths, warnings) if about_frame else None
+    frame = _frame(call, payload, rule, paths, warnings) if about_frame else None
     native = _event_id(payload, paths, warnings, about_session=about_session)
     return _Invocation(
         session=session,
@@ -232,12 +235,20 @@ def _key(payload: Payload, name: str, table: HookTable) -> str | None:
     return f"{name}:{sha256(chr(0).join(parts).encode()).hexdigest()[:32]}"
 
 
-def _frame(payload: Payload, rule: HookRule, paths: IdentityPaths, warnings: list[Warning]) -> FrameContext:
+def _named_frame(payload: Payload, paths: IdentityPaths) -> str | None:
+    """Return the harness's own id of the turn that a call is about, None where it names none."""
+    return identifier(payload, *paths.frame, *paths.task, *paths.run)
+
+
+def _frame(
+    call: HookCall, payload: Payload, rule: HookRule, paths: IdentityPaths, warnings: list[Warning]
+) -> FrameContext:
     """Return the frame a call is about: the turn, or the sub-agent inside it."""
-    turn = identifier(payload, *paths.task, *paths.run)
+    turn = _named_frame(payload, paths)
     if turn is None:
         warnings.append(_SYNTHESIZED_FRAME)
-        turn = _synthesized_frame_id(payload, paths)
+        # A stand-in: only who knows the session can say which of its frames it is.
+        turn = "frame_" + sha256(call.call_id.encode()).hexdigest()[:32]
     agent = identifier(payload, *paths.agent)
     if agent is None and rule.subagent:
         raise InvalidRequest("a sub-agent hook must name its agent", code="missing", field=f"$.{paths.agent[0]}")
@@ -245,18 +256,6 @@ def _frame(payload: Payload, rule: HookRule, paths: IdentityPaths, warnings: lis
         return FrameContext(frame_id=turn, frame_class=FrameClass.TOP_LEVEL)
     # The session id is the parent's: only the agent's id keeps the two frames apart.
     return FrameContext(frame_id=agent, frame_class=FrameClass.SUBCALL, parent_frame_id=turn)
-
-
-def _synthesized_frame_id(payload: Payload, paths: IdentityPaths) -> str:
-    """Return an id that is the same whenever the session and the seed fields are."""
-    parts = [identifier(payload, *paths.session) or ""]
-    for path in paths.frame_seed:
-        seed = find(payload, path)
-        if seed is not None and not isinstance(seed, str):
-            raise InvalidRequest(f"`{path}` must be text", code="wrong_type", field=f"$.{path}")
-        # The prompt itself must not leave the payload, so that the frame is named by a digest.
-        parts.append(seed or "")
-    return "frame_" + sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
 def _facts(payload: Payload, rule: HookRule) -> dict[str, FactValue]:
@@ -284,6 +283,6 @@ _SYNTHESIZED_EVENT: Final = Warning(
 )
 _SYNTHESIZED_FRAME: Final = Warning(
     code="frame_id_synthesized",
-    message="the hook supplies no turn id; equal turns of one session share a frame id",
+    message="the hook supplies no turn id; lifebus numbers the frames of the session",
 )
 _NO_SESSION: Final = Warning(code="identity_unavailable", message="the hook does not say which session it is about")

@@ -50,7 +50,8 @@ class HookRule(Struct, frozen=True, kw_only=True):
     `unless` names a field and the value with which the hook means nothing.  `frame_end` says how a frame ended: one
     word, or a function that takes it from the payload.  `subagent` hooks are about a nested frame and must name the
     agent.  `mode` is the integration mode through which it came.  A hook that fires `once` for a turn or agent is known
-    by their ids.  `takes` is the placement class of the context that its answer may carry, None where it carries none.
+    by their ids.  One that `may_continue` comes for a prompt, and also where a refused stop made the turn go on.
+    `takes` is the placement class of the context that its answer may carry, None where it carries none.
     """
 
     events: tuple[LifecycleEvent, ...]
@@ -59,6 +60,7 @@ class HookRule(Struct, frozen=True, kw_only=True):
     frame_end: str | Callable[[Payload], str] = "completed"
     subagent: bool = False
     once: bool = False
+    may_continue: bool = False
     mode: IntegrationMode = IntegrationMode.NATIVE_HOOK
     takes: ManifestPlacementClass | None = None
 
@@ -67,8 +69,8 @@ class IdentityPaths(Struct, frozen=True, kw_only=True):
     """Where a harness keeps its ids; the first path that holds one wins.
 
     `event` is an id of the single hook call; where a harness has none, that of the agent, task or run stands in.
-    A frame is named by the task, else by the run, else by a digest of the session and the `frame_seed` fields,
-    which are equal in the hooks that open and close it.
+    A frame is named by `frame`, else by the task, else by the run.  Where a call holds none of them, supervision gives
+    the frame its number in the session (`lifebus_supervisor.supervision.frame_ids`).
     """
 
     session: tuple[str, ...]
@@ -76,7 +78,7 @@ class IdentityPaths(Struct, frozen=True, kw_only=True):
     run: tuple[str, ...] = ()
     agent: tuple[str, ...] = ()
     event: tuple[str, ...] = ()
-    frame_seed: tuple[str, ...] = ()
+    frame: tuple[str, ...] = ()
 
 
 def hook_specific_output(hook: str, context: str) -> dict[str, Any]:

@@ -61,9 +61,10 @@ class TurnStarted(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class TurnEnded(Struct, frozen=True, kw_only=True, tag=True):
-    """A turn ended: ``completed``, ``failed`` or ``interrupted``; `evidence` says in a few words what shows it.
+    """A turn ended: ``completed``, ``failed``, ``interrupted``, or ``blocked`` where a hook refused its prompt.
 
-    `details` are more facts for its receipt: of a failure, its kind and classes.
+    `evidence` says in a few words what shows it.  `details` are more facts for its receipt: of a failure, its kind and
+    classes.
     """
 
     session: str
@@ -73,13 +74,27 @@ class TurnEnded(Struct, frozen=True, kw_only=True, tag=True):
     details: dict[str, FactValue] = {}
 
 
+class TurnContinued(Struct, frozen=True, kw_only=True, tag=True):
+    """A turn goes on after its stop was announced, once for each such stop; `frame_id` as in `TurnStarted`."""
+
+    session: str
+    frame_id: str | None = None
+
+
+class SessionClosed(Struct, frozen=True, kw_only=True, tag=True):
+    """The harness's own record that it has let the session go; `evidence` says in a few words what shows it."""
+
+    session: str
+    evidence: str
+
+
 class Activity(Struct, frozen=True, kw_only=True, tag=True):
     """The model or a tool did something: a sign of life, nothing more."""
 
     session: str
 
 
-Fact = Usage | WindowKnown | Compacted | TurnStarted | TurnEnded | Activity
+Fact = Usage | WindowKnown | Compacted | TurnStarted | TurnContinued | TurnEnded | SessionClosed | Activity
 """Every fact that telemetry can hold."""
 
 

@@ -18,6 +18,7 @@ from lifebus_contract import LifecycleEvent
 from lifebus_supervisor.supervision.monitor import compactions, hooks, process, telemetry, turns
 from lifebus_supervisor.supervision.monitor.compactions import CompactionState
 from lifebus_supervisor.supervision.monitor.deferred import DeferredFact
+from lifebus_supervisor.supervision.monitor.ending import AnnouncedSessionEnd
 from lifebus_supervisor.supervision.monitor.hooks import HookState
 from lifebus_supervisor.supervision.monitor.process import ProcessState
 from lifebus_supervisor.supervision.monitor.telemetry import TelemetryState
@@ -47,6 +48,8 @@ class SessionMonitor:
     compactions: CompactionState = field(default_factory=CompactionState)
     turns: TurnState = field(default_factory=TurnState)
     hooks: HookState = field(default_factory=HookState)
+    # The end of the session that a hook announced and that is not recorded yet.
+    ending: AnnouncedSessionEnd | None = None
     # Facts of an app-server that wait for the hooks that report the same, oldest first.
     deferred: tuple[DeferredFact, ...] = ()
     # Consecutive ticks without news, after which a session that is over is forgotten.
@@ -68,10 +71,13 @@ class SessionMonitor:
 
     @property
     def is_live(self) -> bool:
-        """Whether the session is under way: it has not ended, or a frame was opened after its end."""
-        if self.telemetry.only_history:
-            return False
-        return not self.state.ended or bool({frame.frame_id for frame in self.state.frames} - set(self.state.left))
+        """Whether the session is under way: something is known of it but old records, and it has not ended."""
+        return not self.telemetry.only_history and not self.state.ended
+
+    @property
+    def is_on_record(self) -> bool:
+        """Whether the ledger holds a receipt of the session."""
+        return self.state.last_event is not None
 
     @property
     def had_a_turn(self) -> bool:
@@ -117,8 +123,16 @@ class SessionMonitor:
             is_new=state.last_event is None,
         )
 
+    def match_ending(self, now: float) -> None:
+        """Bring the announced end in line with the ledger: another broker may have taken it, or life went on since."""
+        if self.state.announced_end is None:
+            self.ending = None
+        elif self.ending is None:
+            self.ending = AnnouncedSessionEnd(facts={}, source="supervisor", at=now)
+
     def hook_seen(self, hook: str, now: float) -> None:
         """Take a hook: nothing is silent, and what telemetry showed before is covered."""
+        self.telemetry = telemetry.on_life(self.telemetry)
         self.hooks = hooks.on_hook(self.hooks, hook, now)
         self.turns = turns.on_hook(self.turns)
         self.process = process.on_hook(self.process)

@@ -2,7 +2,7 @@
 
 from msgspec import Struct, structs
 
-from lifebus_adapters.shared.telemetry import Fact, Usage, WindowKnown
+from lifebus_adapters.shared.telemetry import Fact, SessionClosed, TurnStarted, Usage, WindowKnown
 
 
 class TelemetryState(Struct, frozen=True, kw_only=True):
@@ -26,8 +26,17 @@ class TelemetryState(Struct, frozen=True, kw_only=True):
     hung_polls: int = 0
     # The evidence for the last problem, for receipts.
     problem: str = ""
+    # What shows that the harness has let the session go, and the tick in which that was seen.
+    closed: tuple[str, int] | None = None
+    # Whether the session began under supervision: then nothing in its files is old.
+    is_new: bool = False
     # Whether nothing but old records of a file is known of the session: nothing is recorded of it then.
     only_history: bool = False
+
+    @property
+    def has_reported(self) -> bool:
+        """Whether a file or a hook has said anything of the context that may not be on record yet."""
+        return bool(self.files) or self.usage is not None
 
     @property
     def unreadable(self) -> int:
@@ -62,10 +71,24 @@ def on_fact(state: TelemetryState, fact: Fact, tick: int) -> TelemetryState:
                 first_usage_tick=tick if state.first_usage_tick is None else state.first_usage_tick,
                 last_window=(fact.window_tokens, fact.window_source) if fact.window_tokens else state.last_window,
             )
+        case SessionClosed():
+            return structs.replace(state, closed=(fact.evidence, tick))
+        case TurnStarted() if state.closed is not None:
+            return structs.replace(state, closed=None)
         case WindowKnown():
             return structs.replace(state, declared_window=(fact.window_tokens, fact.window_source))
         case _:
             return state
+
+
+def on_new_session(state: TelemetryState) -> TelemetryState:
+    """Take that the session has just begun, and was not there before."""
+    return structs.replace(state, is_new=True)
+
+
+def on_life(state: TelemetryState) -> TelemetryState:
+    """Take that the harness reports: it has not let the session go, or has taken it up again."""
+    return state if state.closed is None else structs.replace(state, closed=None)
 
 
 def on_read(state: TelemetryState, path: str, unreadable_run: int, *, has_facts: bool) -> TelemetryState:

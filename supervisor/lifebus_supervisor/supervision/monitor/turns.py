@@ -1,13 +1,14 @@
-"""Which turns telemetry shows beside those that receipts record: begun ones, and the ends of turns.  Pure.
+"""Which turns telemetry shows beside those that receipts record, and which announced ends are not settled yet.  Pure.
 
 The rules on what follows from an end stand in `supervision.endings`; here is only what was seen.
 """
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from msgspec import Struct, structs
 
-from lifebus_adapters.shared.telemetry import Fact, TurnEnded, TurnStarted
+from lifebus_adapters.shared.telemetry import Activity, Fact, TurnContinued, TurnEnded, TurnStarted, Usage
 from lifebus_broker.state.session_state import OpenFrame
 
 
@@ -19,6 +20,13 @@ class EndSeen(Struct, frozen=True):
     tick: int
 
 
+class AnnouncedFrameEnd(Struct, frozen=True):
+    """When a hook announced a frame's end, in monotonic seconds, and the hook's metadata for callback clients."""
+
+    at: float
+    metadata: dict[str, Any]
+
+
 class TurnState(Struct, frozen=True, kw_only=True):
     """What telemetry shows of a session's turns, by frame id."""
 
@@ -28,6 +36,21 @@ class TurnState(Struct, frozen=True, kw_only=True):
     ends: dict[str, EndSeen] = {}
     # The turn that began last in the telemetry; None before the first one, and where it names none.
     newest: str | None = None
+    # How often telemetry showed that a turn went on after its end was announced.
+    continued: dict[str, int] = {}
+    # What a hook of this process announced of a frame's end.
+    announced: dict[str, AnnouncedFrameEnd] = {}
+    # The frames for whose continuation a prompt was taken that may have been one of a turn of its own.
+    prompted: frozenset[str] = frozenset()
+    # The open frames in which telemetry has shown work.
+    worked: frozenset[str] = frozenset()
+
+    def is_announced(self, frame: OpenFrame) -> bool:
+        """Whether an open frame's end was announced and it has not gone on since.
+
+        Stops are counted against the times it went on: hooks and files report in no common order.
+        """
+        return frame.announced_end is not None and frame.announced > self.continued.get(frame.frame_id, 0)
 
 
 def on_fact(  # noqa: PLR0917  what a fact of telemetry comes with
@@ -53,6 +76,10 @@ def on_fact(  # noqa: PLR0917  what a fact of telemetry comes with
             return state if state.newest == fact.frame_id else structs.replace(state, newest=fact.frame_id)
         case TurnEnded() if not history or any(frame.frame_id == fact.frame_id for frame in frames):
             return _with_end(state, EndSeen(fact, source, tick), frames)
+        case TurnContinued():
+            return _with_continuation(state, fact.frame_id or _newest_outermost(frames))
+        case Activity() | Usage():
+            return _with_work(state, _newest_outermost(frames))
         case _:
             return state
 
@@ -64,23 +91,58 @@ def on_opened(state: TurnState, frame_id: str) -> TurnState:
     return structs.replace(state, unannounced=_without(state.unannounced, frame_id))
 
 
+def on_announced(state: TurnState, frame_id: str, announced: AnnouncedFrameEnd) -> TurnState:
+    """Take that a hook has just announced the end of a frame."""
+    return structs.replace(state, announced={**state.announced, frame_id: announced})
+
+
+def on_prompted(state: TurnState, frame_id: str) -> TurnState:
+    """Take that a prompt came right after the announced end of a frame, and was taken for its continuation."""
+    return structs.replace(state, prompted=state.prompted | {frame_id})
+
+
 def on_hook(state: TurnState) -> TurnState:
     """Take a hook: what telemetry showed before no longer proves that hooks are silent."""
     return structs.replace(state, unannounced={}) if state.unannounced else state
 
 
 def on_evaluation(state: TurnState, frames: Sequence[OpenFrame]) -> TurnState:
-    """Forget the ends of frames that are closed by now."""
-    if not state.ends:
-        return state
+    """Forget what was seen of frames that are closed by now."""
     open_ids = {frame.frame_id for frame in frames}
-    return structs.replace(state, ends={frame: end for frame, end in state.ends.items() if frame in open_ids})
+    if {*state.ends, *state.continued, *state.announced, *state.worked, *state.prompted} <= open_ids:
+        return state
+    return structs.replace(
+        state,
+        ends={frame: end for frame, end in state.ends.items() if frame in open_ids},
+        continued={frame: count for frame, count in state.continued.items() if frame in open_ids},
+        announced={frame: end for frame, end in state.announced.items() if frame in open_ids},
+        prompted=state.prompted & open_ids,
+        worked=state.worked & open_ids,
+    )
+
+
+def _with_continuation(state: TurnState, frame_id: str | None) -> TurnState:
+    if frame_id is None:
+        return state
+    continued = {**state.continued, frame_id: state.continued.get(frame_id, 0) + 1}
+    # The file's word that a turn had ended is taken back by its word that it goes on.
+    ends = {known: end for known, end in state.ends.items() if known != frame_id}
+    return structs.replace(state, continued=continued, ends=ends)
+
+
+def _with_work(state: TurnState, frame_id: str | None) -> TurnState:
+    if frame_id is None or frame_id in state.worked:
+        return state
+    return structs.replace(state, worked=state.worked | {frame_id})
+
+
+def _newest_outermost(frames: Sequence[OpenFrame]) -> str | None:
+    return next((frame.frame_id for frame in reversed(frames) if frame.parent is None), None)
 
 
 def _with_end(state: TurnState, seen: EndSeen, frames: Sequence[OpenFrame]) -> TurnState:
     """Keep an end; one that names no turn is that of the newest frame that stands in no other."""
-    outermost = [frame.frame_id for frame in frames if frame.parent is None]
-    frame_id = seen.fact.frame_id or (outermost[-1] if outermost else None)
+    frame_id = seen.fact.frame_id or _newest_outermost(frames)
     if frame_id is None:
         return state
     known = state.ends.get(frame_id, seen)

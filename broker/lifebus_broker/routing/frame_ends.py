@@ -1,0 +1,103 @@
+"""Which frames have ended, so that a frame has at most one `frame.ended`, whoever reports it (docs/contract.md 2.7).
+
+Hooks, supervision, app-servers and clients report on the same frames at the same time.  Each end is claimed here, on
+the event loop, before it is handed to the ledger; a claim whose receipt was refused is given back.
+"""
+
+from collections import OrderedDict
+from typing import Final
+
+from msgspec import Struct
+
+from lifebus_broker.ports import Ledger, Query, Refusal
+from lifebus_broker.state.telemetry_keys import FRAME
+from lifebus_contract import CallbackRequest, LifecycleEvent
+from lifebus_contract.codec import decode_receipt
+
+MAX_FRAMES: Final = 16_384
+"""Most frames that are remembered, those that opened or ended last."""
+
+_MAX_SESSIONS: Final = 4_096
+_PAGE_ROWS: Final = 512
+# Bound once: to look up a member of an enum costs eight times a module's name.
+_ENDED: Final = LifecycleEvent.FRAME_ENDED
+_OPENS: Final = frozenset({LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OPENED})
+
+_FrameKey = tuple[str, str | None, str]
+_SessionKey = tuple[str, str | None]
+_ALREADY_ENDED: Final = Refusal.of("frame_ended", "the frame has ended already; its end is recorded once")
+
+
+class _Claim(Struct, frozen=True):
+    """Which report it is: the same one that comes again, or for another client, is no second end."""
+
+    event_id: str
+    invocation_id: str
+
+
+class FrameEnds:
+    """The frames of which this process has seen the opening or the end."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        # By frame: who reported its end, None while it is open; the newest last.
+        self._frames: OrderedDict[_FrameKey, _Claim | None] = OrderedDict()
+        # The sessions whose ends from before this process are known.
+        self._learned: OrderedDict[_SessionKey, None] = OrderedDict()
+
+    def is_known(self, request: CallbackRequest) -> bool:
+        """Whether a claim can be decided at once; where it cannot, `learn` comes first."""
+        if request.event is not _ENDED or request.frame_context is None:
+            return True
+        session = (request.adapter_id, request.harness_session_id)
+        return session in self._learned or (*session, request.frame_context.frame_id) in self._frames
+
+    async def learn(self, request: CallbackRequest) -> None:
+        """Read from the ledger which frames of the request's session ended before this process."""
+        session = (request.adapter_id, request.harness_session_id)
+        if session in self._learned or request.harness_session_id is None:
+            return
+        after, complete = 0, False
+        key = (request.adapter_id, request.harness_session_id)
+        while not complete:
+            page = await self._ledger.read(Query(after=after, limit=_PAGE_ROWS, session=key))
+            for stored in page.stored:
+                receipt = decode_receipt(stored.receipt)
+                frame = receipt.telemetry_summary.get(FRAME)
+                if isinstance(frame, str):
+                    self._take(receipt.event, (*key, frame), _Claim(receipt.event_id, receipt.invocation_id))
+            after, complete = page.next, page.complete
+        self._learned[session] = None
+        if len(self._learned) > _MAX_SESSIONS:
+            self._learned.popitem(last=False)
+
+    def note(self, request: CallbackRequest) -> Refusal | None:
+        """Take an emission that is about to be recorded; return why it must not be, None where it may."""
+        if request.frame_context is None or (request.event is not _ENDED and request.event not in _OPENS):
+            return None
+        frame = (request.adapter_id, request.harness_session_id, request.frame_context.frame_id)
+        claim = _Claim(request.event_id, request.invocation_id)
+        known = self._frames.get(frame)
+        if request.event is _ENDED and known is not None:
+            # The ledger finds a repeated key by itself, and answers with what is stored.
+            is_repeated = request.idempotency_key is not None and claim == known
+            return None if is_repeated else _ALREADY_ENDED
+        self._take(request.event, frame, claim)
+        return None
+
+    def give_back(self, request: CallbackRequest) -> None:
+        """Take that an emission was not recorded after all."""
+        if request.event is not _ENDED or request.frame_context is None:
+            return
+        frame = (request.adapter_id, request.harness_session_id, request.frame_context.frame_id)
+        if self._frames.get(frame) == _Claim(request.event_id, request.invocation_id):
+            self._frames[frame] = None
+
+    def _take(self, event: LifecycleEvent, frame: _FrameKey, claim: _Claim) -> None:
+        if event is not _ENDED and event not in _OPENS:
+            return
+        # A frame that opens again under the id of an ended one is another frame.
+        self._frames[frame] = claim if event is _ENDED else None
+        self._frames.move_to_end(frame)
+        if len(self._frames) > MAX_FRAMES:
+            self._frames.popitem(last=False)
