@@ -1,7 +1,7 @@
 """Adapters by the names that people use for their harnesses."""
 
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -44,4 +44,7 @@ def _with_ids(field: str, value: Any) -> Any:
     if field == "adapter_id":
         return adapter_id_of(value)
     # Where the adapter is a field of its own, a session is the harness's id alone.
-    return (adapter_id_of(value[0]), value[1]) if isinstance(value, tuple) else value
+    if not isinstance(value, tuple):
+        return value
+    adapter, session = cast("tuple[str, str]", value)
+    return adapter_id_of(adapter), session

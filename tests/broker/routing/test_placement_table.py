@@ -29,10 +29,14 @@ from lifebus_contract import (
 from support.golden import golden
 
 NARROWED = ("gemini", "opencode", "hermes", "openclaw")
-CLAIMS = st.dictionaries(
-    st.sampled_from(list(Slot)),
-    st.fixed_dictionaries({"support": st.sampled_from(list(SupportState))}, optional={"max_bytes": st.just(8192)}),
-)
+
+
+def claim(support: SupportState, limit: int | None) -> dict[str, Any]:
+    return {"support": support, "max_bytes": limit}
+
+
+CLAIM = st.builds(claim, st.sampled_from(list(SupportState)), st.sampled_from([None, 8192]))
+CLAIMS = st.dictionaries(st.sampled_from(list(Slot)), CLAIM)
 REFUSED = st.frozensets(st.sampled_from([one for one in PlacementClass if one is not PlacementClass.RECEIPT_ONLY]))
 
 
