@@ -138,12 +138,12 @@ def frame_closings(
 ) -> Iterator[SupervisionFinding]:
     """Yield the ends of all open frames, the innermost first; what is known of an end goes before the `evidence`.
 
-    After an `orderly` end of the session a frame in which nothing worked is not known to have been abandoned: another
+    After an `orderly` end of the session a frame whose prompt nobody saw taken is not known to be abandoned: another
     hook may have refused its prompt.
     """
     for frame in reversed(monitor.state.frames):
         known = _known_end(monitor, frame, _SESSION_ENDED if orderly else evidence)
-        unknown = orderly and frame.parent is None and frame.frame_id not in monitor.turns.worked
+        unknown = orderly and frame.parent is None and frame.frame_id not in monitor.turns.taken
         if known is not None:
             yield known
         elif unknown:

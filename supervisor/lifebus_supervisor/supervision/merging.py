@@ -129,7 +129,7 @@ def _merged(
             if not _is_recorded(monitor, context.epoch_s):
                 yield _with(emission, {SOURCE: f"hook:{reading.hook}"})
         case LifecycleEvent.FRAME_ENDING | LifecycleEvent.FRAME_ENDED:
-            yield from _frame_end(monitor, emission, original, context)
+            yield from _frame_end(monitor, reading, emission, original, context)
         case LifecycleEvent.SESSION_ENDING | LifecycleEvent.SESSION_ENDED:
             yield from _session_end(monitor, emission, original, context)
         case _:
@@ -137,7 +137,11 @@ def _merged(
 
 
 def _frame_end(
-    monitor: SessionMonitor, emission: Emission, original: Sequence[Emission], context: MergeContext
+    monitor: SessionMonitor,
+    reading: HookReading,
+    emission: Emission,
+    original: Sequence[Emission],
+    context: MergeContext,
 ) -> Iterator[Emission]:
     """Yield what an event about a frame's end becomes."""
     frame_context = emission.request.frame_context
@@ -148,30 +152,48 @@ def _frame_end(
     announces = {LifecycleEvent.FRAME_ENDING, LifecycleEvent.FRAME_ENDED} <= {one.request.event for one in original}
     is_first = emission is next((one for one in original if one.request.event in FRAME_EVENTS), None)
     if frame is None:
-        if frame_context.frame_id not in monitor.state.turns:
-            yield emission  # nobody has seen the frame open: the hook is recorded as what it is
-        elif announces and is_first and not context.is_spooled and frame_context.parent_frame_id is None:
-            # The end on record was settled too early: what followed it is a frame of its own.
-            opened, ending = continuation_of(monitor, emission)
-            yield from (opened, _announced(ending, _how(original), 1))
-        return
-    if announces and frame.frame_id in monitor.turns.prompted and emission.telemetry.get(_ACTIVE) is False:
+        goes_on = announces and is_first and not context.is_spooled
+        yield from _end_of_no_open_frame(monitor, reading, emission, original, goes_on=goes_on)
+    elif announces and frame.frame_id in monitor.turns.prompted and emission.telemetry.get(_ACTIVE) is False:
         if is_first:
-            before = ended_before_prompt(frame)
-            opened, ending = own_frame_of(monitor, emission)
-            yield from _as_emissions(monitor, [before], emission, context)
-            yield from (opened, _announced(ending, _how(original), 1))
+            yield from _as_emissions(monitor, [ended_before_prompt(frame)], emission, context)
+            yield from _announced_late(own_frame_of(monitor, emission), original)
+    else:
+        if is_first:
+            inner = children_ended(monitor, frame.frame_id, _AROUND_ENDS)
+            yield from _as_emissions(monitor, inner, emission, context)
+        if not announces:
+            yield emission
+        elif emission.request.event is LifecycleEvent.FRAME_ENDING:
+            yield _announced(emission, _announced_end(monitor, frame, _how(original)), frame.announced + 1)
+
+
+def _end_of_no_open_frame(
+    monitor: SessionMonitor, reading: HookReading, emission: Emission, original: Sequence[Emission], *, goes_on: bool
+) -> Iterator[Emission]:
+    """Yield what the end of a frame that is not open becomes; `goes_on` says that its harness announces it now."""
+    frame_context = emission.request.frame_context
+    if frame_context is None:
         return
-    if is_first:
-        inner = children_ended(monitor, frame.frame_id, _AROUND_ENDS)
-        yield from _as_emissions(monitor, inner, emission, context)
-    if not announces:
-        yield emission
-    elif emission.request.event is LifecycleEvent.FRAME_ENDING:
-        how = _how(original)
-        # A turn that failed says so once; the ordinary end that follows does not take it back.
-        stands = monitor.turns.is_announced(frame) and frame.announced_end != "completed" and how == "completed"
-        yield _announced(emission, frame.announced_end if stands and frame.announced_end else how, frame.announced + 1)
+    if frame_context.frame_id not in monitor.state.turns:
+        # Nobody has seen it open: a frame with a name is recorded as what it is; without one nothing has ended.
+        if reading.names_frame or not monitor.is_on_record:
+            yield emission
+    elif goes_on and frame_context.parent_frame_id is None:
+        # The end on record was settled too early: what followed it is a frame of its own.
+        yield from _announced_late(continuation_of(monitor, emission), original)
+
+
+def _announced_late(found: tuple[Emission, Emission], original: Sequence[Emission]) -> tuple[Emission, Emission]:
+    opened, ending = found
+    return opened, _announced(ending, _how(original), 1)
+
+
+def _announced_end(monitor: SessionMonitor, frame: OpenFrame, how: str) -> str:
+    """Return how a frame is announced to end; the ordinary end after a failure does not take the failure back."""
+    before = frame.announced_end
+    stands = before is not None and before != "completed" and monitor.turns.is_announced(frame)
+    return before if stands and before is not None and how == "completed" else how
 
 
 def _how(original: Sequence[Emission]) -> str:

@@ -135,10 +135,11 @@ class Supervisor:
 
     def _is_orphaned(self, monitor: SessionMonitor, call: HookCall) -> bool:
         """Whether the session's process is gone, and another one calls now."""
-        harness = monitor.process.harness
-        if harness is None or call.process in {None, harness} or monitor.process.others:
+        known = monitor.process
+        if known.harness is None or call.process in {None, known.harness, known.candidate} or known.others:
             return False
-        return not self.environment.is_alive(harness)
+        # The one that ended the session before says nothing of the life since.
+        return known.harness != known.ended_by and not self.environment.is_alive(known.harness)
 
     def hook_seen(self, call: HookCall, reading: HookReading, results: Sequence[EmissionResult]) -> None:
         """Take a hook call that has been recorded."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from msgspec import structs
 
 from lifebus_adapters import ADAPTERS, CallerProcess
-from lifebus_adapters.shared.telemetry import Activity, TurnContinued, TurnEnded
+from lifebus_adapters.shared.telemetry import Activity, TurnContinued, TurnEnded, TurnStarted
 from lifebus_contract import Receipt
 from support.adapters.calls import call, ids
 from support.supervisor.supervised import HARNESS, SupervisedBus, facts_of, supervised
@@ -306,6 +306,41 @@ async def test_a_sign_of_life_opens_an_ended_session_again_and_it_ends_again(tmp
         await rig.tick(2)
         rig.dead.add(another)
         assert endings(await rig.tick(4)) == [("session.ended", None, "process_gone")]
+
+
+async def test_a_process_that_resumes_a_session_is_not_taken_for_another_one_at_its_next_hook(tmp_path: Path) -> None:
+    another = CallerProcess(pid=5432, started="boot:200")
+    async with supervised(tmp_path) as rig:
+        await running_turn(rig)
+        await rig.hook("codex", stop("t1"))
+        await rig.hook("codex", END)
+        await rig.tick()
+        rig.dead.add(HARNESS)
+        recorded = await rig.hook("codex", START | {"source": "resume"}, process=another)
+        recorded += await rig.hook("codex", prompt("t2"), process=another)
+        assert facts_of(recorded) == ["session.starting", "session.started", "frame.opening", "frame.opened"]
+
+
+async def test_an_idle_session_without_an_open_frame_ends_none(tmp_path: Path) -> None:
+    def of_opencode(hook: str, **fields: object) -> dict[str, object]:
+        event = {"type": hook, "id": f"evt_{len(fields)}{hook}", "properties": {"sessionID": SESSION, **fields}}
+        return {"hook": "event", "input": {"event": event}}
+
+    message = {"hook": "chat.message", "input": {"sessionID": SESSION}, "output": {"message": {"id": "msg_1"}}}
+    async with supervised(tmp_path) as rig:
+        await rig.hook("opencode", message)
+        await rig.hook("opencode", of_opencode("session.error", error={"name": "APIError"}))
+        await rig.hook("opencode", of_opencode("session.idle"))
+        assert endings(await rig.tick(2)) == [("frame.ended", "msg_1", "failed")]
+        assert await rig.hook("opencode", of_opencode("session.idle", again=True)) == []
+
+
+async def test_a_prompt_that_the_file_shows_taken_was_abandoned_when_the_session_ends_in_it(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        await running_turn(rig)
+        rig.news("codex", SESSION, TurnStarted(session=SESSION, frame_id="t1"))
+        await rig.hook("codex", END)
+        assert endings(await rig.tick()) == [("frame.ended", "t1", "abandoned"), ("session.ended", None, "completed")]
 
 
 async def test_a_session_that_goes_on_in_another_process_before_its_end_was_seen_ended_first(tmp_path: Path) -> None:

@@ -42,8 +42,8 @@ class TurnState(Struct, frozen=True, kw_only=True):
     announced: dict[str, AnnouncedFrameEnd] = {}
     # The frames for whose continuation a prompt was taken that may have been one of a turn of its own.
     prompted: frozenset[str] = frozenset()
-    # The open frames in which telemetry has shown work.
-    worked: frozenset[str] = frozenset()
+    # The open frames whose prompt was taken, as telemetry shows: the turn began there, or something worked.
+    taken: frozenset[str] = frozenset()
 
     def is_announced(self, frame: OpenFrame) -> bool:
         """Whether an open frame's end was announced and it has not gone on since.
@@ -71,6 +71,7 @@ def on_fact(  # noqa: PLR0917  what a fact of telemetry comes with
     match fact:
         case TurnStarted():
             is_unannounced = not history and not fact.compacting and fact.frame_id not in turns
+            state = _with_prompt_taken(state, fact.frame_id or _newest_outermost(frames))
             if fact.frame_id is not None and is_unannounced:
                 state = structs.replace(state, unannounced={fact.frame_id: tick, **state.unannounced})
             return state if state.newest == fact.frame_id else structs.replace(state, newest=fact.frame_id)
@@ -79,7 +80,7 @@ def on_fact(  # noqa: PLR0917  what a fact of telemetry comes with
         case TurnContinued():
             return _with_continuation(state, fact.frame_id or _newest_outermost(frames))
         case Activity() | Usage():
-            return _with_work(state, _newest_outermost(frames))
+            return _with_prompt_taken(state, _newest_outermost(frames))
         case _:
             return state
 
@@ -109,7 +110,7 @@ def on_hook(state: TurnState) -> TurnState:
 def on_evaluation(state: TurnState, frames: Sequence[OpenFrame]) -> TurnState:
     """Forget what was seen of frames that are closed by now."""
     open_ids = {frame.frame_id for frame in frames}
-    if {*state.ends, *state.continued, *state.announced, *state.worked, *state.prompted} <= open_ids:
+    if {*state.ends, *state.continued, *state.announced, *state.taken, *state.prompted} <= open_ids:
         return state
     return structs.replace(
         state,
@@ -117,7 +118,7 @@ def on_evaluation(state: TurnState, frames: Sequence[OpenFrame]) -> TurnState:
         continued={frame: count for frame, count in state.continued.items() if frame in open_ids},
         announced={frame: end for frame, end in state.announced.items() if frame in open_ids},
         prompted=state.prompted & open_ids,
-        worked=state.worked & open_ids,
+        taken=state.taken & open_ids,
     )
 
 
@@ -130,10 +131,10 @@ def _with_continuation(state: TurnState, frame_id: str | None) -> TurnState:
     return structs.replace(state, continued=continued, ends=ends)
 
 
-def _with_work(state: TurnState, frame_id: str | None) -> TurnState:
-    if frame_id is None or frame_id in state.worked:
+def _with_prompt_taken(state: TurnState, frame_id: str | None) -> TurnState:
+    if frame_id is None or frame_id in state.taken:
         return state
-    return structs.replace(state, worked=state.worked | {frame_id})
+    return structs.replace(state, taken=state.taken | {frame_id})
 
 
 def _newest_outermost(frames: Sequence[OpenFrame]) -> str | None:
