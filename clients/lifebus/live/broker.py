@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -55,7 +55,7 @@ class LiveBroker:
 
 
 @asynccontextmanager
-async def live_broker(box: Sandbox) -> AsyncIterator[LiveBroker]:
+async def live_broker(box: Sandbox) -> AsyncGenerator[LiveBroker]:
     """A broker that answers, while the block lasts.
 
     Raises:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, cast
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def read_cell(table: Mapping[str, Any], scenario: str, harness: str) -> Expectat
     row = table["scenarios"][scenario]
     cell = row[harness] if harness in row else row["every"]
     if isinstance(cell, dict):
-        return Expectation(cannot=str(cell["cannot"]))
+        return Expectation(cannot=str(cast("dict[str, Any]", cell)["cannot"]))
     words: dict[str, list[str]] = {**table["words"], **table["words_of"].get(harness, {})}
     return Expectation(tuple(_part(words, word) for word in str(cell).split()))
 

@@ -96,7 +96,7 @@ def _faults_behind_ends(receipts: Sequence[Receipt]) -> Iterator[str]:
     for one in receipts:
         if one.event is LifecycleEvent.SESSION_STARTING or one.event is LifecycleEvent.SESSION_STARTED:
             over.discard(one.harness_session_id)
-        elif one.harness_session_id in over:
+        elif one.harness_session_id is not None and one.harness_session_id in over:
             yield f"{_line(one)} stands behind the end of its session"
         if one.event is LifecycleEvent.SESSION_ENDED:
             over.add(one.harness_session_id)

@@ -3,7 +3,7 @@
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,7 +38,7 @@ class LiveRun:
     model: FakeModel
     broker: LiveBroker
     bus: Bus
-    runs: list[Ran] = field(default_factory=list)
+    runs: list[Ran] = field(default_factory=list[Ran])
 
     @property
     def reached(self) -> Path:
@@ -46,7 +46,7 @@ class LiveRun:
         return self.box.tmp / "reached"
 
     @asynccontextmanager
-    async def started(self, turn: Turn) -> AsyncIterator[Started]:
+    async def started(self, turn: Turn) -> AsyncGenerator[Started]:
         """The harness while it runs."""
         variables = self.program.variables | self.harness.environment(self.box, self.model.url)
         async with self.box.started(self.harness.command(turn), variables) as started:
@@ -103,7 +103,7 @@ class LiveRun:
                     return
 
     @asynccontextmanager
-    async def broker_again(self) -> AsyncIterator[None]:
+    async def broker_again(self) -> AsyncGenerator[None]:
         """A new broker in the place of the one that has gone."""
         async with live_broker(self.box) as self.broker:
             yield
@@ -133,7 +133,7 @@ async def _over(started: Started) -> Ran:
 @asynccontextmanager
 async def live_run(
     harness: HarnessProgram, program: Installation, refusing: tuple[HookPoint, int] | None = None
-) -> AsyncIterator[LiveRun]:
+) -> AsyncGenerator[LiveRun]:
     """A harness with a broker for one scenario; `refusing` is what a hook of somebody else refuses, and how often.
 
     Raises:

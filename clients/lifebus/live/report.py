@@ -1,6 +1,7 @@
 """What came of scenarios, as lines for people and as a document for programs.  Pure."""
 
 from collections.abc import Iterator
+from difflib import ndiff
 from typing import Any, Final
 
 from lifebus.live.runner import Cell
@@ -9,10 +10,11 @@ _TAIL: Final = 300
 
 
 def described(cell: Cell) -> Iterator[str]:
-    """Yield what was expected of a cell and what was recorded, and how the harness's runs ended."""
-    yield from (f"expected {line}" for line in cell.expected.lines)
-    yield from (f"recorded {line}" for line in cell.recorded)
-    yield from (f"wrong: {fault}" for fault in cell.faults)
+    """Yield what was recorded, `-` before what is missing and `+` before what is too much, and how the runs ended."""
+    if not cell.expected.fits(cell.recorded):
+        compared = ndiff(cell.expected.lines, cell.recorded)
+        yield from (line for line in compared if not line.startswith("?"))
+    yield from (f"! {fault}" for fault in cell.faults)
     for ran in cell.runs:
         yield f"the harness ended with {ran.code}: {ran.out[-_TAIL:]!r} {ran.err[-_TAIL:]!r}"
 

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import tempfile
 import uuid
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,7 +75,7 @@ class Sandbox:
         return base | dict(variables)
 
     @asynccontextmanager
-    async def started(self, command: Sequence[str], variables: Mapping[str, str]) -> AsyncIterator["Started"]:
+    async def started(self, command: Sequence[str], variables: Mapping[str, str]) -> AsyncGenerator["Started"]:
         """A process in the project directory while it runs; it and its children are gone at the end of the block."""
         _let_interrupts_through()
         out, err, mark = self.tmp / "out", self.tmp / "err", uuid.uuid4().hex
@@ -151,7 +151,7 @@ class Started:
 
 
 @contextmanager
-def sandbox(more_path: tuple[str, ...] = ()) -> Iterator[Sandbox]:
+def sandbox(more_path: tuple[str, ...] = ()) -> Generator[Sandbox]:
     """A sandbox while the block lasts; the directory's path is short enough for a socket."""
     home = Path(tempfile.mkdtemp(prefix="lb-"))
     try:

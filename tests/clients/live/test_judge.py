@@ -111,3 +111,7 @@ def test_the_announced_end_of_a_session_is_compared_behind_the_ends_of_its_frame
 def test_sessions_follow_each_other_however_their_receipts_were_mixed() -> None:
     first, second = recorded("session.started", "session.ended"), recorded("session.starting", session="s2")
     assert lines_of([first[0], *second, first[1]]) == ["session.started", "session.ended", "session.starting"]
+
+
+def test_what_names_no_session_stands_behind_no_end() -> None:
+    assert broken_rules(recorded("session.ending", "session.ended", "session.ending", session=None)) == []

@@ -1,7 +1,8 @@
 """What a model request and its answer are, whichever protocol carries them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 MODEL: Final = "fake-model"
 """The name by which harnesses are told of the model."""
@@ -23,7 +24,7 @@ class Conversation:
     """A request: its items, and the schema of each tool that it offers."""
 
     items: tuple[ConversationItem, ...]
-    tools: dict[str, dict[str, Any]] = field(default_factory=dict)
+    tools: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
 
     def roles_of(self, text: str) -> list[str]:
         """Return who says this text, once for each place."""
@@ -41,7 +42,7 @@ class Answer:
     tokens: int
     text: str = ""
     tool: str = ""
-    arguments: dict[str, Any] = field(default_factory=dict)
+    arguments: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 def text_of(content: Any) -> str:
@@ -49,10 +50,10 @@ def text_of(content: Any) -> str:
     if isinstance(content, str):
         return content
     if isinstance(content, dict):
-        inner = (content.get(key) for key in ("text", "content", "parts", "output"))
-        return "\n".join(filter(None, map(text_of, inner)))
+        part = cast("dict[str, Any]", content)
+        return "\n".join(filter(None, (text_of(part.get(key)) for key in ("text", "content", "parts", "output"))))
     if isinstance(content, list):
-        return "\n".join(filter(None, map(text_of, content)))
+        return "\n".join(filter(None, map(text_of, cast("Sequence[Any]", content))))
     return ""
 
 

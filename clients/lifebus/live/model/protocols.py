@@ -5,7 +5,7 @@ Each is as small as the harnesses let it be: one answer is one text or one tool 
 
 import json
 import uuid
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from lifebus.live.model.conversation import Answer, Conversation, ConversationItem, text_of
 
@@ -52,8 +52,9 @@ class Messages:
         """Return what a request says."""
         items = [ConversationItem("system", text_of(body.get("system")))]
         for message in body.get("messages", []):
-            content = message.get("content")
-            parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+            content: Any = message.get("content")
+            text: list[Json] = [{"type": "text", "text": content}]
+            parts = cast("list[Json]", content) if isinstance(content, list) else text
             for part in parts:
                 role = "tool" if part.get("type") == "tool_result" else message["role"]
                 items.append(ConversationItem(role, text_of(part)))
@@ -72,7 +73,7 @@ class Messages:
         """Return an answer as server-sent events."""
         whole, block = self.whole(answer, model), self._block(answer)
         if answer.tool:
-            empty = {**block, "input": {}}
+            empty: Json = {**block, "input": {}}
             delta = {"type": "input_json_delta", "partial_json": json.dumps(answer.arguments)}
         else:
             empty, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": answer.text}
@@ -113,7 +114,7 @@ class Responses:
     def read(self, body: Json) -> Conversation:
         """Return what a request says."""
         items = [ConversationItem("system", body.get("instructions") or "")]
-        given = body.get("input") or []
+        given: Any = body.get("input") or ()
         for item in [{"role": "user", "content": given}] if isinstance(given, str) else given:
             role = "tool" if str(item.get("type")).endswith("_output") else item.get("role") or "assistant"
             items.append(ConversationItem(role, text_of(item)))
@@ -137,7 +138,7 @@ class Responses:
     def stream(self, answer: Answer, model: str) -> bytes:
         """Return an answer as server-sent events."""
         whole = self.whole(answer, model)
-        begun = {**whole, "status": "in_progress", "output": [], "usage": None}
+        begun: Json = {**whole, "status": "in_progress", "output": [], "usage": None}
         item = whole["output"][0]
         data: list[Json] = [
             {"type": "response.created", "response": begun},
@@ -159,7 +160,7 @@ class Responses:
 
     def _item(self, answer: Answer) -> Json:
         if not answer.tool:
-            content = [{"type": "output_text", "text": answer.text, "annotations": []}]
+            content: list[Json] = [{"type": "output_text", "text": answer.text, "annotations": []}]
             return {
                 "type": "message",
                 "id": fresh("msg"),
@@ -186,7 +187,8 @@ class ChatCompletions:
         items = [
             ConversationItem(message["role"], text_of(message.get("content"))) for message in body.get("messages", [])
         ]
-        functions = [tool.get("function") or {} for tool in body.get("tools") or []]
+        tools: list[Json] = body.get("tools") or []
+        functions: list[Json] = [tool.get("function") or {} for tool in tools]
         return Conversation(tuple(items), {one.get("name", ""): one.get("parameters") or {} for one in functions})
 
     def whole(self, answer: Answer, model: str) -> Json:
@@ -200,8 +202,8 @@ class ChatCompletions:
         if answer.tool:
             message["tool_calls"] = [{**call, "index": 0} for call in message["tool_calls"]]
         said = base | {"choices": [{"index": 0, "delta": message, "finish_reason": None}]}
-        ended = base | {"choices": [{"index": 0, "delta": {}, "finish_reason": self._reason(answer)}]}
-        counted = base | {"choices": [], "usage": self._usage(answer)}
+        ended: Json = base | {"choices": [{"index": 0, "delta": {}, "finish_reason": self._reason(answer)}]}
+        counted: Json = base | {"choices": [], "usage": self._usage(answer)}
         return events(("", said), ("", ended), ("", counted)) + b"data: [DONE]\n\n"
 
     def _base(self, model: str, kind: str) -> Json:
@@ -233,7 +235,8 @@ class GenerateContent:
             for part in content.get("parts", []):
                 role = "tool" if "functionResponse" in part else content.get("role", "user")
                 items.append(ConversationItem(role, text_of(part) or json.dumps(part.get("functionResponse", ""))))
-        declared = [one for tool in body.get("tools") or [] for one in tool.get("functionDeclarations", [])]
+        tools: list[Json] = body.get("tools") or []
+        declared: list[Json] = [one for tool in tools for one in tool.get("functionDeclarations", [])]
         return Conversation(
             tuple(items),
             {one["name"]: one.get("parametersJsonSchema") or one.get("parameters") or {} for one in declared},

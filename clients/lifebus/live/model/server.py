@@ -4,11 +4,11 @@ import gzip
 import json
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, cast
 
 from lifebus.live.model.conversation import MODEL, Answer, Conversation, arguments_for
 from lifebus.live.model.protocols import ChatCompletions, GenerateContent, Messages, ModelProtocol, Responses
@@ -73,7 +73,7 @@ class FakeModel:
 
 
 @contextmanager
-def fake_model(context_window: int = 200_000) -> Iterator[FakeModel]:
+def fake_model(context_window: int = 200_000) -> Generator[FakeModel]:
     """A model while the block lasts."""
     model = FakeModel(context_window)
     try:
@@ -152,7 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif encoding == "deflate":
             raw = zlib.decompress(raw)
         found: Any = json.loads(raw or b"{}")
-        return found if isinstance(found, dict) else {}
+        return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
     def _chunks(self) -> Iterator[bytes]:
         if self.headers.get("transfer-encoding", "").lower() != "chunked":

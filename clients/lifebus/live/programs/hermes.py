@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from lifebus.live.model.conversation import MODEL
 from lifebus.live.programs.base import HarnessProgram, Preparation, Turn
@@ -13,7 +13,7 @@ def _prepare(box: Sandbox, given: Preparation) -> None:
     folder = box.home / ".hermes"
     folder.mkdir()
     model = {"provider": "custom", "base_url": f"{given.model_url}/v1", "api_key": "dummy", "default": MODEL}
-    settings = {"model": model, "terminal": {"backend": "local"}, "agent": {"api_max_retries": 1}}
+    settings: dict[str, Any] = {"model": model, "terminal": {"backend": "local"}, "agent": {"api_max_retries": 1}}
     if given.refusal:
         settings["hooks"] = {"pre_tool_call": [{"command": str(_refusing(box))}]}
     (folder / "config.yaml").write_text(json.dumps(settings, indent=2))  # JSON is YAML too
