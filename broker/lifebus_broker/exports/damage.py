@@ -2,7 +2,7 @@
 
 from lifebus_broker.exports.jsonl_log import FileSlice, JsonlLog
 from lifebus_broker.snapshots.segment import first_bad_line
-from lifebus_broker.state.stores import Stores, load_stores
+from lifebus_broker.state.stores import Stores, load_base
 from lifebus_contract import InvalidRequest, LifebusError
 
 
@@ -29,7 +29,7 @@ def _first_fault(log: JsonlLog) -> str:
         # Reading is the check: a bad line raises.
         for _ in (*log.heads(), *log.tombstones()):
             pass
-        stores = Stores() if base is None else load_stores(base)
+        stores = Stores() if base is None else load_base(base)
         bad = first_bad_line(stores, log, log.head)
         # The last receipt has no successor whose link would contradict it.
         if bad.position < log.head:

@@ -19,7 +19,7 @@ from lifebus_broker.snapshots.revisions import PinCheck, PinMismatch, check_pins
 from lifebus_broker.snapshots.segment import BadLine, first_bad_line, hash_segment, read_segment
 from lifebus_broker.snapshots.snapshot import SaveSnapshot, decode_snapshot, encode_snapshot
 from lifebus_broker.state.receipt_view import BrokenLog
-from lifebus_broker.state.stores import StoreDigests, Stores, load_stores, pending_of, reduce_event, store_digests
+from lifebus_broker.state.stores import StoreDigests, Stores, load_base, pending_of, reduce_event, store_digests
 from lifebus_broker.state.working_set import WorkingSet, compile_working_set, encode_working_set
 from lifebus_contract import LifebusError
 
@@ -223,7 +223,7 @@ class _Boot:
             if self._restart is not None and self._first - 1 > self._source.floor:
                 return self._restart(self._first - 1)
             dump = self._source.base()
-            stores = Stores() if dump is None else load_stores(dump)
+            stores = Stores() if dump is None else load_base(dump)
             for line in read_segment(self._source, stores.position, self._first - 1):
                 reduce_event(stores, line)
         except (BadLine, BrokenLog) as fault:

@@ -9,7 +9,7 @@ from lifebus_broker.ledger.log import LogLine, LogSource, encode_line
 from lifebus_broker.snapshots.frozen import thaw
 from lifebus_broker.snapshots.segment import BadLine, read_segment
 from lifebus_broker.snapshots.snapshot import SaveSnapshot
-from lifebus_broker.state.stores import Stores, load_stores, pending_of, reduce_event, store_digests
+from lifebus_broker.state.stores import Stores, load_base, pending_of, reduce_event, store_digests
 from lifebus_contract import BrokerBusy, LifebusError
 
 OnProgress = Callable[[int, int], None]
@@ -46,7 +46,7 @@ class LogProof:
         try:
             base = self._source.base()
             if base is not None:
-                self.stores = load_stores(base)
+                self.stores = load_base(base)
         except LifebusError as fault:
             self.faults.append(f"base: {fault.detail}")
             return False

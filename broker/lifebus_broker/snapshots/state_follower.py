@@ -14,7 +14,7 @@ from lifebus_broker.snapshots.compactions.state_cache import CACHE_EVERY, bounda
 from lifebus_broker.snapshots.compactions.state_cache_store import StateCacheStore
 from lifebus_broker.snapshots.refused_file import RefusedFile
 from lifebus_broker.state.receipt_view import BrokenLog
-from lifebus_broker.state.stores import Stores, load_stores, reduce_event
+from lifebus_broker.state.stores import Stores, load_base, reduce_event
 from lifebus_broker.state.stream_digests import Stream, StreamKey
 from lifebus_contract import InternalError, StateConflict
 
@@ -185,7 +185,7 @@ class StateFollower:
         if dump is None and not floor:
             return Stores()
         try:
-            stores = load_stores(dump or b"")
+            stores = load_base(dump or b"")
         except InternalError as fault:
             raise BrokenLog(floor, f"the base of the pruned lines cannot be read: {fault.detail}") from None
         if stores.position != floor:

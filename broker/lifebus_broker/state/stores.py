@@ -9,7 +9,7 @@ compiled from them.  No clock, no randomness, no environment, no iteration order
 bytes, on every machine, and however often one stops, dumps, loads and goes on.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from hashlib import sha256
 from itertools import islice
 from typing import Any, Final, Self
@@ -27,6 +27,9 @@ from lifebus_contract import InternalError
 
 REDUCER_VERSION: Final = 2
 """Counts up whenever the same log would give other bytes; dumps of another version are not loaded, but rebuilt."""
+
+READABLE_BASES: Final = (1, REDUCER_VERSION)
+"""The versions whose dumps can stand for pruned receipts."""
 
 # Items that are hashed at once: hashlib frees the interpreter's lock meanwhile.
 _CHUNK: Final = 64
@@ -92,15 +95,26 @@ def reduce_event(stores: Stores, line: LogLine) -> None:
     stores.position = position
 
 
-def dump_stores(stores: Stores) -> bytes:
-    """Return the stores as canonical JSON, from which `load_stores` makes equal ones."""
+def dump_stores(stores: Stores, version: int = REDUCER_VERSION) -> bytes:
+    """Return the stores as canonical JSON, from which `load_stores` makes equal ones; `version` is of the reducers."""
     pieces = [b'{"facts":', *_array(stores.facts.dump())]
-    pieces.append(f',"position":{stores.position},"reducer":{REDUCER_VERSION},"story":'.encode())
+    pieces.append(f',"position":{stores.position},"reducer":{version},"story":'.encode())
     pieces += _array(stores.sessions.dump())
     pieces.append(b',"unlock":')
     pieces += _array(stores.capabilities.dump())
     pieces.append(b"}")
     return b"".join(pieces)
+
+
+def load_base(data: bytes) -> Stores:
+    """Return the stores that a dump in place of pruned receipts holds; one of an earlier version is read as well.
+
+    What stood in it cannot be replayed any more, and later versions only added fields.
+
+    Raises:
+        InternalError: as `load_stores`.
+    """
+    return _load(data, READABLE_BASES)
 
 
 def load_stores(data: bytes) -> Stores:
@@ -110,10 +124,14 @@ def load_stores(data: bytes) -> Stores:
         InternalError: the bytes are not what `dump_stores` writes (`dump_broken`), or what another version of the
             reducers wrote (`reducer_version`): then replay the log.
     """
+    return _load(data, (REDUCER_VERSION,))
+
+
+def _load(data: bytes, readable: Collection[int]) -> Stores:
     stores = Stores()
     try:
         # Before decoding: another version may have other fields.
-        _check_version(data)
+        version = _check_version(data, readable)
         dump = _DUMP.decode(data)
         stores.position = dump.position
         stores.facts.load(dump.facts)
@@ -122,7 +140,7 @@ def load_stores(data: bytes) -> Stores:
     except (msgspec.DecodeError, UnicodeError, ValueError, RecursionError) as fault:
         raise InternalError(f"not a dump of the stores: {str(fault)[:200]}", code="dump_broken") from None
     # Only the canonical form is accepted: digests are of bytes, not of values.
-    if dump_stores(stores) != data:
+    if dump_stores(stores, version) != data:
         raise InternalError("not a dump of the stores: its form is not the canonical one", code="dump_broken")
     return stores
 
@@ -146,13 +164,14 @@ def pending_of(stores: Stores) -> Pending | None:
     return pending_in(stores.sessions)
 
 
-def _check_version(data: bytes) -> None:
+def _check_version(data: bytes, readable: Collection[int]) -> int:
     found = _VERSION.decode(data).reducer
-    if found != REDUCER_VERSION:
+    if found not in readable:
         raise InternalError(
             f"a dump by version {found} of the reducers, and this is version {REDUCER_VERSION}: replay the log",
             code="reducer_version",
         )
+    return found
 
 
 def _array(items: Iterable[bytes]) -> Iterator[bytes]:

@@ -16,7 +16,7 @@ from lifebus_broker.ledger.sqlite.transfer.copy import copy_ledger
 from lifebus_broker.ledger.sqlite.transfer.exporter import SqliteExport, finish_pruning
 from lifebus_broker.ledger.sqlite.transfer.importer import build_ledger
 from lifebus_broker.snapshots.archive import LEDGER, is_archive, open_archive
-from lifebus_broker.state.stores import REDUCER_VERSION
+from lifebus_broker.state.stores import READABLE_BASES, REDUCER_VERSION
 from lifebus_contract import LifebusError
 from lifebus_supervisor.configuration.settings import Settings
 
@@ -69,8 +69,8 @@ def bring_in(settings: Settings, export: Path, epoch: str, *, replace: bool) -> 
         OSError: a file cannot be written.
     """
     source = _open(regular_file(export, "export"))
-    # a base cannot be computed again, for its receipts are gone; so its version must be ours
-    if source.base() is not None and source.header.reducer != REDUCER_VERSION:
+    # a base cannot be computed again, for its receipts are gone; so its version must be one that we can read
+    if source.base() is not None and source.header.reducer not in READABLE_BASES:
         detail = f"{export}: what stands for its pruned receipts is of version {source.header.reducer} of the fold"
         raise LifebusError(f"{detail}; this program knows {REDUCER_VERSION}", code="ledger_format")
     with held_ledger(settings) as path:

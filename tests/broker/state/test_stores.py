@@ -14,12 +14,12 @@ from msgspec import structs
 from lifebus_broker.ledger.log import LogLine
 from lifebus_broker.ports import NewReceipt
 from lifebus_broker.state import session_table
-from lifebus_broker.state import stores as stores_module
 from lifebus_broker.state.receipt_view import BrokenLog
 from lifebus_broker.state.stores import (
     REDUCER_VERSION,
     Stores,
     dump_stores,
+    load_base,
     load_stores,
     pending_of,
     reduce_event,
@@ -111,11 +111,20 @@ def test_bytes_that_no_dump_has_are_refused(data: bytes) -> None:
 
 
 def test_a_dump_of_other_reducers_is_refused_with_what_to_do() -> None:
-    with patch.object(stores_module, "REDUCER_VERSION", REDUCER_VERSION + 1):
-        newer = dump_stores(Stores())
+    newer = dump_stores(Stores(), REDUCER_VERSION + 1)
     with pytest.raises(InternalError, match=rf"version {REDUCER_VERSION + 1} of.*replay the log") as caught:
         load_stores(newer)
     assert caught.value.code == "reducer_version"
+
+
+def test_a_base_of_an_earlier_version_is_read_because_nothing_else_holds_what_was_pruned() -> None:
+    stores = replayed(lines_of(history(1, 40)))
+    earlier = dump_stores(stores, 1)
+    assert dump_stores(load_base(earlier)) == dump_stores(stores)
+    with pytest.raises(InternalError, match="replay the log"):
+        load_stores(earlier)
+    with pytest.raises(InternalError, match=f"version {REDUCER_VERSION + 1}"):
+        load_base(dump_stores(stores, REDUCER_VERSION + 1))
 
 
 @pytest.mark.parametrize("pins", [{"n": 2**53}, {"n": 0.5}, {"s": "\ud800"}, {"\u00e9": 1}, {"deep": [{1: 2}]}])
