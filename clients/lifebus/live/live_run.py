@@ -55,7 +55,9 @@ class LiveRun:
     async def run(self, turn: Turn) -> Ran:
         """Run the harness to its end, whatever its exit code."""
         async with self.started(turn) as started:
-            return self._kept(await started.ended(RUN_S))
+            ran = self._kept(await started.ended(RUN_S))
+            await started.alone()
+            return ran
 
     async def stopped(self, turn: Turn, number: signal.Signals, condition: Callable[[], bool]) -> Ran:
         """Run the harness, send it a signal as soon as the condition holds, and wait for its end.
@@ -75,7 +77,9 @@ class LiveRun:
                 started.signal_all(number)
             else:
                 started.signal(number)
-            return self._kept(await started.ended(RUN_S))
+            ran = self._kept(await started.ended(RUN_S))
+            await started.alone()
+            return ran
 
     async def session(self) -> str:
         """Return the id of the session that began first.

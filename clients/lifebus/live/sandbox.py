@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import anyio
 import anyio.to_thread
 
 PATIENCE_S: Final = 90.0
 NOWHERE: Final = "http://127.0.0.1:9"
+_LINGER_S: Final = 3.0
+_RETRY_S: Final = 0.05
 _MARK: Final = "HARNESS_RUN"
 _SYSTEM_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 
@@ -135,6 +138,12 @@ class Started:
         except subprocess.TimeoutExpired:
             raise TimeoutError(f"not done after {patience:g} s: {self._ran(0)}") from None
         return self._ran(code)
+
+    async def alone(self) -> None:
+        """Wait until what it has started has ended too, or for some seconds: its last hooks may outlive it."""
+        with anyio.move_on_after(_LINGER_S):
+            while _marked(self._mark):  # noqa: ASYNC110  other processes end
+                await anyio.sleep(_RETRY_S)
 
     def end(self) -> None:
         """Kill it with everything that it started, also what has left its group; nothing of it is left."""
