@@ -225,6 +225,24 @@ def test_a_turns_end_says_how_it_ended(ending: bytes, how: str, evidence: str) -
     assert read(ending) == [TurnEnded(session=SESSION, frame_id="t1", frame_end=how, evidence=evidence)]
 
 
+@pytest.mark.parametrize(
+    ("between", "answer", "how"),
+    [
+        ([line("response_item", {"type": "message", "role": "user"})], None, "blocked"),
+        ([event("item_completed", turn_id="t1", item={"type": "UserMessage"})], None, "completed"),
+        ([line("response_item", {"type": "function_call", "name": "exec_command"})], None, "completed"),
+        ([], "done", "completed"),
+    ],
+)
+def test_a_turn_that_is_complete_without_its_prompt_was_refused(
+    between: list[bytes], answer: str | None, how: str
+) -> None:
+    ended = event("task_complete", turn_id="t1", last_agent_message=answer)
+    last = read(event("task_started", turn_id="t1", **TURN), *between, ended)[-1]
+    assert isinstance(last, TurnEnded)
+    assert (last.frame_id, last.frame_end) == ("t1", how)
+
+
 def test_a_killed_session_shows_a_turn_that_never_ends() -> None:
     (path,) = CAPTURES.glob("codex/exec_sigkill/sessions/*.jsonl")
     found = facts_of("codex", str(path), records_of(path))

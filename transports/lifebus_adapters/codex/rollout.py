@@ -7,6 +7,8 @@
   token counts and no trigger.
 - A compaction on request is a task of its own, without the `turn_attribution` that turns have: it is no turn, and what
   is done in it is no work of one.
+- A prompt that a hook refused never gets into the file: its task is complete without it, without an answer and without
+  an error.
 - A sub-agent has a file of its own under its own thread id, and fills a context of its own: it has no facts for us.
   Its first line shows it: `source` is an object, `thread_source` is not the user, a parent thread is named, or
   `session_id` is not `id`.  A file whose first line is missing is taken for a session of its own, which no hook names:
@@ -18,7 +20,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from lifebus_adapters.shared.lines import LineDecoder, named
 from lifebus_adapters.shared.telemetry import (
@@ -42,7 +44,8 @@ _TASK_WINDOW: Final = "rollout:task_started.model_context_window"
 _THREAD_OF_USER: Final = (None, "user")
 _TYPED_BY_OTHERS: Final = frozenset({"user", "developer", "system"})
 _HOOK_PROMPT: Final = "HookPrompt"
-_ITEMS_OF_OTHERS: Final = frozenset({"UserMessage", _HOOK_PROMPT})
+_USER_MESSAGE: Final = "UserMessage"
+_ITEMS_OF_OTHERS: Final = frozenset({_USER_MESSAGE, _HOOK_PROMPT})
 
 
 class _Line(Struct):
@@ -78,6 +81,7 @@ class _Ended(Struct):
     turn_id: str | None = None
     error: Raw = _NULL
     reason: str | None = None
+    answer: str | UnsetType | None = field(default=UNSET, name="last_agent_message")
 
 
 class _Item(Struct):
@@ -126,6 +130,8 @@ class RolloutReader:
         self._is_subagent = False
         self._attributes_turns = False
         self._in_compaction = False
+        # The turn that has begun, as long as nothing shows that its prompt was taken.
+        self._untaken: str | None = None
         self._compactions = 0
 
     def read(self, record: bytes) -> Sequence[Fact]:
@@ -185,13 +191,17 @@ class RolloutReader:
                 return self._activity(session, line)
 
     def _item(self, session: str, line: _Line, completed: _Item) -> Sequence[Fact]:
+        self._untaken = None
         # One item a stop, however many hooks refused it.
         if completed.item.type == _HOOK_PROMPT:
             return (TurnContinued(session=session, frame_id=named(completed.turn_id, "payload.turn_id")),)
         return self._activity(session, line)
 
     def _activity(self, session: str, line: _Line) -> Sequence[Fact]:
-        return (Activity(session=session),) if not self._in_compaction and _is_activity(line) else ()
+        if self._in_compaction or not _is_activity(line):
+            return ()
+        self._untaken = None
+        return (Activity(session=session),)
 
     def _compacted(self, session: str, ordinal: int | None) -> Sequence[Fact]:
         self._compactions += 1
@@ -206,10 +216,14 @@ class RolloutReader:
         # Before the first turn that is attributed, a missing attribution says nothing.
         self._attributes_turns |= attributed
         self._in_compaction = self._attributes_turns and not attributed
+        # Versions that attribute no turns store prompts in another form.
+        self._untaken = turn if attributed else None
         return () if self._in_compaction else (TurnStarted(session=session, frame_id=turn),)
 
     def _task_complete(self, session: str, ended: _Ended) -> Sequence[Fact]:
         if ended.error == _NULL:
+            if self._untaken is not None and self._untaken == ended.turn_id and ended.answer is None:
+                return self._ended(session, ended, "blocked", "rollout:task_complete without the prompt")
             return self._ended(session, ended, "completed", "rollout:task_complete")
         return self._ended(session, ended, "failed", "rollout:task_complete.error")
 
