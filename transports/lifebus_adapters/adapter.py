@@ -56,7 +56,8 @@ class HookReading(Struct, frozen=True, kw_only=True):
     are its lifecycle events in causal order, all of one `invocation_id`; `facts` what else is in the payload
     (token counts, a turn's end); `transcript` the telemetry file that it names.  A call for a `display` only wants
     something to show: it does not prove that hooks are run.  Unless the call `names_frame`, the frame id of its
-    emissions is a stand-in; one that `may_continue` the open frame may be no prompt of a user.
+    emissions is a stand-in; one that `may_continue` the open frame may be no prompt of a user.  One that
+    `announces` the end of its frame has a lone `frame.ending` or `frame.ended`, and the frame may go on.
     """
 
     hook: str
@@ -67,6 +68,7 @@ class HookReading(Struct, frozen=True, kw_only=True):
     display: bool = False
     names_frame: bool = True
     may_continue: bool = False
+    announces: bool = False
 
 
 class ContextDelivery(Struct, frozen=True, kw_only=True):

@@ -25,6 +25,8 @@ _NEXT_PROMPT: Final = "the next prompt came"
 _SESSION_ENDED: Final = "the session ended"
 _SUPERSEDED: Final = "another frame opened, and no hook reported the end"
 _NO_WORK: Final = "the session ended, and nothing shows whether the frame's prompt was taken"
+_RUNNING_S: Final = 60.0
+"""How much longer silence has to be where a turn's file should have shown its end and has not, in seconds."""
 _AWAKE_S: Final = 3_600
 """For how long silence must have been supervised, in seconds: the wall clock jumps, and a machine may have slept."""
 
@@ -90,7 +92,7 @@ def dead_end(monitor: SessionMonitor) -> SessionEnd:
     if closed is not None:
         return SessionEnd(how="completed", evidence=closed[0], source="telemetry")
     pid = 0 if process is None else process.pid
-    how = "abandoned" if has_unsettled_frames(monitor) else "process_gone"
+    how = "abandoned" if _was_at_work(monitor) else "process_gone"
     return SessionEnd(how=how, evidence=f"process {pid} is gone, and no hook reported the end", orderly=False)
 
 
@@ -98,6 +100,12 @@ def has_unsettled_frames(monitor: SessionMonitor) -> bool:
     """Whether a frame is open of which nothing shows how it ended."""
     turns = monitor.turns
     return any(not turns.is_announced(frame) and frame.frame_id not in turns.ends for frame in monitor.state.frames)
+
+
+def _was_at_work(monitor: SessionMonitor) -> bool:
+    """Whether a frame is open that its file shows at work, or of which nothing shows how it ended."""
+    running = monitor.turns.running
+    return has_unsettled_frames(monitor) or any(frame.frame_id == running for frame in monitor.state.frames)
 
 
 def _is_settled(monitor: SessionMonitor, moment: Moment, settle_s: float) -> bool:
@@ -118,14 +126,14 @@ def _silent_end(monitor: SessionMonitor, moment: Moment, abandon_s: int) -> Sess
     supervised_s = moment.monotonic_s - max(monitor.hooks.reported_at or 0.0, monitor.loaded_at)
     if silent_s < abandon_s or grows or supervised_s < min(abandon_s, _AWAKE_S):
         return None
-    how = "abandoned" if has_unsettled_frames(monitor) else "silent"
+    how = "abandoned" if _was_at_work(monitor) else "silent"
     return SessionEnd(how=how, evidence=f"nothing came for {silent_s} s, and the process is unknown", orderly=False)
 
 
 def session_closings(monitor: SessionMonitor, end: SessionEnd) -> list[SupervisionFinding]:
     """Return the end of a session that is over, and before it those of its open frames."""
     evidence = LEFT_OPEN if end.orderly else end.evidence
-    closings = list(frame_closings(monitor, evidence, orderly=end.orderly))
+    closings = list(frame_closings(monitor, evidence, orderly=end.orderly, killed=not end.orderly))
     if monitor.state.ended:
         return closings
     facts = {**end.facts, "session_end": end.how, "evidence": end.evidence[:512], SOURCE: end.source}
@@ -134,15 +142,22 @@ def session_closings(monitor: SessionMonitor, end: SessionEnd) -> list[Supervisi
 
 
 def frame_closings(
-    monitor: SessionMonitor, evidence: str, source: str = "supervisor", *, orderly: bool = False
+    monitor: SessionMonitor,
+    evidence: str,
+    source: str = "supervisor",
+    *,
+    orderly: bool = False,
+    killed: bool = False,
 ) -> Iterator[SupervisionFinding]:
     """Yield the ends of all open frames, the innermost first; what is known of an end goes before the `evidence`.
 
-    After an `orderly` end of the session a frame whose prompt nobody saw taken is not known to be abandoned: another
-    hook may have refused its prompt.
+    In a session that was `killed` a turn that its file shows at work has not ended as announced.  After an `orderly`
+    end of the session a frame whose prompt nobody saw taken is not known to be abandoned: another hook may have refused
+    its prompt.
     """
     for frame in reversed(monitor.state.frames):
-        known = _known_end(monitor, frame, _SESSION_ENDED if orderly else evidence)
+        at_work = killed and monitor.turns.running == frame.frame_id
+        known = None if at_work else _known_end(monitor, frame, _SESSION_ENDED if orderly else evidence)
         unknown = orderly and frame.parent is None and frame.frame_id not in monitor.turns.taken
         if known is not None:
             yield known
@@ -239,7 +254,9 @@ def _quiet_since(monitor: SessionMonitor, frame: OpenFrame) -> float | None:
     announced = turns.announced.get(frame.frame_id)
     since = monitor.loaded_at if announced is None else announced.at
     # The session's file shows the turn at work, and nothing of a sub-agent.
-    return since if frame.parent is not None or grown_at is None else max(since, grown_at)
+    quiet = since if frame.parent is not None or grown_at is None else max(since, grown_at)
+    # Between two attempts of one turn a harness may wait for long; its file says when it is over.
+    return quiet + _RUNNING_S if turns.running == frame.frame_id else quiet
 
 
 def _settled_by_silence(monitor: SessionMonitor, moment: Moment, settle_s: float) -> Iterator[SupervisionFinding]:

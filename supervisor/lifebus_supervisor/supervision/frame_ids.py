@@ -25,8 +25,10 @@ _OPENS: Final = frozenset({LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OP
 def with_resolved_frame(monitor: SessionMonitor, reading: HookReading) -> Sequence[Emission]:
     """Return a call's emissions with the frame that they are really about, where the call does not name it."""
     emissions = reading.emissions
-    if reading.names_frame or not monitor.loaded or emissions[0].request.event not in FRAME_EVENTS:
+    if not monitor.loaded or emissions[0].request.event not in FRAME_EVENTS:
         return emissions
+    if reading.names_frame:
+        return _with_continuation(monitor, reading)
     open_frame = _newest_outermost(monitor)
     if emissions[0].request.event in _OPENS:
         is_same = reading.may_continue and open_frame is not None and monitor.turns.is_announced(open_frame)
@@ -38,6 +40,15 @@ def with_resolved_frame(monitor: SessionMonitor, reading: HookReading) -> Sequen
     else:
         return emissions
     return [_in_frame(emission, frame_id) for emission in emissions]
+
+
+def _with_continuation(monitor: SessionMonitor, reading: HookReading) -> Sequence[Emission]:
+    """Return the emissions of a call that names its frame: an opening of the one that is open goes on in it."""
+    context = reading.emissions[0].request.frame_context
+    is_opening = reading.may_continue and reading.emissions[0].request.event in _OPENS
+    if context is None or not is_opening or context.frame_id not in {one.frame_id for one in monitor.state.frames}:
+        return reading.emissions
+    return [_in_frame(emission, context.frame_id, **{CONTINUES: True}) for emission in reading.emissions]
 
 
 def next_number(turns: Iterable[str]) -> str:

@@ -154,7 +154,7 @@ def _frame_end(
     if frame is None:
         goes_on = announces and is_first and not context.is_spooled
         yield from _end_of_no_open_frame(monitor, reading, emission, original, goes_on=goes_on)
-    elif announces and frame.frame_id in monitor.turns.prompted and emission.telemetry.get(_ACTIVE) is False:
+    elif announces and _seems_to_go_on(monitor, reading, frame) and emission.telemetry.get(_ACTIVE) is False:
         if is_first:
             yield from _as_emissions(monitor, [ended_before_prompt(frame)], emission, context)
             yield from _announced_late(own_frame_of(monitor, emission), original)
@@ -162,10 +162,8 @@ def _frame_end(
         if is_first:
             inner = children_ended(monitor, frame.frame_id, _AROUND_ENDS)
             yield from _as_emissions(monitor, inner, emission, context)
-        if not announces:
-            yield emission
-        elif emission.request.event is LifecycleEvent.FRAME_ENDING:
-            yield _announced(emission, _announced_end(monitor, frame, _how(original)), frame.announced + 1)
+        is_announcement = announces or reading.announces
+        yield from _announcement(monitor, frame, emission, original) if is_announcement else (emission,)
 
 
 def _end_of_no_open_frame(
@@ -189,17 +187,39 @@ def _announced_late(found: tuple[Emission, Emission], original: Sequence[Emissio
     return opened, _announced(ending, _how(original), 1)
 
 
-def _announced_end(monitor: SessionMonitor, frame: OpenFrame, how: str) -> str:
-    """Return how a frame is announced to end; the ordinary end after a failure does not take the failure back."""
-    before = frame.announced_end
-    stands = before is not None and before != "completed" and monitor.turns.is_announced(frame)
-    return before if stands and before is not None and how == "completed" else how
+def _seems_to_go_on(monitor: SessionMonitor, reading: HookReading, frame: OpenFrame) -> bool:
+    """Whether a prompt without a frame's name was taken for the continuation of the frame."""
+    return not reading.names_frame and frame.frame_id in monitor.turns.prompted
+
+
+def _announcement(
+    monitor: SessionMonitor, frame: OpenFrame, emission: Emission, original: Sequence[Emission]
+) -> Iterator[Emission]:
+    """Yield what is announced of an open frame's end: by a stop, or by a lone end that only says how it will be."""
+    how = _how(original)
+    stands = monitor.turns.is_announced(frame)
+    # A turn that failed says so once; the ordinary end that follows does not take it back.
+    word = frame.announced_end if stands and frame.announced_end and how == "completed" else how
+    if emission.request.event is LifecycleEvent.FRAME_ENDING:
+        yield _announced(emission, word, frame.announced + 1)
+    elif len(original) == 1 and not (stands and word == frame.announced_end):
+        # Another word for the same stop is no further stop.
+        yield _announced(_as_ending(emission), word, frame.announced if stands else frame.announced + 1)
+
+
+def _as_ending(ended: Emission) -> Emission:
+    """Return a lone end as the announcement that it is."""
+    key = ended.request.idempotency_key
+    own_key = None if key is None else f"{key.removesuffix(LifecycleEvent.FRAME_ENDED)}{LifecycleEvent.FRAME_ENDING}"
+    request = structs.replace(ended.request, event=LifecycleEvent.FRAME_ENDING, idempotency_key=own_key)
+    telemetry = {name: fact for name, fact in ended.telemetry.items() if name != "frame_end"}
+    return structs.replace(ended, request=request, telemetry=telemetry)
 
 
 def _how(original: Sequence[Emission]) -> str:
     """Return how the call says that its frame ended."""
-    ended = next(one for one in original if one.request.event is LifecycleEvent.FRAME_ENDED)
-    return str(ended.telemetry.get("frame_end") or "completed")
+    ended = (one for one in original if one.request.event is LifecycleEvent.FRAME_ENDED)
+    return next((str(one.telemetry["frame_end"]) for one in ended if one.telemetry.get("frame_end")), "completed")
 
 
 def _announced(emission: Emission, how: str, count: int) -> Emission:

@@ -167,6 +167,9 @@ class Supervisor:
         self, monitor: SessionMonitor, reading: HookReading, results: Sequence[EmissionResult], now: float
     ) -> None:
         """Take the ends that a call has announced, or a prompt that went on after one, now that they are on record."""
+        if reading.announces and (context := reading.emissions[0].request.frame_context) is not None:
+            # What it says may be announced already, and so not recorded again: it is a sign of life all the same.
+            monitor.turns = turns.on_announced_again(monitor.turns, context.frame_id, now)
         for stored in (one for result in results for one in result.stored):
             receipt = read_receipt(stored.receipt, stored.position)
             facts = receipt.telemetry_summary

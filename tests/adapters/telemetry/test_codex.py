@@ -183,10 +183,10 @@ def test_a_compaction_on_request_is_no_turn_and_no_work() -> None:
         event("task_started", turn_id="t3", **TURN),
     )
     assert found == [
-        TurnStarted(session=SESSION, frame_id="t1"),
+        TurnStarted(session=SESSION, frame_id="t1", reports_end=True),
         TurnEnded(session=SESSION, frame_id="t1", evidence="rollout:task_complete"),
         Compacted(session=SESSION, key="ordinal:24"),
-        TurnStarted(session=SESSION, frame_id="t3"),
+        TurnStarted(session=SESSION, frame_id="t3", reports_end=True),
     ]
 
 
@@ -195,7 +195,7 @@ def test_work_after_a_compaction_on_request_counts_again() -> None:
     started = event("task_started", turn_id="t1", **TURN)
     item = line("response_item", {"type": "function_call_output"})
     found = read(started, event("task_started", turn_id="t2"), item, ended, item)
-    assert found == [TurnStarted(session=SESSION, frame_id="t1"), Activity(session=SESSION)]
+    assert found == [TurnStarted(session=SESSION, frame_id="t1", reports_end=True), Activity(session=SESSION)]
 
 
 def test_the_start_of_a_session_after_a_compaction_is_no_new_session() -> None:
@@ -208,7 +208,7 @@ def test_the_start_of_a_session_after_a_compaction_is_no_new_session() -> None:
 
 
 def test_turns_of_a_version_that_attributes_none_are_turns() -> None:
-    assert read(event("task_started", turn_id="t1")) == [TurnStarted(session=SESSION, frame_id="t1")]
+    assert read(event("task_started", turn_id="t1")) == [TurnStarted(session=SESSION, frame_id="t1", reports_end=True)]
 
 
 @pytest.mark.parametrize(

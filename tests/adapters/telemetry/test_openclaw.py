@@ -124,7 +124,11 @@ def test_a_run_is_a_turn_and_session_ended_ends_the_run_alone() -> None:
     made = opened()
     for name, data in (("session.started", {}), ("prompt.submitted", {"prompt": "secret"}), ("tool.call", {})):
         step(made, name, **data)
-    assert made.poll() == [Activity(session=S), TurnStarted(session=S, frame_id=RUN), Activity(session=S)]
+    assert made.poll() == [
+        Activity(session=S),
+        TurnStarted(session=S, frame_id=RUN, reports_end=True),
+        Activity(session=S),
+    ]
     step(made, "session.ended", status="success")
     evidence = "database:trajectory.session.ended.success"
     assert made.poll() == [TurnEnded(session=S, frame_id=RUN, evidence=evidence)]
@@ -140,6 +144,33 @@ def test_a_run_ends_as_its_status_says(status: str, end: str) -> None:
     (fact,) = made.poll()
     assert isinstance(fact, TurnEnded)
     assert fact.frame_end == end
+
+
+def test_a_run_whose_prompt_a_hook_refused_was_blocked_and_not_failed() -> None:
+    made = opened()
+    step(made, "session.started")
+    step(made, "trace.metadata")
+    step(made, "model.completed", promptErrorSource="hook:before_agent_run", promptError="secret")
+    step(made, "session.ended", status="error", promptError="secret")
+    step(made, "session.ended", run="another", status="error")
+    *_, refused, failed = made.poll()
+    evidence = "database:trajectory.promptErrorSource.hook:before_agent_run"
+    assert refused == TurnEnded(session=S, frame_id=RUN, frame_end="blocked", evidence=evidence)
+    assert isinstance(failed, TurnEnded)
+    assert failed.frame_end == "failed"
+
+
+def test_a_run_that_asks_the_model_again_and_again_ends_once() -> None:
+    made = opened()
+    for _ in range(7):
+        for name in ("session.started", "trace.metadata", "context.compiled", "prompt.submitted"):
+            step(made, name)
+        step(made, "model.completed", stopReason="error", promptErrorSource=None)
+        step(made, "trace.artifacts", finalStatus="error", stopReason="error")
+    step(made, "session.ended", status="error", stopReason="error")
+    ends = [fact for fact in made.poll() if isinstance(fact, TurnEnded)]
+    evidence = "database:trajectory.session.ended.error"
+    assert ends == [TurnEnded(session=S, frame_id=RUN, frame_end="failed", evidence=evidence)]
 
 
 def test_what_belongs_to_no_run_has_no_facts() -> None:

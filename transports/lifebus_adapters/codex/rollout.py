@@ -218,7 +218,7 @@ class RolloutReader:
         self._in_compaction = self._attributes_turns and not attributed
         # Versions that attribute no turns store prompts in another form.
         self._untaken = turn if attributed else None
-        return () if self._in_compaction else (TurnStarted(session=session, frame_id=turn),)
+        return () if self._in_compaction else (TurnStarted(session=session, frame_id=turn, reports_end=True),)
 
     def _task_complete(self, session: str, ended: _Ended) -> Sequence[Fact]:
         if ended.error == _NULL:

@@ -4,6 +4,8 @@
 - `transcript_events` holds the messages; those of the model carry the usage of their own request.  A `compaction` entry
   is the proof of one.  Old entries are packed and hold no facts any more.
 - `trajectory_runtime_events` names its runs; its `session.ended` comes with each run and ends the run, not the session.
+  A run may make several attempts, each with `session.started` and `model.completed`; it ends once.  Where a hook
+  refused the prompt, `model.completed` says so, and the run's end only that it failed.
 """
 
 from collections.abc import Callable, Sequence
@@ -56,7 +58,8 @@ _FEWER_STEPS: Final = """
 SELECT last FROM (SELECT coalesce(max(rowid), 0) AS last FROM trajectory_runtime_events) WHERE last < ?
 """
 _STEPS: Final = """
-SELECT number, session_id, run_id, json_extract(d, '$.type'), json_extract(d, '$.data.status')
+SELECT number, session_id, run_id, json_extract(d, '$.type'), json_extract(d, '$.data.status'),
+  json_extract(d, '$.data.promptErrorSource')
 FROM (
   SELECT rowid AS number, session_id, run_id, CASE WHEN json_valid(event_json) THEN event_json ELSE 'null' END AS d
   FROM trajectory_runtime_events
@@ -65,6 +68,7 @@ FROM (
 ORDER BY number
 """
 
+_REFUSED: Final = "hook:before_agent_run"
 _FRAME_ENDS: Final = {"success": "completed", "interrupted": "interrupted", "cleanup": "interrupted"}
 
 
@@ -109,6 +113,7 @@ class _Step(Struct, array_like=True):
     run: str | None
     type: str | None
     status: str | None
+    refused_by: str | None
 
 
 _NODE: Final = RowDecoder(_Node)
@@ -124,12 +129,14 @@ class AgentReader:
         self._nodes_at: int | None = None
         self._entries = TablePosition()
         self._steps = TablePosition()
+        # The run whose prompt a hook refused; its end says only that it failed.
+        self._refused: str | None = None
         self._read: dict[str, Callable[[Sequence[Row]], Sequence[Fact]]] = {
             _NODES: self._nodes,
             _FEWER_ENTRIES: partial(_end_at, self._entries),
             _ENTRIES: partial(self._entries.read, facts_of=_entry),
             _FEWER_STEPS: partial(_end_at, self._steps),
-            _STEPS: partial(self._steps.read, facts_of=_step),
+            _STEPS: partial(self._steps.read, facts_of=self._step),
         }
 
     def queries(self) -> Sequence[RowQuery]:
@@ -164,6 +171,28 @@ class AgentReader:
             if node.window
         ]
 
+    def _step(self, row: Row) -> Sequence[Fact]:
+        step = _STEP.read(row)
+        session, run = _session(step.session), named(step.run, "run_id")
+        if run is None:
+            return ()
+        if step.type == "prompt.submitted":
+            return (TurnStarted(session=session, frame_id=run, reports_end=True),)
+        if step.type == "session.ended":
+            return (self._run_ended(session, run, named(step.status, "data.status") or "unknown"),)
+        if step.refused_by == _REFUSED:
+            self._refused = run
+        return (Activity(session=session),)
+
+    def _run_ended(self, session: str, run: str, status: str) -> Fact:
+        if run == self._refused:
+            evidence = f"database:trajectory.promptErrorSource.{_REFUSED}"
+            return TurnEnded(session=session, frame_id=run, frame_end="blocked", evidence=evidence)
+        # A status that is not known is no success.
+        end = _FRAME_ENDS.get(status, "failed")
+        evidence = f"database:trajectory.session.ended.{status}"
+        return TurnEnded(session=session, frame_id=run, frame_end=end, evidence=evidence)
+
 
 def _end_at(position: TablePosition, rows: Sequence[Row]) -> Sequence[Fact]:
     position.end_at(rows)
@@ -194,21 +223,6 @@ def _compacted(session: str, entry: _Entry) -> Fact:
     if entry_id is None:
         raise InvalidRequest("a compaction without its id", code="missing", field="$.id")
     return Compacted(session=session, key=f"entry:{entry_id}", tokens_before=entry.before, tokens_after=entry.after)
-
-
-def _step(row: Row) -> Sequence[Fact]:
-    step = _STEP.read(row)
-    session, run = _session(step.session), named(step.run, "run_id")
-    if run is None:
-        return ()
-    if step.type == "prompt.submitted":
-        return (TurnStarted(session=session, frame_id=run),)
-    if step.type != "session.ended":
-        return (Activity(session=session),)
-    # A status that is not known is no success.
-    end = _FRAME_ENDS.get(step.status or "", "failed")
-    evidence = f"database:trajectory.session.ended.{named(step.status, 'data.status') or 'unknown'}"
-    return (TurnEnded(session=session, frame_id=run, frame_end=end, evidence=evidence),)
 
 
 def _session(text: str) -> str:

@@ -4,6 +4,9 @@ A plugin inside OpenClaw passes on ``{"hook": …, "event": …, "ctx": …}``. 
 session_end and the compaction hooks are documented, but were not seen in a local run: those are the Gateway's.
 after_compaction also comes when nothing was compacted; its `compactedCount` is 0 then.
 
+before_prompt_build and agent_end come for each attempt of a run: again after a failed request, and where a plugin has
+refused before_agent_finalize.  `success` of agent_end may be true after a model's error: the database knows better.
+
 `before_prompt_build` may return ``{"prependContext": …}``.  The text lands in front of the prompt, inside the user's
 message: `pre_frame_leading`, and no `developer_equivalent_frame`.
 """
@@ -44,18 +47,24 @@ HOOKS: Final = HookTable(
     rules={
         "session_start": HookRule(events=SESSION_OPEN),
         "before_prompt_build": HookRule(
-            events=FRAME_OPEN, facts=(_MODEL, _TRIGGER), takes=ManifestPlacementClass.PRE_FRAME_LEADING
+            events=FRAME_OPEN,
+            facts=(_MODEL, _TRIGGER),
+            may_continue=True,
+            takes=ManifestPlacementClass.PRE_FRAME_LEADING,
         ),
         "before_compaction": HookRule(events=(LifecycleEvent.CONTEXT_PRESSURE_OBSERVED,)),
         # A count of 0 means that nothing was compacted, although the hook came.
         "after_compaction": HookRule(events=(LifecycleEvent.CONTEXT_COMPACTED,), unless=("event.compactedCount", 0)),
         "before_agent_finalize": HookRule(
-            events=(LifecycleEvent.FRAME_ENDING,), facts=(FactField("event.stopHookActive", bool, "stop_hook_active"),)
+            events=(LifecycleEvent.FRAME_ENDING,),
+            facts=(FactField("event.stopHookActive", bool, "stop_hook_active"),),
+            announces=True,
         ),
         "agent_end": HookRule(
             events=(LifecycleEvent.FRAME_ENDED,),
             facts=(FactField("event.durationMs", int, "duration_ms"),),
             frame_end=_run_end,
+            announces=True,
         ),
         "session_end": HookRule(events=SESSION_CLOSE, facts=(FactField("event.reason"),)),
     },

@@ -122,6 +122,7 @@ def read_hook(
         display=name in table.displays,
         names_frame=_named_frame(payload, table.identity) is not None,
         may_continue=rule is not None and rule.may_continue,
+        announces=rule is not None and rule.announces,
     )
 
 

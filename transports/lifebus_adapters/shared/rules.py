@@ -50,7 +50,8 @@ class HookRule(Struct, frozen=True, kw_only=True):
     `unless` names a field and the value with which the hook means nothing.  `frame_end` says how a frame ended: one
     word, or a function that takes it from the payload.  `subagent` hooks are about a nested frame and must name the
     agent.  `mode` is the integration mode through which it came.  A hook that fires `once` for a turn or agent is known
-    by their ids.  One that `may_continue` comes for a prompt, and also where a refused stop made the turn go on.
+    by their ids.  One that `may_continue` comes for a prompt, and also where a refused stop made the turn go on.  One
+    that `announces` has a lone `frame.ending` or `frame.ended`, and the frame may go on.
     `takes` is the placement class of the context that its answer may carry, None where it carries none.
     """
 
@@ -61,6 +62,7 @@ class HookRule(Struct, frozen=True, kw_only=True):
     subagent: bool = False
     once: bool = False
     may_continue: bool = False
+    announces: bool = False
     mode: IntegrationMode = IntegrationMode.NATIVE_HOOK
     takes: ManifestPlacementClass | None = None
 

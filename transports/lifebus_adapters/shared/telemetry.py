@@ -52,12 +52,14 @@ class Compacted(Struct, frozen=True, kw_only=True, tag=True):
 class TurnStarted(Struct, frozen=True, kw_only=True, tag=True):
     """A turn began; `frame_id` is the id the harness's hooks use for it, None where the file does not name it.
 
-    One that is `compacting` was begun to rewrite the context, and no hook of a prompt reports it.
+    One that is `compacting` was begun to rewrite the context, and no hook of a prompt reports it.  `reports_end` says
+    that the same file shows the turn's end as well, however it ends, unless the harness is killed.
     """
 
     session: str
     frame_id: str | None = None
     compacting: bool = False
+    reports_end: bool = False
 
 
 class TurnEnded(Struct, frozen=True, kw_only=True, tag=True):

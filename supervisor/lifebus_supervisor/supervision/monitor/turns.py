@@ -36,6 +36,8 @@ class TurnState(Struct, frozen=True, kw_only=True):
     ends: dict[str, EndSeen] = {}
     # The turn that began last in the telemetry; None before the first one, and where it names none.
     newest: str | None = None
+    # The turn that began last in a file that will show its end as well, until it does.
+    running: str | None = None
     # How often telemetry showed that a turn went on after its end was announced.
     continued: dict[str, int] = {}
     # What a hook of this process announced of a frame's end.
@@ -74,9 +76,15 @@ def on_fact(  # noqa: PLR0917  what a fact of telemetry comes with
             state = _with_prompt_taken(state, fact.frame_id or _newest_outermost(frames))
             if fact.frame_id is not None and is_unannounced:
                 state = structs.replace(state, unannounced={fact.frame_id: tick, **state.unannounced})
-            return state if state.newest == fact.frame_id else structs.replace(state, newest=fact.frame_id)
-        case TurnEnded() if not history or any(frame.frame_id == fact.frame_id for frame in frames):
-            return _with_end(state, EndSeen(fact, source, tick), frames)
+            running = fact.frame_id if fact.reports_end else None
+            if (state.newest, state.running) == (fact.frame_id, running):
+                return state
+            return structs.replace(state, newest=fact.frame_id, running=running)
+        case TurnEnded():
+            if state.running is not None and state.running == fact.frame_id:
+                state = structs.replace(state, running=None)
+            is_known = not history or any(frame.frame_id == fact.frame_id for frame in frames)
+            return _with_end(state, EndSeen(fact, source, tick), frames) if is_known else state
         case TurnContinued():
             return _with_continuation(state, fact.frame_id or _newest_outermost(frames))
         case Activity() | Usage():
@@ -95,6 +103,14 @@ def on_opened(state: TurnState, frame_id: str) -> TurnState:
 def on_announced(state: TurnState, frame_id: str, announced: AnnouncedFrameEnd) -> TurnState:
     """Take that a hook has just announced the end of a frame."""
     return structs.replace(state, announced={**state.announced, frame_id: announced})
+
+
+def on_announced_again(state: TurnState, frame_id: str, now: float) -> TurnState:
+    """Take that a hook has repeated what is announced of a frame's end."""
+    announced = state.announced.get(frame_id)
+    if announced is None:
+        return state
+    return on_announced(state, frame_id, AnnouncedFrameEnd(at=now, metadata=announced.metadata))
 
 
 def on_prompted(state: TurnState, frame_id: str) -> TurnState:
