@@ -1,4 +1,4 @@
-"""A run that makes several attempts is one frame: OpenClaw builds the prompt of a run again under its id."""
+"""A turn that its file shows at work, and one that makes several attempts, is one frame (OpenClaw, Codex)."""
 
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,10 @@ S, RUN = "s1", "run-1"
 
 async def hook(rig: SupervisedBus, name: str, run: str = RUN, **event: Any) -> list[Receipt]:
     return await rig.hook("openclaw", {"hook": name, "event": event, "ctx": {"sessionId": S, "runId": run}})
+
+
+def codex(hook_name: str) -> dict[str, str]:
+    return {"hook_event_name": hook_name, "session_id": S, "turn_id": "t1"}
 
 
 def lines(receipts: list[Receipt]) -> list[str]:
@@ -101,3 +105,39 @@ async def test_another_run_settles_the_announced_end_of_the_one_before(tmp_path:
         await hook(rig, "before_agent_finalize")
         found = lines(await hook(rig, "before_prompt_build", "run-2"))
         assert found == [f"{RUN} frame.ended completed", "run-2 frame.opening", "run-2 frame.opened"]
+
+
+async def test_silence_does_not_settle_the_end_of_a_turn_that_its_file_shows_at_work(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        await rig.hook("codex", codex("UserPromptSubmit"))
+        rig.news("codex", S, TurnStarted(session=S, frame_id="t1", reports_end=True))
+        await rig.hook("codex", codex("Stop"))
+        assert lines(await rig.tick(10)) == []
+        await rig.hook("codex", codex("Stop"))
+        rig.news("codex", S, TurnEnded(session=S, frame_id="t1"))
+        assert lines(await rig.tick()) == ["t1 frame.ended completed"]
+
+
+async def test_a_file_that_never_shows_the_announced_end_of_its_turn_is_not_waited_for_without_end(
+    tmp_path: Path,
+) -> None:
+    async with supervised(tmp_path) as rig:
+        await rig.hook("codex", codex("UserPromptSubmit"))
+        rig.news("codex", S, TurnStarted(session=S, frame_id="t1", reports_end=True))
+        await rig.hook("codex", codex("Stop"))
+        await rig.observe()
+        rig.clock.seconds += 59
+        assert lines(await rig.observe()) == []
+        rig.clock.seconds += 2
+        assert lines(await rig.observe()) == ["t1 frame.ended completed"]
+
+
+async def test_a_turn_that_is_killed_while_its_file_shows_it_at_work_has_not_ended_as_announced(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        await rig.hook("codex", codex("UserPromptSubmit"))
+        rig.news("codex", S, TurnStarted(session=S, frame_id="t1", reports_end=True))
+        await rig.hook("codex", codex("Stop"))
+        rig.dead.add(HARNESS)
+        found = await rig.tick(4)
+        assert lines(found) == ["t1 frame.ended abandoned"]
+        assert found[-1].telemetry_summary["session_end"] == "abandoned"

@@ -234,40 +234,6 @@ async def test_a_turn_that_goes_on_is_one_frame_however_long_it_takes(tmp_path: 
         assert endings(await rig.tick(2)) == [("frame.ended", "t1", "completed")]
 
 
-async def test_silence_does_not_settle_the_end_of_a_turn_that_its_file_shows_at_work(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as rig:
-        await running_turn(rig)
-        rig.news("codex", SESSION, TurnStarted(session=SESSION, frame_id="t1", reports_end=True))
-        await rig.hook("codex", stop("t1"))
-        assert endings(await rig.tick(10)) == []
-        await rig.hook("codex", stop("t1"))
-        rig.news("codex", SESSION, TurnEnded(session=SESSION, frame_id="t1"))
-        assert endings(await rig.tick()) == [("frame.ended", "t1", "completed")]
-
-
-async def test_a_file_that_never_shows_the_announced_end_of_its_turn_is_not_waited_for_without_end(
-    tmp_path: Path,
-) -> None:
-    async with supervised(tmp_path) as rig:
-        await running_turn(rig)
-        rig.news("codex", SESSION, TurnStarted(session=SESSION, frame_id="t1", reports_end=True))
-        await rig.hook("codex", stop("t1"))
-        await rig.observe()
-        rig.clock.seconds += 59
-        assert endings(await rig.observe()) == []
-        rig.clock.seconds += 2
-        assert endings(await rig.observe()) == [("frame.ended", "t1", "completed")]
-
-
-async def test_a_turn_that_is_killed_while_its_file_shows_it_at_work_has_not_ended_as_announced(tmp_path: Path) -> None:
-    async with supervised(tmp_path) as rig:
-        await running_turn(rig)
-        rig.news("codex", SESSION, TurnStarted(session=SESSION, frame_id="t1", reports_end=True))
-        await rig.hook("codex", stop("t1"))
-        rig.dead.add(HARNESS)
-        assert endings(await rig.tick(4)) == [("frame.ended", "t1", "abandoned"), ("session.ended", None, "abandoned")]
-
-
 async def test_a_stop_after_the_recorded_end_is_that_of_a_frame_of_its_own(tmp_path: Path) -> None:
     async with supervised(tmp_path) as rig:
         await running_turn(rig)
