@@ -105,8 +105,11 @@ def test_a_restored_ledger_is_a_new_history_and_the_one_before_lies_aside(shell:
     assert shell.call("ledger", "verify").code == 0
     assert shell.call("ledger", "verify", str(tmp_path / "copy.db")).code == 0
     with broker_up(shell):
-        ran = shell.call("emit", "session.started", "--adapter", "codex", "--session", "s", "--key", "s1")
-        assert (ran.code, "used before" in ran.err) == (1, True)
+        known = ["emit", "session.started", "--adapter", "codex", "--session", "s", "--key", "s1"]
+        (again,) = shell.call(*known, "--json").lines
+        assert (again["replayed"], shell.call("ledger", "info", "--json").json["head"]) == (True, 5)
+        other = shell.call("emit", "session.ended", *known[2:])
+        assert (other.code, "used before" in other.err) == (1, True)
         emit(shell, 1, "s", first=50)
         assert shell.call("receipts", "--json", "-n", "1").lines[0]["receipt"]["sequence"] == 4
 

@@ -84,7 +84,7 @@ async def test_a_reset_begins_again_where_it_is_told_to() -> None:
             again = [one.position for one in await take(deliveries, 5)]
             assert again == [5, 3, 4, 5, 6], "what had come already, then from there on"
         assert (await bus.cursors.reset("n")).lag == 0
-        with pytest.raises(InvalidRequest, match="no cursor"):
+        with pytest.raises(InvalidRequest, match="there is no consumer"):
             await bus.cursors.reset("other")
 
 
@@ -103,7 +103,7 @@ async def test_an_evicted_name_is_forgotten_and_its_consumer_told() -> None:
             await bus.cursors.evict("n")
         async with running_bus(directory=directory) as daemon, connected(daemon) as bus:
             assert await bus.cursors.standing() == []
-            with pytest.raises(InvalidRequest, match="no cursor"):
+            with pytest.raises(InvalidRequest, match="there is no consumer"):
                 await bus.cursors.dead_letters("n")
 
 

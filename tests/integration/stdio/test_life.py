@@ -300,11 +300,11 @@ async def test_ctrl_c_ends_it_with_130_and_without_a_traceback() -> None:
         assert (await peer.ended(), await peer.errors()) == (130, "")
 
 
-async def test_what_cannot_be_read_is_an_error_in_one_sentence() -> None:
+async def test_what_cannot_be_read_is_an_error_in_one_sentence_and_a_next_step() -> None:
     with short_directory() as directory:
         stdin = os.open(directory / "file", os.O_WRONLY | os.O_CREAT)
         try:
             ended = await finished(await start_stdio(directory, stdin=stdin))
         finally:
             os.close(stdin)
-    assert ended == (74, b"", b"lifebus: Bad file descriptor\n")
+    assert ended == (74, b"", b"lifebus: Bad file descriptor\n  put that right, then try again\n")

@@ -53,7 +53,8 @@ def _run_proxy(command: tuple[str, ...], options: ProxyOptions, adapter: str, or
         UsageError: there is no command.
     """
     if not command:
-        raise UsageError("what is to be run? write it behind --, e.g. `-- codex app-server`")
+        name = "run" if options.owned else "tee"
+        raise UsageError(f"what is to be run? write it behind --, e.g. `lifebus {name} -- codex app-server`")
     options.adapter, options.origin, options.runtime_dir = parse_adapter(adapter), origin, runtime_dir
     return run_proxy(list(command), options)
 
