@@ -126,6 +126,8 @@ _ROUTING: Final[_Codes] = {
     "body_too_large": ErrorCode(_TOO_LARGE, "a payload's body is larger than a message may carry"),
     "byte_size_mismatch": ErrorCode(_INVALID, "a payload's body has another size than it says"),
     "digest_mismatch": ErrorCode(_INVALID, "a payload's body has another digest than it says"),
+    "prompt_blocked": ErrorCode(_REJECTED, "a payload was placed for a prompt that the model never got"),
+    "answer_not_taken": ErrorCode(_REJECTED, "a payload was placed in a hook's answer, and the harness did not get it"),
     "context_too_large": ErrorCode(_TOO_LARGE, "what is to be injected exceeds the harness's limit"),
 }
 """What is refused before or while an emission is routed."""

@@ -132,6 +132,13 @@ class EventBus:
         results = await self._dispatcher.append([new_receipt(plan.receipt, emission)])
         return EmissionResult(refusal=results) if isinstance(results, Refusal) else _result_of(results[0])
 
+    async def record(self, receipts: Sequence[NewReceipt]) -> list[AppendResult] | Refusal:
+        """Record finished receipts as they are, no client is asked; return when they are durable, or why they are not.
+
+        They correct others: what they are about was planned and recorded before.
+        """
+        return await self._dispatcher.append(receipts)
+
     def publish_transient(self, client_id: str, emission: Emission) -> Receipt:
         """Fan out a receipt that is neither stored nor numbered, and return it (docs/contract.md 2.6).
 

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from lifebus_broker.ports import Ledger, Query, Refusal
-from lifebus_broker.state.telemetry_keys import FRAME
+from lifebus_broker.state.telemetry_keys import FRAME, is_applied_before
 from lifebus_contract import CallbackRequest, LifecycleEvent
 from lifebus_contract.codec import decode_receipt
 
@@ -64,7 +64,8 @@ class FrameEnds:
             for stored in page.stored:
                 receipt = decode_receipt(stored.receipt)
                 frame = receipt.telemetry_summary.get(FRAME)
-                if isinstance(frame, str):
+                # A background client's opening, or a correction, may stand behind the end.
+                if isinstance(frame, str) and not is_applied_before(receipt.telemetry_summary):
                     self._take(receipt.event, (*key, frame), _Claim(receipt.event_id, receipt.invocation_id))
             after, complete = page.next, page.complete
         self._learned[session] = None

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from lifebus_broker.ports import EMITTER
 from lifebus_broker.state.receipt_view import ReceiptLike
-from lifebus_broker.state.telemetry_keys import BACKGROUND_CLIENT
+from lifebus_broker.state.telemetry_keys import is_applied_before
 from lifebus_contract import CAPABILITIES, SUPPORT_STRENGTH, Degradation, LifecycleEvent, SupportState
 
 Scope = tuple[str, str | None]
@@ -87,8 +87,8 @@ class CapabilityState:
     def apply(self, receipt: ReceiptLike) -> None:
         """Apply the next receipt; only reports and the ends of sessions change anything."""
         if receipt.event is _ENDED:
-            # A background client's receipt may come after the session has started again.
-            if BACKGROUND_CLIENT in receipt.telemetry_summary:
+            # Such a receipt may come after the session has started again.
+            if is_applied_before(receipt.telemetry_summary):
                 return
             self.sessions.pop((receipt.adapter_id, receipt.harness_session_id), None)
         elif changes := reported(receipt):

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from lifebus_broker.state.telemetry_keys import BACKGROUND_CLIENT
+from lifebus_broker.state.telemetry_keys import is_applied_before
 from lifebus_contract import LifecycleEvent
 
 MAX_OPEN_FRAMES: Final = 64
@@ -38,7 +38,7 @@ INITIAL: Final = HeadState()
 def next_head(state: HeadState, event: LifecycleEvent, summary: Mapping[str, object]) -> HeadState:
     """Return the state after a receipt of `event` with this `telemetry_summary`; the same object if nothing changed."""
     # The event was applied when it was first recorded.
-    if BACKGROUND_CLIENT in summary:
+    if is_applied_before(summary):
         return state
     ended = event is _ENDED or (state.ended and event not in _BEGINS)
     frames, counted = state.open_frames, state.harness_sequence

@@ -20,7 +20,6 @@ from lifebus_broker.state.telemetry_keys import (
     ANNOUNCED_END,
     ANNOUNCED_ENDS,
     APP_SERVER,
-    BACKGROUND_CLIENT,
     CAUSE,
     COMPACTIONS_BEFORE,
     FRAME,
@@ -33,6 +32,7 @@ from lifebus_broker.state.telemetry_keys import (
     SIGNAL,
     SOURCE,
     USED,
+    is_applied_before,
 )
 from lifebus_contract import SUPPORT_STRENGTH, LifecycleEvent, PressureLevel
 
@@ -53,14 +53,15 @@ _HEIGHT: Final = {level: number for number, level in enumerate(PressureLevel)}
 def apply_receipt(state: SessionState, position: int, receipt: ReceiptLike) -> None:
     """Apply the next receipt of the session; one that was applied before changes nothing.
 
-    Of a background client's receipt only its own payloads and failure count: the event itself was applied before.
+    Of a background client's receipt, and of a correction, only its own payloads and failure count: the event itself was
+    applied before.
     """
     # Live receipts and the log overlap after a restart.
     if position <= state.last_position:
         return
     event, facts = receipt.event, receipt.telemetry_summary
     _count(state, position, receipt)
-    if BACKGROUND_CLIENT not in facts:
+    if not is_applied_before(facts):
         _apply_event(state, position, receipt)
     # An ended session has no pending questions or payloads.
     if not state.course.ended:

@@ -1,5 +1,6 @@
 """The keys of `telemetry_summary` that reducers read, and the names of lifebus's own clients."""
 
+from collections.abc import Mapping
 from typing import Final
 
 FRAME: Final = "frame_id"
@@ -21,7 +22,7 @@ SOURCE: Final = "source"
 SIGNAL: Final = "signal"
 """The fact that marks pressure which a harness signalled without numbers."""
 CAUSE: Final = "cause"
-"""The fact that says why capabilities were lost, or of which loss they recovered."""
+"""The fact that says why capabilities were lost, of which loss they recovered, or why a delivery turned out false."""
 COMPACTIONS_BEFORE: Final = "compactions_before"
 """The fact that says how many compactions of a session its file proves from before it was supervised."""
 PROCESS: Final = "harness_process"
@@ -36,6 +37,9 @@ REQUEST: Final = "request_id"
 BACKGROUND_CLIENT: Final = "client_background"
 """The fact in the receipt of a background client: the event was recorded before, and others may have followed since."""
 
+CORRECTS: Final = "corrects"
+"""The fact in a receipt that takes back what another one promised: that receipt's id."""
+
 HOOKS: Final = "lifebus.hook"
 """The client that speaks for hooks."""
 APP_SERVER: Final = "lifebus.app_server"
@@ -44,3 +48,8 @@ SUPERVISOR: Final = "lifebus.supervisor"
 """The client under whose name supervision records what it finds."""
 OWN_CLIENTS: Final = frozenset({HOOKS, APP_SERVER, SUPERVISOR})
 """The clients that speak for lifebus itself: what they record is no sign of life of an app."""
+
+
+def is_applied_before(facts: Mapping[str, object]) -> bool:
+    """Whether a receipt's event was applied with another receipt, so that only what is the receipt's own counts."""
+    return BACKGROUND_CLIENT in facts or CORRECTS in facts

@@ -57,6 +57,8 @@ class ReceiptFilter:
     "Only this event, e.g. frame.opened."
     status: str | None = None
     "Only this status, e.g. failed."
+    payload: str | None = None
+    "Only receipts that say what became of this payload: its id, e.g. pay_01K…."
 
     @property
     def adapter_id(self) -> str | None:

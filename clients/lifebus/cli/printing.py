@@ -23,6 +23,12 @@ _SESSION_TAIL: Final = 6
 _PRESSURE: Final = ("context_used_tokens", "context_used_pct", "context_pressure")
 
 
+_CORRECTIONS: Final = {
+    "prompt_blocked": "never reached the model: the prompt was blocked",
+    "answer_not_taken": "never reached the harness: it did not get the hook's answer",
+}
+
+
 def session_label(receipt: Receipt) -> str:
     """Return adapter and the end of the session id, which differs where their beginnings do not."""
     session = receipt.harness_session_id
@@ -59,10 +65,18 @@ def fact_of(receipt: Receipt) -> str:
     return str(facts.get("trigger") or facts.get("canary") or "")
 
 
+def correction_of(receipt: Receipt) -> str:
+    """Return in words why a receipt takes back what another one promised; empty where it does not."""
+    facts = receipt.telemetry_summary
+    return _CORRECTIONS.get(str(facts.get("cause")), "it turned out false") if "corrects" in facts else ""
+
+
 def note_of(receipt: Receipt) -> str:
     """Return the one thing worth saying beside the status: what is lost, the failure, the placement, or the facts."""
     if degraded := degraded_of(receipt):
         return degraded
+    if correction := correction_of(receipt):
+        return correction
     if receipt.failure_class is not None:
         return receipt.failure_class.value
     if placement := placement_of(receipt):
@@ -83,6 +97,7 @@ def whole_line(receipt: Receipt) -> str:
         "placement": placement_of(receipt),
         "failure": receipt.failure_class.value if receipt.failure_class else "",
         "degraded": degraded_of(receipt).replace(" ", ","),
+        "correction": f'"{correction}"' if (correction := correction_of(receipt)) else "",
         "fact": f'"{fact}"' if " " in (fact := fact_of(receipt)) else fact,
         "receipt": receipt.receipt_id,
     }

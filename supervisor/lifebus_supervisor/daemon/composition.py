@@ -31,6 +31,7 @@ from lifebus_supervisor.api.status import StatusVerbs
 from lifebus_supervisor.api.workers import Workers
 from lifebus_supervisor.app_server.intake import AppServerIntake
 from lifebus_supervisor.configuration.settings import Settings
+from lifebus_supervisor.corrections.corrector import Corrector
 from lifebus_supervisor.daemon.halt import Halt
 from lifebus_supervisor.daemon.sockets import ZmqSockets
 from lifebus_supervisor.hook_intake.calls import HookCalls
@@ -64,6 +65,7 @@ class Core:
     snapshots: SnapshotVerbs
     retention: RetentionTask | None
     workers: Workers
+    corrector: Corrector
     hooks: HookIntake
 
 
@@ -101,6 +103,7 @@ def compose_core(
     supervisor, recorder = compose_supervisor(settings, bus, ADAPTERS, follower)
     consumers = Consumers(ConsumerTable(ledger, tasks, time.monotonic), time.monotonic)
     snapshots = SnapshotVerbs(settings, bus, follower)
+    corrector = Corrector(bus, time.time)
     # Clients get less than the hook waits, or their answers would arrive at a closed connection.
     hook_budget_s = settings.limits.hook_answer_ms / 1000 * _HOOK_SHARE
     return Core(
@@ -116,7 +119,10 @@ def compose_core(
         snapshots=snapshots,
         retention=_compose_retention(settings, ledger, follower, snapshots, consumers),
         workers=Workers(bus.clients, Dispatches(), time.monotonic),
-        hooks=HookIntake(HookCalls(bus, ADAPTERS, hook_budget_s, supervision=supervisor), settings),
+        corrector=corrector,
+        hooks=HookIntake(
+            HookCalls(bus, ADAPTERS, hook_budget_s, supervision=supervisor, on_lost=corrector.on_lost), settings
+        ),
     )
 
 
@@ -191,6 +197,7 @@ def _publish_commits(core: Core, receipts: ReceiptPublisher) -> None:
     fanout, epoch = core.bus.fanout, core.bus.ledger.epoch
     fanout.listen(lambda stored: receipts.publish(epoch, stored))
     fanout.listen(core.supervisor.on_commit)
+    fanout.listen(core.corrector.on_commit)
     # Apart from commits: transient receipts have no position and would look like a hole.
     fanout.listen_transient(lambda stored: receipts.publish_transient(epoch, stored))
     core.signals.listen(partial(receipts.publish_signals, core.signals.epoch))

@@ -106,6 +106,7 @@ async def _start(daemon: Daemon) -> None:
     if daemon.follower is not None:
         daemon.follower.is_serving.set()
     start_supervision(daemon.supervisor, settings, tasks)
+    tasks.start_soon(daemon.corrector.run)
     tasks.start_soon(publish_beacons, daemon)
     tasks.start_soon(sweep_leases, daemon)
     tasks.start_soon(daemon.signals.enforce_quota)
@@ -132,7 +133,7 @@ def _is_unfinished(daemon: Daemon) -> bool:
     """Whether something taken is not durable yet; once the ledger has failed, nothing will be."""
     if daemon.halt.exit_code == EXIT_IO:
         return False
-    return bool(daemon.bus.dispatches or daemon.bus.ledger.status().queued)
+    return bool(daemon.bus.dispatches or daemon.bus.ledger.status().queued or daemon.corrector.is_pending)
 
 
 async def _handle_signals(signals: AsyncIterator[signal.Signals], daemon: Daemon) -> None:

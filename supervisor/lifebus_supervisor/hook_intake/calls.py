@@ -16,7 +16,9 @@ from lifebus_broker.routing.dispatch import EmissionResult
 from lifebus_broker.routing.registry import alias_warning
 from lifebus_broker.state.telemetry_keys import HOOKS
 from lifebus_contract import AdapterManifest, BrokerBusy, Emission, IdSource, InvalidRequest, LifebusError
+from lifebus_supervisor.corrections.corrector import LostAnswer
 from lifebus_supervisor.hook_intake.failed_calls import CallCounters, FailureLimit, failure_of
+from lifebus_supervisor.hook_intake.promises import Promises
 
 CLIENT_ID: Final = HOOKS
 """The client under whose name facts from hooks are recorded."""
@@ -56,7 +58,7 @@ class HookCalls:
     """Handles hook calls; `budget` is how long callback clients may take together, in seconds.
 
     `clock` returns monotonic seconds, for the limit of recorded failures; `supervision` merges what hooks report with
-    what is known already.
+    what is known already.  `on_lost` is called with each answer that promised a delivery and reached nobody.
     """
 
     def __init__(
@@ -65,9 +67,12 @@ class HookCalls:
         adapters: Mapping[str, Adapter],
         budget: float,
         clock: Callable[[], float] = time.monotonic,
+        *,
         supervision: HookSupervision | None = None,
+        on_lost: Callable[[LostAnswer], None] | None = None,
     ) -> None:
         self.counters = CallCounters()
+        self._promises = Promises(on_lost)
         self._bus = bus
         self._adapters = adapters
         self._budget = budget
@@ -100,7 +105,12 @@ class HookCalls:
         results = await self._emit(emissions, dispatch=not spooled)
         # Only now: what is not durable yet must not change what supervision knows.
         self._supervision.hook_seen(call, reading, results)
+        self._promises.note(call, emissions, results)
         return _NOTHING if spooled else await _offload(call, adapter.render, call, _deliveries(emissions, results))
+
+    def answered(self, call: HookCall, taken: bool) -> None:
+        """Take whether the hook was there to take its answer, once that was sent."""
+        self._promises.settle(call, taken=taken)
 
     async def _emit(self, emissions: Sequence[Emission], *, dispatch: bool) -> list[EmissionResult]:
         if not emissions:

@@ -78,6 +78,7 @@ class HookIntake:
                 limits=self._limits,
                 counters=self._server,
                 caller_of=caller_of,
+                on_answered=self._calls.answered,
                 task_status=task_status,
             )
         finally:

@@ -10,7 +10,14 @@ import anyio
 
 from lifebus_adapters.adapter import HookAnswer, HookCall
 from lifebus_transports.framing.hook_frames import decode_answer, encode_call
-from lifebus_transports.hooks.server import CallerOf, HandleCall, HookServerCounters, HookServerLimits, serve_hooks
+from lifebus_transports.hooks.server import (
+    CallerOf,
+    HandleCall,
+    HookServerCounters,
+    HookServerLimits,
+    OnAnswered,
+    serve_hooks,
+)
 
 PATIENCE_S = 20.0
 
@@ -39,11 +46,13 @@ async def open_server(
     limits: HookServerLimits | None = None,
     *,
     caller_of: CallerOf | None = None,
+    on_answered: OnAnswered | None = None,
 ) -> AsyncIterator[HookServerCounters]:
     """Serve hook calls at `path` inside the block."""
     counters = HookServerCounters()
     async with anyio.create_task_group() as tasks:
-        await tasks.start(partial(serve_hooks, path, handle, limits=limits, counters=counters, caller_of=caller_of))
+        serve = partial(serve_hooks, path, handle, limits=limits, counters=counters, caller_of=caller_of)
+        await tasks.start(partial(serve, on_answered=on_answered))
         try:
             yield counters
         finally:

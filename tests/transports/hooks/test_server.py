@@ -87,6 +87,38 @@ async def test_a_late_answer_is_given_up_but_the_call_is_handled_to_its_end(path
     assert counters == HookServerCounters(calls=1, late=1)
 
 
+async def test_whether_an_answer_was_taken_is_reported_once_for_each_call(path: Path) -> None:
+    answered: dict[str, bool] = {}
+    asked, release = anyio.Event(), anyio.Event()
+
+    async def handle(call: HookCall) -> HookAnswer:
+        if call.call_id == "broken":
+            raise RuntimeError("bug")
+        if call.call_id in {"late", "gone"}:
+            asked.set()
+            await release.wait()
+        return HookAnswer(stdout=b"remember")
+
+    def note(call: HookCall, taken: bool) -> None:
+        assert call.call_id not in answered
+        answered[call.call_id] = taken
+
+    async with open_server(path, handle, HookServerLimits(answer_s=0.05), on_answered=note):
+        for name in ("taken", "broken", "late"):
+            await ask(path, a_call(call_id=name))
+        assert answered == {"taken": True, "broken": False}
+        release.set()
+        await until(lambda: "late" in answered)
+    release, asked = anyio.Event(), anyio.Event()
+    async with open_server(path, handle, HookServerLimits(answer_s=PATIENCE_S), on_answered=note):
+        async with await anyio.connect_unix(path) as hook:
+            await hook.send(encode_call(a_call(call_id="gone")))
+            await asked.wait()
+        release.set()
+        await until(lambda: "gone" in answered)
+    assert answered == {"taken": True, "broken": False, "late": False, "gone": False}
+
+
 async def test_a_call_that_never_ends_is_given_up_and_frees_its_place(path: Path) -> None:
     limits = HookServerLimits(answer_s=0.01, handle_s=0.05, at_once=1)
     async with open_server(path, waiting_for(anyio.Event(), []), limits) as counters:

@@ -30,6 +30,9 @@ from lifebus_transports.runtime_dir import check_socket_path
 HandleCall = Callable[[HookCall], Awaitable[HookAnswer]]
 """Turns one hook call into its answer; raises `BrokerBusy` when the hook had better spool the call."""
 
+OnAnswered = Callable[[HookCall, bool], None]
+"""Takes whether the answer that a call's handler returned was sent in time, to a hook that was still there."""
+
 CallerOf = Callable[[int, int | None], CallerProcess | None]
 """Turns the process id that a call claims, and the one the kernel names, into the harness's process."""
 
@@ -80,18 +83,21 @@ async def serve_hooks(
     limits: HookServerLimits | None = None,
     counters: HookServerCounters | None = None,
     caller_of: CallerOf | None = None,
+    on_answered: OnAnswered | None = None,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve hook calls at the socket `path` (0600) until cancelled; calls in hand are then still answered.
 
-    `caller_of` is called while the caller waits, so that the process it names is still there.
+    `caller_of` is called while the caller waits, so that the process it names is still there.  `on_answered` is called
+    once for each call that was handled.
     The caller holds the runtime directory's lock and has removed a stale socket: binding would steal a live one.
 
     Raises:
         LifebusError: `socket_path_too_long`.
         OSError: the socket cannot be bound.
     """
-    server = _HookServer(handle, limits or HookServerLimits(), counters or HookServerCounters(), caller_of or _nobody)
+    limits, counters = limits or HookServerLimits(), counters or HookServerCounters()
+    server = _HookServer(handle, limits, counters, caller_of or _nobody, on_answered or _ignore)
     async with await anyio.create_unix_listener(check_socket_path(path), mode=0o600) as listener:
         task_status.started()
         async with anyio.create_task_group() as tasks:
@@ -103,9 +109,15 @@ class _HookServer:
     """One server's limits and counters, and the connections that it has in hand."""
 
     def __init__(
-        self, handle: HandleCall, limits: HookServerLimits, counters: HookServerCounters, caller_of: CallerOf
+        self,
+        handle: HandleCall,
+        limits: HookServerLimits,
+        counters: HookServerCounters,
+        caller_of: CallerOf,
+        on_answered: OnAnswered,
     ) -> None:
         self._handle = handle
+        self._on_answered = on_answered
         self._caller_of = caller_of
         self._limits = limits
         self._counters = counters
@@ -178,7 +190,8 @@ class _HookServer:
 
     async def _answer(self, stream: SocketStream, call: HookCall) -> None:
         """Have the call handled, and answer in time, with or without the result."""
-        answer = _EMPTY
+        answer: bytes | None = None
+        taken = False
         handled = anyio.Event()
 
         async def work() -> None:
@@ -196,12 +209,16 @@ class _HookServer:
                     await handled.wait()
                 if not handled.is_set():
                     self._count("late", call_id=call.call_id)
-                await _send(stream, answer)
+                own = answer
+                taken = await _send(stream, _EMPTY if own is None else own) and own is not None
                 await stream.aclose()
         if scope.cancelled_caught:
             self._count("failed", call_id=call.call_id, error="deadline")
+        # Behind the handler: what a late one promised is known only then.
+        self._on_answered(call, taken)
 
-    async def _handled(self, call: HookCall) -> bytes:
+    async def _handled(self, call: HookCall) -> bytes | None:
+        """Return the handler's answer, None where it has none to give."""
         try:
             return encode_answer(await self._handle(call))
         except BrokerBusy:
@@ -209,7 +226,7 @@ class _HookServer:
             return BUSY
         except Exception as fault:  # noqa: BLE001  a broken handler must not take the server down
             self._count("failed", call_id=call.call_id, error=type(fault).__name__)
-            return _EMPTY
+            return None
 
     def _count(self, what: str, **facts: object) -> None:
         """Count a mishap; log the 1st, 2nd, 4th, 8th … of a kind, and never what a peer sent unchecked."""
@@ -224,6 +241,10 @@ def _nobody(_claimed: int, _peer: int | None) -> None:
     """Know no process."""
 
 
+def _ignore(_call: HookCall, _taken: bool) -> None:
+    """Do nothing."""
+
+
 def _has_gone(connection: PeerSocket) -> bool:
     """Whether the peer has closed its end; one that has only finished sending still waits for its answer.
 
@@ -236,10 +257,12 @@ def _has_gone(connection: PeerSocket) -> bool:
     return any(event & select.POLLHUP for _, event in poll.poll(0))
 
 
-async def _send(stream: SocketStream, message: bytes) -> None:
-    """Send to a peer that may be gone, or may never read."""
+async def _send(stream: SocketStream, message: bytes) -> bool:
+    """Send to a peer that may be gone, or may never read; return whether it was there to take the message."""
     with anyio.move_on_after(1.0):
         try:
             await stream.send(message)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            return
+            return False
+        return True
+    return False

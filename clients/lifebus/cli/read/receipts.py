@@ -3,6 +3,7 @@
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -49,7 +50,7 @@ def list_receipts(
     from lifebus_contract.codec import decode_receipt  # noqa: PLC0415
 
     query = _query(filters, since)
-    epoch, stored = on_bus(connection, lambda bus: _newest(bus, query, last))
+    epoch, stored = on_bus(connection, lambda bus: _newest(bus, query, last, filters.payload))
     printer = ReceiptPrinter(json=connection.json)
     for one in stored:
         printer.show(decode_receipt(one.receipt), Position(epoch, one.position))
@@ -92,9 +93,10 @@ def export(
     """
     query = _query(filters, since)
     try:
-        count = on_bus(connection, lambda bus: _export(bus, query))
+        count = on_bus(connection, lambda bus: _export(bus, query, filters.payload))
     except TransportError as fault:
-        count = _write(_receipts_here(fault, query))
+        here = _receipts_here(fault, query)
+        count = _write(one for one in here if _is_about(one, filters.payload))
     # Before the count: a pipe that was closed must be noticed first.
     sys.stdout.flush()
     say(f"{count} receipts")
@@ -127,27 +129,42 @@ def _query(filters: ReceiptFilter, since: str | None) -> "Backfill":
     )
 
 
-async def _receipts(bus: "Bus", query: "Backfill", after: int) -> "AsyncIterator[WireReceipt]":
+async def _receipts(
+    bus: "Bus", query: "Backfill", after: int, payload: str | None = None
+) -> "AsyncIterator[WireReceipt]":
     """Yield the receipts after a position up to the newest."""
     from msgspec.structs import replace  # noqa: PLC0415
 
     while True:
         page = await bus.read(replace(query, after=after, limit=1024))
         for one in page.rows:
-            yield one
+            if _is_about(one.receipt, payload):
+                yield one
         # Receipts may be pruned while the pages are read: then reading goes on at the new floor.
         after = max(page.next, page.floor)
         if page.complete:
             return
 
 
-async def _newest(bus: "Bus", query: "Backfill", count: int) -> "tuple[str, list[WireReceipt]]":
+def _is_about(receipt: bytes, payload: str | None) -> bool:
+    """Whether a receipt says what became of a payload; of any, where none is asked for."""
+    if payload is None:
+        return True
+    # Most receipts are of no payload at all: the bytes are searched first.
+    if dumps(payload, ensure_ascii=False).encode() not in receipt:
+        return False
+    from lifebus_contract.codec import decode_receipt  # noqa: PLC0415
+
+    return any(one.payload_id == payload for one in decode_receipt(receipt).payload_receipts)
+
+
+async def _newest(bus: "Bus", query: "Backfill", count: int, payload: str | None) -> "tuple[str, list[WireReceipt]]":
     """Return the last receipts that match, reading further back in growing steps."""
     ledger = (await bus.status()).ledger
     window = max(count, _WINDOW)
     while True:
         after = max(ledger.floor, ledger.head - window)
-        found = [one async for one in _receipts(bus, query, after)]
+        found = [one async for one in _receipts(bus, query, after, payload)]
         if len(found) >= count or after == ledger.floor:
             return ledger.epoch, found[-count:]
         # Growing steps: a filter that matches seldom needs few requests, and a common one reads little.
@@ -179,9 +196,9 @@ def _write(receipts: Iterator[bytes]) -> int:
     return count
 
 
-async def _export(bus: "Bus", query: "Backfill") -> int:
+async def _export(bus: "Bus", query: "Backfill", payload: str | None) -> int:
     count = 0
-    async for one in _receipts(bus, query, (await bus.status()).ledger.floor):
+    async for one in _receipts(bus, query, (await bus.status()).ledger.floor, payload):
         put_bytes(one.receipt)
         count += 1
     return count
@@ -258,13 +275,14 @@ def predicate(filters: ReceiptFilter, since: datetime | None = None) -> Callable
     adapter, event, status = filters.adapter_id, filters.lifecycle_event, filters.receipt_status
     # Receipts count whole seconds, so the bound does as well.
     earliest = int(since.timestamp()) if since is not None else None
-    if adapter is None and event is None and status is None and earliest is None:
+    if adapter is None and event is None and status is None and earliest is None and filters.payload is None:
         return None
     return lambda receipt: (
         (adapter is None or receipt.adapter_id == adapter)
         and (event is None or receipt.event is event)
         and (status is None or receipt.status is status)
         and (earliest is None or receipt.at_epoch_s >= earliest)
+        and (filters.payload is None or any(one.payload_id == filters.payload for one in receipt.payload_receipts))
     )
 
 

@@ -13,7 +13,7 @@ from lifebus_adapters.shared.telemetry import Compacted, Fact
 from lifebus_broker.state.receipt_view import ReceiptLike
 from lifebus_broker.state.session_reducer import apply_receipt
 from lifebus_broker.state.session_state import SessionState
-from lifebus_broker.state.telemetry_keys import FRAME
+from lifebus_broker.state.telemetry_keys import FRAME, is_applied_before
 from lifebus_contract import LifecycleEvent
 from lifebus_supervisor.supervision.monitor import compactions, hooks, process, telemetry, turns
 from lifebus_supervisor.supervision.monitor.compactions import CompactionState
@@ -104,6 +104,8 @@ class SessionMonitor:
         """Take one more receipt of the ledger."""
         apply_receipt(self.state, position, receipt)
         self.position = position
+        if is_applied_before(receipt.telemetry_summary):
+            return
         frame = receipt.telemetry_summary.get(FRAME)
         if isinstance(frame, str) and receipt.event in _FRAME_OPENS:
             self.turns = turns.on_opened(self.turns, frame)
