@@ -32,7 +32,8 @@ def emissions_of(
 ) -> list[Emission]:
     """Return the findings of one evaluation of a session as emissions of one invocation, in order."""
     invocation = invocation_id or ids.make(INVOCATION)
-    return [_emission(finding, manifest, key, ids, invocation, mode or mode_of(manifest)) for finding in findings]
+    usual = mode or mode_of(manifest)
+    return [_emission(finding, manifest, key, ids, invocation, finding.mode or usual) for finding in findings]
 
 
 def mode_of(manifest: AdapterManifest) -> IntegrationMode:

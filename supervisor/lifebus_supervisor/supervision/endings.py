@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from lifebus_broker.state.session_state import OpenFrame
 from lifebus_broker.state.telemetry_keys import SOURCE
-from lifebus_contract import LifecycleEvent
+from lifebus_contract import IntegrationMode, LifecycleEvent
 from lifebus_contract.fields import FactValue
 from lifebus_supervisor.supervision.findings import GRACE_TICKS, Moment, SupervisionFinding
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
@@ -34,7 +34,7 @@ _AWAKE_S: Final = 3_600
 class SessionEnd(Struct, frozen=True, kw_only=True):
     """That a session is over: how, what shows it, and who.
 
-    It is `orderly` where the harness ended it by itself, and not killed.
+    It is `orderly` where the harness ended it by itself, and not killed; `announced` where a hook of it said so.
     """
 
     how: str
@@ -43,6 +43,7 @@ class SessionEnd(Struct, frozen=True, kw_only=True):
     facts: Mapping[str, FactValue] = {}
     metadata: dict[str, Any] = {}
     orderly: bool = True
+    announced: bool = False
 
 
 def session_end(
@@ -82,8 +83,9 @@ def announced_session_end(monitor: SessionMonitor) -> SessionEnd | None:
         return None
     evidence = "its harness announced the end"
     if ending is None:
-        return SessionEnd(how=how, evidence=evidence)
-    return SessionEnd(how=how, evidence=evidence, source=ending.source, facts=ending.facts, metadata=ending.metadata)
+        return SessionEnd(how=how, evidence=evidence, announced=True)
+    source, facts, metadata = ending.source, ending.facts, ending.metadata
+    return SessionEnd(how=how, evidence=evidence, source=source, facts=facts, metadata=metadata, announced=True)
 
 
 def dead_end(monitor: SessionMonitor) -> SessionEnd:
@@ -137,7 +139,8 @@ def session_closings(monitor: SessionMonitor, end: SessionEnd) -> list[Supervisi
     if monitor.state.ended:
         return closings
     facts = {**end.facts, "session_end": end.how, "evidence": end.evidence[:512], SOURCE: end.source}
-    ended = SupervisionFinding(event=LifecycleEvent.SESSION_ENDED, telemetry=facts, metadata=end.metadata)
+    mode = IntegrationMode.NATIVE_HOOK if end.announced else None
+    ended = SupervisionFinding(event=LifecycleEvent.SESSION_ENDED, telemetry=facts, metadata=end.metadata, mode=mode)
     return [*closings, ended]
 
 
@@ -303,10 +306,11 @@ def _known_end(monitor: SessionMonitor, frame: OpenFrame, evidence: str) -> Supe
         found = _shown_end(frame, seen)
     elif frame.announced_end is not None and monitor.turns.is_announced(frame):
         found = _frame_end(frame, frame.announced_end, f"its end was announced, and {evidence}", "supervisor", {})
-    if found is None or announced is None:
+    if found is None or frame.announced_end is None:
         return found
-    # What clients are asked about is the hook's: where the harness works, for one.
-    return structs.replace(found, metadata=announced.metadata)
+    # What clients are asked about is the hook's: that a hook reported it, and where the harness works.
+    metadata = {} if announced is None else announced.metadata
+    return structs.replace(found, metadata=metadata, mode=IntegrationMode.NATIVE_HOOK)
 
 
 def _shown_end(frame: OpenFrame, seen: EndSeen) -> SupervisionFinding:

@@ -5,7 +5,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from lifebus_broker.state.session_state import OpenFrame
-from lifebus_contract import Degradation, LifecycleEvent
+from lifebus_contract import Degradation, IntegrationMode, LifecycleEvent
 
 GRACE_TICKS: Final = 2
 """How many ticks a hook may lag behind a file that reports the same, and a session's end behind its process's."""
@@ -23,7 +23,7 @@ class SupervisionFinding(Struct, frozen=True, kw_only=True):
     """A fact that is to be recorded.
 
     `frame` is the frame it is about, `key` what makes it the same fact when it is found again; `metadata` goes to
-    callback clients and not into receipts.
+    callback clients and not into receipts.  `mode` is set where a hook announced it; else it is that of supervision.
     """
 
     event: LifecycleEvent
@@ -32,6 +32,7 @@ class SupervisionFinding(Struct, frozen=True, kw_only=True):
     key: str | None = None
     degradations: tuple[Degradation, ...] = ()
     metadata: dict[str, Any] = {}
+    mode: IntegrationMode | None = None
 
 
 def tick_finding(**facts: Any) -> SupervisionFinding:

@@ -6,7 +6,14 @@ from msgspec import structs
 
 from lifebus_adapters import ADAPTERS, CallerProcess
 from lifebus_adapters.shared.telemetry import Activity, TurnContinued, TurnEnded, TurnStarted
-from lifebus_contract import Receipt
+from lifebus_contract import (
+    CallbackRequest,
+    CallbackResponse,
+    DispatchEnvelope,
+    IntegrationMode,
+    LifecycleEvent,
+    Receipt,
+)
 from support.adapters.calls import call, ids
 from support.supervisor.supervised import HARNESS, SupervisedBus, facts_of, supervised
 
@@ -188,6 +195,22 @@ async def test_two_stops_of_one_turn_are_two_announcements_and_one_end(tmp_path:
         assert endings(await rig.tick(4)) == [("frame.ended", "t1", "completed")]
         (head,) = await rig.bus.ledger.sessions()
         assert head.open_frames == ()
+
+
+async def test_the_clients_of_an_announced_end_are_asked_as_if_the_hook_had_brought_it(tmp_path: Path) -> None:
+    asked: list[CallbackRequest] = []
+
+    async def note(dispatch: DispatchEnvelope) -> CallbackResponse:
+        asked.append(dispatch.request)
+        return CallbackResponse.ok()
+
+    async with supervised(tmp_path) as rig:
+        rig.bus.register("client", [LifecycleEvent.FRAME_ENDED], note)
+        await running_turn(rig)
+        await rig.hook("codex", stop("t1") | {"cwd": "/work"})
+        await rig.tick(2)
+    (request,) = asked
+    assert (request.integration_mode, request.metadata["cwd"]) == (IntegrationMode.NATIVE_HOOK, "/work")
 
 
 async def test_an_announced_end_is_settled_by_silence_the_next_prompt_the_file_or_the_sessions_end(
