@@ -8,7 +8,7 @@ import pytest
 from lifebus_adapters import ADAPTERS
 from lifebus_adapters.gemini.chats import MAX_MESSAGES
 from lifebus_adapters.gemini.telemetry import OVERRIDES
-from lifebus_adapters.shared.telemetry import Activity, Compacted, Fact, Surroundings, TurnStarted, Usage
+from lifebus_adapters.shared.telemetry import Activity, Compacted, Fact, Surroundings, TurnEnded, TurnStarted, Usage
 from lifebus_contract import InvalidRequest
 from support.adapters.calls import call, ids
 from support.adapters.other_telemetry import record_reader, source
@@ -192,6 +192,32 @@ def test_messages_of_the_program_itself_have_no_facts(kind: str) -> None:
 
 def test_what_stands_before_the_header_has_no_facts() -> None:
     assert record_reader("chats").read(json.dumps(model("a", 100)).encode()) == ()
+
+
+def test_a_message_that_is_taken_back_after_an_error_of_the_model_ends_its_turn() -> None:
+    known = {"id": "c", "type": "user"}
+    taken_back = {"$set": {"messages": [known]}}
+    failed = TurnEnded(session=S, frame_end="failed", evidence="chats:message taken back")
+    begun = {"$set": {"messages": [known]}}
+    assert chat(begun, user("p", "hello"), {"$set": {"lastUpdated": "t"}}, taken_back)[-1] == failed
+    # Where tools had worked, the last result is taken back.
+    result = user("r", {"functionResponse": {}})
+    left = {"$set": {"messages": [known, user("p", "hello"), {"id": "a", "type": "gemini"}]}}
+    assert chat(begun, user("p", "hello"), model("a"), result, left)[-1] == failed
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [{"$set": {"messages": [{"id": "c2"}]}}],  # a compression gives all messages new ids
+        [{"$set": {"messages": [{"id": "c"}, {"id": "p"}]}}],
+        [{"sessionId": S, "kind": "main"}, {"$set": {"messages": [{"id": "c"}]}}],  # a session that is resumed
+        [model("a"), {"$set": {"messages": [{"id": "c"}, {"id": "p"}]}}],
+    ],
+)
+def test_other_lists_of_messages_end_no_turn(lines: list[Any]) -> None:
+    facts = chat({"$set": {"messages": [{"id": "c"}]}}, user("p", "hello"), *lines)
+    assert not any(isinstance(fact, TurnEnded) for fact in facts)
 
 
 def test_only_so_many_messages_are_remembered() -> None:

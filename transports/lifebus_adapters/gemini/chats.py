@@ -4,7 +4,8 @@
 - ``{"$set": {"messages": […]}}`` replaces all messages, ``{"$rewindTo": id}`` takes that one and all later ones away.
 - A resumed session begins with its header again, in the same file or, a minute later, in a second one.
 - Tokens that fall prove nothing: resuming, rewinding and another model do that too.
-- The end of a turn does not show: a message that will call tools looks like the last one until it is replaced.
+- After a model's error the message that was sent is taken back: a ``$set`` has all messages but that one.
+- Another end of a turn does not show: a message that will call tools looks like the last one until it is replaced.
 - The text of a prompt stands here with what hooks added to it, so the frame's id cannot be made from it.
 - A sub-agent's file says so in its header; it has no facts about the session.
 """
@@ -16,7 +17,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from lifebus_adapters.gemini.windows import window_of
 from lifebus_adapters.shared.lines import LineDecoder, named
-from lifebus_adapters.shared.telemetry import Activity, Fact, Surroundings, TurnStarted, Usage
+from lifebus_adapters.shared.telemetry import Activity, Fact, Surroundings, TurnEnded, TurnStarted, Usage
 from lifebus_contract import InvalidRequest
 from lifebus_contract.fields import Count
 
@@ -67,6 +68,8 @@ class ChatReader:
         self._model = model
         self._session: str | None = None
         self._usages: dict[str, Usage | None] = {}
+        # The message that was sent to the model last: a prompt, or a tool's result.
+        self._sent: str | None = None
 
     def read(self, record: bytes) -> Sequence[Fact]:
         """Return the facts in a line (see `RecordReader`).
@@ -78,12 +81,13 @@ class ChatReader:
         if line.session is not None:
             # Without a session every later line of the file is passed over.
             self._session = None if line.kind == "subagent" else named(line.session, "sessionId")
+            # A resumed session lists its messages anew: nothing is taken back by that.
+            self._sent = None
             return ()
         if self._session is None:
             return ()
         if line.patch is not None:
-            self._set(line.patch)
-            return ()
+            return self._set(self._session, line.patch)
         if line.rewind_to is not None:
             return self._rewind(line.rewind_to)
         return self._message(self._session, line)
@@ -96,6 +100,7 @@ class ChatReader:
         is_new = known_id not in self._usages
         if line.type != "gemini":
             self._remember(known_id, None)
+            self._sent = known_id if line.type == "user" else None
             return _from_others(session, line) if is_new else ()
         usage = self._usage(session, line)
         self._remember(known_id, usage)
@@ -122,11 +127,17 @@ class ChatReader:
         if len(self._usages) > MAX_MESSAGES:
             del self._usages[next(iter(self._usages))]
 
-    def _set(self, patch: _Patch) -> None:
+    def _set(self, session: str, patch: _Patch) -> Sequence[Fact]:
         """Take over the list of messages; its entries have lost their tokens, so known ones keep theirs."""
-        if patch.messages is not UNSET:
-            kept = [message.id for message in patch.messages[-MAX_MESSAGES:]]
-            self._usages = {known_id: self._usages.get(known_id) for known_id in kept}
+        if patch.messages is UNSET:
+            return ()
+        before = list(self._usages)
+        kept = [message.id for message in patch.messages[-MAX_MESSAGES:]]
+        self._usages = {known_id: self._usages.get(known_id) for known_id in kept}
+        # A compaction, which makes such a list too, gives the messages new ids.
+        if before and before[-1] == self._sent and kept == before[:-1]:
+            return (TurnEnded(session=session, frame_end="failed", evidence="chats:message taken back"),)
+        return ()
 
     def _rewind(self, known_id: str) -> Sequence[Fact]:
         """Forget a message and all after it; the newest that is left says how full the context is again."""
